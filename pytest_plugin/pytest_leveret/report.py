@@ -6,6 +6,8 @@ pytest the note becomes a section, below the traceback, so that the error itself
 
 from __future__ import annotations
 
+import threading
+from collections.abc import Generator
 from typing import TYPE_CHECKING, Final
 
 import pytest
@@ -18,12 +20,33 @@ if TYPE_CHECKING:
     from leveret import Broker
     from leveret.observe.report import Report
 
+_MESSAGE_MAX: Final = 200
 _TAKEN: Final = pytest.StashKey["list[Report]"]()
 _MISSING: Final = pytest.StashKey["str | None"]()
+# The errors that ended threads, a line each.
+_DIED: Final = pytest.StashKey["list[str]"]()
 
 
 class Reporting:
     """The part of the plugin that takes reports from errors before pytest shows them."""
+
+    @pytest.hookimpl(wrapper=True)
+    def pytest_runtest_call(self, item: pytest.Item) -> Generator[None, object, object]:
+        """Note the errors that end threads while a test with a broker runs: a consumer is often such a thread."""
+        before = threading.excepthook
+        died: list[str] = item.stash.setdefault(_DIED, [])
+
+        def note(ended: threading.ExceptHookArgs) -> None:
+            died.append(_death_text(ended))
+            before(ended)
+
+        if brokers_of(item):
+            threading.excepthook = note
+        try:
+            return (yield)
+        finally:
+            if threading.excepthook is note:
+                threading.excepthook = before
 
     def pytest_runtest_makereport(self, item: pytest.Item, call: pytest.CallInfo[None]) -> None:
         """Take the reports from the error of a test. pytest's own hook runs next and makes the text of the error."""
@@ -46,6 +69,8 @@ def add_sections(item: pytest.Item, report: pytest.TestReport) -> None:
         # pytest draws the title as a line, so that the first line of the report costs none of its own.
         title, _, rest = text.partition("\n")
         add_section(report, f"leveret: {title}", rest)
+    if texts and (died := item.stash.get(_DIED, [])):
+        add_section(report, "leveret: threads that an error has ended", "\n".join(died))
     if missing := item.stash.get(_MISSING, None):
         add_section(report, "leveret", missing)
     if texts and "leveret_session" not in getattr(item, "fixturenames", ()) and (hint := url_env.hint(item.config)):
@@ -88,3 +113,12 @@ def _text(broker: Broker) -> str:
     except Exception as error:
         # An error here would end the whole run, and hide the failure it should explain.
         return f"leveret could not report on {broker!r}: {error!r}"
+
+
+def _death_text(ended: threading.ExceptHookArgs) -> str:
+    from leveret.observe.callers import raising_line
+
+    error = ended.exc_value
+    line = None if error is None else raising_line(error)
+    name = "a thread" if ended.thread is None else repr(ended.thread.name)
+    return f"{name}: {ended.exc_type.__name__}: {str(error)[:_MESSAGE_MAX]}{f' at {line}' if line else ''}"

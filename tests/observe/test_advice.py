@@ -116,7 +116,8 @@ def test_a_queue_that_is_declared_in_two_ways_says_what_to_do(broker: Broker) ->
     )
 
     assert "got 406 PRECONDITION_FAILED - inequivalent arg 'x-message-ttl' for queue 'orders'" in report
-    assert "Queue 'orders' exists, declared in another way. Declare it alike everywhere, " in report
+    assert "Queue 'orders' exists, declared in another way by the test at " in report
+    assert "test_advice.py" in report.partition("by the test at ")[2].partition(". Declare it alike everywhere, ")[0]
 
 
 def test_a_broker_without_clients_asks_for_its_url(broker: Broker) -> None:

@@ -21,7 +21,7 @@ def test_a_held_message_is_reported_with_its_holder_and_for_how_long(world):
 
     world.elapse(2.13)
 
-    assert why_not_idle(world.node) == ["2 unacked on orders.work held by ctag1 of pika for 2.1 s"]
+    assert why_not_idle(world.node) == ["2 unacked on orders.work held by ctag1 of pika for 2.1 s: #1, #2"]
 
 
 def test_acknowledging_makes_it_idle_again(world):
@@ -57,8 +57,8 @@ def test_messages_of_different_holders_are_counted_separately(world):
     second.connection.data_to_send()
 
     assert why_not_idle(world.node) == [
-        "1 unacked on orders.work held by ctag1 of first",
-        "1 unacked on orders.work held by ctag1 of second",
+        "1 unacked on orders.work held by ctag1 of first: #1",
+        "1 unacked on orders.work held by ctag1 of second: #2",
     ]
 
 

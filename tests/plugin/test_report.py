@@ -356,3 +356,75 @@ def test_an_error_of_a_check_shows_no_frames_of_the_plugin(run):
 
     result.stdout.fnmatch_lines(["E * leveret.CheckFailedError: unroutable: 1 message lost: *"])
     result.stdout.no_fnmatch_line("*pytest_leveret*")
+
+
+def test_an_error_that_ended_the_thread_of_a_consumer_is_named_with_its_line(run):
+    result = run(
+        """
+        import threading
+        from client import connect
+
+        def handle(channel, method, properties, body):
+            raise KeyError("customer")
+
+        def work(url):
+            channel = connect(url).channel()
+            channel.basic_consume("orders", handle)
+            channel.start_consuming()
+
+        def test_it(leveret):
+            leveret.declare_queue("orders")
+            leveret.publish("", "orders", b"x")
+            worker = threading.Thread(target=work, args=(leveret.url,), name="order-worker")
+            worker.start()
+            worker.join(10)
+            leveret.assert_acked("orders")
+    """,
+        "-W",
+        "ignore::pytest.PytestUnhandledThreadExceptionWarning",
+    )
+
+    result.assert_outcomes(failed=1)
+    result.stdout.fnmatch_lines(
+        [
+            "*leveret: threads that an error has ended*",
+            "'order-worker': KeyError: 'customer' at *.py:5 in handle, called from *",
+        ]
+    )
+
+
+def test_a_test_that_passes_leaves_the_hook_of_threads_as_it_was(run):
+    result = run("""
+        import threading
+        seen = []
+
+        def test_it(leveret):
+            seen.append(threading.excepthook)
+
+        def test_without_a_broker():
+            assert threading.excepthook is not seen[0]
+    """)
+
+    result.assert_outcomes(passed=2)
+
+
+def test_the_test_that_published_what_an_earlier_one_left_is_named(run):
+    result = run("""
+        def test_first(leveret_session):
+            leveret_session.declare_queue("orders")
+            leveret_session.publish("", "orders", b"x")
+
+        def test_second(leveret_session):
+            leveret_session.assert_empty("orders")
+
+        def test_third(leveret_session):
+            leveret_session.assert_acked("orders")
+    """)
+
+    result.assert_outcomes(passed=1, failed=2)
+    result.stdout.fnmatch_lines(
+        [
+            "*ready: #1 ('', 'orders', 'x'), published in *::test_first",
+            "*ready since before this test: #1 ('', 'orders', 'x'), published in *::test_first",
+        ]
+    )

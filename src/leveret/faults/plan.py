@@ -344,7 +344,7 @@ def kept_back(plan: FaultPlan) -> list[str]:
 
 def report(plan: FaultPlan) -> str:
     """Return a title and a line for each rule with how often it fired; an empty text without rules."""
-    lines = [f"\n  {rule!r} {_fired(rule.fired)}" for rule in plan._rules]
+    lines = [f"\n  {f'{rule!r} {_fired(rule.fired)}' if rule.fired else rule.complaint()}" for rule in plan._rules]
     lines += [f"\n  {text}" for text in kept_back(plan)]
     return "\nfaults:" + "".join(lines) if lines else ""
 
@@ -355,7 +355,7 @@ def call_for_unused(plan: FaultPlan, act: Callable[[Rule], None]) -> None:
 
 
 def _fired(count: int) -> str:
-    return "never fired" if not count else "fired once" if count == 1 else f"fired {count} times"
+    return "fired once" if count == 1 else f"fired {count} times"
 
 
 def _times(on: str | None, fault: object) -> int | None:

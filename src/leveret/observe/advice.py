@@ -10,6 +10,8 @@ import re
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from leveret.trace.events import Event
 
 _FEATURE: Final = re.compile(r"Feature `(\w+)` is deprecated")
@@ -20,6 +22,11 @@ _UNLIKE: Final = re.compile(r"inequivalent arg '.*' for (queue|exchange) '(.*)' 
 _UNKNOWN_USER: Final = re.compile(r"user '(.*)' is unknown$")
 _ASKING_USER: Final = re.compile(r"user '(.*)' asked for it$")
 _WRONG_PASSWORD: Final = re.compile(r"user '(.*)' has another password$")
+_UNEXPECTED_FRAME: Final = 505
+_ONE_THREAD: Final = (
+    "Frames that do not fit together come from two threads in one connection, or from a client's bug. A connection of "
+    "pika belongs to one thread: open one for each, or call connection.add_callback_threadsafe() from the others"
+)
 # What to do instead of using a denied feature.
 _INSTEAD: Final = {
     "transient_nonexcl_queues": "declare the queue with durable=True (or exclusive=True)",
@@ -55,9 +62,14 @@ def ways_out_of_version(feature: str) -> list[str]:
     ]
 
 
-def advice(refusal: Event) -> list[str]:
-    """Return what to do about an error that was sent to a client; empty if its text says enough."""
+def advice(refusal: Event, declarers: Mapping[tuple[str, str, str], str]) -> list[str]:
+    """Return what to do about an error that was sent to a client; empty if its text says enough.
+
+    `declarers` says who declared each queue and exchange, by kind, virtual host and name.
+    """
     text, cause = refusal.text, refusal.cause or ""
+    if refusal.code == _UNEXPECTED_FRAME:
+        return [_ONE_THREAD]
     feature = denied_feature(text)
     if feature is not None:
         return ways_out_of_version(feature)
@@ -82,9 +94,11 @@ def advice(refusal: Event) -> list[str]:
         return [f"To let user {match[2]!r} in: {_permissions(match[2], match[1])}"]
     if match := _UNLIKE.search(text):
         kind, name = match.groups()
+        who = declarers.get((kind, refusal.vhost, name))
+        by = f" by {who}" if who else ""
         return [
-            f"{kind.capitalize()} {name!r} exists, declared in another way. Declare it alike everywhere, with the same "
-            "durable= and arguments=, or let only the application declare it"
+            f"{kind.capitalize()} {name!r} exists, declared in another way{by}. Declare it alike everywhere, with "
+            "the same durable= and arguments=, or let only the application declare it"
         ]
     if match := _NO_RIGHT.search(text):
         right, name, vhost, user = match.groups()

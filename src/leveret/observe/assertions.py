@@ -306,10 +306,11 @@ class Assertions:
             source.sync()
         with source.lock:
             view = queue_view(find_queue(source.node, vhost, queue, timeout=timeout), source.node)
-        if view.ready or view.unacked:
-            error = AssertionError(not_empty_text(f"assert_empty({queue!r})", view, timeout))
-            error.add_note(source.report([one.source.id for one in (*view.ready, *view.unacked)], [queue]))
-            raise error
+            if not view.ready and not view.unacked:
+                return
+            error = AssertionError(not_empty_text(source, f"assert_empty({queue!r})", view, timeout))
+        error.add_note(source.report([one.source.id for one in (*view.ready, *view.unacked)], [queue]))
+        raise error
 
     def _assert(
         self,

@@ -16,6 +16,7 @@ from contextlib import contextmanager, suppress
 from functools import cache
 from itertools import accumulate, chain, repeat, starmap, takewhile
 from operator import itemgetter
+from traceback import walk_tb
 from types import FrameType
 from typing import TYPE_CHECKING, Final
 
@@ -82,6 +83,11 @@ def standing_line(thread: int) -> str | None:
 def modules_on(thread: int) -> list[str]:
     """Return the names of the modules on a thread's stack, innermost first."""
     return [str(frame.f_globals.get("__name__", "")) for frame in _frames_of(thread)]
+
+
+def raising_line(error: BaseException) -> str | None:
+    """Return the line of user code that raised an error, or called what did, with the line that called it."""
+    return _line([frame for frame, _ in walk_tb(error.__traceback__)][::-1])
 
 
 @contextmanager

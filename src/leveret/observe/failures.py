@@ -8,18 +8,18 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
+from itertools import islice
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from leveret.observe.history import Histories
 from leveret.observe.message_view import MessageView, ready_view
-from leveret.observe.nearest import Nearest, NearMiss
+from leveret.observe.nearest import Nearest, NearMiss, missed_text
 from leveret.observe.routes import ways_to
 from leveret.observe.searching import Occurrence, Question, Search
 from leveret.observe.state import holder_text
 from leveret.observe.story import has_clients
 from leveret.observe.wording import count_text, span_text
 from leveret.trace import events
-from leveret.trace.events import named
 
 if TYPE_CHECKING:
     from leveret.core.model.node import Node
@@ -57,6 +57,8 @@ class Here(NamedTuple):
     is_unused: bool
     others_count: int
     bound: str
+    # What earlier tests have left in the queue, a line each.
+    left_over: list[str]
 
 
 def look_here(source: Source, search: Search, timeout: float | None) -> Here:
@@ -73,7 +75,22 @@ def look_here(source: Source, search: Search, timeout: float | None) -> Here:
         is_unused=not has_clients(source.recorder.raw()) and not source.recorder.has_dropped,
         others_count=len(histories.recent) - len({one.event.message.id for one in found}),
         bound=_bound_text(source.node, question.vhost, question.place) if question.happening.place == "queue" else "",
+        left_over=_left_over(source.node, question, histories),
     )
+
+
+def _left_over(node: Node, question: Question, histories: Histories) -> list[str]:
+    vhost = node.vhosts.get(question.vhost)
+    queue = None if vhost is None or question.place is None else vhost.queues.get(question.place)
+    if queue is None or question.happening.place == "exchange":
+        return []
+    recent = {history.message.id for history in histories.recent}
+    messages = (entry.message for entry in islice(queue.ready, _FOUND))
+    return [
+        f"  ready since before this test: {histories.named_in_queue(message)}"
+        for message in messages
+        if message.id not in recent
+    ]
 
 
 def explain(source: Source, search: Search, here: Here, timeout: float | None) -> Failure:
@@ -89,7 +106,7 @@ def explain(source: Source, search: Search, here: Here, timeout: float | None) -
     room = LINES_MAX - 2 - len(seen) - len(earlier)
     lines, rest = _near_lines(near, here.others_count, room=room, timeout=timeout)
     if not near:
-        rest = [f"No {'other ' if found else ''}message was published{here.bound}."]
+        rest = [f"No {'other ' if found else ''}message was published{here.bound}.", *here.left_over]
     intended = (
         *(one.message_id for one in near[:1] if one.broker is None),
         *(one.event.message.id for one in found[:_FOUND]),
@@ -112,13 +129,15 @@ def _bound_text(node: Node, vhost: str, queue: str | None) -> str:
     return f"; {ways}" if ways else ""
 
 
-def not_empty_text(call: str, queue: QueueView, timeout: float | None) -> str:
-    """Return the text of `assert_empty` for a queue that is not empty."""
+def not_empty_text(source: Source, call: str, queue: QueueView, timeout: float | None) -> str:
+    """Return the text of `assert_empty` for a queue that is not empty. Call it under the broker's lock."""
+    histories = Histories(source.recorder.raw(), source.node)
     lines = [f"{call}: {len(queue.ready)} ready, {len(queue.unacked)} unacked{_within(timeout)}"]
-    lines += _listed("ready", queue.ready)
-    lines += _listed("unacked", queue.unacked)
+    lines += _listed("ready", queue.ready, histories)
+    lines += _listed("unacked", queue.unacked, histories)
     if not queue.consumers and queue.ready:
-        lines.append("  the queue has no consumers")
+        left = histories.circumstances.consumer_left(queue.vhost, queue.name, source.node.now)
+        lines.append(f"  the queue has no consumers{f': {left}' if left else ''}")
     return "\n".join(lines)
 
 
@@ -129,17 +148,20 @@ def not_ready(
     ready = [ready_view(entry, queue) for entry in queue.ready]
     found = [view for view in ready if matcher.matches(view)]
     title = f"{call}: expected {_amount(times)} ready, saw {len(found) or 'none that matches'}{_within(timeout)}"
-    lines = [*_listed("ready", found)]
-    others = [view for view in ready if not matcher.matches(view)]
-    lines += [f"  also ready: {_view_text(view)}: {'; '.join(matcher.why_not(view))}" for view in others[:_FOUND]]
-    lines += [f"  ... and {len(others) - _FOUND} more"] if len(others) > _FOUND else []
     histories, waiting = Histories(source.recorder.raw(), source.node), {view.source.id for view in ready}
+    lines = _listed("ready", found, histories)
+    others = [view for view in ready if not matcher.matches(view)]
+    lines += [
+        f"  also ready: {_view_text(view, histories)}: {'; '.join(matcher.why_not(view))}" for view in others[:_FOUND]
+    ]
+    lines += [f"  ... and {len(others) - _FOUND} more"] if len(others) > _FOUND else []
     is_surplus = times is not None and len(found) > times
     gone = [one for one in histories.recent if one.message.id not in waiting and not is_surplus]
     # Those that were in the queue first, and of these the youngest.
     gone.sort(key=lambda one: (one.has_reached(queue.name), one.message.id), reverse=True)
     for one in gone[:_FOUND]:
-        lines.append(f"  not ready: {histories.named(one)}; it {histories.became(one, first=queue.name)[0]}")
+        missed = missed_text(source.node, histories, one, queue.vhost.name, queue.name)
+        lines.append(f"  not ready: {histories.named(one)}; it {histories.became(one, first=queue.name)[0]}{missed}")
     if not ready and not gone:
         lines.append(f"No message was published{_bound_text(source.node, queue.vhost.name, queue.name)}.")
     messages = (*(view.source.id for view in ready[:_FOUND]), *(one.message.id for one in gone[:_FOUND]))
@@ -237,11 +259,11 @@ def _occurrence_text(occurrence: Occurrence, histories: Histories) -> str:
     return f"{histories.named(history)}{where}{by}{answer}; it {became}"
 
 
-def _view_text(view: MessageView) -> str:
+def _view_text(view: MessageView, histories: Histories) -> str:
     held = "" if view.connection is None else f" held by {holder_text(view.consumer_tag, view.connection)}"
-    return f"{named(view.source)}{held}"
+    return f"{histories.named_in_queue(view.source)}{held}"
 
 
-def _listed(what: str, messages: Sequence[MessageView]) -> list[str]:
-    lines = [f"  {what}: {_view_text(message)}" for message in messages[:_FOUND]]
+def _listed(what: str, messages: Sequence[MessageView], histories: Histories) -> list[str]:
+    lines = [f"  {what}: {_view_text(message, histories)}" for message in messages[:_FOUND]]
     return lines + ([f"  ... and {len(messages) - _FOUND} more {what}"] if len(messages) > _FOUND else [])

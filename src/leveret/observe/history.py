@@ -10,23 +10,25 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final, cast
 
+from leveret.observe.calls import shown
+from leveret.observe.circumstances import NOTABLE_US, Circumstances
 from leveret.observe.deletions import Deletions
+from leveret.observe.message_view import DEATH_HEADERS
 from leveret.observe.routes import why_not_dead_lettered, why_unrouted
 from leveret.observe.searching import NO_ACK, reason_of
-from leveret.observe.state import connections, holder_text
+from leveret.observe.state import connections, full_text, holder_text
 from leveret.observe.wording import client_place_text, count_text, place_text, span_text
 from leveret.trace import events
-from leveret.trace.events import Event, named
+from leveret.trace.events import Event, named, task_of
 
 if TYPE_CHECKING:
     from leveret.core.model.message import Message
     from leveret.core.model.node import Node
+    from leveret.core.model.stored_queue import StoredQueue
     from leveret.trace.events import RawEvent
 
 # How many copies of a message the text describes.
 _COPIES: Final = 3
-# A shorter time says only how fast the machine is.
-_NOTABLE_US: Final = 100_000
 _EXPLAINING: Final = (events.CONN_OPEN, events.CONN_CLOSE, events.QUEUE_DECLARE, events.QUEUE_DELETE)
 _REQUEUED: Final = {
     "nacked": "nacked with requeue",
@@ -92,8 +94,11 @@ class Histories:
         # The line of the test's latest call to the broker, and the lines at which it published, by message.
         self._caller: str | None = None
         self._lines: Final[dict[int, str | None]] = {}
+        self.circumstances: Final = Circumstances()
         began = max((at for at, raw in enumerate(raw_events) if raw[0] == events.TEST_START), default=0)
         for at, raw in enumerate(raw_events):
+            if raw[0] in Circumstances.KINDS:
+                self.circumstances.take(Event(raw))
             if raw[0] in events.ABOUT_MESSAGES:
                 self._add(Event(raw), is_recent=at >= began)
             elif raw[0] == events.CALLED:
@@ -115,15 +120,28 @@ class Histories:
         return [] if copy is None else self._arrivals.get(copy, [])
 
     def named(self, history: MessageHistory) -> str:
-        """Return a message with its number, where it was published to, and by whom."""
-        text = named(history.message)
-        return text if history.published is None else f"{text} from {self.who(history.published)}"
+        """Return a message with its number, where it was published to, and by whom; and its headers."""
+        published, message = history.published, history.message
+        by = "" if published is None else f" from {self.who(published)}"
+        return f"{named(message)}{by}{self._earlier_text(message)}{_headers_text(message)}"
+
+    def named_in_queue(self, message: Message) -> str:
+        """Return a message of a queue with its number and its content, and the earlier test that published it."""
+        return f"{named(message)}{self._earlier_text(message)}"
+
+    def _earlier_text(self, message: Message) -> str:
+        test = self.circumstances.earlier_test(message)
+        return f", published in {test}" if test else ""
 
     def became(self, history: MessageHistory, *, first: str | None) -> list[str]:
         """Return what became of a message: a clause for each copy, those in the queue `first` before the others.
 
         Of many copies, the youngest are the ones that say how it stands.
         """
+        reply = self.circumstances.wrong_reply(history.vhost, history.message)
+        return [*self._clauses(history, first=first), *([reply] if reply else [])]
+
+    def _clauses(self, history: MessageHistory, *, first: str | None) -> list[str]:
         if not history.copies:
             return [self._unrouted_text(history)]
         ranked = sorted(history.copies.items(), key=lambda item: (item[1].queue != first, -item[0]))
@@ -245,7 +263,7 @@ class Histories:
             case events.REQUEUED:
                 how = _REQUEUED.get(str(event.reason), f"requeued ({event.reason})")
                 often = f" after {count_text(len(deliveries), 'delivery attempt')}"
-                return f"was {how} and is ready again in {place}{often}"
+                return f"was {how} and is ready again in {place}{often}{self._full(event)}"
             case kind if kind in events.DELIVERIES:
                 return f"is unacked{self._since(event)} in {place}, held{by}"
             case events.ACKED if event.reason == NO_ACK:
@@ -268,10 +286,20 @@ class Histories:
         return f"to {', '.join(map(repr, arrived))}"
 
     def _untaken(self, event: Event) -> str:
+        queue = self._queue_of(event)
+        if queue is None or len(queue.consumers):
+            return f", never delivered{self._full(event)}"
+        left = self.circumstances.consumer_left(event.vhost, queue.name, self._node.now)
+        return f", which has no consumers{f': {left}' if left else ''}"
+
+    def _full(self, event: Event) -> str:
+        queue = self._queue_of(event)
+        full = "" if queue is None else full_text(queue, self._node)
+        return f": {full}" if full else ""
+
+    def _queue_of(self, event: Event) -> StoredQueue | None:
         vhost = self._node.vhosts.get(event.vhost)
-        queue = None if vhost is None else vhost.queues.get(str(event.queue))
-        is_missing = queue is not None and not len(queue.consumers)
-        return ", which has no consumers" if is_missing else ", never delivered"
+        return None if vhost is None else vhost.queues.get(str(event.queue))
 
     def _lost(self, event: Event) -> str:
         why = why_not_dead_lettered(self._node, event.vhost, str(event.queue))
@@ -285,4 +313,12 @@ class Histories:
     def _since(self, event: Event) -> str:
         """Return for how long it has been so, if that is long enough to matter."""
         age_us = self._node.now - event.at
-        return f" for {span_text(age_us)}" if age_us >= _NOTABLE_US else ""
+        return f" for {span_text(age_us)}" if age_us >= NOTABLE_US else ""
+
+
+def _headers_text(message: Message) -> str:
+    """Return the headers of a message; "" if it has none, or if it is a task, whose content names what matters."""
+    table = message.headers
+    headers = {} if table is None else table.to_python()
+    own = {name: value for name, value in headers.items() if not name.startswith(DEATH_HEADERS)}
+    return f", headers {shown(own)}" if own and task_of(headers) is None else ""

@@ -153,7 +153,7 @@ class MessageView(Hinting):
     def __repr__(self) -> str:
         parts = [f"exchange={self.exchange!r} routing_key={self.routing_key!r} body={preview(self.body)}"]
         parts += [f"{name}={value!r}" for name in _SHOWN_PROPERTIES if (value := getattr(self, name)) is not None]
-        headers = {name: value for name, value in self.headers.items() if not name.startswith(_DEATH_HEADERS)}
+        headers = {name: value for name, value in self.headers.items() if not name.startswith(DEATH_HEADERS)}
         parts += [f"headers={headers!r}"] if headers else []
         parts += [f"died in {death.queue!r} ({death.reason}) x{death.count}" for death in self.deaths]
         parts += ["redelivered"] if self.redelivered else []
@@ -188,4 +188,4 @@ def held_view(delivery: Delivery, connection: Connection) -> MessageView:
 
 
 # The view shows these headers as deaths instead.
-_DEATH_HEADERS: Final = ("x-death", "x-first-death-", "x-last-death-")
+DEATH_HEADERS: Final = ("x-death", "x-first-death-", "x-last-death-")

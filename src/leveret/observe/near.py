@@ -9,6 +9,8 @@ from leveret.core.model.exchanges.topic import ANY_WORDS, ONE_WORD, words
 
 # How alike two keys must be to be worth a mention, and how many bindings are named.
 _ALIKE_MIN: Final = 0.5
+# How alike two words must be to be one with a typo.
+_TYPO_MIN: Final = 0.6
 NEAR_MAX: Final = 3
 
 
@@ -42,12 +44,15 @@ def why_not(key: str, pattern: str) -> str:
 
 
 def slip(key: str, pattern: str) -> str:
-    """Return what is easily overlooked between a routing key and a binding key: words, case or space; or empty."""
+    """Return what is easily overlooked between a routing key and a binding key: words, case, space or a typo."""
     has, wants = words(key), words(pattern)
     shorter, longer = (has, wants) if len(has) < len(wants) else (wants, has)
     rest = iter(longer)
     is_part = len(has) != len(wants) and all(any(_fits(word, one) for one in rest) for word in shorter)
     why = why_not(key, pattern)
+    if len(has) == len(wants) > 1:
+        differing = [pair for pair in zip(has, wants, strict=True) if not _fits(*pair)]
+        is_part = len(differing) == 1 and SequenceMatcher(None, *differing[0]).ratio() > _TYPO_MIN
     return why if is_part or (" is not " not in why and len(has) == len(wants)) else ""
 
 

@@ -98,11 +98,8 @@ class Nearest:
         if any(kind in events.ANSWERS for kind in question.happening.kinds):
             clauses.insert(0, histories.describe_answer(history))
         became = "; it ".join(clauses)
-        if question.happening.place == "queue" and history.copies and not history.has_reached(question.place):
-            place = question.place or ""
-            ways = ways_to(self._node, question.vhost, place)
-            missed = why_not_there(self._node, question.vhost, place, history.message)
-            became += "".join(f"; {text}" for text in (ways, missed) if text)
+        if question.happening.place == "queue":
+            became += missed_text(self._node, histories, history, question.vhost, question.place or "")
         return NearMiss(
             distance=_distance(differences),
             message_id=history.message.id,
@@ -217,6 +214,16 @@ class Nearest:
     def _never_there(self) -> str:
         place = self._question.place
         return f"it reached no queue instead of {place!r}" if place is not None else "it reached no queue"
+
+
+def missed_text(node: Node, histories: Histories, history: MessageHistory, vhost: str, queue: str) -> str:
+    """Return what leads to a queue and why a message that other queues took did not come there, after a semicolon."""
+    if not history.copies or history.has_reached(queue):
+        return ""
+    message = history.message
+    late = histories.circumstances.bound_after(vhost, message.exchange, queue, message)
+    texts = (ways_to(node, vhost, queue), why_not_there(node, vhost, queue, message, late))
+    return "".join(f"; {text}" for text in texts if text)
 
 
 def _that_count(happened: Iterable[Event], kinds: tuple[str, ...]) -> Iterator[Event]:

@@ -44,6 +44,7 @@ _STRANGERS: Final = {
     ),
 }
 _WIDTH: Final = 120
+_DECLARED: Final = {events.QUEUE_DECLARE: "queue", events.EXCHANGE_DECLARE: "exchange"}
 
 
 class Report(str):
@@ -156,7 +157,26 @@ def refusal_lines(raw_events: Sequence[RawEvent]) -> list[str]:
     lines = [f"... and {len(refusals) - _LISTED} earlier errors"] if len(refusals) > _LISTED else []
     for refusal in refusals[-_LISTED:]:
         lines += _refusal(refusal)
-    return lines + list(dict.fromkeys(line for refusal in refusals for line in advice(refusal)))
+    declarers = declarers_of(raw_events)
+    return lines + list(dict.fromkeys(line for refusal in refusals for line in advice(refusal, declarers)))
+
+
+def declarers_of(raw_events: Sequence[RawEvent]) -> dict[tuple[str, str, str], str]:
+    """Return who first declared what exists, by kind, virtual host and name: a client, or the test and its line."""
+    clients, found = clients_of(raw_events), dict[tuple[str, str, str], str]()
+    caller: str | None = None
+    for event in map(Event, raw_events):
+        kind = _DECLARED.get(event.kind)
+        if event.kind == events.CALLED:
+            caller = event.caller
+        elif kind is not None and event.conn is not None:
+            who = client_place_text(clients.get(event.conn, "a client"), event.conn, event.chan)
+            found.setdefault((kind, event.vhost, str(event.get(kind))), who)
+        elif kind is not None:
+            found.setdefault(
+                (kind, event.vhost, str(event.get(kind))), f"the test at {caller}" if caller else "the test"
+            )
+    return found
 
 
 def _refusal(refusal: Event) -> list[str]:

@@ -6,7 +6,7 @@ and changes nothing; the caller holds the broker's lock.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from typing import TYPE_CHECKING, Final
 
 from leveret.core.model.exchanges.topic import topic_matches
@@ -65,22 +65,29 @@ def ways_to(node: Node, vhost_name: str, queue_name: str) -> str:
     return f"{queue_name!r} is bound to {_cut(ways)}"
 
 
-def why_not_there(node: Node, vhost_name: str, queue_name: str, message: Message) -> str:
-    """Return which binding of a queue a message nearly matched; empty if none of its exchange, or not nearly."""
+def why_not_there(node: Node, vhost_name: str, queue_name: str, message: Message, late: Collection[str]) -> str:
+    """Return which binding of a queue a message nearly matched, or that it came `late`; empty if there is none.
+
+    `late` are the keys by which the queue was bound after the publish.
+    """
     vhost = node.vhosts.get(vhost_name)
     queue = None if vhost is None else vhost.queues.get(queue_name)
     exchange = None if vhost is None else vhost.exchanges.get(message.exchange)
-    if vhost is None or queue is None or exchange is None or exchange.type_name not in _BY_KEY:
+    if vhost is None or queue is None or exchange is None or exchange.type_name not in (*_BY_KEY, "fanout"):
         return ""
     own = [one for one in vhost.incoming.get(queue, {}).values() if one.source_name == exchange.name]
-    for one in _nearest_first(message.routing_key, own):
-        key, pattern = message.routing_key, one.routing_key
-        is_match = key == pattern if exchange.type_name == "direct" else topic_matches(pattern, key)
-        if is_match:
-            return ""
+    key = message.routing_key
+    for pattern in (one.routing_key for one in _nearest_first(key, own)):
+        if _takes(exchange, pattern, key):
+            return f"it was published before {queue_name!r} was bound to {exchange.name!r}" if pattern in late else ""
         if why := slip(key, pattern):
             return mismatch_text(key, pattern, why)
     return ""
+
+
+def _takes(exchange: Exchange, pattern: str, key: str) -> bool:
+    is_match = key == pattern if exchange.type_name == "direct" else topic_matches(pattern, key)
+    return is_match or exchange.type_name == "fanout"
 
 
 def mismatch_text(key: str, pattern: str, why: str) -> str:

@@ -30,6 +30,8 @@ DeliveryKey = tuple[int, int, int]
 # How many queues are described, and how many queues or consumers are only named.
 _SHOWN: Final = 6
 _NAMED: Final = 3
+# How many unacked messages of a client are named.
+_LISTED: Final = 5
 
 
 def why_not_idle(node: Node) -> list[str]:
@@ -58,6 +60,20 @@ def lost_consumers(node: Node) -> list[str]:
         # A stream keeps its messages, so they do not show that one is left to read.
         if queue.lost_client is not None and queue.ready and queue.type_name != "stream"
     ]
+
+
+def full_text(queue: StoredQueue, node: Node) -> str:
+    """Return that all consumers of a queue are at their prefetch: "worker (c1/ch1) is at its prefetch of 1"; or ""."""
+    full = [one for one in queue.consumers if one.prefetch_count and one.unacked_count >= one.prefetch_count]
+    if not full or len(full) < len(queue.consumers):
+        return ""
+    clients = {one.number: client_text(one) for one in peers(node)}
+    texts = [
+        f"{client_place_text(clients[one.connection_number], one.connection_number, one.channel_number)} is at its "
+        f"prefetch of {one.prefetch_count}"
+        for one in full[:_NAMED]
+    ]
+    return ", ".join(texts)
 
 
 def held_texts(node: Node, *, but_for: Collection[DeliveryKey] = ()) -> list[str]:
@@ -117,7 +133,9 @@ def _groups(held: Iterable[Holding]) -> list[list[Holding]]:
 
 def _held_text(group: Sequence[Holding], node: Node) -> str:
     held = f"{len(group)} unacked on {_queue_text(group[0].delivery.queue)} {_holder_text(group, node)}"
-    return f"{held}{_due_text(group, node)}"
+    numbers = sorted(holding.delivery.entry.message.id for holding in group)
+    more = [f"{len(numbers) - _LISTED} more"] if len(numbers) > _LISTED else []
+    return f"{held}: {', '.join([*(f'#{one}' for one in numbers[:_LISTED]), *more])}{_due_text(group, node)}"
 
 
 def _due_text(group: Sequence[Holding], node: Node) -> str:

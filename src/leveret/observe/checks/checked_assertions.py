@@ -117,6 +117,7 @@ class CheckedAssertions(Assertions):
         `timeout` is in seconds. Raises WaitTimeoutError with the state of the broker.
         """
         __tracebackhide__ = True
+        from leveret.observe.circumstances import Circumstances
         from leveret.observe.routes import consumers_text
         from leveret.observe.views import consumer_view
 
@@ -132,7 +133,8 @@ class CheckedAssertions(Assertions):
         if source.wait_until(look, timeout):
             return found[0]
         with source.lock:
-            why = consumers_text(source.node, vhost, queue)
+            left = Circumstances.of(source.recorder.raw()).consumer_left(vhost, queue, source.node.now)
+            why = f"{f'; {left}' if left else ''}{consumers_text(source.node, vhost, queue)}"
         error = WaitTimeoutError(f"{queue!r} has no consumers after {timeout:g} s{why}")
         error.add_note(source.report(queues=[queue]))
         raise error

@@ -1,0 +1,154 @@
+"""What led to how a message stands: consumers that left, bindings that came late, replies that answer no request.
+
+The model forgets these, so this reads the events, as `Deletions` does. It keeps facts as the events go by, and words
+them only when a text of a failure asks.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Final, NamedTuple, Self, cast
+
+from leveret.observe.wording import client_place_text, place_text, span_text
+from leveret.trace import events
+from leveret.trace.events import Event
+
+if TYPE_CHECKING:
+    from leveret.core.model.message import Message
+    from leveret.trace.events import RawEvent
+
+# A shorter time says only how fast the machine is.
+NOTABLE_US: Final = 100_000
+# A client that closes its connection so soon after it cancelled did both at once.
+_SOON: Final = 1_000_000
+_Queue = tuple[str, str]
+_Subscription = tuple[int | None, int | None, object]
+
+
+class Departure(NamedTuple):
+    """The end of a queue's last consumer: the event that ended it, and when."""
+
+    kind: str
+    at: int
+    conn: int | None
+    chan: int | None
+    is_orderly: bool
+
+
+class Circumstances:
+    """The facts that explain how messages stand, found while events go by."""
+
+    KINDS: Final = frozenset(
+        {
+            *(events.CONN_OPEN, events.CONN_CLOSE, events.CHAN_CLOSE, events.CONSUME, events.CANCEL),
+            *(events.BIND, events.UNBIND, events.TEST_START, events.PUBLISHED),
+        }
+    )
+
+    def __init__(self) -> None:
+        self._clients: Final[dict[int | None, str]] = {}
+        self._consuming: Final[dict[_Queue, list[_Subscription]]] = {}
+        self._departures: Final[dict[_Queue, Departure]] = {}
+        # The last message before a queue was bound to an exchange by a key.
+        self._bound: Final[dict[tuple[str, str, str, str], int]] = {}
+        self._last_id = 0
+        # The test that published a message, and the requests by the queue of their replies.
+        self._test: str | None = None
+        self._tests: Final[dict[int, str | None]] = {}
+        self._requests: Final[dict[_Queue, list[Message]]] = {}
+
+    @classmethod
+    def of(cls, raw_events: Iterable[RawEvent]) -> Self:
+        """Return what these events show."""
+        found = cls()
+        for raw in raw_events:
+            if raw[0] in cls.KINDS:
+                found.take(Event(raw))
+        return found
+
+    def take(self, event: Event) -> None:
+        """Take an event of one of the `KINDS`."""
+        match event.kind:
+            case events.PUBLISHED:
+                self._published(event.vhost, cast("Message", event.message))
+            case events.TEST_START:
+                self._test = event.test
+            case events.CONN_OPEN:
+                self._clients[event.conn] = event.client
+            case events.CONSUME:
+                self._consuming.setdefault((event.vhost, str(event.queue)), []).append(_subscription(event))
+                self._departures.pop((event.vhost, str(event.queue)), None)
+            case events.BIND if event.destination_kind == "queue":
+                self._bound.setdefault(_bound_key(event), self._last_id)
+            case events.UNBIND if event.destination_kind == "queue":
+                self._bound.pop(_bound_key(event), None)
+            case events.CANCEL | events.CHAN_CLOSE | events.CONN_CLOSE:
+                self._left(event)
+
+    def _published(self, vhost: str, message: Message) -> None:
+        self._last_id = message.id
+        self._tests[message.id] = self._test
+        reply_to = message.properties.reply_to
+        if reply_to is not None:
+            self._requests.setdefault((vhost, reply_to), []).append(message)
+
+    def _left(self, event: Event) -> None:
+        conn, chan, tag = _subscription(event)
+        # What ended: a connection, a channel of it, or a single consumer of that.
+        ended = {events.CONN_CLOSE: (conn,), events.CHAN_CLOSE: (conn, chan)}.get(event.kind, (conn, chan, tag))
+        departure = Departure(event.kind, event.at, conn, chan, event.reason is None)
+        for queue, subscriptions in self._consuming.items():
+            rest = [one for one in subscriptions if one[: len(ended)] != ended]
+            before = self._departures.get(queue)
+            # Clients cancel and close their channels before they close a connection, which says more.
+            is_sequel = (
+                before is not None
+                and before.at + _SOON >= event.at
+                and (before.conn, before.chan)[: len(ended)] == ended
+            )
+            if is_sequel or (len(rest) < len(subscriptions) and not rest):
+                self._departures[queue] = departure
+            self._consuming[queue] = rest
+
+    def consumer_left(self, vhost: str, queue: str, now: int) -> str:
+        """Return how a queue lost its last consumer: "its consumer went with c1, closed 5 s ago"; or ""."""
+        left = self._departures.get((vhost, queue))
+        if left is None:
+            return ""
+        ago = f" {span_text(now - left.at)} ago" if now - left.at >= NOTABLE_US else ""
+        if left.conn is None or left.conn < 0:
+            return f"the test's consumer ended{ago}"
+        chan = None if left.kind == events.CONN_CLOSE else left.chan
+        who = client_place_text(self._clients.get(left.conn, "a client"), left.conn, chan)
+        if left.kind == events.CANCEL:
+            return f"its consumer, of {who}, was cancelled{ago}"
+        closed = "closed" if left.is_orderly else "lost"
+        what = who if left.kind == events.CONN_CLOSE else f"channel {place_text(left.conn, left.chan)}"
+        return f"its consumer went with {what}, {closed}{ago}"
+
+    def bound_after(self, vhost: str, exchange: str, queue: str, message: Message) -> list[str]:
+        """Return the keys by which a queue was bound to an exchange after a message had been published."""
+        place = (vhost, exchange, queue)
+        return [key[3] for key, last in self._bound.items() if key[:3] == place and message.id <= last]
+
+    def earlier_test(self, message: Message) -> str:
+        """Return the test before this one that published a message; "" if this one did, or none."""
+        test = self._tests.get(message.id, self._test)
+        return "" if test is None or test == self._test else test
+
+    def wrong_reply(self, vhost: str, message: Message) -> str:
+        """Return what a reply has instead of its request's correlation id; "" if it answers one, or is no reply."""
+        requests = self._requests.get((vhost, message.routing_key), []) if message.exchange == "" else []
+        found = message.properties.correlation_id
+        if not requests or any(one.properties.correlation_id == found for one in requests):
+            return ""
+        asked = ", ".join(f"#{one.id} has {one.properties.correlation_id!r}" for one in requests[-3:])
+        return f"has the correlation id {found!r}, but the request {asked}"
+
+
+def _subscription(event: Event) -> _Subscription:
+    return event.conn, cast("int | None", event.get("chan")), event.get("consumer")
+
+
+def _bound_key(event: Event) -> tuple[str, str, str, str]:
+    return event.vhost, event.exchange, event.destination, event.routing_key
