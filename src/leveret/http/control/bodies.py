@@ -82,7 +82,7 @@ def _fits(value: Any, schema: Schema) -> bool:
         return _fits_record(value, schema)
     if not is_kind or not isinstance(value, int | float):
         return is_kind
-    return value >= schema.get("minimum", value)
+    return bool(value >= schema.get("minimum", value))
 
 
 def _fits_record(value: Json, schema: Schema) -> bool:

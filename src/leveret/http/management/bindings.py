@@ -68,6 +68,12 @@ def _rows(vhost: VirtualHost) -> Iterator[_Row]:
             yield _row(vhost, it)
 
 
+def _rows_of_path(call: Call) -> Iterator[_Row]:
+    """Yield the bindings in the virtual host of the path; none if it does not exist."""
+    vhost = call.node.vhosts.get(call.values["vhost"])
+    return iter(()) if vhost is None else _rows(vhost)
+
+
 def _implied(vhost: VirtualHost, queue_name: str) -> _Row:
     return _Row(vhost.name, "", queue_name, "queue", queue_name, Table.EMPTY)
 
@@ -86,9 +92,11 @@ def list_bindings(call: Call) -> object:
 def list_of_queue(call: Call) -> object:
     """List the bindings that lead to a queue."""
     with call.looking():
-        vhost, name = call.vhost, call.values["queue"]
+        name = call.values["queue"]
         # RabbitMQ implies the binding to the default exchange without looking for the queue.
-        rows = [_implied(vhost, name), *(row for row in _rows(vhost) if row.source)]
+        rows = [row for row in _rows_of_path(call) if row.source]
+        if call.values["vhost"] in call.node.vhosts:
+            rows.insert(0, _implied(call.vhost, name))
         found = [row.shown() for row in rows if (row.kind, row.destination) == ("queue", name)]
     return listed(call, found, _ORDER, paged=False)
 
@@ -96,30 +104,29 @@ def list_of_queue(call: Call) -> object:
 def list_from_exchange(call: Call) -> object:
     """List the bindings that begin at an exchange."""
     with call.looking():
-        vhost, name = call.vhost, call.exchange_name
-        found = [row.shown() for row in _rows(vhost) if row.source == name]
+        name = call.exchange_name
+        found = [row.shown() for row in _rows_of_path(call) if row.source == name]
     return listed(call, found, _ORDER, paged=False)
 
 
 def list_to_exchange(call: Call) -> object:
     """List the bindings that lead to an exchange."""
     with call.looking():
-        vhost, name = call.vhost, call.exchange_name
-        found = [row.shown() for row in _rows(vhost) if (row.kind, row.destination) == ("exchange", name)]
+        name = call.exchange_name
+        found = [row.shown() for row in _rows_of_path(call) if (row.kind, row.destination) == ("exchange", name)]
     return listed(call, found, _ORDER, paged=False)
 
 
 def list_between(call: Call) -> object:
     """List the bindings between an exchange and a queue or another exchange. Missing ends have none."""
-    with call.looking() as node:
-        vhost = node.vhosts.get(call.values["vhost"])
-        found = [] if vhost is None else [row.shown() for row in _between(call, vhost)]
+    with call.looking():
+        found = [row.shown() for row in _between(call)]
     return listed(call, found, _ORDER, paged=False)
 
 
-def _between(call: Call, vhost: VirtualHost) -> list[_Row]:
+def _between(call: Call) -> list[_Row]:
     ends = (call.exchange_name, _kind(call), call.values["destination"])
-    return [row for row in _rows(vhost) if (row.source, row.kind, row.destination) == ends]
+    return [row for row in _rows_of_path(call) if (row.source, row.kind, row.destination) == ends]
 
 
 def _kind(call: Call) -> str:
@@ -179,7 +186,7 @@ def _named(call: Call, vhost: VirtualHost) -> _Row:
     # Clients differ in how often they encode the key.
     key, _, digest = call.values["properties"].partition("~")
     routing_key = unquote_plus(key, errors="surrogateescape")
-    for row in _between(call, vhost):
+    for row in _between(call):
         if row.routing_key == routing_key and row.digest == digest:
             return row
     raise no_object()

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 # Erlang breaks a list into lines if it is longer.
-_LINE_MAX: Final = 80
+LINE_MAX: Final = 80
 
 CREATED: Final = Response(201)
 DONE: Final = Response(204)
@@ -217,7 +217,7 @@ def parsed(octets: bytes, dialect: Dialect) -> dict[str, object]:
 def _missing_keys(names: list[str]) -> str:
     items = [f"{{key_missing,{name}}}" for name in names]
     text = f"[{','.join(items)}]"
-    return text if len(text) <= _LINE_MAX else f"[{f',{chr(10)} '.join(items)}]"
+    return text if len(text) <= LINE_MAX else f"[{f',{chr(10)} '.join(items)}]"
 
 
 # What answers a call: a value to send as JSON, or a whole response.

@@ -98,8 +98,6 @@ class Dialect(NamedTuple):
     shows_policies_without_statistics: bool = True
     # A consumer that has reached its prefetch limit is "blocked"; otherwise "up".
     names_blocked_consumers: bool = True
-    # A user without the tag monitoring may not list all limits of users; otherwise the list is empty.
-    refuses_user_limits: bool = True
     # A change of a virtual host that names no queue type returns it to the default.
     resets_queue_type: bool = True
     # Texts about invalid parameters are escaped for HTML.
@@ -140,6 +138,10 @@ class Dialect(NamedTuple):
     hides_invalid_patterns: bool = True
     # The name under which definitions are downloaded must be a token (RFC 9110, 5.6.2).
     downloads_by_token: bool = True
+    # The check of a virtual host declares a queue, publishes to it and gets from it.
+    publishes_to_check: bool = False
+    # A node that does not exist is unknown; otherwise, it is down.
+    knows_nodes: bool = True
     # A body's code points that are no characters are replaced; otherwise the body is no JSON.
     replaces_surrogates: bool = False
 
@@ -206,7 +208,6 @@ _4_0: Final = _4_3._replace(
     shows_delays=False,
     shows_policies_without_statistics=False,
     names_blocked_consumers=False,
-    refuses_user_limits=False,
     resets_queue_type=False,
     escapes_texts=True,
     has_new_definitions=False,
@@ -216,6 +217,8 @@ _4_0: Final = _4_3._replace(
     lists_protocols=False,
     hides_invalid_patterns=False,
     downloads_by_token=False,
+    publishes_to_check=True,
+    knows_nodes=False,
     topic_permissions_need_exchange=False,
 )
 _3_10: Final = _4_0._replace(

@@ -10,10 +10,13 @@ from typing import Final
 
 from leveret.core.model.node_settings import NODE_NAME
 from leveret.http.management.calls import Call, bad_request, no_object
+from leveret.http.management.messages import named
 from leveret.http.messages import Response
 
 _OK: Final = {"status": "ok"}
 _UNITS: Final = ("days", "weeks", "months", "years")
+# The queue with which RabbitMQ checks a virtual host.
+_PROBE: Final = "aliveness-test"
 _LIMIT_REACHED: Final = "node connection limit is reached"
 _SINGLE: Final = {"status": "ok", "reason": "single node cluster"}
 # What the names of protocols in paths stand for. Others stand for themselves.
@@ -119,8 +122,12 @@ def serving(call: Call) -> object:
 
 def aliveness(call: Call) -> object:
     """Check that a virtual host exists, and that the user may open it."""
-    with call.looking():
-        call.rights(call.vhost)
+    with call.looking(), named(is_get=True):
+        rights = call.rights(call.vhost)
+        if call.dialect.publishes_to_check:
+            rights.require("configure", "queue", _PROBE)
+            rights.require("write", "exchange", "")
+            rights.require("read", "queue", _PROBE)
     return _OK
 
 

@@ -119,6 +119,10 @@ def _refuse_unless_permitted(call: Call, who: Who) -> None:
         return
     if who == "visible" and call.is_tagged("monitoring"):
         return
+    if who == "watched" and call.is_tagged("monitoring"):
+        return
+    if who in ("self", "watched") and call.values["user"] != call.user.name:
+        raise not_authorised(_NOT_YOURS)
     if who == "policymaker" and not call.is_tagged("policymaker"):
         raise not_authorised(_NOT_YOURS)
     name = call.values.get("vhost")

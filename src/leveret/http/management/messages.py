@@ -51,7 +51,7 @@ def publish(call: Call) -> object:
         publisher = OwnPublisher(vhost)
         publisher.rights = rights  # type: ignore[assignment]
         method = BasicPublish(call.exchange_name, str(body["routing_key"]), True, False)
-        with _named(is_get=False):
+        with named(is_get=False):
             message = publishing.checked(publisher, method, Content(properties.encode(), octets, b""))
             published = publishing.publish(publisher, message, is_mandatory=True)
     return {"routed": published is not None and published.is_routed}
@@ -135,7 +135,7 @@ def get_messages(call: Call) -> object:
         rights = call.rights(vhost)
         channel = _Fetching(OwnConnection(call.node, vhost, is_waited_for=False), rights)
         try:
-            with _named(is_get=True):
+            with named(is_get=True):
                 _fetch(channel, name, count, no_ack=is_acked and not is_requeued)
                 for ok, _, _ in channel.got:
                     if not is_acked or is_requeued:
@@ -147,7 +147,7 @@ def get_messages(call: Call) -> object:
 
 
 @contextmanager
-def _named(*, is_get: bool) -> Iterator[None]:
+def named(*, is_get: bool) -> Iterator[None]:
     """Answer a refusal with its code and name, as RabbitMQ does where a channel of its own was refused."""
     try:
         yield

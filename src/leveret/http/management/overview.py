@@ -303,6 +303,14 @@ def get_auth(call: Call) -> object:
     return call.dialect.auth
 
 
-def get_nothing(call: Call) -> object:
-    """Answer that there is no such thing."""
-    raise no_object()
+def list_attempts(call: Call) -> object:
+    """Return no counts of logins: leveret does not count them."""
+    done_on_node(call)
+    return []
+
+
+def done_on_node(call: Call) -> object:
+    """Do nothing, if the node exists."""
+    if call.values["node"] != NODE_NAME:
+        raise no_object()
+    return DONE

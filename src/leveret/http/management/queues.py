@@ -110,7 +110,7 @@ def _refuse_exclusive(queue: StoredQueue) -> None:
 def post_action(call: Call) -> object:
     """Refuse an action on a queue: those of mirrored queues are gone."""
     with call.looking():
-        if call.values["queue"] not in call.vhost.queues:
+        if call.values["queue"] not in call.changed_vhost.queues:
             raise not_found("queue_not_found")
     action = call.body("action")["action"]
     if call.dialect.mirrors_queues and action in ("sync", "cancel_sync"):

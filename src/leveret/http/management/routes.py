@@ -28,8 +28,11 @@ from leveret.http.management.dialects import ALL, BEFORE_4, BEFORE_4_3, SINCE_4,
 
 # Anyone, even without credentials; a user with any of the tags; one who may also open the virtual host of the path; the
 # same, or one with the tag monitoring; one with the tag monitoring; one with the tag policymaker, who may also open the
-# virtual host; an administrator. An administrator may always ask.
-Who = Literal["anyone", "management", "vhost", "visible", "monitoring", "policymaker", "administrator"]
+# virtual host; the user of the path; the same, or one with the tag monitoring; an administrator. An administrator may
+# always ask.
+Who = Literal[
+    "anyone", "management", "vhost", "visible", "monitoring", "policymaker", "self", "watched", "administrator"
+]
 
 
 class Endpoint(NamedTuple):
@@ -60,19 +63,20 @@ ENDPOINTS: Final[tuple[Endpoint, ...]] = (
     Endpoint("GET", "/api/nodes", "monitoring", overview.list_nodes),
     Endpoint("GET", "/api/nodes/{node}", "monitoring", overview.get_node),
     Endpoint("GET", "/api/extensions", "management", overview.list_extensions),
-    Endpoint("GET", "/api/version", "management", overview.get_version, SINCE_4),
+    Endpoint("GET", "/api/version", "anyone", overview.get_version, SINCE_4),
     Endpoint("GET", "/api/whoami", "management", users.who_am_i),
     Endpoint("GET", "/api/auth", "anyone", overview.get_auth, BEFORE_4_3),
     Endpoint("GET", "/api/auth/hash_password/{password}", "administrator", users.hash_password, SINCE_4, False),
-    Endpoint("GET", "/api/auth/attempts/{node}", "monitoring", overview.get_nothing),
-    Endpoint("DELETE", "/api/auth/attempts/{node}", "monitoring", overview.get_nothing),
+    Endpoint("GET", "/api/auth/attempts/{node}", "monitoring", overview.list_attempts),
+    Endpoint("DELETE", "/api/auth/attempts/{node}", "monitoring", overview.done_on_node, BEFORE_4_3),
+    Endpoint("DELETE", "/api/auth/attempts/{node}", "administrator", overview.done_on_node, SINCE_4_3),
     Endpoint("GET", "/api/feature-flags", "management", overview.list_feature_flags),
     Endpoint("PUT", "/api/feature-flags/{name}/enable", "administrator", overview.enable_feature_flag, needs_json=True),
     Endpoint("GET", "/api/deprecated-features", "management", overview.list_deprecated_features, SINCE_4),
     Endpoint("GET", "/api/deprecated-features/used", "management", overview.nothing, SINCE_4),
     Endpoint("POST", "/api/rebalance/queues", "administrator", overview.done),
     Endpoint("DELETE", "/api/reset", "administrator", overview.done),
-    Endpoint("DELETE", "/api/reset/{node}", "administrator", overview.done),
+    Endpoint("DELETE", "/api/reset/{node}", "administrator", overview.done_on_node),
     Endpoint("GET", "/api/definitions", "administrator", definitions.get_definitions),
     Endpoint("POST", "/api/definitions", "administrator", definitions.post_definitions, needs_json=True),
     Endpoint("GET", "/api/definitions/{vhost}", "administrator", definitions.get_of_vhost),
@@ -101,8 +105,10 @@ ENDPOINTS: Final[tuple[Endpoint, ...]] = (
     Endpoint("DELETE", "/api/users/{user}", "administrator", users.delete_user),
     Endpoint("GET", "/api/users/{user}/permissions", "administrator", users.list_permissions),
     Endpoint("GET", "/api/users/{user}/topic-permissions", "administrator", users.list_topic_permissions),
-    Endpoint("GET", "/api/user-limits", "management", users.list_limits, has_head=False),
-    Endpoint("GET", "/api/user-limits/{user}", "management", users.list_limits, has_head=False),
+    Endpoint("GET", "/api/user-limits", "management", users.list_limits, BEFORE_4_3, has_head=False),
+    Endpoint("GET", "/api/user-limits", "administrator", users.list_limits, SINCE_4_3, has_head=False),
+    Endpoint("GET", "/api/user-limits/{user}", "management", users.list_limits, BEFORE_4_3, has_head=False),
+    Endpoint("GET", "/api/user-limits/{user}", "watched", users.list_limits, SINCE_4_3, has_head=False),
     Endpoint("PUT", "/api/user-limits/{user}/{name}", "administrator", users.put_limit, needs_json=True),
     Endpoint("DELETE", "/api/user-limits/{user}/{name}", "administrator", users.delete_limit),
     Endpoint("GET", "/api/permissions", "administrator", users.list_permissions),
@@ -123,7 +129,7 @@ ENDPOINTS: Final[tuple[Endpoint, ...]] = (
     Endpoint("DELETE", "/api/policies/{vhost}/{name}", "policymaker", policies.delete_policy),
     Endpoint("GET", "/api/operator-policies", "management", policies.list_operator_policies),
     Endpoint("GET", "/api/operator-policies/{vhost}", "vhost", policies.list_operator_policies),
-    Endpoint("GET", "/api/operator-policies/{vhost}/{name}", "policymaker", policies.get_operator_policy),
+    Endpoint("GET", "/api/operator-policies/{vhost}/{name}", "administrator", policies.get_operator_policy),
     Endpoint(
         "PUT", "/api/operator-policies/{vhost}/{name}", "administrator", policies.put_operator_policy, needs_json=True
     ),
@@ -166,8 +172,8 @@ ENDPOINTS: Final[tuple[Endpoint, ...]] = (
     Endpoint("GET", "/api/connections/{connection}", "management", connections.get_connection),
     Endpoint("DELETE", "/api/connections/{connection}", "management", connections.delete_connection),
     Endpoint("GET", "/api/connections/{connection}/channels", "management", connections.list_channels_of_connection),
-    Endpoint("GET", "/api/connections/username/{user}", "management", connections.list_of_user),
-    Endpoint("DELETE", "/api/connections/username/{user}", "management", connections.delete_of_user),
+    Endpoint("GET", "/api/connections/username/{user}", "watched", connections.list_of_user),
+    Endpoint("DELETE", "/api/connections/username/{user}", "self", connections.delete_of_user),
     Endpoint("GET", "/api/channels", "management", connections.list_channels),
     Endpoint("GET", "/api/channels/{channel}", "management", connections.get_channel),
     Endpoint("GET", "/api/consumers", "management", consumers.list_consumers),
@@ -186,9 +192,9 @@ ENDPOINTS: Final[tuple[Endpoint, ...]] = (
     Endpoint("GET", f"{_CHECKS}/ready-to-serve-clients", "anyone", health.serving, SINCE_4_3),
     Endpoint("GET", f"{_CHECKS}/is-in-service", "anyone", health.in_service, SINCE_4_3),
     Endpoint("GET", f"{_CHECKS}/below-node-connection-limit", "anyone", health.below_limit, SINCE_4_3),
-    Endpoint("GET", f"{_CHECKS}/metadata-store/initialized", "anyone", health.fine, SINCE_4_3),
-    Endpoint("GET", f"{_CHECKS}/metadata-store/initialized/with-data", "anyone", health.fine, SINCE_4_3),
-    Endpoint("GET", f"{_CHECKS}/reached-target-cluster-size", "management", health.fine, SINCE_4_3),
+    Endpoint("GET", f"{_CHECKS}/metadata-store/initialized", "management", health.fine, SINCE_4_3),
+    Endpoint("GET", f"{_CHECKS}/metadata-store/initialized/with-data", "management", health.fine, SINCE_4_3),
+    Endpoint("GET", f"{_CHECKS}/reached-target-cluster-size", "anyone", health.fine, SINCE_4_3),
     Endpoint(
         "GET", f"{_CHECKS}/quorum-queues-without-elected-leaders/all-vhosts", "management", health.fine, SINCE_4_3
     ),
@@ -200,12 +206,12 @@ ENDPOINTS: Final[tuple[Endpoint, ...]] = (
         SINCE_4_3,
     ),
     Endpoint(
-        "GET", f"{_CHECKS}/quorum-queues-without-elected-leaders/vhost/{{vhost}}", "management", health.fine, SINCE_4_3
+        "GET", f"{_CHECKS}/quorum-queues-without-elected-leaders/vhost/{{vhost}}", "visible", health.fine, SINCE_4_3
     ),
     Endpoint(
         "GET",
         f"{_CHECKS}/quorum-queues-without-elected-leaders/vhost/{{vhost}}/pattern/{{pattern}}",
-        "management",
+        "visible",
         health.fine,
         SINCE_4_3,
     ),

@@ -12,7 +12,7 @@ from leveret.core.model.node_settings import NODE_NAME
 from leveret.core.model.policy_keys import printed
 from leveret.core.model.queue_types import QUEUE_TYPES
 from leveret.http.management import statistics
-from leveret.http.management.calls import CREATED, DONE, Call, Refusal, bad_request, no_object, not_found
+from leveret.http.management.calls import CREATED, DONE, LINE_MAX, Call, Refusal, bad_request, no_object, not_found
 from leveret.http.management.listing import Described, chosen, listed
 from leveret.http.management.measures import totals
 from leveret.http.management.values import flag_of
@@ -86,20 +86,29 @@ def unprotect(call: Call) -> object:
 def _set_protection(call: Call, is_protected: bool) -> object:
     name = call.values["vhost"]
     with call.looking() as node:
-        if name not in node.vhosts:
-            verb = "enable" if is_protected else "disable"
-            reason = f"Cannot {verb} deletion protection of virtual host '{name}' because it does not exist"
+        if name not in node.vhosts and is_protected:
+            reason = f"Cannot enable deletion protection of virtual host '{name}' because it does not exist"
             raise not_found(reason)
+        if name not in node.vhosts:
+            raise no_object()
         call.state.protected[name] = is_protected
     return DONE
 
 
 def start(call: Call) -> object:
     """Do nothing: a virtual host always runs on its only node."""
-    with call.looking():
-        if call.values["node"] != NODE_NAME:
-            raise no_object()
-        _ = call.vhost
+    node, vhost = call.values["node"], call.values["vhost"]
+    if node != NODE_NAME and call.dialect.knows_nodes:
+        raise bad_request(f"Unknown node: {node}")
+    head = f"Request to node {node} failed with "
+    if node != NODE_NAME:
+        raise bad_request(f"{head}nodedown")
+    with call.looking() as state:
+        if vhost not in state.vhosts:
+            reason = f'{{no_such_vhost,<<"{vhost}">>}}'
+            if len(head) + len(reason) > LINE_MAX:
+                reason = reason.replace(",", ",\n" + " " * (len(head) + 1), 1)
+            raise bad_request(head + reason)
     return DONE
 
 
@@ -187,5 +196,5 @@ def limit_fault(limits: Mapping[str, object], known: tuple[str, ...], what: str)
 def delete_limit(call: Call) -> object:
     """Remove one limit of a virtual host."""
     with call.acting():
-        call.vhost.limits.pop(call.values["name"], None)
+        call.changed_vhost.limits.pop(call.values["name"], None)
     return DONE
