@@ -18,6 +18,7 @@ from leveret.http.conversation import Limits
 from leveret.http.messages import Request, Response
 from leveret.http.server import HttpServer
 from leveret.time.sources import ManualClock
+from tests.http import campaign
 from tests.http.client import GUEST, ask, connection, raw, read_to_end
 from tests.server.test_cli import served
 
@@ -308,6 +309,14 @@ def read_until(client: socket.socket, text: bytes) -> None:
         data = client.recv(65536)
         assert data, "the stream has ended"
         received += data
+
+
+def test_hostile_requests_are_answered_and_a_witness_gets_its_messages() -> None:
+    report = campaign.run(300, seed=3)
+
+    assert report.faults == []
+    assert report.statuses.total() == 300
+    assert report.witnessed > 0
 
 
 def test_an_answer_of_many_megabytes_arrives_whole(broker: Broker) -> None:
