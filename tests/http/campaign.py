@@ -204,7 +204,7 @@ def _headers(random: Random) -> Iterator[bytes]:
         yield random.choice(
             (
                 *(
-                    b"origin: http://evil.example",
+                    b"origin: http://example.com",
                     b"accept: text/html",
                     b"accept: ;;;",
                     b"x-reason: \xff\xfe",
