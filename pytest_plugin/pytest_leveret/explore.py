@@ -196,11 +196,14 @@ class ExploredTest:
         from leveret.errors import LeveretWarning
         from leveret.exploration import Schedule
         from leveret.exploration.report import divergence_text
+        from leveret.exploration.strays import STRAYS
 
         plain = self._play(Schedule())
         if plain.run.has_failed or not _have_passed(plain.reports):
             return self._plain_failure(plain)
         found = self._settings.search(lambda schedule: self._play(schedule).run, plain.run)
+        if (capture := self._item.config.pluginmanager.get_plugin("logging-plugin")) is not None:
+            STRAYS.hide((capture.caplog_handler, capture.report_handler))
         if found.failed_runs:
             return self._reports_of(found)
         if not found.run_count:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
+import re
 import threading
 
 import aio_pika
@@ -190,7 +191,7 @@ def test_a_confirmed_message_that_a_fault_dropped_fails_without_an_assert():
         "Confirmed and lost:\n"
         "  '1', published to the default exchange with key 'work', was confirmed and is lost: the fault dropped it\n"
     ) in str(failure)
-    assert "faults=[...], only=" in str(failure)
+    assert "faults=[Drop()], only=" in str(failure)
 
 
 def test_a_confirmed_transient_message_is_lost_in_a_restart():
@@ -389,6 +390,60 @@ def test_wait_idle_waits_for_what_an_explored_fault_has_delayed(kind):
     found = leveret.explore(scenario, faults=kind, on="basic.*", limit=5)
 
     assert found.passed_count == found.run_count
+
+
+class Break(Fault):
+    """A fault of a user, with arguments."""
+
+    name = "break"
+    points = ("method",)
+
+    def __init__(self, code, text="broken"):
+        self.code, self.text = code, text
+
+    def apply(self, occasion):
+        return CloseChannel(self.code, self.text).apply(occasion)
+
+
+def test_the_replay_line_of_a_custom_fault_can_be_pasted():
+    def declare(broker):
+        connect(broker).queue_declare("work", durable=True)
+
+    failure = failure_of(declare, faults=[Break(406)], on="queue.declare")
+    line = str(failure).partition("Replay it:\n  ")[2].partition("\n")[0]
+
+    assert "faults=[Break(code=406)]" in line
+    with pytest.raises(leveret.ExplorationFailedError, match="one fault is enough: break"):
+        eval(line, {"explore": leveret.explore, "declare": declare, "Break": Break})
+
+
+def test_the_summary_has_the_time_the_slowest_schedule_and_the_declarations():
+    def declare(broker):
+        until_it_works(lambda: connect(broker).queue_declare("work", durable=True))
+
+    found = leveret.explore(declare, faults="lost before")
+
+    outcome, declarations, times = str(found).splitlines()
+    assert outcome == f"All {found.run_count} schedules over {len(found.steps)} steps passed."
+    assert declarations == "  declarations among the steps: 2"
+    assert re.fullmatch(r"  it took \S+ m?s, the slowest schedule \S+ m?s: lost before conn 1 .*", times)
+
+
+def test_the_summary_names_a_thread_that_a_scenario_has_left_behind():
+    over = threading.Event()
+
+    def leave(broker):
+        broker.declare_queue("work")
+        threading.Thread(target=consume_until, args=(over, broker), daemon=True).start()
+        broker.wait_for_consumer("work")
+
+    try:
+        found = leveret.explore(leave, faults="lost before", on="basic.consume")
+    finally:
+        over.set()
+
+    assert found.strays
+    assert re.search(r"still running: \d threads? at .*test_exploring\.py:\d+ in consume_until", str(found))
 
 
 def test_a_custom_fault_is_placed_where_it_can_apply():

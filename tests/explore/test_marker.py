@@ -298,6 +298,60 @@ def test_an_invalid_marker_fails_the_test_and_names_its_place(run, marker, text)
     result.stdout.fnmatch_lines([f"*.py:2: leveret_explore: {text}"])
 
 
+LEAVING = """
+    import threading
+
+    import leveret
+    import pika
+    import pytest
+
+    over, attempts = threading.Event(), []
+
+    def consume(url):
+        while not over.is_set():
+            attempts.append(url)
+            try:
+                channel = pika.BlockingConnection(pika.URLParameters(url)).channel()
+                channel.basic_consume("work", lambda *_: None)
+                channel.start_consuming()
+            except pika.exceptions.AMQPError:
+                pass
+
+    def scenario(broker):
+        broker.declare_queue("work")
+        threading.Thread(target=consume, args=(broker.url,), daemon=True).start()
+        broker.wait_for_consumer("work")
+
+    {explored}
+
+    def test_next():
+        try:
+            before = len(attempts)
+            while len(attempts) < before + 10:
+                threading.Event().wait(0.001)
+        finally:
+            over.set()
+        raise ValueError("the next test fails")
+"""
+AS_A_CALL = """
+    def test_explored():
+        leveret.explore(scenario, faults="lost before", on="basic.consume")
+"""
+AS_A_MARKER = """
+    @pytest.mark.leveret_explore(faults="lost before", on="basic.consume")
+    def test_explored(leveret):
+        scenario(leveret)
+"""
+
+
+@pytest.mark.parametrize("explored", [AS_A_CALL, AS_A_MARKER], ids=["call", "marker"])
+def test_a_worker_that_a_scenario_has_left_behind_does_not_log_into_the_next_test(run, explored):
+    result = run(LEAVING.replace("{explored}", explored.strip()))
+
+    result.assert_outcomes(passed=1, failed=1)
+    result.stdout.no_fnmatch_line("*Captured log*")
+
+
 def test_a_test_without_a_broker_or_without_a_client_cannot_be_explored(run):
     result = run(
         """

@@ -6,6 +6,8 @@ See docs/how-to/exploring.md.
 from __future__ import annotations
 
 import fnmatch
+import logging
+import threading
 import warnings
 from collections.abc import Coroutine, Iterable, Mapping
 from typing import TYPE_CHECKING, Final, Unpack
@@ -18,6 +20,7 @@ from leveret.exploration.report import divergence_text, failure_text, plain_hang
 from leveret.exploration.run import Run, Scenario, ScenarioRunner
 from leveret.exploration.schedule import Schedule
 from leveret.exploration.search import Execute, Exploration, Search
+from leveret.exploration.strays import STRAYS, lines_of
 from leveret.faults import Fault
 
 if TYPE_CHECKING:
@@ -104,11 +107,23 @@ class Settings:
         self.limit = limit
         self.keep_going = keep_going
         self.seed = seed
+        # Those that are running before the first run.
+        self._threads = frozenset(threading.enumerate())
 
     def search(self, execute: Execute, plain: Run) -> Exploration:
         """Run all schedules, or the one of `only`. `plain` is the run without a fault, which has passed."""
-        search = Search(execute, self.kinds, on=self.on, pairs=self.pairs, seed=self.seed, keep_going=self.keep_going)
-        return search.explore(plain) if self.only is None else search.replay(plain, self.only)
+        strays = STRAYS.note(self._threads)
+
+        def run(schedule: Schedule) -> Run:
+            done = execute(schedule)
+            strays.extend(STRAYS.note(self._threads))
+            return done
+
+        search = Search(run, self.kinds, on=self.on, pairs=self.pairs, seed=self.seed, keep_going=self.keep_going)
+        found = search.explore(plain) if self.only is None else search.replay(plain, self.only)
+        found.strays = lines_of(strays)
+        STRAYS.hide(logging.getLogger().handlers)
+        return found
 
     def raise_or_warn(self, found: Exploration, name: str) -> None:
         """Raise if a schedule failed, and warn if one diverged. With `only`, a schedule that diverged has failed."""
@@ -116,7 +131,7 @@ class Settings:
         if found.failed_runs:
             run = found.failed_runs[0]
             show_logs(run.logs)
-            line = replay_line(name, run.schedule.placements, str(run.schedule), KINDS)
+            line = replay_line(name, run.schedule, self.kinds)
             raise ExplorationFailedError(failure_text(found, self.kinds, line), found) from run.error
         if found.diverged_runs and self.only is not None:
             raise ExplorationFailedError(f"{divergence_text(found)}\nnothing was explored", found)

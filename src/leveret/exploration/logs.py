@@ -9,6 +9,8 @@ import logging
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+from leveret.exploration.strays import STRAYS
+
 
 class LogBuffer(logging.Handler):
     """A handler that stores records."""
@@ -29,6 +31,7 @@ class LogBuffer(logging.Handler):
 def buffered_logs(records: list[logging.LogRecord]) -> Iterator[None]:
     """Collect in `records` what the root logger would show."""
     root, buffer = logging.getLogger(), LogBuffer()
+    buffer.addFilter(STRAYS)
     before, root.handlers = root.handlers, [buffer]
     try:
         yield

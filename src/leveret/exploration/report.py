@@ -5,20 +5,22 @@ Pure functions over runs.
 
 from __future__ import annotations
 
+import inspect
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Final
 
-from leveret.exploration.schedule import Placement
+from leveret.exploration.kinds import KINDS, Kind
 from leveret.observe.wording import count_text
 from leveret.trace import events
 from leveret.trace.events import Event, content
 
 if TYPE_CHECKING:
-    from leveret.exploration.kinds import Kind
     from leveret.exploration.run import Run
+    from leveret.exploration.schedule import Schedule
     from leveret.exploration.search import Exploration
     from leveret.exploration.step import Seen
+    from leveret.faults import Fault
 
 _BEFORE: Final = 8
 _AFTER: Final = 16
@@ -160,7 +162,19 @@ def _outcome(run: Run) -> list[str]:
     return []
 
 
-def replay_line(name: str, placements: Iterable[Placement], schedule: str, known: Mapping[str, object]) -> str:
+def replay_line(name: str, schedule: Schedule, kinds: Mapping[str, Kind]) -> str:
     """Return the line of code that runs one schedule again."""
-    own = "" if all(placement.kind in known for placement in placements) else "faults=[...], "
+    faults = [kinds[placement.kind].new() for placement in schedule.placements if placement.kind not in KINDS]
+    own = f"faults=[{', '.join(map(_expression, faults))}], " if faults else ""
     return f'explore({name}, {own}only="{schedule}")'
+
+
+def _expression(fault: Fault) -> str:
+    """Return the code that makes a fault, if its attributes have the names of its arguments."""
+    arguments = {}
+    for name, parameter in inspect.signature(type(fault)).parameters.items():
+        value = getattr(fault, name, ...)
+        is_single = parameter.kind not in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD)
+        if is_single and (value is ... or value != parameter.default):
+            arguments[name] = "..." if value is ... else repr(value)
+    return f"{type(fault).__name__}({', '.join(f'{name}={code}' for name, code in arguments.items())})"

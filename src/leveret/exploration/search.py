@@ -12,12 +12,13 @@ import random
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
+from time import perf_counter
 from typing import TYPE_CHECKING, Final
 
 from leveret.exploration.kinds import OUT_OF_ORDER, Kind
 from leveret.exploration.schedule import Placement, Schedule
 from leveret.exploration.step import Step
-from leveret.observe.wording import count_text
+from leveret.observe.wording import count_text, span_text
 
 if TYPE_CHECKING:
     from leveret.exploration.run import Run
@@ -28,6 +29,11 @@ Execute = Callable[[Schedule], "Run"]
 _LOG: Final = logging.getLogger("leveret.exploration")
 # The number of schedules between two lines of the log.
 _LOG_INTERVAL: Final = 20
+_DECLARATIONS: Final = [
+    f"{what}{answer}"
+    for what in ("exchange.declare", "exchange.bind", "queue.declare", "queue.bind")
+    for answer in ("", "-ok")
+]
 
 
 @dataclass(slots=True, repr=False)
@@ -42,6 +48,12 @@ class Exploration:
     failed_runs: list[Run] = field(default_factory=list)
     # The runs in which a step did not occur again, so that a fault never applied.
     diverged_runs: list[Run] = field(default_factory=list)
+    # How long the schedules took in all, in seconds.
+    seconds: float = 0
+    # The slowest schedule, and how long it took.
+    slowest: tuple[float, str] = (0, "")
+    # Where threads of scenarios were still running at the end.
+    strays: list[str] = field(default_factory=list)
 
     @property
     def steps(self) -> list[str]:
@@ -49,6 +61,15 @@ class Exploration:
         return [str(seen.step) for seen in self.plain.seen]
 
     def __str__(self) -> str:
+        declarations = sum(seen.step.method in _DECLARATIONS for seen in self.plain.seen)
+        seconds, slowest = self.slowest
+        lines = [self._outcomes_text()]
+        lines += [f"declarations among the steps: {declarations}"] if declarations else []
+        lines += [f"it took {_span(self.seconds)}, the slowest schedule {_span(seconds)}: {slowest}"] if slowest else []
+        lines += [f"still running: {stray}; let the scenario end them" for stray in self.strays]
+        return "\n  ".join(lines)
+
+    def _outcomes_text(self) -> str:
         schedules, steps = count_text(self.run_count, "schedule"), count_text(len(self.steps), "step")
         if self.passed_count == self.run_count:
             return f"All {schedules} over {steps} passed."
@@ -56,6 +77,11 @@ class Exploration:
         parts += [f"{len(self.failed_runs)} failed"] if self.failed_runs else []
         parts += [f"{len(self.diverged_runs)} diverged"] if self.diverged_runs else []
         return f"Of {schedules} over {steps}, {', '.join(parts)}."
+
+    def note_time(self, seconds: float, schedule: Schedule) -> None:
+        """Note how long a schedule took."""
+        self.seconds += seconds
+        self.slowest = max(self.slowest, (seconds, str(schedule)))
 
     @property
     def failed(self) -> list[str]:
@@ -130,10 +156,12 @@ class Search:
         if found.run_count and found.run_count % _LOG_INTERVAL == 0:
             step_count = count_text(len(found.plain.seen), "step")
             _LOG.info("%d schedules over %s run, now: %s", found.run_count, step_count, schedule)
+        began = perf_counter()
         run = self._execute(schedule)
         if run.missing and not run.has_failed:
             # The clients' threads may have run in a different order this time, so try once more.
             run = self._execute(schedule)
+        found.note_time(perf_counter() - began, schedule)
         found.run_count += 1
         if run.has_failed:
             found.failed_runs.append(run)
@@ -167,3 +195,7 @@ class Search:
 def _after_faults(seen_steps: list[Seen]) -> list[Seen]:
     at = max(index for index, seen in enumerate(seen_steps) if seen.applied is not None)
     return seen_steps[at + 1 :]
+
+
+def _span(seconds: float) -> str:
+    return span_text(round(seconds * 1_000_000))

@@ -75,6 +75,11 @@ def _client_call(stack: list[FrameType]) -> tuple[list[str], bool]:
     return names, False
 
 
+def client_line(thread: int) -> str | None:
+    """Return the line of user code at which a thread or its event loop is in an AMQP client; None if it is in none."""
+    return _joined(_line(stack) for stack in _stacks(thread) if any(map(_is_of_client, stack)))
+
+
 def standing_line(thread: int) -> str | None:
     """Return the line of user code that a thread or its event loop is at, with the line that called it."""
     return _joined(_line(stack) for stack in _stacks(thread))
