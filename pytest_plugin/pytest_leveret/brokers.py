@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable
 from errno import EADDRINUSE
+from inspect import signature
 from tempfile import TemporaryFile
 from typing import TYPE_CHECKING, Any, Final
 
@@ -126,6 +127,26 @@ def add_to_test(item: pytest.Item, broker: Broker) -> None:
     Harness(broker).belong_to(item.nodeid)
     recording.begin(item, broker)
     _begin(broker, item.nodeid)
+
+
+def expect_client(item: pytest.Item, broker: Broker) -> None:
+    """Expect a client of the broker for which the test itself asks. A fixture may ask for one that few tests need."""
+    from leveret.engine.harness import Harness
+
+    if "leveret" in signature(getattr(item, "function", None) or _nothing).parameters:
+        Harness(broker).expect_client()
+
+
+def _nothing() -> None:
+    """Stand for an item that is no function."""
+
+
+def end_expecting(started: list[Broker]) -> None:
+    """Look whether the clients have come that were expected. With several brokers, each may have a part of its own."""
+    from leveret.engine.harness import Harness
+
+    for broker in started if len(started) == 1 else ():
+        Harness(broker).end_expecting()
 
 
 def share(session: pytest.Session, fixture: str, broker: Broker) -> None:

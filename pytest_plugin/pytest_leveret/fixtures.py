@@ -56,6 +56,7 @@ def make_leveret(request: pytest.FixtureRequest, _leveret_rabbitmq: str | None) 
         return broker
 
     yield make
+    brokers.end_expecting(started)
     is_faulty = explore.is_faulty(request.node)
     if not is_faulty:
         rehearsal.note_traces(request.node, started)
@@ -74,6 +75,7 @@ def fresh_broker(request: pytest.FixtureRequest, make_leveret: MakeLeveret) -> B
         return broker
     explore.watch(request.node, broker)
     faults.set_faults(request.node, broker)
+    brokers.expect_client(request.node, broker)
     return broker
 
 

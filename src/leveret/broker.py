@@ -268,6 +268,7 @@ class Broker(BrokerActions, Peers, CheckedAssertions, Hinting):
         """The port clients connect to."""
         if self._port is None:
             raise BrokerError("this broker was not started; use it in a with statement, or call start()")
+        self._engine.is_url_read = True
         return self._port
 
     @property
@@ -275,6 +276,7 @@ class Broker(BrokerActions, Peers, CheckedAssertions, Hinting):
         """The second port, which speaks TLS: its `port`, its `url`, and the `certificates` made for it."""
         if self._tls_port is None:
             raise BrokerError("this broker has no TLS port; start it with tls=True or with a server's SSLContext")
+        self._engine.is_url_read = True
         from leveret.server.tls import TlsEndpoint
 
         return TlsEndpoint(self._tls_port, self.url_for(tls=True), self._certificates)

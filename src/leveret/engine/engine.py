@@ -134,6 +134,8 @@ class Engine:
         self._is_stopped = False
         # How often the test read, changed or waited for something.
         self.call_count = 0
+        # Whether anything has asked where clients connect to.
+        self.is_url_read = False
         self._connection_count = 0
         self._faults: FaultPlan | None = None
         self.node = self._new_node()
@@ -595,6 +597,11 @@ class Engine:
                 url_variables=self.url_variables,
             )
             return Report.of(text + self._faults_text(), self.name)
+
+
+def ports_in_use() -> list[int]:
+    """Return the ports of the brokers that run in this process."""
+    return [port for engine in _running for _, port in engine._addresses]
 
 
 def _insight(channel_number: int, text: str) -> ClientInsight:

@@ -45,6 +45,17 @@ class Harness:
         """
         self._engine.owner = node_id
 
+    def expect_client(self) -> None:
+        """Report a test to whose broker no client comes, from now on."""
+        from leveret.engine.engine import ports_in_use
+
+        self._engine.judge.expect_client(self._engine, ports_in_use)
+
+    def end_expecting(self) -> None:
+        """Look whether a client has come. Call it at the end of the test, before anything else looks at the broker."""
+        if self._is_ours:
+            self._engine.judge.end_expecting()
+
     def name_variables(self, names: Sequence[str]) -> None:
         """Note which environment variables hold the broker's URL, for its report."""
         self._engine.url_variables = tuple(names)

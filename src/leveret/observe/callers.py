@@ -51,6 +51,11 @@ def handling_line() -> str | None:
     return _joined(_line_in_handler(stack) for thread in _threads() if thread != own for stack in _stacks(thread))
 
 
+def line_of(frame: FrameType | None) -> str | None:
+    """Return the innermost line of user code from this frame on, with the line that called it."""
+    return _line(list(_outwards(frame)))
+
+
 def is_of_user(frame: FrameType) -> bool:
     """Return whether a frame runs user code."""
     return _place(frame.f_code.co_filename) == "user"

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import sys
 import warnings
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from typing import TYPE_CHECKING, Final
 
 from leveret.errors import CheckFailedError, LeveretWarning
@@ -23,6 +23,7 @@ from leveret.observe.checks.unused_faults import Planned, UnusedFaults, unused_f
 from leveret.trace.events import printable
 
 if TYPE_CHECKING:
+    from leveret.observe.checks.no_client import Asked, NoClient
     from leveret.observe.checks.table import CheckLevel
     from leveret.observe.source import Source
     from leveret.trace.events import RawEvent
@@ -82,6 +83,22 @@ class Judge:
         self._leftovers = Leftovers()
         self._unused_faults = UnusedFaults(planned)
         self.never_awaited: Final = NeverAwaited()
+        self._no_client: NoClient | None = None
+
+    def expect_client(self, broker: Asked, ports: Callable[[], Collection[int]]) -> None:
+        """Watch whether a client comes, if the check is on. `ports` returns those of the brokers in this process."""
+        if self._levels.is_on("no_client"):
+            # Imported here because few brokers belong to one test.
+            from leveret.observe.checks.no_client import NoClient
+
+            self._no_client = NoClient(broker, ports)
+
+    def end_expecting(self) -> None:
+        """Note that no client has come."""
+        if self._no_client is not None:
+            finding = self._no_client.end()
+            self._no_client = None
+            self._note(() if finding is None else [finding])
 
     def read_to_the_reset(self) -> None:
         """Read what the broker is about to forget: the new events, who published, and the faults that never happened.

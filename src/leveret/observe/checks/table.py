@@ -31,6 +31,7 @@ CheckName = Literal[
     "channel_not_closed",
     "unused_fault",
     "never_awaited",
+    "no_client",
 ]
 # What `Broker(checks=...)` takes. A mapping is iterable too, so `Iterable[str]` would let a misspelt name pass.
 Wanted = str | Sequence[str] | Set[str] | Mapping[CheckName | Literal["all"], CheckLevel]
@@ -96,6 +97,7 @@ _ROWS: Final = (
         allowed_by="optional=True",
     ),
     Check("never_awaited", "error", "that was never awaited, so it did nothing", "call", needs_trace=False),
+    Check("no_client", "warning", "to which no client came", "broker", needs_trace=False),
 )
 CHECKS: Final[Mapping[str, Check]] = {row.name: row for row in _ROWS}
 

@@ -1,0 +1,96 @@
+"""The check for a test that asked for a broker to which no client came.
+
+Its code under test may use a fixed URL, and where something listens at that URL, the test passes. The check reports a
+test that read the URL and did nothing else with the broker, and one whose process connected to another broker instead.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Collection
+from contextlib import suppress
+from typing import Any, Final, Protocol
+
+from leveret.observe.callers import line_of
+from leveret.observe.checks.finding import Finding
+from leveret.observe.source import Source
+from leveret.observe.story import has_clients
+
+CHECK: Final = "no_client"
+# The ports on which RabbitMQ usually listens for clients: with TLS, without, and beside another server.
+_PORTS: Final = (5671, 5672, 5673)
+_UNUSED: Final = "the test read the broker's url and did nothing else with the broker: does the code under test use it?"
+
+
+class Asked(Source, Protocol):
+    """What this check needs of a broker."""
+
+    # How often the test read, changed or waited for something.
+    call_count: int
+    # Whether anything has asked where clients connect to.
+    is_url_read: bool
+
+
+class NoClient:
+    """The wait of one test for the first client of its broker."""
+
+    def __init__(self, broker: Asked, ports: Callable[[], Collection[int]]) -> None:
+        """Begin to watch where this process connects to. `ports` returns those of its own brokers."""
+        self._broker = broker
+        self._ports = ports
+        self._call_count = broker.call_count
+        # The other brokers to which this process connected, each with the line that did.
+        self._elsewhere: dict[tuple[str, int], str | None] = {}
+        broker.is_url_read = False
+        _watch(self)
+
+    def end(self) -> Finding | None:
+        """Return the finding if no client came. Call it before anything else looks at the broker."""
+        _watch(None)
+        broker = self._broker
+        is_url_all = broker.is_url_read and broker.call_count == self._call_count
+        broker.sync()
+        with broker.lock:
+            recorder = broker.recorder
+            if not recorder.is_on or recorder.has_dropped or has_clients(recorder.raw()):
+                return None
+            texts = self._strangers() or [_place(*one) for one in self._elsewhere.items()]
+        texts = texts or ([_UNUSED] if is_url_all else [])
+        return Finding(CHECK, "/", "; ".join(texts)) if texts else None
+
+    def _strangers(self) -> list[str]:
+        from leveret.observe.report import stranger_lines
+
+        return stranger_lines(self._broker.node)
+
+    def connects(self, address: tuple[Any, ...]) -> None:
+        """Note that a socket of this process connects to an address."""
+        host, port = address[:2]
+        if port in _PORTS and port not in self._ports():
+            self._elsewhere.setdefault((str(host), port), line_of(sys._getframe(2)))
+
+
+def _place(address: tuple[str, int], line: str | None) -> str:
+    at = "" if line is None else f", at {line}"
+    return f"instead, this process connected to {address[0]}:{address[1]}{at}: give that code the broker's url"
+
+
+_watching: NoClient | None = None
+_has_hook = False
+
+
+def _watch(test: NoClient | None) -> None:
+    global _has_hook, _watching
+    _watching = test
+    if not _has_hook:
+        # Python cannot remove such a hook, so it exists only from the first test on that asks for a broker.
+        sys.addaudithook(_hear)
+        _has_hook = True
+
+
+def _hear(event: str, arguments: tuple[Any, ...]) -> None:
+    """Note where a socket connects to. Hot: once per audit event of Python."""
+    if event == "socket.connect" and _watching is not None:
+        # An exception here would make the connect fail.
+        with suppress(Exception):
+            _watching.connects(arguments[1])

@@ -1,0 +1,109 @@
+"""A test that asks for a broker to which no client comes."""
+
+from __future__ import annotations
+
+import pytest
+
+from leveret import Broker
+from leveret.engine.harness import Harness
+from tests.plugin.conftest import no_options_of_ours, run, suite
+
+__all__ = ["no_options_of_ours", "run", "suite"]
+
+WARNED = ["*LeveretWarning: no_client: 1 broker to which no client came*"]
+
+
+def test_a_test_that_reads_the_url_and_gets_no_client_is_warned(run) -> None:
+    result = run("""
+        def test_it(leveret, monkeypatch):
+            monkeypatch.setenv("MISSPELT_URL", leveret.url)
+    """)
+
+    result.assert_outcomes(passed=1, warnings=1)
+    result.stdout.fnmatch_lines([*WARNED, "*the test read the broker's url and did nothing else with the broker*"])
+
+
+def test_the_level_error_fails_the_test(run) -> None:
+    result = run("def test_it(leveret): leveret.port", "--leveret-checks=no_client=error")
+
+    result.assert_outcomes(passed=1, errors=1)
+
+
+def test_a_client_that_connects_to_another_broker_is_named_with_its_line(run) -> None:
+    # Whether something listens there does not matter.
+    result = run("""
+        import contextlib, socket
+
+        def place_order():
+            with contextlib.suppress(OSError):
+                socket.create_connection(("127.0.0.1", 5673), 5).close()
+
+        def test_it(leveret):
+            place_order()
+            leveret.assert_not_published()
+    """)
+
+    result.assert_outcomes(passed=1, warnings=1)
+    finding = "*instead, this process connected to 127.0.0.1:5673, at *.py:5 in place_order*"
+    result.stdout.fnmatch_lines([*WARNED, finding])
+
+
+@pytest.mark.parametrize(
+    "test",
+    [
+        # It never reads the url.
+        "def test_it(leveret): pass",
+        # It uses leveret's own calls.
+        "def test_it(leveret): leveret.url; leveret.declare_queue('mails'); leveret.publish('', 'mails', b'1')",
+        "def test_it(leveret): leveret.url; leveret.respond('prices', b'1')",
+        "def test_it(leveret): leveret.url; leveret.assert_not_published()",
+        "def test_it(leveret): leveret.url; leveret.admin.add_user('ann', 'secret')",
+        # A client comes.
+        "def test_it(leveret): connect(leveret.url).close()",
+        # A client comes and is refused.
+        "def test_it(leveret):\n    with pytest.raises(Exception): connect(leveret.url_for('/', 'guest', 'wrong'))",
+        # Fixtures read the url for every test.
+        "@pytest.fixture(autouse=True)\n"
+        "def url(leveret, monkeypatch): monkeypatch.setenv('AMQP_URL', leveret.url)\n"
+        "def test_it(): pass",
+        "@pytest.fixture\ndef app(leveret): return leveret.url\ndef test_it(app): pass",
+        "@pytest.mark.usefixtures('leveret')\ndef test_it(): pass",
+        # The broker serves several tests.
+        "def test_it(leveret_session): leveret_session.url",
+        # It has several brokers.
+        "def test_it(leveret, make_leveret): leveret.url; connect(make_leveret().url).close()",
+        # It fails anyway, or is skipped.
+        "def test_it(leveret): leveret.url; pytest.skip()",
+        "@pytest.mark.leveret(checks='no_client=off')\ndef test_it(leveret): leveret.url",
+        "def test_it(leveret): leveret.allow('no_client'); leveret.url",
+    ],
+)
+def test_no_false_alarm(run, test) -> None:
+    result = run("from client import connect\nimport pytest\n" + test)
+
+    assert "no_client" not in result.stdout.str()
+    assert result.ret == 0
+
+
+def test_the_finding_is_known_to_the_judge(found) -> None:
+    with Broker() as broker:
+        Harness(broker).expect_client()
+        assert broker.url
+        Harness(broker).end_expecting()
+
+        assert "does the code under test use it?" in found(broker)["no_client"]
+
+
+def test_a_client_with_tls_that_failed_is_named(run) -> None:
+    result = run("""
+        import pika, ssl, pytest
+
+        def test_it(leveret):
+            parameters = pika.URLParameters(leveret.url)
+            parameters.ssl_options = pika.SSLOptions(ssl.create_default_context())
+            with pytest.raises(ssl.SSLError):
+                pika.BlockingConnection(parameters)
+    """)
+
+    result.assert_outcomes(passed=1, warnings=1)
+    result.stdout.fnmatch_lines([*WARNED, "*a TLS hello arrived on the port without TLS*"])
