@@ -63,6 +63,7 @@ class Reporting:
 
 def add_sections(item: pytest.Item, report: pytest.TestReport) -> None:
     """Add a section for each broker of a failed test: as it was when the error was raised, or else as it is now."""
+    _forget_hidden_frames(report)
     taken = item.stash.get(_TAKEN, [])
     texts = [*taken, *(_text(broker) for broker in brokers_of(item) if not _is_shown(broker, taken))]
     for text in texts:
@@ -75,6 +76,14 @@ def add_sections(item: pytest.Item, report: pytest.TestReport) -> None:
         add_section(report, "leveret", missing)
     if texts and "leveret_session" not in getattr(item, "fixturenames", ()) and (hint := url_env.hint(item.config)):
         add_section(report, "leveret: another broker", hint)
+
+
+def _forget_hidden_frames(report: pytest.TestReport) -> None:
+    """Take out pytest's advice to show hidden frames, if all of them are the plugin's, as in an error of a check."""
+    traceback = getattr(report.longrepr, "reprtraceback", None)
+    entries = getattr(traceback, "reprentries", [])
+    if traceback is not None and all(getattr(entry, "reprfileloc", None) is None for entry in entries):
+        traceback.extraline = None
 
 
 def add_section(report: pytest.TestReport, title: str, text: str) -> None:

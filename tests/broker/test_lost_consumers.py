@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import warnings
 from collections.abc import Iterator
 
 import aio_pika
 import amqp
 import pytest
 
-from leveret import Broker, WaitTimeoutError
+from leveret import Broker, LeveretWarning, WaitTimeoutError
 
 
 def kill(broker: Broker, connection: amqp.Connection) -> None:
@@ -96,6 +97,17 @@ def test_wait_idle_does_not_wait_for_a_consumer_without_a_message(broker: Broker
     end(broker)
 
     broker.wait_idle(timeout=0)
+
+
+def test_time_moves_on_without_a_consumer_that_lost_its_connection(broker: Broker, taker) -> None:
+    kill(broker, taker.connection)
+    broker.publish("", "orders", b"1")
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", LeveretWarning)
+        broker.clock.advance(minutes=5)
+    with broker.clock.autojump():
+        broker.assert_ready("orders", times=0, timeout=30)
 
 
 def test_wait_idle_waits_until_a_lost_consumer_has_taken_its_message_again(broker: Broker) -> None:

@@ -356,6 +356,7 @@ def test_an_error_of_a_check_shows_no_frames_of_the_plugin(run):
 
     result.stdout.fnmatch_lines(["E * leveret.CheckFailedError: unroutable: 1 message lost: *"])
     result.stdout.no_fnmatch_line("*pytest_leveret*")
+    result.stdout.no_fnmatch_line("*traceback entries are hidden*")
 
 
 def test_an_error_that_ended_the_thread_of_a_consumer_is_named_with_its_line(run):

@@ -149,9 +149,11 @@ def _line_behind_client(stack: list[FrameType]) -> str | None:
 def _line_in_handler(stack: list[FrameType]) -> str | None:
     """Return the innermost line of user code in a stack, unless it waits in an AMQP client that has not called it."""
     places = [_place(frame.f_code.co_filename) for frame in stack]
-    if "leveret" in places or "user" not in places:
+    if "user" not in places:
         return None
     at = places.index("user")
+    if "leveret" in places[:at]:
+        return None
     is_idle = any(map(_is_of_client, stack[:at])) and not any(map(_is_of_client, stack[at:]))
     return None if is_idle else _line(stack[at:])
 
