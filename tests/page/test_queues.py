@@ -174,6 +174,30 @@ def test_an_exclusive_queue_is_deleted_by_its_client_and_a_late_message_says_so(
     )
 
 
+def test_a_binding_that_is_declared_again_is_drawn_once(broker, clients):
+    broker.declare_exchange("shop", "topic")
+    broker.declare_queue("jobs")
+    broker.bind_queue("jobs", "shop", "order.*")
+    broker.bind_queue("jobs", "shop", "order.*")
+    broker.publish("shop", "order.paid", b"1")
+
+    story = clients.story()
+
+    assert edges(story) == [("x/shop", "q/jobs", "order.*", 1, "binding")]
+    assert story["queues"][0]["bindings"] == [{"exchange": "shop", "key": "order.*", "count": 1}]
+
+
+def test_a_binding_that_was_removed_and_made_again_takes_messages_again(broker, clients):
+    broker.declare_exchange("shop", "topic")
+    broker.declare_queue("jobs")
+    broker.bind_queue("jobs", "shop", "order.*")
+    broker.unbind_queue("jobs", "shop", "order.*")
+    broker.bind_queue("jobs", "shop", "order.*")
+    broker.publish("shop", "order.paid", b"1")
+
+    assert [(label, count) for _, _, label, count, _ in edges(clients.story())] == [("order.*", 0), ("order.*", 1)]
+
+
 def test_dead_letter_routes_are_drawn_before_any_message_takes_them(broker, clients):
     broker.declare_queue("wait", arguments={"x-dead-letter-exchange": "", "x-dead-letter-routing-key": "reminders"})
     broker.declare_queue("reminders")

@@ -45,6 +45,12 @@ class Bound:
     until: float = _NEVER
     count: int = 0
 
+    @property
+    def identity(self) -> tuple[str, ...]:
+        """What makes it another binding than the others: its ends, key and arguments."""
+        arguments = repr(sorted(self.arguments.items()))
+        return (self.vhost, self.exchange, self.kind, self.destination, self.key, arguments)
+
 
 @dataclass(slots=True)
 class Way:
@@ -65,6 +71,8 @@ class Topology:
         self._alternates: dict[Place, str] = {}
         self._bound: list[Bound] = []
         self._from: dict[Place, list[Bound]] = {}
+        # The bindings that were not removed, by their identities.
+        self._living: dict[tuple[str, ...], Bound] = {}
         self._ways: list[Way] = []
         # The last way of each message, which the queues that it enters belong to.
         self._latest: dict[tuple[int, int | None], Way] = {}
@@ -85,16 +93,13 @@ class Topology:
                 alternate = (row["attrs"].get("arguments") or {}).get(ALTERNATE_EXCHANGE)
                 if alternate is not None:
                     self._alternates[vhost, exchange] = str(alternate)
-            case events.BIND:
-                kind_of_end, end = _destination(row)
-                self.bind(Bound(vhost, exchange, kind_of_end, end, key, row["attrs"].get("arguments") or {}, at))
-            case events.UNBIND:
-                kind_of_end, end = _destination(row)
+            case events.BIND | events.UNBIND:
                 arguments = row["attrs"].get("arguments") or {}
-                for bound in self._from.get((vhost, exchange), ()):
-                    is_same = (bound.kind, bound.destination, bound.key) == (kind_of_end, end, key)
-                    if is_same and bound.arguments == arguments and bound.until == _NEVER:
-                        bound.until = at
+                bound = Bound(vhost, exchange, *_destination(row), key, arguments, at)
+                if kind == events.BIND:
+                    self.bind(bound)
+                else:
+                    self._end(self._living.get(bound.identity), at)
             case events.QUEUE_DELETE:
                 self._gone(vhost, "queue", str(row.get("queue")), at)
             case events.EXCHANGE_DELETE:
@@ -103,7 +108,10 @@ class Topology:
                 self._flow(row, at, vhost, message)
 
     def bind(self, bound: Bound) -> None:
-        """Add a binding."""
+        """Add a binding, unless it exists: a client that declares it again changes nothing."""
+        if bound.identity in self._living:
+            return
+        self._living[bound.identity] = bound
         self._bound.append(bound)
         self._from.setdefault((bound.vhost, bound.exchange), []).append(bound)
 
@@ -113,23 +121,21 @@ class Topology:
             self._types[exchange.vhost, exchange.name] = exchange.type
             if exchange.alternate is not None:
                 self._alternates[exchange.vhost, exchange.name] = exchange.alternate
-        known = {
-            (one.vhost, one.exchange, one.kind, one.destination, one.key, repr(one.arguments))
-            for one in self._bound
-            if one.until == _NEVER
-        }
         for one in picture.bindings:
-            place = (one.vhost, one.exchange, one.destination_kind, one.destination, one.key, repr(one.arguments))
-            if place not in known:
-                ends = (one.destination_kind, one.destination)
-                self.bind(Bound(one.vhost, one.exchange, *ends, one.key, one.arguments))
+            ends = (one.destination_kind, one.destination)
+            self.bind(Bound(one.vhost, one.exchange, *ends, one.key, one.arguments))
 
     def _gone(self, vhost: str, kind: str, name: str, at: int) -> None:
-        for bound in self._bound:
+        for bound in list(self._living.values()):
             is_end = (bound.kind, bound.destination) == (kind, name)
             is_source = kind == "exchange" and bound.exchange == name
-            if bound.vhost == vhost and bound.until == _NEVER and (is_end or is_source):
-                bound.until = at
+            if bound.vhost == vhost and (is_end or is_source):
+                self._end(bound, at)
+
+    def _end(self, bound: Bound | None, at: int) -> None:
+        if bound is not None:
+            bound.until = at
+            del self._living[bound.identity]
 
     def _flow(self, row: PageRow, at: int, vhost: str, message: MessageStory) -> None:
         kind, number = row["kind"], message.number
