@@ -8,9 +8,11 @@ from __future__ import annotations
 
 import os
 import re
+import shutil
 from hashlib import blake2b
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Literal, cast, get_args
+from uuid import uuid4
 
 import pytest
 
@@ -28,9 +30,9 @@ When = Literal["failed", "all", "off"]
 LIMIT: Final = 100
 _ATTRIBUTE: Final = "leveret_page"
 _SUMMARY: Final = "GITHUB_STEP_SUMMARY"
-# The name in pytest's cache, of the directory and of the list of what the last run wrote.
+# The directory in pytest's cache. Each run has a directory of its own in it, and the newest ones are kept.
 _IN_CACHE: Final = "leveret-pages"
-_LAST_RUN: Final = "leveret/pages"
+_KEPT_RUNS: Final = 3
 _NAME_MAX: Final = 80
 _UNSAFE: Final = re.compile(r"[^\w.-]+")
 
@@ -47,7 +49,7 @@ OPTIONS: Final = (
     Option(
         "pages_dir",
         "DIR",
-        "where the pages are written (default: the directory leveret-pages in pytest's cache)",
+        "where the pages are written (default: a new directory in pytest's cache, which keeps three runs)",
         os.path.abspath,
         is_path=True,
     ),
@@ -85,6 +87,7 @@ class Pages:
         self._config: Final = config
         self._given: Final = pages_dir
         self._limit: Final = pages_limit
+        self._run: Final = str(uuid4().hex if self._worker is None else self._worker["testrunuid"])
         self._written_count = 0
         # What the reports of the run say: its pages, and the outcomes of tests that got none because of the limit.
         self._entries: list[Entry] = []
@@ -139,7 +142,7 @@ class Pages:
         if self._given is not None:
             return self._given
         cache = getattr(self._config, "cache", None)
-        return None if cache is None else str(cache.mkdir(_IN_CACHE))
+        return None if cache is None else os.path.join(cache.mkdir(_IN_CACHE), self._run)
 
     def _name(self, node_id: str) -> str:
         """Return a file name that no other test of the run has, on any worker."""
@@ -154,26 +157,15 @@ class Pages:
             self._written_count += 1
             return self._written_count <= self._limit
         os.makedirs(folder, exist_ok=True)
-        descriptor = os.open(self._count_file(folder), os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
+        descriptor = os.open(
+            os.path.join(folder, f".leveret-{self._run}"), os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600
+        )
         try:
             os.write(descriptor, b".")
             # Where this process's byte ends: other workers may have appended since.
             return os.lseek(descriptor, 0, os.SEEK_CUR) <= self._limit
         finally:
             os.close(descriptor)
-
-    def _count_file(self, folder: str) -> str:
-        run = self._config.getoption("testrunuid", None) if self._worker is None else self._worker["testrunuid"]
-        return os.path.join(folder, f".leveret-{run}")
-
-    def pytest_sessionstart(self) -> None:
-        """Delete the pages of the last run."""
-        cache = getattr(self._config, "cache", None)
-        if self._worker is not None or cache is None:
-            return
-        for path in cache.get(_LAST_RUN, None) or ():
-            if str(path).endswith(".html"):
-                Path(path).unlink(missing_ok=True)
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         """Note the page of a test, which may come from a worker."""
@@ -200,10 +192,9 @@ class Pages:
         folder = os.path.dirname(self._entries[0].path)
         for path in Path(folder).glob(".leveret-*"):
             path.unlink(missing_ok=True)
-        index = write(index_of(self._entries, len(self._left_out)), os.path.join(folder, INDEX))
-        cache = getattr(self._config, "cache", None)
-        if cache is not None:
-            cache.set(_LAST_RUN, [index, *(entry.path for entry in self._entries)])
+        write(index_of(self._entries, len(self._left_out)), os.path.join(folder, INDEX))
+        if self._given is None:
+            _delete_old_runs(Path(folder))
         summary = os.environ.get(_SUMMARY)
         if summary and any(entry.outcome != "passed" for entry in self._entries):
             with open(summary, "a", encoding="utf-8", errors="backslashreplace", newline="\n") as file:
@@ -227,6 +218,14 @@ class Pages:
                 f"leveret: {count} test{' has' if count == 1 else 's have'} no page, because "
                 f"--leveret-pages-limit={self._limit} was reached"
             )
+
+
+def _delete_old_runs(newest: Path) -> None:
+    """Keep the pages of this run and of those before it."""
+    runs = [path for path in newest.parent.iterdir() if path.is_dir() and path != newest]
+    runs.sort(key=lambda path: path.stat().st_mtime_ns, reverse=True)
+    for run in runs[_KEPT_RUNS - 1 :]:
+        shutil.rmtree(run, ignore_errors=True)
 
 
 def _story(item: pytest.Item, report: pytest.TestReport, call: pytest.CallInfo[None]) -> Story | None:

@@ -39,6 +39,10 @@ def pages_in(folder: Path):
     return sorted(path for path in folder.glob("*.html") if path.name != "index.html")
 
 
+def runs_in_cache(pytester):
+    return list((pytester.path / ".pytest_cache" / "d" / "leveret-pages").iterdir())
+
+
 def test_a_failed_test_gets_a_page_and_its_report_ends_with_the_link(run, pytester):
     result = run(FAILING, "--leveret-pages-dir=pages")
 
@@ -98,20 +102,36 @@ def test_pages_go_into_the_cache_of_pytest(suite, pytester):
 
     suite.runpytest_inprocess("-p", "pytest_leveret.plugin")
 
-    folder = pytester.path / ".pytest_cache" / "d" / "leveret-pages"
+    (folder,) = runs_in_cache(pytester)
     assert len(pages_in(folder)) == 1
 
 
-def test_the_next_run_deletes_the_pages_of_the_last(suite, pytester):
+def test_the_pages_of_the_run_before_stay_when_one_test_runs_again(suite, pytester):
     suite.makepyfile(MANY)
     suite.runpytest_inprocess("-p", "pytest_leveret.plugin")
-    folder = pytester.path / ".pytest_cache" / "d" / "leveret-pages"
-    (folder / "note.html").write_text("mine", encoding="utf-8")
+    (folder,) = runs_in_cache(pytester)
 
     suite.runpytest_inprocess("-p", "pytest_leveret.plugin", "-k", "3")
 
-    assert [path.name for path in pages_in(folder) if path.name == "note.html"] == ["note.html"]
-    assert len(pages_in(folder)) == 2
+    assert len(pages_in(folder)) == 6
+    assert [len(pages_in(run)) for run in runs_in_cache(pytester) if run != folder] == [1]
+
+
+def test_the_cache_keeps_the_pages_of_three_runs(suite, pytester):
+    suite.makepyfile(MANY)
+    for number in range(5):
+        suite.runpytest_inprocess("-p", "pytest_leveret.plugin", "-k", str(number))
+
+    indexes = [(run / "index.html").read_text(encoding="utf-8") for run in runs_in_cache(pytester)]
+    assert sorted(re.findall(r"test_failed\[(\d)\]", "".join(indexes))) == ["2", "3", "4"]
+
+
+def test_a_given_directory_keeps_every_page(suite, pytester):
+    suite.makepyfile(MANY)
+    for only in ("", "3", "2", "1", "0"):
+        suite.runpytest_inprocess("-p", "pytest_leveret.plugin", "--leveret-pages-dir=pages", "-k", only)
+
+    assert len(pages_in(pytester.path / "pages")) == 6
 
 
 def test_without_cache_and_directory_the_run_says_why_there_is_no_page(run):
