@@ -5,7 +5,10 @@ Neither this module nor the modules it imports import `leveret`, so a run withou
 
 from __future__ import annotations
 
-from collections.abc import Generator, Mapping
+import gc
+import sys
+from collections.abc import Generator, Iterator, Mapping
+from contextlib import contextmanager
 
 import pytest
 
@@ -159,7 +162,8 @@ def pytest_runtest_makereport(
     item: pytest.Item, call: pytest.CallInfo[None]
 ) -> Generator[None, pytest.TestReport, pytest.TestReport]:
     """Add the brokers to the report of a test that failed."""
-    result = yield
+    with _whole_parsing():
+        result = yield
     if result.failed:
         report.add_sections(item, result)
         explore.note_failure(item, call)
@@ -168,3 +172,21 @@ def pytest_runtest_makereport(
         brokers.note_end(item, result, recording.error_text(call) if result.failed else None)
     rehearsal.add_to_report(item, result)
     return result
+
+
+@contextmanager
+def _whole_parsing() -> Iterator[None]:
+    """Keep the garbage collector off while pytest parses the source of a failed test, where it can break the parser.
+
+    Before CPython 3.11.8, a parse within a parse raises SystemError (CPython issue 106905), which ends the whole run. A
+    robust connection that an earlier test left open is enough: when it is collected, asyncio logs a traceback, which
+    parses source too. From 3.12 on, the collector does not run inside the parser.
+    """
+    is_at_risk = sys.version_info < (3, 11, 8) and gc.isenabled()
+    if is_at_risk:
+        gc.disable()
+    try:
+        yield
+    finally:
+        if is_at_risk:
+            gc.enable()

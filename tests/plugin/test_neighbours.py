@@ -242,3 +242,35 @@ def test_cases_of_unittest_use_a_broker_without_pytest(pytester):
     result = pytester.runpython(path)
 
     result.stderr.fnmatch_lines(["OK"])
+
+
+def test_garbage_that_parses_source_does_not_end_the_run(run_apart):
+    result = run_apart(
+        """
+        import ast
+        import gc
+
+        class Parsing:
+            def __init__(self):
+                self.cycle = self
+
+            def __del__(self):
+                parse(50)
+                Parsing()
+
+        def parse(depth):
+            # The parser notices only if it is called from deeper than the other one stands.
+            parse(depth - 1) if depth else ast.parse("1 + 1")
+
+        def test_failed(leveret):
+            # Almost every object that the parser makes starts a collection, and each collection runs a finalizer.
+            Parsing()
+            gc.set_threshold(1)
+            assert leveret.queues
+
+        def test_the_collector_is_on_again():
+            assert gc.isenabled()
+        """
+    )
+
+    result.assert_outcomes(failed=1, passed=1)
