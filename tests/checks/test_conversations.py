@@ -50,6 +50,17 @@ def test_a_ready_message_is_reported_with_its_queue(broker, found):
     assert "left_ready" not in found(broker)
 
 
+def test_a_message_after_a_reset_is_reported_although_its_number_was(broker, found):
+    broker.publish("", "orders.work", b"1")
+    assert "left_ready" in found(broker)
+
+    broker.reset()
+    broker.declare_queue("orders.work")
+    broker.publish("", "orders.work", b"2")
+
+    assert "left_ready" in found(broker)
+
+
 def test_a_message_that_came_while_it_was_allowed_may_stay(broker, found):
     with broker.allow("left_ready", queue="orders.work"):
         broker.publish("", "orders.work", b"1")

@@ -28,6 +28,8 @@ class EchoHost:
         self.advance_count = 0
         self.allowance = inf
         self.left_over: list[str] = []
+        # Called once all work is done, as a conversation goes on then.
+        self.when_done: Callable[[], None] | None = None
         # The processor time used so far, and what a byte of input costs.
         self.cpu_ns = 0
         self.cost_ns = 0
@@ -49,6 +51,9 @@ class EchoHost:
 
     def finish_work(self) -> None:
         self.left_over.clear()
+        if self.when_done is not None:
+            self.when_done()
+            self.when_done = None
 
     def next_deadline(self) -> int | None:
         return self.due_at

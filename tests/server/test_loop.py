@@ -268,6 +268,23 @@ def test_a_barrier_covers_input_that_arrived_during_a_pause(broker: EchoBroker) 
         assert echo.received == b"pause\nunheard\n"
 
 
+def test_a_barrier_covers_input_that_waited_for_work_to_be_done(broker: EchoBroker) -> None:
+    with broker.connect() as client:
+        client.sendall(b"pause\n")
+        broker.sync()
+        client.sendall(b"unheard\n")
+        echo = broker.host.conversations[0]
+
+        def go_on() -> None:
+            echo.is_reading_paused = False
+            echo.say(b"go on\n")
+
+        with broker.lock:
+            broker.host.when_done = go_on
+
+        assert broker.loop.ask(lambda: echo.received) == b"pause\nunheard\n"
+
+
 def test_an_internal_error_is_kept_and_ends_only_its_conversation(broker: EchoBroker) -> None:
     with broker.connect() as unlucky, broker.connect() as other:
         unlucky.sendall(b"crash\n")
