@@ -5,6 +5,8 @@ from __future__ import annotations
 from base64 import b64encode
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from itertools import count
+from threading import Event, Thread
 
 import pika
 import pytest
@@ -13,7 +15,10 @@ from openapi_spec_validator import validate
 from leveret import Broker
 from leveret.faults.named import NamedFaults
 from leveret.faults.rule import OPTIONS
+from leveret.http.control.endpoint import Call
 from leveret.http.control.table import ENDPOINTS
+from leveret.http.messages import Request
+from leveret.http.stream import Pump
 from tests.house.repository import members_of
 from tests.http.client import ask
 from tests.http.control import Control
@@ -495,3 +500,33 @@ def test_a_restart_keeps_what_is_durable_and_a_reset_keeps_nothing() -> None:
         assert control.inside("GET", "/queues/orders").json["ready_count"] == 0
         assert control.ask("POST", "/reset").status == 204
         assert control.inside("GET", "/queues").json == []
+
+
+def test_two_calls_do_not_wait_for_each_other() -> None:
+    begun, ended = Event(), Event()
+
+    class Values(dict[str, str]):
+        """The names in a path, which say when they are read."""
+
+        def __getitem__(self, name: str) -> str:
+            begun.set()
+            return super().__getitem__(name)
+
+    # It is not started, so a deadlock fails this test alone.
+    engine = Broker()._engine
+    first, second = (
+        Call(engine, Pump(engine), count(), Request("GET", "/"), values, {}, {})
+        for values in ({"vhost": "/"}, Values(vhost="/"))
+    )
+    other = Thread(target=lambda: second.scope, daemon=True)
+
+    def ask_under_the_lock() -> None:
+        with engine.lock:
+            other.start()
+            begun.wait(10)
+            _ = first.scope
+            ended.set()
+
+    Thread(target=ask_under_the_lock, daemon=True).start()
+
+    assert ended.wait(10)

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
-from functools import cached_property
 from typing import TYPE_CHECKING, NamedTuple
 
 from leveret.http.control.scope import Scope
@@ -33,13 +32,18 @@ class Call:
     values: Mapping[str, str]
     parameters: Mapping[str, str]
     body: Json
+    _scope: Scope | None = field(default=None, init=False)
 
-    @cached_property
+    # No cached_property: before CPython 3.12 all calls share its lock, which two of them would take before and after
+    # the broker's.
+    @property
     def scope(self) -> Scope:
         """The virtual host in the path. Raises NotDeclaredError if it does not exist."""
-        return Scope(self.engine, self.values["vhost"])
+        if self._scope is None:
+            self._scope = Scope(self.engine, self.values["vhost"])
+        return self._scope
 
-    @cached_property
+    @property
     def admin(self) -> Admin:
         """The commands of an operator."""
         from leveret.admin.admin import Admin
