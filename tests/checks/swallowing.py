@@ -18,6 +18,7 @@ confirms, which wait for the error.
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import Awaitable, Callable
 from typing import Any, Final, Literal, NamedTuple
 from urllib.parse import urlsplit
@@ -57,6 +58,11 @@ class Stage:
         """Wait until the client has read the error."""
         reactions = self.broker._engine.node.reactions
         assert self.broker._engine.wait_until(lambda: any(one._is_read for one in reactions.values()), 5)
+
+    def wait_until_reopened(self) -> None:
+        """Wait until the client has opened a second channel."""
+        engine = self.broker._engine
+        assert engine.wait_until(lambda: sum(raw[0] == "chan_open" for raw in engine.recorder.raw()) == 2, 5)
 
     def call_back(self, *_arguments: object) -> None:
         """Be called by the client."""
@@ -320,6 +326,10 @@ def with_amqpstorm(does: str, outcome: Outcome) -> Callable[[Callable[..., objec
             try:
                 publish()
                 stage.wait_until_read()
+                # The thread that reads answers close-ok before it keeps the error.
+                deadline = time.monotonic() + 5
+                while not channel.exceptions and time.monotonic() < deadline:
+                    time.sleep(0.001)
                 act(stage, connection, channel, publish)
             finally:
                 connection.close()
@@ -382,7 +392,13 @@ async def _(stage: Stage, connection: Any, channel: Any) -> None:
 @with_aiormq("read, basic_publish", "refused")
 async def _(stage: Stage, connection: Any, channel: Any) -> None:
     await asyncio.to_thread(stage.wait_until_read)
+    await asyncio.wait([channel.closing])
     await channel.basic_publish(b"x", routing_key="work")
+
+
+@with_aiormq("await channel.closing", "raised")
+async def _(stage: Stage, connection: Any, channel: Any) -> None:
+    await channel.closing
 
 
 @with_aiormq("read, connection.channel()", "went on")
@@ -415,6 +431,10 @@ async def read(stage: Stage, connection: Any, channel: Any) -> None:
 
 async def read_and_publish(stage: Stage, connection: Any, channel: Any) -> None:
     await asyncio.to_thread(stage.wait_until_read)
+    if isinstance(connection, aio_pika.RobustConnection):
+        await asyncio.to_thread(stage.wait_until_reopened)
+    else:
+        await channel.closed()
     await channel.default_exchange.publish(aio_pika.Message(b"x"), "work")
 
 

@@ -105,7 +105,8 @@ def test_nobody_sleeps(python_files: list[SourceFile]) -> None:
 
 
 # Where time really has to pass, because a real RabbitMQ has no clock that a test could move.
-# The benchmark measures both for a span of real time. One row of the table of clients is about pika's own `sleep`.
+# The benchmark measures both for a span of real time. The table of clients waits for a
+# client's own thread, and one row is about pika's own `sleep`.
 MAY_SLEEP = (
     "tests/checks/swallowing.py",
     "tests/semantics/target.py",
