@@ -76,4 +76,4 @@ def test_a_restart_forgets_all_names(world: World) -> None:
 
     world.node.restart()
 
-    assert world.node.reply_queues.find(name) is None
+    assert world.node.reply_queues.find(name, world.vhost) is None

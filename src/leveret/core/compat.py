@@ -126,8 +126,9 @@ class Compat(NamedTuple):
     prints_expiration_anew: bool = True
     # The user-id is checked after CC and BCC; otherwise before the headers.
     checks_user_id_last: bool = True
-    # A transaction whose queue was deleted before the commit: hard 506 and nothing is published; otherwise soft 406
-    # "partial tx completion", and the other queues get their messages.
+    # A transaction whose queue was deleted before the commit: hard 506, and nothing more is published. Otherwise a hard
+    # 506 for a stream, a soft 406 "partial tx completion" for a classic queue and nothing for a quorum queue, and the
+    # other queues get their messages.
     commit_to_deleted_queue_is_hard: bool = True
     # A transaction keeps the names of queues: the commit publishes to those that then exist, and a message that was
     # published to the default exchange finds queues that were declared meanwhile. Otherwise it keeps the queues.
@@ -227,6 +228,8 @@ class Compat(NamedTuple):
     # A generated reply-to name is a queue, with refusals of its own, and a transaction holds what is published to it.
     # Otherwise it is a missing queue, and replies are sent at once.
     reply_names_are_queues: bool = True
+    # Only what a channel publishes reaches a requester; dead letters to its name are lost.
+    replies_need_a_publisher: bool = False
     # Declaring a reply-to name without a process or a key is a hard 541; otherwise 404.
     crashes_on_reply_to_without_key: bool = True
     # Declaring a reply-to name whose process belongs to no node is a hard 541; otherwise 404.
@@ -321,6 +324,7 @@ V4_0: Final = V4_2._replace(
     user_channel_limit_text="for user '{node}' has reached the maximum allowed user limit of ({limit})",
     node_channel_limit_text="on node '{node}' has reached the maximum allowed limit of ({limit})",
     returns_mandatory_replies=True,
+    replies_need_a_publisher=True,
     replies_take_no_tag=True,
     keeps_transient_exchanges=False,
     reply_names_are_queues=False,
@@ -373,6 +377,7 @@ V3_10: Final = V3_13._replace(
     unknown_queue_arguments=(*V3_13.unknown_queue_arguments, "x-stream-filter-size-bytes", "x-consumer-timeout"),
     checks_delivery_mode=True,
     commit_finds_queues_by_name=True,
+    replies_need_a_publisher=False,
     sorts_header_keys=False,
     prints_expiration_anew=False,
     x_death_fields=("count", "reason", "queue", "time", "exchange", "routing-keys", "original-expiration"),

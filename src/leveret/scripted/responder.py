@@ -172,7 +172,7 @@ class Responder(Hinting):
             node.hooks.tap((events.CALLED, node.now, "respond", self._caller))
         # A reply to a requester that has given up is returned and so does not count as lost. A direct reply always
         # counts as routed, and before 4.3 a mandatory one would be returned although it arrived.
-        is_mandatory = node.reply_queues.find(request.reply_to) is None
+        is_mandatory = node.reply_queues.find(request.reply_to, self._vhost) is None
         try:
             octets = encoded("respond()", "", request.reply_to, reply.body, values)
             OwnPublisher(self._vhost).publish("", request.reply_to, reply.body, octets, is_mandatory=is_mandatory)

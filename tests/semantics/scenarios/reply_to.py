@@ -340,3 +340,206 @@ def other_reply_to_values_are_left_alone(s: Run) -> None:
     ch.fill("q", "2", reply_to=NAME + "x")
 
     ch.get_all("q")
+
+
+def requester(s: Run) -> tuple[Channel, str]:
+    """Return a channel that takes direct replies, and its name."""
+    ch = s.channel()
+    ch.consume(NAME, "c", no_ack=True)
+    return ch, name_of(asked(s, ch))
+
+
+def hears(s: Run, ch: Channel, *, is_lost: bool) -> None:
+    """Wait for the reply, or show that none comes."""
+    if is_lost:
+        s.elapse(500)
+        ch.sync()
+    else:
+        ch.deliver()
+
+
+def letters_to(name: str, **arguments: object) -> dict[str, object]:
+    """Return the arguments of a queue whose dead letters go to this name."""
+    return {"x-dead-letter-exchange": "", "x-dead-letter-routing-key": name, **arguments}
+
+
+@scenario
+def a_rejected_message_becomes_a_reply(s: Run) -> None:
+    ch, name = requester(s)
+    for kind in ("classic", "quorum"):
+        dying = s.channel()
+        dying.declare(kind, arguments=letters_to(name, **{"x-queue-type": kind}))
+        dying.fill(kind, f"rejected by {kind}")
+        dying.reject(dying.get(kind), requeue=False)
+        hears(s, ch, is_lost=s.version == "4.0")
+
+
+@scenario
+def an_expired_message_becomes_a_reply(s: Run) -> None:
+    ch, name = requester(s)
+    for kind in ("classic", "quorum"):
+        dying = s.channel()
+        dying.declare(kind, arguments=letters_to(name, **{"x-queue-type": kind, "x-message-ttl": 50}))
+        dying.publish("", kind, f"expired in {kind}")
+        dying.sync()
+        s.elapse(500)
+        hears(s, ch, is_lost=s.version == "4.0")
+
+
+@scenario
+def a_message_dropped_by_length_becomes_a_reply(s: Run) -> None:
+    ch, name = requester(s)
+    for kind in ("classic", "quorum"):
+        dying = s.channel()
+        dying.declare(kind, arguments=letters_to(name, **{"x-queue-type": kind, "x-max-length": 1}))
+        dying.fill(kind, "1")
+        dying.publish("", kind, "2")
+        hears(s, ch, is_lost=s.version == "4.0")
+
+
+@scenario
+def a_refused_message_becomes_a_reply(s: Run) -> None:
+    ch, name = requester(s)
+    dying = s.channel()
+    dying.declare("q", arguments=letters_to(name, **{"x-max-length": 1, "x-overflow": "reject-publish-dlx"}))
+    dying.fill("q", "1")
+    dying.confirm_select()
+    dying.publish("", "q", "2")
+    dying.confirms()
+    hears(s, ch, is_lost=s.version == "4.0")
+
+
+@scenario
+def a_message_delivered_too_often_becomes_a_reply(s: Run) -> None:
+    ch, name = requester(s)
+    dying = s.channel()
+    dying.declare("q", arguments=letters_to(name, **{"x-queue-type": "quorum", "x-delivery-limit": 0}))
+    dying.fill("q", "1")
+    dying.reject(dying.get("q"), requeue=True)
+    hears(s, ch, is_lost=s.version == "4.0")
+
+
+@scenario
+def a_letter_of_at_least_once_becomes_a_reply(s: Run) -> None:
+    ch, name = requester(s)
+    dying = s.channel()
+    more = {"x-queue-type": "quorum", "x-dead-letter-strategy": "at-least-once", "x-overflow": "reject-publish"}
+    dying.declare("q", arguments=letters_to(name, **more))
+    dying.fill("q", "1")
+    dying.reject(dying.get("q"), requeue=False)
+    hears(s, ch, is_lost=s.version == "4.0")
+
+
+@scenario
+def a_letter_whose_cc_names_the_requester(s: Run) -> None:
+    ch, name = requester(s)
+    dying = s.channel()
+    dying.declare("q", arguments={"x-dead-letter-exchange": ""})
+    dying.declare("next")
+    dying.bind("q", "amq.fanout")
+    dying.publish("amq.fanout", "next", "x", headers={"CC": [name]})
+    dying.await_count("q", 1)
+    dying.reject(dying.get("q"), requeue=False)
+    dying.await_count("next", 1)
+    hears(s, ch, is_lost=s.version == "4.0")
+    dying.get_all("next")
+
+
+@scenario
+def a_letter_to_a_requester_that_has_gone(s: Run) -> None:
+    ch, name = requester(s)
+    ch.cancel("c")
+    dying = s.channel()
+    dying.declare("q", arguments=letters_to(name))
+    dying.fill("q", "1")
+    dying.reject(dying.get("q"), requeue=False)
+    hears(s, ch, is_lost=True)
+
+
+def with_another_key(name: str) -> str:
+    return f"{name[:-5]}AAAAA"
+
+
+@scenario
+def get_from_a_name_with_another_key(s: Run) -> None:
+    _, name = requester(s)
+    s.channel(on=s.connect()).get(with_another_key(name))
+
+
+@scenario
+def consuming_from_a_name_with_another_key(s: Run) -> None:
+    _, name = requester(s)
+    s.channel().consume(with_another_key(name), no_ack=True)
+    s.channel().consume(with_another_key(name))
+
+
+@scenario
+def purging_and_deleting_a_name_with_another_key(s: Run) -> None:
+    _, name = requester(s)
+    s.channel().purge(with_another_key(name))
+    s.channel().delete(with_another_key(name))
+
+
+@scenario
+def binding_a_name_with_another_key(s: Run) -> None:
+    _, name = requester(s)
+    s.channel().bind(with_another_key(name), "amq.direct", "k")
+    s.channel().unbind(with_another_key(name), "amq.direct", "k")
+
+
+@scenario
+def publishing_to_a_name_with_another_key(s: Run) -> None:
+    ch, name = requester(s)
+    answering = s.channel()
+    answering.publish("", with_another_key(name), "plain", mandatory=True)
+    answering.sync()
+    answering.confirm_select()
+    answering.publish("", with_another_key(name), "in confirm mode", mandatory=True)
+    answering.confirms()
+    ch.sync()
+    answering = s.channel(on=s.connect())
+    answering.tx_select()
+    answering.publish("", with_another_key(name), "in a transaction", mandatory=True)
+    answering.commit()
+    ch.sync()
+
+
+@scenario
+def declaring_a_name_with_another_key(s: Run) -> None:
+    _, name = requester(s)
+    s.channel().passive(with_another_key(name))
+    s.channel().declare(with_another_key(name))
+
+
+@scenario
+def a_requester_uses_its_own_name(s: Run) -> None:
+    ch, name = requester(s)
+    ch.publish("", name, "to itself")
+    ch.deliver()
+    ch.consume(name, "d", no_ack=True)
+
+
+@scenario
+def a_requester_that_has_gone_is_still_a_name(s: Run) -> None:
+    ch, name = requester(s)
+    ch.cancel("c")
+    s.channel().purge(name)
+    s.channel().consume(name, no_ack=True)
+    s.channel(on=s.connect()).get(name)
+
+
+@scenario
+def purging_and_getting_from_names_that_were_never_generated(s: Run) -> None:
+    _, name = requester(s)
+    for words, wrong in {
+        "no key": name.rpartition(".")[0],
+        "an empty key": f"{name.rpartition('.')[0]}.",
+        "nonsense with a key": f"{NAME}.nonsense.key",
+        "nonsense": f"{NAME}.nonsense",
+    }.items():
+        for method in ("queue.purge", "basic.get", "basic.consume"):
+            connection = s.connect()
+            connection.log.hidden |= {"channel.close", "connection.close"}
+            fields = {"consumer_tag": "c", "no_ack": True} if method == "basic.consume" else {}
+            answer = s.channel(on=connection).call(method, queue=wrong, **fields)
+            connection.log.write(1, f"{method} {words}: {answer.name} {answer.fields.get('reply_code', '')}")

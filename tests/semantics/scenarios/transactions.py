@@ -598,3 +598,119 @@ def returns_of_a_commit_come_before_its_deliveries(s: Run) -> None:
     ch.commit()
 
     ch.deliver()
+
+
+def a_queue_goes_before_the_commit(s: Run, kind: str, *, mandatory: bool = False, exchange: str = "") -> None:
+    """Publish in a transaction to a queue that then goes and to one that stays, and commit."""
+    ch, other = s.channel(), s.channel(on=s.connect())
+    for queue, queue_type in (("gone", kind), ("there", "classic")):
+        ch.declare(queue, arguments={"x-queue-type": queue_type})
+        ch.bind(queue, "amq.fanout")
+    ch.tx_select()
+    for queue in ("gone",) if exchange else ("gone", "there"):
+        ch.publish(exchange, queue, "x", mandatory=mandatory, delivery_mode=2)
+    ch.sync()
+    other.delete("gone")
+    ch.commit()
+    other.await_count("there", 0 if s.version == "4.3" and kind == "classic" else 1)
+
+
+@scenario
+def a_quorum_queue_deleted_before_commit(s: Run) -> None:
+    a_queue_goes_before_the_commit(s, "quorum")
+
+
+@scenario
+def a_mandatory_publish_to_a_quorum_queue_deleted_before_commit(s: Run) -> None:
+    a_queue_goes_before_the_commit(s, "quorum", mandatory=True)
+
+
+@scenario
+def a_publish_to_all_of_which_a_quorum_queue_is_deleted_before_commit(s: Run) -> None:
+    a_queue_goes_before_the_commit(s, "quorum", exchange="amq.fanout")
+
+
+@scenario
+def a_quorum_queue_alone_deleted_before_commit(s: Run) -> None:
+    for mandatory in (False, True):
+        ch = s.channel(on=s.connect())
+        ch.declare("gone", arguments={"x-queue-type": "quorum"})
+        ch.tx_select()
+        ch.publish("", "gone", "x", mandatory=mandatory)
+        ch.delete("gone")
+        ch.commit()
+
+
+@scenario
+def a_stream_alone_deleted_before_commit(s: Run) -> None:
+    for mandatory in (False, True):
+        ch = s.channel(on=s.connect())
+        ch.declare("gone", arguments={"x-queue-type": "stream"})
+        ch.tx_select()
+        ch.publish("", "gone", "x", mandatory=mandatory)
+        ch.delete("gone")
+        ch.commit()
+
+
+@scenario
+def queues_of_all_types_deleted_before_commit(s: Run) -> None:
+    for kinds in (
+        ("classic", "quorum"),
+        ("quorum", "classic"),
+        ("classic", "stream"),
+        ("stream", "classic"),
+        ("quorum", "stream"),
+        ("stream", "quorum"),
+    ):
+        ch = s.channel(on=s.connect())
+        for kind in kinds:
+            ch.declare(kind, arguments={"x-queue-type": kind})
+        ch.tx_select()
+        for kind in kinds:
+            ch.publish("", kind, "x")
+        for kind in kinds:
+            ch.delete(kind)
+        ch.commit()
+
+
+@scenario
+def what_comes_beside_a_publish_to_a_deleted_stream(s: Run) -> None:
+    for before, after in (("there", "gone"), ("gone", "there")):
+        ch = s.channel(on=s.connect())
+        ch.declare("there")
+        ch.declare("gone", arguments={"x-queue-type": "stream"})
+        ch.tx_select()
+        ch.publish("", before, "x")
+        ch.publish("", after, "x")
+        ch.delete("gone")
+        ch.commit()
+        other = s.channel(on=s.connect())
+        s.elapse(200)
+        other.await_count("there", int(s.version != "4.3") + int(s.version == "3.10" and before == "gone"))
+
+
+@scenario(versions=("3.10",))
+def a_publish_to_all_of_which_a_stream_is_deleted_before_commit(s: Run) -> None:
+    ch = s.channel()
+    for queue, kind in (("there", "classic"), ("gone", "stream"), ("too", "quorum")):
+        ch.declare(queue, arguments={"x-queue-type": kind})
+        ch.bind(queue, "amq.fanout")
+    ch.tx_select()
+    ch.publish("amq.fanout", "", "x")
+    ch.delete("gone")
+    ch.commit()
+    other = s.channel(on=s.connect())
+    s.elapse(200)
+    for queue in ("there", "too"):
+        other.await_count(queue, 1)
+
+
+@scenario
+def a_publish_to_a_stream_declared_anew_before_commit(s: Run) -> None:
+    ch = s.channel()
+    ch.declare("anew", arguments={"x-queue-type": "stream"})
+    ch.tx_select()
+    ch.publish("", "anew", "1")
+    ch.delete("anew")
+    ch.declare("anew", arguments={"x-queue-type": "stream"})
+    ch.commit()

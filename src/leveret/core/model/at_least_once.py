@@ -83,7 +83,7 @@ class PendingLetter:
 
     def _targets(self) -> list[Target]:
         exchange = self._queue.vhost.exchanges.get(self._exchange_name)
-        return [] if exchange is None else list(self._queue.vhost.route(exchange, self._letter))
+        return [] if exchange is None else list(self._queue.vhost.route_letter(exchange, self._letter))
 
     def _may_enter(self, target: Target) -> bool:
         return not dead_letter.closes_cycle(self._letter, target.name, self._reason)

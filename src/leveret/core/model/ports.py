@@ -145,8 +145,8 @@ class VirtualHostPort(Protocol):
     def remove_queue(self, queue: StoredQueue, reason: str | None) -> int:
         """Remove a queue; return how many ready messages were lost."""
 
-    def route(self, exchange: Exchange, message: Message) -> Sequence[Target]:
-        """Return the queues of a message, each once."""
+    def route_letter(self, exchange: Exchange, message: Message) -> Sequence[Target]:
+        """Return the queues of a message that no channel publishes, each once."""
 
     def post(self, letter: Message, exchange: Exchange, src_copy: int, reason: str) -> None:
         """Route a dead letter once the current work is done."""

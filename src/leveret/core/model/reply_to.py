@@ -38,12 +38,12 @@ class ReplyQueue:
 
     __slots__ = ("_vhost", "name", "target")
 
-    def __init__(self, name: str, target: ReplyTarget, vhost: VirtualHostPort) -> None:
+    def __init__(self, name: str, target: ReplyTarget | None, vhost: VirtualHostPort) -> None:
         self.name = name
-        # The requester's virtual host.
+        # The virtual host of the requester, or of the publisher to a name without one.
         self._vhost = vhost
-        # None once the requester has cancelled its consumer or closed its channel.
-        self.target: ReplyTarget | None = target
+        # None if there is no such requester, or once it has cancelled its consumer or closed its channel.
+        self.target = target
 
     @property
     def process(self) -> str:
@@ -88,9 +88,15 @@ class ReplyQueues:
         self._by_name[queue.name] = queue
         return queue
 
-    def find(self, name: str) -> ReplyQueue | None:
-        """Return the queue with this generated name, None for a name that this node did not generate."""
-        return self._by_name.get(name)
+    def find(self, name: str, vhost: VirtualHostPort) -> ReplyQueue | None:
+        """Return the queue with this name as a user of `vhost` sees it; None if the name leads to none.
+
+        Since 4.2 the process in a name is enough: whatever the key is, and even if the process has ended.
+        """
+        queue = self._by_name.get(name)
+        if queue is None and self._node.compat.reply_names_are_queues and name.startswith(PREFIX):
+            return None if self.cannot_decode(name) else ReplyQueue(name, None, vhost)
+        return queue
 
     def cannot_decode(self, name: str) -> bool:
         """Return whether RabbitMQ fails to find a process in a name, or since 4.3 a key behind it."""

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 from leveret.core.model import reply_to
 from leveret.core.model.binding import Destination
@@ -11,11 +12,14 @@ from leveret.core.model.message import Message
 from leveret.core.model.reply_to import ReplyQueue, ReplyQueues
 from leveret.core.model.stored_queue import StoredQueue
 
+if TYPE_CHECKING:
+    from leveret.core.model.ports import VirtualHostPort
+
 AnyQueue = StoredQueue | ReplyQueue
 
 
 def walk(
-    exchanges: Mapping[str, Exchange],
+    vhost: VirtualHostPort,
     replies: ReplyQueues,
     exchange: Exchange,
     found: Sequence[Destination],
@@ -30,10 +34,10 @@ def walk(
     pending = [(exchange, found)]
     for source, destinations in pending:
         if not source.name:
-            queues.update(dict.fromkeys(_reply_queues(replies, message)))
+            queues.update(dict.fromkeys(_reply_queues(vhost, replies, message)))
         # An alternate exchange with the empty name is ignored: it does not mean the default exchange (seen on 4.3).
         if not destinations and source.alternate_exchange:
-            alternate = exchanges.get(source.alternate_exchange)
+            alternate = vhost.exchanges.get(source.alternate_exchange)
             destinations = () if alternate is None else (alternate,)
         for destination in destinations:
             if isinstance(destination, StoredQueue):
@@ -44,6 +48,6 @@ def walk(
     return list(queues)
 
 
-def _reply_queues(replies: ReplyQueues, message: Message) -> list[ReplyQueue]:
-    keys = [key for key in message.routing_keys if key.startswith(reply_to.PREFIX)]
-    return [queue for key in keys if (queue := replies.find(key)) is not None]
+def _reply_queues(vhost: VirtualHostPort, replies: ReplyQueues, message: Message) -> list[ReplyQueue]:
+    keys = dict.fromkeys(key for key in message.routing_keys if key.startswith(reply_to.PREFIX))
+    return [queue for key in keys if (queue := replies.find(key, vhost)) is not None]

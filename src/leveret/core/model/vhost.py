@@ -402,7 +402,14 @@ class VirtualHost:
         # A second key may name the requester of a direct reply, which no binding reaches.
         if len(found) == 1 and len(message.routing_keys) == 1 and isinstance(found[0], StoredQueue):
             return (found[0],)
-        return routing.walk(self.exchanges, self.node.reply_queues, exchange, found, message)
+        return routing.walk(self, self.node.reply_queues, exchange, found, message)
+
+    def route_letter(self, exchange: Exchange, message: Message) -> Sequence[AnyQueue]:
+        """Return the queues of a message that no channel publishes, each once."""
+        queues = self.route(exchange, message)
+        if self.node.compat.replies_need_a_publisher:
+            return [queue for queue in queues if isinstance(queue, StoredQueue)]
+        return queues
 
     def publish(self, exchange: Exchange, message: Message, publisher: Client | None = None) -> Published:
         """Route and enqueue a message; return whether it reached a queue and whether one refused it."""
@@ -449,7 +456,7 @@ class VirtualHost:
     def _arrive(self, message: Message, exchange: Exchange, src_copy: int | None, reason: str) -> None:
         if reason and exchange.can_delay and self._delay(exchange, message):
             return
-        for queue in self.route(exchange, message):
+        for queue in self.route_letter(exchange, message):
             if reason and dead_letter.closes_cycle(message, queue.name, reason):
                 self.lost(message, "cycle", queue.name)
                 continue

@@ -167,12 +167,15 @@ def return_unroutable(channel: Channel, publish: HeldPublish) -> None:
 def enqueue_held(channel: Channel, publish: HeldPublish) -> bool:
     """Enqueue what a transaction held back, except in queues that settle first.
 
-    Return False if a queue refused it or no longer exists.
+    Return False if a queue refused it or a classic queue no longer exists. A quorum queue that was deleted loses it
+    in silence (seen on 4.0).
     """
     gone = publish.deleted_queues
     queues = [queue for queue in publish.queues if queue not in gone and not queue.settles_first_at_commit]
     published = channel.vhost.put(publish.message, queues, channel)
-    return not gone and not published.is_refused
+    if gone and len(gone) == len(publish.queues):
+        channel.vhost.lost(publish.message)
+    return not published.is_refused and not any(queue.type_name == "classic" for queue in gone)
 
 
 def _unroutable(publisher: Publisher, message: Message, *, is_mandatory: bool) -> None:

@@ -13,7 +13,6 @@ from leveret.core.model.errors import (
     CommandInvalid,
     InternalRefusal,
     NotAllowed,
-    NotFound,
     NotImplementedByBroker,
     PreconditionFailed,
 )
@@ -21,7 +20,7 @@ from leveret.core.protocol import publishing, settling
 from leveret.core.protocol.assembler import Content
 from leveret.core.protocol.channel import unknown_tag
 from leveret.core.protocol.delivery import Delivery, DeliveryEncoder
-from leveret.core.protocol.handlers.queue import named
+from leveret.core.protocol.handlers.queue import leads_to_reply_queue, named
 from leveret.core.protocol.repeated_method import repeated
 from leveret.core.protocol.repeated_publish import remembered
 from leveret.core.protocol.transaction import Settlement
@@ -88,10 +87,11 @@ def consume(channel: Channel, method: BasicConsume) -> None:
     name = named(channel, method.queue)
     _refuse_used_tag(channel, method.consumer_tag)
     channel.require("read", "queue", name)
-    is_reply = name.startswith(reply_to.PREFIX) and channel.node.reply_queues.find(name) is not None
-    if is_reply and channel.node.compat.reply_names_are_queues:
-        place = channel.vhost.place("queue", name)
-        raise PreconditionFailed(f"only creator channel may consume from {place}")
+    if leads_to_reply_queue(channel, name):
+        refusal = "only creator channel may consume from"
+        if channel.reply_queue is not None and channel.reply_queue.name == name:
+            refusal = "multiple consumers are unsupported for"
+        raise PreconditionFailed(f"{refusal} {channel.vhost.place('queue', name)}")
     queue = channel.vhost.queue(name, channel.connection)
     consumer_arguments.refuse_invalid(queue, method.arguments)
     queue.refuse_subscription(prefetch_count=channel.prefetch_count, no_ack=method.no_ack)
@@ -177,8 +177,8 @@ def get(channel: Channel, method: BasicGet) -> None:
     """Fetch the head of a queue."""
     name = named(channel, method.queue)
     channel.require("read", "queue", name)
-    if name.startswith(reply_to.PREFIX):
-        _refuse_get_of_replies(channel, name)
+    if leads_to_reply_queue(channel, name):
+        raise NotImplementedByBroker(f"basic.get not supported by volatile {channel.vhost.place('queue', name)}")
     queue = channel.vhost.queue(name, channel.connection)
     entry = queue.get(channel, no_ack=method.no_ack)
     if entry is None:
@@ -196,14 +196,6 @@ def get(channel: Channel, method: BasicGet) -> None:
     channel.tap(events.GOT, queue.name, message, entry.copy, tag, entry.redelivered, entry.acquired_count)
     if method.no_ack:
         channel.tap(events.ACKED, queue.name, message, entry.copy, tag, False, "no_ack")
-
-
-def _refuse_get_of_replies(channel: Channel, name: str) -> None:
-    place = channel.vhost.place("queue", name)
-    queue = channel.node.reply_queues.find(name)
-    if queue is None or queue.target is None or not channel.node.compat.reply_names_are_queues:
-        raise NotFound(f"no {place}")
-    raise NotImplementedByBroker(f"basic.get not supported by volatile {place}")
 
 
 def ack(channel: Channel, method: BasicAck) -> None:

@@ -36,6 +36,12 @@ def named(channel: Channel, name: str) -> str:
     return channel.last_queue_name
 
 
+def leads_to_reply_queue(channel: Channel, name: str) -> bool:
+    """Return whether a name leads to a requester, in versions where that is a queue."""
+    replies = channel.node.reply_queues
+    return channel.node.compat.reply_names_are_queues and replies.find(name, channel.vhost) is not None
+
+
 def declare(channel: Channel, method: QueueDeclare) -> None:
     """Declare a queue, or check that it matches an existing one."""
     name = stripped(method.queue)
@@ -83,7 +89,7 @@ def _declare_reply_to(channel: Channel, name: str, method: QueueDeclare) -> None
     """Answer whether a requester is still connected. The bare name always exists."""
     if name != reply_to.NAME:
         replies = channel.node.reply_queues
-        queue = replies.find(name)
+        queue = replies.find(name, channel.vhost)
         if queue is None and replies.cannot_decode(name):
             raise InternalRefusal()
         # A channel of RabbitMQ cannot ask itself, for any key and also once it has cancelled.
@@ -146,8 +152,7 @@ def purge(channel: Channel, method: QueuePurge) -> None:
     """Drop the ready messages of a queue."""
     name = named(channel, method.queue)
     channel.require("read", "queue", name)
-    is_reply = channel.node.compat.reply_names_are_queues and channel.node.reply_queues.find(name) is not None
-    count = 0 if is_reply else channel.vhost.queue(name, channel.connection).purge()
+    count = 0 if leads_to_reply_queue(channel, name) else channel.vhost.queue(name, channel.connection).purge()
     if not method.nowait:
         channel.send(QueuePurgeOk(count))
 

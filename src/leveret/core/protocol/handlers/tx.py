@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from leveret.core.model.errors import InternalRefusal, PreconditionFailed
+from leveret.core.model.errors import HardError, InternalRefusal, PreconditionFailed
 from leveret.core.protocol import publishing
 from leveret.core.protocol.handlers import basic
 from leveret.core.protocol.refusals import ResourceError
@@ -13,6 +13,7 @@ from leveret.core.protocol.transaction import HeldPublish, Transaction
 from leveret.core.wire.methods import TxCommit, TxCommitOk, TxRollback, TxRollbackOk, TxSelect, TxSelectOk
 
 if TYPE_CHECKING:
+    from leveret.core.model.stored_queue import StoredQueue
     from leveret.core.protocol.channel import Channel
 
 
@@ -34,8 +35,7 @@ def commit(channel: Channel, method: TxCommit) -> None:
     transaction = _transaction(channel)
     publishes = [publish.at_commit(channel.vhost) for publish in transaction.publishes]
     transaction.publishes = []
-    if channel.node.compat.commit_to_deleted_queue_is_hard:
-        _refuse_deleted_queues(channel, publishes)
+    _refuse_deleted_queues(channel, publishes)
     channel.transaction = Transaction()
     for publish in publishes:
         publishing.return_unroutable(channel, publish)
@@ -66,21 +66,31 @@ def _enqueue_late(channel: Channel, publish: HeldPublish) -> None:
 
 
 def _refuse_deleted_queues(channel: Channel, publishes: Sequence[HeldPublish]) -> None:
-    """Refuse a commit at the first message for a queue that was deleted meanwhile. Messages before it are enqueued.
+    """Refuse a commit at the first message for a deleted queue that ends it. Messages before it are enqueued."""
+    refusal_of = _refusal_of_any if channel.node.compat.commit_to_deleted_queue_is_hard else _refusal_of_stream
+    for index, publish in enumerate(publishes):
+        for queue in publish.deleted_queues:
+            refusal = refusal_of(queue)
+            if refusal is not None:
+                _enqueue_after_close(channel, publishes[:index])
+                raise refusal
+
+
+def _refusal_of_any(queue: StoredQueue) -> HardError | None:
+    """Return the refusal of a deleted queue.
 
     A classic queue that was declared again does not get the message, which is a soft error later. If the new queue has
     another type, the error is hard.
     """
-    for index, publish in enumerate(publishes):
-        for queue in publish.deleted_queues:
-            anew = queue.vhost.queues.get(queue.name)
-            if anew is not None and anew.type is queue.type:
-                continue
-            _enqueue_after_close(channel, publishes[:index])
-            if anew is not None:
-                raise InternalRefusal()
-            resource = f'{{resource,<<"{queue.vhost.name}">>,queue,<<"{queue.name}">>}}'
-            raise ResourceError(f"failed to deliver message: {_not_found(resource)}")
+    anew = queue.vhost.queues.get(queue.name)
+    if anew is not None:
+        return None if anew.type is queue.type else InternalRefusal()
+    resource = f'{{resource,<<"{queue.vhost.name}">>,queue,<<"{queue.name}">>}}'
+    return ResourceError(f"failed to deliver message: {_not_found(resource)}")
+
+
+def _refusal_of_stream(queue: StoredQueue) -> HardError | None:
+    return ResourceError(f"Stream not found for {queue.place}") if queue.type_name == "stream" else None
 
 
 def _enqueue_after_close(channel: Channel, publishes: Sequence[HeldPublish]) -> None:
