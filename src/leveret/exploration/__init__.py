@@ -121,7 +121,8 @@ class Settings:
 
         search = Search(run, self.kinds, on=self.on, pairs=self.pairs, seed=self.seed, keep_going=self.keep_going)
         found = search.explore(plain) if self.only is None else search.replay(plain, self.only)
-        found.strays = lines_of(strays)
+        # Look once more: a thread may have been between two calls of its client.
+        found.strays = lines_of([*strays, *STRAYS.note(self._threads)])
         STRAYS.hide(logging.getLogger().handlers)
         return found
 

@@ -12,7 +12,7 @@ from collections import Counter
 from collections.abc import Iterable
 from typing import Final
 
-from leveret.observe.callers import client_line
+from leveret.observe.callers import client_line, standing_line
 from leveret.observe.wording import count_text
 
 # How long the threads of a scenario may take to end after its broker, before the summary names them.
@@ -56,5 +56,5 @@ def lines_of(threads: Iterable[threading.Thread]) -> list[str]:
         if thread.is_alive():
             patience = 0
             alive.append(thread)
-    counts = Counter(client_line(thread.ident or 0) or thread.name for thread in alive)
+    counts = Counter(standing_line(thread.ident or 0) or thread.name for thread in alive)
     return [f"{count_text(count, 'thread')} at {line}" for line, count in counts.items()]
