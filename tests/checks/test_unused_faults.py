@@ -127,6 +127,4 @@ def test_a_fixture_that_resets_the_broker_of_the_session_hides_no_unused_fault(p
     result = pytester.runpytest_inprocess("-p", "no:cacheprovider")
 
     result.assert_outcomes(passed=2, errors=1)
-    result.stdout.fnmatch_lines(
-        ["*ERROR at teardown of test_a*", "* <reset_peer on basic.ack, times=1> never fired*"]
-    )
+    result.stdout.fnmatch_lines(["*ERROR at teardown of test_a*", "* <reset_peer on basic.ack, times=1> never fired*"])

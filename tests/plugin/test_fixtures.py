@@ -271,3 +271,20 @@ def test_the_factory_refuses_positional_arguments(run):
 
     result.assert_outcomes(failed=1)
     result.stdout.fnmatch_lines(["*TypeError: make_leveret takes keywords only, as in make_leveret(rabbitmq='4.0')"])
+
+
+def test_a_test_does_not_wait_for_a_client_that_an_earlier_test_has_lost(run):
+    result = run("""
+        from client import connect
+
+        def test_first(leveret_session):
+            leveret_session.declare_queue("orders")
+            connect(leveret_session.url).channel().basic_consume("orders", lambda *_: None)
+            leveret_session.faults.reset_peer()
+            leveret_session.publish("", "orders")
+
+        def test_second(leveret_session):
+            leveret_session.wait_idle(timeout=0)
+    """)
+
+    result.assert_outcomes(passed=2)

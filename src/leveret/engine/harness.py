@@ -35,8 +35,13 @@ class Harness:
         self._engine = broker._engine
 
     def begin_test(self, node_id: str) -> None:
-        """Record that a test begins."""
+        """Record that a test begins. It does not wait for clients that an earlier test has lost."""
         self._tap(events.TEST_START, node_id)
+        if self._is_ours:
+            with self._engine.lock:
+                for vhost in self._engine.node.vhosts.values():
+                    for queue in vhost.queues.values():
+                        queue.lost_client = None
 
     def belong_to(self, node_id: str) -> None:
         """Note that the broker belongs to one test.
