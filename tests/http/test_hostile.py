@@ -5,7 +5,7 @@ from __future__ import annotations
 import socket
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
-from threading import Event
+from threading import Event, Semaphore
 from urllib.parse import urlsplit
 
 import pika
@@ -179,25 +179,22 @@ def test_connections_beyond_the_limit_are_reset() -> None:
         assert first.recv(65536).endswith(b"fine")
 
 
-def test_requests_beyond_the_limit_wait_for_their_turn() -> None:
-    started, released = Event(), Event()
+def test_no_request_waits_for_the_requests_of_others() -> None:
+    all_started, released = Semaphore(0), Event()
 
-    def wait(_request: Request) -> Response:
-        started.set()
-        released.wait(10)
-        return fine(_request)
+    def wait(request: Request) -> Response:
+        all_started.release()
+        released.wait(60)
+        return fine(request)
 
-    with server(wait, limits=Limits(workers=1)) as busy, connected(busy) as first, connected(busy) as second:
-        first.sendall(HEAD)
-        started.wait(10)
-        started.clear()
-        second.sendall(HEAD)
-        busy.loop.ask(lambda: None)
-        assert not started.is_set()
+    with server(wait) as busy, ExitStack() as stack:
+        clients = [stack.enter_context(connected(busy)) for _ in range(300)]
+        for client in clients:
+            client.sendall(HEAD)
+
+        assert all(all_started.acquire(timeout=10) for _ in clients)
         released.set()
-
-        assert first.recv(65536).endswith(b"fine")
-        assert second.recv(65536).endswith(b"fine")
+        assert all(client.recv(65536).endswith(b"fine") for client in clients)
 
 
 def test_a_bug_of_an_app_is_answered_and_kept() -> None:

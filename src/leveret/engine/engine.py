@@ -51,6 +51,9 @@ EVENT_EXCHANGE: Final = "rabbitmq_event_exchange"
 _REAL: Final = SystemClock()
 # How long a wait that has timed out goes on before it checks again for a debugger.
 _DEBUGGED_US: Final = 500_000
+# How long a wait rests between two looks for each other wait, so that all together look some 500 times a second. A wait
+# alone looks after each turn.
+REST_US: Final = 2_000
 # How often a wait for work checks that the loop still runs.
 _UNNOTICED_S: Final = 0.1
 
@@ -136,6 +139,8 @@ class Engine:
         self.call_count = 0
         # Whether anything has asked where clients connect to.
         self.is_url_read = False
+        # How many threads wait for something to happen. Changed under the lock.
+        self._wait_count = 0
         self._connection_count = 0
         self._faults: FaultPlan | None = None
         self.node = self._new_node()
@@ -486,16 +491,28 @@ class Engine:
         refuse_to_starve_clients()
         limit = _limit(timeout)
         self.sync()
-        while True:
-            with self.lock:
-                count = self.loop.turns.count
-                if predicate():
-                    return True
-                self.raise_time_error()
-            if not self._wait_beyond(count, limit):
-                self.sync()
+        with self._waiting():
+            while True:
                 with self.lock:
-                    return predicate()
+                    count = self.loop.turns.count
+                    if predicate():
+                        return True
+                    self.raise_time_error()
+                if not self._wait_beyond(count, limit):
+                    self.sync()
+                    with self.lock:
+                        return predicate()
+
+    @contextmanager
+    def _waiting(self) -> Iterator[None]:
+        """Count this thread among those that wait."""
+        with self.lock:
+            self._wait_count += 1
+        try:
+            yield
+        finally:
+            with self.lock:
+                self._wait_count -= 1
 
     def _wait_beyond(self, count: int, limit: int) -> bool:
         """Wait for something to happen. Return False if time is up, or nothing can happen any more."""
@@ -505,24 +522,28 @@ class Engine:
             left_us = _DEBUGGED_US
         if left_us <= 0 or not self.loop.is_running:
             return False
-        self.loop.turns.wait_beyond(count, left_us / 1_000_000)
+        rest_us = min(left_us, (self._wait_count - 1) * REST_US)
+        if rest_us > 0:
+            native.pause(rest_us / 1_000_000)
+        self.loop.turns.wait_beyond(count, (left_us - rest_us) / 1_000_000)
         return True
 
     def wait_while(self, reasons: Callable[[], list[str]], timeout: float) -> list[str]:
         """Wait until there are no `reasons` behind the barrier, and return those left when time is up."""
         refuse_to_starve_clients()
         limit = _limit(timeout)
-        while True:
-            count, left = self.ask(lambda: (self.loop.turns.count, reasons()))
-            if not left:
-                return []
-            while left:
-                if not self._wait_beyond(count, limit):
-                    return self.ask(reasons)
-                # A check without the barrier is enough to go on waiting, but not to stop.
-                with self.lock:
-                    self.raise_time_error()
-                    count, left = self.loop.turns.count, reasons()
+        with self._waiting():
+            while True:
+                count, left = self.ask(lambda: (self.loop.turns.count, reasons()))
+                if not left:
+                    return []
+                while left:
+                    if not self._wait_beyond(count, limit):
+                        return self.ask(reasons)
+                    # A check without the barrier is enough to go on waiting, but not to stop.
+                    with self.lock:
+                        self.raise_time_error()
+                        count, left = self.loop.turns.count, reasons()
 
     def raise_time_error(self) -> None:
         """Raise, once, the reason why autojump gave up."""

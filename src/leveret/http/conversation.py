@@ -28,9 +28,8 @@ class Limits(NamedTuple):
     idle_us: int = 120_000_000
     # What a client may leave unread of a stream before it is dropped.
     unread_bytes: int = 1024 * 1024
+    # Each connection has one request at work at most, on a thread of its own.
     connections: int = 1000
-    # Requests at work at the same time. Each has a thread.
-    workers: int = 250
 
 
 class Office(Protocol):

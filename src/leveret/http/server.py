@@ -51,9 +51,6 @@ class HttpServer:
         self._timers = Timers()
         self._errands: deque[Errand] = deque()
         self._conversations: set[HttpConversation] = set()
-        self._worker_count = 0
-        # The requests that wait for a thread: one of each connection at most.
-        self._waiting: deque[tuple[HttpConversation, Request]] = deque()
         # The loop's allowance of work, which HTTP does not need.
         self.allowance: float = inf
         self.left_over: tuple[object, ...] = ()
@@ -95,11 +92,7 @@ class HttpServer:
         return conversation
 
     def take(self, conversation: HttpConversation, request: Request) -> None:
-        """Answer a request on a thread of its own. Beyond a number of threads, it waits for its turn."""
-        if self._worker_count >= self.limits.workers:
-            self._waiting.append((conversation, request))
-            return
-        self._worker_count += 1
+        """Answer a request on a thread of its own: it may wait for long, and others must not wait for it."""
         native.start_new_thread(self._work, (conversation, request))
 
     def _work(self, conversation: HttpConversation, request: Request) -> None:
@@ -119,9 +112,6 @@ class HttpServer:
         self.run_on_loop(lambda: self._answer(conversation, response))
 
     def _answer(self, conversation: HttpConversation, response: Response) -> None:
-        self._worker_count -= 1
-        if self._waiting:
-            self.take(*self._waiting.popleft())
         try:
             conversation.respond(response)
         except Exception as error:

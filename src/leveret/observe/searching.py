@@ -77,9 +77,9 @@ class Question(NamedTuple):
 
 
 class Occurrence:
-    """One event that counts, and the message it happened to."""
+    """One event that matches a question, and the message it happened to. Later events may still change the answer."""
 
-    __slots__ = ("arrivals", "event", "is_void", "is_wanted", "message", "place", "place_kind")
+    __slots__ = ("arrivals", "event", "is_void", "message", "place", "place_kind")
 
     def __init__(self, event: Event, message: MessageView, place_kind: str, place: str) -> None:
         self.event = event
@@ -87,8 +87,6 @@ class Occurrence:
         # "queue" or "exchange", and its name, as in the question.
         self.place_kind = place_kind
         self.place = place
-        # Whether the event itself matches the question. Later events may still change the answer.
-        self.is_wanted = False
         # Whether an expired copy was dead-lettered after all.
         self.is_void = False
         # The queues a dead letter arrived in, with the message as it arrived.
@@ -106,10 +104,10 @@ def reason_of(event: Event) -> object:
 
 
 class Search:
-    """All events of the kind a question asks for, and which of them match."""
+    """The events that match a question."""
 
     __slots__ = (
-        *("_by_copy", "_count_at_end", "_deliveries", "_earlier", "_occurrences", "_test"),
+        *("_by_copy", "_count_at_end", "_deliveries", "_earlier", "_occurrences", "_queue_at", "_relevant", "_test"),
         *("last_seen", "question"),
     )
 
@@ -125,16 +123,31 @@ class Search:
         self._count_at_end: int | None = None
         # The latest occurrence, and the latest delivery, of a copy.
         self._by_copy: Final[dict[object, Occurrence]] = {}
-        self._deliveries: Final[dict[object, Event]] = {}
+        self._deliveries: Final[dict[object, RawEvent]] = {}
+        happening = question.happening
+        # The kinds of events to look at. Most events are of other kinds, or of another queue than the question names.
+        self._relevant: Final = {
+            *happening.kinds,
+            *(events.DELIVERIES if happening.place != "exchange" else ()),
+            *(events.TEST_START, events.TEST_END),
+            *([] if happening.sequel is None else [happening.sequel]),
+        }
+        is_of_queue = happening.place == "queue" and question.place is not None
+        kinds = (*happening.kinds, *events.DELIVERIES) if is_of_queue else ()
+        # Where events name their queue, if only one queue counts.
+        self._queue_at: Final = {kind: events.POSITIONS[kind]["queue"] for kind in kinds}
 
     def feed(self, new_events: Iterable[RawEvent]) -> None:
         """Take the events since the last call, in order."""
-        kinds = self.question.happening.kinds
-        sequel = self.question.happening.sequel
+        kinds, sequel, place = self.question.happening.kinds, self.question.happening.sequel, self.question.place
+        relevant, queue_at = self._relevant, self._queue_at
         for raw in new_events:
+            self.last_seen = raw
             kind = raw[0]
-            if kind == events.DELIVERED or kind == events.GOT:
-                self._deliveries[raw[_DELIVERED_COPY[kind]]] = Event(raw)
+            if kind not in relevant or (kind in queue_at and raw[queue_at[kind]] != place):
+                continue
+            if kind in _DELIVERED_COPY:
+                self._deliveries[raw[_DELIVERED_COPY[kind]]] = raw
             if kind in kinds:
                 self._add(Event(raw))
             elif kind == sequel:
@@ -143,7 +156,6 @@ class Search:
                 self._begin(Event(raw).test)
             elif kind == events.TEST_END:
                 self._count_at_end = len(self._occurrences)
-            self.last_seen = raw
 
     def found(self) -> list[Occurrence]:
         """Return the occurrences that match the question, in order."""
@@ -184,13 +196,13 @@ class Search:
             occurrence = Occurrence(event, message, "exchange", message.exchange)
         else:
             occurrence = Occurrence(event, message, "queue", queue)
-        occurrence.is_wanted = (
+        if (
             self._is_at_place(occurrence)
             and self._has_reason(occurrence)
             and self.question.matcher.matches(occurrence.message)
-        )
-        self._occurrences.append(occurrence)
-        self._by_copy[event.get("copy")] = occurrence
+        ):
+            self._occurrences.append(occurrence)
+            self._by_copy[event.get("copy")] = occurrence
 
     def _add_sequel(self, event: Event) -> None:
         if event.kind == events.ENQUEUED:
@@ -203,9 +215,10 @@ class Search:
     def _view(self, event: Event) -> MessageView:
         message = cast("Message", event.message)
         copy = event.get("copy")
-        delivery = self._deliveries.get(copy) if copy is not None else None
-        if delivery is None:
+        delivered = self._deliveries.get(copy) if copy is not None else None
+        if delivered is None:
             return MessageView(message)
+        delivery = Event(delivered)
         return MessageView(
             message,
             redelivered=delivery.redelivered,
@@ -215,7 +228,7 @@ class Search:
         )
 
     def _is_found(self, occurrence: Occurrence) -> bool:
-        return occurrence.is_wanted and not occurrence.is_void and not self._is_elsewhere(occurrence)
+        return not occurrence.is_void and not self._is_elsewhere(occurrence)
 
     def _is_at_place(self, occurrence: Occurrence) -> bool:
         return self.question.place is None or self.question.place == occurrence.place
