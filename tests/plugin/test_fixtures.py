@@ -279,7 +279,8 @@ def test_a_test_does_not_wait_for_a_client_that_an_earlier_test_has_lost(run):
 
         def test_first(leveret_session):
             leveret_session.declare_queue("orders")
-            connect(leveret_session.url).channel().basic_consume("orders", lambda *_: None)
+            connection = connect(leveret_session.url)
+            connection.channel().basic_consume("orders", lambda *_: None)
             leveret_session.faults.reset_peer()
             leveret_session.publish("", "orders")
 
