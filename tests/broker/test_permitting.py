@@ -41,8 +41,10 @@ def test_the_command_line_refuses_an_unknown_feature_or_version_in_a_line() -> N
     assert said("--permit", "global_qoss").endswith(
         "unknown deprecated feature 'global_qoss'; did you mean 'global_qos'?\n"
     )
-    assert (
-        said("--rabbitmq", "9.9") == f"leveret: unknown RabbitMQ version '9.9'; expected one of {', '.join(VERSIONS)}\n"
+    known = ", ".join(VERSIONS)
+    assert said("--rabbitmq", "9.9") == (
+        f"leveret: unknown RabbitMQ version '9.9'; expected one of {known}; "
+        "take '4.3', the newest that leveret behaves as\n"
     )
 
 

@@ -33,6 +33,32 @@ def test_leveret_answers_as_the_server_did(scenario: Scenario, version: str) -> 
         pytest.fail(difference(expected, got), pytrace=False)
 
 
+# What is known of 4.2.9 and 3.13.7 from their sources: the scenario, the version, and the one that it answers as.
+AS_ANOTHER = [
+    ("errors_frames/a_body_longer_than_announced", "4.2", "4.3"),
+    ("errors_frames/an_announced_body_beyond_512_mebibytes", "4.2", "4.3"),
+    ("plugin_exchanges/a_consistent_hash_weight_beyond_10000", "4.2", "4.3"),
+    ("permissions/a_passive_declare_needs_any_right", "4.2", "4.3"),
+    ("policies/how_long_a_pattern_may_be", "4.2", "4.3"),
+    ("reply_to/a_rejected_message_becomes_a_reply", "4.2", "4.3"),
+    ("errors_methods/a_cancel_ok_for_an_unknown_tag", "4.2", "4.0"),
+    ("utf8/names_with_surrogates_and_beyond_unicode", "4.2", "4.0"),
+    ("utf8/names_with_surrogates_and_beyond_unicode", "3.13", "4.0"),
+    ("transactions/a_stream_alone_deleted_before_commit", "3.13", "4.0"),
+    ("priority/a_full_queue_with_a_maximum_of_zero_drops_its_head", "3.13", "4.0"),
+]
+
+
+@pytest.mark.parametrize(("scenario", "version", "other"), AS_ANOTHER)
+def test_a_version_between_two_recorded_ones_answers_as_one_of_them(scenario: str, version: str, other: str) -> None:
+    area, name = scenario.split("/")
+    with target.leveret(version) as endpoint:
+        endpoint.version = other
+        got = run(SCENARIOS[scenario], endpoint)
+
+    assert got == transcripts.load(other, area, name)
+
+
 LIVE = [
     pytest.param(it, version, id=f"{it.id}-{version}")
     for version in ALL_VERSIONS

@@ -1,8 +1,8 @@
 """The named differences between RabbitMQ versions, in `Compat`. No other module compares version numbers.
 
 The defaults of the fields are those of RabbitMQ 4.3. Each older version lists how it differs from the next newer one.
-Other code reads each field by name, in one place. 4.3, 4.0 and 3.10 were compared with real brokers; 4.2 and 3.13
-follow documents and release notes.
+Other code reads each field by name, in one place. 4.3.6, 4.0.5 and 3.10.8 were compared with real brokers; 4.2.9 and
+3.13.7 follow their sources, documents and release notes.
 """
 
 # Without `from __future__ import annotations`: a named tuple would compile each of its many annotations from text.
@@ -246,7 +246,8 @@ class Compat(NamedTuple):
             return VERSIONS[version]
         except KeyError:
             known = ", ".join(VERSIONS)
-            raise ValueError(f"unknown RabbitMQ version {version!r}; expected one of {known}") from None
+            advice = f"expected one of {known}; take {_nearest(version)}"
+            raise ValueError(f"unknown RabbitMQ version {version!r}; {advice}") from None
 
     def permitting(self, features: Iterable[str]) -> "Compat":
         """Return the same version with denied features permitted, like RabbitMQ's deprecated_features.permit.*.
@@ -270,20 +271,15 @@ class Compat(NamedTuple):
 # Compared with 4.3.6.
 V4_3: Final = Compat()
 
-# From documents: 4.3 without what its release notes add or deny.
+# From the sources of 4.2.9 and its release notes: 4.3 without what that adds or denies.
 V4_2: Final = V4_3._replace(
     version="4.2",
-    product_version="4.2.0",
+    product_version="4.2.9",
     platform="Erlang/OTP 27.3.4",
     copyright="Copyright (c) 2007-2025 Broadcom Inc and/or its subsidiaries",
     accepts_nearly_utf8=True,
-    refuses_excess_body_at_once=False,
-    max_announced_body_bytes=None,
     missing_exchange_types=("x-modulus-hash",),
-    max_pattern_bytes=None,
     max_topic_hashes=None,
-    max_hash_weight=None,
-    passive_declare_needs_a_right=False,
     denies_transient_nonexcl_queues=False,
     checks_queue_mode=True,
     queue_versions=(1, 2),
@@ -303,12 +299,12 @@ V4_2: Final = V4_3._replace(
     has_acquired_count=False,
     counts_every_return=True,
     quorum_requeues_to_front=False,
-    quorum_drops_last_first=True,
     quorum_priorities="two_classes",
     has_delayed_retry=False,
     quorum_bytes_are_body_only=True,
     get_refusal_quotes_queue_type=False,
     commit_to_deleted_queue_is_hard=False,
+    crashes_on_cancel_ok=False,
 )
 
 # Compared with 4.0.5.
@@ -319,7 +315,6 @@ V4_0: Final = V4_2._replace(
     copyright="Copyright (c) 2007-2024 Broadcom Inc and/or its subsidiaries",
     min_frame_max=4096,
     loopback_users_need_loopback_peer=False,
-    crashes_on_cancel_ok=False,
     default_queue_type_words=(b"undefined",),
     user_channel_limit_text="for user '{node}' has reached the maximum allowed user limit of ({limit})",
     node_channel_limit_text="on node '{node}' has reached the maximum allowed limit of ({limit})",
@@ -331,9 +326,15 @@ V4_0: Final = V4_2._replace(
     crashes_on_reply_to_without_key=False,
     crashes_on_reply_to_of_another_node=False,
     crashes_on_own_reply_to=True,
+    refuses_excess_body_at_once=False,
+    max_announced_body_bytes=None,
+    max_pattern_bytes=None,
+    max_hash_weight=None,
+    passive_declare_needs_a_right=False,
+    quorum_drops_last_first=True,
 )
 
-# From documents: it has message containers (4.0's headers and deaths); the rest is as before 4.0.
+# From the sources of 3.13.7 and documents: it has message containers (4.0's headers and deaths); the rest is as before 4.0.
 V3_13: Final = V4_0._replace(
     checks_queue_limit_first=True,
     version="3.13",
@@ -347,7 +348,6 @@ V3_13: Final = V4_0._replace(
     missing_exchange_types=("x-modulus-hash", "x-local-random"),
     fills_in_queue_type=False,
     default_queue_type_words=(),
-    max_priority_of_zero_is_one=False,
     user_channel_limit_text="for user '{user}' has reached the maximum allowed user limit of ({limit})",
     stream_reject_is_credit=False,
     published_x_death_continues=True,
@@ -359,6 +359,8 @@ V3_13: Final = V4_0._replace(
     crashes_on_reply_to_of_another_node=True,
     quorum_priorities="none",
     has_priority_among_single_active=False,
+    topic_permission_for_every_key=False,
+    checks_user_id_last=False,
 )
 
 # Compared with 3.10.8.
@@ -383,8 +385,6 @@ V3_10: Final = V3_13._replace(
     x_death_fields=("count", "reason", "queue", "time", "exchange", "routing-keys", "original-expiration"),
     sorts_x_death_after_update=True,
     reverses_x_death_on_update=True,
-    topic_permission_for_every_key=False,
-    checks_user_id_last=False,
     cuts_texts_by_characters=False,
     shows_octets_as_latin1=False,
     has_x_last_death=False,
@@ -395,9 +395,39 @@ V3_10: Final = V3_13._replace(
     has_first_stream_texts=True,
     streams_need_a_publisher=True,
     giving_up_raises_limit=True,
+    max_priority_of_zero_is_one=False,
 )
 
 VERSIONS: Final[dict[str, Compat]] = {each.version: each for each in (V4_3, V4_2, V4_0, V3_13, V3_10)}
+
+# For the series between two profiles: which one to take, and why.
+BETWEEN: Final = {
+    (4, 1): "'4.0', because direct reply-to changed with 4.2, or '4.2' for its smallest frame_max of 8192 bytes",
+    (3, 12): "'3.10', because headers and dead letters changed with 3.13",
+    (3, 11): "'3.10', because headers and dead letters changed with 3.13",
+}
+
+
+def _nearest(version: str) -> str:
+    """Return which profile to take for a version without one, such as a patch release or an image's tag, and why."""
+    import re
+
+    newest, *_, oldest = VERSIONS.values()
+    found = re.search(r"(\d+)(?:\.(\d+))?", version)
+    if found is None:
+        return f"'{newest.version}', the newest"
+    series = int(found[1]), int(found[2] or -1)
+    for known, profile in VERSIONS.items():
+        if found[0] == known:
+            return f"'{known}', which behaves as {profile.product_version}"
+        if found[0] == known.partition(".")[0]:
+            return f"'{known}', the newest of {found[0]}.x"
+    if series in BETWEEN:
+        return BETWEEN[series]
+    if series > tuple(map(int, newest.version.split("."))):
+        return f"'{newest.version}', the newest that leveret behaves as"
+    return f"'{oldest.version}', the oldest that leveret behaves as"
+
 
 # The features that deprecated_features.permit.* = false may name.
 DENIABLE: Final = frozenset({"transient_nonexcl_queues"})
