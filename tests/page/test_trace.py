@@ -271,4 +271,4 @@ def test_rows_that_this_leveret_does_not_know_are_still_shown(tmp_path):
     shown = [event["kind"] for event in story["events"]]
     # The call counts as the cause of the fault that follows, so only the fault is shown.
     hidden = ("test_start", "test_end", "called")
-    assert shown == [*(kind for kind in events.KINDS if kind not in hidden), "invented", ""]
+    assert shown == [*(kind for kind in events.KINDS if kind not in hidden), "invented"]

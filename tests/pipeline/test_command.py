@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 import zipfile
@@ -197,6 +198,28 @@ def test_a_report_on_traces_is_about_their_run_and_makes_its_folder(
 
     assert capsys.readouterr().out.splitlines()[-1].startswith("new/page.html: run good, ")
     assert (folder / "new" / "page.html").exists()
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="Windows has no such pipes and names")
+def test_bad_files_do_not_keep_a_report_from_the_others(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    traces = folder / "mixed"
+    traces.mkdir()
+    write(traces / "good.jsonl", [header("good"), *lives(1)])
+    facts = {"epoch_ns": 10**30, "started": "0001-01-01T00:00:00+14:00"}
+    write(traces / "far.jsonl", [header("far") | facts, *lives(1)])
+    write(traces / "half.jsonl", [header("\ud800"), *lives(1)])
+    os.mkfifo(traces / "pipe.jsonl")
+    name = os.fsdecode(b"\xff.jsonl")
+    write(traces / name, [header("other"), *lives(1)])
+
+    places = [str(traces), str(traces / "pipe.jsonl")]
+    assert main(["pipeline", "report", *places, "-o", "page.html", "--run", "good"]) == 0
+
+    printed = capsys.readouterr().out
+    assert f"refused {traces}/pipe.jsonl: it is not a regular file" in printed
+    assert f"refused {traces}/\\udcff.jsonl: its name is not UTF-8; rename it" in printed
+    assert f"refused {traces}/half.jsonl: its header lacks the run or the worker" in printed
+    assert "2 files ingested, 3 refused" in printed
 
 
 def test_files_refused_before_are_counted_among_those_that_are_named(

@@ -10,7 +10,7 @@ import pytest
 
 from leveret.pipeline import Warehouse, ingest, parts, update, work
 from leveret.pipeline.engines import ProcessEngine
-from leveret.pipeline.kernel.trace import _PIECE_BYTES
+from leveret.trace.jsonl import _PIECE_BYTES
 from tests.pipeline import random_traces
 from tests.pipeline.traces import header, write
 from tests.pipeline.updates import rows
@@ -43,7 +43,7 @@ def traces(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
 def small_groups(monkeypatch: pytest.MonkeyPatch) -> None:
     """Divide runs of some hundred events."""
     monkeypatch.setattr(parts, "GROUP_ROWS", 200)
-    monkeypatch.setattr("leveret.pipeline.kernel.trace._PIECE_BYTES", _PIECE_BYTES >> 9)
+    monkeypatch.setattr("leveret.trace.jsonl._PIECE_BYTES", _PIECE_BYTES >> 9)
     monkeypatch.setattr(work, "EVENTS_A_TASK", 300)
 
 

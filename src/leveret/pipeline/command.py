@@ -23,6 +23,7 @@ from leveret.pipeline import store_commands
 from leveret.pipeline.progress import counted, progress, say
 from leveret.spark.doctor import INSTALL, examine
 from leveret.spark.jvm import Profile
+from leveret.trace.events import printable
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -416,10 +417,10 @@ def _print_problems(files: Mapping[str, File]) -> None:
     """Print the files that cannot be used, then those of which only a part is used."""
     for path, file in sorted(files.items()):
         if file.problem is not None:
-            print(f"refused {path}: {file.problem}")
+            print(f"refused {printable(path)}: {file.problem}")
     for path, file in sorted(files.items()):
         if file.problem is None and file.is_truncated:
-            print(f"cut {path}: only its complete lines are used")
+            print(f"cut {printable(path)}: only its complete lines are used")
 
 
 def _print_ingested(done: Ingested) -> None:

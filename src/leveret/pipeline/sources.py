@@ -10,6 +10,7 @@ from __future__ import annotations
 import gzip
 import json
 import os
+import stat
 import zlib
 from codecs import BOM_UTF8
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -20,6 +21,7 @@ from pathlib import Path
 from typing import Final
 
 from leveret.errors import NoTracesError
+from leveret.trace.jsonl import HEADER_START, as_text
 from leveret.trace.schema import VERSION
 
 Progress = Callable[[str], None]
@@ -28,9 +30,6 @@ SUFFIXES: Final = (".jsonl", ".jsonl.gz", ".parquet")
 
 # The folder in a warehouse that holds its log.
 LOG: Final = "_commits"
-
-# The beginning of the first line. No other line begins like this.
-HEADER_START: Final = '{"leveret"'
 
 # A header has a few hundred bytes. A file whose first line is longer than this is not a trace.
 _LONGEST_HEADER: Final = 1 << 20
@@ -73,9 +72,9 @@ class TraceFile:
         """The UTC date on which the run began, or None if the header does not say."""
         try:
             started = datetime.fromisoformat(_text(self.header.get("started")))
-        except ValueError:
+            return (started if started.tzinfo else started.replace(tzinfo=UTC)).astimezone(UTC).date()
+        except (OverflowError, ValueError):
             return None
-        return (started if started.tzinfo else started.replace(tzinfo=UTC)).astimezone(UTC).date()
 
 
 def find(places: Iterable[str | Path]) -> list[Path]:
@@ -138,7 +137,13 @@ def inspect_head(path: Path) -> TraceFile:
 def _inspected(path: Path, inspect_content: Callable[[Path, int], _Inspection]) -> TraceFile:
     status = path.stat()
     try:
-        header, is_truncated, problem = inspect_content(path, status.st_size)
+        str(path).encode()
+        if stat.S_ISREG(status.st_mode):
+            header, is_truncated, problem = inspect_content(path, status.st_size)
+        else:
+            header, is_truncated, problem = {}, False, "it is not a regular file"
+    except UnicodeEncodeError:
+        header, is_truncated, problem = {}, False, "its name is not UTF-8; rename it"
     except OSError as error:
         header, is_truncated, problem = {}, False, f"cannot be read: {error.strerror or error}"
     return TraceFile(str(path), status.st_size, status.st_mtime_ns, header, is_truncated, problem)
@@ -178,9 +183,13 @@ def _inspect_first_line(path: Path, size_bytes: int) -> _Inspection:
         )
     if header.get("v") != VERSION:
         return header, False, _other_version(header.get("v"))
-    if not (_text(header.get("run")) and isinstance(header.get("worker"), str)):
+    if not (_is_utf8(header.get("run")) and header["run"] and _is_utf8(header.get("worker"))):
         return {}, False, "its header lacks the run or the worker"
     return header, False, None
+
+
+def _is_utf8(value: object) -> bool:
+    return isinstance(value, str) and as_text(value) == value
 
 
 def _inspect_parquet(path: Path, size_bytes: int) -> _Inspection:

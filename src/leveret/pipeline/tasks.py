@@ -25,6 +25,8 @@ from leveret.pipeline.parts import PartWriter, TableWriter, read_events, read_pa
 from leveret.pipeline.sources import TraceFile
 from leveret.pipeline.warehouse import Warehouse
 from leveret.trace.events import TEST_START
+from leveret.trace.jsonl import as_text, fitting
+from leveret.trace.schema import HEADER
 
 Task = Callable[[dict[str, Any]], dict[str, Any]]
 
@@ -134,7 +136,7 @@ class _Ingested:
 
     def rows_of_file(self, file: TraceFile, ingest: int) -> list[Row]:
         """Return the rows of FILES."""
-        header = {name: _fitting(file.header.get(name), schema.FILES.field(name).type) for name in _HEADER}
+        header = {name: fitting(file.header.get(name), kind) for name, kind in _HEADER.items()}
         counts = self._counts or {(file.run, file.worker): _NO_EVENTS | {"day": file.day}}
         return [
             {
@@ -177,7 +179,7 @@ class _Ingested:
             found["last_seq"] = max(seqs["max"], found["last_seq"]) if known else seqs["max"]
 
 
-_HEADER: Final = [name for name in schema.RUNS.names if name in schema.FILES.names]
+_HEADER: Final = {name: kind for name, kind in {"v": "int", **HEADER}.items() if name in schema.FILES.names}
 _NO_EVENTS: Final[Row] = {"events": 0, "first_seq": None, "last_seq": None, "problem": None}
 
 
@@ -246,12 +248,5 @@ def _refusal(path: str, file: FileState) -> Row:
     """Return the row of FILES for a refused file. Of its header it holds only run and worker, and the day."""
     day = pa.scalar(file.day).cast(pa.date32()).as_py() if file.day else None
     row: Row = dict.fromkeys(schema.FILES.names)
-    told = {"file": path, "run": file.run, "worker": file.worker, "day": day, "problem": file.problem}
+    told = {"file": as_text(path), "run": file.run, "worker": file.worker, "day": day, "problem": file.problem}
     return row | told | {"ingest": 0, "events": 0, "truncated": file.is_truncated}
-
-
-def _fitting(value: object, kind: pa.DataType) -> object:
-    """Return a value of a header in the type of its column. A value of another type becomes text or null."""
-    if pa.types.is_string(kind):
-        return value if value is None or isinstance(value, str) else str(value)
-    return value if isinstance(value, int) and not isinstance(value, bool) else None

@@ -1,21 +1,25 @@
 """The reader of trace files: a header, then one event a line, plain or compressed with gzip.
 
 If the writer was killed, the file ends in the middle of a line or of the compressed data. The reader then yields the
-events of the complete lines and sets `is_cut`. It raises UnreadableTraceError, with the path, for a file that is not a
-trace or has an unknown version.
+events of the complete lines and sets `is_cut`. It skips lines that are no events, as a damaged file has them. It raises
+UnreadableTraceError, with the path, for a file that is not a trace, has an unknown version or a line without end. The
+pipeline reads files by the same `Content` and the same `events_of`.
 """
 
 from __future__ import annotations
 
 import json
+import os
+import stat
 import zlib
+from codecs import BOM_UTF8
 from collections.abc import Iterator, Mapping
 from os import PathLike, fspath
-from typing import Final, cast
+from typing import Any, Final
 
 from leveret.errors import UnreadableTraceError
 from leveret.trace.rows import Row, row_text
-from leveret.trace.schema import HEADER, VERSION
+from leveret.trace.schema import COLUMNS, HEADER, VERSION
 
 SUFFIX: Final = ".jsonl"
 PACKED_SUFFIX: Final = ".jsonl.gz"
@@ -23,7 +27,17 @@ PACKED_SUFFIX: Final = ".jsonl.gz"
 # This value of `wbits` makes zlib read and write gzip's header.
 GZIP_WINDOW: Final = 31
 _GZIP_MAGIC: Final = b"\x1f\x8b"
-_PIECE_BYTES: Final = 1 << 20
+_PIECE_BYTES: Final = 2 << 20
+_COMPRESSED_BYTES: Final = 64 << 10
+# The steps in which the last bytes before a damaged place are decompressed.
+_CAREFUL_BYTES: Final = 256
+# No line is longer: a body of 16 MiB, RabbitMQ's limit, grows to at most seven times its size.
+LONGEST_LINE_BYTES: Final = 128 << 20
+# The beginning of the first line. No other line begins like this.
+HEADER_START: Final = '{"leveret"'
+# The values that the columns of a type can hold.
+_LIMITS: Final = {"long": 1 << 63, "int": 1 << 31}
+_DECODER: Final = json.JSONDecoder()
 
 
 def header_line(facts: Mapping[str, object]) -> str:
@@ -35,6 +49,58 @@ def header_line(facts: Mapping[str, object]) -> str:
     return f"{row_text({'leveret': 'trace', 'v': VERSION, **fields})}\n"
 
 
+def refuse_special(path: str | PathLike[str]) -> None:
+    """Raise UnreadableTraceError if a path names a directory, a pipe or a device; reading those may never end."""
+    if not stat.S_ISREG(os.stat(path).st_mode):
+        raise UnreadableTraceError(f"{fspath(path)} is not a regular file; name a trace file")
+
+
+def as_text(value: object) -> str | None:
+    """Return a value of JSON as text: a string itself, and anything else in JSON.
+
+    Half of a pair of surrogates becomes "?", because UTF-8 cannot hold it.
+    """
+    if value is None:
+        return None
+    text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+    return text.encode(errors="replace").decode()
+
+
+def fitting(value: object, kind: str) -> Any:
+    """Return a value in the type of its column: other values become text in a column of text, and None elsewhere."""
+    if kind == "string":
+        return as_text(value)
+    if kind == "boolean":
+        return value if isinstance(value, bool) else None
+    if not isinstance(value, int) or isinstance(value, bool):
+        return None
+    return value if -_LIMITS[kind] <= value < _LIMITS[kind] else None
+
+
+def events_of(piece: bytes) -> Iterator[Row | None]:
+    """Yield the event of each line, or None if the line is not an event. Blank lines and headers are skipped.
+
+    A value of another type than its column's is changed by `fitting`. Unknown columns stay as they are.
+    """
+    for text in piece.decode(errors="replace").split("\n"):
+        line = text.removesuffix("\r")
+        if line and not line.startswith(HEADER_START):
+            yield _event(line)
+
+
+def _event(line: str) -> Row | None:
+    try:
+        # As Spark does, ignore what follows the first value of a line.
+        values, _ = _DECODER.raw_decode(line.lstrip(" \t"))
+    except (ValueError, RecursionError):
+        return None
+    if not isinstance(values, dict):
+        return None
+    fitted = {name: fitting(value, COLUMNS[name]) if name in COLUMNS else value for name, value in values.items()}
+    event = {name: value for name, value in fitted.items() if value is not None or name not in COLUMNS}
+    return event if "seq" in event and "kind" in event else None
+
+
 class TraceReader:
     """The reader of one trace file. It reads `header` at once; iterate over it for the events, each a dictionary."""
 
@@ -44,22 +110,31 @@ class TraceReader:
         Raises UnreadableTraceError if it is not a trace, and OSError if it cannot be opened.
         """
         self.path: Final = fspath(path)
-        # Whether the end is missing. It is known only after all events were read.
-        self.is_cut = False
-        self._lines = self._read_lines()
+        self._content: Final = Content(self.path)
+        self._has_damage = False
         self.header: Final = self._read_header()
 
+    @property
+    def is_cut(self) -> bool:
+        """Whether the end is missing or a line is damaged. It is known only after all events were read."""
+        return self._content.is_cut or self._has_damage
+
     def __iter__(self) -> Iterator[Row]:
-        for number, line in enumerate(self._lines, start=2):
-            yield self._parsed(line, number)
+        for piece in self._content.pieces():
+            # What follows the last line feed was cut off while it was written.
+            for event in events_of(piece[: piece.rfind(b"\n") + 1]):
+                if event is None:
+                    self._has_damage = True
+                else:
+                    yield event
 
     def _read_header(self) -> Row:
-        first = next(self._lines, None)
+        first = self._content.head()
         if first is None:
             what = "its first line is cut off" if self.is_cut else "it is empty"
             raise UnreadableTraceError(f"{self.path} is not a trace: {what}; leave it out")
         try:
-            header = json.loads(first)
+            header = json.loads(first.removeprefix(BOM_UTF8))
         except (ValueError, RecursionError):
             header = None
         if not isinstance(header, dict) or header.get("leveret") != "trace":
@@ -73,37 +148,115 @@ class TraceReader:
             )
         return header
 
-    def _parsed(self, line: bytes, number: int) -> Row:
-        try:
-            row = json.loads(line)
-        except (ValueError, RecursionError):
-            row = None
-        if not isinstance(row, dict):
-            raise UnreadableTraceError(f"{self.path}: line {number} is not an event: every line must be a JSON object")
-        return cast("Row", row)
 
-    def _read_lines(self) -> Iterator[bytes]:
-        rest = b""
-        for piece in self._read_pieces():
-            *lines, rest = (rest + piece).split(b"\n")
-            yield from lines
+class Content:
+    """The lines of a trace file: the first, and then the others in pieces. `is_cut` is known once all were read."""
+
+    def __init__(self, path: str | PathLike[str]) -> None:
+        """Prepare to read; nothing is opened yet."""
+        self.is_cut = False
+        self._path: Final = fspath(path)
+        self._chunks: Final = self._read_chunks()
+        # What was read of the line that has not ended. Joining each chunk to the others would copy a piece many times.
+        self._kept: list[bytes] = []
+        self._has_head = False
+        self._line_count = 0
+
+    def head(self) -> bytes | None:
+        """Return the first line, or None if it has no end."""
+        self._has_head = True
+        for chunk in self._chunks:
+            start, end, rest = chunk.partition(b"\n")
+            self._keep(start)
+            if end:
+                line, self._kept = b"".join(self._kept), [rest]
+                self._line_count = 1
+                return line
+        self.is_cut |= any(self._kept)
+        self._kept = []
+        return None
+
+    def pieces(self) -> Iterator[bytes]:
+        """Yield the content after the first line in pieces of whole lines; the last piece may end within a line.
+
+        Raises UnreadableTraceError at a line longer than LONGEST_LINE_BYTES, so that memory is bounded.
+        """
+        if not self._has_head:
+            self.is_cut |= self.head() is None
+        kept_bytes = sum(map(len, self._kept))
+        for chunk in self._chunks:
+            self._keep(chunk)
+            kept_bytes += len(chunk)
+            if kept_bytes >= _PIECE_BYTES and b"\n" in chunk:
+                content = b"".join(self._kept)
+                end_of_line = content.rfind(b"\n") + 1
+                self._kept, kept_bytes = [content[end_of_line:]], len(content) - end_of_line
+                self._line_count += content.count(b"\n", 0, end_of_line)
+                yield content[:end_of_line]
+        rest = b"".join(self._kept)
         if rest:
-            self.is_cut = True
+            self.is_cut |= not rest.endswith(b"\n")
+            yield rest
 
-    def _read_pieces(self) -> Iterator[bytes]:
-        with open(self.path, "rb") as file:
-            piece = file.read(_PIECE_BYTES)
-            if not piece.startswith(_GZIP_MAGIC):
-                while piece:
-                    yield piece
-                    piece = file.read(_PIECE_BYTES)
+    def _keep(self, chunk: bytes) -> None:
+        self._kept.append(chunk)
+        if sum(map(len, self._kept)) > LONGEST_LINE_BYTES:
+            number = self._line_count + 1 + sum(kept.count(b"\n") for kept in self._kept)
+            self._kept = []
+            raise UnreadableTraceError(
+                f"{self._path}: line {number} has more than {LONGEST_LINE_BYTES >> 20} MB, as no event has; leave the "
+                "file out"
+            )
+
+    def _read_chunks(self) -> Iterator[bytes]:
+        refuse_special(self._path)
+        with open(self._path, "rb") as file:
+            start = file.read(len(_GZIP_MAGIC))
+            file.seek(0)
+            if start != _GZIP_MAGIC:
+                while chunk := file.read(_PIECE_BYTES):
+                    yield chunk
                 return
-            unpacker = zlib.decompressobj(GZIP_WINDOW)
-            while piece:
-                try:
-                    yield unpacker.decompress(piece)
-                except zlib.error:
-                    break
-                piece = file.read(_PIECE_BYTES)
-            if not unpacker.eof:
-                self.is_cut = True
+            stream = _Stream()
+            while (chunk := file.read(_COMPRESSED_BYTES)) and not stream.is_damaged:
+                yield from stream.decompress(chunk)
+            self.is_cut |= not stream.is_whole
+
+
+class _Stream:
+    """A stream of gzip members. A damaged place ends it; everything before that place is used."""
+
+    def __init__(self) -> None:
+        self._member = zlib.decompressobj(GZIP_WINDOW)
+        self._has_begun = False
+        self.is_damaged = False
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether the stream ended with the end of a member."""
+        return not self.is_damaged and not self._has_begun
+
+    def decompress(self, chunk: bytes) -> Iterator[bytes]:
+        """Yield the content of the next bytes of the file, in pieces that memory can hold."""
+        while chunk and not self.is_damaged:
+            self._has_begun = True
+            before = self._member.copy()
+            try:
+                yield self._member.decompress(chunk, _PIECE_BYTES)
+            except zlib.error:
+                self.is_damaged = True
+                yield from _before_damage(before, chunk)
+                return
+            chunk = self._member.unconsumed_tail
+            if self._member.eof:
+                # Padding may follow the last member.
+                chunk = self._member.unused_data.lstrip(b"\0")
+                self._member, self._has_begun = zlib.decompressobj(GZIP_WINDOW), False
+
+
+def _before_damage(member: Any, chunk: bytes) -> Iterator[bytes]:
+    try:
+        for begin in range(0, len(chunk), _CAREFUL_BYTES):
+            yield member.decompress(chunk[begin : begin + _CAREFUL_BYTES])
+    except zlib.error:
+        pass

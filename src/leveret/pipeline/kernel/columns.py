@@ -7,7 +7,6 @@ int64 in which `NULL` stands for null.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from functools import cached_property
@@ -106,17 +105,6 @@ def codes_of(column: pa.ChunkedArray) -> Array:
 def pick(values: Array, rows: Array, otherwise: int = NULL) -> Array:
     """Return the values of these rows, and another number for NO_ROW."""
     return np.where(rows == NO_ROW, otherwise, values[rows]) if len(values) else np.full(len(rows), otherwise)
-
-
-def as_text(value: object) -> str | None:
-    """Return a value of JSON as text: a string itself, and anything else in JSON.
-
-    Half of a pair of surrogates becomes "?", because UTF-8 cannot hold it.
-    """
-    if value is None:
-        return None
-    text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, separators=(",", ":"))
-    return text.encode(errors="replace").decode()
 
 
 def table(schema: pa.Schema, columns: Mapping[str, object]) -> pa.Table:

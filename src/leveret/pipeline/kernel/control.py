@@ -13,9 +13,10 @@ import numpy as np
 import pyarrow as pa
 
 from leveret.pipeline.kernel import schema
-from leveret.pipeline.kernel.columns import NEVER, NULL, Array, Names, as_text, numbers, table
+from leveret.pipeline.kernel.columns import NEVER, NULL, Array, Names, numbers, table
 from leveret.pipeline.kernel.events import Events
 from leveret.trace.events import CONTROL
+from leveret.trace.jsonl import as_text
 
 
 @dataclass(frozen=True)

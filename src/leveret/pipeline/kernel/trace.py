@@ -8,11 +8,10 @@ value of another type. Both ways give the same rows as `bronze`.
 from __future__ import annotations
 
 import json
-import zlib
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
 import pyarrow as pa
@@ -20,20 +19,15 @@ import pyarrow.compute as pc
 import pyarrow.json
 import pyarrow.parquet as pq
 
-from leveret.pipeline.kernel.columns import Names, as_text, table
+from leveret.errors import UnreadableTraceError
+from leveret.pipeline.kernel.columns import Names, table
 from leveret.pipeline.kernel.schema import EVENTS, LINE
-from leveret.pipeline.sources import HEADER_START, TraceFile, inspect_head
+from leveret.pipeline.sources import TraceFile, inspect_head
+from leveret.trace.jsonl import Content, as_text, events_of
+from leveret.trace.rows import Row
 from leveret.trace.schema import COLUMNS
 
-# How much of a file is parsed at a time. A line may be longer.
-_PIECE_BYTES: Final = 2 << 20
 _PARQUET_ROWS: Final = 250_000
-_COMPRESSED_BYTES: Final = 64 << 10
-# The steps in which the last bytes before a damaged place are decompressed.
-_CAREFUL_BYTES: Final = 256
-# The values that the columns of a type can hold.
-_LIMITS: Final = {"long": 1 << 63, "int": 1 << 31}
-_DECODER: Final = json.JSONDecoder()
 _LINE_WITH_EXTRA: Final = LINE.append(pa.field("_extra", pa.string()))
 
 
@@ -59,12 +53,19 @@ class TraceReader:
         yield from self._tables_of_parquet() if self.file.is_parquet else self._tables_of_lines()
 
     def _tables_of_lines(self) -> Iterator[pa.Table]:
-        content = _Content(Path(self.file.path))
-        has_damage = False
-        for piece in content.pieces():
-            rows, is_damaged = _parsed(piece)
-            has_damage |= is_damaged
-            yield _events(self.file, rows)
+        content = Content(self.file.path)
+        has_damage = has_events = False
+        try:
+            for piece in content.pieces():
+                rows, is_damaged = _parsed(piece)
+                has_damage |= is_damaged
+                has_events = True
+                yield _events(self.file, rows)
+        except (OSError, UnreadableTraceError) as error:
+            # What was read stays, and is that of a cut file.
+            has_damage = True
+            if not has_events:
+                self.file = replace(self.file, problem=str(error))
         self.file = replace(self.file, is_truncated=content.is_cut or has_damage)
 
     def _tables_of_parquet(self) -> Iterator[pa.Table]:
@@ -90,92 +91,6 @@ def read(path: Path) -> Trace:
 def _valid(rows: pa.Table) -> pa.Table:
     is_event = pc.and_(pc.is_valid(rows["seq"]), pc.is_valid(rows["kind"]))
     return rows if pc.all(is_event).as_py() is not False else rows.filter(is_event)
-
-
-class _Content:
-    """The lines of a file after its header. `is_cut` is known once all pieces were read."""
-
-    def __init__(self, path: Path) -> None:
-        self._path = path
-        self.is_cut = False
-
-    def pieces(self) -> Iterator[bytes]:
-        """Yield the content in pieces of whole lines; the last piece may end within a line."""
-        is_header = True
-        # Chunks are joined once there are enough of them: joining each to what is kept would copy a piece many times.
-        kept: list[bytes] = []
-        kept_bytes = 0
-        for chunk in self._chunks():
-            if is_header:
-                head, end, chunk = (b"".join(kept) + chunk).partition(b"\n")
-                is_header = not end
-                kept, kept_bytes = [head] if is_header else [], 0
-            kept.append(chunk)
-            kept_bytes += len(chunk)
-            if is_header or kept_bytes < _PIECE_BYTES:
-                continue
-            content = b"".join(kept)
-            end_of_line = content.rfind(b"\n") + 1
-            kept, kept_bytes = [content[end_of_line:]], len(content) - end_of_line
-            if end_of_line:
-                yield content[:end_of_line]
-        rest = b"".join(kept)
-        if rest and not is_header:
-            yield rest
-        self.is_cut |= is_header or (bool(rest) and not rest.endswith(b"\n"))
-
-    def _chunks(self) -> Iterator[bytes]:
-        with open(self._path, "rb") as file:
-            if not self._path.name.endswith(".gz"):
-                while chunk := file.read(_PIECE_BYTES):
-                    yield chunk
-                return
-            stream = _Stream()
-            while (chunk := file.read(_COMPRESSED_BYTES)) and not stream.is_damaged:
-                yield stream.decompress(chunk)
-            self.is_cut = not stream.is_whole
-
-
-class _Stream:
-    """A stream of gzip members. A damaged place ends it; everything before that place is used."""
-
-    def __init__(self) -> None:
-        self._member = zlib.decompressobj(31)
-        self._has_begun = False
-        self.is_damaged = False
-
-    @property
-    def is_whole(self) -> bool:
-        """Whether the stream ended with the end of a member."""
-        return not self.is_damaged and not self._has_begun
-
-    def decompress(self, chunk: bytes) -> bytes:
-        """Return the content of the next bytes of the file."""
-        found = b""
-        while chunk and not self.is_damaged:
-            self._has_begun = True
-            before = self._member.copy()
-            try:
-                found += self._member.decompress(chunk)
-            except zlib.error:
-                self.is_damaged = True
-                return found + _before_damage(before, chunk)
-            chunk = self._member.unused_data
-            if self._member.eof:
-                self._member, self._has_begun = zlib.decompressobj(31), False
-                # Padding may follow the last member.
-                chunk = chunk.lstrip(b"\0")
-        return found
-
-
-def _before_damage(member: Any, chunk: bytes) -> bytes:
-    found = b""
-    try:
-        for begin in range(0, len(chunk), _CAREFUL_BYTES):
-            found += member.decompress(chunk[begin : begin + _CAREFUL_BYTES])
-    except zlib.error:
-        pass
-    return found
 
 
 def _parsed(piece: bytes) -> tuple[pa.Table, bool]:
@@ -215,46 +130,16 @@ def _is_utf8(piece: bytes) -> bool:
 
 
 def _parsed_by_line(piece: bytes) -> tuple[pa.Table, bool]:
-    events, has_damage = [], False
-    for line in piece.decode(errors="replace").split("\n"):
-        line = line.removesuffix("\r")
-        if not line or line.startswith(HEADER_START):
-            continue
-        event = _event(line)
-        if event is None:
-            has_damage = True
-        else:
-            events.append(event)
-    return pa.Table.from_pylist(events, _LINE_WITH_EXTRA), has_damage
+    found = list(events_of(piece))
+    events = [_with_extra(event) for event in found if event is not None]
+    return pa.Table.from_pylist(events, _LINE_WITH_EXTRA), len(events) < len(found)
 
 
-def _event(line: str) -> dict[str, Any] | None:
-    """Return the event of a line, or None if the line is not an event."""
-    try:
-        # As Spark does, ignore what follows the first value of a line.
-        values, _ = _DECODER.raw_decode(line.lstrip(" \t"))
-    except (ValueError, RecursionError):
-        return None
-    if not isinstance(values, dict):
-        return None
-    event = {name: _fitting(values[name], kind) for name, kind in COLUMNS.items() if name in values}
-    if event.get("seq") is None or event.get("kind") is None:
-        return None
-    extra = {as_text(name): as_text(value) for name, value in values.items() if name not in COLUMNS}
+def _with_extra(event: Row) -> Row:
+    extra = {as_text(name): as_text(value) for name, value in event.items() if name not in COLUMNS}
     if extra:
         event["_extra"] = json.dumps(extra, ensure_ascii=False, separators=(",", ":"))
     return event
-
-
-def _fitting(value: object, kind: str) -> object:
-    """Return a value in the type of its column: other values become text in a column of text, and null elsewhere."""
-    if kind == "string":
-        return as_text(value)
-    if kind == "boolean":
-        return value if isinstance(value, bool) else None
-    if not isinstance(value, int) or isinstance(value, bool):
-        return None
-    return value if -_LIMITS[kind] <= value < _LIMITS[kind] else None
 
 
 def _events(file: TraceFile, rows: pa.Table) -> pa.Table:

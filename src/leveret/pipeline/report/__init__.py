@@ -15,6 +15,7 @@ from leveret.pipeline.report.findings import find
 from leveret.pipeline.report.links import File, add_links
 from leveret.pipeline.report.page import page
 from leveret.pipeline.report.subject import COLUMNS, before, choose
+from leveret.trace.events import printable
 
 if TYPE_CHECKING:
     from leveret.pipeline.reading import Read
@@ -43,7 +44,9 @@ def report(
     answers = find(read, subject, other)
     if folder is not None:
         add_links(answers["failed"], files, folder)
-    about = [(path, file) for path, file in files.items() if file.run in subject.runs or file.problem is not None]
+    about = [
+        (printable(path), file) for path, file in files.items() if file.run in subject.runs or file.problem is not None
+    ]
     cut = [path for path, file in about if file.is_truncated and file.problem is None]
     refused = [(path, file.problem) for path, file in about if file.problem is not None]
     return page(subject, other, answers, cut, refused)
