@@ -334,7 +334,8 @@ V4_0: Final = V4_2._replace(
     quorum_drops_last_first=True,
 )
 
-# From the sources of 3.13.7 and documents: it has message containers (4.0's headers and deaths); the rest is as before 4.0.
+# From the sources of 3.13.7 and documents: it has message containers (4.0's headers and deaths); the rest is as before
+# 4.0.
 V3_13: Final = V4_0._replace(
     checks_queue_limit_first=True,
     version="3.13",
