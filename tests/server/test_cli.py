@@ -91,7 +91,8 @@ def test_it_behaves_as_the_version_asked_for() -> None:
     [
         (
             ("--rabbitmq", "2.8"),
-            "unknown RabbitMQ version '2.8'; expected one of 4.3, 4.2, 4.0, 3.13, 3.10; take '3.10', the oldest that leveret behaves as",
+            "unknown RabbitMQ version '2.8'; expected one of 4.3, 4.2, 4.0, 3.13, 3.10; "
+            "take '3.10', the oldest that leveret behaves as",
         ),
         (("--user", "shop"), "--user: each user must have the form NAME:PASSWORD"),
         (("--setting", "channel_max"), "--setting 'channel_max' is not of the form NAME=VALUE"),
