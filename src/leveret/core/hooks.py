@@ -62,7 +62,7 @@ class Hooks:
     `witness` returns the line of the user's code that is waiting for a client. The core calls it when a connection
     opens or a client is refused, and passes the answer to the tap.
 
-    `insight` returns what can be known of an error that a client did not wait for, given channel number and text.
+    `insight` returns what can be known of an error that a client did not wait for, given product, channel and text.
     """
 
     __slots__ = ("faults", "insight", "tap", "witness")
@@ -71,7 +71,7 @@ class Hooks:
         self,
         tap: Tap | None = None,
         witness: Witness | None = None,
-        insight: Callable[[int, str], Insight] | None = None,
+        insight: Callable[[object, int, str], Insight] | None = None,
     ) -> None:
         self.tap = tap
         self.witness = witness

@@ -625,11 +625,11 @@ def ports_in_use() -> list[int]:
     return [port for engine in _running for _, port in engine._addresses]
 
 
-def _insight(channel_number: int, text: str) -> ClientInsight:
+def _insight(product: object, channel_number: int, text: str) -> ClientInsight:
     # Imported here because few tests make such a mistake.
     from leveret.observe.insight import ClientInsight
 
-    return ClientInsight(channel_number, text)
+    return ClientInsight(product, channel_number, text)
 
 
 def refusal(error: AmqpError) -> RefusedError:

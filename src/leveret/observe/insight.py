@@ -18,13 +18,16 @@ from leveret.observe.callers import client_calls, is_of_user
 
 # The modules of clients that call back when a channel ends, each with its class `Channel`.
 _WITH_CALLBACKS: Final = ("pika.channel", "aio_pika.channel")
+# The product of the client of Node.js, whose channels emit an event `error`.
+_NEVER_SILENT: Final = "amqplib"
 
 
 class ClientInsight:
     """What can be known of how clients in this process handle one error."""
 
-    def __init__(self, channel_number: int, text: str) -> None:
-        """`text` is the error's. The broker has not sent it yet."""
+    def __init__(self, product: object, channel_number: int, text: str) -> None:
+        """`product` is the client's name for itself, `text` the error's. The broker has not sent it yet."""
+        self._product = product
         self._text = text
         channels = _channel_classes()
         known = _instances((Exception, *channels))
@@ -55,8 +58,11 @@ class ClientInsight:
         )
 
     def was_raised(self) -> bool:
-        """Return whether the code under test got an exception with the error's text. Something must still hold it."""
-        return any(
+        """Return whether the code under test got an exception with the error's text. Something must still hold it.
+
+        It did if the client is one that ends its process when nothing handles an error that it has read.
+        """
+        return self._product == _NEVER_SILENT or any(
             id(one) not in self._earlier and any(is_of_user(frame) for frame, _ in walk_tb(one.__traceback__))
             for one in _with_text(_instances((Exception,)), self._text)
         )

@@ -403,7 +403,8 @@ class Connection:
             # Imported here because most tests need none.
             from leveret.core.protocol.reaction import Reaction
 
-            channel.reaction = Reaction(insight(channel.number, error.reply_text))
+            product = self.client_properties.to_python().get("product")
+            channel.reaction = Reaction(insight(product, channel.number, error.reply_text))
             self.reactions.append(channel.reaction)
             self.node.reactions[self.number, channel.number, self.node.now] = channel.reaction
 
