@@ -11,8 +11,8 @@ what the client did with the 404 that closed its channel, and what the check `un
 - "refused": the client raised an exception of its own, without the error. The broker sees none of that, so the check
   reports an error that the program may have noticed.
 
-Celery, nameko and dramatiq publish through these clients. FastStream, taskiq and aio-pika's default channels use
-confirms, which wait for the error.
+nameko and dramatiq publish through these clients. taskiq and aio-pika's default channels use confirms, as FastStream
+does: they wait for the error.
 """
 
 from __future__ import annotations
@@ -29,6 +29,8 @@ import amqp
 import amqpstorm
 import kombu
 import pika
+from celery import Celery
+from faststream.rabbit import RabbitBroker, RabbitExchange
 from pika.adapters.asyncio_connection import AsyncioConnection
 
 Outcome = Literal["raised", "called back", "swallowed", "went on", "refused"]
@@ -308,6 +310,19 @@ def _(stage: Stage) -> None:
         connection.drain_events(timeout=5)
 
 
+@row("Celery", "send_task", "swallowed")
+def _(stage: Stage) -> None:
+    with Celery(broker=stage.broker.url, set_as_current=False) as app:
+        app.send_task("bill", exchange=stage.exchange, routing_key="k")
+
+
+@row("Celery", "send_task with confirm_publish", "raised")
+def _(stage: Stage) -> None:
+    with Celery(broker=stage.broker.url, set_as_current=False) as app:
+        app.conf.broker_transport_options = {"confirm_publish": True}
+        app.send_task("bill", exchange=stage.exchange, routing_key="k")
+
+
 # amqpstorm, which reads in a thread of its own.
 
 
@@ -443,3 +458,13 @@ for client in ("aio-pika", "aio-pika robust"):
     )
     with_aio_pika(client, "close_callbacks", "called back")(read)
 with_aio_pika("aio-pika", "read, publish", "refused")(read_and_publish)
+
+
+@row("FastStream", "publish", "raised")
+def _(stage: Stage) -> None:
+    async def act() -> None:
+        async with RabbitBroker(stage.broker.url) as broker:
+            exchange = RabbitExchange(stage.exchange, declare=False)
+            await broker.publish("x", exchange=exchange, routing_key="k")
+
+    asyncio.run(act())
