@@ -705,7 +705,7 @@ def a_publish_to_all_of_which_a_stream_is_deleted_before_commit(s: Run) -> None:
         other.await_count(queue, 1)
 
 
-@scenario
+@scenario(versions=("4.3", "4.0"))
 def a_publish_to_a_stream_declared_anew_before_commit(s: Run) -> None:
     ch = s.channel()
     ch.declare("anew", arguments={"x-queue-type": "stream"})
@@ -714,3 +714,5 @@ def a_publish_to_a_stream_declared_anew_before_commit(s: Run) -> None:
     ch.delete("anew")
     ch.declare("anew", arguments={"x-queue-type": "stream"})
     ch.commit()
+    other = s.channel(on=s.connect())
+    other.await_count("anew", 0)
