@@ -223,6 +223,20 @@ def test_a_reader_that_looks_seldom_sees_every_event_once_beside_one_that_looks_
     assert len(seen) > MANY - 5000
 
 
+def test_no_turn_turns_thousands_of_events_into_plain_data():
+    packed = []
+    recorder = Recorder(pack=lambda message: packed.append(message) or (message,), unpack=lambda message: message)
+    longest = 0
+
+    for number in range(MANY):
+        recorder.tap((events.PUBLISHED, number, "/", 1, 1, object(), None))
+        recorder.turned(None)
+        longest = max(longest, len(packed))
+        packed.clear()
+
+    assert 0 < longest <= 1100
+
+
 @pytest.mark.parametrize("size", [1, 100, 8192, 10_000])
 def test_more_than_it_holds_is_dropped_also_when_kept_as_plain_data(size):
     recorder = packing(size)

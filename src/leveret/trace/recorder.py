@@ -33,8 +33,10 @@ _LEVELS: Final = get_args(RecordLevel)
 # What a user probably wants who tries another level.
 _KEEPING_ALL: Final = "to keep all events, use trace_dir=DIR or --leveret-trace-dir=DIR"
 _BEGINNING: Final[RawEvent] = ("beginning",)
-# Up to this many of the newest events are kept as the core made them.
+# Up to this many of the newest events are kept as the core made them. Beyond, the oldest of them move in pieces of at
+# least the second size: one piece takes a millisecond, and all of them would hold up every client for a long turn.
 _FRESH_MAX: Final = 8192
+_PIECE: Final = 1024
 _MESSAGE_AT: Final[dict[object, int]] = {
     kind: places["message"] for kind, places in POSITIONS.items() if "message" in places
 }
@@ -124,21 +126,25 @@ class Recorder:
         if self.writer is not None:
             timeout = self.writer.turned(timeout)
         if len(self._fresh) > _FRESH_MAX:
-            self._keep_fresh()
+            self._keep_oldest()
         return timeout
 
-    def _keep_fresh(self) -> None:
-        fresh, pack = self._fresh[-self.size - 1 :], self._pack
-        first = len(self._fresh) - len(fresh)
-        self._moved_count += len(self._fresh)
-        if pack is not None:
-            fresh = _plain(fresh, pack)
-        for place, raw in self._handed_out.items():
-            if place >= first:
-                fresh[place - first] = raw
+    def _keep_oldest(self) -> None:
+        """Move the oldest of the fresh events to the deque."""
+        count = len(self._fresh) - _FRESH_MAX + _PIECE
+        oldest = self._fresh[:count]
+        if self._pack is not None:
+            oldest = _plain(oldest, self._pack)
+        handed_out = list(self._handed_out.items())
         self._handed_out.clear()
-        self._fresh.clear()
-        self._kept.extend(fresh)
+        for place, raw in handed_out:
+            if place < count:
+                oldest[place] = raw
+            else:
+                self._handed_out[place - count] = raw
+        self._moved_count += count
+        self._kept.extend(oldest)
+        del self._fresh[:count]
 
     @property
     def is_on(self) -> bool:
