@@ -48,6 +48,8 @@ class Circumstances:
     def __init__(self) -> None:
         self._clients: Final[dict[int | None, str]] = {}
         self._consuming: Final[dict[_Queue, list[_Subscription]]] = {}
+        # The queues that a connection has consumed from.
+        self._consumed: Final[dict[int | None, dict[_Queue, None]]] = {}
         self._departures: Final[dict[_Queue, Departure]] = {}
         # The last message before a queue was bound to an exchange by a key.
         self._bound: Final[dict[tuple[str, str, str, str], int]] = {}
@@ -76,8 +78,10 @@ class Circumstances:
             case events.CONN_OPEN:
                 self._clients[event.conn] = event.client
             case events.CONSUME:
-                self._consuming.setdefault((event.vhost, str(event.queue)), []).append(_subscription(event))
-                self._departures.pop((event.vhost, str(event.queue)), None)
+                queue = (event.vhost, str(event.queue))
+                self._consuming.setdefault(queue, []).append(_subscription(event))
+                self._consumed.setdefault(event.conn, {})[queue] = None
+                self._departures.pop(queue, None)
             case events.BIND if event.destination_kind == "queue":
                 self._bound.setdefault(_bound_key(event), self._last_id)
             case events.UNBIND if event.destination_kind == "queue":
@@ -97,7 +101,8 @@ class Circumstances:
         # What ended: a connection, a channel of it, or a single consumer of that.
         ended = {events.CONN_CLOSE: (conn,), events.CHAN_CLOSE: (conn, chan)}.get(event.kind, (conn, chan, tag))
         departure = Departure(event.kind, event.at, conn, chan, event.reason is None)
-        for queue, subscriptions in self._consuming.items():
+        for queue in self._consumed.get(conn, {}):
+            subscriptions = self._consuming[queue]
             rest = [one for one in subscriptions if one[: len(ended)] != ended]
             before = self._departures.get(queue)
             # Clients cancel and close their channels before they close a connection, which says more.
