@@ -33,8 +33,8 @@ def play(program: Program, endpoint: target.Endpoint, version: str, rest: float 
             try:
                 outcome = player.play(program)
             finally:
-                other.close(player.queues, player.exchanges)
-                leveret.close(player.queues, player.exchanges)
+                for side in (other, leveret):
+                    side.close(player.queues, player.exchanges, player.policies)
         if not outcome.is_too_slow:
             break
     return outcome
@@ -46,7 +46,7 @@ def replay(program: Program, answers: list[Answer], version: str) -> Outcome:
         leveret = Side(embedded)
         player = Player(leveret, None, answers, 0)
         outcome = player.play(program)
-        leveret.close(player.queues, player.exchanges)
+        leveret.close(player.queues, player.exchanges, player.policies)
         return outcome
 
 

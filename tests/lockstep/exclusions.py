@@ -52,8 +52,8 @@ EXCLUSIONS = (
         "before a quorum queue has written its own copy. Dead letters of two queues arrive in any order. A "
         "dead letter may reach a queue before that queue knows that its consumer has gone. At most one "
         "classic queue of a program dead-letters messages, and none if there are quorum queues. A program "
-        "that differs where a channel ends, or in a segment that requeues messages beside others that die, "
-        "stops there and is counted.",
+        "that differs where a channel ends, in a segment that requeues messages beside others that die, or, with "
+        "quorum queues, in the order of what one publish delivers, stops there and is counted.",
     ),
     Exclusion(
         "The order of a delivery and another reply on the same channel, except consume-ok, qos-ok, recover-ok and the "
@@ -146,10 +146,10 @@ EXCLUSIONS = (
         "differs so stops there and is counted.",
     ),
     Exclusion(
-        "On 3.10, what a classic queue delivers when its single active consumer is cancelled",
-        "RabbitMQ 3.10 delivers nothing before something else happens at the queue. If that is a publish, the queue's "
-        "process crashes and its consumers are cancelled. leveret delivers to the next consumer at once. A program "
-        "that differs so stops there and is counted.",
+        "On 3.10, what a classic queue does with a publish after its single active consumer was cancelled",
+        "RabbitMQ 3.10 delivers nothing to the next consumer before something else happens at the queue. If that is a "
+        "publish, the queue's process crashes and its consumers are cancelled. leveret goes on with the next consumer. "
+        "A program that differs so stops there and is counted.",
     ),
     Exclusion(
         "Counts of streams, and bursts into them",

@@ -11,7 +11,9 @@ import random
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from .side import BROKEN, Place
+from tests.semantics import codec
+
+from .side import BROKEN, OWN, Place
 from .steps import Program, Step
 from .world import LONG_MS, MISSING_EXCHANGE, MISSING_QUEUE, REPLY_TO, SYSTEM, Arguments, Design, World
 
@@ -23,6 +25,8 @@ TOPICS = ("#", "#", "*", "a.*", "a.#", "a.#", "#.b", "*.b.*", "a", "a.b", "")
 ODD_HOURS = ("+3600000", "0003600000", "+0003600000", "4294967295")
 ODD_ZEROS = ("+0", "000", "-0")
 BROKEN_EXPIRATIONS = ("x", "-1", "1.5", "", " 1", "1 ", "+", "1_0", "0x1", "99999999999999999999", "-0001")
+# Where policies are set.
+OPERATOR = (OWN, 0)
 # Headers that a dead letter has.
 _HEADERS_OF_DEATH = ("x-death", "x-first-death-queue", "x-first-death-reason", "x-last-death-exchange")
 
@@ -63,6 +67,8 @@ _FAVOURED = {
     "deaths": ("_publish", "_settle", "_get", "_bind", "_consume"),
     "credit": ("_publish", "_settle", "_qos", "_consume"),
     "priorities": ("_publish", "_publish_together", "_get", "_settle", "_consume"),
+    "policies": ("_publish", "_get", "_settle", "_consume", "_set_policy"),
+    "refusals": ("_publish", "_get", "_consume", "_refuse"),
 }
 
 
@@ -125,6 +131,8 @@ class Generator:
             (1.5, self._close_channel),
             (0.6, self._close_connection),
             (9 if self.mode == "tx" else 0.3, self._transact),
+            (8 if self.world.theme == "policies" else 0, self._set_policy),
+            (8 if self.world.theme == "refusals" else 0.3, self._refuse),
             (2 if self.mode == "confirm" else 0.2, self._confirm),
             (2.5 if self.world.has_time else 0, self._elapse),
         ]
@@ -242,7 +250,8 @@ class Generator:
 
     def _message(self) -> dict[str, object]:
         """Return the fields of a publish."""
-        exchange = "" if self._maybe(0.5) else self._exchange_to_publish_to()
+        # Dead letters of a policy must not race with another copy of the message; see exclusions.
+        exchange = "" if self.world.theme == "policies" or self._maybe(0.5) else self._exchange_to_publish_to()
         key = self._queue_name() if not exchange and self._maybe(0.95) else self.world.key()
         if not exchange and self._there.queues.get(key, "") is None:
             self._there.filled = [*self._there.filled[-5:], key]
@@ -301,7 +310,7 @@ class Generator:
             if self._maybe(likely):
                 found[name] = self._header_value()
         for name in ("CC", "BCC"):
-            if self._maybe(0.2):
+            if self._maybe(0.2) and self.world.theme != "policies":
                 found[name] = [self.world.key() for _ in range(self.chance.randint(0, 2))]
         if self._maybe(0.02):
             found["CC"] = "a"
@@ -525,6 +534,30 @@ class Generator:
     def _confirm(self) -> None:
         self._add("confirm.select", {})
 
+    def _set_policy(self) -> None:
+        """Set one of two policies, or clear it."""
+        name = self.chance.choice(("p1", "p1", "p2"))
+        if self._maybe(0.25):
+            self._add("policy.clear", {"name": name}, OPERATOR)
+            return
+        pattern, priority = self.chance.choice(("^q1$", "^q1$", "^q")), self.chance.choice((0, 0, 1))
+        definition = self.world.definition()
+        if pattern == "^q":
+            definition.pop("dead-letter-exchange", None)
+            definition.pop("dead-letter-routing-key", None)
+        if definition:
+            fields = {"name": name, "pattern": pattern, "definition": definition, "priority": priority}
+            self._add("policy.set", fields, OPERATOR)
+
+    def _refuse(self) -> None:
+        """Send what a server refuses by closing the channel, and more before the channel is closed."""
+        place = self.chance.choice(self.places)
+        is_waiting = self._maybe(0.6)
+        followers = _AFTER_REFUSAL if is_waiting and self._maybe(0.5) else _METHODS_AFTER_REFUSAL
+        steps = [self.chance.choice(_REFUSED), *self.chance.choices(followers, k=self.chance.randint(1, 3))]
+        self._there.forget(lambda it: it == place)
+        self._add("closing" if is_waiting else "segment", {"steps": [list(step) for step in steps]}, place)
+
     def _elapse(self) -> None:
         if self._elapsed < 2:
             self._elapsed += 1
@@ -591,6 +624,56 @@ class Generator:
             return self.chance.choice(sorted(self._there.exchanges))
         return self.chance.choice(self.exchanges).name
 
+
+# The methods that close the channel, whatever exists.
+_REFUSED: tuple[tuple[str, Arguments], ...] = (
+    ("queue.declare", {"queue": MISSING_QUEUE, "passive": True}),
+    ("exchange.declare", {"exchange": MISSING_EXCHANGE, "passive": True}),
+    ("queue.declare", {"queue": "amq.q"}),
+    ("queue.bind", {"queue": MISSING_QUEUE, "exchange": "amq.direct"}),
+    ("queue.purge", {"queue": MISSING_QUEUE}),
+    ("basic.consume", {"queue": MISSING_QUEUE}),
+    ("basic.get", {"queue": MISSING_QUEUE}),
+    ("basic.ack", {"delivery_tag": 9_999_999}),
+    ("basic.publish", {"exchange": MISSING_EXCHANGE, "routing_key": "q1", "body": "refused"}),
+    ("exchange.delete", {"exchange": "amq.direct"}),
+)
+_METHODS_AFTER_REFUSAL: tuple[tuple[str, Arguments], ...] = (
+    ("basic.publish", {"exchange": "", "routing_key": "q1", "body": "late"}),
+    ("basic.publish", {"exchange": MISSING_EXCHANGE, "routing_key": "q1", "body": "late"}),
+    ("basic.get", {"queue": "q1", "no_ack": True}),
+    ("basic.consume", {"queue": "q1", "consumer_tag": "late"}),
+    ("basic.ack", {"delivery_tag": 1, "multiple": True}),
+    ("basic.nack", {"delivery_tag": 0, "multiple": True, "requeue": False}),
+    ("basic.qos", {"prefetch_count": 1}),
+    ("queue.declare", {"queue": MISSING_QUEUE, "passive": True}),
+    ("queue.delete", {"queue": "q1"}),
+    ("queue.purge", {"queue": "q1"}),
+    ("tx.select", {}),
+    ("tx.commit", {}),
+    ("confirm.select", {}),
+)
+# Frames that an open channel may not send in this order, and those that end a channel.
+_AFTER_REFUSAL: tuple[tuple[str, Arguments], ...] = (
+    *_METHODS_AFTER_REFUSAL,
+    *(
+        ("frame", {"kind": kind, "payload": payload.decode("latin-1")})
+        for kind, payload in (
+            (codec.METHOD, codec.encode_method("basic.publish", routing_key="q1")),
+            (codec.METHOD, codec.encode_method("basic.publish", routing_key="q1")),
+            (codec.METHOD, codec.encode_method("channel.close", reply_code=200, reply_text="bye")),
+            (codec.METHOD, codec.encode_method("channel.open")),
+            (codec.METHOD, b"\x00\x14\x00\x63"),
+            (codec.METHOD, b"\x00\x3c\x00\x28\x00"),
+            (codec.HEADER, codec.encode_header(3, b"\0\0")),
+            (codec.HEADER, codec.encode_header(0, b"\0\0")),
+            (codec.HEADER, codec.encode_header(3, b"\0\0", class_id=50)),
+            (codec.BODY, b"abc"),
+            (codec.BODY, b"abcdef"),
+            (codec.HEARTBEAT, b""),
+        )
+    ),
+)
 
 _BROKEN: tuple[Arguments, ...] = (
     {"x-message-ttl": -1},

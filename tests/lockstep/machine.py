@@ -6,6 +6,7 @@ also be a recording: the answers of a real server when the program was recorded.
 
 from __future__ import annotations
 
+import re
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -35,6 +36,10 @@ _SILENT = (
     "channel.close",
 )
 _SILENT_SECONDS = 0.006
+# A quorum queue writes a new policy to its log before it applies it.
+_POLICY_SECONDS = 0.05
+# Longer than any RabbitMQ needs to refuse a method.
+_CLOSE_SECONDS = 5.0
 
 
 @dataclass
@@ -99,6 +104,8 @@ class Player:
         self.queues: dict[str, int] = {}
         self._absent: set[str] = set()
         self.exchanges: set[str] = set()
+        # Policies that are set.
+        self.policies: set[str] = set()
         self._hurried = 0.0
         self._has_elapse = False
         self._has_dead_letters = False
@@ -202,6 +209,8 @@ class Player:
             return self._leveret.side.is_open(place)
         if step.op in ("connection.close", "connection.drop"):
             return self._leveret.side.is_open((place[0], 9)) and self._ends_in_one_way(place[0])
+        if step.op == "policy.clear":
+            return step.fields["name"] in self.policies
         return True
 
     def _resolved(self, step: Step, place: Place) -> tuple[Step, ...] | None:
@@ -263,6 +272,11 @@ class Player:
                 self._without_ack.discard(key)
         if step.op == "basic.qos" and fields.get("global_") and self._leveret.side.endpoint.version != "4.3":
             self._has_shared_limit = True
+        if step.op == "policy.set":
+            self.policies.add(str(fields["name"]))
+            self._has_dead_letters |= "dead-letter-exchange" in str(fields["definition"])
+        if step.op == "policy.clear":
+            self.policies.discard(str(fields["name"]))
         if step.op == "exchange.declare":
             name = str(fields["exchange"])
             if name and not name.startswith("amq."):
@@ -322,6 +336,8 @@ class Player:
         if all(part.op in _SILENT for part in step.parts) and self._shows_nothing(expected):
             acting.side.settle(step.connection)
             acting.side.read_for(_SILENT_SECONDS)
+        if step.op.startswith("policy."):
+            acting.side.read_for(_POLICY_SECONDS)
         deadline = time.monotonic() + self._rest_seconds
         asked = self._asked()
         acting.side.await_events(self._leveret.reader.event_counts(), deadline)
@@ -353,6 +369,8 @@ class Player:
             return self._without_deliveries(expected) == self._without_deliveries(got)
         if self._shares_a_limit_among_queues() or self._requeues_beside_letters(step):
             return self._refusals(expected) == self._refusals(got)
+        if step.op == "basic.publish" and self._has_dead_letters and "quorum" in self._types.values():
+            return self._in_any_order(expected) == self._in_any_order(got)
         if self._is_hard_error(step, expected):
             is_left_alike = expected.get("queues") == got.get("queues")
             return is_left_alike and self._without_deliveries(expected) == self._without_deliveries(got)
@@ -373,11 +391,11 @@ class Player:
         return self._has_shared_limit and any(len(found) > 1 for found in queues.values())
 
     def _delivers_oddly(self, step: Step) -> bool:
-        """Return whether the step commits to a stream, or may cancel a single active consumer, on 3.10."""
+        """Return whether the step commits to a stream on 3.10, or publishes once a consumer was cancelled."""
         if self._leveret.side.endpoint.version != "3.10":
             return False
-        if step.op == "basic.cancel":
-            return self._queue_type(step, (step.connection, step.channel)) == "classic"
+        if step.op == "basic.publish" and any(it.op == "basic.cancel" for it, _ in self.outcome.played):
+            return "classic" in self._types.values()
         return step.parts[-1].op == "tx.commit" and "stream" in self._types.values()
 
     def _requeues_beside_letters(self, step: Step) -> bool:
@@ -392,6 +410,12 @@ class Player:
             if place != "queues"
         }
         return {place: lines for place, lines in others.items() if lines}
+
+    def _in_any_order(self, answer: Answer) -> dict[str, list[str]]:
+        """Return the answer without the order of its deliveries."""
+        return {
+            place: sorted(re.sub(r"delivery_tag=\d+ ", "", line) for line in lines) for place, lines in answer.items()
+        }
 
     def _refusals(self, answer: Answer) -> list[tuple[str, str]]:
         return sorted((place, line) for place, lines in answer.items() for line in lines if "channel.close " in line)
@@ -417,6 +441,10 @@ class Player:
         elif step.op == "connection.close":
             side.connections[step.connection].close()
             self._forget_connection(acting, step.connection)
+        elif step.op.startswith("policy."):
+            self._set_policy(acting, step)
+        elif step.op == "closing":
+            self._close_slowly(acting, acts, tags)
         elif step.op == "segment" and not step.fields.get("is_split"):
             with side.channel((step.connection, step.channel)).connection.in_one_piece():
                 self._send_methods(acting, acts, tags)
@@ -426,6 +454,29 @@ class Player:
     def _send_methods(self, acting: _Acting, acts: tuple[Step, ...], tags: dict[int, int] | None) -> None:
         for act in acts:
             self._send_method(acting, act, tags, is_alone=len(acts) == 1)
+
+    def _set_policy(self, acting: _Acting, step: Step) -> None:
+        operator, vhost, name = acting.side.endpoint.operator, acting.side.endpoint.vhost, str(step.fields["name"])
+        if step.op == "policy.clear":
+            operator.clear_policy(vhost, name)
+            return
+        definition, priority = step.fields["definition"], step.fields["priority"]
+        assert isinstance(definition, dict)
+        assert isinstance(priority, int)
+        operator.set_policy(vhost, name, str(step.fields["pattern"]), definition, priority)
+
+    def _close_slowly(self, acting: _Acting, acts: tuple[Step, ...], tags: dict[int, int] | None) -> None:
+        """Send a method that closes the channel, and close-ok only after the other methods and frames."""
+        place = (acts[0].connection, acts[0].channel)
+        connection = acting.side.channel(place).connection
+        connection.answers_close = False
+        self._send_method(acting, acts[0], tags, is_alone=True)
+        acting.side.await_close(place, _CLOSE_SECONDS)
+        with connection.in_one_piece():
+            self._send_methods(acting, acts[1:], tags)
+            connection.send(place[1], "channel.close-ok")
+        connection.answers_close = True
+        connection.forget_channel(place[1])
 
     def _forget_connection(self, acting: _Acting, ordinal: int) -> None:
         for number in range(DRAIN_CHANNEL + 1):
@@ -437,6 +488,11 @@ class Player:
         fields = dict(step.fields)
         if step.op == "basic.publish":
             self._publish(acting, step, place, is_alone=is_alone)
+            return
+        if step.op == "frame":
+            kind, payload = fields["kind"], str(fields["payload"])
+            assert isinstance(kind, int)
+            channel.connection.send_frame(kind, place[1], payload.encode("latin-1"))
             return
         if "delivery_tag" in fields and tags is not None:
             fields["delivery_tag"] = tags.get(self._number(step), fields["delivery_tag"])

@@ -60,6 +60,14 @@ class Side:
             self._open(connection, place[1])
         return Channel(connection, place[1])
 
+    def await_close(self, place: Place, seconds: float) -> None:
+        """Read until the server has closed the channel or the connection has ended, or until the time is over."""
+        connection, deadline = self.connections[place[0]], time.monotonic() + seconds
+        while time.monotonic() < deadline and not connection.is_ended:
+            if any(event.channel == place[1] and event.name == "channel.close" for event in connection.events):
+                return
+            connection.read_for(0.002)
+
     def is_open(self, place: Place) -> bool:
         """Return whether the connection and the channel are open."""
         connection = self.connections.get(place[0])
@@ -181,8 +189,10 @@ class Side:
             if not connection.is_ended:
                 connection.read_for(seconds / len(self.connections))
 
-    def close(self, queues: Iterable[str], exchanges: Iterable[str]) -> None:
+    def close(self, queues: Iterable[str], exchanges: Iterable[str], policies: Iterable[str]) -> None:
         """Remove everything that the program created."""
+        for name in sorted(policies):
+            self.endpoint.operator.clear_policy(self.endpoint.vhost, name)
         for ordinal, connection in self.connections.items():
             if ordinal != OWN and not connection.is_ended:
                 connection.close()

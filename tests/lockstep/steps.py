@@ -1,8 +1,9 @@
 """The steps that a program consists of, each one act of a client on one channel.
 
-A step is an AMQP method with its fields, or one of three other acts: ``elapse``, ``connection.drop``, and ``segment``,
-which sends several methods at once. A step refers to a delivery by its place among those outstanding on the channel, so
-a program still makes sense if steps are removed.
+A step is an AMQP method with its fields, or another act: ``elapse``, ``connection.drop``, ``policy.set`` and
+``policy.clear``; ``segment``, which sends several methods at once; or ``closing``, which sends a method that the server
+refuses by closing the channel, and then more methods and frames before the client agrees. A step refers to a delivery
+by its place among those outstanding on the channel, so a program still makes sense if steps are removed.
 """
 
 from __future__ import annotations
@@ -22,8 +23,8 @@ class Step:
 
     @property
     def parts(self) -> tuple[Step, ...]:
-        """The steps of a segment, or the step itself."""
-        if self.op != "segment":
+        """The steps of a segment or of a closing channel, or the step itself."""
+        if self.op not in ("segment", "closing"):
             return (self,)
         steps = self.fields["steps"]
         assert isinstance(steps, (list, tuple))

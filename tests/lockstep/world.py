@@ -15,7 +15,7 @@ LONG_MS = 3_600_000
 KEYS = ("a", "a", "a", "a.b", "a.b", "b", "", "a.b.c", "q1", "q2")
 HISTORY = "x-recent-history"
 # What a program may concentrate on.
-THEMES = ("transactions", "limits", "requests", "deaths", "credit", "priorities")
+THEMES = ("transactions", "limits", "requests", "deaths", "credit", "priorities", "policies", "policies", "refusals")
 _ALL_FLAVOURS = ("classic", "mixed", "quorum", "stream")
 _FLAVOURS = {"limits": "classic", "requests": "classic", "credit": "stream", "deaths": "classic"}
 SYSTEM = ("amq.direct", "amq.fanout", "amq.topic", "amq.headers")
@@ -57,7 +57,9 @@ class World:
         if self.theme == "deaths":
             self._add_graveyard()
         self._keep_dead_letters_apart()
-        is_even = not self.has_dead_letters and not any(map(_depends_on_speed, self.queues))
+        is_even = (
+            not self.has_dead_letters and not any(map(_depends_on_speed, self.queues)) and self.theme != "policies"
+        )
         # Whether one step may publish several messages.
         self.has_bursts = is_even and flavour != "stream"
         self.exchanges = [self._exchange(f"x{number}") for number in range(1, self.chance.randint(1, 3) + 1)]
@@ -69,6 +71,24 @@ class World:
         return (
             self.chance.choice((0, SHORT_MS, SHORT_MS, LONG_MS)) if self.has_time else self.chance.choice((0, LONG_MS))
         )
+
+    def definition(self) -> Arguments:
+        """Return the definition of a policy for the first queue, which may dead-letter to the second."""
+        found: Arguments = {}
+        values: tuple[tuple[str, float, tuple[object, ...]], ...] = (
+            ("max-length", 0.6, (0, 1, 2, 3, 5, 10)),
+            ("overflow", 0.5, ("drop-head", "reject-publish", "reject-publish", "reject-publish-dlx")),
+            ("max-length-bytes", 0.15, (0, 4, 10, 40)),
+            ("message-ttl", 0.15, (0, LONG_MS)),
+            ("delivery-limit", 0.15, (0, 1, 2)),
+            ("expires", 0.05, (LONG_MS,)),
+        )
+        for key, likely, choices in values:
+            if self._maybe(likely):
+                found[key] = self.chance.choice(choices)
+        if self._maybe(0.4):
+            found |= {"dead-letter-exchange": "", "dead-letter-routing-key": "q2"}
+        return found or {"max-length": 2}
 
     def key(self) -> str:
         """Return a routing key."""
