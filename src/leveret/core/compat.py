@@ -126,6 +126,8 @@ class Compat(NamedTuple):
     prints_expiration_anew: bool = True
     # The user-id is checked after CC and BCC; otherwise before the headers.
     checks_user_id_last: bool = True
+    # A headers exchange finds 0.0 equal to -0.0, as Erlang did before OTP 27.
+    zero_equals_negative_zero: bool = False
     # A transaction whose queue was deleted before the commit: hard 506, and nothing more is published. Otherwise a hard
     # 506 for a stream, a soft 406 "partial tx completion" for a classic queue and nothing for a quorum queue, and the
     # other queues get their messages.
@@ -137,8 +139,8 @@ class Compat(NamedTuple):
     # Consuming.
     # basic.qos with global=true: as if false, or one limit for the channel (and quorum and stream refuse consumers).
     global_qos: Literal["per_consumer", "shared"] = "per_consumer"
-    # An unacknowledged delivery times out on quorum queues only, and a client that supports it gets basic.cancel;
-    # otherwise on every queue, and the channel is closed.
+    # An unacknowledged delivery times out on quorum queues only, also by an argument of the consumer, and a client that
+    # supports it gets basic.cancel; otherwise on every queue, and the channel is closed.
     consumer_timeout_is_quorum_only: bool = True
     # On streams, reject and nack return credit; otherwise hard 540.
     stream_reject_is_credit: bool = True
@@ -203,6 +205,8 @@ class Compat(NamedTuple):
     quorum_requeues_to_front: bool = True
     # A quorum queue identifies consumers by numbers; otherwise by their tags, which affects the order of returns.
     quorum_consumers_are_numbered: bool = True
+    # A quorum queue lets the publishers that it stopped go on when it loses its limits; otherwise they stay stopped.
+    losing_limits_resumes_publishers: bool = True
     # 32 levels, of which the age of each first message is checked; or two classes (high is 5 and above, see
     # `ReadyInTwoClasses`) or none, where only the age of the next message is checked.
     quorum_priorities: Literal["levels", "two_classes", "none"] = "levels"
@@ -213,6 +217,9 @@ class Compat(NamedTuple):
     explains_replay_to_nowhere: bool = True
     # Policies may ask for mirrors of classic queues (ha-mode).
     has_mirroring: bool = False
+    # When the single active consumer of a classic queue is cancelled, the next one gets what is ready; otherwise only
+    # once a message is published or returns, or a consumer comes or goes with its channel.
+    cancel_serves_next: bool = True
     # Consumer priority decides which consumer is the single active one.
     has_priority_among_single_active: bool = True
     # x-max-length-bytes of a quorum queue counts only the bytes of bodies; otherwise headers too.
@@ -342,6 +349,7 @@ V3_13: Final = V4_0._replace(
     has_mirroring=True,
     product_version="3.13.7",
     platform="Erlang/OTP 26.2.5",
+    zero_equals_negative_zero=True,
     offered_protocol_header=b"AMQP\x00\x00\x09\x01",
     mechanisms=("PLAIN", "AMQPLAIN"),
     max_message_size=128 * MEBIBYTE,
@@ -397,6 +405,8 @@ V3_10: Final = V3_13._replace(
     streams_need_a_publisher=True,
     giving_up_raises_limit=True,
     max_priority_of_zero_is_one=False,
+    losing_limits_resumes_publishers=False,
+    cancel_serves_next=False,
 )
 
 VERSIONS: Final[dict[str, Compat]] = {each.version: each for each in (V4_3, V4_2, V4_0, V3_13, V3_10)}

@@ -125,9 +125,13 @@ class ScriptedConsumer(Hinting):
 
     @property
     def is_cancelled(self) -> bool:
-        """Whether it was cancelled, by the test or by the broker, or closed. It then gets no more messages."""
+        """Whether it was cancelled, by the test or by the broker, or closed. It then gets no more messages.
+
+        A consumer that held messages too long counts as cancelled until it has acknowledged them.
+        """
         with self._engine.looking():
-            return self.tag not in self._channel.consumers
+            consumer = self._channel.consumers.get(self.tag)
+            return consumer is None or consumer.late_count > 0
 
     @property
     def aio(self) -> AioConsumer:

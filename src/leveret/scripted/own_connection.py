@@ -152,6 +152,12 @@ class OwnChannel(Channel):
         assert isinstance(self.connection, OwnConnection)
         self.connection.end_reason = f"cancelled by the broker: {reason}"
 
+    def suspended(self, consumer: Consumer) -> None:
+        """Note that the broker calls the consumer cancelled."""
+        super().suspended(consumer)
+        assert isinstance(self.connection, OwnConnection)
+        self.connection.end_reason = "cancelled by the broker: consumer timeout"
+
     def can_be_cancelled(self) -> bool:
         """Return whether a consumer timeout cancels the consumer instead of closing the channel."""
         return self.node.compat.consumer_timeout_is_quorum_only

@@ -402,3 +402,47 @@ def the_headers_of_a_death_that_a_headers_exchange_sees(s: Run) -> None:
 @scenario
 def a_published_x_death_that_a_headers_exchange_sees(s: Run) -> None:
     dead_letters_reach(s, **{"x-death": [{"count": 1, "reason": "rejected", "queue": "other"}]})
+
+
+def _as_published_by_a_client(s: Run, **arguments: object) -> Channel:
+    """Publish what tells of a last death, and let the message die."""
+    ch = dead(s, **arguments)
+    headers = {"x-last-death-queue": "invented", "x-last-death-reason": "expired", "x-last-death-exchange": 5, "k": 1}
+    ch.publish("", "q", "1", headers=headers, expiration="0" if arguments.get("max_length") is None else "60000")
+    ch.await_count("dead", 1)
+    return ch
+
+
+@scenario
+def a_published_last_death_of_a_message_that_expires(s: Run) -> None:
+    ch = _as_published_by_a_client(s)
+
+    ch.get("dead")
+
+
+@scenario
+def a_published_last_death_of_a_message_beyond_the_limit(s: Run) -> None:
+    ch = _as_published_by_a_client(s, max_length=0)
+
+    ch.get("dead")
+
+
+@scenario
+def a_published_last_death_of_a_message_that_a_quorum_queue_rejects(s: Run) -> None:
+    ch = dead(s, queue_type="quorum")
+    ch.fill("q", "1", headers={"x-last-death-queue": "invented", "x-last-death-reason": "expired"})
+    die(ch)
+
+    ch.get("dead")
+
+
+@scenario
+def a_published_last_death_of_a_message_that_dies_twice(s: Run) -> None:
+    ch = dead(s)
+    ch.declare("between", arguments={"x-dead-letter-exchange": "", "x-dead-letter-routing-key": "q"})
+    ch.fill("between", "1", headers={"x-last-death-queue": "invented", "x-first-death-queue": "first"})
+    ch.reject(ch.get("between"), requeue=False)
+    ch.await_count("q", 1)
+    die(ch)
+
+    ch.get("dead")

@@ -280,3 +280,18 @@ def an_exchange_binding_routes_anew_with_the_same_keys(s: Run) -> None:
 
     for key in ("a.b", "b.b"):
         ch.connection.log.write(1, f"{key}: {is_routed(ch, 'amq.direct', key)}")
+
+
+@scenario
+def headers_with_a_zero_below_zero(s: Run) -> None:
+    zeros: list[object] = [0.0, -0.0, 0, Field("f", 0.0), Field("f", -0.0)]
+    nested = [*({"z": zero} for zero in zeros), *([zero] for zero in zeros), {"a": [{"z": -0.0}]}, {"a": [{"z": 0.0}]}]
+    values = [{"h": value} for value in [*zeros, *nested]]
+    headers_match(s.channel(), values, values)
+
+
+@scenario
+def headers_with_equal_values_inside_arrays_and_tables(s: Run) -> None:
+    items: list[object] = [1, 1.0, Field("f", 1.0), True, "1", Field("T", 1), None, b"\xff", {}, []]
+    values = [{"h": value} for value in [*([item] for item in items), *({"k": item} for item in items)]]
+    headers_match(s.channel(), values, values)

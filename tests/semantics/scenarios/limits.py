@@ -145,3 +145,15 @@ def dropped_messages_are_confirmed(s: Run) -> None:
     ch.confirms()
 
     ch.get_all("q")
+
+
+@scenario
+def a_commit_of_more_publishes_than_a_quorum_queue_that_refuses_them_holds(s: Run) -> None:
+    ch = s.channel()
+    ch.declare("q", arguments={"x-queue-type": "quorum", "x-max-length": 3, "x-overflow": "reject-publish"})
+    ch.tx_select()
+    for round in range(2):
+        for number in range(5):
+            ch.publish("", "q", f"{round}.{number}")
+        ch.commit()
+    ch.get_all("q")

@@ -232,3 +232,258 @@ def how_long_a_pattern_may_be(s: Run) -> None:
                 ch.connection.log.write(1, f"{words} of {size} bytes: refused")
             else:
                 ch.connection.log.write(1, f"{words} of {size} bytes: set")
+
+
+def held(s: Run, count: int, **arguments: object) -> Channel:
+    """Return a channel with confirms on which the queue ``q`` holds this many messages."""
+    ch = s.channel()
+    ch.declare("q", arguments={"x-" + name.replace("_", "-"): value for name, value in arguments.items()})
+    ch.fill("q", *map(str, range(1, count + 1)))
+    ch.confirm_select()
+    return ch
+
+
+def ask_for(s: Run, priority: int = 0, **definition: object) -> None:
+    """Set the policy of the queues, and let them take it on."""
+    named = {name.replace("_", "-"): value for name, value in definition.items()}
+    s.operator.set_policy(s.vhost, "p", "^q$", named, priority)
+    s.elapse(500)
+
+
+def publish_one(ch: Channel, body: str) -> None:
+    """Publish a message and note whether it is taken, and how many messages are ready then."""
+    ch.publish("", "q", body)
+    ch.confirms()
+    ch.passive("q")
+
+
+REFUSING = {"max_length": 3, "overflow": "reject-publish"}
+
+
+@scenario
+def a_limit_comes_into_force_before_the_overflow_that_comes_with_it(s: Run) -> None:
+    ch = held(s, 5)
+    ask_for(s, **REFUSING)
+    ch.await_count("q", 3)
+    publish_one(ch, "6")
+
+    ch.get_all("q")
+
+
+@scenario
+def the_dead_letters_of_a_limit_that_comes_with_reject_publish(s: Run) -> None:
+    ch = s.channel()
+    ch.declare("dead")
+    ch.declare("q")
+    ch.fill("q", "1", "2", "3", "4", "5")
+    dead = {"dead_letter_exchange": "", "dead_letter_routing_key": "dead"}
+    ask_for(s, max_length_bytes=2, overflow="reject-publish-dlx", **dead)
+    ch.await_count("q", 2)
+    ch.await_count("dead", 3)
+    ch.get_all("dead")
+
+
+@scenario
+def a_lower_limit_of_a_queue_that_refuses_publishes_drops_nothing(s: Run) -> None:
+    ch = held(s, 5, overflow="reject-publish")
+    ask_for(s, max_length=3)
+    publish_one(ch, "6")
+    ask_for(s, max_length=2, overflow="drop-head")
+    publish_one(ch, "7")
+
+    ch.get_all("q")
+
+
+@scenario
+def drop_head_instead_of_reject_publish_drops_at_once(s: Run) -> None:
+    ch = held(s, 2)
+    ask_for(s, max_length=2, overflow="reject-publish")
+    publish_one(ch, "3")
+    ask_for(s, max_length=1, overflow="drop-head")
+    ch.await_count("q", 1)
+    publish_one(ch, "4")
+
+    ch.get_all("q")
+
+
+@scenario
+def an_overflow_that_no_policy_names_any_more(s: Run) -> None:
+    ch = held(s, 2)
+    ask_for(s, max_length=2, overflow="reject-publish")
+    publish_one(ch, "3")
+    ask_for(s, max_length=1)
+    publish_one(ch, "4")
+    s.operator.clear_policy(s.vhost, "p")
+    s.elapse(500)
+    publish_one(ch, "5")
+    ask_for(s, max_length=2)
+    publish_one(ch, "6")
+
+    ch.get_all("q")
+
+
+@scenario
+def a_dead_letter_exchange_that_comes_with_the_limit(s: Run) -> None:
+    ch = s.channel()
+    ch.declare("dead")
+    ch.declare("q")
+    ch.fill("q", "1", "2", "3")
+    ask_for(s, max_length=1, dead_letter_exchange="", dead_letter_routing_key="dead")
+    ch.await_count("dead", 2)
+    ask_for(s, max_length=0)
+    ch.await_count("q", 0)
+    ch.get_all("dead")
+
+
+@scenario
+def a_ttl_that_comes_with_a_limit(s: Run) -> None:
+    ch = held(s, 3)
+    ask_for(s, max_length=2, message_ttl=0)
+    ch.await_count("q", 2)
+    publish_one(ch, "4")
+    ask_for(s, max_length=3)
+    publish_one(ch, "5")
+
+    ch.get_all("q")
+
+
+@scenario
+def a_limit_of_a_quorum_queue_that_comes_with_reject_publish(s: Run) -> None:
+    ch = held(s, 5, queue_type="quorum")
+    ask_for(s, **REFUSING)
+    publish_one(ch, "6")
+    other = s.channel()
+    other.confirm_select()
+    publish_one(other, "7")
+
+    ch.get_all("q")
+
+
+def stopped(s: Run) -> Channel:
+    """Return a channel that a full quorum queue has stopped: it holds four messages and refused one."""
+    ch = s.channel()
+    ch.declare("q", arguments={"x-queue-type": "quorum"})
+    ask_for(s, **REFUSING)
+    ch.confirm_select()
+    for body in ("1", "2", "3", "4", "5"):
+        publish_one(ch, body)
+    return ch
+
+
+def go_on(s: Run, ch: Channel) -> None:
+    """Publish on the stopped channel and on a new one, before and after messages have left one by one."""
+    publish_one(ch, "6")
+    other = s.channel()
+    other.confirm_select()
+    publish_one(other, "7")
+    for number in range(8, 13):
+        ch.get("q", no_ack=True)
+        publish_one(ch, str(number))
+
+    ch.get_all("q")
+
+
+@scenario
+def a_stopped_publisher_when_the_queue_is_to_drop_its_head(s: Run) -> None:
+    ch = stopped(s)
+    ask_for(s, max_length=3)
+    go_on(s, ch)
+
+
+@scenario
+def a_stopped_publisher_when_the_limit_becomes_higher(s: Run) -> None:
+    ch = stopped(s)
+    ask_for(s, max_length=10, overflow="reject-publish")
+    go_on(s, ch)
+
+
+@scenario
+def a_stopped_publisher_when_the_limit_becomes_a_little_higher(s: Run) -> None:
+    ch = stopped(s)
+    ask_for(s, max_length=4, overflow="reject-publish")
+    go_on(s, ch)
+
+
+@scenario
+def a_stopped_publisher_when_the_limit_becomes_lower(s: Run) -> None:
+    ch = stopped(s)
+    ask_for(s, max_length=1, overflow="reject-publish")
+    go_on(s, ch)
+
+
+@scenario
+def a_stopped_publisher_when_there_is_no_limit_any_more(s: Run) -> None:
+    ch = stopped(s)
+    s.operator.clear_policy(s.vhost, "p")
+    s.elapse(500)
+    go_on(s, ch)
+
+
+@scenario
+def a_stopped_publisher_when_only_the_overflow_stays(s: Run) -> None:
+    ch = stopped(s)
+    ask_for(s, overflow="reject-publish")
+    go_on(s, ch)
+
+
+@scenario
+def a_stopped_publisher_when_the_limit_is_in_bytes_instead(s: Run) -> None:
+    ch = stopped(s)
+    ask_for(s, max_length_bytes=100_000, overflow="reject-publish")
+    go_on(s, ch)
+
+
+@scenario
+def a_stopped_publisher_when_the_queue_drops_its_head_with_a_higher_limit(s: Run) -> None:
+    ch = stopped(s)
+    ask_for(s, max_length=10)
+    go_on(s, ch)
+
+
+@scenario
+def a_stopped_publisher_when_a_queue_drops_its_head_for_a_while(s: Run) -> None:
+    ch = stopped(s)
+    ask_for(s, max_length=3)
+    publish_one(ch, "6")
+    ch.purge("q")
+    publish_one(ch, "7")
+    ask_for(s, **REFUSING)
+    go_on(s, ch)
+
+
+@scenario
+def a_publisher_of_old_is_stopped_although_it_did_not_publish_since(s: Run) -> None:
+    ch = held(s, 1, queue_type="quorum")
+    other = s.channel()
+    other.confirm_select()
+    ask_for(s, **REFUSING)
+    for body in ("2", "3", "4"):
+        publish_one(other, body)
+    ch.get("q", no_ack=True)
+    publish_one(ch, "5")
+    publish_one(other, "6")
+    late = s.channel()
+    late.confirm_select()
+    publish_one(late, "7")
+
+    ch.get_all("q")
+
+
+@scenario
+def a_commit_on_a_stopped_channel_after_the_limit_has_gone(s: Run) -> None:
+    ch = s.channel()
+    ch.declare("q", arguments={"x-queue-type": "quorum"})
+    ask_for(s, **REFUSING)
+    ch.tx_select()
+    for body in ("1", "2", "3", "4", "5"):
+        ch.publish("", "q", body)
+        ch.commit()
+        ch.passive("q")
+    ask_for(s, max_length=3)
+    ch.publish("", "q", "6")
+    ch.commit()
+    s.operator.clear_policy(s.vhost, "p")
+    s.elapse(500)
+    ch.publish("", "q", "7")
+    ch.commit()
+    ch.passive("q")

@@ -73,14 +73,13 @@ def the_consumer_timeout_cancels_a_consumer(s: Run) -> None:
 
 @scenario(versions=("4.3",))
 def a_late_ack_after_the_consumer_timeout_is_silent(s: Run) -> None:
-    # RabbitMQ may count the message as acquired once more, so the scenario does not look at it afterwards.
     ch = quorum(s, "1", consumer_timeout=1000)
     ch.consume("q")
     delivery = ch.deliver()
     s.elapse(15_000)
     ch.receive("basic.cancel")
-    ch.ack(delivery)
     ch.cancel()
+    ch.ack(delivery)
     ch.await_count("q", 1)
 
 
@@ -180,3 +179,194 @@ def an_unused_quorum_queue_expires(s: Run) -> None:
     s.elapse(11_000)
 
     ch.passive("q")
+
+
+@scenario(versions=("4.3",))
+def a_consumer_that_timed_out_is_still_counted(s: Run) -> None:
+    ch = quorum(s, "1", "2", consumer_timeout=1000)
+    other = s.channel()
+    ch.qos(1)
+    ch.consume("q")
+    ch.deliver()
+    other.passive("q")
+    s.elapse(15_000)
+    ch.receive("basic.cancel")
+    other.await_count("q", 2)
+    other.passive("q")
+    other.get("q")
+    other.passive("q")
+    ch.close()
+    other.sync()
+    s.elapse(500)
+    other.passive("q")
+
+
+@scenario(versions=("4.3",))
+def a_late_ack_and_the_count_of_consumers(s: Run) -> None:
+    ch = quorum(s, "1", "2", consumer_timeout=1000)
+    other = s.channel()
+    ch.consume("q")
+    one, two = ch.deliveries(2)
+    s.elapse(15_000)
+    ch.receive("basic.cancel")
+    other.await_count("q", 2)
+    ch.ack(one)
+    ch.sync()
+    s.elapse(500)
+    other.passive("q")
+    ch.ack(two)
+    ch.sync()
+    s.elapse(500)
+    other.passive("q")
+
+
+@scenario(versions=("4.3",))
+def a_tag_that_timed_out_consumes_again(s: Run) -> None:
+    ch = quorum(s, "1", consumer_timeout=1000)
+    other = s.channel()
+    ch.consume("q")
+    ch.deliver()
+    s.elapse(15_000)
+    ch.receive("basic.cancel")
+    other.await_count("q", 1)
+    ch.consume("q")
+
+
+@scenario(versions=("4.3",))
+def a_tag_that_timed_out_is_cancelled_and_consumes_again(s: Run) -> None:
+    ch = quorum(s, "1", consumer_timeout=1000)
+    ch.consume("q")
+    ch.deliver()
+    s.elapse(15_000)
+    ch.receive("basic.cancel")
+    ch.await_count("q", 1)
+    ch.cancel()
+    ch.passive("q")
+    ch.consume("q")
+    ch.deliver()
+    ch.passive("q")
+
+
+@scenario(versions=("4.0", "3.10"))
+def before_4_3_no_consumer_limits_how_long_it_holds(s: Run) -> None:
+    ch = quorum(s, "1")
+    ch.declare("classic")
+    ch.fill("classic", "1")
+    for queue in ("q", "classic"):
+        ch.consume(queue, queue, arguments={"x-consumer-timeout": 1000})
+        ch.deliver()
+    s.elapse(65_000)
+    ch.passive("classic")
+
+
+@scenario(versions=("4.3",))
+def two_consumers_that_timed_out_are_counted(s: Run) -> None:
+    ch = quorum(s, "1", "2", consumer_timeout=1000)
+    other = s.channel()
+    ch.qos(1)
+    ch.consume("q", "one")
+    ch.consume("q", "two")
+    ch.deliveries(2)
+    s.elapse(15_000)
+    ch.receive("basic.cancel")
+    ch.receive("basic.cancel")
+    other.await_count("q", 2)
+    other.passive("q")
+    other.delete("q")
+
+
+@scenario
+def a_quorum_queue_that_is_declared_again_is_in_use(s: Run) -> None:
+    ch = quorum(s, expires=7000)
+    s.elapse(6000)
+    ch.declare("q", arguments={**QUORUM, "x-expires": 7000})
+    s.elapse(6000)
+
+    ch.passive("q")
+
+
+@scenario
+def a_quorum_queue_that_is_declared_passively_is_in_use(s: Run) -> None:
+    ch = quorum(s, expires=7000)
+    s.elapse(6000)
+    ch.passive("q")
+    s.elapse(6000)
+
+    ch.passive("q")
+
+
+@scenario
+def a_quorum_queue_from_which_nothing_is_got_is_in_use(s: Run) -> None:
+    ch = quorum(s, expires=7000)
+    s.elapse(6000)
+    ch.get("q")
+    s.elapse(6000)
+
+    ch.passive("q")
+
+
+@scenario
+def a_quorum_queue_to_which_is_published_is_not_in_use(s: Run) -> None:
+    ch = quorum(s, expires=7000)
+    s.elapse(6000)
+    ch.publish("", "q", "1")
+    ch.sync()
+    s.elapse(6000)
+
+    ch.passive("q")
+
+
+@scenario(versions=("3.10",))
+def before_3_12_no_queue_limits_how_long_a_consumer_holds(s: Run) -> None:
+    arguments = {"x-consumer-timeout": 1000}
+    ch = quorum(s, "1", consumer_timeout=1000)
+    ch.declare("classic", arguments=arguments)
+    ch.fill("classic", "1")
+    ch.consume("classic", "c", arguments=arguments)
+    ch.consume("q", "q", arguments=arguments)
+    tags = sorted(ch.deliver()["delivery_tag"] for _ in range(2))
+    s.elapse(65_000)
+    ch.ack(tags[1], multiple=True)
+    ch.sync()
+    ch.passive("classic")
+
+
+@scenario(versions=("4.3",))
+def a_single_active_consumer_that_timed_out(s: Run) -> None:
+    ch = quorum(s, "1", "2", consumer_timeout=1000, single_active_consumer=True)
+    ch.qos(1)
+    ch.consume("q")
+    late = ch.deliver()
+    other = s.channel()
+    other.qos(5)
+    other.consume("q", "other")
+    s.elapse(1500)
+    ch.receive("basic.cancel")
+    other.ack(other.deliveries(2)[-1], multiple=True)
+    other.passive("q")
+    ch.ack(late)
+    ch.sync()
+    other.cancel("other")
+    other.publish("", "q", "3")
+    ch.deliver()
+    other.passive("q")
+
+
+@scenario(versions=("4.3",))
+def a_consumer_that_timed_out_gets_nothing_before_its_late_acks(s: Run) -> None:
+    ch = quorum(s, "1", "2", "3", consumer_timeout=1000)
+    ch.qos(2)
+    ch.consume("q")
+    one, two = ch.deliveries(2)
+    s.elapse(1500)
+    ch.receive("basic.cancel")
+    other = s.channel()
+    other.await_count("q", 3)
+    other.publish("", "q", "4")
+    other.await_count("q", 4)
+    ch.ack(one)
+    ch.sync()
+    other.await_count("q", 4)
+    ch.ack(two)
+    ch.deliveries(2)
+    other.await_count("q", 2)

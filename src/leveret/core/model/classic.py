@@ -20,6 +20,8 @@ from leveret.core.model.stored_queue import QueueSpec
 from leveret.trace import events
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from leveret.core.model.ports import Subscriber
 
 # How many messages are handed out at once to a consumer with automatic acknowledgement.
@@ -33,12 +35,14 @@ class ClassicQueue(Queue):
     acks_overtake_at_commit = True
     shares_prefetch = True
 
-    __slots__ = ("is_plain",)
+    __slots__ = ("is_plain", "is_waiting_for_cause")
 
     def __init__(self, spec: QueueSpec) -> None:
         super().__init__(spec)
         # Whether the queue just appends every message that has no requirements of its own.
-        self.is_plain = _has_no_rules(spec.settings)
+        self.is_plain = self._has_no_rules(spec.settings)
+        # Held since its single active consumer was cancelled; see `activate_next`.
+        self.is_waiting_for_cause = False
 
     @property
     def has_consumer_timeout(self) -> bool:
@@ -58,6 +62,9 @@ class ClassicQueue(Queue):
         """Take a message in, or refuse it (False) if the queue is full. Hot: once per message and queue."""
         if not self.is_plain or message.asks_for_more:
             settings = self.settings
+            if self.is_waiting_for_cause:
+                self._stop_waiting()
+                self.deliver_ready()
             # A waiting consumer makes no difference.
             if settings.is_refusing and limits.would_overflow(settings, self.ready, len(message.body)):
                 self._refuse(message)
@@ -84,6 +91,14 @@ class ClassicQueue(Queue):
                 return True
         self.ready.append_message(message, copy, node.now)
         return True
+
+    @property
+    def discards_at_once(self) -> bool:
+        """Whether a message that no consumer takes at once is never stored: a TTL of 0 without dead letters.
+
+        It does not count towards the limits (rabbit_amqqueue_process, seen on 3.10, 4.0 and 4.3).
+        """
+        return self.settings.message_ttl_us == 0 and self.settings.dead_letter_exchange is None
 
     def pass_straight(self, entry: QueueEntry) -> None:
         """Clear the flag: the queue never stored the message, so it is not redelivered."""
@@ -161,8 +176,9 @@ class ClassicQueue(Queue):
             raise PreconditionFailed(f"{self.place} in use")
 
     def apply(self, settings: QueueSettings) -> None:
-        """Take on new effective settings: limits apply at once, a TTL applies to later messages."""
-        self.is_plain = _has_no_rules(settings)
+        """Take on new effective settings: limits apply at once, and the overflow after them (seen on 3.10 to 4.3)."""
+        self.is_plain = self._has_no_rules(settings)
+        super().apply(settings._replace(overflow=self.settings.overflow))
         super().apply(settings)
 
     def forget_transient(self) -> None:
@@ -171,7 +187,34 @@ class ClassicQueue(Queue):
             self.tap_dropped(entry, "restart")
         self.expire_heads()
 
+    def _has_no_rules(self, settings: QueueSettings) -> bool:
+        """Return whether a message without its own expiration is just appended."""
+        if settings.is_single_active and not self.node.compat.cancel_serves_next:
+            return False
+        return not settings.is_limited and settings.message_ttl_us is None and not settings.max_priority
 
-def _has_no_rules(settings: QueueSettings) -> bool:
-    """Return whether a message without its own expiration is just appended."""
-    return not settings.is_limited and settings.message_ttl_us is None and not settings.max_priority
+    def activate_next(self) -> None:
+        """Activate the next consumer, which in some versions gets nothing before something happens at the queue."""
+        if not (self.node.compat.cancel_serves_next or self.is_held):
+            self.is_held = self.is_waiting_for_cause = bool(self.ready)
+        super().activate_next()
+
+    def hold(self) -> None:
+        """Hand out nothing until the current work is done."""
+        self._stop_waiting()
+        super().hold()
+
+    def add_consumer(self, consumer: Consumer) -> Consumer:
+        """Add a consumer. Raises AccessRefused if exclusive use forbids it."""
+        added = super().add_consumer(consumer)
+        self._stop_waiting()
+        return added
+
+    def requeue(self, returns: Sequence[tuple[QueueEntry, Consumer | None]], reason: str, *, is_failure: bool) -> None:
+        """Return deliveries to their places, in the order given."""
+        self._stop_waiting()
+        super().requeue(returns, reason, is_failure=is_failure)
+
+    def _stop_waiting(self) -> None:
+        if self.is_waiting_for_cause:
+            self.is_waiting_for_cause = self.is_held = False

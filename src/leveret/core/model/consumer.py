@@ -28,6 +28,7 @@ class Consumer:
         "is_cancelled",
         "is_exclusive",
         "is_in_ring",
+        "late_count",
         "left_at",
         "limit",
         "moves_limit",
@@ -75,6 +76,8 @@ class Consumer:
         self.is_active = True
         self.is_in_ring = False
         self.is_cancelled = False
+        # Deliveries held too long that it has not acknowledged since; while there are any, it gets nothing.
+        self.late_count = 0
         # Whether its queue adds headers to deliveries.
         self.edits_deliveries = queue.edits_deliveries
         # Its number among all consumers that the queue ever had.

@@ -1,8 +1,9 @@
 """The limit on how long a client may hold a delivery without settling it.
 
-In RabbitMQ 4.3 only quorum queues have it. Deliveries held too long return to the queue. The consumer is cancelled if
-its client can be notified; otherwise its channel is closed. Before 4.3, every queue closed the channel. A queue has one
-timer for all its deliveries, set to the nearest deadline.
+In RabbitMQ 4.3 only quorum queues have it. Deliveries held too long return to the queue. If the client can be notified,
+it gets basic.cancel, but the consumer is only suspended: its channel and its queue still know it, and it gets more once
+the client has acknowledged all that it held too long. Otherwise the channel is closed. Before 4.3, every queue closed
+the channel. A queue has one timer for all its deliveries, set to the nearest deadline.
 """
 
 from __future__ import annotations
@@ -71,7 +72,9 @@ class ConsumerTimeout:
 
     def _limit_us(self, consumer: Consumer | None) -> int:
         """Return the limit that the consumer asked for, else that of the queue's settings, else the node's."""
-        own_ms = None if consumer is None else integer_of(consumer.arguments, "x-consumer-timeout")
+        own_ms = None
+        if consumer is not None and self._queue.node.compat.consumer_timeout_is_quorum_only:
+            own_ms = integer_of(consumer.arguments, "x-consumer-timeout")
         if own_ms is not None:
             return own_ms * 1000
         limit_us = self._queue.settings.consumer_timeout_us
@@ -99,8 +102,8 @@ class ConsumerTimeout:
     def _take_back(self, subscriber: Subscriber, consumer: Consumer | None, entries: list[QueueEntry]) -> None:
         subscriber.held_too_long(entries)
         if consumer is not None and subscriber.can_be_cancelled():
-            subscriber.cancelled(consumer, "consumer timeout")
-            self._queue.remove_consumer(consumer)
+            subscriber.suspended(consumer)
+            self._queue.suspend(consumer, len(entries))
         else:
             subscriber.end_for_timeout(self._limit_us(consumer))
         returns: list[tuple[QueueEntry, Consumer | None]] = [(entry, consumer) for entry in entries]

@@ -26,13 +26,7 @@ MAXLEN: Final = "maxlen"
 DELIVERY_LIMIT: Final = "delivery_limit"
 
 _FIRST_DEATH_HEADERS: Final = ("x-first-death-exchange", "x-first-death-queue", "x-first-death-reason")
-_HISTORY_HEADERS: Final = (
-    "x-death",
-    *_FIRST_DEATH_HEADERS,
-    "x-last-death-exchange",
-    "x-last-death-queue",
-    "x-last-death-reason",
-)
+_LAST_DEATH_HEADERS: Final = ("x-last-death-exchange", "x-last-death-queue", "x-last-death-reason")
 
 
 def send(queue: StoredQueue, entry: QueueEntry, reason: str) -> bool:
@@ -109,7 +103,9 @@ class LetterProperties:
             self.envelope, self._first = known.envelope, known._first
         else:
             headers = message.headers or Table.EMPTY
-            others = headers.without(*_HISTORY_HEADERS)
+            others = headers.without("x-death", *_FIRST_DEATH_HEADERS)
+            if compat.has_x_last_death:
+                others = others.without(*_LAST_DEATH_HEADERS)
             self.envelope = message.properties.replace(expiration=None, headers=others)
             if _keeps_first(message, compat):
                 self._first = [(name, field) for name, field in headers if name in _FIRST_DEATH_HEADERS]

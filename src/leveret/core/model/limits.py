@@ -20,9 +20,9 @@ def is_over(settings: QueueSettings, ready: Ready) -> bool:
 
 
 def is_well_below(settings: QueueSettings, ready: Ready) -> bool:
-    """Return whether the ready messages are at most 80 % of every limit, rounded down."""
+    """Return whether there are limits, and the ready messages are at most 80 % of each, rounded down."""
     pairs = ((settings.max_length, ready.count), (settings.max_length_bytes, ready.size_bytes))
-    return all(limit is None or found <= limit * 8 // 10 for limit, found in pairs)
+    return settings.is_limited and all(limit is None or found <= limit * 8 // 10 for limit, found in pairs)
 
 
 def _exceeds(settings: QueueSettings, count: int, size_bytes: int) -> bool:

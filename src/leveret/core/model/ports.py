@@ -92,6 +92,9 @@ class Subscriber(Protocol):
     def can_be_cancelled(self) -> bool:
         """Return whether a timeout may cancel one consumer, and notify its client, instead of closing the channel."""
 
+    def suspended(self, consumer: Consumer) -> None:
+        """Notify the client of a cancelled consumer, and keep it: it may go on after late acknowledgements."""
+
     def held_too_long(self, entries: Sequence[QueueEntry]) -> None:
         """Forget deliveries that the broker takes back; settling them later has no effect."""
 

@@ -104,6 +104,9 @@ class Queue(StoredQueue):
                 self.pass_straight(entry)
                 self.hand_out(entry, consumer)
                 return True
+        if self.discards_at_once:
+            self.tap_copy(events.EXPIRED, entry)
+            return True
         self.ready.append(entry)
         has_new_head = settings.is_dropping and self.drop_from_head()
         if has_new_head or (entry.expires_at is not None and self.checks_age_of(entry)):
@@ -118,6 +121,11 @@ class Queue(StoredQueue):
             own_us = int(expiration) * 1000
             ttl_us = own_us if ttl_us is None else min(ttl_us, own_us)
         return None if ttl_us is None else now + ttl_us
+
+    @property
+    def discards_at_once(self) -> bool:
+        """Whether a message that no consumer takes at once is never stored."""
+        return False
 
     def pass_straight(self, entry: QueueEntry) -> None:
         """Prepare an entry to go straight to a consumer, past those that are ready."""
@@ -353,11 +361,32 @@ class Queue(StoredQueue):
             self.watch_disuse()
 
     def activate_next(self) -> None:
-        """Activate the consumer with the highest priority, among equals the oldest."""
-        self.active_consumer = max(self.consumers, key=lambda consumer: consumer.priority, default=None)
+        """Activate the consumer with the highest priority, among equals the oldest; none that is suspended."""
+        candidates = [consumer for consumer in self.consumers if not consumer.late_count]
+        self.active_consumer = max(candidates, key=lambda consumer: consumer.priority, default=None)
         if self.active_consumer is not None:
             self.active_consumer.is_active = True
             self.start_consumer(self.active_consumer)
+
+    def suspend(self, consumer: Consumer, late_count: int) -> None:
+        """Give nothing to a consumer that held this many deliveries too long, which return before others get more."""
+        consumer.late_count += late_count
+        consumer.is_active = False
+        self.ring.remove(consumer)
+        self.hold()
+        if consumer is self.active_consumer:
+            self.activate_next()
+
+    def on_late_ack(self, consumer: Consumer) -> None:
+        """Let a suspended consumer go on once it has acknowledged all that it held too long."""
+        consumer.late_count -= 1
+        if consumer.late_count or consumer.is_cancelled or self.is_deleted:
+            return
+        if not self.settings.is_single_active:
+            consumer.is_active = True
+            self.start_consumer(consumer)
+        elif self.active_consumer is None:
+            self.activate_next()
 
     def purge(self) -> int:
         """Drop the ready messages; return how many."""

@@ -26,6 +26,7 @@ from leveret.core.model.ready import (
     ReadyReturnsThenLevels,
 )
 from leveret.core.model.reject_publish import Publishers
+from leveret.core.model.settings import QueueSettings
 from leveret.core.model.stored_queue import QueueSpec
 from leveret.core.wire.values import Field, Table
 from leveret.trace import events
@@ -84,9 +85,14 @@ class QuorumQueue(Queue):
             return DEFAULT_PRIORITY if priority is None else min(priority, LEVEL_COUNT - 1)
         return int(priorities == "two_classes" and priority is not None and priority >= HIGH_PRIORITY)
 
+    @property
+    def may_refuse_publishers(self) -> bool:
+        """Whether the queue has stopped publishers, or does so once it is full."""
+        return self.settings.is_refusing or self.publishers.are_stopped
+
     def refuses_publisher(self, publisher: object) -> bool:
         """Return whether the queue has stopped this publisher."""
-        return self.settings.is_refusing and self.publishers.is_stopped(publisher)
+        return self.publishers.is_stopped(publisher)
 
     def enqueue(self, message: Message, src_copy: int | None = None) -> bool:
         """Take a message in, and stop the publishers if that exceeds a limit."""
@@ -240,6 +246,13 @@ class QuorumQueue(Queue):
         if self.settings.is_refusing:
             self.publishers.stop_if_full()
 
+    def apply(self, settings: QueueSettings) -> None:
+        """Take on new effective settings, and stop publishers or let them go on."""
+        self.publishers.resume_if_low()
+        was_low = limits.is_well_below(self.settings, self.ready)
+        super().apply(settings)
+        self.publishers.apply(was_low=was_low)
+
     def dead_letter_at_least_once(self, entry: QueueEntry, reason: str, exchange_name: str) -> bool:
         """Keep a dying message until its targets have taken it, if the strategy is at-least-once.
 
@@ -319,6 +332,11 @@ class QuorumQueue(Queue):
             if is_set:
                 text = f"queue.delete operations with {flag} flag set are not supported by quorum queues"
                 raise NotImplementedByBroker(f"cannot delete {self.place}. {text}")
+
+    def on_declared(self) -> None:
+        """Start the clock of x-expires once: to declare the queue again is no use of it (seen on 3.10, 4.0 and 4.3)."""
+        if self.disuse_timer is None:
+            self.watch_disuse()
 
     def place_single_active(self, consumer: Consumer) -> None:
         """Make a new consumer the active one, or let it wait.

@@ -64,6 +64,8 @@ class QueueSettings(NamedTuple):
             return _PLAIN
 
         def merged(name: str, winner: str = "") -> object:
+            if name in compat.unknown_queue_arguments:
+                return None
             row = QUEUE_ARGUMENTS[name]
             key = row.policy_key
             ours = None if key is None else policy.get(key.name)

@@ -145,6 +145,17 @@ class StoredQueue:
         """Take a message in, or refuse it (False)."""
         raise NotImplementedError
 
+    def suspend(self, consumer: Consumer, late_count: int) -> None:
+        """Give nothing to a consumer that held this many deliveries too long. A stream sets no limit."""
+
+    def on_late_ack(self, consumer: Consumer) -> None:
+        """Note that a suspended consumer acknowledged a delivery that it held too long."""
+
+    @property
+    def may_refuse_publishers(self) -> bool:
+        """Whether it takes nothing from some publisher now, or will not once it is full."""
+        return False
+
     def refuses_publisher(self, publisher: object) -> bool:
         """Return whether it currently takes nothing from this publisher."""
         return False

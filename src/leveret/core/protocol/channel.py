@@ -245,6 +245,12 @@ class Channel:
         if self.connection.supports_cancel_notify:
             self.send(BasicCancel(consumer.tag, True))
 
+    def suspended(self, consumer: Consumer) -> None:
+        """Notify the client of a cancelled consumer, and keep it: it may go on after late acknowledgements."""
+        self.tap(events.CANCEL, consumer.queue.name, consumer.tag, "consumer timeout")
+        if self.connection.supports_cancel_notify:
+            self.send(BasicCancel(consumer.tag, True))
+
     def can_be_cancelled(self) -> bool:
         """Return whether one consumer can be cancelled for holding deliveries too long, and its client notified."""
         return self.connection.supports_cancel_notify and self.node.compat.consumer_timeout_is_quorum_only
@@ -265,13 +271,18 @@ class Channel:
         )
         self.connection.refuse(self.number, PreconditionFailed(text).at(0))
 
-    def take(self, tag: int, *, multiple: bool) -> list[Delivery]:
-        """Return the deliveries a client settles, which are no longer outstanding.
+    def take(self, tag: int, *, multiple: bool, is_ack: bool = False) -> list[Delivery]:
+        """Return the deliveries a client settles, which are no longer outstanding, without those it held too long.
 
         Raises PreconditionFailed for an unknown tag.
         """
         taken = self._take(tag, multiple=multiple)
-        return [delivery for delivery in taken if not delivery.is_stale] if self.has_stale else taken
+        if not self.has_stale:
+            return taken
+        for delivery in taken:
+            if is_ack and delivery.is_stale and delivery.consumer is not None:
+                delivery.queue.on_late_ack(delivery.consumer)
+        return [delivery for delivery in taken if not delivery.is_stale]
 
     def _take(self, tag: int, *, multiple: bool) -> list[Delivery]:
         unacked = self.unacked

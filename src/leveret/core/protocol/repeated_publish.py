@@ -163,7 +163,7 @@ def remembered(channel: Channel, content: Content, message: Message) -> Repeated
     queues = tuple(queue for queue in found if isinstance(queue, StoredQueue))
     if channel.node.settings.intercepts_incoming:
         return None
-    if any(queue.can_refuse_publishers and queue.settings.is_refusing for queue in queues):
+    if any(queue.can_refuse_publishers and queue.may_refuse_publishers for queue in queues):
         return None
     if not queues or len(queues) != len(found) or channel.vhost.firehose is not None:
         return None

@@ -8,6 +8,7 @@ binding's in seconds (rabbit mc_amqpl, routing_headers; seen on 4.3).
 from __future__ import annotations
 
 from collections.abc import Sequence
+from math import copysign
 from typing import Final, NamedTuple
 
 from leveret.core.compat import Compat
@@ -121,6 +122,11 @@ def comparable(field: Field, compat: Compat) -> Comparable:
     if isinstance(value, bool):
         return "true" if value else "false"
     if isinstance(value, float):
+        if not compat.zero_equals_negative_zero:
+            return ("float", value, copysign(1, value))
         return value if compat.integer_equals_float_in_headers else ("float", value)
     # To RabbitMQ an empty table and an empty array are the same empty list (seen on 4.3).
-    return value.entries if isinstance(value, Table) else value
+    items = value.entries if isinstance(value, Table) else value
+    if items and field.tag in ("A", "F") and not compat.zero_equals_negative_zero:
+        return field.tag, Table((("", field),)).encode()
+    return items
