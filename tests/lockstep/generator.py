@@ -555,6 +555,8 @@ class Generator:
         is_waiting = self._maybe(0.6)
         followers = _AFTER_REFUSAL if is_waiting and self._maybe(0.5) else _METHODS_AFTER_REFUSAL
         steps = [self.chance.choice(_REFUSED), *self.chance.choices(followers, k=self.chance.randint(1, 3))]
+        if followers is _AFTER_REFUSAL and self._maybe(0.2):
+            steps.append(self.chance.choice(_LAST_AFTER_REFUSAL))
         self._there.forget(lambda it: it == place)
         self._add("closing" if is_waiting else "segment", {"steps": [list(step) for step in steps]}, place)
 
@@ -653,7 +655,7 @@ _METHODS_AFTER_REFUSAL: tuple[tuple[str, Arguments], ...] = (
     ("tx.commit", {}),
     ("confirm.select", {}),
 )
-# Frames that an open channel may not send in this order, and those that end a channel.
+# Frames that an open channel may not send in this order.
 _AFTER_REFUSAL: tuple[tuple[str, Arguments], ...] = (
     *_METHODS_AFTER_REFUSAL,
     *(
@@ -661,8 +663,6 @@ _AFTER_REFUSAL: tuple[tuple[str, Arguments], ...] = (
         for kind, payload in (
             (codec.METHOD, codec.encode_method("basic.publish", routing_key="q1")),
             (codec.METHOD, codec.encode_method("basic.publish", routing_key="q1")),
-            (codec.METHOD, codec.encode_method("channel.close", reply_code=200, reply_text="bye")),
-            (codec.METHOD, codec.encode_method("channel.open")),
             (codec.METHOD, b"\x00\x14\x00\x63"),
             (codec.METHOD, b"\x00\x3c\x00\x28\x00"),
             (codec.HEADER, codec.encode_header(3, b"\0\0")),
@@ -673,6 +673,12 @@ _AFTER_REFUSAL: tuple[tuple[str, Arguments], ...] = (
             (codec.HEARTBEAT, b""),
         )
     ),
+)
+
+# What the channel's process answers, and what nothing may follow: see exclusions.
+_LAST_AFTER_REFUSAL: tuple[tuple[str, Arguments], ...] = tuple(
+    ("frame", {"kind": codec.METHOD, "payload": codec.encode_method(name, **fields).decode("latin-1")})
+    for name, fields in (("channel.close", {"reply_code": 200, "reply_text": "bye"}), ("channel.open", {}))
 )
 
 _BROKEN: tuple[Arguments, ...] = (
