@@ -487,3 +487,15 @@ def a_commit_on_a_stopped_channel_after_the_limit_has_gone(s: Run) -> None:
     ch.publish("", "q", "7")
     ch.commit()
     ch.passive("q")
+
+
+@scenario
+def a_negative_delivery_limit_and_the_delivery_limit_of_a_policy(s: Run) -> None:
+    ch = s.channel()
+    ch.declare("q", arguments={"x-queue-type": "quorum", "x-delivery-limit": -1})
+    ask_for(s, delivery_limit=1)
+    ch.fill("q", "1")
+    while (found := ch.get("q")).name == "basic.get-ok":
+        ch.reject(found)
+        ch.sync()
+        s.elapse(300)

@@ -69,7 +69,10 @@ class QueueSettings(NamedTuple):
             row = QUEUE_ARGUMENTS[name]
             key = row.policy_key
             ours = None if key is None else policy.get(key.name)
-            return _winner(_plain(arguments.get(name)), ours, winner or row.winner)
+            winner = winner or row.winner
+            if winner == "delivery_limit" and not compat.negative_delivery_limit_is_none:
+                winner = "lower"
+            return _winner(_plain(arguments.get(name)), ours, winner)
 
         def span_us(name: str) -> int | None:
             span_ms = merged(name)
