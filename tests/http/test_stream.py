@@ -16,10 +16,13 @@ from leveret.trace.events import PUBLISHED, RawEvent
 class Listener:
     """A subscriber that keeps the bodies of the messages that were published."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, is_full: bool = False) -> None:
         self.bodies: Queue[bytes] = Queue()
+        self.is_full = is_full
+        self.most = 0
 
     def feed(self, raw_events: list[RawEvent], first: int) -> None:
+        self.most = max(self.most, len(raw_events))
         for raw in raw_events:
             if raw[0] == PUBLISHED:
                 self.bodies.put(raw[5].body)
@@ -56,6 +59,22 @@ def test_a_listener_may_ask_for_what_was_recorded_before(leveret: Broker) -> Non
     leveret.publish(body="1")
 
     assert [listener.next(), listener.next()] == [b"0", b"1"]
+
+
+def test_a_long_past_comes_in_slices_and_holds_up_no_other_listener(leveret: Broker) -> None:
+    pump, late, punctual = Pump(leveret._engine), Listener(is_full=True), Listener()
+    for number in range(1000):
+        leveret.publish(body=str(number))
+
+    pump.subscribe(late, from_start=True)
+    pump.subscribe(punctual)
+    leveret.publish(body="1000")
+
+    assert punctual.next() == b"1000"
+    assert late.bodies.empty()
+    late.is_full = False
+    assert [late.next() for _ in range(1001)] == [str(number).encode() for number in range(1001)]
+    assert late.most < 1000
 
 
 def test_a_listener_that_left_gets_no_more_and_may_come_back(leveret: Broker) -> None:

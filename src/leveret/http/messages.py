@@ -82,6 +82,11 @@ class Request:
 class StreamWriter(Protocol):
     """The way to the client of a streamed body. Every thread may use it."""
 
+    @property
+    def is_full(self) -> bool:
+        """Whether the client has yet to read much of what was sent."""
+        ...
+
     def send(self, data: bytes) -> None:
         """Send bytes. After the stream has ended, this does nothing."""
         ...

@@ -179,6 +179,11 @@ class Writer:
         self._conversation = conversation
         self._body = body
 
+    @property
+    def is_full(self) -> bool:
+        """Whether the client has yet to read much of what was sent."""
+        return self._server.loop.unsent_bytes(self._conversation) > self._server.limits.unread_bytes // 4
+
     def send(self, data: bytes) -> None:
         """Send bytes. After the stream has ended, this does nothing. A client that does not read is dropped."""
         self._server.run_on_loop(lambda: self._send(data))

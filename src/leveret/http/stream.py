@@ -1,7 +1,8 @@
 """Streams of what happens in a broker: one thread reads new events and feeds every stream.
 
 The broker does nothing for a stream. The pump waits for a turn of the broker's loop, reads what was recorded since, and
-rests for a moment, so that many events cost little. Its thread lives only while a stream is open.
+rests for a moment, so that many events cost little. Its thread lives only while a stream is open. What was recorded
+before a stream began is sent in slices, as its client reads them, and the streams take turns.
 """
 
 from __future__ import annotations
@@ -19,12 +20,22 @@ if TYPE_CHECKING:
 
 # The rest between two readings.
 REST_S: Final = 0.02
+# How many events of the past are sent at once, and the rest before the next ones.
+_SLICE: Final = 250
+_SHORT_REST_S: Final = 0.002
+# How many events may happen while a client still reads the past.
+_MEANWHILE_MAX: Final = 100_000
 # The longest wait for a turn. A stream that ends causes one.
 _LONG_S: Final = 3600.0
 
 
 class Subscriber(Protocol):
     """A stream that is fed. The pump calls it on its own thread, without any lock."""
+
+    @property
+    def is_full(self) -> bool:
+        """Whether the client has yet to read much of what was sent."""
+        ...
 
     def feed(self, raw_events: list[RawEvent], first: int) -> None:
         """Take the events since the last call, which may be none. The first of them is the broker's event `first`."""
@@ -42,6 +53,12 @@ class Pump:
         self._engine: Final = engine
         self._lock: Final = native.reentrant_lock()
         self._subscribers: list[Subscriber] = []
+        # For those who asked for the past, the place in it of what they get next. The first is the next to get a slice.
+        self._behind: dict[Subscriber, int] = {}
+        # What they share: all events since the past was read, the number of the first one, and how many there may be.
+        self._past: list[RawEvent] = []
+        self._past_first = 0
+        self._past_max = 0
         # The last event that was read.
         self._seen: RawEvent | None = None
         self._is_running = False
@@ -49,10 +66,17 @@ class Pump:
     def subscribe(self, subscriber: Subscriber, *, from_start: bool = False) -> None:
         """Feed a stream from now on; with `from_start`, first with everything that is recorded."""
         with self._lock:
+            with self._engine.lock:
+                new = self._read()
+                if from_start and not self._behind:
+                    past, self._past_first = numbered(self._engine.recorder.raw, self._engine)
+                    self._past_max = len(past) + _MEANWHILE_MAX
             # The others get what they have not seen yet.
-            self._feed()
+            self._hand_out(*new)
             if from_start:
-                subscriber.feed(*numbered(self._engine.recorder.raw, self._engine))
+                if not self._behind:
+                    self._past = past
+                self._behind[subscriber] = 0
             self._subscribers.append(subscriber)
             if not self._is_running:
                 self._is_running = True
@@ -63,6 +87,7 @@ class Pump:
         # No lock: the pump may hold it while it feeds this one, on its way to the server's thread that calls here.
         if subscriber in self._subscribers:
             self._subscribers.remove(subscriber)
+        self._behind.pop(subscriber, None)
         if not self._subscribers:
             self._engine.loop.wake()
 
@@ -76,8 +101,14 @@ class Pump:
                 if not self._is_wanted():
                     break
                 with self._lock:
-                    self._feed()
+                    self._hand_out(*self._read())
+                    has_caught_up = self._catch_up()
+                if has_caught_up:
+                    native.pause(_SHORT_REST_S)
+                    continue
                 native.pause(REST_S)
+                if self._behind:
+                    continue
                 loop.turns.wait_beyond(count, _LONG_S)
             if not loop.is_running:
                 for subscriber in list(self._subscribers):
@@ -93,12 +124,35 @@ class Pump:
             self._is_running = bool(self._subscribers) and self._engine.loop.is_running
             return self._is_running
 
-    def _feed(self) -> None:
+    def _read(self) -> tuple[list[RawEvent], int]:
         raw_events, first = numbered(lambda: self._engine.recorder.raw_after(self._seen), self._engine)
         if raw_events:
             self._seen = raw_events[-1]
+        return raw_events, first
+
+    def _hand_out(self, raw_events: list[RawEvent], first: int) -> None:
+        """Feed new events to the streams that have caught up, and keep them for the others."""
+        if self._behind:
+            self._past += raw_events
+        else:
+            self._past = []
         for subscriber in list(self._subscribers):
-            subscriber.feed(raw_events, first)
+            if subscriber not in self._behind:
+                subscriber.feed(raw_events, first)
+            elif len(self._past) > self._past_max and subscriber.is_full:
+                subscriber.end()
+
+    def _catch_up(self) -> bool:
+        """Feed the next slice of the past to the next stream that can take it; return whether there was one."""
+        for subscriber, place in list(self._behind.items()):
+            if subscriber.is_full:
+                continue
+            subscriber.feed(self._past[place : place + _SLICE], self._past_first + place)
+            # It goes to the end of the row, unless its client has left meanwhile.
+            if self._behind.pop(subscriber, None) is not None and place + _SLICE < len(self._past):
+                self._behind[subscriber] = place + _SLICE
+            return True
+        return False
 
 
 def numbered(read: Callable[[], list[RawEvent]], engine: Engine) -> tuple[list[RawEvent], int]:
@@ -123,6 +177,11 @@ class EventStream:
     def response(self) -> Response:
         """The response with this body."""
         return Response(200, (("content-type", "text/event-stream"), ("cache-control", "no-cache")), self)
+
+    @property
+    def is_full(self) -> bool:
+        """Whether the client has yet to read much of what was sent, or even the head."""
+        return self._writer is None or self._writer.is_full
 
     def send(self, data: str, event: str | None = None) -> None:
         """Send one event. Its data is one line."""
