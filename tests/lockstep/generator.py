@@ -540,7 +540,11 @@ class Generator:
         if self._maybe(0.25):
             self._add("policy.clear", {"name": name}, OPERATOR)
             return
-        pattern, priority = self.chance.choice(("^q1$", "^q1$", "^q")), self.chance.choice((0, 0, 1))
+        # Of two policies with equal priority, an arbitrary one applies.
+        pattern, priority = (
+            self.chance.choice(("^q1$", "^q1$", "^q")),
+            1 if name == "p2" else self.chance.choice((0, 2)),
+        )
         definition = self.world.definition()
         if pattern == "^q":
             definition.pop("dead-letter-exchange", None)
