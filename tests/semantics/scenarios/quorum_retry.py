@@ -276,7 +276,7 @@ def two_consumers_that_timed_out_are_counted(s: Run) -> None:
 
 
 @scenario
-def a_quorum_queue_that_is_declared_again_is_in_use(s: Run) -> None:
+def a_quorum_queue_that_is_declared_again_is_not_in_use(s: Run) -> None:
     ch = quorum(s, expires=7000)
     s.elapse(6000)
     ch.declare("q", arguments={**QUORUM, "x-expires": 7000})
@@ -286,7 +286,7 @@ def a_quorum_queue_that_is_declared_again_is_in_use(s: Run) -> None:
 
 
 @scenario
-def a_quorum_queue_that_is_declared_passively_is_in_use(s: Run) -> None:
+def a_quorum_queue_that_is_declared_passively_is_not_in_use(s: Run) -> None:
     ch = quorum(s, expires=7000)
     s.elapse(6000)
     ch.passive("q")

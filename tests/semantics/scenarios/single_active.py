@@ -181,7 +181,7 @@ def what_is_requeued_comes_first_to_the_next_consumer(s: Run) -> None:
 
 
 @scenario(versions=("3.10",))
-def the_next_consumer_is_served_after_a_get(s: Run) -> None:
+def the_next_consumer_is_not_served_after_a_get(s: Run) -> None:
     ch = on_one_channel(s, "1", "2", "3")
     ch.deliver()
     ch.cancel("one")
@@ -219,7 +219,7 @@ def the_next_consumer_is_not_served_when_the_queue_is_looked_at(s: Run) -> None:
 
 
 @scenario(versions=("3.10",))
-def the_next_consumer_is_served_when_an_idle_one_is_cancelled(s: Run) -> None:
+def the_next_consumer_is_not_served_when_an_idle_one_is_cancelled(s: Run) -> None:
     ch = on_one_channel(s, "1", "2", "3")
     ch.deliver()
     ch.consume("q", "three")
@@ -263,7 +263,7 @@ def the_next_consumer_is_not_served_after_an_ack_of_another_delivery(s: Run) -> 
 
 
 @scenario(versions=("3.10",))
-def the_next_consumer_is_served_when_a_message_is_rejected(s: Run) -> None:
+def the_next_consumer_is_not_served_when_a_message_is_rejected(s: Run) -> None:
     ch = on_one_channel(s, "1", "2", "3")
     first = ch.deliver()
     ch.cancel("one")
