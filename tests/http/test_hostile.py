@@ -316,6 +316,20 @@ def test_hostile_requests_are_answered_and_a_witness_gets_its_messages() -> None
     assert report.witnessed > 0
 
 
+@pytest.mark.parametrize(
+    ("method", "path", "body", "reason"),
+    [
+        ("PUT", f"/api/vhosts/{'9' * 400}", {}, "is 400 bytes long; AMQP allows 255"),
+        ("POST", "/api/users/bulk-delete", {"users": [[]]}, "['no_such_user', []]"),
+    ],
+)
+def test_a_name_that_is_none_is_refused(broker: Broker, method: str, path: str, body: object, reason: str) -> None:
+    answer = ask(broker, method, path, body)
+
+    assert answer.status == 400
+    assert str(answer.json["reason"]).endswith(reason)
+
+
 def test_an_answer_of_many_megabytes_arrives_whole(broker: Broker) -> None:
     for _ in range(8):
         broker.publish("", "large", bytes(500_000))

@@ -97,9 +97,13 @@ def delete_users(call: Call) -> object:
     """Delete several users. Those that do not exist are skipped."""
     names = call.body("users")["users"]
     admin = Admin(call.engine)
-    missing = [name for name in names if name not in admin.list_users()] if isinstance(names, list) else []
-    if missing and call.dialect.refuses_missing_users:
-        raise bad_request(["no_such_user", missing[0]])
+    for name in names if isinstance(names, list) else ():
+        # RabbitMQ 4 fails if a name is no text.
+        is_missing = not isinstance(name, str) or (
+            call.dialect.refuses_missing_users and name not in admin.list_users()
+        )
+        if is_missing:
+            raise bad_request(["no_such_user", name])
     for name in names if isinstance(names, list) else ():
         if name in admin.list_users():
             admin.delete_user(name)

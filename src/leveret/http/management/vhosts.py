@@ -53,7 +53,11 @@ def put_vhost(call: Call) -> object:
     if is_known:
         admin.update_vhost_metadata(name, default_queue_type=kind, **metadata)  # type: ignore[arg-type]
     else:
-        admin.add_vhost(name, default_queue_type=kind or "classic", **metadata)  # type: ignore[arg-type]
+        try:
+            admin.add_vhost(name, default_queue_type=kind or "classic", **metadata)  # type: ignore[arg-type]
+        except ValueError as error:
+            # RabbitMQ takes a name that no client can send.
+            raise bad_request(str(error)) from None
         admin.set_permissions(call.user.name, name)
     if "tracing" in body:
         (admin.trace_on if flag_of(body, "tracing") else admin.trace_off)(name)
