@@ -48,7 +48,7 @@ def add_event(tree: Tree) -> None:
     tree.insert(handlers, before="if TYPE_CHECKING:", text="from leveret.trace import events\n\n")
     tree.insert(
         handlers,
-        before="    count = 0 if is_reply else channel.vhost.queue(name, channel.connection).purge()\n",
+        before="    count = 0 if leads_to_reply_queue(channel, name)",
         text="    channel.tap(events.PURGE_ASKED, name)\n",
     )
     tree.replace("docs/reference/trace-format.md", "`cancel`, `qos` |", "`cancel`, `purge_asked`, `qos` |")

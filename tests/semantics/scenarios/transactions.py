@@ -641,6 +641,13 @@ def a_quorum_queue_alone_deleted_before_commit(s: Run) -> None:
         ch.commit()
 
 
+def deleted_for_good(s: Run, ch: Channel, *queues: str) -> None:
+    """Delete queues, and wait until their processes have ended: those of a stream do so after delete-ok."""
+    for queue in queues:
+        ch.delete(queue)
+    s.elapse(500)
+
+
 @scenario
 def a_stream_alone_deleted_before_commit(s: Run) -> None:
     for mandatory in (False, True):
@@ -648,7 +655,7 @@ def a_stream_alone_deleted_before_commit(s: Run) -> None:
         ch.declare("gone", arguments={"x-queue-type": "stream"})
         ch.tx_select()
         ch.publish("", "gone", "x", mandatory=mandatory)
-        ch.delete("gone")
+        deleted_for_good(s, ch, "gone")
         ch.commit()
 
 
@@ -668,8 +675,7 @@ def queues_of_all_types_deleted_before_commit(s: Run) -> None:
         ch.tx_select()
         for kind in kinds:
             ch.publish("", kind, "x")
-        for kind in kinds:
-            ch.delete(kind)
+        deleted_for_good(s, ch, *kinds)
         ch.commit()
 
 
@@ -682,7 +688,7 @@ def what_comes_beside_a_publish_to_a_deleted_stream(s: Run) -> None:
         ch.tx_select()
         ch.publish("", before, "x")
         ch.publish("", after, "x")
-        ch.delete("gone")
+        deleted_for_good(s, ch, "gone")
         ch.commit()
         other = s.channel(on=s.connect())
         s.elapse(200)
@@ -711,7 +717,7 @@ def a_publish_to_a_stream_declared_anew_before_commit(s: Run) -> None:
     ch.declare("anew", arguments={"x-queue-type": "stream"})
     ch.tx_select()
     ch.publish("", "anew", "1")
-    ch.delete("anew")
+    deleted_for_good(s, ch, "anew")
     ch.declare("anew", arguments={"x-queue-type": "stream"})
     ch.commit()
     other = s.channel(on=s.connect())
