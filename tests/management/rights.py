@@ -362,10 +362,19 @@ class World:
         return f"{status} {parsed.get('error')}: {reason}"
 
 
+    def clean_up(self) -> None:
+        """Remove what the server does not remove with the run."""
+        self._ask("guest", "DELETE /users/{other}", None)
+        self._ask("guest", "DELETE /global-parameters/{name}", None)
+
+
 def table_of(run: Run) -> Table:
     """Return what a server answers."""
     world = World(run)
-    return {text: [world.answer(login, text, body) for login in LOGINS] for text, body in REQUESTS}
+    try:
+        return {text: [world.answer(login, text, body) for login in LOGINS] for text, body in REQUESTS}
+    finally:
+        world.clean_up()
 
 
 def path_of(version: str) -> Path:
