@@ -361,7 +361,6 @@ class World:
         reason = " ".join(str(parsed.get("reason", "")).split()).replace(f"{login.name}.{MASKED_TOKEN}", "<me>")
         return f"{status} {parsed.get('error')}: {reason}"
 
-
     def clean_up(self) -> None:
         """Remove what the server does not remove with the run."""
         self._ask("guest", "DELETE /users/{other}", None)
