@@ -28,7 +28,7 @@ sys.dont_write_bytecode = False
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 
 # Folders whose tests are about warnings, or run a pytest of their own.
-_LOOKING_AT_WARNINGS = ("checks", "explore", "plugin", "scripted", "users")
+_LOOKING_AT_WARNINGS = ("checks", "explore", "mistakes", "plugin", "scripted", "users")
 # Each of these tests takes seconds and shares nothing with others.
 _LONG = ("tests/frameworks/", "tests/typing/")
 
