@@ -180,7 +180,7 @@ def expected(name: str, known: Iterable[str], *, most: int | None = None) -> str
     """Return what `did_you_mean` does, or if no name is near, a list of all known names or of the first `most`."""
     words = list(known)
     if not words:
-        return "; none exists"
+        return "; none exists yet"
     more = ", ..." if most is not None and len(words) > most else ""
     return did_you_mean(name, words) or f"; expected one of {', '.join(words[:most])}{more}"
 

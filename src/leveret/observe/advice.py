@@ -9,6 +9,9 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Final
 
+from leveret.core.model.exchanges import EXCHANGE_TYPES
+from leveret.errors import did_you_mean, expected
+
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
@@ -19,6 +22,8 @@ _NO_VHOST: Final = re.compile(r"NOT_ALLOWED - vhost (.*) not found$")
 _NO_ACCESS: Final = re.compile(r"NOT_ALLOWED - access to vhost '(.*)' refused for user '(.*)'$")
 _NO_RIGHT: Final = re.compile(r"(?:(\w+) )?access to \w+ '(.*)' in vhost '(.*)' refused for user '(.*)'$")
 _UNLIKE: Final = re.compile(r"inequivalent arg '.*' for (queue|exchange) '(.*)' in vhost '")
+_MISSING: Final = re.compile(r"NOT_FOUND - no (queue|exchange) '(.*)' in vhost '")
+_NO_TYPE: Final = re.compile(r"(?:unknown|invalid) exchange type '(.*)'$")
 _UNKNOWN_USER: Final = re.compile(r"user '(.*)' is unknown$")
 _ASKING_USER: Final = re.compile(r"user '(.*)' asked for it$")
 _WRONG_PASSWORD: Final = re.compile(r"user '(.*)' has another password$")
@@ -100,6 +105,12 @@ def advice(refusal: Event, declarers: Mapping[tuple[str, str, str], str]) -> lis
             f"{kind.capitalize()} {name!r} exists, declared in another way{by}. Declare it alike everywhere, with "
             "the same durable= and arguments=, or let only the application declare it"
         ]
+    if match := _MISSING.match(text):
+        kind, name = match.groups()
+        known = [known for of_kind, vhost, known in declarers if (of_kind, vhost) == (kind, refusal.vhost)]
+        return [f"No {kind} {name!r}{hint}"] if (hint := did_you_mean(name, known)) else []
+    if match := _NO_TYPE.search(text):
+        return [f"No exchange type {match[1]!r}{expected(match[1], EXCHANGE_TYPES)}"]
     if match := _NO_RIGHT.search(text):
         right, name, vhost, user = match.groups()
         given = f", {right}={re.escape(name)!r}" if right else ""

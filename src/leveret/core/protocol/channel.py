@@ -293,7 +293,7 @@ class Channel:
                 return taken
             delivery = unacked.pop(tag, None)
             if delivery is None:
-                raise unknown_tag(tag)
+                raise unknown_tag(self, tag)
             return [delivery]
         taken = []
         for outstanding in list(unacked):
@@ -430,6 +430,12 @@ def _requeue_to_one(deliveries: Sequence[Delivery], reason: str, *, is_failure: 
     deliveries[0].queue.requeue(returns, reason, is_failure=is_failure)
 
 
-def unknown_tag(tag: int) -> PreconditionFailed:
+def unknown_tag(channel: Channel, tag: int) -> PreconditionFailed:
     """Return the refusal of a delivery tag that is not outstanding on the channel."""
-    return PreconditionFailed(f"unknown delivery tag {tag}")
+    refusal = PreconditionFailed(f"unknown delivery tag {tag}")
+    if 0 < tag <= channel.last_tag:
+        return refusal.because("this channel has settled that delivery already; settle each delivery once")
+    holder = next((other for other in channel.connection.channels.values() if tag in other.unacked), None)
+    if holder is None:
+        return refusal.because("no delivery of this channel had that tag")
+    return refusal.because(f"channel {holder.number} got delivery {tag}; settle a delivery on the channel that got it")

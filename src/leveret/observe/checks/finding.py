@@ -92,6 +92,7 @@ def _fits(name: str, expected: object, actual: object) -> bool:
 
 
 def refusal_text(event: Event) -> str:
-    """Return which client got a refusal, and the first line of its text."""
+    """Return which client got a refusal, the first line of its text, and its cause if that is known."""
     where = event.client if event.conn is None else client_place_text(event.client, event.conn, event.chan)
-    return f"{where}: {event.text.partition(chr(10))[0]}"
+    because = "" if event.cause is None else f" ({event.cause})"
+    return f"{where}: {event.text.partition(chr(10))[0]}{because}"

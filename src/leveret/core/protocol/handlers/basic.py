@@ -208,7 +208,7 @@ def ack(channel: Channel, method: BasicAck) -> None:
         return
     delivery = channel.unacked.pop(method.delivery_tag, None)
     if delivery is None:
-        raise unknown_tag(method.delivery_tag)
+        raise unknown_tag(channel, method.delivery_tag)
     tap_acked(channel, delivery)
     delivery.queue.acknowledge(delivery.entry, delivery.consumer)
 
