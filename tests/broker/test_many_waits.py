@@ -5,8 +5,8 @@ from __future__ import annotations
 import threading
 
 from leveret import Broker
+from leveret.clocks import SystemClock
 from leveret.engine.engine import REST_US
-from leveret.time.sources import SystemClock
 
 REAL = SystemClock()
 WAITS = 20

@@ -10,11 +10,11 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from math import inf
 
+from leveret.clocks import HoldableClock, SystemClock
 from leveret.server import native
 from leveret.server.listener import Listener
 from leveret.server.loop import Loop
 from leveret.server.pollers import Poller, new_poller
-from leveret.time.sources import HoldableClock, SystemClock
 
 
 class EchoHost:

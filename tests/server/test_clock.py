@@ -9,7 +9,7 @@ import time
 
 import pytest
 
-from leveret.time.sources import HoldableClock, ManualClock, SystemClock
+from leveret.clocks import HoldableClock, ManualClock, SystemClock
 
 REAL_DATE = 1_700_000_000_000_000
 
@@ -44,7 +44,7 @@ def test_the_system_clock_runs_on_when_time_machine_stops_time() -> None:
 IMPORTED_LATE = """
 import {module}
 with {freeze}:
-    from leveret.time.sources import SystemClock
+    from leveret.clocks import SystemClock
     start = SystemClock().now()
     while SystemClock().now() == start:
         pass

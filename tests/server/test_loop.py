@@ -15,10 +15,10 @@ from contextlib import suppress
 
 import pytest
 
+from leveret.clocks import SystemClock
 from leveret.server.listener import Listener
 from leveret.server.pollers import POLLERS, Poller, new_poller
 from leveret.server.transport import READ_BYTES_MIN
-from leveret.time.sources import SystemClock
 from tests.server.echo import EchoBroker, echo_broker, read_to_end
 from tests.systems import needs_fork, needs_proc, needs_quickack
 

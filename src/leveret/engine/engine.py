@@ -13,6 +13,7 @@ from contextlib import contextmanager
 from functools import partial
 from typing import TYPE_CHECKING, Final, Protocol, TypeVar, cast
 
+from leveret.clocks import HoldableClock, SystemClock
 from leveret.core.compat import Compat
 from leveret.core.hooks import Hooks
 from leveret.core.model.errors import AmqpError, ConnectionForced
@@ -29,7 +30,6 @@ from leveret.server import native
 from leveret.server.listener import Address, Listener
 from leveret.server.loop import WORK_PER_TURN, Loop
 from leveret.server.transport import Conversation
-from leveret.time.sources import HoldableClock, SystemClock
 from leveret.trace import events
 from leveret.trace.recorder import Recorder, RecordLevel
 

@@ -13,12 +13,12 @@ from collections.abc import Callable
 from math import inf
 from typing import TYPE_CHECKING
 
+from leveret.clocks import ClockSource, HoldableClock, SystemClock
 from leveret.core.model.timers import Timer, Timers
 from leveret.observe.callers import answering
 from leveret.server import native, threads
 from leveret.server.listener import Address, Listener
 from leveret.server.loop import Loop
-from leveret.time.sources import ClockSource, HoldableClock, SystemClock
 
 if TYPE_CHECKING:
     from leveret.http.conversation import HttpConversation, Limits

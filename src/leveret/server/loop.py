@@ -24,12 +24,12 @@ from contextlib import suppress
 from math import inf
 from typing import Protocol, TypeVar
 
+from leveret.clocks import ClockSource, CpuClock, HoldableClock, thread_cpu_ns
 from leveret.server import native, threads
 from leveret.server.listener import Address, Listener
 from leveret.server.pollers import READABLE, Poller, new_poller
 from leveret.server.rendezvous import Request, Turns
 from leveret.server.transport import Conversation, Transport
-from leveret.time.sources import ClockSource, CpuClock, HoldableClock, thread_cpu_ns
 
 T = TypeVar("T")
 # Longer sleeps are split up, because the system refuses very long ones.

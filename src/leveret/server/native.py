@@ -17,7 +17,7 @@ from contextlib import suppress
 from importlib import import_module
 from typing import Any, Protocol
 
-from leveret.time.sources import unpatched
+from leveret.clocks import unpatched
 
 
 class Lock(Protocol):

@@ -15,8 +15,8 @@ from collections.abc import Callable
 from math import ceil
 from typing import Any, Final, Protocol
 
+from leveret.clocks import unpatched
 from leveret.errors import BrokerError
-from leveret.time.sources import unpatched
 
 READABLE: Final = 1
 WRITABLE: Final = 4

@@ -14,8 +14,8 @@ import stat
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import suppress
 
+from leveret.clocks import SystemClock
 from leveret.server import native
-from leveret.time.sources import SystemClock
 
 SELF = "self"
 # Running, or waiting for a disk.

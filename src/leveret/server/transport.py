@@ -16,9 +16,9 @@ from collections import deque
 from contextlib import suppress
 from typing import Protocol
 
+from leveret.clocks import CpuClock
 from leveret.server.native import Socket
 from leveret.server.pollers import BROKEN, READABLE, WRITABLE, Poller
-from leveret.time.sources import CpuClock
 
 READ_BYTES = 65536
 # The least and the most that a read takes, and the processor time that handling one full read should take at most. Two

@@ -13,9 +13,9 @@ from __future__ import annotations
 from types import TracebackType
 from typing import TYPE_CHECKING, Final, Self
 
+from leveret.clocks import SystemClock
 from leveret.server import native, threads
 from leveret.time.endless import endless
-from leveret.time.sources import SystemClock
 from leveret.time.stillness import Stillness, why_not_idle_but_for
 
 if TYPE_CHECKING:

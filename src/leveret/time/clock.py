@@ -12,6 +12,7 @@ from datetime import timedelta
 from math import isfinite
 from typing import TYPE_CHECKING, Final, Unpack
 
+from leveret.clocks import SystemClock
 from leveret.engine.elsewhere import warn
 from leveret.engine.engine import refuse_to_starve_clients
 from leveret.errors import BrokerError, unknown_keyword
@@ -20,7 +21,6 @@ from leveret.observe.state import DeliveryKey
 from leveret.observe.wording import span_text
 from leveret.time.autojump import Autojump
 from leveret.time.endless import endless
-from leveret.time.sources import SystemClock
 from leveret.time.stillness import Newcomers, Stillness, held
 
 if TYPE_CHECKING:

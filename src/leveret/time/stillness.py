@@ -14,11 +14,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Final
 
+from leveret.clocks import SystemClock
 from leveret.observe.callers import handling_line
 from leveret.observe.state import DeliveryKey, connections, held_texts, holdings, why_not_idle
 from leveret.server import native
 from leveret.server.threads import SELF, Threads, processes_of
-from leveret.time.sources import SystemClock
 
 if TYPE_CHECKING:
     from leveret.engine.engine import Engine

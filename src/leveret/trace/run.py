@@ -16,7 +16,7 @@ from contextlib import suppress
 from datetime import UTC, datetime
 from typing import Final
 
-from leveret.time.sources import SystemClock
+from leveret.clocks import SystemClock
 from leveret.trace.trace_file import TraceFile
 
 # The worker's name in a process without pytest-xdist.

@@ -14,7 +14,7 @@ from contextlib import suppress
 from itertools import count
 from typing import Final
 
-from leveret.time.sources import SystemClock
+from leveret.clocks import SystemClock
 from leveret.trace import events
 from leveret.trace.jsonl import GZIP_WINDOW, PACKED_SUFFIX, SUFFIX, header_line
 from leveret.trace.rows import Row, attrs_text, row_text

@@ -12,6 +12,7 @@ from itertools import groupby
 from operator import itemgetter
 from typing import TYPE_CHECKING, Final, cast
 
+from leveret.clocks import SystemClock
 from leveret.errors import BrokerError, unknown
 from leveret.http.control.endpoint import Call, Endpoint, Parameter
 from leveret.http.control.scope import MARKS, is_of
@@ -21,7 +22,6 @@ from leveret.http.messages import Response
 from leveret.http.stream import EventStream, numbered
 from leveret.page.live import checks_of
 from leveret.page.reading import OwnNumbers, RealTime
-from leveret.time.sources import SystemClock
 from leveret.trace import events
 from leveret.trace.jsonl import header_line
 from leveret.trace.lines import Lines
