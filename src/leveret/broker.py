@@ -12,8 +12,8 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Final, Self, Unpack
 
 from leveret.core.compat import DEFAULT_VERSION, DENIABLE, Compat
-from leveret.core.model import node_settings
-from leveret.core.model.node_settings import NodeSettings
+from leveret.core.model.operators import node_settings
+from leveret.core.model.operators.node_settings import NodeSettings
 from leveret.engine.engine import EVENT_EXCHANGE, Engine
 from leveret.engine.options import checked_count, checked_port, checked_seed, checked_users, names_in
 from leveret.errors import BrokerError, NotDeclaredError, did_you_mean, expected, nearest, unknown, unknown_keyword

@@ -11,10 +11,11 @@ import pytest
 
 from leveret.broker import PLUGINS
 from leveret.core.compat import PERMITTED
-from leveret.core.model import policy_keys, unsupported
-from leveret.core.model.arguments import QUEUE_ARGUMENTS
+from leveret.core.model import unsupported
 from leveret.core.model.exchanges import EXCHANGE_TYPES
-from leveret.core.model.queue_types import CONSUMER_ARGUMENTS, QUEUE_TYPES
+from leveret.core.model.operators import policy_keys
+from leveret.core.model.queues.arguments import QUEUE_ARGUMENTS
+from leveret.core.model.queues.queue_types import CONSUMER_ARGUMENTS, QUEUE_TYPES
 from leveret.core.protocol.auth import MECHANISMS
 from leveret.core.wire.methods import CLIENT_METHODS, SERVER_ONLY_IDS
 from tests.features.__main__ import PAGE

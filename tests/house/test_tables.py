@@ -12,9 +12,9 @@ from collections.abc import Callable
 from pathlib import Path
 
 from leveret.core.compat import DEFAULT_VERSION, VERSIONS, Compat
-from leveret.core.model.arguments import QUEUE_ARGUMENTS
 from leveret.core.model.exchanges import EXCHANGE_TYPES
-from leveret.core.model.queue_types import QUEUE_TYPES
+from leveret.core.model.queues.arguments import QUEUE_ARGUMENTS
+from leveret.core.model.queues.queue_types import QUEUE_TYPES
 from leveret.core.protocol.handlers import CONTROL_HANDLERS, HANDLERS
 from leveret.core.wire.methods import CLIENT_METHODS
 from leveret.trace import events
@@ -65,9 +65,9 @@ USE_OF_FURTHER_ROW = """
 from leveret.core.compat import Compat
 from leveret.core.model import policy
 from leveret.core.model.errors import PreconditionFailed
-from leveret.core.model.policy import Policies, Policy, PolicyInvalid
-from leveret.core.model.arguments import refuse_invalid_values, refuse_unknown_to_type
-from leveret.core.model.queue_types import QUEUE_TYPES
+from leveret.core.model.operators.policy import Policies, Policy, PolicyInvalid
+from leveret.core.model.queues.arguments import refuse_invalid_values, refuse_unknown_to_type
+from leveret.core.model.queues.queue_types import QUEUE_TYPES
 from leveret.core.wire.values import Field, Table
 
 compat = Compat.for_version("4.3")
@@ -159,7 +159,7 @@ def test_every_kind_of_event_has_a_test(python_files: list[SourceFile]) -> None:
 
 def test_a_queue_argument_and_its_policy_key_are_one_row(root: Path, tmp_path: Path) -> None:
     shutil.copytree(root / "src", tmp_path / "src")
-    table = tmp_path / "src/leveret/core/model/arguments.py"
+    table = tmp_path / "src/leveret/core/model/queues/arguments.py"
     text = table.read_text(encoding="utf-8")
     table.write_text(text.replace("    for row in (", "    for row in (" + FURTHER_ROW, 1), encoding="utf-8")
 

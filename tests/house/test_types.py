@@ -23,7 +23,7 @@ from leveret import (
 )
 from leveret.broker import KEYWORDS as BROKER_KEYWORDS
 from leveret.core.compat import VERSIONS, RabbitMQVersion
-from leveret.core.model.policy_keys import APPLY_TO
+from leveret.core.model.operators.policy_keys import APPLY_TO
 from leveret.core.wire.properties import PROPERTY_NAMES
 from leveret.engine.elsewhere import Twins
 from leveret.exploration import KINDS, WORDS, explore

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from leveret.core.model.consumer import Consumer
-from leveret.core.model.queue import Queue
+from leveret.core.model.queues.consumer import Consumer
+from leveret.core.model.queues.queue import Queue
 from leveret.core.wire.values import Table
 from tests.model.world import World, consume, inbox
 

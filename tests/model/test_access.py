@@ -6,8 +6,8 @@ import re
 
 import pytest
 
-from leveret.core.model.access import Access
 from leveret.core.model.errors import AccessRefused
+from leveret.core.model.operators.access import Access
 
 
 def access_with(configure: str = "^$", write: str = "^$", read: str = "^$") -> Access:

@@ -10,11 +10,11 @@ from datetime import UTC, datetime
 
 import pytest
 
-from leveret.core.model import dead_letter
-from leveret.core.model.consumer import Consumer
-from leveret.core.model.death import Death, History
+from leveret.core.model.dead_letters import dead_letter
+from leveret.core.model.dead_letters.death import Death, History
 from leveret.core.model.message import Message, QueueEntry
-from leveret.core.model.queue import Queue
+from leveret.core.model.queues.consumer import Consumer
+from leveret.core.model.queues.queue import Queue
 from leveret.core.wire.properties import Properties
 from leveret.core.wire.values import Table
 from tests.model.world import SECOND, Inbox, World, bodies, consume, discard, give_back, headers_of, inbox, take

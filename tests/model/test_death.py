@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from leveret.core.model.death import NO_DEATHS, Death, History
+from leveret.core.model.dead_letters.death import NO_DEATHS, Death, History
 
 QUEUES = ("a", "b", "c", "d")
 REASONS = ("expired", "maxlen", "rejected")

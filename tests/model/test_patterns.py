@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from leveret.core.model import patterns
-from leveret.core.model.patterns import Expression, TextTooLongError, compiled, is_found
+from leveret.core.model.operators import patterns
+from leveret.core.model.operators.patterns import Expression, TextTooLongError, compiled, is_found
 
 LEAVES = st.sampled_from(["a", "b", ".", "[ab]", "[^a]", "^", "$", r"\b", r"\w", "(?<=a)", "(?<!ab)"])
 REPEATS = st.sampled_from(["*", "+", "?", "{2}", "{1,3}", "{2,}", "*?", "+?", "{0,2}?"])

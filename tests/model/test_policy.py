@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from leveret.core.model.policy import Policies, Policy, PolicyInvalid
+from leveret.core.model.operators.policy import Policies, Policy, PolicyInvalid
 
 
 def policies(*given: Policy, operator: tuple[Policy, ...] = ()) -> Policies:

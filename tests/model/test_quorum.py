@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from leveret.core.model.consumer import Consumer
 from leveret.core.model.errors import NotImplementedByBroker, ResourceLocked
 from leveret.core.model.message import QueueEntry
+from leveret.core.model.queues.consumer import Consumer
 from leveret.core.wire.properties import Properties
 from tests.model.world import World, bodies, consume, discard, give_back, inbox, take
 

@@ -8,7 +8,7 @@ from collections import deque
 import pytest
 
 from leveret.core.model.message import Message, QueueEntry
-from leveret.core.model.ready import (
+from leveret.core.model.queues.ready import (
     Ready,
     ReadyByPriority,
     ReadyFifo,

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from leveret.core.model.policy import Policy
-from leveret.core.model.queue import Queue
+from leveret.core.model.operators.policy import Policy
+from leveret.core.model.queues.queue import Queue
 from tests.model.streams import read, settle, stream
 from tests.model.world import MINUTE, SECOND, World, bodies, inbox
 

@@ -10,12 +10,12 @@ from collections.abc import Iterable
 
 from leveret.core.compat import Compat
 from leveret.core.hooks import Hooks
-from leveret.core.model.consumer import Consumer
 from leveret.core.model.errors import AmqpError
 from leveret.core.model.message import Message, QueueEntry
 from leveret.core.model.node import Node
-from leveret.core.model.queue import Queue
-from leveret.core.model.stored_queue import StoredQueue
+from leveret.core.model.queues.consumer import Consumer
+from leveret.core.model.queues.queue import Queue
+from leveret.core.model.queues.stored_queue import StoredQueue
 from leveret.core.model.vhost import Published, VirtualHost
 from leveret.core.wire.properties import Properties
 from leveret.core.wire.values import Table

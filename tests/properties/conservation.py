@@ -10,8 +10,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from leveret.core.model.node import Node
-from leveret.core.model.queue import Queue
-from leveret.core.model.quorum import QuorumQueue
+from leveret.core.model.queues.queue import Queue
+from leveret.core.model.queues.quorum import QuorumQueue
 from leveret.trace import events
 from leveret.trace.events import Event, RawEvent
 

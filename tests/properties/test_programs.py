@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from hypothesis import HealthCheck, given, settings
 
-from leveret.core.model.queue import Queue
+from leveret.core.model.queues.queue import Queue
 from tests.properties.conservation import Ledger
 from tests.properties.programs import Interpreter, Step, programs, random_program
 from tests.protocol.peer import Server

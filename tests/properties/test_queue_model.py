@@ -6,9 +6,9 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-from leveret.core.model.consumer import Consumer
 from leveret.core.model.message import QueueEntry
-from leveret.core.model.queue import Queue
+from leveret.core.model.queues.consumer import Consumer
+from leveret.core.model.queues.queue import Queue
 from tests.model.world import World, bodies, consume, inbox
 
 

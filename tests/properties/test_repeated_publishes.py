@@ -11,7 +11,7 @@ import random
 import pytest
 from pamqp.commands import Basic, Channel, Confirm, Exchange, Queue, Tx
 
-from leveret.core.model.node_settings import NodeSettings
+from leveret.core.model.operators.node_settings import NodeSettings
 from tests.protocol.peer import Server, declare, methods, octets, publish_octets, split
 
 PLAIN, CONFIRMED, TRANSACTED = 1, 2, 3

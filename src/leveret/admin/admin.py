@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final, get_args
 
 from leveret.admin.vhosts_and_users import VhostsAndUsers, find_user, refuse_unknown
 from leveret.core.model.errors import ConnectionForced
-from leveret.core.model.policy import Policies, Policy, PolicyInvalid
+from leveret.core.model.operators.policy import Policies, Policy, PolicyInvalid
 from leveret.errors import BrokerError, expected
 from leveret.observe.hinting import Hinting
 from leveret.observe.keywords import Alarm, ApplyTo

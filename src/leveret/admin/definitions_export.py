@@ -10,15 +10,15 @@ from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from leveret.admin.definitions_import import OPERATOR_POLICY, VHOST_LIMITS_PARAMETER
-from leveret.core.model.access import User
-from leveret.core.model.node_settings import NODE_NAME
-from leveret.core.model.passwords import PasswordHash
+from leveret.core.model.operators.access import User
+from leveret.core.model.operators.node_settings import NODE_NAME
+from leveret.core.model.operators.passwords import PasswordHash
 
 if TYPE_CHECKING:
     from leveret.core.model.binding import Binding
     from leveret.core.model.exchanges.exchange import Exchange
     from leveret.core.model.node import Node
-    from leveret.core.model.policy import Policy
+    from leveret.core.model.operators.policy import Policy
     from leveret.core.model.vhost import VirtualHost
     from leveret.core.wire.values import Table
 

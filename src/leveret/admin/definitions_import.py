@@ -16,11 +16,11 @@ from typing import TYPE_CHECKING, Final
 
 from leveret.admin.definitions_item import Item, items
 from leveret.admin.vhosts_and_users import USER_LIMITS, VHOST_LIMITS
-from leveret.core.model.access import User
 from leveret.core.model.errors import AmqpError
-from leveret.core.model.passwords import ALGORITHMS, PasswordHash
-from leveret.core.model.policy import Policy, PolicyInvalid
-from leveret.core.model.queue_types import QUEUE_TYPES
+from leveret.core.model.operators.access import User
+from leveret.core.model.operators.passwords import ALGORITHMS, PasswordHash
+from leveret.core.model.operators.policy import Policy, PolicyInvalid
+from leveret.core.model.queues.queue_types import QUEUE_TYPES
 from leveret.core.wire.values import Field
 from leveret.errors import BrokerError, expected
 

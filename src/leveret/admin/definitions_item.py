@@ -9,7 +9,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Final
 
-from leveret.core.model.patterns import compiled, is_too_long
+from leveret.core.model.operators.patterns import compiled, is_too_long
 from leveret.core.wire.values import Table
 from leveret.errors import BrokerError, expected
 from leveret.observe.calls import shown, wrong_table, wrong_text

@@ -12,14 +12,14 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Final
 
 from leveret.core.model.errors import ConnectionForced
-from leveret.core.model.patterns import compiled, is_too_long
-from leveret.core.model.queue_types import QUEUE_TYPES
+from leveret.core.model.operators.patterns import compiled, is_too_long
+from leveret.core.model.queues.queue_types import QUEUE_TYPES
 from leveret.errors import BrokerError, unknown
 from leveret.observe.names import find_vhost
 
 if TYPE_CHECKING:
-    from leveret.core.model.access import User
     from leveret.core.model.node import Node
+    from leveret.core.model.operators.access import User
     from leveret.engine.engine import Engine
 
 USER_LIMITS: Final = ("max-connections", "max-channels")

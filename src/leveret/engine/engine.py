@@ -19,7 +19,7 @@ from leveret.core.hooks import Hooks
 from leveret.core.model.errors import AmqpError, ConnectionForced
 from leveret.core.model.message import Message
 from leveret.core.model.node import SHUTDOWN_TEXT, Node
-from leveret.core.model.node_settings import NodeSettings
+from leveret.core.model.operators.node_settings import NodeSettings
 from leveret.core.protocol.connection import Connection, Dirty
 from leveret.core.protocol.reading import accept
 from leveret.engine.dice import SeededDice

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import ClassVar, Final
 
-from leveret.core.model.queue import Queue
+from leveret.core.model.queues.queue import Queue
 from leveret.faults import Fault, Occasion
 from leveret.faults.fault import Point
 

@@ -18,8 +18,8 @@ from leveret.faults.occasion import Occasion
 from leveret.observe.keywords import Alarm
 
 if TYPE_CHECKING:
-    from leveret.core.model.consumer import Consumer
     from leveret.core.model.node import Node
+    from leveret.core.model.queues.consumer import Consumer
     from leveret.core.protocol.channel import Channel
 
 SECOND_US: Final = 1_000_000

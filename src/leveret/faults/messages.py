@@ -9,9 +9,9 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING, ClassVar
 
-from leveret.core.model import dead_letter
+from leveret.core.model.dead_letters import dead_letter
 from leveret.core.model.message import QueueEntry
-from leveret.core.model.queue import Queue
+from leveret.core.model.queues.queue import Queue
 from leveret.core.protocol import publishing
 from leveret.core.wire.methods import BasicPublish
 from leveret.faults.conversation import SECOND_US
@@ -20,7 +20,7 @@ from leveret.faults.occasion import Occasion
 from leveret.trace import events
 
 if TYPE_CHECKING:
-    from leveret.core.model.consumer import Consumer
+    from leveret.core.model.queues.consumer import Consumer
 
 
 class Drop(Fault):

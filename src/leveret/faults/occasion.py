@@ -20,9 +20,9 @@ from leveret.faults.fault import Point
 from leveret.observe.message_view import MessageView
 
 if TYPE_CHECKING:
-    from leveret.core.model.consumer import Consumer
     from leveret.core.model.message import QueueEntry
     from leveret.core.model.node import Node
+    from leveret.core.model.queues.consumer import Consumer
     from leveret.core.protocol.assembler import Content
     from leveret.core.protocol.channel import Channel
     from leveret.core.protocol.connection import Connection

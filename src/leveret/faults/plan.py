@@ -24,9 +24,9 @@ from leveret.trace import events
 from leveret.trace.events import Event
 
 if TYPE_CHECKING:
-    from leveret.core.model.consumer import Consumer
     from leveret.core.model.message import Message, QueueEntry
     from leveret.core.model.node import Node
+    from leveret.core.model.queues.consumer import Consumer
     from leveret.core.protocol.assembler import Content
     from leveret.core.protocol.channel import Channel
     from leveret.core.protocol.connection import Connection

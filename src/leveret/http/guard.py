@@ -13,7 +13,7 @@ from leveret.core.protocol.auth import is_loopback
 from leveret.http.messages import Request, Response, refusal
 
 if TYPE_CHECKING:
-    from leveret.core.model.access import User
+    from leveret.core.model.operators.access import User
     from leveret.engine.engine import Engine
 
 ADMINISTRATOR: Final = "administrator"

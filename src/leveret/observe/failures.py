@@ -23,7 +23,7 @@ from leveret.trace import events
 
 if TYPE_CHECKING:
     from leveret.core.model.node import Node
-    from leveret.core.model.stored_queue import StoredQueue
+    from leveret.core.model.queues.stored_queue import StoredQueue
     from leveret.observe.matching import Matcher
     from leveret.observe.source import Source
     from leveret.observe.views import QueueView

@@ -24,7 +24,7 @@ from leveret.trace.events import Event, named, task_of
 if TYPE_CHECKING:
     from leveret.core.model.message import Message
     from leveret.core.model.node import Node
-    from leveret.core.model.stored_queue import StoredQueue
+    from leveret.core.model.queues.stored_queue import StoredQueue
     from leveret.trace.events import RawEvent
 
 # How many copies of a message the text describes.

@@ -20,7 +20,7 @@ from types import BuiltinFunctionType, FunctionType, MethodType
 from typing import Any, Final, NamedTuple, cast
 
 from leveret.core.model.exchanges.topic import topic_matches
-from leveret.core.model.patterns import Expression
+from leveret.core.model.operators.patterns import Expression
 from leveret.core.wire.properties import PROPERTY_NAMES
 from leveret.errors import expected, keyword_hint
 from leveret.observe.calls import shown

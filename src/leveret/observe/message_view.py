@@ -17,7 +17,7 @@ from leveret.trace.events import preview
 
 if TYPE_CHECKING:
     from leveret.core.model.message import Message, QueueEntry
-    from leveret.core.model.stored_queue import StoredQueue
+    from leveret.core.model.queues.stored_queue import StoredQueue
     from leveret.core.protocol.connection import Connection
     from leveret.core.protocol.delivery import Delivery
 

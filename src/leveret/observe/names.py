@@ -15,7 +15,7 @@ from leveret.trace.events import Event
 
 if TYPE_CHECKING:
     from leveret.core.model.node import Node
-    from leveret.core.model.stored_queue import StoredQueue
+    from leveret.core.model.queues.stored_queue import StoredQueue
     from leveret.core.model.vhost import VirtualHost
     from leveret.observe.searching import Place
     from leveret.trace.events import RawEvent

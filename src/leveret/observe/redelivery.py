@@ -9,12 +9,12 @@ from collections.abc import Iterable
 from itertools import chain, islice
 from typing import TYPE_CHECKING, Final
 
-from leveret.core.model.queue import Queue
+from leveret.core.model.queues.queue import Queue
 
 if TYPE_CHECKING:
     from leveret.core.model.message import QueueEntry
     from leveret.core.model.node import Node
-    from leveret.core.model.stored_queue import StoredQueue
+    from leveret.core.model.queues.stored_queue import StoredQueue
 
 # A message that came back this often is worth a line when a wait has failed, and so many messages are named.
 _OFTEN: Final = 3

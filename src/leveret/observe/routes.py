@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from leveret.core.model.exchanges.exchange import Exchange
     from leveret.core.model.message import Message
     from leveret.core.model.node import Node
-    from leveret.core.model.stored_queue import StoredQueue
+    from leveret.core.model.queues.stored_queue import StoredQueue
     from leveret.core.model.vhost import VirtualHost
 
 _LISTED: Final = 3

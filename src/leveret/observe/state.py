@@ -14,9 +14,9 @@ from leveret.observe.wording import client_place_text, count_text, place_text, s
 from leveret.trace.events import eta_of
 
 if TYPE_CHECKING:
-    from leveret.core.model.consumer import Consumer
     from leveret.core.model.node import Node
-    from leveret.core.model.stored_queue import StoredQueue
+    from leveret.core.model.queues.consumer import Consumer
+    from leveret.core.model.queues.stored_queue import StoredQueue
     from leveret.core.protocol.channel import Channel
     from leveret.core.protocol.connection import Connection
     from leveret.core.protocol.delivery import Delivery

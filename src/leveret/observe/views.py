@@ -18,10 +18,10 @@ from leveret.observe.wording import count_text
 
 if TYPE_CHECKING:
     from leveret.core.model.binding import Binding
-    from leveret.core.model.consumer import Consumer
     from leveret.core.model.exchanges.exchange import Exchange
     from leveret.core.model.node import Node
-    from leveret.core.model.stored_queue import StoredQueue
+    from leveret.core.model.queues.consumer import Consumer
+    from leveret.core.model.queues.stored_queue import StoredQueue
     from leveret.core.protocol.channel import Channel
     from leveret.core.protocol.connection import Connection
 

@@ -23,9 +23,9 @@ from leveret.errors import BrokerError, did_you_mean
 from leveret.observe.names import find_vhost, queue_not_exchange
 
 if TYPE_CHECKING:
-    from leveret.core.model.access import Kind, Right, TopicRight
     from leveret.core.model.binding import Destination
     from leveret.core.model.message import Message
+    from leveret.core.model.operators.access import Kind, Right, TopicRight
     from leveret.core.model.reply_to import ReplyQueue
     from leveret.core.model.vhost import VirtualHost
     from leveret.core.protocol.confirms import Confirms

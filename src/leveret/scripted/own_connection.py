@@ -22,10 +22,10 @@ from leveret.scripted.actions import tap_as_test
 from leveret.trace import events
 
 if TYPE_CHECKING:
-    from leveret.core.model.access import Kind, Right
-    from leveret.core.model.consumer import Consumer
     from leveret.core.model.message import QueueEntry
     from leveret.core.model.node import Node
+    from leveret.core.model.operators.access import Kind, Right
+    from leveret.core.model.queues.consumer import Consumer
     from leveret.core.model.vhost import VirtualHost
     from leveret.core.wire.frames import Encodable
 

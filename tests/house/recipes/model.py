@@ -51,9 +51,9 @@ def test_no_more_consumers_come_than_the_stricter_says(argument: int | None, pol
     "a queue argument",
     only=FAST,
     also_named={
-        "src/leveret/core/model/arguments.py": "x-max-consumers",
-        "src/leveret/core/model/queue.py": "max_consumers",
-        "src/leveret/core/model/settings.py": "max_consumers",
+        "src/leveret/core/model/queues/arguments.py": "x-max-consumers",
+        "src/leveret/core/model/queues/queue.py": "max_consumers",
+        "src/leveret/core/model/queues/settings.py": "max_consumers",
     },
 )
 def add_queue_argument(tree: Tree) -> None:
@@ -107,13 +107,13 @@ POLICY_USE = """\
     "a policy key without a queue argument",
     only=FAST,
     also_named={
-        "src/leveret/core/model/policy_keys.py": "is-closed",
+        "src/leveret/core/model/operators/policy_keys.py": "is-closed",
         "src/leveret/core/model/exchanges/exchange.py": "test_policy_key_closed",
     },
 )
 def add_policy_key(tree: Tree) -> None:
     row = '    PolicyKey("is-closed", is_string, "is-closed value"),\n'
-    tree.insert("src/leveret/core/model/policy_keys.py", before='    PolicyKey("target-group-size"', text=row)
+    tree.insert("src/leveret/core/model/operators/policy_keys.py", before='    PolicyKey("target-group-size"', text=row)
     tree.insert("src/leveret/core/model/exchanges/exchange.py", before="        by_policy = ", text=POLICY_USE)
     tree.create("tests/model/test_policy_key_closed.py", POLICY_TEST)
     add_feature(tree, "Policy keys", "is-closed", "tests/model/test_policy_key_closed.py")

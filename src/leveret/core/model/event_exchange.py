@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final
 
 from leveret.core.model.erlang_terms import term
 from leveret.core.model.message import PERSISTENT, Message
-from leveret.core.model.node_settings import NODE_NAME
+from leveret.core.model.operators.node_settings import NODE_NAME
 from leveret.core.wire import erlang
 from leveret.core.wire.properties import Properties
 from leveret.core.wire.values import Field, Table

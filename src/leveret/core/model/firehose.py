@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
 
 from leveret.core.model.message import Message, QueueEntry
-from leveret.core.model.node_settings import NODE_NAME
+from leveret.core.model.operators.node_settings import NODE_NAME
 from leveret.core.wire import erlang
 from leveret.core.wire.properties import PROPERTY_NAMES, Properties
 from leveret.core.wire.values import Field, Table, Value

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import Final, Protocol
 
-from leveret.core.model.death import NO_DEATHS, History
+from leveret.core.model.dead_letters.death import NO_DEATHS, History
 from leveret.core.wire.properties import Properties
 from leveret.core.wire.values import Table
 

@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING, Protocol
 
 from leveret.core.compat import Compat
 from leveret.core.hooks import Hooks
-from leveret.core.model.access import Access
 from leveret.core.model.errors import ConnectionForced, NotAllowed, PreconditionFailed
-from leveret.core.model.node_settings import NODE_NAME, NodeSettings
+from leveret.core.model.operators.access import Access
+from leveret.core.model.operators.node_settings import NODE_NAME, NodeSettings
 from leveret.core.model.ports import ConnectionPort
 from leveret.core.model.reply_to import ReplyQueues
 from leveret.core.model.runtime import NodeDice, Runtime

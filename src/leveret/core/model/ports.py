@@ -12,12 +12,12 @@ from typing import TYPE_CHECKING, Protocol
 from leveret.core.model.errors import AmqpError
 
 if TYPE_CHECKING:
-    from leveret.core.model.consumer import Consumer
     from leveret.core.model.exchanges.exchange import Exchange
     from leveret.core.model.message import Message, QueueEntry
-    from leveret.core.model.ready import WaitingMessage
+    from leveret.core.model.queues.consumer import Consumer
+    from leveret.core.model.queues.ready import WaitingMessage
+    from leveret.core.model.queues.stored_queue import StoredQueue
     from leveret.core.model.runtime import Runtime
-    from leveret.core.model.stored_queue import StoredQueue
     from leveret.core.wire.values import Table
 
 

@@ -9,8 +9,8 @@ from leveret.core.model import reply_to
 from leveret.core.model.binding import Destination
 from leveret.core.model.exchanges.exchange import Exchange
 from leveret.core.model.message import Message
+from leveret.core.model.queues.stored_queue import StoredQueue
 from leveret.core.model.reply_to import ReplyQueue, ReplyQueues
-from leveret.core.model.stored_queue import StoredQueue
 
 if TYPE_CHECKING:
     from leveret.core.model.ports import VirtualHostPort

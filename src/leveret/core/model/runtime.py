@@ -21,7 +21,7 @@ from typing import Final, Protocol
 from leveret.core.compat import Compat
 from leveret.core.hooks import Hooks
 from leveret.core.model.exchanges.exchange import Dice
-from leveret.core.model.node_settings import NodeSettings
+from leveret.core.model.operators.node_settings import NodeSettings
 from leveret.core.model.timers import Timers
 
 # Far above any chain of dead letters that a finite queue can cause. Beyond it, leveret itself is looping.

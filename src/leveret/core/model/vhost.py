@@ -9,11 +9,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from leveret.core.model import arguments as queue_arguments
-from leveret.core.model import dead_letter, routing
-from leveret.core.model.access import Rights
+from leveret.core.model import routing
 from leveret.core.model.binding import Binding, BindingKey, Destination, binding_key
-from leveret.core.model.classic import ClassicQueue
+from leveret.core.model.dead_letters import dead_letter
 from leveret.core.model.errors import (
     AccessRefused,
     InternalRefusal,
@@ -33,11 +31,14 @@ from leveret.core.model.exchanges.exchange import (
     refuse_invalid_alternate_exchange,
 )
 from leveret.core.model.message import Message
-from leveret.core.model.policy import Policies
-from leveret.core.model.queue_declaration import QueueDeclaration
+from leveret.core.model.operators.access import Rights
+from leveret.core.model.operators.policy import Policies
+from leveret.core.model.queues import arguments as queue_arguments
+from leveret.core.model.queues.classic import ClassicQueue
+from leveret.core.model.queues.queue_declaration import QueueDeclaration
+from leveret.core.model.queues.settings import QueueSettings
+from leveret.core.model.queues.stored_queue import QueueSpec, StoredQueue
 from leveret.core.model.routing import AnyQueue
-from leveret.core.model.settings import QueueSettings
-from leveret.core.model.stored_queue import QueueSpec, StoredQueue
 from leveret.core.wire import erlang
 from leveret.core.wire.values import Table
 from leveret.trace import events
@@ -524,9 +525,9 @@ def _queue_class(type_name: str) -> type[StoredQueue]:
     if type_name == "classic":
         return ClassicQueue
     if type_name == "quorum":
-        from leveret.core.model.quorum import QuorumQueue
+        from leveret.core.model.queues.quorum import QuorumQueue
 
         return QuorumQueue
-    from leveret.core.model.stream import StreamQueue
+    from leveret.core.model.streams.stream import StreamQueue
 
     return StreamQueue

@@ -10,11 +10,11 @@ from collections.abc import Iterable, Sequence
 from itertools import count
 from typing import TYPE_CHECKING
 
-from leveret.core.model.access import Kind, Right
-from leveret.core.model.consumer import Consumer
 from leveret.core.model.errors import AmqpError, PreconditionFailed
 from leveret.core.model.message import Message, QueueEntry
-from leveret.core.model.ready import WaitingMessage
+from leveret.core.model.operators.access import Kind, Right
+from leveret.core.model.queues.consumer import Consumer
+from leveret.core.model.queues.ready import WaitingMessage
 from leveret.core.model.reply_to import ReplyQueue
 from leveret.core.protocol import settling
 from leveret.core.protocol.assembler import Assembler
@@ -29,7 +29,7 @@ from leveret.trace import events
 
 if TYPE_CHECKING:
     from leveret.core.model.firehose import Actor
-    from leveret.core.model.stored_queue import StoredQueue
+    from leveret.core.model.queues.stored_queue import StoredQueue
     from leveret.core.protocol.connection import Connection
     from leveret.core.protocol.reaction import Reaction
     from leveret.trace.events import Tap

@@ -36,7 +36,7 @@ from leveret.core.wire.values import Table
 from leveret.trace import events
 
 if TYPE_CHECKING:
-    from leveret.core.model.stored_queue import StoredQueue
+    from leveret.core.model.queues.stored_queue import StoredQueue
     from leveret.core.protocol.channel import Channel
     from leveret.core.protocol.confirms import Confirms
     from leveret.core.protocol.reaction import Reaction

@@ -11,10 +11,10 @@ from collections.abc import Iterable
 from struct import Struct
 from typing import Final
 
-from leveret.core.model.consumer import Consumer
 from leveret.core.model.message import Head, Message, QueueEntry
-from leveret.core.model.ready import WaitingMessage
-from leveret.core.model.stored_queue import StoredQueue
+from leveret.core.model.queues.consumer import Consumer
+from leveret.core.model.queues.ready import WaitingMessage
+from leveret.core.model.queues.stored_queue import StoredQueue
 from leveret.core.wire.constants import (
     CLASS_BASIC,
     FRAME_BODY,

@@ -11,10 +11,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final, Protocol
 
 from leveret.core.model import reply_to
-from leveret.core.model.arguments import TEN_YEARS_MS
 from leveret.core.model.errors import AccessRefused, NotImplementedByBroker, PreconditionFailed
 from leveret.core.model.message import Message
-from leveret.core.model.node_settings import NODE_NAME
+from leveret.core.model.operators.node_settings import NODE_NAME
+from leveret.core.model.queues.arguments import TEN_YEARS_MS
 from leveret.core.model.reply_to import ReplyQueue
 from leveret.core.protocol.assembler import Content, undecodable_properties
 from leveret.core.protocol.transaction import HeldPublish
@@ -27,9 +27,9 @@ from leveret.core.wire.values import TYPE_NAMES, Field, Table
 from leveret.trace import events
 
 if TYPE_CHECKING:
-    from leveret.core.model.access import Kind, Right, TopicRight
     from leveret.core.model.firehose import Client
     from leveret.core.model.node import Node
+    from leveret.core.model.operators.access import Kind, Right, TopicRight
     from leveret.core.model.vhost import Published, VirtualHost
     from leveret.core.protocol.channel import Channel
     from leveret.core.protocol.confirms import Confirms

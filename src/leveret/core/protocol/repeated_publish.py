@@ -13,9 +13,9 @@ from collections.abc import Callable
 from struct import Struct
 from typing import TYPE_CHECKING, Final
 
-from leveret.core.model.classic import ClassicQueue
 from leveret.core.model.message import Message
-from leveret.core.model.stored_queue import StoredQueue
+from leveret.core.model.queues.classic import ClassicQueue
+from leveret.core.model.queues.stored_queue import StoredQueue
 from leveret.core.protocol.assembler import Content
 from leveret.core.protocol.state import ChannelState
 from leveret.core.wire.constants import CLASS_BASIC, FRAME_BODY, FRAME_END, FRAME_END_OCTET, FRAME_HEADER, FRAME_METHOD

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from leveret.core.model.access import Kind, Right, TopicRight
 from leveret.core.model.errors import PreconditionFailed
+from leveret.core.model.operators.access import Kind, Right, TopicRight
 from leveret.core.model.vhost import VirtualHost
 
 

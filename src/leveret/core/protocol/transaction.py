@@ -10,9 +10,9 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from leveret.core.model.message import Message
+from leveret.core.model.queues.stored_queue import StoredQueue
 from leveret.core.model.reply_to import ReplyQueue
 from leveret.core.model.routing import AnyQueue
-from leveret.core.model.stored_queue import StoredQueue
 
 if TYPE_CHECKING:
     from leveret.core.model.vhost import VirtualHost

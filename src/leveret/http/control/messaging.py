@@ -12,7 +12,7 @@ from base64 import b64decode
 from collections.abc import Callable
 from typing import Any, Final, NamedTuple
 
-from leveret.core.model.patterns import Expression
+from leveret.core.model.operators.patterns import Expression
 from leveret.core.wire.properties import PROPERTY_NAMES
 from leveret.http.control import shapes
 from leveret.http.control.bodies import WrongBody

@@ -18,7 +18,7 @@ from leveret.trace.redaction import plain
 
 if TYPE_CHECKING:
     from leveret.core.model.node import Node
-    from leveret.core.model.stored_queue import StoredQueue
+    from leveret.core.model.queues.stored_queue import StoredQueue
     from leveret.faults.rule import Rule
     from leveret.observe.views import ConnectionView, ExchangeView
 

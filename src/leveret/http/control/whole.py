@@ -6,8 +6,8 @@ import inspect
 from typing import Any, Final, get_args
 
 from leveret.core.model.node import Node
-from leveret.core.model.patterns import Expression
-from leveret.core.model.stored_queue import StoredQueue
+from leveret.core.model.operators.patterns import Expression
+from leveret.core.model.queues.stored_queue import StoredQueue
 from leveret.errors import NotDeclaredError, expected, unknown_keyword
 from leveret.faults.conversation import When
 from leveret.faults.named import NamedFaults, Refusal

@@ -13,8 +13,8 @@ from leveret.errors import RefusedError
 from leveret.http.messages import Request, Response, json_of
 
 if TYPE_CHECKING:
-    from leveret.core.model.access import User
     from leveret.core.model.node import Node
+    from leveret.core.model.operators.access import User
     from leveret.core.model.vhost import VirtualHost
     from leveret.engine.engine import Engine
     from leveret.http.management.dialects import Dialect

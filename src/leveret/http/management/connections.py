@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Final
 
 from leveret.core.model.errors import ConnectionForced
-from leveret.core.model.node_settings import NODE_NAME
+from leveret.core.model.operators.node_settings import NODE_NAME
 from leveret.http.management import statistics
 from leveret.http.management.calls import DONE, Call, no_object, not_authorised
 from leveret.http.management.consumers import consumers_of

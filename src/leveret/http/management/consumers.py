@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from leveret.core.model.node_settings import NODE_NAME
+from leveret.core.model.operators.node_settings import NODE_NAME
 from leveret.http.management.calls import not_found
 from leveret.http.management.listing import Described, listed
 from leveret.http.management.values import described
 
 if TYPE_CHECKING:
-    from leveret.core.model.consumer import Consumer
     from leveret.core.model.ports import ConnectionPort
-    from leveret.core.model.stored_queue import StoredQueue
+    from leveret.core.model.queues.consumer import Consumer
+    from leveret.core.model.queues.stored_queue import StoredQueue
     from leveret.http.management.calls import Call
     from leveret.http.management.dialects import Dialect
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from typing import Final
 
-from leveret.core.model.node_settings import NODE_NAME
+from leveret.core.model.operators.node_settings import NODE_NAME
 from leveret.http.management.calls import Call, bad_request, no_object
 from leveret.http.management.messages import named
 from leveret.http.messages import Response

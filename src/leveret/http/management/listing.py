@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Final
 
-from leveret.core.model.patterns import UnboundedError, compiled
+from leveret.core.model.operators.patterns import UnboundedError, compiled
 from leveret.http.management.calls import Refusal, bad_request
 
 if TYPE_CHECKING:

@@ -16,7 +16,7 @@ from leveret.http.messages import Request, Response
 from leveret.http.router import Router
 
 if TYPE_CHECKING:
-    from leveret.core.model.access import User
+    from leveret.core.model.operators.access import User
     from leveret.engine.engine import Engine
 
 _CHALLENGE: Final = Response(401, (("www-authenticate", 'Basic realm="RabbitMQ Management"'),))

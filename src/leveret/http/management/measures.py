@@ -7,9 +7,9 @@ from collections.abc import Iterable
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Final
 
-from leveret.core.model.classic import ClassicQueue
-from leveret.core.model.node_settings import NODE_NAME
-from leveret.core.model.queue import Queue
+from leveret.core.model.operators.node_settings import NODE_NAME
+from leveret.core.model.queues.classic import ClassicQueue
+from leveret.core.model.queues.queue import Queue
 from leveret.http.management import statistics
 from leveret.http.management.calls import Call
 from leveret.http.management.consumers import consumers_of
@@ -17,7 +17,7 @@ from leveret.http.management.listing import Described
 
 if TYPE_CHECKING:
     from leveret.core.model.message import QueueEntry
-    from leveret.core.model.stored_queue import StoredQueue
+    from leveret.core.model.queues.stored_queue import StoredQueue
     from leveret.core.model.vhost import VirtualHost
 
 _COUNTED: Final = (("publish",), statistics.DELIVERING)

@@ -21,8 +21,8 @@ from leveret.scripted.actions import OwnPublisher
 from leveret.scripted.own_connection import OwnChannel, OwnConnection
 
 if TYPE_CHECKING:
-    from leveret.core.model.access import Kind, Right
     from leveret.core.model.message import Message
+    from leveret.core.model.operators.access import Kind, Right
     from leveret.core.model.vhost import VirtualHost
     from leveret.core.protocol.rights import UserRights
     from leveret.core.wire.frames import Encodable

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Final
 
-from leveret.core.model.node_settings import NODE_NAME
+from leveret.core.model.operators.node_settings import NODE_NAME
 from leveret.http.management import statistics
 from leveret.http.management.measures import totals
 from leveret.http.management.overview import disk_free, files_max, memory_bytes, open_files, resident_bytes
@@ -17,7 +17,7 @@ from leveret.http.messages import Response
 from leveret.observe.state import connections as clients
 
 if TYPE_CHECKING:
-    from leveret.core.model.stored_queue import StoredQueue
+    from leveret.core.model.queues.stored_queue import StoredQueue
     from leveret.http.management.calls import Call
 
 Labels = tuple[tuple[str, str], ...]

@@ -9,7 +9,7 @@ import threading
 from typing import TYPE_CHECKING, Final
 
 from leveret.core.model.exchanges import EXCHANGE_TYPES
-from leveret.core.model.node_settings import NODE_NAME
+from leveret.core.model.operators.node_settings import NODE_NAME
 from leveret.http.management import statistics
 from leveret.http.management.calls import DONE, Call, bad_request, no_object, not_authorised
 from leveret.http.management.features import EXCHANGE_TYPE_TEXTS, deprecated_features, feature_flags

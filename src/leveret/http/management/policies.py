@@ -9,8 +9,8 @@ from leveret.admin.admin import Admin
 from leveret.admin.definitions_export import described_parameters, described_policy
 from leveret.admin.definitions_import import VHOST_LIMITS_PARAMETER
 from leveret.admin.vhosts_and_users import VHOST_LIMITS
-from leveret.core.model.policy import Policies, Policy, PolicyInvalid
-from leveret.core.model.policy_keys import printed
+from leveret.core.model.operators.policy import Policies, Policy, PolicyInvalid
+from leveret.core.model.operators.policy_keys import printed
 from leveret.http.management.calls import CREATED, DONE, Call, no_object, not_found
 from leveret.http.management.listing import Described, chosen, listed
 from leveret.http.management.vhosts import invalid, limit_fault

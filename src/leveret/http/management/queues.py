@@ -5,15 +5,15 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from leveret.core.model.errors import AccessRefused, ResourceLocked
-from leveret.core.model.node_settings import NODE_NAME
-from leveret.core.model.policy import combined
+from leveret.core.model.operators.node_settings import NODE_NAME
+from leveret.core.model.operators.policy import combined
 from leveret.http.management.calls import CREATED, DONE, Call, bad_request, not_found
 from leveret.http.management.listing import Described, chosen, listed
 from leveret.http.management.measures import delivery_limit, in_detail, measured, totals
 from leveret.http.management.values import described, flag_of, table_of
 
 if TYPE_CHECKING:
-    from leveret.core.model.stored_queue import StoredQueue
+    from leveret.core.model.queues.stored_queue import StoredQueue
     from leveret.core.model.vhost import VirtualHost
 
 # What only the description of one queue shows, by type, in versions whose lists show nearly all.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from leveret.core.model.node_settings import NODE_NAME
+from leveret.core.model.operators.node_settings import NODE_NAME
 from leveret.http.management.dialects import dialect_of
 from leveret.http.management.statistics import Statistics
 from leveret.server import native

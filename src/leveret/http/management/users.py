@@ -11,15 +11,15 @@ from typing import TYPE_CHECKING, Final
 from leveret.admin.admin import Admin
 from leveret.admin.definitions_export import described_user
 from leveret.admin.vhosts_and_users import USER_LIMITS
-from leveret.core.model.access import RIGHTS
-from leveret.core.model.passwords import DEFAULT_ALGORITHM, PasswordHash
-from leveret.core.model.patterns import compiled
+from leveret.core.model.operators.access import RIGHTS
+from leveret.core.model.operators.passwords import DEFAULT_ALGORITHM, PasswordHash
+from leveret.core.model.operators.patterns import compiled
 from leveret.http.management.calls import CREATED, DONE, Call, bad_request, no_object
 from leveret.http.management.listing import Described, chosen, listed
 from leveret.http.management.vhosts import limit_fault, tags_of
 
 if TYPE_CHECKING:
-    from leveret.core.model.access import User
+    from leveret.core.model.operators.access import User
 
 _TOPIC_RIGHTS: Final = ("write", "read")
 

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Final
 from leveret.admin.admin import Admin
 from leveret.admin.definitions_export import described_metadata
 from leveret.admin.vhosts_and_users import VHOST_LIMITS
-from leveret.core.model.node_settings import NODE_NAME
-from leveret.core.model.policy_keys import printed
-from leveret.core.model.queue_types import QUEUE_TYPES
+from leveret.core.model.operators.node_settings import NODE_NAME
+from leveret.core.model.operators.policy_keys import printed
+from leveret.core.model.queues.queue_types import QUEUE_TYPES
 from leveret.http.management import statistics
 from leveret.http.management.calls import CREATED, DONE, LINE_MAX, Call, Refusal, bad_request, no_object, not_found
 from leveret.http.management.listing import Described, chosen, listed
@@ -18,7 +18,7 @@ from leveret.http.management.measures import totals
 from leveret.http.management.values import flag_of
 
 if TYPE_CHECKING:
-    from leveret.core.model.stored_queue import StoredQueue
+    from leveret.core.model.queues.stored_queue import StoredQueue
     from leveret.core.model.vhost import VirtualHost
 
 _COUNTED: Final = (statistics.PUBLISHING, statistics.DELIVERING)

@@ -9,8 +9,8 @@ from collections.abc import Mapping
 from difflib import get_close_matches
 from typing import TYPE_CHECKING, Final
 
-from leveret.core.model.arguments import QUEUE_ARGUMENTS
-from leveret.core.model.queue_types import CONSUMER_ARGUMENTS
+from leveret.core.model.queues.arguments import QUEUE_ARGUMENTS
+from leveret.core.model.queues.queue_types import CONSUMER_ARGUMENTS
 from leveret.trace import events
 
 if TYPE_CHECKING:

@@ -18,7 +18,7 @@ from leveret.trace.events import Event
 if TYPE_CHECKING:
     from leveret.core.model.message import Message
     from leveret.core.model.node import Node
-    from leveret.core.model.stored_queue import StoredQueue
+    from leveret.core.model.queues.stored_queue import StoredQueue
     from leveret.core.wire.values import Table
     from leveret.trace.events import RawEvent
 

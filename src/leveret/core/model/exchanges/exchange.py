@@ -11,9 +11,9 @@ from collections.abc import Mapping, Sequence
 from typing import ClassVar, Protocol, TypeVar
 
 from leveret.core.compat import Compat
-from leveret.core.model.arguments import refuse_inequivalent, string_of
 from leveret.core.model.binding import Binding, BindingKey, Destination
 from leveret.core.model.errors import PreconditionFailed
+from leveret.core.model.queues.arguments import refuse_inequivalent, string_of
 from leveret.core.wire import erlang
 from leveret.core.wire.properties import Properties
 from leveret.core.wire.values import TYPE_NAMES, Table

@@ -12,10 +12,10 @@ from typing import Final
 
 from leveret.core.compat import Compat
 from leveret.core.model import exchanges
-from leveret.core.model.arguments import INTEGER_TAGS, string_of
 from leveret.core.model.binding import Binding, Destination
 from leveret.core.model.errors import PreconditionFailed
 from leveret.core.model.exchanges.exchange import Exchange, Routable
+from leveret.core.model.queues.arguments import INTEGER_TAGS, string_of
 from leveret.core.wire.values import Field, Table
 
 DELAYED_TYPE: Final = "x-delayed-type"

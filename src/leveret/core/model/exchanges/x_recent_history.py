@@ -7,11 +7,11 @@ from collections.abc import Sequence
 from typing import Final
 
 from leveret.core.compat import Compat
-from leveret.core.model.arguments import INTEGER_TAGS, integer_of, is_true
 from leveret.core.model.binding import Binding, Destination
 from leveret.core.model.erlang_terms import term
 from leveret.core.model.errors import PreconditionFailed
 from leveret.core.model.exchanges.exchange import Exchange, Routable
+from leveret.core.model.queues.arguments import INTEGER_TAGS, integer_of, is_true
 from leveret.core.wire.values import Table
 
 LENGTH: Final = "x-recent-history-length"

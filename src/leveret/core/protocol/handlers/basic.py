@@ -5,9 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from leveret.core.model import consumer_arguments, reply_to
-from leveret.core.model.arguments import integer_of
-from leveret.core.model.consumer import Consumer
+from leveret.core.model import reply_to
 from leveret.core.model.errors import (
     AmqpError,
     CommandInvalid,
@@ -16,6 +14,9 @@ from leveret.core.model.errors import (
     NotImplementedByBroker,
     PreconditionFailed,
 )
+from leveret.core.model.queues import consumer_arguments
+from leveret.core.model.queues.arguments import integer_of
+from leveret.core.model.queues.consumer import Consumer
 from leveret.core.protocol import publishing, settling
 from leveret.core.protocol.assembler import Content
 from leveret.core.protocol.channel import unknown_tag

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 from leveret.core.compat import Compat
 from leveret.core.model.errors import NotAllowed
-from leveret.core.model.node_settings import NODE_NAME
+from leveret.core.model.operators.node_settings import NODE_NAME
 from leveret.core.protocol import auth
 from leveret.core.protocol.refusals import LoginRefused
 from leveret.core.protocol.state import State

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 from leveret.core.model import reply_to
 from leveret.core.model.binding import binding_key
 from leveret.core.model.errors import AccessRefused, InternalRefusal, NotFound
-from leveret.core.model.queue_declaration import QueueDeclaration
-from leveret.core.model.stored_queue import StoredQueue
+from leveret.core.model.queues.queue_declaration import QueueDeclaration
+from leveret.core.model.queues.stored_queue import StoredQueue
 from leveret.core.protocol.handlers.exchange import refuse_default, stripped
 from leveret.core.wire.methods import (
     QueueBind,

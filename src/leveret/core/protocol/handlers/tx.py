@@ -13,7 +13,7 @@ from leveret.core.protocol.transaction import HeldPublish, Transaction
 from leveret.core.wire.methods import TxCommit, TxCommitOk, TxRollback, TxRollbackOk, TxSelect, TxSelectOk
 
 if TYPE_CHECKING:
-    from leveret.core.model.stored_queue import StoredQueue
+    from leveret.core.model.queues.stored_queue import StoredQueue
     from leveret.core.protocol.channel import Channel
 
 

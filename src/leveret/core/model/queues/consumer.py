@@ -13,7 +13,7 @@ from leveret.core.wire.values import Table
 
 if TYPE_CHECKING:
     from leveret.core.model.ports import Subscriber
-    from leveret.core.model.stored_queue import StoredQueue
+    from leveret.core.model.queues.stored_queue import StoredQueue
 
 
 class Consumer:

@@ -13,7 +13,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 if TYPE_CHECKING:
-    from leveret.core.model.patterns import Pattern
+    from leveret.core.model.operators.patterns import Pattern
 
 Definition = Mapping[str, object]
 NOTHING: Final[Definition] = MappingProxyType({})
@@ -59,8 +59,8 @@ class _PolicySet:
         self._rank()
 
     def _rank(self) -> None:
-        from leveret.core.model.patterns import compiled
-        from leveret.core.model.policy_keys import unsupported_by
+        from leveret.core.model.operators.patterns import compiled
+        from leveret.core.model.operators.policy_keys import unsupported_by
 
         ranked = sorted(self.by_name.values(), key=lambda policy: (-policy.priority, policy.name))
         self.ranked = [(policy, compiled(policy.pattern), unsupported_by(policy.definition)) for policy in ranked]
@@ -97,7 +97,7 @@ class Policies:
 
     def check(self, policy: Policy) -> None:
         """Raise PolicyInvalid if RabbitMQ refuses a user policy."""
-        from leveret.core.model import policy_keys
+        from leveret.core.model.operators import policy_keys
 
         has_mirroring = self._has_mirroring
         self._refuse_invalid(policy, policy_keys.USER_KEYS_WITH_MIRRORING if has_mirroring else policy_keys.USER_KEYS)
@@ -113,7 +113,7 @@ class Policies:
 
     def check_operator(self, policy: Policy) -> None:
         """Raise PolicyInvalid if RabbitMQ refuses an operator policy."""
-        from leveret.core.model import policy_keys
+        from leveret.core.model.operators import policy_keys
 
         self._refuse_invalid(policy, policy_keys.OPERATOR_KEYS)
 
@@ -145,7 +145,7 @@ class Policies:
 
     def _refuse_invalid(self, policy: Policy, keys: frozenset[str]) -> None:
         """Raise PolicyInvalid with every fault that RabbitMQ reports, one per line."""
-        from leveret.core.model.policy_keys import faults
+        from leveret.core.model.operators.policy_keys import faults
 
         found = faults(
             pattern=policy.pattern,
@@ -164,7 +164,7 @@ def combined(policy: Policy | None, operator_policy: Policy | None) -> Definitio
     if policy is None or operator_policy is None:
         only = policy or operator_policy
         return NOTHING if only is None else only.definition
-    from leveret.core.model.policy_keys import merged
+    from leveret.core.model.operators.policy_keys import merged
 
     ours, theirs = policy.definition, operator_policy.definition
     common = {key: merged(key, ours[key], theirs[key]) for key in theirs if key in ours}

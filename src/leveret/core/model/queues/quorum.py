@@ -11,13 +11,14 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
-from leveret.core.model import dead_letter, limits
-from leveret.core.model.at_least_once import PendingLetter
-from leveret.core.model.consumer import Consumer
+from leveret.core.model.dead_letters import dead_letter
+from leveret.core.model.dead_letters.at_least_once import PendingLetter
 from leveret.core.model.errors import NotImplementedByBroker, ResourceLocked
 from leveret.core.model.message import Message, QueueEntry
-from leveret.core.model.queue import Queue
-from leveret.core.model.ready import (
+from leveret.core.model.queues import limits
+from leveret.core.model.queues.consumer import Consumer
+from leveret.core.model.queues.queue import Queue
+from leveret.core.model.queues.ready import (
     Ready,
     ReadyByPriority,
     ReadyFifo,
@@ -25,9 +26,9 @@ from leveret.core.model.ready import (
     ReadyReturnsFirst,
     ReadyReturnsThenLevels,
 )
-from leveret.core.model.reject_publish import Publishers
-from leveret.core.model.settings import QueueSettings
-from leveret.core.model.stored_queue import QueueSpec
+from leveret.core.model.queues.reject_publish import Publishers
+from leveret.core.model.queues.settings import QueueSettings
+from leveret.core.model.queues.stored_queue import QueueSpec
 from leveret.core.wire.values import Field, Table
 from leveret.trace import events
 

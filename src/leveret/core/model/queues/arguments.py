@@ -11,7 +11,7 @@ from typing import Final, Literal, NamedTuple, TypeGuard
 
 from leveret.core.compat import Compat
 from leveret.core.model.errors import InternalRefusal, PreconditionFailed
-from leveret.core.model.stream_age import age_us
+from leveret.core.model.streams.stream_age import age_us
 from leveret.core.wire import erlang
 from leveret.core.wire.values import TYPE_NAMES, Field, Table
 

@@ -9,14 +9,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from leveret.core.model import dead_letter, limits
-from leveret.core.model.consumer import Consumer
+from leveret.core.model.dead_letters import dead_letter
 from leveret.core.model.errors import AccessRefused, PreconditionFailed
 from leveret.core.model.message import Message, QueueEntry
-from leveret.core.model.queue import Queue
-from leveret.core.model.ready import Ready, ReadyByPriority, ReadyFifo
-from leveret.core.model.settings import QueueSettings
-from leveret.core.model.stored_queue import QueueSpec
+from leveret.core.model.queues import limits
+from leveret.core.model.queues.consumer import Consumer
+from leveret.core.model.queues.queue import Queue
+from leveret.core.model.queues.ready import Ready, ReadyByPriority, ReadyFifo
+from leveret.core.model.queues.settings import QueueSettings
+from leveret.core.model.queues.stored_queue import QueueSpec
 from leveret.trace import events
 
 if TYPE_CHECKING:

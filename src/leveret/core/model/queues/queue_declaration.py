@@ -9,15 +9,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from leveret.core.model import arguments as checks
 from leveret.core.model.errors import InternalRefusal, PreconditionFailed
-from leveret.core.model.queue_types import QUEUE_TYPES, QueueType, requested_type
+from leveret.core.model.queues import arguments as checks
+from leveret.core.model.queues.queue_types import QUEUE_TYPES, QueueType, requested_type
 from leveret.core.wire.values import Field, Table
 
 if TYPE_CHECKING:
-    from leveret.core.model.access import Rights
+    from leveret.core.model.operators.access import Rights
     from leveret.core.model.ports import VirtualHostPort
-    from leveret.core.model.stored_queue import StoredQueue
+    from leveret.core.model.queues.stored_queue import StoredQueue
 
 TRANSIENT_NONEXCL_QUEUES: Final = "transient_nonexcl_queues"
 QUEUE_MASTER_LOCATOR: Final = "queue_master_locator"

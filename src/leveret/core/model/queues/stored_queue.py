@@ -14,11 +14,11 @@ from leveret.core.model.errors import NotImplementedByBroker, ResourceLocked
 from leveret.trace import events
 
 if TYPE_CHECKING:
-    from leveret.core.model.consumer import Consumer
     from leveret.core.model.message import Message, QueueEntry
     from leveret.core.model.ports import ConnectionPort, Subscriber, VirtualHostPort
-    from leveret.core.model.queue_types import QueueType
-    from leveret.core.model.settings import QueueSettings
+    from leveret.core.model.queues.consumer import Consumer
+    from leveret.core.model.queues.queue_types import QueueType
+    from leveret.core.model.queues.settings import QueueSettings
     from leveret.core.wire.values import Table
 
 

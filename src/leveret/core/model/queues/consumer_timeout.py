@@ -10,14 +10,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from leveret.core.model.arguments import integer_of
-from leveret.core.model.consumer import Consumer
 from leveret.core.model.message import QueueEntry
 from leveret.core.model.ports import Subscriber
+from leveret.core.model.queues.arguments import integer_of
+from leveret.core.model.queues.consumer import Consumer
 from leveret.core.model.timers import Timer
 
 if TYPE_CHECKING:
-    from leveret.core.model.stored_queue import StoredQueue
+    from leveret.core.model.queues.stored_queue import StoredQueue
 
 
 class Holding(NamedTuple):

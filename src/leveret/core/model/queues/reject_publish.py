@@ -14,10 +14,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 from weakref import WeakSet
 
-from leveret.core.model import limits
+from leveret.core.model.queues import limits
 
 if TYPE_CHECKING:
-    from leveret.core.model.queue import Queue
+    from leveret.core.model.queues.queue import Queue
 
 
 class _TestItself:

@@ -12,19 +12,20 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from leveret.core.model import dead_letter, limits
-from leveret.core.model.consumer import Consumer, ConsumerRing
-from leveret.core.model.death import REJECTED
+from leveret.core.model.dead_letters import dead_letter
+from leveret.core.model.dead_letters.death import REJECTED
 from leveret.core.model.message import Message, QueueEntry
-from leveret.core.model.ready import Ready
-from leveret.core.model.settings import QueueSettings
-from leveret.core.model.stored_queue import QueueSpec, StoredQueue
+from leveret.core.model.queues import limits
+from leveret.core.model.queues.consumer import Consumer, ConsumerRing
+from leveret.core.model.queues.ready import Ready
+from leveret.core.model.queues.settings import QueueSettings
+from leveret.core.model.queues.stored_queue import QueueSpec, StoredQueue
 from leveret.core.model.timers import Timer
 from leveret.trace import events
 
 if TYPE_CHECKING:
-    from leveret.core.model.consumer_timeout import ConsumerTimeout
     from leveret.core.model.ports import Subscriber
+    from leveret.core.model.queues.consumer_timeout import ConsumerTimeout
 
 
 class Queue(StoredQueue):
@@ -59,7 +60,7 @@ class Queue(StoredQueue):
         # None if deliveries may be held forever.
         self.consumer_timeout: ConsumerTimeout | None = None
         if self.has_consumer_timeout:
-            from leveret.core.model.consumer_timeout import ConsumerTimeout
+            from leveret.core.model.queues.consumer_timeout import ConsumerTimeout
 
             self.consumer_timeout = ConsumerTimeout(self)
 

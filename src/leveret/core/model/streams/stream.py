@@ -14,15 +14,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from leveret.core.model import stream_offset
-from leveret.core.model.consumer import Consumer
 from leveret.core.model.errors import InternalRefusal, NotImplementedByBroker, PreconditionFailed
 from leveret.core.model.message import Message, QueueEntry
-from leveret.core.model.settings import QueueSettings
-from leveret.core.model.stored_queue import QueueSpec, StoredQueue
-from leveret.core.model.stream_filter import StreamFilter, refuse_invalid_value
-from leveret.core.model.stream_log import DEFAULT_SEGMENT_BYTES, StreamLog
-from leveret.core.model.stream_message import refuse_unstorable, stored
+from leveret.core.model.queues.consumer import Consumer
+from leveret.core.model.queues.settings import QueueSettings
+from leveret.core.model.queues.stored_queue import QueueSpec, StoredQueue
+from leveret.core.model.streams import stream_offset
+from leveret.core.model.streams.stream_filter import StreamFilter, refuse_invalid_value
+from leveret.core.model.streams.stream_log import DEFAULT_SEGMENT_BYTES, StreamLog
+from leveret.core.model.streams.stream_message import refuse_unstorable, stored
 from leveret.trace import events
 
 if TYPE_CHECKING:

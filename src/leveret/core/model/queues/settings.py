@@ -9,13 +9,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, NamedTuple, overload
 
-from leveret.core.model.arguments import QUEUE_ARGUMENTS, is_integer, is_true
-from leveret.core.model.stream_age import age_us
+from leveret.core.model.queues.arguments import QUEUE_ARGUMENTS, is_integer, is_true
+from leveret.core.model.streams.stream_age import age_us
 from leveret.core.wire.values import Field, Table
 
 if TYPE_CHECKING:
     from leveret.core.compat import Compat
-    from leveret.core.model.queue_types import QueueType
+    from leveret.core.model.queues.queue_types import QueueType
 
 
 class QueueSettings(NamedTuple):

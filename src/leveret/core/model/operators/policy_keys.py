@@ -9,10 +9,10 @@ import re
 from collections.abc import Iterable, Mapping
 from typing import Final
 
-from leveret.core.model import mirroring
-from leveret.core.model.arguments import QUEUE_ARGUMENTS, PolicyKey, integer_from, is_string
 from leveret.core.model.erlang_terms import binary
-from leveret.core.model.patterns import compiled, is_too_long
+from leveret.core.model.operators import mirroring
+from leveret.core.model.operators.patterns import compiled, is_too_long
+from leveret.core.model.queues.arguments import QUEUE_ARGUMENTS, PolicyKey, integer_from, is_string
 from leveret.core.wire import erlang
 
 # Keys that match no queue argument. All others are in the rows of `arguments.QUEUE_ARGUMENTS`.

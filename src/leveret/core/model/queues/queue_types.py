@@ -9,8 +9,8 @@ from __future__ import annotations
 from typing import Final, NamedTuple
 
 from leveret.core.compat import Compat
-from leveret.core.model.arguments import QUEUE_ARGUMENTS
 from leveret.core.model.errors import PreconditionFailed
+from leveret.core.model.queues.arguments import QUEUE_ARGUMENTS
 from leveret.core.wire.values import TYPE_NAMES, Table
 
 

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from typing import Final, NamedTuple
 
-from leveret.core.model.arguments import is_true
 from leveret.core.model.errors import InternalRefusal
 from leveret.core.model.message import Message
+from leveret.core.model.queues.arguments import is_true
 from leveret.core.wire.values import Field, Table, Value
 
 _HEADER: Final = "x-stream-filter-value"

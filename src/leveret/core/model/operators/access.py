@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final, Literal, NamedTuple
 from leveret.core.model.errors import AccessRefused
 
 if TYPE_CHECKING:
-    from leveret.core.model.passwords import PasswordHash
+    from leveret.core.model.operators.passwords import PasswordHash
 
 Kind = Literal["queue", "exchange"]
 Right = Literal["configure", "write", "read"]
@@ -253,13 +253,13 @@ def _checked_name(kind: Kind, name: str) -> str:
 def _refuse_invalid(*patterns: str) -> None:
     for pattern in patterns:
         if pattern != _EVERYTHING:
-            from leveret.core.model.patterns import compiled
+            from leveret.core.model.operators.patterns import compiled
 
             compiled(pattern)
 
 
 def _found(pattern: str, name: str) -> bool:
-    from leveret.core.model.patterns import is_found
+    from leveret.core.model.operators.patterns import is_found
 
     # RabbitMQ reads an empty pattern as "^$".
     return is_found(pattern or "^$", name)

@@ -5,8 +5,8 @@ Ready messages and the bytes of their bodies count. A message that goes straight
 
 from __future__ import annotations
 
-from leveret.core.model.ready import Ready
-from leveret.core.model.settings import QueueSettings
+from leveret.core.model.queues.ready import Ready
+from leveret.core.model.queues.settings import QueueSettings
 
 
 def would_overflow(settings: QueueSettings, ready: Ready, size_bytes: int) -> bool:

@@ -10,10 +10,10 @@ from collections.abc import Callable
 from typing import Final
 
 from leveret.core.compat import Compat
-from leveret.core.model.arguments import INTEGER_TAGS
 from leveret.core.model.errors import PreconditionFailed
-from leveret.core.model.queue_types import CONSUMER_ARGUMENTS
-from leveret.core.model.stored_queue import StoredQueue
+from leveret.core.model.queues.arguments import INTEGER_TAGS
+from leveret.core.model.queues.queue_types import CONSUMER_ARGUMENTS
+from leveret.core.model.queues.stored_queue import StoredQueue
 from leveret.core.wire.values import TYPE_NAMES, Field, Table
 
 _FILTERS: Final = ("x-stream-filter", "x-stream-match-unfiltered")
@@ -52,7 +52,7 @@ def _not_negative(field: Field, refusal: str, compat: Compat) -> None:
 
 
 def _stream_offset(field: Field, refusal: str, compat: Compat) -> None:
-    from leveret.core.model import stream_offset
+    from leveret.core.model.streams import stream_offset
 
     stream_offset.refuse_invalid_string(field, refusal, compat)
 

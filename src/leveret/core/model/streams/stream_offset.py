@@ -11,14 +11,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from leveret.core.compat import Compat
-from leveret.core.model.arguments import INTEGER_TAGS
 from leveret.core.model.erlang_terms import binary
 from leveret.core.model.errors import InternalRefusal, PreconditionFailed
-from leveret.core.model.stream_age import age_us
+from leveret.core.model.queues.arguments import INTEGER_TAGS
+from leveret.core.model.streams.stream_age import age_us
 from leveret.core.wire.values import Field, Table
 
 if TYPE_CHECKING:
-    from leveret.core.model.stream_log import StreamLog
+    from leveret.core.model.streams.stream_log import StreamLog
 
 ARGUMENT: Final = "x-stream-offset"
 _WORDS: Final = (b"first", b"last", b"next")

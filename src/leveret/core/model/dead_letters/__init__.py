@@ -1,0 +1,1 @@
+"""Dead letters: what happens to messages that queues give up."""

@@ -1,0 +1,1 @@
+"""What operators set: users and permissions, policies, and the settings of a node."""

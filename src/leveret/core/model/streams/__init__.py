@@ -1,0 +1,1 @@
+"""Streams: logs that each consumer reads from its own offset."""
