@@ -21,7 +21,7 @@ from pamqp import body, commands, frame, header
 from leveret.core.compat import Compat
 from leveret.core.model.node import Node
 from leveret.core.protocol.connection import Connection
-from leveret.core.protocol.reading import accept
+from leveret.core.protocol.receiving.reading import accept
 
 BATCH = 50
 BODY = b"x" * 1000

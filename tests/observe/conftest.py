@@ -10,9 +10,9 @@ from leveret.core.hooks import Hooks
 from leveret.core.model.message import Message
 from leveret.core.model.node import Node
 from leveret.core.protocol import handlers
-from leveret.core.protocol.assembler import Content
 from leveret.core.protocol.channel import Channel
 from leveret.core.protocol.connection import Connection
+from leveret.core.protocol.receiving.assembler import Content
 from leveret.core.protocol.rights import UserRights
 from leveret.core.wire.methods import (
     BasicAck,

@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 from pamqp.commands import Basic, Channel
 
 from leveret.core.protocol.connection import Connection, Reader
-from leveret.core.protocol.reading import Reading
+from leveret.core.protocol.receiving.reading import Reading
 from leveret.faults import Rule
 from tests.faults.world import FaultyServer
 from tests.protocol.peer import Peer, declare, octets, publish_octets, select

@@ -15,7 +15,7 @@ from leveret.core.compat import Compat
 from leveret.core.hooks import Hooks
 from leveret.core.model.node import Node
 from leveret.core.protocol.connection import Connection
-from leveret.core.protocol.reading import accept
+from leveret.core.protocol.receiving.reading import accept
 from leveret.trace.events import Event, RawEvent
 
 SECOND = 1_000_000

@@ -21,7 +21,7 @@ from leveret.core.model.message import Message
 from leveret.core.model.node import SHUTDOWN_TEXT, Node
 from leveret.core.model.operators.node_settings import NodeSettings
 from leveret.core.protocol.connection import Connection, Dirty
-from leveret.core.protocol.reading import accept
+from leveret.core.protocol.receiving.reading import accept
 from leveret.engine.dice import SeededDice
 from leveret.errors import BrokerError, RefusedError, WaitTimeoutError
 from leveret.observe.callers import calling_line, is_debugged, waiting_line

@@ -23,10 +23,10 @@ if TYPE_CHECKING:
     from leveret.core.model.message import QueueEntry
     from leveret.core.model.node import Node
     from leveret.core.model.queues.consumer import Consumer
-    from leveret.core.protocol.assembler import Content
     from leveret.core.protocol.channel import Channel
     from leveret.core.protocol.connection import Connection
     from leveret.core.protocol.delivery import Delivery
+    from leveret.core.protocol.receiving.assembler import Content
 
 
 class Dice(Protocol):

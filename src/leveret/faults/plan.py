@@ -27,9 +27,9 @@ if TYPE_CHECKING:
     from leveret.core.model.message import Message, QueueEntry
     from leveret.core.model.node import Node
     from leveret.core.model.queues.consumer import Consumer
-    from leveret.core.protocol.assembler import Content
     from leveret.core.protocol.channel import Channel
     from leveret.core.protocol.connection import Connection
+    from leveret.core.protocol.receiving.assembler import Content
     from leveret.core.wire.methods import Method
     from leveret.observe.keywords import FaultCriteria
     from leveret.trace.events import RawEvent, Tap

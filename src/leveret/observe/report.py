@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final, cast
 
-from leveret.core.protocol import strangers
+from leveret.core.protocol.receiving import strangers
 from leveret.observe.advice import advice
 from leveret.observe.state import connections, queue_lines
 from leveret.observe.story import Story, clients_of, has_clients

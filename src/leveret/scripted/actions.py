@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final, Unpack
 
 from leveret.core.model.errors import AccessRefused, NotFound
 from leveret.core.protocol import publishing
-from leveret.core.protocol.assembler import Content
+from leveret.core.protocol.receiving.assembler import Content
 from leveret.core.wire.errors import WireError
 from leveret.core.wire.methods import BasicPublish
 from leveret.core.wire.properties import Properties

@@ -17,9 +17,9 @@ from leveret.core.model.queues.consumer import Consumer
 from leveret.core.model.queues.ready import WaitingMessage
 from leveret.core.model.reply_to import ReplyQueue
 from leveret.core.protocol import settling
-from leveret.core.protocol.assembler import Assembler
 from leveret.core.protocol.confirms import Answer, Confirms
 from leveret.core.protocol.delivery import Delivery, DeliveryEncoder, with_content
+from leveret.core.protocol.receiving.assembler import Assembler
 from leveret.core.protocol.state import ChannelState
 from leveret.core.protocol.transaction import Transaction
 from leveret.core.wire.frames import Encodable, method_frame

@@ -40,8 +40,8 @@ if TYPE_CHECKING:
     from leveret.core.protocol.channel import Channel
     from leveret.core.protocol.confirms import Confirms
     from leveret.core.protocol.reaction import Reaction
-    from leveret.core.protocol.repeated_method import RepeatedMethod
-    from leveret.core.protocol.repeated_publish import RepeatedPublish
+    from leveret.core.protocol.shortcuts.repeated_method import RepeatedMethod
+    from leveret.core.protocol.shortcuts.repeated_publish import RepeatedPublish
 
 _BEAT: Final = [wrap(FRAME_HEARTBEAT, 0, b"")]
 _HANDSHAKE: Final = (State.HEADER, State.START, State.SECURE, State.TUNE)
@@ -198,7 +198,7 @@ class Connection:
     def note_stranger(self, first: bytes, *, is_on_tls_port: bool = False) -> None:
         """Remember a peer whose first bytes show that it speaks another protocol, and the line that waits for it."""
         # Imported here because almost no test needs it.
-        from leveret.core.protocol.strangers import stranger_of
+        from leveret.core.protocol.receiving.strangers import stranger_of
 
         stranger = stranger_of(first, is_on_tls_port=is_on_tls_port)
         if stranger is not None:

@@ -16,7 +16,7 @@ from leveret.core.model.message import Message
 from leveret.core.model.operators.node_settings import NODE_NAME
 from leveret.core.model.queues.arguments import TEN_YEARS_MS
 from leveret.core.model.reply_to import ReplyQueue
-from leveret.core.protocol.assembler import Content, undecodable_properties
+from leveret.core.protocol.receiving.assembler import Content, undecodable_properties
 from leveret.core.protocol.transaction import HeldPublish
 from leveret.core.wire import erlang
 from leveret.core.wire.constants import NO_ROUTE

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Final
 
 from leveret.core.model.errors import AmqpError
 from leveret.core.protocol import publishing
-from leveret.core.protocol.assembler import Content
 from leveret.core.protocol.handlers import basic
+from leveret.core.protocol.receiving.assembler import Content
 from leveret.core.wire.methods import BasicGet, BasicGetOk, BasicPublish, BasicReject
 from leveret.core.wire.properties import PROPERTY_NAMES, Properties
 from leveret.http.management.calls import Call, bad_request, not_authorised, not_found

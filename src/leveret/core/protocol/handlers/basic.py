@@ -18,12 +18,12 @@ from leveret.core.model.queues import consumer_arguments
 from leveret.core.model.queues.arguments import integer_of
 from leveret.core.model.queues.consumer import Consumer
 from leveret.core.protocol import publishing, settling
-from leveret.core.protocol.assembler import Content
 from leveret.core.protocol.channel import unknown_tag
 from leveret.core.protocol.delivery import Delivery, DeliveryEncoder
 from leveret.core.protocol.handlers.queue import leads_to_reply_queue, named
-from leveret.core.protocol.repeated_method import repeated
-from leveret.core.protocol.repeated_publish import remembered
+from leveret.core.protocol.receiving.assembler import Content
+from leveret.core.protocol.shortcuts.repeated_method import repeated
+from leveret.core.protocol.shortcuts.repeated_publish import remembered
 from leveret.core.protocol.transaction import Settlement
 from leveret.core.wire.methods import (
     BasicAck,

@@ -11,7 +11,7 @@ from __future__ import annotations
 from struct import Struct
 from typing import TYPE_CHECKING, Final
 
-from leveret.core.protocol.assembler import Content, Published
+from leveret.core.protocol.receiving.assembler import Content, Published
 from leveret.core.protocol.state import ChannelState
 from leveret.core.wire.constants import CLASS_BASIC, FRAME_BODY, FRAME_END, FRAME_END_OCTET, FRAME_HEADER, FRAME_METHOD
 from leveret.core.wire.frames import FrameReader, wrap

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Final
 from leveret.core.model.message import Message
 from leveret.core.model.queues.classic import ClassicQueue
 from leveret.core.model.queues.stored_queue import StoredQueue
-from leveret.core.protocol.assembler import Content
+from leveret.core.protocol.receiving.assembler import Content
 from leveret.core.protocol.state import ChannelState
 from leveret.core.wire.constants import CLASS_BASIC, FRAME_BODY, FRAME_END, FRAME_END_OCTET, FRAME_HEADER, FRAME_METHOD
 from leveret.core.wire.frames import HEADER, FrameReader, wrap

@@ -12,8 +12,10 @@ from typing import Final
 
 from leveret.core.model.errors import AmqpError
 from leveret.core.model.node import Node
-from leveret.core.protocol import dispatch, handlers, single_acks
+from leveret.core.protocol import handlers
 from leveret.core.protocol.connection import Connection, Dirty
+from leveret.core.protocol.receiving import dispatch
+from leveret.core.protocol.shortcuts import single_acks
 from leveret.core.protocol.state import ChannelState, State
 from leveret.core.wire.constants import FRAME_HEADER_SIZE, PROTOCOL_HEADER
 from leveret.core.wire.errors import UnknownFieldType

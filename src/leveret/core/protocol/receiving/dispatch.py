@@ -12,8 +12,14 @@ from typing import TYPE_CHECKING, Final
 
 from leveret.core.model.errors import AmqpError, CommandInvalid, NotAllowed
 from leveret.core.protocol import handlers, refusals
-from leveret.core.protocol.assembler import Content, UnknownMethod, decode, refuse_unknown_method, unimplemented
 from leveret.core.protocol.channel import Channel
+from leveret.core.protocol.receiving.assembler import (
+    Content,
+    UnknownMethod,
+    decode,
+    refuse_unknown_method,
+    unimplemented,
+)
 from leveret.core.protocol.refusals import ChannelError, FrameError, UnexpectedFrame
 from leveret.core.protocol.state import ChannelState, State
 from leveret.core.wire.constants import CLASS_BASIC, FRAME_HEARTBEAT, FRAME_METHOD
