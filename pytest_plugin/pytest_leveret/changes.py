@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import Final
 
-from leveret.observe.advice import denied_feature, ways_out
+from leveret.observe.texts.advice import denied_feature, ways_out
 from pytest_leveret.fingerprint import SHARED, X_DEATH, Fact, Refusal, normal
 
 

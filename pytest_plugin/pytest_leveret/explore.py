@@ -301,7 +301,7 @@ class Watchdog:
         return True
 
     def _watch(self) -> None:
-        from leveret.observe.callers import is_at_prompt
+        from leveret.observe.calls.callers import is_at_prompt
 
         while not self._over.wait(self._play.settings.limit):
             if not is_at_prompt(self._watched):

@@ -22,7 +22,7 @@ from pytest_leveret.management import Management, ManagementError, url_beside
 from pytest_leveret.options import Settings, given
 
 if TYPE_CHECKING:
-    from leveret.observe.message_view import MessageView
+    from leveret.observe.views.message_view import MessageView
 
 _FLAG: Final = "--leveret-real"
 _MANAGEMENT_FLAG: Final = "--leveret-real-management"
@@ -153,7 +153,7 @@ class RealQueue:
         self.ready = ready
 
     def __getattr__(self, name: str) -> NoReturn:
-        _refuse(f"queue(...).{name}", name, _names_of("leveret.observe.views", "QueueView"))
+        _refuse(f"queue(...).{name}", name, _names_of("leveret.observe.views.views", "QueueView"))
 
     def __repr__(self) -> str:
         return f"<Queue {self.name!r} ({self.type}) of a real RabbitMQ: {len(self.ready)} ready>"
@@ -350,7 +350,7 @@ def _refuse(what: str, name: str, known: frozenset[str]) -> NoReturn:
 def _view(answer: Mapping[str, Any]) -> MessageView:
     from leveret.core.model.message import Message
     from leveret.core.wire.properties import Properties
-    from leveret.observe.message_view import MessageView
+    from leveret.observe.views.message_view import MessageView
 
     # Without properties, the API returns an empty list instead of an object.
     properties = Properties.from_python(dict(answer["properties"] or {}))

@@ -18,7 +18,7 @@ from pytest_leveret.scopes import explain_mismatch, explain_missing
 
 if TYPE_CHECKING:
     from leveret import Broker
-    from leveret.observe.report import Report
+    from leveret.observe.texts.report import Report
 
 _MESSAGE_MAX: Final = 200
 _TAKEN: Final = pytest.StashKey["list[Report]"]()
@@ -56,7 +56,7 @@ class Reporting:
         item.stash[_MISSING] = explain_missing(call.excinfo.value)
         item.stash[_TAKEN] = []
         if hasattr(call.excinfo.value, "__notes__"):
-            from leveret.observe.report import take_reports
+            from leveret.observe.texts.report import take_reports
 
             item.stash[_TAKEN] = take_reports(call.excinfo.value)
 
@@ -125,7 +125,7 @@ def _text(broker: Broker) -> str:
 
 
 def _death_text(ended: threading.ExceptHookArgs) -> str:
-    from leveret.observe.callers import raising_line
+    from leveret.observe.calls.callers import raising_line
 
     error = ended.exc_value
     line = None if error is None else raising_line(error)

@@ -53,7 +53,7 @@ def explain_missing(error: BaseException) -> str | None:
     name = getattr(error, "argname", None)
     if not isinstance(error, pytest.FixtureLookupError) or not isinstance(name, str):
         return None
-    from leveret.observe.other_names import FIXTURES
+    from leveret.observe.calls.other_names import FIXTURES
 
     meant = next((meant for others, meant in FIXTURES.items() if name in others.split()), None)
     if meant is not None:

@@ -27,9 +27,7 @@ if TYPE_CHECKING:
     from leveret.exploration.kinds import FaultKind
     from leveret.faults.plan import FaultPlan
     from leveret.faults.rule import Rule
-    from leveret.observe.checks.checked_assertions import Allowed
-    from leveret.observe.checks.table import CheckLevel, CheckName
-    from leveret.observe.keywords import (
+    from leveret.observe.assertions.keywords import (
         Alarm,
         AssertionOptions,
         BasicProperties,
@@ -39,8 +37,17 @@ if TYPE_CHECKING:
         QueueAssertionOptions,
         RequeueReason,
     )
-    from leveret.observe.message_view import DeathView, MessageView
-    from leveret.observe.views import BindingView, ChannelView, ConnectionView, ConsumerView, ExchangeView, QueueView
+    from leveret.observe.checks.checked_assertions import Allowed
+    from leveret.observe.checks.table import CheckLevel, CheckName
+    from leveret.observe.views.message_view import DeathView, MessageView
+    from leveret.observe.views.views import (
+        BindingView,
+        ChannelView,
+        ConnectionView,
+        ConsumerView,
+        ExchangeView,
+        QueueView,
+    )
     from leveret.scripted.consumer import AckMode, AioConsumer, Delivered, ScriptedConsumer
     from leveret.scripted.reply import Reply
     from leveret.scripted.responder import Responder
@@ -126,14 +133,16 @@ _HOMES = {
     "exploration.kinds": ("FaultKind",),
     "faults.plan": ("FaultPlan",),
     "faults.rule": ("Rule",),
-    "observe.keywords": (
+    "observe.assertions.keywords": (
         *("Alarm", "AssertionOptions", "BasicProperties", "DeadLetterReason", "DropReason", "FaultOptions"),
         *("QueueAssertionOptions", "RequeueReason"),
     ),
     "observe.checks.checked_assertions": ("Allowed",),
     "observe.checks.table": ("CheckLevel", "CheckName"),
-    "observe.message_view": ("DeathView", "MessageView"),
-    "observe.views": (*("BindingView", "ChannelView", "ConnectionView", "ConsumerView", "ExchangeView", "QueueView"),),
+    "observe.views.message_view": ("DeathView", "MessageView"),
+    "observe.views.views": (
+        *("BindingView", "ChannelView", "ConnectionView", "ConsumerView", "ExchangeView", "QueueView"),
+    ),
     "scripted.consumer": ("AckMode", "AioConsumer", "Delivered", "ScriptedConsumer"),
     "scripted.reply": ("Reply",),
     "scripted.responder": ("Responder",),
@@ -170,7 +179,7 @@ def _hint(name: str) -> str:
         return ""
     from leveret.broker import Broker
     from leveret.errors import did_you_mean, nearest, nearest_call
-    from leveret.observe.hinting import hint_at
+    from leveret.observe.calls.hinting import hint_at
 
     foreign, of_a_broker = hint_at(name, Broker), nearest_call(name, dir(Broker))
     if nearest(name, __all__) or not (foreign or of_a_broker):

@@ -17,10 +17,10 @@ from leveret.core.model.operators.node_settings import NodeSettings
 from leveret.engine.engine import EVENT_EXCHANGE, Engine
 from leveret.engine.options import checked_count, checked_port, checked_seed, checked_users, names_in
 from leveret.errors import BrokerError, NotDeclaredError, did_you_mean, expected, nearest, unknown, unknown_keyword
+from leveret.observe.calls.hinting import Hinting
 from leveret.observe.checks.checked_assertions import CheckedAssertions
 from leveret.observe.checks.table import MAX_REDELIVERIES, Levels, Wanted
-from leveret.observe.hinting import Hinting
-from leveret.observe.names import find_queue, find_vhost
+from leveret.observe.views.names import find_queue, find_vhost
 from leveret.scripted.actions import BrokerActions
 from leveret.scripted.peers import Peers
 
@@ -35,9 +35,9 @@ if TYPE_CHECKING:
     from leveret.faults import FaultPlan
     from leveret.http.messages import App
     from leveret.http.server import HttpServer
+    from leveret.observe.assertions.keywords import NoKeywords
     from leveret.observe.checks.judge import Judge
-    from leveret.observe.keywords import NoKeywords
-    from leveret.observe.views import (
+    from leveret.observe.views.views import (
         ConnectionView,
         ConsumerView,
         ExchangeView,
@@ -140,7 +140,7 @@ class Broker(BrokerActions, Peers, CheckedAssertions, Hinting):
         given |= {"definitions": definitions, "management": management}
         given |= {name: value for name, value in names.items() if name == "plugins" or not isinstance(value, str)}
         if given != _USUAL:
-            from leveret.observe.calls import refuse_wrong
+            from leveret.observe.calls.calls import refuse_wrong
 
             refuse_wrong("Broker()", Broker.__init__.__annotations__, given)
         # The certificates for clients, if the broker made its own.
@@ -232,7 +232,7 @@ class Broker(BrokerActions, Peers, CheckedAssertions, Hinting):
             self.check()
 
     def _add_report(self, error: Exception) -> None:
-        from leveret.observe.report import reports_of
+        from leveret.observe.texts.report import reports_of
 
         if self._engine.name not in [report.broker for report in reports_of(error)]:
             error.add_note(self._engine.report())
@@ -312,14 +312,14 @@ class Broker(BrokerActions, Peers, CheckedAssertions, Hinting):
 
     def queue(self, name: str, *, vhost: str = "/") -> QueueView:
         """Return the frozen view of a queue. Raises NotDeclaredError, a LookupError, if it does not exist."""
-        from leveret.observe.views import queue_view
+        from leveret.observe.views.views import queue_view
 
         with self._engine.looking() as node:
             return queue_view(find_queue(node, vhost, name), node)
 
     def exchange(self, name: str, *, vhost: str = "/") -> ExchangeView:
         """Return the frozen view of an exchange. Raises NotDeclaredError, a LookupError, if it does not exist."""
-        from leveret.observe.views import exchange_view
+        from leveret.observe.views.views import exchange_view
 
         with self._engine.looking() as node:
             known = find_vhost(node, vhost).exchanges
@@ -332,7 +332,7 @@ class Broker(BrokerActions, Peers, CheckedAssertions, Hinting):
     @property
     def queues(self) -> list[QueueView]:
         """The queues of all virtual hosts."""
-        from leveret.observe.views import queue_view
+        from leveret.observe.views.views import queue_view
 
         with self._engine.looking() as node:
             return [queue_view(queue, node) for vhost in node.vhosts.values() for queue in vhost.queues.values()]
@@ -340,7 +340,7 @@ class Broker(BrokerActions, Peers, CheckedAssertions, Hinting):
     @property
     def exchanges(self) -> list[ExchangeView]:
         """The exchanges of all virtual hosts, including the predeclared ones."""
-        from leveret.observe.views import exchange_view
+        from leveret.observe.views.views import exchange_view
 
         with self._engine.looking() as node:
             return [
@@ -352,8 +352,8 @@ class Broker(BrokerActions, Peers, CheckedAssertions, Hinting):
     @property
     def connections(self) -> list[ConnectionView]:
         """The open connections, oldest first."""
-        from leveret.observe.state import connections
-        from leveret.observe.views import connection_view
+        from leveret.observe.texts.state import connections
+        from leveret.observe.views.views import connection_view
 
         with self._engine.looking() as node:
             return [connection_view(connection, node) for connection in connections(node)]

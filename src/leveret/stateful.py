@@ -16,7 +16,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 from leveret.broker import Broker
 from leveret.engine.broker_options import BrokerOptions
 from leveret.exploration.losses import confirmed_messages, lost_messages, persistent_messages
-from leveret.observe.keywords import BasicProperties
+from leveret.observe.assertions.keywords import BasicProperties
 from leveret.scripted.consumer import Delivered, ScriptedConsumer
 
 _PERSISTENT: Final = 2

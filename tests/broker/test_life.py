@@ -18,7 +18,7 @@ import pytest
 
 import leveret
 from leveret import Broker, BrokerError
-from leveret.observe.message_view import MessageView
+from leveret.observe.views.message_view import MessageView
 
 
 def test_a_broker_runs_inside_its_with_block() -> None:

@@ -9,7 +9,7 @@ import threading
 import pytest
 
 from leveret import Broker, WaitTimeoutError
-from leveret.observe.callers import is_debugged
+from leveret.observe.calls.callers import is_debugged
 from tests.plugin.conftest import no_options_of_ours, run_apart, suite
 
 __all__ = ["no_options_of_ours", "run_apart", "suite"]

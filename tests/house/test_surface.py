@@ -23,8 +23,8 @@ from leveret import (
 from leveret.admin.admin import Admin
 from leveret.broker import KEYWORDS, Broker
 from leveret.core.compat import VERSIONS
-from leveret.observe.matching import KEYWORDS as KEYWORDS_OF_MESSAGES
-from leveret.observe.searching import HAPPENINGS
+from leveret.observe.assertions.matching import KEYWORDS as KEYWORDS_OF_MESSAGES
+from leveret.observe.assertions.searching import HAPPENINGS
 from tests.house.repository import SourceFile, members_of, without_house
 
 # How many public names a broker may have beside its assertions, which are twelve. This only moves down; the last that
@@ -107,12 +107,12 @@ def test_every_assertion_is_documented_tested_and_has_its_events(root: Path, tes
         f"no test calls {name}; write it in tests/observe" for name in ASSERTIONS if f".{name}(" not in tests_text
     ]
     offences += [
-        f"HAPPENINGS in src/leveret/observe/searching.py has no row for {name}"
+        f"HAPPENINGS in src/leveret/observe/assertions/searching.py has no row for {name}"
         for name in ASSERTIONS
         if name not in OF_NO_HAPPENING and name.removeprefix("assert_") not in HAPPENINGS
     ]
     offences += [
-        f"HAPPENINGS has a row {name!r}, and src/leveret/observe/assertions.py has no assert_{name}"
+        f"HAPPENINGS has a row {name!r}, and src/leveret/observe/assertions/assertions.py has no assert_{name}"
         for name in HAPPENINGS
         if f"assert_{name}" not in ASSERTIONS
     ]

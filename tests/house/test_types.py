@@ -27,7 +27,7 @@ from leveret.core.model.operators.policy_keys import APPLY_TO
 from leveret.core.wire.properties import PROPERTY_NAMES
 from leveret.engine.elsewhere import Twins
 from leveret.exploration import KINDS, WORDS, explore
-from leveret.observe import evaluation, keywords, matching
+from leveret.observe.assertions import evaluation, keywords, matching
 from leveret.observe.checks.finding import PLACES
 from leveret.observe.checks.table import CHECKS, CheckName
 from leveret.trace import events
@@ -106,7 +106,7 @@ def test_keywords_are_those_their_calls_accept() -> None:
     differing = {kind.__name__: set(kind.__annotations__) ^ accepted[kind] for kind in accepted}
 
     assert {name: words for name, words in differing.items() if words} == {}, (
-        "these differ: src/leveret/observe/keywords.py from src/leveret/observe/matching.py, "
+        "these differ: src/leveret/observe/assertions/keywords.py from src/leveret/observe/assertions/matching.py, "
         "or src/leveret/trace/keywords.py from src/leveret/trace/events.py"
     )
     assert set(Event.__annotations__) == accepted[EventFields] - {"kind", "at"}

@@ -27,8 +27,8 @@ from leveret.core.wire.methods import (
 )
 from leveret.core.wire.properties import Properties
 from leveret.core.wire.values import Table
-from leveret.observe.assertions import Assertions
-from leveret.observe.message_view import MessageView
+from leveret.observe.assertions.assertions import Assertions
+from leveret.observe.views.message_view import MessageView
 from leveret.trace import events
 from leveret.trace.recorder import Recorder
 

@@ -409,7 +409,7 @@ def test_every_assertion_hides_its_own_frames(world, assertions):
 
 
 def test_the_names_of_events_are_those_of_the_core():
-    from leveret.observe.searching import HAPPENINGS
+    from leveret.observe.assertions.searching import HAPPENINGS
 
     assert all(kind in events.KINDS for row in HAPPENINGS.values() for kind in row.kinds)
 

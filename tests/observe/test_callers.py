@@ -10,7 +10,7 @@ from types import FrameType
 
 import pytest
 
-from leveret.observe.callers import standing_line, waiting_line
+from leveret.observe.calls.callers import standing_line, waiting_line
 
 
 @pytest.fixture

@@ -6,7 +6,7 @@ from unittest.mock import ANY
 import pytest
 
 from leveret.core.model.exchanges.topic import topic_matches
-from leveret.observe.matching import Matcher
+from leveret.observe.assertions.matching import Matcher
 
 
 def matches(message, **criteria):

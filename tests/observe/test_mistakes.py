@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from leveret.observe.assertions import Assertions
+from leveret.observe.assertions.assertions import Assertions
 from leveret.trace.recorder import Recorder
 
 MEANT = 2

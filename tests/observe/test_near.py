@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from leveret.observe.near import nearest, slip, why_not
+from leveret.observe.texts.near import nearest, slip, why_not
 
 
 @pytest.mark.parametrize(

@@ -11,8 +11,8 @@ import pytest
 import leveret
 from leveret import Broker, explore
 from leveret.faults.plan import FaultPlan
-from leveret.observe import message_view, views
-from leveret.observe.other_names import OTHER_NAMES
+from leveret.observe.calls.other_names import OTHER_NAMES
+from leveret.observe.views import message_view, views
 from leveret.time.aio import Aio
 from leveret.time.clock import Clock
 from tests.house.repository import members_of

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pika
 import pytest
 
-from leveret.observe.report import report_text
-from leveret.observe.story import Story
+from leveret.observe.texts.report import report_text
+from leveret.observe.texts.story import Story
 from leveret.trace import events
 
 

@@ -4,7 +4,7 @@ import dataclasses
 
 import pytest
 
-from leveret.observe.views import connection_view, exchange_view, queue_view
+from leveret.observe.views.views import connection_view, exchange_view, queue_view
 
 
 def test_a_message_view_reads_body_and_properties(view):

@@ -13,8 +13,8 @@ import pytest_leveret.fingerprint  # noqa: F401
 
 import leveret.broker
 import leveret.engine.harness
-import leveret.observe.report
-import leveret.observe.views
+import leveret.observe.texts.report
+import leveret.observe.views.views
 import leveret.page.index
 import leveret.page.live
 import leveret.page.saving

@@ -14,9 +14,9 @@ from leveret.admin.vhosts_and_users import VhostsAndUsers, find_user, refuse_unk
 from leveret.core.model.errors import ConnectionForced
 from leveret.core.model.operators.policy import Policies, Policy, PolicyInvalid
 from leveret.errors import BrokerError, expected
-from leveret.observe.hinting import Hinting
-from leveret.observe.keywords import Alarm, ApplyTo
-from leveret.observe.names import find_vhost
+from leveret.observe.assertions.keywords import Alarm, ApplyTo
+from leveret.observe.calls.hinting import Hinting
+from leveret.observe.views.names import find_vhost
 
 if TYPE_CHECKING:
     from pathlib import Path

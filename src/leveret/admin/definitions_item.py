@@ -12,7 +12,7 @@ from typing import Final
 from leveret.core.model.operators.patterns import compiled, is_too_long
 from leveret.core.wire.values import Table
 from leveret.errors import BrokerError, expected
-from leveret.observe.calls import shown, wrong_table, wrong_text
+from leveret.observe.calls.calls import shown, wrong_table, wrong_text
 
 _MISSING: Final = object()
 

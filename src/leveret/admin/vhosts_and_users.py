@@ -15,7 +15,7 @@ from leveret.core.model.errors import ConnectionForced
 from leveret.core.model.operators.patterns import compiled, is_too_long
 from leveret.core.model.queues.queue_types import QUEUE_TYPES
 from leveret.errors import BrokerError, unknown
-from leveret.observe.names import find_vhost
+from leveret.observe.views.names import find_vhost
 
 if TYPE_CHECKING:
     from leveret.core.model.node import Node

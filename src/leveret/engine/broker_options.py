@@ -1,4 +1,4 @@
-"""The keywords of `leveret.Broker`, as types for the calls that pass them on. See `leveret.observe.keywords`."""
+"""The keywords of `leveret.Broker`, as types for the calls that pass them on. See `leveret.observe.assertions.keywords`."""
 
 from __future__ import annotations
 

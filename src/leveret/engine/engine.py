@@ -24,7 +24,7 @@ from leveret.core.protocol.connection import Connection, Dirty
 from leveret.core.protocol.receiving.reading import accept
 from leveret.engine.dice import SeededDice
 from leveret.errors import BrokerError, RefusedError, WaitTimeoutError
-from leveret.observe.callers import calling_line, is_debugged, waiting_line
+from leveret.observe.calls.callers import calling_line, is_debugged, waiting_line
 from leveret.observe.checks.table import Levels
 from leveret.server import native
 from leveret.server.listener import Address, Listener
@@ -38,9 +38,9 @@ if TYPE_CHECKING:
 
     from leveret.faults.plan import FaultPlan
     from leveret.faults.rule import Rule
+    from leveret.observe.calls.insight import ClientInsight
     from leveret.observe.checks.judge import Judge
-    from leveret.observe.insight import ClientInsight
-    from leveret.observe.report import Report
+    from leveret.observe.texts.report import Report
     from leveret.page.reading import Reading
     from leveret.trace.writer import TraceOptions, Writer
 
@@ -172,7 +172,7 @@ class Engine:
     def _require_known(self, fields: Mapping[str, object]) -> None:
         """Raise NotDeclaredError if a query names a virtual host, a queue or an exchange that has never existed."""
         __tracebackhide__ = True
-        from leveret.observe.names import require_known_somewhere
+        from leveret.observe.views.names import require_known_somewhere
 
         with self.lock:
             require_known_somewhere(self.node, self.recorder.raw(), fields)
@@ -559,7 +559,7 @@ class Engine:
         __tracebackhide__ = True
         reasons = self.wait_while(partial(self._why_not_idle, reconnects=reconnects), timeout)
         if reasons:
-            from leveret.observe.redelivery import loops
+            from leveret.observe.texts.redelivery import loops
 
             with self.lock:
                 reasons += loops(self.node)
@@ -572,7 +572,7 @@ class Engine:
         return error
 
     def _why_not_idle(self, *, reconnects: bool) -> list[str]:
-        from leveret.observe.state import lost_consumers, why_not_idle
+        from leveret.observe.texts.state import lost_consumers, why_not_idle
 
         reasons = why_not_idle(self.node) + self.kept_back() + self.unread_by_peers()
         return reasons + lost_consumers(self.node) if reconnects else reasons
@@ -604,7 +604,7 @@ class Engine:
 
         What is about these messages, by number, and about these queues comes first.
         """
-        from leveret.observe.report import Report, report_text
+        from leveret.observe.texts.report import Report, report_text
 
         with self.lock:
             seed = f", seed {self.seed}" if self.seed else ""
@@ -627,14 +627,14 @@ def ports_in_use() -> list[int]:
 
 def _insight(product: object, channel_number: int, text: str) -> ClientInsight:
     # Imported here because few tests make such a mistake.
-    from leveret.observe.insight import ClientInsight
+    from leveret.observe.calls.insight import ClientInsight
 
     return ClientInsight(product, channel_number, text)
 
 
 def refusal(error: AmqpError) -> RefusedError:
     """Return the refusal a client would have received, with the ways out if a denied feature is the reason."""
-    from leveret.observe.advice import denied_feature, ways_out_of_version
+    from leveret.observe.texts.advice import denied_feature, ways_out_of_version
 
     feature = denied_feature(error.reply_text)
     notes = [*getattr(error, "__notes__", ()), *([] if error.cause is None else [f"because {error.cause}"])]

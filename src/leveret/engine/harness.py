@@ -10,13 +10,13 @@ from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Protocol
 
 from leveret.observe.checks.judge import Verdict
-from leveret.observe.state import why_not_idle
+from leveret.observe.texts.state import why_not_idle
 from leveret.trace import events
 from leveret.trace.events import Event
 
 if TYPE_CHECKING:
     from leveret.engine.engine import Engine
-    from leveret.observe.report import Report
+    from leveret.observe.texts.report import Report
     from leveret.page.reading import Reading
     from leveret.trace.trace_file import TraceFile
 

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Final
 
 from leveret.exploration.kinds import KINDS, Kind
-from leveret.observe.wording import count_text
+from leveret.observe.texts.wording import count_text
 from leveret.trace import events
 from leveret.trace.events import Event, content
 

@@ -23,7 +23,7 @@ from leveret.exploration.losses import confirmed_messages, lost_messages
 from leveret.exploration.schedule import Schedule
 from leveret.exploration.step import Seen
 from leveret.exploration.watcher import Watcher
-from leveret.observe.callers import is_at_prompt, standing_line
+from leveret.observe.calls.callers import is_at_prompt, standing_line
 
 if TYPE_CHECKING:
     from collections.abc import Coroutine

@@ -15,7 +15,7 @@ from leveret.core.wire.constants import REPLY_NAMES
 from leveret.core.wire.methods import ConnectionStartOk
 from leveret.faults.fault import ANYWHERE, Fault, Point, Target
 from leveret.faults.occasion import Occasion
-from leveret.observe.keywords import Alarm
+from leveret.observe.assertions.keywords import Alarm
 
 if TYPE_CHECKING:
     from leveret.core.model.node import Node

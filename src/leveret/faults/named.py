@@ -28,7 +28,7 @@ from leveret.faults.streams import Direction
 from leveret.faults.toxics import Bandwidth, Blackhole, Corrupt, HalfClose, LimitData, Slicer, Stall
 
 if TYPE_CHECKING:
-    from leveret.observe.keywords import Alarm, FaultOptions
+    from leveret.observe.assertions.keywords import Alarm, FaultOptions
 
 Refusal = Literal["reset", "login", "close"]
 

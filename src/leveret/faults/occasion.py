@@ -17,7 +17,7 @@ from leveret.core.wire.errors import WireError
 from leveret.core.wire.methods import BasicPublish, ConnectionStartOk
 from leveret.core.wire.properties import Properties
 from leveret.faults.fault import Point
-from leveret.observe.message_view import MessageView
+from leveret.observe.views.message_view import MessageView
 
 if TYPE_CHECKING:
     from leveret.core.model.message import QueueEntry

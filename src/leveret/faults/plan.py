@@ -18,8 +18,8 @@ from leveret.faults.fault import Fault, Point
 from leveret.faults.named import NamedFaults
 from leveret.faults.occasion import Dice, Occasion
 from leveret.faults.rule import ACCEPT, Rule
-from leveret.observe.hinting import Hinting
-from leveret.observe.wording import span_text
+from leveret.observe.calls.hinting import Hinting
+from leveret.observe.texts.wording import span_text
 from leveret.trace import events
 from leveret.trace.events import Event
 
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from leveret.core.protocol.connection import Connection
     from leveret.core.protocol.receiving.assembler import Content
     from leveret.core.wire.methods import Method
-    from leveret.observe.keywords import FaultCriteria
+    from leveret.observe.assertions.keywords import FaultCriteria
     from leveret.trace.events import RawEvent, Tap
 
 Acting = Callable[[], AbstractContextManager["Node"]]

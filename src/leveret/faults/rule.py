@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Final, Self
 from leveret.core.wire import methods as wire
 from leveret.errors import did_you_mean
 from leveret.faults.fault import Fault, Point
-from leveret.observe.matching import Matcher, is_equal
-from leveret.observe.wording import count_text
+from leveret.observe.assertions.matching import Matcher, is_equal
+from leveret.observe.texts.wording import count_text
 from leveret.trace import events
 
 if TYPE_CHECKING:

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 from leveret.clocks import ClockSource, HoldableClock, SystemClock
 from leveret.core.model.timers import Timer, Timers
-from leveret.observe.callers import answering
+from leveret.observe.calls.callers import answering
 from leveret.server import native, threads
 from leveret.server.listener import Address, Listener
 from leveret.server.loop import Loop

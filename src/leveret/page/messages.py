@@ -6,7 +6,7 @@ from collections.abc import Container
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
-from leveret.observe.wording import count_text
+from leveret.observe.texts.wording import count_text
 from leveret.page.bodies import Body
 from leveret.page.frameworks import Framework, framework_of
 from leveret.page.lanes import Lanes, channel_text, shown_name

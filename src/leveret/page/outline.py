@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from leveret.observe.wording import count_text, span_text
+from leveret.observe.texts.wording import count_text, span_text
 from leveret.trace.events import printable
 
 if TYPE_CHECKING:

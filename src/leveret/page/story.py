@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from functools import reduce
 from typing import Any, Final
 
-from leveret.observe.deletions import Deletion, Deletions
+from leveret.observe.views.deletions import Deletion, Deletions
 from leveret.page.causes import Causes
 from leveret.page.lanes import Lanes, channel_text, short_line
 from leveret.page.messages import COLOURS, MessageStory

@@ -14,13 +14,13 @@ from typing import TYPE_CHECKING, Any, Final
 from leveret.core.model.exchanges import PREDECLARED
 from leveret.core.model.exchanges.exchange import ALTERNATE_EXCHANGE
 from leveret.core.model.exchanges.topic import topic_matches
-from leveret.observe.near import nearest
+from leveret.observe.texts.near import nearest
 from leveret.page.lanes import Lanes
 from leveret.page.reading import PageRow
 from leveret.trace import events
 
 if TYPE_CHECKING:
-    from leveret.observe.deletions import Deletions
+    from leveret.observe.views.deletions import Deletions
     from leveret.page.messages import MessageStory
     from leveret.page.picture import Picture
     from leveret.page.queues import QueueStory

@@ -20,7 +20,7 @@ from leveret.core.wire.methods import BasicPublish
 from leveret.core.wire.properties import Properties
 from leveret.core.wire.values import Table, encode_short_string
 from leveret.errors import BrokerError, did_you_mean
-from leveret.observe.names import find_vhost, queue_not_exchange
+from leveret.observe.views.names import find_vhost, queue_not_exchange
 
 if TYPE_CHECKING:
     from leveret.core.model.binding import Destination
@@ -32,8 +32,8 @@ if TYPE_CHECKING:
     from leveret.core.protocol.transaction import Transaction
     from leveret.core.wire.frames import Encodable
     from leveret.engine.engine import Engine
-    from leveret.observe.keywords import BasicProperties
-    from leveret.observe.views import ExchangeView, QueueView
+    from leveret.observe.assertions.keywords import BasicProperties
+    from leveret.observe.views.views import ExchangeView, QueueView
 
 _NOTHING: Final = object()
 
@@ -97,7 +97,7 @@ class BrokerActions:
         vhost: str = "/",
     ) -> QueueView:
         """Declare a queue and return its view. Without a name, the broker generates one."""
-        from leveret.observe.views import queue_view
+        from leveret.observe.views.views import queue_view
 
         with self._engine.acting() as node:
             queue = find_vhost(node, vhost).declare_queue(
@@ -117,7 +117,7 @@ class BrokerActions:
         vhost: str = "/",
     ) -> ExchangeView:
         """Declare an exchange and return its view."""
-        from leveret.observe.views import exchange_view
+        from leveret.observe.views.views import exchange_view
 
         with self._engine.acting() as node:
             exchange = find_vhost(node, vhost).declare_exchange(

@@ -19,9 +19,9 @@ from leveret.core.wire.values import Field, Table
 from leveret.engine.elsewhere import Twins, twin
 from leveret.engine.engine import is_in_event_loop
 from leveret.errors import BrokerError
-from leveret.observe.hinting import Hinting
-from leveret.observe.message_view import MessageView
-from leveret.observe.names import find_vhost
+from leveret.observe.calls.hinting import Hinting
+from leveret.observe.views.message_view import MessageView
+from leveret.observe.views.names import find_vhost
 from leveret.scripted.own_connection import OwnChannel, OwnConnection
 
 if TYPE_CHECKING:
@@ -163,7 +163,7 @@ class ScriptedConsumer(Hinting):
         raise self._engine.timed_out(self._missing_text(timeout), queues=[self.queue])
 
     def _missing_text(self, timeout: float) -> str:
-        from leveret.observe.routes import ways_to
+        from leveret.observe.texts.routes import ways_to
 
         with self._engine.lock:
             ways = ways_to(self._engine.node, self._channel.vhost.name, self.queue)

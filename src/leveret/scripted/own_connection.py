@@ -17,7 +17,7 @@ from leveret.core.protocol.connection import Connection
 from leveret.core.protocol.delivery import Delivery
 from leveret.core.protocol.state import State
 from leveret.core.wire.properties import Properties
-from leveret.observe.message_view import MessageView
+from leveret.observe.views.message_view import MessageView
 from leveret.scripted.actions import tap_as_test
 from leveret.trace import events
 

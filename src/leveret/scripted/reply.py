@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final, Unpack
 
 if TYPE_CHECKING:
-    from leveret.observe.keywords import BasicProperties
-    from leveret.observe.message_view import MessageView
+    from leveret.observe.assertions.keywords import BasicProperties
+    from leveret.observe.views.message_view import MessageView
 
 _NOTHING: Final = object()
 

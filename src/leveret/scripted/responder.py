@@ -17,10 +17,10 @@ from leveret.core.model.errors import AmqpError
 from leveret.core.protocol import handlers
 from leveret.core.wire.methods import BasicAck, BasicCancel
 from leveret.engine.engine import refusal
-from leveret.observe.callers import calling_line
-from leveret.observe.hinting import Hinting
-from leveret.observe.message_view import MessageView
-from leveret.observe.names import find_vhost
+from leveret.observe.calls.callers import calling_line
+from leveret.observe.calls.hinting import Hinting
+from leveret.observe.views.message_view import MessageView
+from leveret.observe.views.names import find_vhost
 from leveret.scripted.actions import OwnPublisher, encoded
 from leveret.scripted.consumer import Subscription
 from leveret.scripted.own_connection import OwnChannel, OwnConnection

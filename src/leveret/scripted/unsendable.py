@@ -11,7 +11,7 @@ from typing import Final
 
 from leveret.core.wire.properties import PROPERTY_NAMES, Properties
 from leveret.errors import unknown_keyword
-from leveret.observe.calls import shown, wrong_table, wrong_text
+from leveret.observe.calls.calls import shown, wrong_table, wrong_text
 
 # The valid values of the properties that are not text.
 _NUMBERS: Final = {

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from leveret.engine.elsewhere import Twins, twin
 from leveret.engine.harness import HasEngine
+from leveret.observe.calls.hinting import Hinting
 from leveret.observe.checks.checked_assertions import CheckedAssertions
-from leveret.observe.hinting import Hinting
 from leveret.time.clock import Clock
 
 

@@ -16,16 +16,16 @@ from leveret.clocks import SystemClock
 from leveret.engine.elsewhere import warn
 from leveret.engine.engine import refuse_to_starve_clients
 from leveret.errors import BrokerError, unknown_keyword
-from leveret.observe.hinting import Hinting
-from leveret.observe.state import DeliveryKey
-from leveret.observe.wording import span_text
+from leveret.observe.calls.hinting import Hinting
+from leveret.observe.texts.state import DeliveryKey
+from leveret.observe.texts.wording import span_text
 from leveret.time.autojump import Autojump
 from leveret.time.endless import endless
 from leveret.time.stillness import Newcomers, Stillness, held
 
 if TYPE_CHECKING:
     from leveret.engine.engine import Engine
-    from leveret.observe.keywords import NoKeywords
+    from leveret.observe.assertions.keywords import NoKeywords
 
 # In real time: how long a step of `advance` waits for clients, and a jump of `autojump` for threads at work.
 SETTLE_S: Final = 1.0

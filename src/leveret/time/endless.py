@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final
 
 from leveret.errors import EndlessTimeError
-from leveret.observe.wording import span_text
+from leveret.observe.texts.wording import span_text
 from leveret.trace import events
 from leveret.trace.events import Event
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from leveret.observe.state import all_holdings
+from leveret.observe.texts.state import all_holdings
 
 if TYPE_CHECKING:
     from leveret.core.model.timers import Timer

@@ -15,8 +15,8 @@ from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Final
 
 from leveret.clocks import SystemClock
-from leveret.observe.callers import handling_line
-from leveret.observe.state import DeliveryKey, connections, held_texts, holdings, why_not_idle
+from leveret.observe.calls.callers import handling_line
+from leveret.observe.texts.state import DeliveryKey, connections, held_texts, holdings, why_not_idle
 from leveret.server import native
 from leveret.server.threads import SELF, Threads, processes_of
 

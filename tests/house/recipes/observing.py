@@ -95,17 +95,17 @@ def test_a_purged_message_is_found() -> None:
 @recipe(
     "an assertion",
     only="assertion or twin or purged",
-    also_named={"src/leveret/observe/assertions.py": "assert_purged"},
+    also_named={"src/leveret/observe/assertions/assertions.py": "assert_purged"},
 )
 def add_assertion(tree: Tree) -> None:
-    tree.insert("src/leveret/observe/assertions.py", before="    def assert_empty(", text=ASSERTION)
+    tree.insert("src/leveret/observe/assertions/assertions.py", before="    def assert_empty(", text=ASSERTION)
     tree.insert(
         "src/leveret/time/aio.py",
         before="    assert_dropped = twin(",
         text="    assert_purged = twin(CheckedAssertions.assert_purged)\n",
     )
     row = '    Happening("purged", (events.PURGED,), "queue"),\n'
-    tree.insert("src/leveret/observe/searching.py", before='    Happening("dead_lettered",', text=row)
+    tree.insert("src/leveret/observe/assertions/searching.py", before='    Happening("dead_lettered",', text=row)
     tree.append("docs/reference/broker.md", "| `assert_purged` | queue | was purged |\n")
     tree.create("tests/observe/test_assert_purged.py", ASSERTION_TEST)
 
@@ -285,8 +285,10 @@ def test_a_message_is_found_by_its_deaths() -> None:
 @recipe("a keyword of assertions and faults", only="keyword or deaths")
 def add_keyword(tree: Tree) -> None:
     tree.insert(
-        "src/leveret/observe/matching.py", before='    "redelivered": Criterion,', text='    "deaths": Criterion,\n'
+        "src/leveret/observe/assertions/matching.py",
+        before='    "redelivered": Criterion,',
+        text='    "deaths": Criterion,\n',
     )
-    keywords = "src/leveret/observe/keywords.py"
+    keywords = "src/leveret/observe/assertions/keywords.py"
     tree.replace(keywords, "    json: object\n", "    json: object\n    deaths: object\n")
     tree.show("tests/observe/test_keyword_deaths.py", KEYWORD_TEST)

@@ -19,9 +19,9 @@ from leveret.http.control.bodies import WrongBody
 from leveret.http.control.endpoint import Call, Endpoint
 from leveret.http.control.shapes import ANYTHING, COUNT, FLAG, NUMBER, TABLE, TEXT, Schema, component, listed, record
 from leveret.http.control.topology import VHOST
-from leveret.observe import matching
-from leveret.observe.assertions import Assertions
-from leveret.observe.message_view import MessageView
+from leveret.observe.assertions import matching
+from leveret.observe.assertions.assertions import Assertions
+from leveret.observe.views.message_view import MessageView
 
 _BINARY: Final = "body_base64"
 # Properties of a message that are not texts.

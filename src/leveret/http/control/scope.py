@@ -10,11 +10,11 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, Final, cast
 
+from leveret.observe.calls.hinting import Hinting
 from leveret.observe.checks.checked_assertions import CheckedAssertions
-from leveret.observe.hinting import Hinting
-from leveret.observe.names import find_vhost
-from leveret.observe.report import Report, report_text
-from leveret.observe.state import lost_consumers, why_not_idle
+from leveret.observe.texts.report import Report, report_text
+from leveret.observe.texts.state import lost_consumers, why_not_idle
+from leveret.observe.views.names import find_vhost
 from leveret.scripted.actions import BrokerActions
 from leveret.trace import events
 

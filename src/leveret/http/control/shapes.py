@@ -11,16 +11,16 @@ from collections.abc import Mapping
 from itertools import islice
 from typing import TYPE_CHECKING, Any, Final
 
-from leveret.observe.message_view import MessageView, held_view, ready_view
-from leveret.observe.state import all_holdings
-from leveret.observe.views import BindingView, ConsumerView, binding_view, consumer_view
+from leveret.observe.texts.state import all_holdings
+from leveret.observe.views.message_view import MessageView, held_view, ready_view
+from leveret.observe.views.views import BindingView, ConsumerView, binding_view, consumer_view
 from leveret.trace.redaction import plain
 
 if TYPE_CHECKING:
     from leveret.core.model.node import Node
     from leveret.core.model.queues.stored_queue import StoredQueue
     from leveret.faults.rule import Rule
-    from leveret.observe.views import ConnectionView, ExchangeView
+    from leveret.observe.views.views import ConnectionView, ExchangeView
 
 Json = dict[str, Any]
 Schema = Mapping[str, Any]

@@ -10,8 +10,8 @@ from leveret.errors import BrokerError, NotDeclaredError, expected
 from leveret.http.control import shapes
 from leveret.http.control.endpoint import Call, Endpoint, Parameter
 from leveret.http.control.shapes import COUNT, FLAG, TABLE, TEXT, Json, Schema, component, listed, record
-from leveret.observe.names import find_queue, find_vhost
-from leveret.observe.views import connection_view, exchange_view
+from leveret.observe.views.names import find_queue, find_vhost
+from leveret.observe.views.views import connection_view, exchange_view
 from leveret.server import native
 
 ROOT: Final = "/leveret/v1"
@@ -135,7 +135,7 @@ def _unbind(call: Call) -> object:
 
 
 def _list_connections(call: Call) -> object:
-    from leveret.observe.state import connections
+    from leveret.observe.texts.state import connections
 
     with call.engine.looking():
         node = call.scope.node

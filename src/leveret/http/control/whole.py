@@ -19,10 +19,10 @@ from leveret.http.control.endpoint import Call, Endpoint, Parameter
 from leveret.http.control.messaging import CRITERIA, PATTERN, criterion
 from leveret.http.control.shapes import ANYTHING, COUNT, FLAG, NUMBER, TEXT, Json, Schema, component, listed, record
 from leveret.http.control.topology import ROOT
-from leveret.observe.keywords import Alarm
-from leveret.observe.names import find_vhost
-from leveret.observe.state import connections
-from leveret.observe.views import connection_view
+from leveret.observe.assertions.keywords import Alarm
+from leveret.observe.texts.state import connections
+from leveret.observe.views.names import find_vhost
+from leveret.observe.views.views import connection_view
 from leveret.time.clock import Clock
 from leveret.trace.version import __version__
 

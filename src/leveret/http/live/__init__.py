@@ -15,7 +15,7 @@ from leveret.http.control.shapes import queue as queue_json
 from leveret.http.guard import refuse_stranger
 from leveret.http.live.feed import Feed
 from leveret.http.messages import Request, Response, refusal
-from leveret.observe.names import find_queue
+from leveret.observe.views.names import find_queue
 from leveret.page.html import Assets, asset
 
 if TYPE_CHECKING:

@@ -15,7 +15,7 @@ from leveret.clocks import SystemClock, thread_cpu_ns
 from leveret.http.live.snapshot import Rows, rows_of
 from leveret.http.messages import Response
 from leveret.http.stream import EventStream
-from leveret.observe.callers import is_in_debugger, standing_line
+from leveret.observe.calls.callers import is_in_debugger, standing_line
 from leveret.server import native, threads
 from leveret.trace.events import Event
 

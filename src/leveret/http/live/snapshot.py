@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from leveret.observe.state import all_holdings, client_text, connections
+from leveret.observe.texts.state import all_holdings, client_text, connections
 
 if TYPE_CHECKING:
     from leveret.core.model.node import Node

@@ -13,8 +13,8 @@ from leveret.http.management.consumers import consumers_of
 from leveret.http.management.listing import Described, listed
 from leveret.http.management.measures import moment
 from leveret.http.management.values import described
-from leveret.observe.state import connections as clients
-from leveret.observe.state import unsettled
+from leveret.observe.texts.state import connections as clients
+from leveret.observe.texts.state import unsettled
 
 if TYPE_CHECKING:
     from leveret.core.protocol.channel import Channel

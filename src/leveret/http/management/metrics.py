@@ -14,7 +14,7 @@ from leveret.http.management import statistics
 from leveret.http.management.measures import totals
 from leveret.http.management.overview import disk_free, files_max, memory_bytes, open_files, resident_bytes
 from leveret.http.messages import Response
-from leveret.observe.state import connections as clients
+from leveret.observe.texts.state import connections as clients
 
 if TYPE_CHECKING:
     from leveret.core.model.queues.stored_queue import StoredQueue

@@ -16,7 +16,7 @@ from leveret.http.management.features import EXCHANGE_TYPE_TEXTS, deprecated_fea
 from leveret.http.management.health import listeners
 from leveret.http.management.listing import Described, chosen, listed
 from leveret.http.management.vhosts import lengths
-from leveret.observe.state import connections as clients
+from leveret.observe.texts.state import connections as clients
 
 if TYPE_CHECKING:
     from leveret.core.model.vhost import VirtualHost

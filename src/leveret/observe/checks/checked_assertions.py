@@ -10,19 +10,19 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Self, Unpack
 
 from leveret.errors import EventsMissingError, WaitTimeoutError, unknown_keyword
-from leveret.observe.assertions import Assertions
+from leveret.observe.assertions.assertions import Assertions
 from leveret.observe.checks.table import known_check
 from leveret.trace import events
 from leveret.trace.events import Event
 
 if TYPE_CHECKING:
+    from leveret.observe.assertions.keywords import AssertionOptions, Places
+    from leveret.observe.assertions.source import Source
     from leveret.observe.checks.finding import Allowance
     from leveret.observe.checks.judge import Judge
     from leveret.observe.checks.table import CheckName
-    from leveret.observe.keywords import AssertionOptions, Places
-    from leveret.observe.message_view import MessageView
-    from leveret.observe.source import Source
-    from leveret.observe.views import ConsumerView
+    from leveret.observe.views.message_view import MessageView
+    from leveret.observe.views.views import ConsumerView
 
 
 class Allowed:
@@ -117,9 +117,9 @@ class CheckedAssertions(Assertions):
         `timeout` is in seconds. Raises WaitTimeoutError with the state of the broker.
         """
         __tracebackhide__ = True
-        from leveret.observe.circumstances import Circumstances
-        from leveret.observe.routes import consumers_text
-        from leveret.observe.views import consumer_view
+        from leveret.observe.texts.circumstances import Circumstances
+        from leveret.observe.texts.routes import consumers_text
+        from leveret.observe.views.views import consumer_view
 
         source = self._source
         found: list[ConsumerView] = []
@@ -165,7 +165,7 @@ def _refusals(source: Source) -> list[Event]:
 
 
 def _is_match(event: Event, code: int | None, text: object, client: object) -> bool:
-    from leveret.observe.matching import is_equal
+    from leveret.observe.assertions.matching import is_equal
 
     is_text = text is None or (text in event.text if isinstance(text, str) else is_equal(text, event.text))
     return code in (None, event.code) and is_text and (client is None or is_equal(client, event.client))

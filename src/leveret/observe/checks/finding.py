@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from leveret.observe.wording import client_place_text
+from leveret.observe.texts.wording import client_place_text
 
 if TYPE_CHECKING:
     from leveret.core.model.message import Message
@@ -84,7 +84,7 @@ class Allowance:
 
 def _fits(name: str, expected: object, actual: object) -> bool:
     from leveret.core.model.exchanges.topic import topic_matches
-    from leveret.observe.matching import is_equal
+    from leveret.observe.assertions.matching import is_equal
 
     if name == "routing_key" and isinstance(expected, str) and ("*" in expected or "#" in expected):
         return isinstance(actual, str) and topic_matches(expected, actual)

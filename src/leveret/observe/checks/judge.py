@@ -23,9 +23,9 @@ from leveret.observe.checks.unused_faults import Planned, UnusedFaults, unused_f
 from leveret.trace.events import printable
 
 if TYPE_CHECKING:
+    from leveret.observe.assertions.source import Source
     from leveret.observe.checks.no_client import Asked, NoClient
     from leveret.observe.checks.table import CheckLevel
-    from leveret.observe.source import Source
     from leveret.trace.events import RawEvent
 
 

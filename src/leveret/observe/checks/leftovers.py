@@ -11,8 +11,8 @@ from itertools import chain
 from typing import TYPE_CHECKING, Final, cast
 
 from leveret.observe.checks.finding import Allowance, Finding
-from leveret.observe.state import client_text, connections, holder_text, unsettled
-from leveret.observe.wording import client_place_text, span_text
+from leveret.observe.texts.state import client_text, connections, holder_text, unsettled
+from leveret.observe.texts.wording import client_place_text, span_text
 from leveret.trace import events
 from leveret.trace.events import POSITIONS, Event
 

@@ -10,7 +10,7 @@ import warnings
 from types import CoroutineType
 from typing import Any, TypeAlias
 
-from leveret.observe.callers import calling_line
+from leveret.observe.calls.callers import calling_line
 from leveret.observe.checks.finding import Finding
 
 Call: TypeAlias = "CoroutineType[Any, Any, Any]"

@@ -11,10 +11,10 @@ from collections.abc import Callable, Collection
 from contextlib import suppress
 from typing import Any, Final, Protocol
 
-from leveret.observe.callers import line_of
+from leveret.observe.assertions.source import Source
+from leveret.observe.calls.callers import line_of
 from leveret.observe.checks.finding import Finding
-from leveret.observe.source import Source
-from leveret.observe.story import has_clients
+from leveret.observe.texts.story import has_clients
 
 CHECK: Final = "no_client"
 # The ports on which RabbitMQ usually listens for clients: with TLS, without, and beside another server.
@@ -59,7 +59,7 @@ class NoClient:
         return Finding(CHECK, "/", "; ".join(texts)) if texts else None
 
     def _strangers(self) -> list[str]:
-        from leveret.observe.report import stranger_lines
+        from leveret.observe.texts.report import stranger_lines
 
         return stranger_lines(self._broker.node)
 

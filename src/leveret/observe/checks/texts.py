@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 from leveret.observe.checks.finding import Finding
 from leveret.observe.checks.table import CHECKS
-from leveret.observe.wording import client_place_text, count_text
+from leveret.observe.texts.wording import client_place_text, count_text
 from leveret.trace import events
 from leveret.trace.events import Event, content
 

@@ -10,8 +10,8 @@ from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Final, cast
 
 from leveret.observe.checks.finding import Finding, refusal_text
-from leveret.observe.redelivery import limit_text
-from leveret.observe.wording import count_text
+from leveret.observe.texts.redelivery import limit_text
+from leveret.observe.texts.wording import count_text
 from leveret.trace import events
 from leveret.trace.events import Event
 
@@ -213,7 +213,7 @@ class TraceChecks:
             message = cast("Message", event.message)
             if message.exchange not in _CELERY_EXCHANGES:
                 # Imported here because most tests lose nothing.
-                from leveret.observe.routes import why_unrouted
+                from leveret.observe.texts.routes import why_unrouted
 
                 bound = why_unrouted(self._node, event.vhost, message)
                 self._find("unroutable", event, bound, exchange=message.exchange, message=message)
@@ -281,7 +281,7 @@ class TraceChecks:
         return exchange is not None and exchange.can_delay
 
     def _why_not_dead_lettered(self, event: Event) -> str:
-        from leveret.observe.routes import why_not_dead_lettered
+        from leveret.observe.texts.routes import why_not_dead_lettered
 
         return why_not_dead_lettered(self._node, event.vhost, cast("str", event.queue))
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Final, NamedTuple, Self, cast
 
-from leveret.observe.wording import client_place_text, place_text, span_text
+from leveret.observe.texts.wording import client_place_text, place_text, span_text
 from leveret.trace import events
 from leveret.trace.events import Event
 

@@ -10,15 +10,15 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Final
 
 from leveret.errors import EventsMissingError, NotDeclaredError, unknown, unknown_keyword
-from leveret.observe.matching import KEYWORDS, Matcher
-from leveret.observe.message_view import MessageView, ready_view
-from leveret.observe.names import find_queue, require_known
-from leveret.observe.searching import HAPPENINGS, Question, Search
+from leveret.observe.assertions.matching import KEYWORDS, Matcher
+from leveret.observe.assertions.searching import HAPPENINGS, Question, Search
+from leveret.observe.views.message_view import MessageView, ready_view
+from leveret.observe.views.names import find_queue, require_known
 from leveret.trace.events import DEAD_LETTERED, DROPPED, REQUEUED, TABLE
 
 if TYPE_CHECKING:
-    from leveret.observe.keywords import AssertionOptions
-    from leveret.observe.source import Source
+    from leveret.observe.assertions.keywords import AssertionOptions
+    from leveret.observe.assertions.source import Source
 
 
 def evaluate(
@@ -79,7 +79,7 @@ def evaluate_ready(
 
     if source.wait_until(is_so, timeout or 0):
         return found[0] if times is None else found
-    from leveret.observe.failures import not_ready
+    from leveret.observe.assertions.failures import not_ready
 
     call = _call_text("assert_ready", queue, matcher, {} if times is None else {"times": times})
     with source.lock:
@@ -155,7 +155,7 @@ class _Evaluation:
                 if (found := self._found(timeout)) is not None:
                     return found
                 # Imported here because only a failing test needs it.
-                from leveret.observe.failures import explain, look_here
+                from leveret.observe.assertions.failures import explain, look_here
 
                 here = look_here(source, self._search, timeout)
         except NotDeclaredError as missing:

@@ -96,7 +96,7 @@ class Signature:
     @staticmethod
     def _keywords_of(annotations: Mapping[str, str]) -> dict[str, str]:
         """Return the keywords that `**` stands for, with their types."""
-        from leveret.observe import keywords
+        from leveret.observe.assertions import keywords
         from leveret.trace.keywords import EventFields
 
         name = next((kind for kind in annotations.values() if kind.startswith("Unpack[")), "").removeprefix("Unpack[")

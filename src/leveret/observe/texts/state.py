@@ -10,7 +10,7 @@ import re
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Final, NamedTuple, cast
 
-from leveret.observe.wording import client_place_text, count_text, place_text, span_text
+from leveret.observe.texts.wording import client_place_text, count_text, place_text, span_text
 from leveret.trace.events import eta_of
 
 if TYPE_CHECKING:

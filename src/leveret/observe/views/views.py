@@ -11,10 +11,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from leveret.observe.hinting import Hinting
-from leveret.observe.message_view import MessageView, held_view, ready_view
-from leveret.observe.state import all_holdings, client_text, connection_name, unsettled
-from leveret.observe.wording import count_text
+from leveret.observe.calls.hinting import Hinting
+from leveret.observe.texts.state import all_holdings, client_text, connection_name, unsettled
+from leveret.observe.texts.wording import count_text
+from leveret.observe.views.message_view import MessageView, held_view, ready_view
 
 if TYPE_CHECKING:
     from leveret.core.model.binding import Binding

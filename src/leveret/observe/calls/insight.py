@@ -14,7 +14,7 @@ from contextlib import suppress
 from traceback import walk_tb
 from typing import Any, Final
 
-from leveret.observe.callers import client_calls, is_of_user
+from leveret.observe.calls.callers import client_calls, is_of_user
 
 # The modules of clients that call back when a channel ends, each with its class `Channel`.
 _WITH_CALLBACKS: Final = ("pika.channel", "aio_pika.channel")

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final
 
 from leveret.core.model.exchanges.topic import topic_matches
 from leveret.errors import nearest
-from leveret.observe.near import slip
+from leveret.observe.texts.near import slip
 
 if TYPE_CHECKING:
     from leveret.core.model.binding import Binding

@@ -11,11 +11,11 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Final, NamedTuple, cast
 
-from leveret.observe.history import CopyHistory, Histories, MessageHistory
-from leveret.observe.matching import is_equal, value_distance
-from leveret.observe.message_view import MessageView
-from leveret.observe.routes import ways_to, why_not_there
-from leveret.observe.searching import NO_ACK, Question, reason_of
+from leveret.observe.assertions.history import CopyHistory, Histories, MessageHistory
+from leveret.observe.assertions.matching import is_equal, value_distance
+from leveret.observe.assertions.searching import NO_ACK, Question, reason_of
+from leveret.observe.texts.routes import ways_to, why_not_there
+from leveret.observe.views.message_view import MessageView
 from leveret.trace import events
 from leveret.trace.events import Event
 

@@ -11,22 +11,22 @@ from collections.abc import Sequence
 from itertools import islice
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from leveret.observe.history import Histories
-from leveret.observe.message_view import MessageView, ready_view
-from leveret.observe.nearest import Nearest, NearMiss, missed_text
-from leveret.observe.routes import ways_to
-from leveret.observe.searching import Occurrence, Question, Search
-from leveret.observe.state import holder_text
-from leveret.observe.story import has_clients
-from leveret.observe.wording import count_text, span_text
+from leveret.observe.assertions.history import Histories
+from leveret.observe.assertions.nearest import Nearest, NearMiss, missed_text
+from leveret.observe.assertions.searching import Occurrence, Question, Search
+from leveret.observe.texts.routes import ways_to
+from leveret.observe.texts.state import holder_text
+from leveret.observe.texts.story import has_clients
+from leveret.observe.texts.wording import count_text, span_text
+from leveret.observe.views.message_view import MessageView, ready_view
 from leveret.trace import events
 
 if TYPE_CHECKING:
     from leveret.core.model.node import Node
     from leveret.core.model.queues.stored_queue import StoredQueue
-    from leveret.observe.matching import Matcher
-    from leveret.observe.source import Source
-    from leveret.observe.views import QueueView
+    from leveret.observe.assertions.matching import Matcher
+    from leveret.observe.assertions.source import Source
+    from leveret.observe.views.views import QueueView
 
 LINES_MAX: Final = 12
 # How many surplus messages the text lists, and how many that were found if more are missing.

@@ -20,13 +20,13 @@ from traceback import walk_tb
 from types import FrameType
 from typing import TYPE_CHECKING, Final
 
-from leveret.observe.hinting import CHECKS
+from leveret.observe.calls.hinting import CHECKS
 from leveret.server import native
 
 if TYPE_CHECKING:
     import asyncio
 
-_OURS: Final = os.path.join(os.path.dirname(os.path.dirname(__file__)), "")
+_OURS: Final = os.path.join(os.path.dirname(os.path.dirname(os.path.dirname(__file__))), "")
 _PYTHONS: Final = os.path.join(os.path.dirname(os.__file__), "")
 _INSTALLED: Final = tuple(f"{os.sep}{name}{os.sep}" for name in ("site-packages", "dist-packages"))
 _PYTEST: Final = f"{os.sep}_pytest{os.sep}"

@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar, overload
 
 from leveret.core.wire.properties import PROPERTY_NAMES
-from leveret.observe.hinting import Hinting
-from leveret.observe.state import client_text, holder_text
+from leveret.observe.calls.hinting import Hinting
+from leveret.observe.texts.state import client_text, holder_text
 from leveret.trace.events import preview
 
 if TYPE_CHECKING:

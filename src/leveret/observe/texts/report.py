@@ -11,10 +11,10 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final, cast
 
 from leveret.core.protocol.receiving import strangers
-from leveret.observe.advice import advice
-from leveret.observe.state import connections, queue_lines
-from leveret.observe.story import Story, clients_of, has_clients
-from leveret.observe.wording import client_place_text
+from leveret.observe.texts.advice import advice
+from leveret.observe.texts.state import connections, queue_lines
+from leveret.observe.texts.story import Story, clients_of, has_clients
+from leveret.observe.texts.wording import client_place_text
 from leveret.trace import events
 from leveret.trace.events import Event, printable
 

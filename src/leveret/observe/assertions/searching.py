@@ -11,8 +11,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Final, Literal, NamedTuple, cast
 
-from leveret.observe.matching import Matcher, is_equal
-from leveret.observe.message_view import MessageView
+from leveret.observe.assertions.matching import Matcher, is_equal
+from leveret.observe.views.message_view import MessageView
 from leveret.trace import events
 from leveret.trace.events import Event
 

@@ -10,14 +10,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final, cast
 
-from leveret.observe.calls import shown
-from leveret.observe.circumstances import NOTABLE_US, Circumstances
-from leveret.observe.deletions import Deletions
-from leveret.observe.message_view import DEATH_HEADERS
-from leveret.observe.routes import why_not_dead_lettered, why_unrouted
-from leveret.observe.searching import NO_ACK, reason_of
-from leveret.observe.state import connections, full_text, holder_text
-from leveret.observe.wording import client_place_text, count_text, place_text, span_text
+from leveret.observe.assertions.searching import NO_ACK, reason_of
+from leveret.observe.calls.calls import shown
+from leveret.observe.texts.circumstances import NOTABLE_US, Circumstances
+from leveret.observe.texts.routes import why_not_dead_lettered, why_unrouted
+from leveret.observe.texts.state import connections, full_text, holder_text
+from leveret.observe.texts.wording import client_place_text, count_text, place_text, span_text
+from leveret.observe.views.deletions import Deletions
+from leveret.observe.views.message_view import DEATH_HEADERS
 from leveret.trace import events
 from leveret.trace.events import Event, named, task_of
 

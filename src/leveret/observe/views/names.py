@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from leveret.core.model.node import Node
     from leveret.core.model.queues.stored_queue import StoredQueue
     from leveret.core.model.vhost import VirtualHost
-    from leveret.observe.searching import Place
+    from leveret.observe.assertions.searching import Place
     from leveret.trace.events import RawEvent
 
 _SHOWN_NAMES: Final = 10

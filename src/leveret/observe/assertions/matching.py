@@ -23,9 +23,9 @@ from leveret.core.model.exchanges.topic import topic_matches
 from leveret.core.model.operators.patterns import Expression
 from leveret.core.wire.properties import PROPERTY_NAMES
 from leveret.errors import expected, keyword_hint
-from leveret.observe.calls import shown
-from leveret.observe.message_view import MessageView
-from leveret.observe.wording import count_text
+from leveret.observe.calls.calls import shown
+from leveret.observe.texts.wording import count_text
+from leveret.observe.views.message_view import MessageView
 from leveret.trace.events import preview
 
 _MISSING: Final = object()

@@ -14,21 +14,21 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final, Unpack, overload
 
-from leveret.observe.names import find_queue
+from leveret.observe.views.names import find_queue
 
 if TYPE_CHECKING:
     from re import Pattern
 
     from leveret.core.model.node import Node
-    from leveret.observe.keywords import (
+    from leveret.observe.assertions.keywords import (
         AssertionOptions,
         DeadLetterReason,
         DropReason,
         QueueAssertionOptions,
         RequeueReason,
     )
-    from leveret.observe.message_view import MessageView
-    from leveret.observe.source import Source
+    from leveret.observe.assertions.source import Source
+    from leveret.observe.views.message_view import MessageView
 
 
 class Assertions:
@@ -291,15 +291,15 @@ class Assertions:
         Keywords: `times` (0 for none), `timeout`, `exchange`, and the others of `assert_published`.
         """
         __tracebackhide__ = True
-        from leveret.observe.evaluation import evaluate_ready
+        from leveret.observe.assertions.evaluation import evaluate_ready
 
         return evaluate_ready(self._source, queue, options, times=times)
 
     def assert_empty(self, queue: str, *, timeout: float | None = None, vhost: str = "/") -> None:
         """Assert that this queue has no ready and no unacked messages now. It needs no trace."""
         __tracebackhide__ = True
-        from leveret.observe.failures import not_empty_text
-        from leveret.observe.views import queue_view
+        from leveret.observe.assertions.failures import not_empty_text
+        from leveret.observe.views.views import queue_view
 
         source = self._source
         if timeout is None or not source.wait_until(lambda: _is_empty(source.node, vhost, queue), timeout):
@@ -323,7 +323,7 @@ class Assertions:
         reason: object = None,
     ) -> MessageView | list[MessageView]:
         __tracebackhide__ = True
-        from leveret.observe.evaluation import evaluate
+        from leveret.observe.assertions.evaluation import evaluate
 
         return evaluate(self._source, call, place, options, times=times, to=to, reason=reason)
 

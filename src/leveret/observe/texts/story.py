@@ -11,8 +11,8 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Final, NamedTuple, cast
 
-from leveret.observe.searching import NO_ACK, reason_of
-from leveret.observe.wording import count_text, place_text
+from leveret.observe.assertions.searching import NO_ACK, reason_of
+from leveret.observe.texts.wording import count_text, place_text
 from leveret.trace import events
 from leveret.trace.events import Event, named
 

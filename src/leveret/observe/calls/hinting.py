@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final, ParamSpec, TypeVar, cast
 from leveret.errors import BrokerError, NotDeclaredError, WaitTimeoutError, nearest_call
 
 if TYPE_CHECKING:
-    from leveret.observe.calls import Signature
+    from leveret.observe.calls.calls import Signature
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -75,7 +75,7 @@ def _check(
     if not options and len(arguments) == 1:
         return
     if not known:
-        from leveret.observe.calls import Signature
+        from leveret.observe.calls.calls import Signature
 
         known.append(Signature(act))
     known[0].check(arguments, options)
@@ -156,7 +156,7 @@ def hint_at(name: str, kind: type, *, at: str = "") -> str:
 
     `at` is where a test finds an object of that kind, if it looked elsewhere. Then the names of that kind count too.
     """
-    from leveret.observe.other_names import OTHER_NAMES
+    from leveret.observe.calls.other_names import OTHER_NAMES
 
     if at and name in _names(kind):
         return f"; use {at}.{name}"

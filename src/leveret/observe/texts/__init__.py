@@ -1,0 +1,1 @@
+"""What a broker did and how it stands, as text."""

@@ -1,0 +1,1 @@
+"""Views: frozen pictures of queues, messages and connections, and the names that exist."""
