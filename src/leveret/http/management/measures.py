@@ -12,7 +12,7 @@ from leveret.core.model.queues.classic import ClassicQueue
 from leveret.core.model.queues.queue import Queue
 from leveret.http.management import statistics
 from leveret.http.management.calls import Call
-from leveret.http.management.consumers import consumers_of
+from leveret.http.management.endpoints.consumers import consumers_of
 from leveret.http.management.listing import Described
 
 if TYPE_CHECKING:

@@ -8,7 +8,9 @@ from __future__ import annotations
 
 from typing import Final, Literal, NamedTuple
 
-from leveret.http.management import (
+from leveret.http.management.calls import Answer
+from leveret.http.management.dialects import ALL, BEFORE_4, BEFORE_4_3, SINCE_4, SINCE_4_3
+from leveret.http.management.endpoints import (
     bindings,
     connections,
     consumers,
@@ -23,8 +25,6 @@ from leveret.http.management import (
     users,
     vhosts,
 )
-from leveret.http.management.calls import Answer
-from leveret.http.management.dialects import ALL, BEFORE_4, BEFORE_4_3, SINCE_4, SINCE_4_3
 
 # Anyone, even without credentials; a user with any of the tags; one who may also open the virtual host of the path; the
 # same, or one with the tag monitoring; one with the tag monitoring; one with the tag policymaker, who may also open the

@@ -12,8 +12,8 @@ from leveret.admin.vhosts_and_users import VHOST_LIMITS
 from leveret.core.model.operators.policy import Policies, Policy, PolicyInvalid
 from leveret.core.model.operators.policy_keys import printed
 from leveret.http.management.calls import CREATED, DONE, Call, no_object, not_found
+from leveret.http.management.endpoints.vhosts import invalid, limit_fault
 from leveret.http.management.listing import Described, chosen, listed
-from leveret.http.management.vhosts import invalid, limit_fault
 
 if TYPE_CHECKING:
     from leveret.core.model.vhost import VirtualHost

@@ -9,7 +9,7 @@ from leveret.core.model.errors import ConnectionForced
 from leveret.core.model.operators.node_settings import NODE_NAME
 from leveret.http.management import statistics
 from leveret.http.management.calls import DONE, Call, no_object, not_authorised
-from leveret.http.management.consumers import consumers_of
+from leveret.http.management.endpoints.consumers import consumers_of
 from leveret.http.management.listing import Described, listed
 from leveret.http.management.measures import moment
 from leveret.http.management.values import described

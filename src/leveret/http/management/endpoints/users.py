@@ -15,8 +15,8 @@ from leveret.core.model.operators.access import RIGHTS
 from leveret.core.model.operators.passwords import DEFAULT_ALGORITHM, PasswordHash
 from leveret.core.model.operators.patterns import compiled
 from leveret.http.management.calls import CREATED, DONE, Call, bad_request, no_object
+from leveret.http.management.endpoints.vhosts import limit_fault, tags_of
 from leveret.http.management.listing import Described, chosen, listed
-from leveret.http.management.vhosts import limit_fault, tags_of
 
 if TYPE_CHECKING:
     from leveret.core.model.operators.access import User

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Final
 
 from leveret.core.model.operators.node_settings import NODE_NAME
 from leveret.http.management import statistics
+from leveret.http.management.endpoints.overview import disk_free, files_max, memory_bytes, open_files, resident_bytes
 from leveret.http.management.measures import totals
-from leveret.http.management.overview import disk_free, files_max, memory_bytes, open_files, resident_bytes
 from leveret.http.messages import Response
 from leveret.observe.texts.state import connections as clients
 

@@ -12,10 +12,10 @@ from leveret.core.model.exchanges import EXCHANGE_TYPES
 from leveret.core.model.operators.node_settings import NODE_NAME
 from leveret.http.management import statistics
 from leveret.http.management.calls import DONE, Call, bad_request, no_object, not_authorised
+from leveret.http.management.endpoints.health import listeners
+from leveret.http.management.endpoints.vhosts import lengths
 from leveret.http.management.features import EXCHANGE_TYPE_TEXTS, deprecated_features, feature_flags
-from leveret.http.management.health import listeners
 from leveret.http.management.listing import Described, chosen, listed
-from leveret.http.management.vhosts import lengths
 from leveret.observe.texts.state import connections as clients
 
 if TYPE_CHECKING:

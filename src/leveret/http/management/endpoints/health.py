@@ -10,7 +10,7 @@ from typing import Final
 
 from leveret.core.model.operators.node_settings import NODE_NAME
 from leveret.http.management.calls import Call, bad_request, no_object
-from leveret.http.management.messages import named
+from leveret.http.management.endpoints.messages import named
 from leveret.http.messages import Response
 
 _OK: Final = {"status": "ok"}
