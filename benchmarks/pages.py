@@ -20,9 +20,9 @@ from time import process_time
 import pika
 
 from leveret import Broker
-from leveret.page.fitting import json_of
-from leveret.page.html import page_of
-from leveret.page.live import test_of
+from leveret.page.formats.fitting import json_of
+from leveret.page.formats.html import page_of
+from leveret.page.readings.live import test_of
 from leveret.page.story import story_of
 
 SIZES = (200, 1_000, 10_000)

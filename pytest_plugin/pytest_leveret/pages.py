@@ -22,7 +22,7 @@ from pytest_leveret.recording import PAGE, error_text
 from pytest_leveret.report import add_section
 
 if TYPE_CHECKING:
-    from leveret.page.index import Entry
+    from leveret.page.formats.index import Entry
     from leveret.page.story import Story
 
 When = Literal["failed", "all", "off"]
@@ -119,7 +119,7 @@ class Pages:
         if folder is None:
             vars(report)[_ATTRIBUTE] = {"no_folder": True}
             return None
-        from leveret.page.saving import save
+        from leveret.page.formats.saving import save
 
         story = _story(item, report, call)
         if story is None:
@@ -178,7 +178,7 @@ class Pages:
         if "left_out" in attached:
             self._left_out.append(attached["left_out"])
             return
-        from leveret.page.index import Entry
+        from leveret.page.formats.index import Entry
 
         self._entries.append(Entry(**attached))
 
@@ -186,8 +186,8 @@ class Pages:
         """Write the index, and the summary for a CI job that asks for one."""
         if self._worker is not None or not self._entries:
             return
-        from leveret.page.index import INDEX, index_of, summary_of
-        from leveret.page.saving import write
+        from leveret.page.formats.index import INDEX, index_of, summary_of
+        from leveret.page.formats.saving import write
 
         folder = os.path.dirname(self._entries[0].path)
         for path in Path(folder).glob(".leveret-*"):
@@ -203,7 +203,7 @@ class Pages:
     def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
         """Name the index, and say how many tests got no page."""
         if self._entries:
-            from leveret.page.index import INDEX
+            from leveret.page.formats.index import INDEX
 
             index = Path(self._entries[0].path).with_name(INDEX)
             count = len(self._entries)
@@ -246,6 +246,6 @@ def _story(item: pytest.Item, report: pytest.TestReport, call: pytest.CallInfo[N
 def _diagram(story: Story) -> str:
     if not os.environ.get(_SUMMARY):
         return ""
-    from leveret.page.mermaid import mermaid_of
+    from leveret.page.formats.mermaid import mermaid_of
 
     return mermaid_of(story)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 
-from leveret.page.fitting import json_of
+from leveret.page.formats.fitting import json_of
 from tests.page.conftest import unfolded
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from leveret.page.html import assets, page_of
+from leveret.page.formats.html import assets, page_of
 
 STORY = {
     "test": {"id": "test_<b>&", "outcome": "failed"},

@@ -15,9 +15,9 @@ import leveret.broker
 import leveret.engine.harness
 import leveret.observe.texts.report
 import leveret.observe.views.views
-import leveret.page.index
-import leveret.page.live
-import leveret.page.saving
+import leveret.page.formats.index
+import leveret.page.formats.saving
+import leveret.page.readings.live
 import leveret.trace.writer  # noqa: F401
 
 CLIENT = """

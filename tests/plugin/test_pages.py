@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from leveret import Broker
-from leveret.page.trace_source import read_test
+from leveret.page.readings.trace_source import read_test
 from tests.page.conftest import story_in
 
 FAILING = """

@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from leveret.observe.calls.insight import ClientInsight
     from leveret.observe.checks.judge import Judge
     from leveret.observe.texts.report import Report
-    from leveret.page.reading import Reading
+    from leveret.page.readings.reading import Reading
     from leveret.trace.writer import TraceOptions, Writer
 
 T = TypeVar("T")
@@ -229,7 +229,7 @@ class Engine:
 
         The caller has passed the barrier if what clients sent last matters.
         """
-        from leveret.page.live import reading_of
+        from leveret.page.readings.live import reading_of
 
         with self.lock:
             return reading_of(

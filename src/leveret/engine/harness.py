@@ -17,7 +17,7 @@ from leveret.trace.events import Event
 if TYPE_CHECKING:
     from leveret.engine.engine import Engine
     from leveret.observe.texts.report import Report
-    from leveret.page.reading import Reading
+    from leveret.page.readings.reading import Reading
     from leveret.trace.trace_file import TraceFile
 
 

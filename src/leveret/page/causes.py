@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 from leveret.page.messages import MessageStory
-from leveret.page.reading import PageRow
+from leveret.page.readings.reading import PageRow
 from leveret.page.steps import NO_ACK, StoryEvent
 from leveret.trace import events
 

@@ -58,15 +58,15 @@ def _add_file(parser: argparse.ArgumentParser) -> None:
 
 
 def _story(options: argparse.Namespace) -> Story:
+    from leveret.page.readings.trace_source import read_test
     from leveret.page.story import story_of
-    from leveret.page.trace_source import read_test
 
     recorded = read_test(options.file, options.test)
     return story_of(recorded.readings, recorded.test, source=recorded.source)
 
 
 def _page(options: argparse.Namespace) -> int:
-    from leveret.page.saving import save
+    from leveret.page.formats.saving import save
 
     print(save(_story(options), options.output))
     return 0
@@ -74,11 +74,11 @@ def _page(options: argparse.Namespace) -> int:
 
 def _show(options: argparse.Namespace) -> int:
     if options.format == "mermaid":
-        from leveret.page.mermaid import mermaid_of
+        from leveret.page.formats.mermaid import mermaid_of
 
         text = mermaid_of(_story(options))
     else:
-        from leveret.page.outline import outline_of
+        from leveret.page.formats.outline import outline_of
 
         text = outline_of(_story(options))
     with suppress(BrokenPipeError):

@@ -10,7 +10,7 @@ from leveret.observe.texts.wording import count_text
 from leveret.page.bodies import Body
 from leveret.page.frameworks import Framework, framework_of
 from leveret.page.lanes import Lanes, channel_text, shown_name
-from leveret.page.reading import HAS_ACKS, PageRow
+from leveret.page.readings.reading import HAS_ACKS, PageRow
 from leveret.page.steps import BAD, GOOD, NO_ACK, PLAIN, WARN, StoryEvent
 from leveret.trace import events
 from leveret.trace.redaction import REDACTED

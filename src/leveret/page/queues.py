@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 from leveret.page.lanes import Lanes
-from leveret.page.reading import HAS_ACKS, PageRow
+from leveret.page.readings.reading import HAS_ACKS, PageRow
 from leveret.trace import events
 
 if TYPE_CHECKING:
-    from leveret.page.picture import QueueState
+    from leveret.page.readings.picture import QueueState
 
 # From a kind of event to the changes of ready and unacked messages.
 _CHANGES: Final[dict[str, tuple[int, int]]] = {

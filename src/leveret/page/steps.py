@@ -10,7 +10,7 @@ from typing import Any, Final, NamedTuple
 
 from leveret.core.model.node import SHUTDOWN_TEXT
 from leveret.page.lanes import Lanes, channel_text, shown_name
-from leveret.page.reading import PageRow
+from leveret.page.readings.reading import PageRow
 from leveret.trace import events
 
 StoryEvent = dict[str, Any]

@@ -18,7 +18,7 @@ from leveret.page.causes import Causes
 from leveret.page.lanes import Lanes, channel_text, short_line
 from leveret.page.messages import COLOURS, MessageStory
 from leveret.page.queues import Queues
-from leveret.page.reading import PageRow, Reading
+from leveret.page.readings.reading import PageRow, Reading
 from leveret.page.steps import ALWAYS_SETUP, BY_SOMEONE, PLAIN, SETTLING, SETUP, StoryEvent, details, step_of
 from leveret.page.topology import Topology
 from leveret.trace import events

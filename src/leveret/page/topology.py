@@ -16,14 +16,14 @@ from leveret.core.model.exchanges.exchange import ALTERNATE_EXCHANGE
 from leveret.core.model.exchanges.topic import topic_matches
 from leveret.observe.texts.near import nearest
 from leveret.page.lanes import Lanes
-from leveret.page.reading import PageRow
+from leveret.page.readings.reading import PageRow
 from leveret.trace import events
 
 if TYPE_CHECKING:
     from leveret.observe.views.deletions import Deletions
     from leveret.page.messages import MessageStory
-    from leveret.page.picture import Picture
     from leveret.page.queues import QueueStory
+    from leveret.page.readings.picture import Picture
 
 Place = tuple[str, str]
 # What exchanges with these names are, without being declared.

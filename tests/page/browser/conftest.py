@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from leveret.page.html import page_of
+from leveret.page.formats.html import page_of
 from tests.chromium import Open
 
 if TYPE_CHECKING:

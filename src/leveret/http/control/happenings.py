@@ -20,8 +20,8 @@ from leveret.http.control.shapes import COUNT, FLAG, TABLE, TEXT, Schema, listed
 from leveret.http.control.topology import ROOT, VHOST
 from leveret.http.messages import Response
 from leveret.http.stream import EventStream, numbered
-from leveret.page.live import checks_of
-from leveret.page.reading import OwnNumbers, RealTime
+from leveret.page.readings.live import checks_of
+from leveret.page.readings.reading import OwnNumbers, RealTime
 from leveret.trace import events
 from leveret.trace.jsonl import header_line
 from leveret.trace.lines import Lines
@@ -30,7 +30,7 @@ from leveret.trace.version import __version__
 
 if TYPE_CHECKING:
     from leveret.engine.engine import Engine
-    from leveret.page.reading import Reading
+    from leveret.page.readings.reading import Reading
     from leveret.trace.events import RawEvent
 
 _FILTERS: Final = {
@@ -170,8 +170,8 @@ def _list_findings(call: Call) -> object:
 
 
 def _page(call: Call) -> object:
-    from leveret.page.html import page_of
-    from leveret.page.live import test_of
+    from leveret.page.formats.html import page_of
+    from leveret.page.readings.live import test_of
     from leveret.page.story import story_of
 
     recorded, _ = _recorded(call)

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from leveret.faults.rule import Rule
     from leveret.observe.checks.finding import Finding
     from leveret.observe.checks.judge import Judge
-    from leveret.page.reading import Check, Reading
+    from leveret.page.readings.reading import Check, Reading
     from leveret.trace.events import RawEvent
     from leveret.trace.recorder import Recorder
 
@@ -116,7 +116,7 @@ class Scope(BrokerActions, CheckedAssertions, Hinting):
 
     def findings(self) -> list[Check]:
         """Return what the strict checks have found in the virtual host."""
-        from leveret.page.live import checks_of
+        from leveret.page.readings.live import checks_of
 
         with self.lock:
             return checks_of(self._findings, self.recorder.raw())
@@ -127,7 +127,7 @@ class Scope(BrokerActions, CheckedAssertions, Hinting):
 
     def reading(self) -> Reading:
         """Return what happened in the virtual host, for a page."""
-        from leveret.page.live import reading_of
+        from leveret.page.readings.live import reading_of
 
         engine = self._engine
         with self.lock:

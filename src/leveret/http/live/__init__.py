@@ -16,7 +16,7 @@ from leveret.http.guard import refuse_stranger
 from leveret.http.live.feed import Feed
 from leveret.http.messages import Request, Response, refusal
 from leveret.observe.views.names import find_queue
-from leveret.page.html import Assets, asset
+from leveret.page.formats.html import Assets, asset
 
 if TYPE_CHECKING:
     from leveret.engine.engine import Engine

@@ -13,14 +13,14 @@ from collections.abc import Mapping
 from functools import cache
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from leveret.page.fitting import json_of
+from leveret.page.formats.fitting import json_of
 
 if TYPE_CHECKING:
     from leveret.page.story import Story
 
 _ORDER: Final = "order.txt"
 _STYLE: Final = ".css"
-_FOLDER: Final = os.path.join(os.path.dirname(__file__), "assets")
+_FOLDER: Final = os.path.join(os.path.dirname(os.path.dirname(__file__)), "assets")
 
 
 class Assets(NamedTuple):

@@ -7,7 +7,7 @@ from contextlib import suppress
 from os import PathLike, fspath
 from typing import TYPE_CHECKING
 
-from leveret.page.html import page_of
+from leveret.page.formats.html import page_of
 
 if TYPE_CHECKING:
     from leveret.page.story import Story

@@ -13,8 +13,8 @@ from os import PathLike
 from typing import Any, Final, NamedTuple, cast
 
 from leveret.errors import UnreadableTraceError, did_you_mean
-from leveret.page.firehose import Completion
-from leveret.page.reading import EVENTS_MAX, EXPLAINING, Fault, PageRow, Reading
+from leveret.page.readings.firehose import Completion
+from leveret.page.readings.reading import EVENTS_MAX, EXPLAINING, Fault, PageRow, Reading
 from leveret.page.story import Test
 from leveret.trace import events
 from leveret.trace.jsonl import TraceReader

@@ -9,8 +9,8 @@ from collections.abc import Collection, Iterable, Sequence
 from typing import TYPE_CHECKING, Protocol
 
 from leveret.observe.checks.texts import Publishers, group_text
-from leveret.page.picture import picture_of
-from leveret.page.reading import Check, Fault, Reading, live_rows
+from leveret.page.readings.picture import picture_of
+from leveret.page.readings.reading import Check, Fault, Reading, live_rows
 from leveret.page.story import Test
 from leveret.trace import events
 from leveret.trace.events import Event

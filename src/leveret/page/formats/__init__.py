@@ -1,0 +1,1 @@
+"""Stories as files: HTML with its index, text, and diagrams."""
