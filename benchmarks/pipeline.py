@@ -85,7 +85,7 @@ def write_lines(table: Path, folder: Path) -> None:
 
 
 def of_spark(source: Path, traces: Path, place: Path, options: argparse.Namespace) -> None:
-    from leveret.pipeline.spark_session import session
+    from leveret.pipeline.computing.spark_session import session
 
     with session("big", master=f"local[{CORES}]", memory=options.memory) as spark:
         _of_leveret("spark", source, traces, place, options, spark)
@@ -99,8 +99,8 @@ def _of_leveret(
     name: str, source: Path, traces: Path, place: Path, options: argparse.Namespace, spark: SparkSession | None
 ) -> None:
     from leveret.pipeline.incremental import ingest, update
-    from leveret.pipeline.tables import read_table
-    from leveret.pipeline.warehouse import Warehouse
+    from leveret.pipeline.warehouse.tables import read_table
+    from leveret.pipeline.warehouse.warehouse import Warehouse
 
     warehouse, events = Warehouse(place), count_of(source)
     with measured(f"{name} ingest", events):

@@ -23,7 +23,7 @@ from pathlib import Path
 import pika
 from pyspark.sql import SparkSession
 
-from leveret.pipeline.spark_session import local_session
+from leveret.pipeline.computing.spark_session import local_session
 from leveret.spark import register
 
 MESSAGES = 200_000

@@ -85,12 +85,12 @@ def job(traces: str, place: str, target: str, engine: str, *package: str) -> Non
     sys.path[:0] = package
     import leveret
     from leveret.pipeline import Warehouse, ingest, read_table, update
-    from leveret.pipeline.kernel.across import ACROSS
-    from leveret.pipeline.tasks import TABLE_NAMES
+    from leveret.pipeline.computing.tasks import TABLE_NAMES
+    from leveret.pipeline.kernel.subjects.across import ACROSS
 
     spark = None
     if engine != "processes":
-        from leveret.pipeline.spark_session import local_session
+        from leveret.pipeline.computing.spark_session import local_session
 
         spark = local_session("small", master=engine or None)
     warehouse = Warehouse(place)

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-from leveret.pipeline.spark_session import WITHOUT_CALL_SITES, local_session
+from leveret.pipeline.computing.spark_session import WITHOUT_CALL_SITES, local_session
 from tests.scheduling import is_on_spark
 
 

@@ -21,7 +21,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 @pytest.fixture(scope="session")
 def spark() -> SparkSession:
     pytest.importorskip("pyspark", reason="needs PySpark: pip install 'leveret[spark-local]'")
-    from leveret.pipeline.spark_session import local_session
+    from leveret.pipeline.computing.spark_session import local_session
     from leveret.spark import register
 
     session = local_session("test")

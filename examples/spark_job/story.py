@@ -15,7 +15,7 @@ def tell() -> None:
         print("  skipped: needs PySpark, pip install 'leveret[spark-local]'")
         return
     from examples.spark_job.invoices import INVOICES, ORDERS, start
-    from leveret.pipeline.spark_session import session
+    from leveret.pipeline.computing.spark_session import session
     from leveret.spark import register
 
     with Broker() as broker, TemporaryDirectory() as checkpoint, session("test") as spark:

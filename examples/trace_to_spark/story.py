@@ -34,11 +34,11 @@ def tell() -> None:
     if find_spec("pyspark") is None:
         print("  skipped: needs PySpark, pip install 'leveret[spark-local]'")
         return
+    from leveret.pipeline.computing.spark_session import session
     from leveret.pipeline.incremental import ingest, update
     from leveret.pipeline.report import report
-    from leveret.pipeline.spark_session import session
-    from leveret.pipeline.tables import read_table
-    from leveret.pipeline.warehouse import Warehouse
+    from leveret.pipeline.warehouse.tables import read_table
+    from leveret.pipeline.warehouse.warehouse import Warehouse
 
     with TemporaryDirectory() as folder, session("test") as spark:
         print(f"  pytest: {record(Path(folder, 'traces'))}")

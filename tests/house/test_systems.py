@@ -24,7 +24,7 @@ FORGIVEN = {
     # Behind `hasattr`.
     ("src/leveret/server/loop.py", "register_at_fork"),
     ("src/leveret/observe/calls/callers.py", "register_at_fork"),
-    ("src/leveret/pipeline/engines.py", "sched_getaffinity"),
+    ("src/leveret/pipeline/computing/engines.py", "sched_getaffinity"),
     ("pytest_plugin/pytest_leveret/explore.py", "pthread_kill"),
     # The first is not reached without /proc; the second catches AttributeError.
     ("src/leveret/http/management/endpoints/overview.py", "sysconf"),

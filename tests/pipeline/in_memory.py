@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from leveret.errors import unknown
 from leveret.pipeline.kernel import trace
-from leveret.pipeline.kernel.across import ACROSS
+from leveret.pipeline.kernel.subjects.across import ACROSS
 from leveret.pipeline.kernel.tables import tables_of
 from leveret.pipeline.reading import Read, Where, chosen
 from leveret.pipeline.sources import TraceFile, find

@@ -25,9 +25,10 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any, Final
 
-from leveret.pipeline import Warehouse, compact, ingest, read_table, update, work
-from leveret.pipeline.kernel.across import ACROSS
-from leveret.pipeline.tasks import TABLE_NAMES
+from leveret.pipeline import Warehouse, compact, ingest, read_table, update
+from leveret.pipeline.computing import work
+from leveret.pipeline.computing.tasks import TABLE_NAMES
+from leveret.pipeline.kernel.subjects.across import ACROSS
 from tests.pipeline.random_traces import FAULTS, make
 from tests.pipeline.traces import header, text, write
 from tests.spark.crashes import kill
@@ -40,7 +41,7 @@ KILLS_A_HISTORY: Final = 12
 VARIABLE: Final = "LEVERET_KILLS"
 # The processes of each kind, by what their command lines contain. The driver is the process that was started.
 VICTIMS: Final = {
-    "processes": {"driver": "", "worker": "leveret.pipeline.worker"},
+    "processes": {"driver": "", "worker": "leveret.pipeline.computing.worker"},
     "local": {"driver": "", "python": "pyspark.daemon"},
     "local-cluster": {"driver": "", "executor": "CoarseGrainedExecutorBackend", "python": "pyspark.daemon"},
 }
@@ -260,7 +261,7 @@ def driver(folder: Path, kind: str) -> None:
     # Without these, work as small as here would be that of one task, and no run would be divided.
     work._FEW_EVENTS, work._EVENTS_OF_A_LARGE_RUN, work.EVENTS_A_TASK = 0, 500, 300
     if kind in MASTERS:
-        from leveret.pipeline.spark_session import session
+        from leveret.pipeline.computing.spark_session import session
         from tests.pipeline.small_tables import SMALL_TABLES
 
         with session("test", master=MASTERS[kind], settings=SETTINGS) as spark:

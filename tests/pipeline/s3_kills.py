@@ -16,7 +16,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from leveret.pipeline import Warehouse, compact, ingest, read_table, update
-from leveret.pipeline.tasks import TABLE_NAMES
+from leveret.pipeline.computing.tasks import TABLE_NAMES
 from tests.pipeline.s3_server import s3_server
 from tests.pipeline.traces import header, lives, write
 

@@ -8,7 +8,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql.types import LongType, StringType, StructField, StructType
 
-from leveret.pipeline.own import Table
+from leveret.pipeline.computing.own import Table
 
 _KINDS: Final = StructType(
     [

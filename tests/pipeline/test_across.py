@@ -8,7 +8,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from leveret.pipeline.kernel.across import ACROSS
+from leveret.pipeline.kernel.subjects.across import ACROSS
 from leveret.pipeline.kernel.tables import tables_of
 from tests.pipeline import plain, random_traces
 from tests.pipeline.kernel_campaign import EVENTS, tables_of_runs, texts

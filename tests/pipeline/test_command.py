@@ -16,7 +16,7 @@ import pytest
 from leveret.cli import main
 from leveret.errors import NoSuchRunError
 from leveret.pipeline import expire, ingest, read_table, update
-from leveret.pipeline.warehouse import Warehouse
+from leveret.pipeline.warehouse.warehouse import Warehouse
 from tests.pipeline.traces import header, lives, text, write
 
 WHOLE = lives(6)

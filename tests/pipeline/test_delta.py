@@ -10,7 +10,7 @@ from deltalake import DeltaTable
 
 from leveret.cli import main
 from leveret.pipeline import Warehouse, compact, expire, export, ingest, read_table, update
-from leveret.pipeline.delta import TABLES
+from leveret.pipeline.exports.delta import TABLES
 from tests.pipeline.traces import header, lives, write
 
 

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from leveret.pipeline.kernel.across import ACROSS
 from leveret.pipeline.kernel.rules import RULES
 from leveret.pipeline.kernel.schema import EVENTS, TABLES
+from leveret.pipeline.kernel.subjects.across import ACROSS
 from leveret.pipeline.kernel.tables import tables_of
 from leveret.pipeline.report import words
 from tests.pipeline import random_traces

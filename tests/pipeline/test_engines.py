@@ -12,12 +12,12 @@ from typing import Any, Final
 import pytest
 from pyspark.sql import Row, SparkSession
 
-from leveret.pipeline.frames import columns_of, spark_schema
+from leveret.pipeline.computing.tasks import TABLE_NAMES
+from leveret.pipeline.exports.frames import columns_of, spark_schema
 from leveret.pipeline.incremental import ingest, update
-from leveret.pipeline.kernel.across import ACROSS
-from leveret.pipeline.tables import read_table
-from leveret.pipeline.tasks import TABLE_NAMES
-from leveret.pipeline.warehouse import Warehouse
+from leveret.pipeline.kernel.subjects.across import ACROSS
+from leveret.pipeline.warehouse.tables import read_table
+from leveret.pipeline.warehouse.warehouse import Warehouse
 from tests.pipeline import plain, random_traces
 from tests.pipeline.kernel_campaign import texts
 

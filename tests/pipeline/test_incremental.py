@@ -10,10 +10,11 @@ from typing import Any
 import pytest
 
 from leveret.errors import NoWarehouseError
-from leveret.pipeline import compact, incremental, work
-from leveret.pipeline.tables import read_table
-from leveret.pipeline.warehouse import Warehouse
-from leveret.pipeline.worker import TaskError
+from leveret.pipeline import compact, incremental
+from leveret.pipeline.computing import work
+from leveret.pipeline.computing.worker import TaskError
+from leveret.pipeline.warehouse.tables import read_table
+from leveret.pipeline.warehouse.warehouse import Warehouse
 from tests.pipeline.traces import header, lives, text, write
 from tests.pipeline.updates import at_once, bring_up_to_date, rows
 
@@ -143,7 +144,7 @@ def test_a_worker_that_is_killed_is_replaced(tmp_path: Path, monkeypatch: pytest
         f"    if event == 'open' and str(arguments[0]).endswith('r3.jsonl') and not os.path.exists({str(mark)!r}):\n"
         f"        os.mkdir({str(mark)!r})\n"
         "        os.kill(os.getpid(), signal.SIGKILL)\n"
-        "if 'leveret.pipeline.worker' in sys.orig_argv:\n"
+        "if 'leveret.pipeline.computing.worker' in sys.orig_argv:\n"
         "    sys.addaudithook(kill)\n"
     )
     monkeypatch.syspath_prepend(tmp_path)

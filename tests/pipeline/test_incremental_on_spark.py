@@ -11,9 +11,9 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from leveret.pipeline import compact, incremental
-from leveret.pipeline.sql import query
-from leveret.pipeline.tables import read_table
-from leveret.pipeline.warehouse import Warehouse
+from leveret.pipeline.exports.sql import query
+from leveret.pipeline.warehouse.tables import read_table
+from leveret.pipeline.warehouse.warehouse import Warehouse
 from tests.pipeline.small_tables import SMALL_TABLES, kinds
 from tests.pipeline.traces import header, lives, write
 from tests.pipeline.updates import at_once, rows

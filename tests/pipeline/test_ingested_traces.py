@@ -16,8 +16,8 @@ from leveret.errors import NoTracesError
 from leveret.pipeline.incremental import ingest, update
 from leveret.pipeline.kernel.schema import EVENTS, RUNS
 from leveret.pipeline.sources import find, inspect
-from leveret.pipeline.tables import read_table
-from leveret.pipeline.warehouse import Warehouse
+from leveret.pipeline.warehouse.tables import read_table
+from leveret.pipeline.warehouse.warehouse import Warehouse
 from tests.pipeline.traces import header, lives, text, write
 
 WHOLE = lives(40)

@@ -14,9 +14,9 @@ import pyarrow as pa
 import pytest
 
 from leveret.pipeline.kernel.columns import NEVER, NO_ROW, NULL
-from leveret.pipeline.kernel.coverage import Binding
 from leveret.pipeline.kernel.groups import Segments, identified, in_order, numbered
 from leveret.pipeline.kernel.schema import TABLES
+from leveret.pipeline.kernel.subjects.coverage import Binding
 from leveret.pipeline.kernel.tables import tables_of
 from tests.pipeline import plain, random_traces
 from tests.pipeline.kernel_campaign import EVENTS, NAMES, Compared, compare, events_of, tables_of_runs, texts

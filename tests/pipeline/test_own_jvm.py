@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 
 from leveret.pipeline.incremental import update
-from leveret.pipeline.tables import read_table
-from leveret.pipeline.warehouse import Warehouse
+from leveret.pipeline.warehouse.tables import read_table
+from leveret.pipeline.warehouse.warehouse import Warehouse
 from tests.pipeline import plain, random_traces
 from tests.pipeline.kernel_campaign import texts
 
@@ -51,7 +51,7 @@ def ran(tmp_path_factory: pytest.TempPathFactory) -> Ran:
     program = (
         "import os, sys\n"
         "from leveret.pipeline import Warehouse, ingest\n"
-        "from leveret.pipeline.spark_session import session\n"
+        "from leveret.pipeline.computing.spark_session import session\n"
         "with session('small') as spark:\n"
         "    ingest(Warehouse(sys.argv[1]), [sys.argv[2]], spark=spark)\n"
         "    print(*[name for name in os.environ if name.startswith('PYSPARK_GATEWAY')])\n"
@@ -82,7 +82,7 @@ def test_a_task_that_is_killed_twice_counts_once(ran: Ran) -> None:
 
 def test_settings_of_spark_submit_are_kept(tmp_path: Path) -> None:
     program = (
-        "from leveret.pipeline.spark_session import session\n"
+        "from leveret.pipeline.computing.spark_session import session\n"
         "from leveret.spark import jvm\n"
         # Like spark-submit: the JVM already runs, and the environment says where.
         "settings = {'spark.master': 'local[1]', 'spark.sql.shuffle.partitions': '3', 'spark.ui.enabled': 'false'}\n"

@@ -8,9 +8,9 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from leveret.pipeline.parts import TableWriter, read_part
 from leveret.pipeline.reading import Where, chosen
 from leveret.pipeline.storage import Storage, open_storage
+from leveret.pipeline.warehouse.parts import TableWriter, read_part
 
 TEXT = pa.dictionary(pa.int32(), pa.string())
 SCHEMA = pa.schema({"run": TEXT, "kind": TEXT, "msg": pa.int64()})

@@ -18,8 +18,8 @@ from leveret.pipeline.incremental import ingest, update
 from leveret.pipeline.reading import Read
 from leveret.pipeline.report import File, report
 from leveret.pipeline.report.subject import choose
-from leveret.pipeline.tables import read_table
-from leveret.pipeline.warehouse import Warehouse
+from leveret.pipeline.warehouse.tables import read_table
+from leveret.pipeline.warehouse.warehouse import Warehouse
 from leveret.trace.rows import body_hash
 from tests.pipeline.in_memory import reader_of_files, runs_of
 from tests.pipeline.recorded_runs import record

@@ -9,9 +9,9 @@ import pyarrow.parquet as pq
 import pytest
 
 from leveret.pipeline.incremental import ingest, update
-from leveret.pipeline.retention import days_of, expire, set_keep
-from leveret.pipeline.tables import read_table
-from leveret.pipeline.warehouse import Warehouse
+from leveret.pipeline.warehouse.retention import days_of, expire, set_keep
+from leveret.pipeline.warehouse.tables import read_table
+from leveret.pipeline.warehouse.warehouse import Warehouse
 from tests.pipeline.traces import header, lives, write
 
 

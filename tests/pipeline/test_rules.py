@@ -12,14 +12,15 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
-from leveret.pipeline import own, rules
-from leveret.pipeline.frames import spark_schema
+from leveret.pipeline import rules
+from leveret.pipeline.computing import own
+from leveret.pipeline.exports.frames import spark_schema
+from leveret.pipeline.exports.sql import query
 from leveret.pipeline.incremental import ingest, update
 from leveret.pipeline.kernel.schema import COPIES
 from leveret.pipeline.rules import Rule
-from leveret.pipeline.sql import query
-from leveret.pipeline.tables import read_table
-from leveret.pipeline.warehouse import Warehouse
+from leveret.pipeline.warehouse.tables import read_table
+from leveret.pipeline.warehouse.warehouse import Warehouse
 from tests.pipeline.traces import header, text
 
 Row = dict[str, Any]

@@ -8,7 +8,7 @@ import pyarrow as pa
 import pyspark
 from pyspark.sql import SparkSession
 
-from leveret.pipeline.spark_session import local_session, session
+from leveret.pipeline.computing.spark_session import local_session, session
 
 
 def test_an_existing_session_is_used_unchanged(spark: SparkSession) -> None:

@@ -8,8 +8,10 @@ from typing import Any
 
 import pytest
 
-from leveret.pipeline import Warehouse, ingest, parts, update, work
-from leveret.pipeline.engines import ProcessEngine
+from leveret.pipeline import Warehouse, ingest, update
+from leveret.pipeline.computing import work
+from leveret.pipeline.computing.engines import ProcessEngine
+from leveret.pipeline.warehouse import parts
 from leveret.trace.jsonl import _PIECE_BYTES
 from tests.pipeline import random_traces
 from tests.pipeline.traces import header, write

@@ -7,8 +7,8 @@ import random
 
 import pytest
 
-from leveret.pipeline.log import Answer, FileState, RunState, Segment, State
-from leveret.pipeline.snapshots import decode, encode
+from leveret.pipeline.warehouse.log import Answer, FileState, RunState, Segment, State
+from leveret.pipeline.warehouse.snapshots import decode, encode
 
 
 def many_runs(count: int) -> State:

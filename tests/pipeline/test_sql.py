@@ -10,11 +10,11 @@ import pytest
 
 from leveret.errors import NoWarehouseError
 from leveret.pipeline import compact, ingest, update
-from leveret.pipeline.kernel.across import ACROSS
-from leveret.pipeline.sql import query
-from leveret.pipeline.tables import read_table
-from leveret.pipeline.tasks import TABLE_NAMES
-from leveret.pipeline.warehouse import Warehouse
+from leveret.pipeline.computing.tasks import TABLE_NAMES
+from leveret.pipeline.exports.sql import query
+from leveret.pipeline.kernel.subjects.across import ACROSS
+from leveret.pipeline.warehouse.tables import read_table
+from leveret.pipeline.warehouse.warehouse import Warehouse
 from tests.pipeline.traces import header, lives, write
 
 PAGE = (Path(__file__).parents[2] / "docs" / "how-to" / "warehouse.md").read_text(encoding="utf-8")

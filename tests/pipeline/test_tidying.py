@@ -7,9 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from leveret.pipeline import compact, compaction, ingest, update
-from leveret.pipeline.tables import read_table
-from leveret.pipeline.warehouse import Warehouse
+from leveret.pipeline import compact, ingest, update
+from leveret.pipeline.warehouse import compaction
+from leveret.pipeline.warehouse.tables import read_table
+from leveret.pipeline.warehouse.warehouse import Warehouse
 from tests.pipeline.traces import header, lives, write
 
 

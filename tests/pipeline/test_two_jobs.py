@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from leveret.pipeline import compact, ingest, update
-from leveret.pipeline.tables import read_table
-from leveret.pipeline.warehouse import Warehouse
+from leveret.pipeline.warehouse.tables import read_table
+from leveret.pipeline.warehouse.warehouse import Warehouse
 from tests.pipeline.races import run
 from tests.pipeline.traces import header, lives, write
 

@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from leveret.errors import ConflictError
-from leveret.pipeline.log import VERSION, State
-from leveret.pipeline.warehouse import COMMITS, Warehouse
+from leveret.pipeline.warehouse.log import VERSION, State
+from leveret.pipeline.warehouse.warehouse import COMMITS, Warehouse
 
 
 def file(run: str, problem: str | None = None) -> dict[str, Any]:

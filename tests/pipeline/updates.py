@@ -5,10 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 
 from leveret.pipeline import incremental
-from leveret.pipeline.kernel.across import ACROSS
-from leveret.pipeline.tables import read_table
-from leveret.pipeline.tasks import TABLE_NAMES
-from leveret.pipeline.warehouse import Warehouse
+from leveret.pipeline.computing.tasks import TABLE_NAMES
+from leveret.pipeline.kernel.subjects.across import ACROSS
+from leveret.pipeline.warehouse.tables import read_table
+from leveret.pipeline.warehouse.warehouse import Warehouse
 from tests.pipeline.kernel_campaign import texts
 
 NAMES = ("events", *TABLE_NAMES, *ACROSS)

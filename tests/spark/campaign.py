@@ -23,7 +23,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from leveret.pipeline.spark_session import local_session
+from leveret.pipeline.computing.spark_session import local_session
 from leveret.spark import register
 from tests.spark.crashes import (
     Job,

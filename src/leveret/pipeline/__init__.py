@@ -9,24 +9,24 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from leveret.pipeline.compaction import compact
-    from leveret.pipeline.delta import export
+    from leveret.pipeline.exports.delta import export
+    from leveret.pipeline.exports.sql import query
     from leveret.pipeline.incremental import ingest, update
-    from leveret.pipeline.retention import expire
-    from leveret.pipeline.sql import query
-    from leveret.pipeline.tables import read_table
-    from leveret.pipeline.warehouse import Warehouse
+    from leveret.pipeline.warehouse.compaction import compact
+    from leveret.pipeline.warehouse.retention import expire
+    from leveret.pipeline.warehouse.tables import read_table
+    from leveret.pipeline.warehouse.warehouse import Warehouse
 
 __all__ = ["Warehouse", "compact", "expire", "export", "ingest", "query", "read_table", "update"]
 
 if not TYPE_CHECKING:
     _HOMES = {
-        "Warehouse": "warehouse",
-        "expire": "retention",
-        "export": "delta",
-        "query": "sql",
-        "read_table": "tables",
-        "compact": "compaction",
+        "Warehouse": "warehouse.warehouse",
+        "expire": "warehouse.retention",
+        "export": "exports.delta",
+        "query": "exports.sql",
+        "read_table": "warehouse.tables",
+        "compact": "warehouse.compaction",
         "ingest": "incremental",
         "update": "incremental",
     }

@@ -29,11 +29,11 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from leveret.pipeline.incremental import Ingested
-    from leveret.pipeline.log import State
     from leveret.pipeline.reading import Read
     from leveret.pipeline.report import File
     from leveret.pipeline.report.subject import Subject
-    from leveret.pipeline.warehouse import Warehouse
+    from leveret.pipeline.warehouse.log import State
+    from leveret.pipeline.warehouse.warehouse import Warehouse
 
 # From this many events on, work goes to Spark if it is installed. While Spark starts, two cores compute as many without
 # it.
@@ -244,7 +244,7 @@ def _refuse(text: str) -> int:
 
 
 def _ingest(options: argparse.Namespace) -> int:
-    from leveret.pipeline.warehouse import Warehouse
+    from leveret.pipeline.warehouse.warehouse import Warehouse
 
     warehouse = Warehouse(options.warehouse)
     state = warehouse.state()
@@ -253,7 +253,7 @@ def _ingest(options: argparse.Namespace) -> int:
 
 
 def _update(options: argparse.Namespace) -> int:
-    from leveret.pipeline.warehouse import Warehouse
+    from leveret.pipeline.warehouse.warehouse import Warehouse
 
     warehouse = Warehouse(options.warehouse)
     state = warehouse.state() if options.places else warehouse.existing()
@@ -281,7 +281,7 @@ def _bring_up_to_date(
 
 
 def _report(options: argparse.Namespace) -> int:
-    from leveret.pipeline.warehouse import Warehouse
+    from leveret.pipeline.warehouse.warehouse import Warehouse
 
     if options.warehouse is None and not options.places:
         return _refuse("report needs traces or a warehouse: name a folder of traces, or give --warehouse")
@@ -331,7 +331,7 @@ def _diff(options: argparse.Namespace) -> int:
     from leveret.pipeline.diff import diff, lines
     from leveret.pipeline.incremental import update
     from leveret.pipeline.report.subject import COLUMNS, choose
-    from leveret.pipeline.warehouse import Warehouse
+    from leveret.pipeline.warehouse.warehouse import Warehouse
 
     warehouse = Warehouse(options.warehouse)
     state = warehouse.existing()
@@ -350,15 +350,15 @@ def _diff(options: argparse.Namespace) -> int:
 
 
 def _reader(warehouse: Warehouse, state: State) -> Read:
-    from leveret.pipeline.tables import read_table
+    from leveret.pipeline.warehouse.tables import read_table
 
     return partial(read_table, warehouse, state=state)
 
 
 def _compact(options: argparse.Namespace) -> int:
     from leveret.errors import ConflictError
-    from leveret.pipeline.compaction import compact, events_to_merge
-    from leveret.pipeline.warehouse import Warehouse
+    from leveret.pipeline.warehouse.compaction import compact, events_to_merge
+    from leveret.pipeline.warehouse.warehouse import Warehouse
 
     warehouse = Warehouse(options.warehouse)
     state = warehouse.existing()
@@ -372,7 +372,7 @@ def _compact(options: argparse.Namespace) -> int:
 
 
 def _vacuum(options: argparse.Namespace) -> int:
-    from leveret.pipeline.warehouse import Warehouse
+    from leveret.pipeline.warehouse.warehouse import Warehouse
 
     files, size_bytes = Warehouse(options.warehouse).vacuum(older_than_s=options.older_than * 3600)
     print(f"{files} unused files removed, {size_bytes} bytes")
@@ -388,7 +388,7 @@ def _doctor(options: argparse.Namespace) -> int:
         return 1
     from time import perf_counter
 
-    from leveret.pipeline.spark_session import session
+    from leveret.pipeline.computing.spark_session import session
 
     began = perf_counter()
     with session("small") as spark:
@@ -440,7 +440,7 @@ def _spark(options: argparse.Namespace, events: float) -> Iterator[SparkSession 
         return
     if find_spec("pyspark") is None:
         raise ValueError(_NO_SPARK)
-    from leveret.pipeline.spark_session import WITHOUT_CALL_SITES, session
+    from leveret.pipeline.computing.spark_session import WITHOUT_CALL_SITES, session
 
     say("starting Spark")
     settings = {"spark.ui.showConsoleProgress": str(sys.stderr.isatty()).lower(), **WITHOUT_CALL_SITES}
@@ -462,7 +462,7 @@ def _is_for_spark(options: argparse.Namespace, events: float) -> bool:
 
 def _events_to_compute(options: argparse.Namespace, state: State) -> float:
     """Return about how many events are new, and how many the runs have that are not up to date; 0 if none."""
-    from leveret.pipeline.tasks import TABLE_NAMES
+    from leveret.pipeline.computing.tasks import TABLE_NAMES
 
     stale = list(state.runs) if getattr(options, "all", False) else state.stale(TABLE_NAMES)
     # A run without events may be stale, too.

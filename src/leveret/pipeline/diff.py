@@ -20,9 +20,9 @@ import pyarrow.compute as pc
 
 from leveret.pipeline.cut import cut_among
 from leveret.pipeline.grouping import Row, grouped, numbering_of
-from leveret.pipeline.kernel.across import flaky
 from leveret.pipeline.kernel.events import NEEDED
 from leveret.pipeline.kernel.schema import plain
+from leveret.pipeline.kernel.subjects.across import flaky
 from leveret.pipeline.kernel.tables import tables_of
 from leveret.pipeline.wording import copies, measure, thing
 from leveret.trace.events import BIND, CONSUME, EXCHANGE_DECLARE, QUEUE_DECLARE

@@ -15,20 +15,20 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from leveret.errors import ConflictError
-from leveret.pipeline import log
-from leveret.pipeline.compaction import tidy
-from leveret.pipeline.log import FileState, State
+from leveret.pipeline.computing.tasks import TABLE_NAMES, earliest
+from leveret.pipeline.computing.work import Result, Work
 from leveret.pipeline.progress import Progress, silence
-from leveret.pipeline.retention import expire_if_due
 from leveret.pipeline.sources import find
-from leveret.pipeline.tasks import TABLE_NAMES, earliest
-from leveret.pipeline.warehouse import Warehouse, opened
-from leveret.pipeline.work import Result, Work
+from leveret.pipeline.warehouse import log
+from leveret.pipeline.warehouse.compaction import tidy
+from leveret.pipeline.warehouse.log import FileState, State
+from leveret.pipeline.warehouse.retention import expire_if_due
+from leveret.pipeline.warehouse.warehouse import Warehouse, opened
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from leveret.pipeline.own import Table
+    from leveret.pipeline.computing.own import Table
 
 _MOST_ATTEMPTS: Final = 10
 
@@ -123,7 +123,7 @@ def update(
     With `everything`, compute all runs. `tables` are tables of your own, by their names; they need a Spark session, and
     so do rules of your own. Raises ValueError if a table has no column `run`, or other types than declared.
     """
-    from leveret.pipeline import own
+    from leveret.pipeline.computing import own
 
     warehouse = opened(warehouse)
     added = own.checked(tables or {}, spark)

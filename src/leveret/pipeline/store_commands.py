@@ -42,8 +42,8 @@ def add_to(add_step: AddStep) -> None:
 
 
 def _sql(options: argparse.Namespace) -> int:
-    from leveret.pipeline.sql import query
-    from leveret.pipeline.warehouse import Warehouse
+    from leveret.pipeline.exports.sql import query
+    from leveret.pipeline.warehouse.warehouse import Warehouse
 
     _FORMATS[options.format](query(Warehouse(options.warehouse), options.query), sys.stdout)
     return 0
@@ -51,8 +51,8 @@ def _sql(options: argparse.Namespace) -> int:
 
 def _export(options: argparse.Namespace) -> int:
     from leveret.errors import ConflictError
-    from leveret.pipeline.delta import TABLES, export
-    from leveret.pipeline.warehouse import Warehouse
+    from leveret.pipeline.exports.delta import TABLES, export
+    from leveret.pipeline.warehouse.warehouse import Warehouse
 
     try:
         changed = export(Warehouse(options.warehouse), options.place, tables=options.table or TABLES)
@@ -64,8 +64,8 @@ def _export(options: argparse.Namespace) -> int:
 
 
 def _expire(options: argparse.Namespace) -> int:
-    from leveret.pipeline.retention import days_of, expire, set_keep
-    from leveret.pipeline.warehouse import Warehouse
+    from leveret.pipeline.warehouse.retention import days_of, expire, set_keep
+    from leveret.pipeline.warehouse.warehouse import Warehouse
 
     warehouse = Warehouse(options.warehouse)
     state = warehouse.existing()

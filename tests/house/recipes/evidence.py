@@ -114,7 +114,7 @@ def test_copies_of_all_tests_are_added() -> None:
 @recipe("a table of the pipeline")
 def add_table(tree: Tree) -> None:
     tree.insert("src/leveret/pipeline/kernel/tables.py", before='        "queue_stats": ', text=TABLE_ROW)
-    tree.append("src/leveret/pipeline/kernel/queues.py", TABLE)
+    tree.append("src/leveret/pipeline/kernel/subjects/queues.py", TABLE)
     columns = 'BUSY_QUEUES: Final = pa.schema({**_RUN, "queue": TEXT, **_longs("copies")})\n\n'
     tree.insert("src/leveret/pipeline/kernel/schema.py", before="RUN_COVERAGE: Final = ", text=columns)
     row = '    "busy_queues": BUSY_QUEUES,\n'

@@ -15,8 +15,8 @@ import pyarrow as pa
 
 from leveret.pipeline.kernel import schema
 from leveret.pipeline.kernel.columns import codes_of, numbers
-from leveret.pipeline.kernel.fingerprints import fingerprints
 from leveret.pipeline.kernel.groups import numbered
+from leveret.pipeline.kernel.subjects.fingerprints import fingerprints
 
 # The tables whose rows are in one slice each.
 APART: Final = ("copies", "messages", "consumers", "violations")

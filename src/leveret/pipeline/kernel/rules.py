@@ -17,13 +17,13 @@ import numpy as np
 
 from leveret.pipeline.kernel.columns import NEVER, NO_ROW, NULL, Array, pick
 from leveret.pipeline.kernel.control import Control, attributes_at, text_at, whole_number_at
-from leveret.pipeline.kernel.copies import Copies
 from leveret.pipeline.kernel.events import Events
 from leveret.pipeline.kernel.groups import Index, in_order, numbered
-from leveret.pipeline.kernel.holds import Consumers, Holds, held_counts
-from leveret.pipeline.kernel.messages import Messages
-from leveret.pipeline.kernel.queues import QueueOrder, TestQueues, order_of
-from leveret.pipeline.kernel.tests import TestKey, TestLife
+from leveret.pipeline.kernel.subjects.copies import Copies
+from leveret.pipeline.kernel.subjects.holds import Consumers, Holds, held_counts
+from leveret.pipeline.kernel.subjects.messages import Messages
+from leveret.pipeline.kernel.subjects.queues import QueueOrder, TestQueues, order_of
+from leveret.pipeline.kernel.subjects.tests import TestKey, TestLife
 from leveret.trace.events import CHAN_CLOSE, CHAN_OPEN, CONN_CLOSE, CONSUME, QUEUE_DECLARE
 
 

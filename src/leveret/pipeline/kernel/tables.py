@@ -6,8 +6,10 @@ from collections.abc import Collection
 
 import pyarrow as pa
 
-from leveret.pipeline.kernel import (
-    control,
+from leveret.pipeline.kernel import control
+from leveret.pipeline.kernel.events import Events
+from leveret.pipeline.kernel.rules import Run
+from leveret.pipeline.kernel.subjects import (
     copies,
     coverage,
     faults,
@@ -19,8 +21,6 @@ from leveret.pipeline.kernel import (
     tests,
     violations,
 )
-from leveret.pipeline.kernel.events import Events
-from leveret.pipeline.kernel.rules import Run
 
 
 def tables_of(events: pa.Table, *, commit: str | None = None, truncated: Collection[str] = ()) -> dict[str, pa.Table]:

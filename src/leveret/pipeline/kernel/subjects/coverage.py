@@ -25,8 +25,8 @@ from leveret.pipeline.kernel.columns import NO_ROW, NULL, Array, Names, pick, ta
 from leveret.pipeline.kernel.control import Control, text_at
 from leveret.pipeline.kernel.events import Events
 from leveret.pipeline.kernel.groups import Index, numbered
-from leveret.pipeline.kernel.holds import Consumers
-from leveret.pipeline.kernel.messages import Messages
+from leveret.pipeline.kernel.subjects.holds import Consumers
+from leveret.pipeline.kernel.subjects.messages import Messages
 from leveret.trace.events import (
     BIND,
     CONSUME,

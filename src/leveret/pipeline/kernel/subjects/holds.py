@@ -15,8 +15,8 @@ import pyarrow as pa
 from leveret.pipeline.kernel import schema
 from leveret.pipeline.kernel.codes import COPY_KINDS
 from leveret.pipeline.kernel.columns import NO_ROW, NULL, Array, pick, table
-from leveret.pipeline.kernel.copies import Copies
 from leveret.pipeline.kernel.groups import Numbering, Segments, in_order, numbered
+from leveret.pipeline.kernel.subjects.copies import Copies
 
 _SUMMED = ("deliveries", "redeliveries", "acked", "nacked", "rejected")
 

@@ -15,8 +15,8 @@ from leveret.pipeline.kernel.codes import DEATH_REASONS
 from leveret.pipeline.kernel.columns import table
 from leveret.pipeline.kernel.control import Control, text_at
 from leveret.pipeline.kernel.groups import numbered
-from leveret.pipeline.kernel.queues import TestQueues
-from leveret.pipeline.kernel.tests import TestKey, TestLife
+from leveret.pipeline.kernel.subjects.queues import TestQueues
+from leveret.pipeline.kernel.subjects.tests import TestKey, TestLife
 from leveret.trace.events import FAULT
 
 _COUNTS = ("copies", "redeliveries", "dead_letters", "leaked")

@@ -16,14 +16,14 @@ import pyarrow.compute as pc
 
 from leveret.pipeline.kernel import schema
 from leveret.pipeline.kernel.events import NEEDED, each_once
-from leveret.pipeline.kernel.runs import Row, commit_of, runs_of, truncated_of
-from leveret.pipeline.kernel.runs import latest as latest_files
+from leveret.pipeline.kernel.subjects.runs import Row, commit_of, runs_of, truncated_of
+from leveret.pipeline.kernel.subjects.runs import latest as latest_files
 from leveret.pipeline.kernel.tables import tables_of
 from leveret.pipeline.kernel.trace import TraceReader
-from leveret.pipeline.log import FileState, Segment
-from leveret.pipeline.parts import PartWriter, TableWriter, read_events, read_part
 from leveret.pipeline.sources import TraceFile
-from leveret.pipeline.warehouse import Warehouse
+from leveret.pipeline.warehouse.log import FileState, Segment
+from leveret.pipeline.warehouse.parts import PartWriter, TableWriter, read_events, read_part
+from leveret.pipeline.warehouse.warehouse import Warehouse
 from leveret.trace.events import TEST_START
 from leveret.trace.jsonl import as_text, fitting
 from leveret.trace.schema import HEADER

@@ -12,8 +12,8 @@ import pyarrow as pa
 from leveret.pipeline.kernel import schema
 from leveret.pipeline.kernel.codes import DEATH_REASONS
 from leveret.pipeline.kernel.columns import NO_ROW, NULL, Names, names_of, pick, table
-from leveret.pipeline.kernel.copies import Copies
 from leveret.pipeline.kernel.groups import Index, identified, numbered
+from leveret.pipeline.kernel.subjects.copies import Copies
 
 
 def run_lineage(copies: Copies) -> pa.Table:

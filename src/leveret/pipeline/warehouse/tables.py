@@ -10,19 +10,19 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from leveret.errors import NoSuchRunError, unknown
+from leveret.pipeline.computing.tasks import SCHEMAS, TABLE_NAMES
 from leveret.pipeline.kernel import schema
-from leveret.pipeline.kernel.across import ACROSS
 from leveret.pipeline.kernel.events import each_once
-from leveret.pipeline.log import State, parts_of
-from leveret.pipeline.parts import read_parts
+from leveret.pipeline.kernel.subjects.across import ACROSS
 from leveret.pipeline.reading import Where, chosen
-from leveret.pipeline.tasks import SCHEMAS, TABLE_NAMES
-from leveret.pipeline.warehouse import Warehouse, opened
+from leveret.pipeline.warehouse.log import State, parts_of
+from leveret.pipeline.warehouse.parts import read_parts
+from leveret.pipeline.warehouse.warehouse import Warehouse, opened
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-    from leveret.pipeline.own import Table
+    from leveret.pipeline.computing.own import Table
 
 
 @overload
@@ -160,7 +160,7 @@ def _frame(
     runs: list[str],
     tables: Mapping[str, Table],
 ) -> DataFrame:
-    from leveret.pipeline import frames
+    from leveret.pipeline.exports import frames
 
     if name == "events":
         return frames.events(spark, warehouse, state, runs)

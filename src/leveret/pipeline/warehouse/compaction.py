@@ -7,11 +7,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from leveret.errors import ConflictError
-from leveret.pipeline import log
-from leveret.pipeline.log import State
+from leveret.pipeline.computing.work import EVENTS_A_TASK, Work
 from leveret.pipeline.progress import Progress, silence
-from leveret.pipeline.warehouse import Warehouse, opened
-from leveret.pipeline.work import EVENTS_A_TASK, Work
+from leveret.pipeline.warehouse import log
+from leveret.pipeline.warehouse.log import State
+from leveret.pipeline.warehouse.warehouse import Warehouse, opened
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

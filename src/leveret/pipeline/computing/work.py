@@ -8,11 +8,11 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from leveret.pipeline.engines import Engine, ProcessEngine, SparkEngine
-from leveret.pipeline.log import FileState, RunState, State
+from leveret.pipeline.computing.engines import Engine, ProcessEngine, SparkEngine
 from leveret.pipeline.progress import Progress
 from leveret.pipeline.sources import guessed_events
-from leveret.pipeline.warehouse import Warehouse
+from leveret.pipeline.warehouse.log import FileState, RunState, State
+from leveret.pipeline.warehouse.warehouse import Warehouse
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

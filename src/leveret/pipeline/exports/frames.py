@@ -24,12 +24,12 @@ from pyspark.sql.types import (
     StructType,
 )
 
+from leveret.pipeline.computing.tasks import SCHEMAS
 from leveret.pipeline.kernel import schema
-from leveret.pipeline.kernel.across import Across
-from leveret.pipeline.log import Answer, State, parts_of
+from leveret.pipeline.kernel.subjects.across import Across
 from leveret.pipeline.sources import find
-from leveret.pipeline.tasks import SCHEMAS
-from leveret.pipeline.warehouse import Warehouse
+from leveret.pipeline.warehouse.log import Answer, State, parts_of
+from leveret.pipeline.warehouse.warehouse import Warehouse
 from leveret.spark.bundle import supply
 
 _TYPES: Final[dict[pa.DataType, DataType]] = {
@@ -170,8 +170,8 @@ def _of_parts(
     url, wanted, arrow = warehouse.url, list(live.items()), columns_of(table)
 
     def read(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        from leveret.pipeline.parts import read_part
         from leveret.pipeline.storage import open_storage
+        from leveret.pipeline.warehouse.parts import read_part
 
         storage = open_storage(url)
         for batch in batches:

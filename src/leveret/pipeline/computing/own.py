@@ -7,16 +7,16 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from leveret.errors import unknown
-from leveret.pipeline.kernel.across import ACROSS
+from leveret.pipeline.computing.tasks import TABLE_NAMES
+from leveret.pipeline.kernel.subjects.across import ACROSS
 from leveret.pipeline.rules import PLACEHOLDER, RULES, Rule
-from leveret.pipeline.tasks import TABLE_NAMES
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
     from pyspark.sql.types import StructType
 
-    from leveret.pipeline.log import State
-    from leveret.pipeline.warehouse import Warehouse
+    from leveret.pipeline.warehouse.log import State
+    from leveret.pipeline.warehouse.warehouse import Warehouse
 
 _KEY: Final = ("day", "run", "worker", "test", "vhost", "queue", "msg", "copy")
 
@@ -65,8 +65,8 @@ def build(
     Return the folder of each. Raises KeyError if a table reads one that does not exist, and ValueError if a column has
     another type than declared, or the warehouse is no folder.
     """
-    from leveret.pipeline.frames import columns_of, events, of_answers
-    from leveret.pipeline.log import Answer
+    from leveret.pipeline.exports.frames import columns_of, events, of_answers
+    from leveret.pipeline.warehouse.log import Answer
 
     if not warehouse.is_folder:
         raise ValueError(f"tables and rules of your own need a warehouse in a folder, and {warehouse.url} is none")
@@ -129,7 +129,7 @@ def _broken(rule: Rule, frame: Callable[[str, str], DataFrame]) -> DataFrame:
     from pyspark.errors import AnalysisException
     from pyspark.sql import functions as F
 
-    from leveret.pipeline.frames import spark_schema
+    from leveret.pipeline.exports.frames import spark_schema
     from leveret.pipeline.kernel.schema import VIOLATIONS
 
     rows = frame(rule.about, f"rule {rule.name!r}")

@@ -15,7 +15,7 @@ import pyarrow as pa
 from leveret.pipeline.kernel import schema
 from leveret.pipeline.kernel.columns import table
 from leveret.pipeline.kernel.control import Control, number_at, text_at
-from leveret.pipeline.kernel.messages import Messages, published_in
+from leveret.pipeline.kernel.subjects.messages import Messages, published_in
 from leveret.trace.events import TEST_END, TEST_START
 
 _FAILURES: Final = ("failed", "error")

@@ -17,8 +17,8 @@ import pyarrow as pa
 from leveret.pipeline.kernel import schema
 from leveret.pipeline.kernel.codes import DEATH_REASONS, GROWTH
 from leveret.pipeline.kernel.columns import NO_ROW, NULL, Array, names_of, table
-from leveret.pipeline.kernel.copies import Copies
 from leveret.pipeline.kernel.groups import Numbering, Segments, in_order, numbered
+from leveret.pipeline.kernel.subjects.copies import Copies
 
 _MEASURES = ("wait", "process")
 

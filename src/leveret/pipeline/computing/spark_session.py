@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Final
 
 from pyspark.sql import SparkSession
 
-from leveret.pipeline.worker import ATTEMPTS
+from leveret.pipeline.computing.worker import ATTEMPTS
 from leveret.spark import jvm
 from leveret.spark.jvm import Profile
 

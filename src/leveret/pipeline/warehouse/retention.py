@@ -10,8 +10,8 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Final
 
-from leveret.pipeline.log import EXPIRE, KEEP, State
-from leveret.pipeline.warehouse import Warehouse, opened
+from leveret.pipeline.warehouse.log import EXPIRE, KEEP, State
+from leveret.pipeline.warehouse.warehouse import Warehouse, opened
 
 _PERIOD: Final = re.compile(r"([1-9][0-9]*)([dw])")
 _DAYS: Final = {"d": 1, "w": 7}

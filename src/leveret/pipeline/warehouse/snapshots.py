@@ -16,7 +16,7 @@ from dataclasses import fields
 from operator import attrgetter
 from typing import Any, Final, TypeVar
 
-from leveret.pipeline.log import VERSION, Answer, FileState, RunState, Segment, State, another_version
+from leveret.pipeline.warehouse.log import VERSION, Answer, FileState, RunState, Segment, State, another_version
 
 T = TypeVar("T")
 # For some fields of a class, how a value stands in a snapshot.

@@ -18,12 +18,12 @@ import pyarrow as pa
 import pyarrow.dataset as ds
 from pyarrow.fs import LocalFileSystem
 
+from leveret.pipeline.computing.tasks import SCHEMAS
 from leveret.pipeline.kernel import schema
-from leveret.pipeline.kernel.across import ACROSS
-from leveret.pipeline.log import State
-from leveret.pipeline.tables import read_table
-from leveret.pipeline.tasks import SCHEMAS
-from leveret.pipeline.warehouse import Warehouse, opened
+from leveret.pipeline.kernel.subjects.across import ACROSS
+from leveret.pipeline.warehouse.log import State
+from leveret.pipeline.warehouse.tables import read_table
+from leveret.pipeline.warehouse.warehouse import Warehouse, opened
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection, DuckDBPyRelation

@@ -5,8 +5,8 @@ from __future__ import annotations
 import json
 from typing import Final
 
-from leveret.pipeline import slices, tasks
-from leveret.pipeline.tasks import Task
+from leveret.pipeline.computing import slices, tasks
+from leveret.pipeline.computing.tasks import Task
 
 _TASKS: Final[dict[str, Task]] = {
     task.__name__: task

@@ -1,6 +1,6 @@
 """A process that carries out tasks: it reads lines of JSON from its input, and writes a line for each to its output.
 
-    python -m leveret.pipeline.worker TASK
+    python -m leveret.pipeline.computing.worker TASK
 
 It ends when its input does, so it never outlives the process that started it. Unlike a worker of multiprocessing, it
 does not import the program that started it; so an update needs no `if __name__ == "__main__"` around it.
@@ -86,7 +86,7 @@ def _end(process: subprocess.Popen[str]) -> None:
 
 def main(task: str) -> None:
     """Carry out the pieces that come in."""
-    from leveret.pipeline.carrying_out import carry_out
+    from leveret.pipeline.computing.carrying_out import carry_out
 
     answers = os.fdopen(os.dup(1), "w", encoding="utf-8")
     # Whatever a library prints must not come between the answers.

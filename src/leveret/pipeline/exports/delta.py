@@ -18,13 +18,13 @@ from urllib.parse import quote
 import pyarrow as pa
 
 from leveret.errors import ConflictError, unknown
+from leveret.pipeline.computing.tasks import SCHEMAS, TABLE_NAMES
 from leveret.pipeline.kernel import schema
-from leveret.pipeline.kernel.across import ACROSS
-from leveret.pipeline.log import State
+from leveret.pipeline.kernel.subjects.across import ACROSS
 from leveret.pipeline.storage import Storage, open_storage
-from leveret.pipeline.tables import read_table
-from leveret.pipeline.tasks import SCHEMAS, TABLE_NAMES
-from leveret.pipeline.warehouse import Warehouse, opened
+from leveret.pipeline.warehouse.log import State
+from leveret.pipeline.warehouse.tables import read_table
+from leveret.pipeline.warehouse.warehouse import Warehouse, opened
 
 INSTALL: Final = "pip install 'leveret[delta]'"
 # The tables that an export writes by default.

@@ -25,10 +25,10 @@ from secrets import token_hex
 from typing import Any, Final
 
 from leveret.errors import ConflictError, NoWarehouseError
-from leveret.pipeline.log import VERSION, State
-from leveret.pipeline.snapshots import decode, encode
 from leveret.pipeline.sources import LOG
 from leveret.pipeline.storage import Storage, Stored, open_storage
+from leveret.pipeline.warehouse.log import VERSION, State
+from leveret.pipeline.warehouse.snapshots import decode, encode
 
 COMMITS: Final = LOG
 

@@ -14,9 +14,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from leveret.pipeline.log import Segment
 from leveret.pipeline.reading import Where, chosen
 from leveret.pipeline.storage import Storage
+from leveret.pipeline.warehouse.log import Segment
 
 # Rows of a row group: enough that a column is cheap to read, and few enough that the memory of a task is small.
 GROUP_ROWS: Final = 128_000

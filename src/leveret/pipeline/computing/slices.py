@@ -14,14 +14,14 @@ from typing import Any, Final
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from leveret.pipeline.computing.tasks import READ, SCHEMAS, TABLE_NAMES, rows_of_runs
 from leveret.pipeline.kernel import merge as merging
 from leveret.pipeline.kernel import schema
-from leveret.pipeline.kernel.runs import commit_of, truncated_of
+from leveret.pipeline.kernel.subjects.runs import commit_of, truncated_of
 from leveret.pipeline.kernel.tables import tables_of
-from leveret.pipeline.log import Segment
-from leveret.pipeline.parts import PartWriter, read_events, read_groups, read_part
-from leveret.pipeline.tasks import READ, SCHEMAS, TABLE_NAMES, rows_of_runs
-from leveret.pipeline.warehouse import Warehouse
+from leveret.pipeline.warehouse.log import Segment
+from leveret.pipeline.warehouse.parts import PartWriter, read_events, read_groups, read_part
+from leveret.pipeline.warehouse.warehouse import Warehouse
 from leveret.trace.events import CONTROL
 
 _IDS: Final = (("msg",), ("conn",), ("copy", "src_copy"))

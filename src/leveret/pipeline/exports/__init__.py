@@ -1,0 +1,1 @@
+"""A warehouse for other programs: DataFrames, SQL and Delta tables."""

@@ -1,0 +1,1 @@
+"""The tables of a run, a file for each subject."""
