@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING, Any, Final, Literal, Unpack, cast, get_args
 
 import pytest
 
-from pytest_leveret import brokers, explore, faults, real, recording, rehearsal, url_env
+from pytest_leveret import brokers, explore, faults, recording, url_env
 from pytest_leveret.markers import marked_settings, with_marked
+from pytest_leveret.rehearsals import real, rehearsal
 
 if TYPE_CHECKING:
     from leveret import Broker, BrokerOptions

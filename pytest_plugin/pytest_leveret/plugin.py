@@ -12,20 +12,9 @@ from contextlib import contextmanager
 
 import pytest
 
-from pytest_leveret import (
-    brokers,
-    explore,
-    faults,
-    markers,
-    options,
-    pages,
-    real,
-    recording,
-    rehearsal,
-    report,
-    url_env,
-)
+from pytest_leveret import brokers, explore, faults, markers, options, pages, recording, report, url_env
 from pytest_leveret.fixtures import fresh_broker, leveret_session, make_leveret, rehearsed_version
+from pytest_leveret.rehearsals import real, rehearsal
 
 __all__ = ["fresh_broker", "leveret_session", "make_leveret", "rehearsed_version"]
 
@@ -73,7 +62,7 @@ def pytest_configure(config: pytest.Config) -> None:
     real.prepare(config)
     url_env.prepare(config)
     if versions := rehearsal.versions(config):
-        from pytest_leveret import upgrade_report
+        from pytest_leveret.rehearsals import upgrade_report
 
         upgrade_report.plan(config, versions)
 

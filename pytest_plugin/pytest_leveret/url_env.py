@@ -15,8 +15,9 @@ from typing import TYPE_CHECKING, Any, Final
 
 import pytest
 
-from pytest_leveret import brokers, real, rehearsal
+from pytest_leveret import brokers
 from pytest_leveret.options import Option, Setting, Settings, given, read_settings
+from pytest_leveret.rehearsals import real, rehearsal
 
 if TYPE_CHECKING:
     from leveret import Broker

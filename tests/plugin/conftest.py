@@ -9,7 +9,7 @@ from collections.abc import Callable
 import aio_pika  # noqa: F401
 import pika  # noqa: F401
 import pytest
-import pytest_leveret.fingerprint  # noqa: F401
+import pytest_leveret.rehearsals.fingerprint  # noqa: F401
 
 import leveret.broker
 import leveret.engine.harness

@@ -14,7 +14,7 @@ from itertools import pairwise
 from typing import Final
 
 from leveret.observe.texts.advice import denied_feature, ways_out
-from pytest_leveret.fingerprint import SHARED, X_DEATH, Fact, Refusal, normal
+from pytest_leveret.rehearsals.fingerprint import SHARED, X_DEATH, Fact, Refusal, normal
 
 
 @dataclass(slots=True)

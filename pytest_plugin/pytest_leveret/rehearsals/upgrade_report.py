@@ -12,9 +12,9 @@ from typing import Any, Final
 
 import pytest
 
-from pytest_leveret.changes import Change, Run, changes, late_passes
-from pytest_leveret.fingerprint import Fact, Refusal
-from pytest_leveret.rehearsal import ATTRIBUTE
+from pytest_leveret.rehearsals.changes import Change, Run, changes, late_passes
+from pytest_leveret.rehearsals.fingerprint import Fact, Refusal
+from pytest_leveret.rehearsals.rehearsal import ATTRIBUTE
 
 _LISTED: Final = 10
 

@@ -18,8 +18,8 @@ from urllib.parse import quote, urlsplit, urlunsplit
 
 import pytest
 
-from pytest_leveret.management import Management, ManagementError, url_beside
 from pytest_leveret.options import Settings, given
+from pytest_leveret.rehearsals.management import Management, ManagementError, url_beside
 
 if TYPE_CHECKING:
     from leveret.observe.views.message_view import MessageView

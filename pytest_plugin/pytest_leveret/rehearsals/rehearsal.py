@@ -21,7 +21,7 @@ from pytest_leveret.scopes import shared_names
 
 if TYPE_CHECKING:
     from leveret import Broker
-    from pytest_leveret.fingerprint import Fingerprint
+    from pytest_leveret.rehearsals.fingerprint import Fingerprint
 
 # The fixture that has the version as its parameter.
 PARAMETER: Final = "_leveret_rabbitmq"
@@ -124,7 +124,7 @@ def note_traces(item: pytest.Item, brokers: Iterable[Broker]) -> None:
     if version_of(item) is None:
         return
     from leveret.engine.harness import Harness
-    from pytest_leveret.fingerprint import Fingerprint
+    from pytest_leveret.rehearsals.fingerprint import Fingerprint
 
     fingerprint = item.stash.setdefault(_FINGERPRINT, Fingerprint())
     for broker in brokers:
