@@ -500,7 +500,7 @@ class Connection:
     def _note_loss(self, queues: Iterable[StoredQueue]) -> None:
         for queue in queues:
             if not queue.consumers:
-                queue.lost_client = self
+                queue.lost_client = (self.client_name or "a client", self.number)
 
     def refuse_frame(self, error: FrameTooLarge | BadFrameEnd) -> None:
         """Refuse input that is no frame. Nothing that follows it can be understood."""

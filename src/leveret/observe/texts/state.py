@@ -54,7 +54,7 @@ def lost_consumers(node: Node) -> list[str]:
     """Return a text for each queue with ready messages whose last consumer went with a lost connection."""
     return [
         f"{len(queue.ready)} ready on {_queue_text(queue)}, whose last consumer went with the lost connection of "
-        f"{client_place_text(queue.lost_client.client_name or 'a client', queue.lost_client.number)} and has not come "
+        f"{client_place_text(*queue.lost_client)} and has not come "
         "back (reconnects=False does not wait for it)"
         for queue in _queues(node)
         # A stream keeps its messages, so they do not show that one is left to read.

@@ -97,7 +97,7 @@ class StoredQueue:
         self.consumers: list[Consumer] = []
         self.is_deleted = False
         # The client with whose lost connection the last consumer went, until a consumer arrives.
-        self.lost_client: ConnectionPort | None = None
+        self.lost_client: tuple[str, int] | None = None
 
     @property
     def type_name(self) -> str:
