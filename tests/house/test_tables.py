@@ -63,7 +63,7 @@ FURTHER_ROW = """
         ),"""
 USE_OF_FURTHER_ROW = """
 from leveret.core.compat import Compat
-from leveret.core.model import policy
+from leveret.core.model.operators import policy
 from leveret.core.model.errors import PreconditionFailed
 from leveret.core.model.operators.policy import Policies, Policy, PolicyInvalid
 from leveret.core.model.queues.arguments import refuse_invalid_values, refuse_unknown_to_type

@@ -1,4 +1,4 @@
-"""The keywords of `leveret.Broker`, as types for the calls that pass them on. See `leveret.observe.assertions.keywords`."""
+"""The keywords of `leveret.Broker`, as types for the calls that pass them on (see `observe/assertions/keywords.py`)."""
 
 from __future__ import annotations
 
