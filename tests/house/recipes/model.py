@@ -57,22 +57,22 @@ def test_no_more_consumers_come_than_the_stricter_says(argument: int | None, pol
     },
 )
 def add_queue_argument(tree: Tree) -> None:
-    model = "src/leveret/core/model"
-    tree.insert(f"{model}/arguments.py", before='        QueueArgument("x-max-priority"', text=ARGUMENT)
+    queues = "src/leveret/core/model/queues"
+    tree.insert(f"{queues}/arguments.py", before='        QueueArgument("x-max-priority"', text=ARGUMENT)
     tree.insert(
-        f"{model}/settings.py",
+        f"{queues}/settings.py",
         before='    overflow: str = "drop-head"\n',
         text="    max_consumers: int | None = None\n",
     )
     tree.insert(
-        f"{model}/settings.py",
+        f"{queues}/settings.py",
         before="            overflow=overflow,\n",
         text='            max_consumers=_integer_or_none(merged("x-max-consumers")),\n',
     )
-    tree.insert(f"{model}/queue.py", before="        self.consumers.append(consumer)\n", text=ARGUMENT_USE)
-    if "AccessRefused" not in tree.read(f"{model}/queue.py").partition("class ")[0]:
+    tree.insert(f"{queues}/queue.py", before="        self.consumers.append(consumer)\n", text=ARGUMENT_USE)
+    if "AccessRefused" not in tree.read(f"{queues}/queue.py").partition("class ")[0]:
         line = "from leveret.core.model.errors import AccessRefused\n"
-        tree.insert(f"{model}/queue.py", before="from leveret.core.model.message import", text=line)
+        tree.insert(f"{queues}/queue.py", before="from leveret.core.model.message import", text=line)
     cells = ["`x-max-consumers`", "yes", "yes", "-", "1 and up", "how many consumers it may have"]
     tree.append("docs/reference/arguments.md", f"| {' | '.join(cells)} |\n")
     tree.create("tests/model/test_argument_max_consumers.py", ARGUMENT_TEST)
