@@ -344,7 +344,7 @@ def test_a_client_that_is_seen_at_work_gets_more_time_than_settle(
 
     with warnings.catch_warnings():
         warnings.simplefilter("error", LeveretWarning)
-        leveret.clock.advance(minutes=5, settle=0.1)
+        leveret.clock.advance(minutes=5, settle=1)
 
     assert len(looks) == 2
     assert leveret.queue("orders").unacked == ()
