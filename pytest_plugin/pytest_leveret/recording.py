@@ -121,7 +121,13 @@ class Recording:
             if result.failed and attempt.error is None:
                 attempt.error = error_text(call)
             if result.when == "teardown":
-                _end(item, attempt)
+                from leveret import LeveretWarning
+
+                try:
+                    _end(item, attempt)
+                except LeveretWarning as warning:
+                    # The user's filter turns warnings into errors.
+                    result.outcome, result.longrepr = "failed", str(warning)
         return result
 
     def pytest_sessionfinish(self, session: pytest.Session) -> None:
@@ -132,7 +138,8 @@ class Recording:
     def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
         """Name the files, or with workers of xdist the directory that has their files."""
         config = terminalreporter.config
-        paths = [file.path for file in config.stash.get(_FILES, [])]
+        files = config.stash.get(_FILES, [])
+        paths = [file.path + (f", cut: {file.failure.strerror}" if file.failure else "") for file in files]
         setting = general_settings(config).get("trace_dir")
         if not paths and setting is not None and config.pluginmanager.has_plugin("dsession"):
             paths = [setting.value]

@@ -77,7 +77,7 @@ class ExplorationFailedError(AssertionError):
 
 
 class LeveretWarning(UserWarning):
-    """A finding of a strict check at level "warning", or something it could not examine."""
+    """A finding of a strict check at level "warning", or something it could not examine or record."""
 
 
 class UnreadableTraceError(ValueError):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import sys
 
 import pytest
 
@@ -293,3 +294,28 @@ def test_the_end_of_a_test_does_not_requeue_its_unacked_messages(run, pytester, 
 
     told = [row["kind"] for row in rows_of(pytester.path / "traces") if row.get("copy") or row["kind"] == "conn_close"]
     assert told == ["enqueued", "got", "conn_close"]
+
+
+FILLS_THE_DISK = """
+    import resource, signal, sys
+    import pytest
+
+    # The limit would cut what an import caches, too.
+    sys.dont_write_bytecode = True
+    signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (3000, 3000))
+
+    @pytest.mark.parametrize("number", range(20))
+    def test_queue(leveret, number):
+        leveret.declare_queue("q")
+"""
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="Windows has no limit for the size of a file")
+def test_a_full_disk_cuts_the_trace_and_all_tests_run(pytester):
+    pytester.makepyfile(FILLS_THE_DISK)
+    result = pytester.runpytest_subprocess("-p", "no:cacheprovider", "--leveret-trace-dir=traces")
+
+    result.assert_outcomes(passed=20, warnings=1)
+    (path,) = (pytester.path / "traces").iterdir()
+    result.stdout.fnmatch_lines([f"leveret: this run's trace is in {path}, cut: File too large"])

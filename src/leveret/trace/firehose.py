@@ -134,12 +134,12 @@ def write_trace(
     """Write rows to a new trace file and return its path.
 
     `facts` are further fields of its header; pass `broker` among them, as in "rabbitmq 4.3.6". Raises OSError if the
-    file cannot be created.
+    file cannot be written.
     """
     header = {"run": run, "started": started.isoformat(), "epoch_ns": round(started.timestamp() * 1e9), **facts}
     file = TraceFile.create(directory, worker, header)
     for row in rows:
-        file.write(f"{row_text(row)}\n")
+        file.append(f"{row_text(row)}\n")
     file.close()
     return file.path
 

@@ -120,8 +120,7 @@ class Recorder:
     def turned(self, timeout: float | None) -> float | None:
         """Tidy up after a turn of the loop, and return how long the loop may sleep, in seconds.
 
-        `timeout` is how long it could sleep otherwise. Raises OSError if the trace file cannot be written. Hot: once
-        per turn.
+        `timeout` is how long it could sleep otherwise. Hot: once per turn.
         """
         if self.writer is not None:
             timeout = self.writer.turned(timeout)

@@ -8,6 +8,7 @@ same time: each writes complete lines in one call, and numbers come from counter
 from __future__ import annotations
 
 import os
+import warnings
 import zlib
 from collections.abc import Callable, Mapping
 from contextlib import suppress
@@ -15,6 +16,7 @@ from itertools import count
 from typing import Final
 
 from leveret.clocks import SystemClock
+from leveret.errors import LeveretWarning
 from leveret.trace import events
 from leveret.trace.jsonl import GZIP_WINDOW, PACKED_SUFFIX, SUFFIX, header_line
 from leveret.trace.rows import Row, attrs_text, row_text
@@ -36,6 +38,8 @@ class TraceFile:
         self.process: Final = os.getpid()
         self.header: Final = header
         self.is_closed = False
+        # The first failure to write. After it the file is cut, and nothing more is written to it.
+        self.failure: OSError | None = None
         self.next_seq: Final[Callable[[], int]] = count(1).__next__
         self.next_connection: Final[Callable[[], int]] = count(1).__next__
         # The ordinals of brokers; a broker gets a new one when it is reset.
@@ -63,7 +67,11 @@ class TraceFile:
         if os.path.exists(_packed(path)):
             raise FileExistsError
         file = cls(path, os.open(path, _FLAGS, _MODE), header)
-        file.write(header_line(header))
+        try:
+            file.append(header_line(header))
+        except OSError:
+            os.remove(path)
+            raise
         return file
 
     @property
@@ -72,16 +80,33 @@ class TraceFile:
         return not self.is_closed and self.process == os.getpid()
 
     def write(self, lines: str) -> None:
-        """Append complete lines. Raises OSError if the system does not accept them, and then ends the file."""
-        if not self.is_ours:
+        """Append complete lines. If the system does not accept them, warn once; the tests go on without a record."""
+        if not self.is_ours or self.failure is not None:
             return
-        rest = memoryview(lines.encode("ascii"))
         try:
-            while rest:
-                rest = rest[os.write(self._descriptor, rest) :]
-        except OSError:
-            # The last line may be cut, and nothing may follow a cut line.
-            self._end()
+            self.append(lines)
+        except OSError as error:
+            warnings.warn(
+                f"{self.path}: the trace is cut, because the rest cannot be written: {error.strerror}; make room, or "
+                "use another trace_dir, and record again",
+                LeveretWarning,
+                stacklevel=2,
+            )
+
+    def append(self, lines: str) -> None:
+        """Append complete lines. Raises OSError, which names the file, if the system does not accept them."""
+        data = lines.encode("ascii")
+        written_bytes = 0
+        try:
+            while written_bytes < len(data):
+                written_bytes += os.write(self._descriptor, data[written_bytes:])
+        except OSError as error:
+            error.filename = self.path
+            self.failure = error
+            if data[:written_bytes].endswith(b"\n") or (not written_bytes and os.fstat(self._descriptor).st_size):
+                # Without its end, the last line shows every reader that the file is cut.
+                os.ftruncate(self._descriptor, os.fstat(self._descriptor).st_size - 1)
+            os.close(self._descriptor)
             raise
 
     def begin_test(self, test: str) -> None:
@@ -110,8 +135,8 @@ class TraceFile:
         while self.writers:
             _, write_the_rest = self.writers.popitem()
             write_the_rest()
-        if self.is_ours:
-            self._end()
+        self._end()
+        if self.failure is None:
             self._compress()
 
     def discard(self) -> None:
@@ -121,7 +146,8 @@ class TraceFile:
 
     def _end(self) -> None:
         self.is_closed = True
-        os.close(self._descriptor)
+        if self.failure is None:
+            os.close(self._descriptor)
 
     def _compress(self) -> None:
         packed = _packed(self.path)

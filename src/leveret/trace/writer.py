@@ -16,6 +16,7 @@ from os.path import abspath, exists, isdir
 from typing import TYPE_CHECKING, Final
 
 from leveret.clocks import SystemClock
+from leveret.errors import LeveretWarning
 from leveret.trace.lines import Lines
 from leveret.trace.redaction import Redaction
 from leveret.trace.rows import Numbering
@@ -119,14 +120,14 @@ class Writer:
             self.file.writers.pop(self, None)
 
     def _write_at_exit(self) -> None:
-        # The process is ending and could not handle an error. A reader of the file sees that it is cut.
-        with self._lock, suppress(OSError):
+        # A filter may turn the warning into an error, which an ending process could not handle.
+        with self._lock, suppress(LeveretWarning):
             self.write()
 
     def turned(self, timeout: float | None) -> float | None:
         """Note the time of a finished turn, write if it is due, and return how long the loop may sleep, in seconds.
 
-        Raises OSError if the file cannot be written. Hot: once per turn.
+        Hot: once per turn.
         """
         count = len(self._pending)
         if not count:
@@ -146,7 +147,7 @@ class Writer:
         return left if timeout is None else min(left, timeout)
 
     def write(self) -> None:
-        """Write what is pending. Raises OSError if the file cannot be written; the events are then lost."""
+        """Write what is pending. If the file cannot be written, it warns, and the events are lost."""
         pending = self._pending
         if not pending:
             return

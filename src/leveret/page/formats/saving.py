@@ -30,8 +30,10 @@ def write(text: str, path: str | PathLike[str]) -> str:
         with open(unfinished, "w", encoding="utf-8", errors="backslashreplace", newline="\n") as file:
             file.write(text)
         os.replace(unfinished, place)
-    except OSError:
+    except OSError as error:
         with suppress(OSError):
             os.remove(unfinished)
+        # A full disk is reported without a name.
+        error.filename = place
         raise
     return place

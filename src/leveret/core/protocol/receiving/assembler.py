@@ -6,6 +6,7 @@ methods do.
 
 from __future__ import annotations
 
+from io import BytesIO
 from struct import Struct, calcsize
 from typing import Final
 
@@ -32,6 +33,8 @@ _SIZE: Final = Struct(">I")
 # Class, weight, body size. Property flags and values follow.
 _CONTENT_HEADER: Final = Struct(">HHQ")
 _PROPERTIES_AT: Final = _CONTENT_HEADER.size
+# The most memory that is set aside for a body before it has arrived, however long its header says it is.
+_SET_ASIDE_BYTES: Final = 16 * 1024 * 1024
 # The methods of a server that have a content.
 _SERVER_CONTENT_IDS: Final = (BasicReturn.ID, BasicDeliver.ID, BasicGetOk.ID)
 
@@ -62,11 +65,11 @@ class Assembler:
     """
 
     __slots__ = (
+        "_body",
         "_compat",
         "_method_id",
         "_method_octets",
         "_missing_bytes",
-        "_parts",
         "_properties_octets",
         "_publish",
     )
@@ -79,7 +82,8 @@ class Assembler:
         self._publish: BasicPublish | None = None
         self._method_octets = b""
         self._properties_octets: bytes | None = None
-        self._parts: list[bytes] = []
+        # What has arrived of a body of several frames.
+        self._body: BytesIO | None = None
         self._missing_bytes = 0
 
     def feed(self, kind: int, payload: bytes) -> Published | tuple[ClientMethod, None] | None:
@@ -127,34 +131,38 @@ class Assembler:
             raise FrameError(text).at(self._method_id)
         self._properties_octets = payload[_PROPERTIES_AT:]
         self._missing_bytes = size
-        return None if size else self._finished()
+        return None if size else self._finished(b"")
 
     def _take_body(self, kind: int, payload: bytes) -> Published | None:
         if kind != FRAME_BODY:
             refuse_unknown_method(kind, payload)
             text = "expected content body, got non content body frame instead"
             raise UnexpectedFrame(text).at(self._method_id)
+        expected_bytes = self._missing_bytes
         self._missing_bytes -= len(payload)
         if self._missing_bytes < 0:
             self._exceed()
             return None
-        self._parts.append(payload)
-        return None if self._missing_bytes else self._finished()
+        if self._body is None:
+            if not self._missing_bytes:
+                return self._finished(payload)
+            # The buffer has the body's size, so each frame is copied to its place as it arrives, and the whole body is
+            # not copied again after the last.
+            self._body = BytesIO(bytes(min(expected_bytes, _SET_ASIDE_BYTES)))
+        self._body.write(payload)
+        return None if self._missing_bytes else self._finished(self._body.getvalue())
 
     def _exceed(self) -> None:
         """Refuse a body that is too long, in versions that notice. In others the content never ends."""
         if self._compat.refuses_excess_body_at_once:
             raise FrameError("content body frame exceeds remaining content size").at(self._method_id)
-        self._parts.clear()
+        self._body = None
 
-    def _finished(self) -> Published:
+    def _finished(self, body: bytes) -> Published:
         publish, properties_octets, method_id = self._publish, self._properties_octets, self._method_id
         assert properties_octets is not None, "content ends without its header"
-        parts = self._parts
-        body = parts[0] if len(parts) == 1 else b"".join(parts)
-        self._publish = self._properties_octets = None
+        self._publish = self._properties_octets = self._body = None
         self._method_id = 0
-        self._parts = []
         if publish is None:
             raise unimplemented(method_id)
         return publish, Content(properties_octets, body, self._method_octets)
