@@ -121,11 +121,9 @@ class Recording:
             if result.failed and attempt.error is None:
                 attempt.error = error_text(call)
             if result.when == "teardown":
-                from leveret import LeveretWarning
-
                 try:
                     _end(item, attempt)
-                except LeveretWarning as warning:
+                except Warning as warning:
                     # The user's filter turns warnings into errors.
                     result.outcome, result.longrepr = "failed", str(warning)
         return result
