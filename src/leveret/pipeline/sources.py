@@ -13,8 +13,7 @@ import os
 import stat
 import zlib
 from codecs import BOM_UTF8
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from datetime import UTC, date, datetime
 from pathlib import Path
@@ -111,17 +110,6 @@ def guessed_events(path: str, size_bytes: int) -> float:
     """Estimate the number of events in a file, from its name and size."""
     sizes = [size for end, size in _BYTES_AN_EVENT.items() if path.endswith(end)]
     return size_bytes / (sizes[0] if sizes else _BYTES_AN_EVENT[".jsonl"])
-
-
-def inspect_all(paths: Sequence[Path], progress: Progress = lambda text: None) -> list[TraceFile]:
-    """Inspect files, several at a time. Decompression takes most of the time and lets other threads run."""
-    with ThreadPoolExecutor() as pool:
-        files = []
-        for number, file in enumerate(pool.map(inspect, paths), start=1):
-            files.append(file)
-            if number % 500 == 0:
-                progress(f"inspected {number} of {len(paths)} files")
-    return files
 
 
 def inspect(path: Path) -> TraceFile:
