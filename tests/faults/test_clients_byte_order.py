@@ -52,7 +52,7 @@ def test_a_timed_stall_before_a_slicer_ends_in_order(broker, publisher, received
     broker.publish("", "work", b"first")
     publisher.basic_publish("", "work", b"second")
 
-    broker.clock.advance(30)
+    broker.clock.advance(30, settle=0)
 
     assert received(2) == [(1, b"first"), (2, b"second")]
 
@@ -62,7 +62,7 @@ def test_removing_low_bandwidth_in_mid_frame_leaves_the_frames_whole(broker, pub
     rule = broker.faults.bandwidth(50)
     broker.publish("", "work", b"1" * 1000)
     publisher.basic_publish("", "work", b"2" * 1000)
-    broker.clock.advance(1)
+    broker.clock.advance(1, settle=0)
 
     rule.remove()
 
