@@ -115,6 +115,16 @@ def test_no_page_scrolls_sideways_on_a_phone(digest: str, open_page: Open, site:
     cache.set(_CRAWLED, digest)
 
 
+@pytest.mark.parametrize("path", ["how-to/frameworks/celery/", "how-to/lost-messages/", "reference/pytest/"])
+def test_no_line_of_code_is_cut_off_on_a_desk(open_page: Open, path: str) -> None:
+    page = open_page(path, viewport={"width": 1400, "height": 900})
+
+    boxes = page.locator("article pre > code").evaluate_all("all => all.map(box => box.scrollWidth - box.clientWidth)")
+
+    assert boxes
+    assert max(boxes) <= 1
+
+
 def test_the_menu_of_a_phone_leads_to_a_page(open_page: Open) -> None:
     page = open_page("reference/pytest/", **PHONE)
 
