@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import pika
 import pytest
 from celery import Celery
+
+from leveret import Broker
 
 
 def test_a_message_without_a_queue_is_reported_with_its_line_and_the_bindings(broker, found):
@@ -234,3 +237,39 @@ def test_a_loss_before_a_reset_names_its_publisher(broker, connect, found):
     broker.reset()
 
     assert "published by shop (c1/ch1)" in found(broker)["unroutable"]
+
+
+def test_a_message_that_a_restart_drops_is_reported(broker, connect, found):
+    connect(broker).channel().basic_publish("orders", "order.created", b"7")
+    broker.sync()
+
+    broker.restart()
+
+    text = found(broker)["lost_at_restart"]
+    assert "1 message lost when the broker restarted" in text
+    assert "it was not persistent: publish it with delivery_mode=2" in text
+
+
+def test_a_message_that_goes_with_its_queue_at_a_restart_is_reported(connect, found):
+    with Broker(rabbitmq="4.2") as broker:
+        broker.declare_queue("passing", durable=False)
+        connect(broker).channel().basic_publish("", "passing", b"7", pika.BasicProperties(delivery_mode=2))
+        broker.sync()
+
+        broker.restart()
+
+        text = found(broker)["lost_at_restart"]
+        assert "in queue 'passing': '' 'passing' '7'" in text
+        assert "its queue is not durable" in text
+
+
+def test_a_message_that_survives_or_is_asserted_as_lost_at_a_restart_is_no_finding(broker, connect, found):
+    channel = connect(broker).channel()
+    channel.basic_publish("orders", "order.created", b"7", pika.BasicProperties(delivery_mode=2))
+    channel.basic_publish("orders", "order.created", b"8")
+    broker.sync()
+
+    broker.restart()
+    broker.assert_dropped("orders.work", reason="restart", body=b"8")
+
+    assert "lost_at_restart" not in found(broker)

@@ -925,3 +925,49 @@ mistake(
     cause="a-2",
     way_out="correlation_id",
 )
+# What a test does not see, although production would lose it.
+mistake(
+    "a transaction without a commit",
+    """
+    from client import connect
+
+    def test_it(leveret):
+        leveret.declare_queue("orders")
+        with connect(leveret.url) as connection:
+            channel = connection.channel()
+            channel.tx_select()
+            channel.basic_publish("", "orders", b"7")
+            leveret.assert_published("", routing_key="orders")
+    """,
+    cause="it is uncommitted",
+    way_out="tx.commit",
+)
+mistake(
+    "a transaction that its fixture closes",
+    """
+    from client import connect
+
+    def test_it(leveret):
+        leveret.declare_queue("orders")
+        with connect(leveret.url) as connection:
+            channel = connection.channel()
+            channel.tx_select()
+            channel.basic_publish("", "orders", b"7")
+    """,
+    cause="uncommitted: 1 message lost",
+    way_out="without tx.commit",
+)
+mistake(
+    "a message that does not survive a restart",
+    """
+    from client import connect
+
+    def test_it(leveret):
+        leveret.declare_queue("orders")
+        with connect(leveret.url) as connection:
+            connection.channel().basic_publish("", "orders", b"7")
+        leveret.restart()
+    """,
+    cause="lost_at_restart: 1 message lost",
+    way_out="delivery_mode=2",
+)

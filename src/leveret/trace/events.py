@@ -167,13 +167,14 @@ TABLE: Final[dict[str, Kind]] = {
     # The reasons for a copy: "rejected", "delivery_limit", "maxlen" (its queue has no dead-letter exchange), "restart",
     # "retention" (a stream dropped its oldest segments). The reasons for a message without a copy, where copy is None:
     # "no route" (it led to no queue), "no requester" (the requester of a direct reply has gone), "rolled_back",
-    # "fault", and "cycle", where queue is the one in which it had died before.
+    # "uncommitted" (the client closed the channel without tx.commit), "fault", and "cycle", where queue is the one in
+    # which it had died before.
     DROPPED: Kind(
         "copy",
         (*_COPY, "reason"),
         (
             *("rejected", "maxlen", "delivery_limit", "restart", "retention"),
-            *(NO_ROUTE, "cycle", "no requester", "rolled_back", "fault"),
+            *(NO_ROUTE, "cycle", "no requester", "rolled_back", "uncommitted", "fault"),
         ),
         is_end=True,
         follows_requeue=True,

@@ -379,20 +379,20 @@ class Channel:
             if not consumer.is_active:
                 consumer.queue.remove_consumer(consumer)
 
-    def requeue_all(self) -> None:
-        """Requeue everything outstanding, because the channel has ended."""
-        self.roll_back()
+    def requeue_all(self, *, is_clean: bool) -> None:
+        """Requeue everything outstanding, because the channel has ended; `is_clean` if the client has closed it."""
+        self.roll_back("uncommitted" if is_clean else "rolled_back")
         returned = list(self.unacked.values())
         self.unacked.clear()
         self._requeue_ended(returned)
 
-    def roll_back(self) -> None:
+    def roll_back(self, reason: str = "rolled_back") -> None:
         """Forget what a transaction held back. Its deliveries are outstanding again."""
         transaction = self.transaction
         if transaction is not None:
             self.take_back(transaction.deliveries)
             for publish in transaction.publishes:
-                self.vhost.lost(publish.message, "rolled_back")
+                self.vhost.lost(publish.message, reason)
             self.transaction = Transaction()
 
     def owe_confirm(self, sequence: int, message: Message, is_taken: bool) -> None:

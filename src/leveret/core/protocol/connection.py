@@ -329,7 +329,7 @@ class Connection:
         """Forget a channel that has ended on both sides: requeue what it still held, and free its number."""
         self.channels.pop(channel.number, None)
         channel.drop_consumers()
-        channel.requeue_all()
+        channel.requeue_all(is_clean=True)
         channel.state = ChannelState.CLOSED
 
     def block_publisher(self) -> None:
@@ -491,7 +491,7 @@ class Connection:
             if reason is not None and self.is_client:
                 self._note_loss(left_queues)
         for channel in channels:
-            channel.requeue_all()
+            channel.requeue_all(is_clean=reason is None)
             channel.state = ChannelState.CLOSED
         self.confirming = {}
         self.vhost.connection_ended(self)

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Final
 from leveret.errors import EventsMissingError, NotDeclaredError, unknown, unknown_keyword
 from leveret.observe.assertions.matching import KEYWORDS, Matcher
 from leveret.observe.assertions.searching import HAPPENINGS, Question, Search
+from leveret.observe.texts.state import uncommitted
 from leveret.observe.views.message_view import MessageView, ready_view
 from leveret.observe.views.names import find_queue, require_known
 from leveret.trace.events import DEAD_LETTERED, DROPPED, REQUEUED, TABLE
@@ -190,6 +191,7 @@ class _Evaluation:
 
     def _catch_up(self) -> None:
         self._search.feed(self._source.recorder.raw_after(self._search.last_seen))
+        self._search.uncommitted = uncommitted(self._source.node)
 
     def _is_decided(self) -> bool:
         # One message decides `times=0`. Surplus messages may still come, but the wait does not last for them.

@@ -10,11 +10,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final, cast
 
-from leveret.observe.assertions.searching import NO_ACK, reason_of
+from leveret.observe.assertions.searching import NO_ACK, NOT_COMMITTED, reason_of
 from leveret.observe.calls.calls import shown
 from leveret.observe.texts.circumstances import NOTABLE_US, Circumstances
 from leveret.observe.texts.routes import why_not_dead_lettered, why_unrouted
-from leveret.observe.texts.state import connections, full_text, holder_text
+from leveret.observe.texts.state import connections, full_text, holder_text, uncommitted
 from leveret.observe.texts.wording import client_place_text, count_text, place_text, span_text
 from leveret.observe.views.deletions import Deletions
 from leveret.observe.views.message_view import DEATH_HEADERS
@@ -171,6 +171,11 @@ class Histories:
             return f"was requeued when {place_text(conn)} closed its connection"
         return f"was lost with {place_text(conn)}'s connection, and requeued"
 
+    def is_uncommitted(self, history: MessageHistory) -> bool:
+        """Return whether a message was published in a transaction that has not been committed."""
+        end = history.of_kind(events.DROPPED)
+        return (end is not None and end.reason in NOT_COMMITTED) or history.message.id in uncommitted(self._node)
+
     def describe_answer(self, history: MessageHistory) -> str:
         """Return how the broker answered the publisher of a message, as a clause."""
         published, answer = history.published, history.of_kind(*events.ANSWERS)
@@ -245,7 +250,10 @@ class Histories:
         # A returned message is dropped as well. The return says more.
         end = history.of_kind(events.RETURNED) or history.of_kind(events.DROPPED)
         if end is None:
-            return "reached no queue"
+            holder = uncommitted(self._node).get(history.message.id)
+            return "reached no queue" if holder is None else f"waits for tx.commit of {holder}"
+        if end.reason in NOT_COMMITTED:
+            return f"was dropped ({end.reason}): its transaction was not committed"
         if end.kind == events.DROPPED and end.reason != events.NO_ROUTE:
             return f"was dropped ({end.reason}) and reached no queue"
         verb = "returned" if end.kind == events.RETURNED else "dropped"

@@ -25,6 +25,7 @@ DropReason = Literal[
     "cycle",
     "no requester",
     "rolled_back",
+    "uncommitted",
     "fault",
 ]
 

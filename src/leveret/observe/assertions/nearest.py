@@ -157,6 +157,10 @@ class Nearest:
         found += _named_differences("exchange", question.place, history.message.exchange)
         if not happened:
             return [*found, Difference(f"it was not {question.happening.words}", _ANOTHER_OUTCOME)]
+        if question.happening.name == "published" and self._histories.is_uncommitted(history):
+            found.append(
+                Difference("it is uncommitted: published in a transaction without tx.commit", _ANOTHER_OUTCOME)
+            )
         return [*found, *self._reasons(happened)]
 
     def _differences_of(self, history: MessageHistory, copy: int) -> list[Difference]:

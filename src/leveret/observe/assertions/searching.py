@@ -8,7 +8,7 @@ counting.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Container, Iterable
 from typing import TYPE_CHECKING, Final, Literal, NamedTuple, cast
 
 from leveret.observe.assertions.matching import Matcher, is_equal
@@ -24,6 +24,8 @@ Place = Literal["exchange", "queue", "either"]
 
 # The reason of an automatic `acked` event, which no client sent.
 NO_ACK: Final = "no_ack"
+# The reasons of a publish in a transaction that ended without a commit.
+NOT_COMMITTED: Final = ("rolled_back", "uncommitted")
 _DELIVERED_COPY: Final = {kind: events.POSITIONS[kind]["copy"] for kind in events.DELIVERIES}
 
 
@@ -45,7 +47,7 @@ class Happening(NamedTuple):
 
 
 _ROWS: Final = (
-    Happening("published", (events.PUBLISHED,), "exchange"),
+    Happening("published", (events.PUBLISHED,), "exchange", sequel=events.DROPPED),
     Happening("returned", (events.RETURNED,), "exchange"),
     Happening("confirmed", (events.CONFIRMED,), "exchange"),
     Happening("nacked", (events.NACKED_CONFIRM,), "exchange", by=" by the broker"),
@@ -87,7 +89,7 @@ class Occurrence:
         # "queue" or "exchange", and its name, as in the question.
         self.place_kind = place_kind
         self.place = place
-        # Whether an expired copy was dead-lettered after all.
+        # Whether an expired copy was dead-lettered after all, or a publish was not committed.
         self.is_void = False
         # The queues a dead letter arrived in, with the message as it arrived.
         self.arrivals: dict[str, Message] = {}
@@ -108,20 +110,22 @@ class Search:
 
     __slots__ = (
         *("_by_copy", "_count_at_end", "_deliveries", "_earlier", "_occurrences", "_queue_at", "_relevant", "_test"),
-        *("last_seen", "question"),
+        *("last_seen", "question", "uncommitted"),
     )
 
     def __init__(self, question: Question) -> None:
         self.question: Final = question
         # The latest event fed.
         self.last_seen: RawEvent | None = None
+        # The messages that open transactions hold back, by number. They do not count as published.
+        self.uncommitted: Container[int] = ()
         self._occurrences: list[Occurrence] = []
         # The current test, None before the first, and the occurrences of earlier tests.
         self._test: str | None = None
         self._earlier: Final[list[tuple[str | None, list[Occurrence]]]] = []
         # How many occurrences there were when the test ended; None while it runs.
         self._count_at_end: int | None = None
-        # The latest occurrence, and the latest delivery, of a copy.
+        # The latest occurrence, and the latest delivery, of a copy. A publish is found by its message.
         self._by_copy: Final[dict[object, Occurrence]] = {}
         self._deliveries: Final[dict[object, RawEvent]] = {}
         happening = question.happening
@@ -202,15 +206,17 @@ class Search:
             and self.question.matcher.matches(occurrence.message)
         ):
             self._occurrences.append(occurrence)
-            self._by_copy[event.get("copy")] = occurrence
+            self._by_copy[event.message.id if event.kind == events.PUBLISHED else event.get("copy")] = occurrence
 
     def _add_sequel(self, event: Event) -> None:
         if event.kind == events.ENQUEUED:
             died = self._by_copy.get(event.src_copy) if event.src_copy is not None else None
             if died is not None and event.queue is not None:
                 died.arrivals[event.queue] = cast("Message", event.message)
-        elif (expired := self._by_copy.get(event.copy)) is not None:
-            expired.is_void = True
+        elif event.kind == events.DEAD_LETTERED or event.reason in NOT_COMMITTED:
+            ended = self._by_copy.get(event.copy if event.kind == events.DEAD_LETTERED else event.message.id)
+            if ended is not None:
+                ended.is_void = True
 
     def _view(self, event: Event) -> MessageView:
         message = cast("Message", event.message)
@@ -228,7 +234,8 @@ class Search:
         )
 
     def _is_found(self, occurrence: Occurrence) -> bool:
-        return not occurrence.is_void and not self._is_elsewhere(occurrence)
+        is_held = bool(self.uncommitted) and occurrence.event.message.id in self.uncommitted
+        return not occurrence.is_void and not is_held and not self._is_elsewhere(occurrence)
 
     def _is_at_place(self, occurrence: Occurrence) -> bool:
         return self.question.place is None or self.question.place == occurrence.place

@@ -102,6 +102,12 @@ def _left(node: Node) -> Iterator[tuple[_Key, Finding]]:
                 ),
             )
             yield from _held(node, connection, channel)
+            for publish in [] if channel.transaction is None else channel.transaction.publishes:
+                message, text = publish.message, "its transaction is still open"
+                yield (
+                    ("uncommitted", number, channel.number, message.id),
+                    Finding("uncommitted", vhost, text, None, message.exchange, message.routing_key, client, message),
+                )
 
 
 def _ready(node: Node) -> Iterator[tuple[_Key, Finding]]:
@@ -132,12 +138,13 @@ def _held(node: Node, connection: Connection, channel: Channel) -> Iterator[tupl
         client = client_text(connection)
         age = span_text(node.now - delivery.delivered_at)
         message = delivery.entry.message
+        uncommitted = "" if delivery.tag in channel.unacked else ", settled in a transaction without tx.commit"
         yield (
             ("unacked_at_end", connection.number, channel.number, delivery.tag),
             Finding(
                 "unacked_at_end",
                 connection.vhost_name,
-                f"held by {holder_text(tag, client)} for {age}",
+                f"held by {holder_text(tag, client)} for {age}{uncommitted}",
                 delivery.queue.name,
                 message.exchange,
                 message.routing_key,

@@ -19,6 +19,8 @@ CheckName = Literal[
     "rejected_into_nothing",
     "expired_into_nothing",
     "overflowed_into_nothing",
+    "uncommitted",
+    "lost_at_restart",
     "auto_ack_lost",
     "redelivered_too_often",
     "redeclared_differently",
@@ -74,6 +76,8 @@ _ROWS: Final = (
         "lost: pushed out of a full queue with no dead-letter queue to go to",
         "message",
     ),
+    Check("uncommitted", "warning", "lost: published in a transaction that was not committed", "message"),
+    Check("lost_at_restart", "warning", "lost when the broker restarted", "message"),
     Check(
         "auto_ack_lost", "warning", "perhaps lost: acknowledged automatically before the connection broke", "message"
     ),

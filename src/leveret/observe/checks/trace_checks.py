@@ -30,6 +30,7 @@ _LOST_BY: Final = {
     "maxlen": "overflowed_into_nothing",
 }
 _CYCLE: Final = "cycle"
+_RESTART: Final = "restart"
 _NO_ACK: Final = "no_ack"
 # Refusals that no client waits for: of acks, and of deliveries held too long.
 _WITHOUT_REPLY: Final = ("unknown delivery tag", "delivery acknowledgement on channel")
@@ -67,6 +68,8 @@ class TraceChecks:
         # By copy: the last delivery of those redelivered too often, and those that were reported.
         self._too_often: Final[dict[object, Event]] = {}
         self._reported: Final[dict[object, None]] = {}
+        # Those removed from a queue since the last was deleted.
+        self._purged: Final[list[Event]] = []
         # Channels with one prefetch limit for all their consumers.
         self._limited: Final[dict[tuple[int | None, int | None], None]] = {}
         self._handlers: Final[dict[str, Callable[[Event], None]]] = {
@@ -86,6 +89,7 @@ class TraceChecks:
             events.DROPPED: self._dropped,
             events.DEAD_LETTERED: self._dead_lettered,
             events.ENQUEUED: self._enqueued,
+            events.PURGED: self._purged.append,
             events.QUEUE_DELETE: self._queue_deleted,
         }
 
@@ -117,6 +121,7 @@ class TraceChecks:
         self._findings += self._auto_ack_lost
         self._auto_ack_lost = []
         self._settled.clear()
+        self._purged.clear()
         if not self._dying:
             self._cycles.clear()
 
@@ -140,6 +145,11 @@ class TraceChecks:
             )
 
     def _queue_deleted(self, event: Event) -> None:
+        if event.reason == _RESTART:
+            for purged in (one for one in self._purged if one.queue == event.queue and one.reason == "queue_deleted"):
+                message, why = cast("Message", purged.message), "its queue is not durable"
+                self._find("lost_at_restart", purged, why, queue=event.queue, message=message)
+        self._purged.clear()
         if event.reason in _WITH_CONNECTION:
             self._auto_ack_lost = [finding for finding in self._auto_ack_lost if finding.queue != event.queue]
 
@@ -209,16 +219,22 @@ class TraceChecks:
         self._expired[event.copy] = event
 
     def _dropped(self, event: Event) -> None:
+        message = cast("Message", event.message)
         if event.copy is None and event.reason == events.NO_ROUTE:
-            message = cast("Message", event.message)
             if message.exchange not in _CELERY_EXCHANGES:
                 # Imported here because most tests lose nothing.
                 from leveret.observe.texts.routes import why_unrouted
 
                 bound = why_unrouted(self._node, event.vhost, message)
-                self._find("unroutable", event, bound, exchange=message.exchange, message=message)
+                self._find("unroutable", event, bound, message=message)
         elif event.reason == _CYCLE:
             self._cycle_closed(event)
+        elif event.reason == "uncommitted":
+            why = "its channel was closed without tx.commit"
+            self._find("uncommitted", event, why, message=message)
+        elif event.reason == _RESTART:
+            why = "it was not persistent: publish it with delivery_mode=2"
+            self._find("lost_at_restart", event, why, queue=event.queue, message=message)
         elif event.copy is not None and event.reason in _LOST_BY:
             self._lose(event, event.reason, self._why_not_dead_lettered(event))
 
@@ -247,14 +263,14 @@ class TraceChecks:
         message, queue = cast("Message", event.message), self._queue(event)
         rule = "" if queue is None else f"; {limit_text(queue)}"
         text = f"redelivered {count_text(event.count, 'time')}, last to {self._client(event.conn)}{rule}"
-        self._find("redelivered_too_often", event, text, queue=event.queue, exchange=message.exchange, message=message)
+        self._find("redelivered_too_often", event, text, queue=event.queue, message=message)
 
     def _lose(self, event: Event, reason: str, why: str) -> None:
         message = cast("Message", event.message)
         settled = self._settled.get(event.copy)
         by = f"rejected by {self._client(settled.conn)}" if settled is not None else ""
         text = ", ".join(part for part in (by, why) if part)
-        self._find(_LOST_BY[reason], event, text, queue=event.queue, exchange=message.exchange, message=message)
+        self._find(_LOST_BY[reason], event, text, queue=event.queue, message=message)
 
     def _find(
         self,
@@ -268,7 +284,9 @@ class TraceChecks:
         message: Message | None = None,
         refusal: str | None = None,
     ) -> None:
-        key = None if message is None else message.routing_key
+        key = None
+        if message is not None:
+            exchange, key = message.exchange, message.routing_key
         self._findings.append(Finding(check, event.vhost, text, queue, exchange, key, client, message, 1, refusal))
 
     def _is_kept(self, event: Event) -> bool:

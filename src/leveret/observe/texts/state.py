@@ -217,6 +217,17 @@ def unsettled(channel: Channel) -> list[Delivery]:
     return [*held_back, *channel.unacked.values()]
 
 
+def uncommitted(node: Node) -> dict[int, str]:
+    """Return the messages that open transactions hold back, by number, each with the client that has to commit."""
+    return {
+        publish.message.id: client_place_text(client_text(connection), connection.number, channel.number)
+        for connection in connections(node)
+        for channel in connection.channels.values()
+        if channel.transaction is not None
+        for publish in channel.transaction.publishes
+    }
+
+
 def connection_name(node: Node, number: int) -> str:
     """Return the client's name for a connection; its number if it is closed or has no name."""
     for connection in peers(node):

@@ -90,6 +90,7 @@ DROPS: Final[dict[str | None, str]] = {
     "no route": "it had no queue to go to",
     "fault": "a fault that the test injected dropped it",
     "rolled_back": "its transaction was rolled back",
+    "uncommitted": "its transaction was not committed",
     "rejected": "rejected, and its queue has no dead-letter exchange",
     "delivery_limit": "it reached the delivery limit, and its queue has no dead-letter exchange",
     "maxlen": "its queue was full and has no dead-letter exchange",
