@@ -11,7 +11,7 @@ from pika.adapters.blocking_connection import BlockingConnection
 
 from leveret import Broker
 
-PATIENCE = 5
+PATIENCE = 30
 
 
 @pytest.fixture

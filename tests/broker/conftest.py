@@ -11,7 +11,7 @@ import pytest
 
 from leveret import Broker
 
-PATIENCE = 5
+PATIENCE = 30
 
 
 def read_close(connection: pika.BlockingConnection) -> None:

@@ -20,7 +20,7 @@ from urllib.request import Request, urlopen
 
 import pytest
 
-PATIENCE = 5
+PATIENCE = 30
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

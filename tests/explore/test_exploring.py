@@ -17,8 +17,6 @@ import leveret
 from leveret.faults import CloseChannel, Drop, Fault
 from tests.explore.clients import PERSISTENT, careful, connect, publish_confirmed, until_it_works
 
-pytestmark = pytest.mark.timeout(60)
-
 
 class Racing:
     """A scenario in which two clients connect in a different order each run and then do different things."""

@@ -9,8 +9,6 @@ import pytest
 # Keep the module imported. Otherwise a run in this process imports it anew, and its classes differ.
 import leveret.exploration  # noqa: F401
 
-pytestmark = pytest.mark.timeout(90)
-
 WORKER = """
 import threading
 import pika

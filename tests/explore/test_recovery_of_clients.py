@@ -16,9 +16,7 @@ from aio_pika.exceptions import ChannelInvalidStateError
 
 import leveret
 
-pytestmark = pytest.mark.timeout(60)
-
-PATIENCE = 5
+PATIENCE = 30
 LOST = ["lost before", "lost after"]
 ANY_LOSS = [*LOST, "restart before"]
 

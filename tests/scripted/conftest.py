@@ -10,7 +10,7 @@ import pytest
 
 from leveret import Broker
 
-PATIENCE = 5
+PATIENCE = 30
 
 
 class Asker:

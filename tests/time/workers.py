@@ -22,7 +22,7 @@ FAILED = "jobs.failed"
 LADDER_MS = {"jobs.1min": 60_000, "jobs.10min": 600_000, "jobs.1h": 3_600_000}
 STEPS = [*LADDER_MS, FAILED]
 BACK_TO_JOBS = {"x-dead-letter-exchange": "", "x-dead-letter-routing-key": JOBS}
-PATIENCE = 5
+PATIENCE = 30
 
 
 def waiting_queue(ttl_ms: int) -> dict[str, object]:

@@ -16,7 +16,7 @@ from leveret import Broker, WaitTimeoutError
 # Messages that expire are what this is about, wherever they go.
 pytestmark = pytest.mark.leveret(checks="expired_into_nothing=off")
 
-PATIENCE = 5
+PATIENCE = 30
 DAY_MS = 86_400_000
 
 

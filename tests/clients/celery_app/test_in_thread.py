@@ -13,7 +13,7 @@ from pytest_leveret.celery import running_worker
 from leveret import Broker
 from tests.clients.celery_app.tasks import OutOfStock, create_app, invoice, reserve
 
-PATIENCE = 10
+PATIENCE = 30
 
 
 @pytest.fixture
