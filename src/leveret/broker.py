@@ -17,7 +17,7 @@ from leveret.core.model.operators.node_settings import NodeSettings
 from leveret.engine.engine import EVENT_EXCHANGE, Engine
 from leveret.engine.options import checked_count, checked_port, checked_seed, checked_users, names_in
 from leveret.errors import BrokerError, NotDeclaredError, did_you_mean, expected, nearest, unknown, unknown_keyword
-from leveret.observe.calls.hinting import Hinting
+from leveret.observe.calls.hinting import Hinting, checks_calls
 from leveret.observe.checks.checked_assertions import CheckedAssertions
 from leveret.observe.checks.table import MAX_REDELIVERIES, Levels, Wanted
 from leveret.observe.views.names import find_queue, find_vhost
@@ -77,6 +77,7 @@ BUILT_IN: Final = {
 _OVER_HTTP: Final = ("rabbitmq_management", "rabbitmq_management_agent", "rabbitmq_prometheus")
 
 
+@checks_calls
 class Broker(BrokerActions, Peers, CheckedAssertions, Hinting):
     """An AMQP 0-9-1 broker inside this process, empty when it starts.
 

@@ -425,7 +425,7 @@ def test_an_awaitable_that_was_not_awaited_is_named_after_its_method(broker: Bro
     for twin in twins:
         twin.close()
 
-    assert names == ["Broker.aio.wait_idle", "Broker.aio.assert_acked", "Broker.aio.clock.advance"]
+    assert names == ["broker.aio.wait_idle", "broker.aio.assert_acked", "broker.aio.clock.advance"]
 
 
 def fail_in_a_block(act) -> None:

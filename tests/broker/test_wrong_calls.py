@@ -211,9 +211,7 @@ def test_a_view_in_place_of_a_name_is_answered_with_the_name() -> None:
 def test_too_many_positions_are_answered_with_those_that_exist() -> None:
     with (
         Broker() as broker,
-        pytest.raises(
-            TypeError, match=r"declare_queue\(\) takes at most 1 arguments by position \(name\), not 2; pass"
-        ),
+        pytest.raises(TypeError, match=r"declare_queue\(\) takes at most 1 argument by position \(name\), not 2; pass"),
     ):
         broker.declare_queue("orders", True)
 
@@ -224,6 +222,11 @@ def test_a_missing_argument_is_named() -> None:
         pytest.raises(TypeError, match=r"bind_queue\(\) needs exchange; it takes queue, exchange,"),
     ):
         broker.bind_queue("orders")
+
+
+def test_a_call_without_any_argument_raises_with_what_it_takes() -> None:
+    with Broker() as broker, pytest.raises(TypeError, match=r"purge_queue\(\) needs queue; it takes queue, vhost"):
+        broker.purge_queue()
 
 
 ACTIONS: dict[str, Callable[[Broker], object]] = {

@@ -15,7 +15,7 @@ from leveret.core.model.errors import ConnectionForced
 from leveret.core.model.operators.policy import Policies, Policy, PolicyInvalid
 from leveret.errors import BrokerError, expected
 from leveret.observe.assertions.keywords import Alarm, ApplyTo
-from leveret.observe.calls.hinting import Hinting
+from leveret.observe.calls.hinting import Hinting, checks_calls
 from leveret.observe.views.names import find_vhost
 
 if TYPE_CHECKING:
@@ -28,6 +28,7 @@ _MAINTENANCE: Final = "Node was put into maintenance mode"
 _RESOURCES: Final = get_args(Alarm)
 
 
+@checks_calls
 class Admin(VhostsAndUsers, Hinting):
     """The type of `broker.admin`: what an operator does to a running broker."""
 

@@ -13,9 +13,10 @@ from contextlib import suppress
 from contextvars import ContextVar
 from functools import partial, wraps
 from types import CoroutineType
-from typing import TYPE_CHECKING, Any, Concatenate, Final, ParamSpec, TypeVar, cast
+from typing import TYPE_CHECKING, Any, ClassVar, Concatenate, Final, ParamSpec, TypeVar, cast
 
 from leveret.errors import LeveretWarning
+from leveret.observe.calls.hinting import leave_out_frames
 from leveret.server import native
 from leveret.trace.events import printable
 
@@ -29,43 +30,27 @@ _texts: Final[ContextVar[list[str] | None]] = ContextVar("leveret_warnings", def
 
 
 class Twins:
-    """Awaitable twins of the methods of one object; `called` is where a test finds them."""
+    """Awaitable twins of the methods of one object."""
+
+    # Where a test finds them: "broker.aio".
+    _called: ClassVar[str]
 
     def __init__(self, of: HasEngine) -> None:
         self._of = of
 
-    def __init_subclass__(cls, *, called: str, **others: Any) -> None:
-        for name, value in vars(cls).items():
-            # Python names a coroutine that was never awaited by this.
-            if hasattr(value, "__wrapped__"):
-                value.__qualname__ = f"{called}.{name}"
-        super().__init_subclass__(**others)
-        for name, value in list(vars(cls).items()):
-            if hasattr(value, "__wrapped__"):
-                setattr(cls, name, _noted(value))
-
-
-def _noted(act: Callable[..., Coroutine[Any, Any, T]]) -> Callable[..., Coroutine[Any, Any, T]]:
-    """Return a twin whose coroutines are known to the broker's checks, in case the test never awaits them."""
-
-    @wraps(act)
-    def noted(twins: Twins, /, *arguments: Any, **options: Any) -> Coroutine[Any, Any, T]:
-        coroutine = cast("CoroutineType[Any, Any, T]", act(twins, *arguments, **options))
-        twins._of._engine.judge.never_awaited.note(coroutine, act.__qualname__)
-        return coroutine
-
-    return noted
-
 
 def twin(act: Callable[Concatenate[Any, P], T]) -> Callable[Concatenate[Twins, P], Coroutine[Any, Any, T]]:
-    """Return the awaitable twin of a method."""
+    """Return the awaitable twin of a method. The broker's checks know its coroutines, in case none awaits them."""
 
     @wraps(act)
-    async def awaited(twins: Twins, /, *arguments: P.args, **options: P.kwargs) -> T:
-        __tracebackhide__ = True
-        return await elsewhere(partial(act, twins._of, *arguments, **options))
+    def awaitable(twins: Twins, /, *arguments: P.args, **options: P.kwargs) -> Coroutine[Any, Any, T]:
+        coroutine = cast("CoroutineType[Any, Any, T]", elsewhere(partial(act, twins._of, *arguments, **options)))
+        # Python names a coroutine that was never awaited by this.
+        coroutine.__qualname__ = f"{twins._called}.{act.__name__}"
+        twins._of._engine.judge.never_awaited.note(coroutine, coroutine.__qualname__)
+        return coroutine
 
-    return awaited
+    return awaitable
 
 
 async def elsewhere(act: Callable[[], T]) -> T:
@@ -78,10 +63,14 @@ async def elsewhere(act: Callable[[], T]) -> T:
         return act()
 
     trio = sys.modules.get("trio")
-    if trio is not None and trio.lowlevel.in_trio_run():
-        result: T = await trio.to_thread.run_sync(noting, abandon_on_cancel=True)
-    else:
-        result = await _in_asyncio(noting)
+    try:
+        if trio is not None and trio.lowlevel.in_trio_run():
+            result: T = await trio.to_thread.run_sync(noting, abandon_on_cancel=True)
+        else:
+            result = await _in_asyncio(noting)
+    except Exception as error:
+        leave_out_frames(error)
+        raise
     for text in texts:
         warn(text)
     return result

@@ -18,7 +18,7 @@ from leveret.faults.fault import Fault, Point
 from leveret.faults.named import NamedFaults
 from leveret.faults.occasion import Dice, Occasion
 from leveret.faults.rule import ACCEPT, Rule
-from leveret.observe.calls.hinting import Hinting
+from leveret.observe.calls.hinting import Hinting, checks_calls
 from leveret.observe.texts.wording import span_text
 from leveret.trace import events
 from leveret.trace.events import Event
@@ -40,6 +40,7 @@ Watch = Callable[[Occasion], bool]
 WATCHED: Final[tuple[Point, ...]] = ("method", "reply", "deliver")
 
 
+@checks_calls
 class FaultPlan(NamedFaults, Hinting):
     """The rules of one broker. They are offered each occasion in the order in which they were added."""
 

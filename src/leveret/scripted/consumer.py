@@ -19,7 +19,7 @@ from leveret.core.wire.values import Field, Table
 from leveret.engine.elsewhere import Twins, twin
 from leveret.engine.engine import is_in_event_loop
 from leveret.errors import BrokerError
-from leveret.observe.calls.hinting import Hinting
+from leveret.observe.calls.hinting import Hinting, checks_calls
 from leveret.observe.views.message_view import MessageView
 from leveret.observe.views.names import find_vhost
 from leveret.scripted.own_connection import OwnChannel, OwnConnection
@@ -58,6 +58,7 @@ class Subscription:
         return tag
 
 
+@checks_calls
 class Delivered(MessageView):
     """A message that a scripted consumer received and can settle."""
 
@@ -79,6 +80,7 @@ class Delivered(MessageView):
         self._consumer.reject(self, requeue=requeue)
 
 
+@checks_calls
 class ScriptedConsumer(Hinting):
     """A consumer that a test controls, as `broker.consume` returns it."""
 
@@ -241,7 +243,9 @@ class ScriptedConsumer(Hinting):
             yield node
 
 
-class AioConsumer(Twins, called="ScriptedConsumer.aio"):
+class AioConsumer(Twins):
     """The awaitable form of a scripted consumer, `consumer.aio`."""
+
+    _called = "consumer.aio"
 
     next = twin(ScriptedConsumer.next)

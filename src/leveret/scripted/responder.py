@@ -18,7 +18,7 @@ from leveret.core.protocol import handlers
 from leveret.core.wire.methods import BasicAck, BasicCancel
 from leveret.engine.engine import refusal
 from leveret.observe.calls.callers import calling_line
-from leveret.observe.calls.hinting import Hinting
+from leveret.observe.calls.hinting import Hinting, checks_calls
 from leveret.observe.views.message_view import MessageView
 from leveret.observe.views.names import find_vhost
 from leveret.scripted.actions import OwnPublisher, encoded
@@ -55,6 +55,7 @@ class Script:
         return self._answers.pop(0) if len(self._answers) > 1 else self._answers[0]
 
 
+@checks_calls
 class Responder(Hinting):
     """A consumer that answers requests, as `broker.respond` returns it."""
 

@@ -8,12 +8,13 @@ from __future__ import annotations
 
 from leveret.engine.elsewhere import Twins, twin
 from leveret.engine.harness import HasEngine
-from leveret.observe.calls.hinting import Hinting
+from leveret.observe.calls.hinting import Hinting, checks_calls
 from leveret.observe.checks.checked_assertions import CheckedAssertions
 from leveret.time.clock import Clock
 
 
-class AioClock(Twins, Hinting, called="Broker.aio.clock"):
+@checks_calls
+class AioClock(Twins, Hinting):
     """The awaitable twin of moving time: `await broker.aio.clock.advance(30)`."""
 
     _called = "broker.aio.clock"
@@ -21,7 +22,8 @@ class AioClock(Twins, Hinting, called="Broker.aio.clock"):
     advance = twin(Clock.advance)
 
 
-class Aio(Twins, Hinting, called="Broker.aio"):
+@checks_calls
+class Aio(Twins, Hinting):
     """The awaitable twins of a broker: `await broker.aio.wait_idle()`."""
 
     _called = "broker.aio"

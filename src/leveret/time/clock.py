@@ -16,7 +16,7 @@ from leveret.clocks import SystemClock
 from leveret.engine.elsewhere import warn
 from leveret.engine.engine import refuse_to_starve_clients
 from leveret.errors import BrokerError, unknown_keyword
-from leveret.observe.calls.hinting import Hinting
+from leveret.observe.calls.hinting import Hinting, checks_calls
 from leveret.observe.texts.state import DeliveryKey
 from leveret.observe.texts.wording import span_text
 from leveret.time.autojump import Autojump
@@ -61,6 +61,7 @@ class _Seconds(float):
             raise TypeError("broker.clock.now is a number of seconds; write it without parentheses")
 
 
+@checks_calls
 class Clock(Hinting):
     """The type of `broker.clock`."""
 

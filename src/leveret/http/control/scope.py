@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, Final, cast
 
-from leveret.observe.calls.hinting import Hinting
+from leveret.observe.calls.hinting import Hinting, checks_calls
 from leveret.observe.checks.checked_assertions import CheckedAssertions
 from leveret.observe.texts.report import Report, report_text
 from leveret.observe.texts.state import lost_consumers, why_not_idle
@@ -35,6 +35,7 @@ _VHOST_AT: Final = {kind: places["vhost"] for kind, places in events.POSITIONS.i
 MARKS: Final = (events.TEST_START, events.TEST_END)
 
 
+@checks_calls
 class Scope(BrokerActions, CheckedAssertions, Hinting):
     """What a test can do and assert in one virtual host. It is the `Source` of its own assertions."""
 

@@ -20,7 +20,7 @@ from traceback import walk_tb
 from types import FrameType
 from typing import TYPE_CHECKING, Final
 
-from leveret.observe.calls.hinting import CHECKS
+from leveret.observe.calls.hinting import CHECKED_CALL
 from leveret.server import native
 
 if TYPE_CHECKING:
@@ -122,7 +122,7 @@ def calling_line() -> tuple[str, str | None]:
     for index, frame in enumerate(stack):
         place = _place(frame.f_code.co_filename)
         if place == "leveret":
-            call = call if frame.f_code in CHECKS else frame.f_code.co_name
+            call = call if frame.f_code is CHECKED_CALL else frame.f_code.co_name
         elif place != "python":
             return call, _line(stack[index:])
     return call, None

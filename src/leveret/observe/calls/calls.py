@@ -1,7 +1,7 @@
 """The check of a call before it does anything: its arguments exist, and each is of the kind that its type says.
 
-`checked` in `hinting` puts it before the public methods of the objects that a test holds. A wrong call raises in the
-caller's words: TypeError for a wrong kind of value, ValueError for a value out of range. It leaves nothing behind,
+`checks_calls` in `hinting` puts it before the public methods of the objects that a test holds. A wrong call raises in
+the caller's words: TypeError for a wrong kind of value, ValueError for a value out of range. It leaves nothing behind,
 because the method has not begun. What is valid comes from the method's own annotations, so a new method needs nothing
 here.
 
@@ -22,6 +22,7 @@ from typing import Any, Final
 from leveret.core.wire.errors import ShortStringTooLong
 from leveret.core.wire.values import Table, encode_short_string
 from leveret.errors import keyword_hint, unknown_keyword
+from leveret.observe.texts.wording import count_text
 
 # What is wrong with an argument of this name, or None.
 Kind = Callable[[str, object], TypeError | ValueError | None]
@@ -73,8 +74,6 @@ class Signature:
     """The parameters of a method, and what each may be."""
 
     def __init__(self, act: Callable[..., object]) -> None:
-        while hasattr(act, "__wrapped__"):
-            act = act.__wrapped__
         code, annotations = act.__code__, act.__annotations__
         names = code.co_varnames[1 : code.co_argcount + code.co_kwonlyargcount]
         self._call = f"{act.__name__}()"
@@ -90,8 +89,8 @@ class Signature:
         self._required = (*required, *(name for name in keyword_only if name not in (act.__kwdefaults__ or {})))
         kinds = {**{name: annotations[name] for name in names}, **keywords}
         own = _OWN.get(act.__name__, ())
-        found = {name: _kind(act.__name__, name, kind) for name, kind in kinds.items() if name not in own}
-        self._kinds: Final = {name: kind for name, kind in found.items() if kind is not None}
+        checks = {name: _kind(act.__name__, name, kind) for name, kind in kinds.items() if name not in own}
+        self._kinds: Final = {name: check for name, check in checks.items() if check is not None}
 
     @staticmethod
     def _keywords_of(annotations: Mapping[str, str]) -> dict[str, str]:
@@ -109,10 +108,10 @@ class Signature:
         kinds, positional = self._kinds, self._positional
         given = len(arguments) - 1
         if given > len(positional) and not self._has_others:
+            most = count_text(len(positional), "argument")
+            words = f" ({', '.join(positional)})" if positional else ""
             raise TypeError(
-                f"{self._call} takes at most {len(positional)} arguments by position"
-                f"{f' ({chr(44).join(positional)})'.replace(chr(44), ', ') if positional else ''}, not {given}; "
-                "pass the others by keyword"
+                f"{self._call} takes at most {most} by position{words}, not {given}; pass the others by keyword"
             )
         for name, value in zip(positional, arguments[1:], strict=False):
             if name in options:
@@ -137,39 +136,15 @@ class Signature:
 
 def _kind(call: str, name: str, annotation: str) -> Kind | None:
     """Return the check of a parameter, or None if any value may be right."""
-    parts = [part.strip() for part in annotation.split("|")]
-    is_optional = "None" in parts
-    base = [part for part in parts if part != "None"]
-    if len(base) == 1 and (base[0] in _TEXTS or base[0].startswith("Literal[")):
-        is_short = name in _SHORT or (name == "name" and call.rpartition("_")[2] in _NAMED)
-        wrong: Kind = wrong_text if is_short else _wrong_long_text
-    elif base == ["bool"]:
-        wrong = _wrong_flag
-    elif base in (["int"], ["int", "EllipsisType"]):
-        wrong = _wrong_count
-    elif base == ["float"]:
-        wrong = _wrong_number
-    elif base == ["float", "timedelta"]:
-        wrong = _unless(timedelta, _wrong_number)
-    elif base == ["Mapping[str, object]"]:
-        wrong = wrong_table if name == "arguments" else _wrong_mapping
-    elif base and base[0].startswith("Mapping[str, ") and len(base) == 1:
-        wrong = _wrong_mapping
-    elif base == ["Mapping[str, object]", "str", "Path"]:
-        wrong = _unless(Mapping, _wrong_path)
-    elif base == ["str", "Path"]:
-        wrong = _wrong_path
-    elif base == ["Iterable[str]"]:
-        wrong = _wrong_texts
-    elif base == ["int", "str"]:
-        wrong = _unless(str, _wrong_count)
-    elif base and base[0].startswith("Callable["):
-        wrong = _wrong_function
-    elif base == ["Delivered"]:
-        wrong = _wrong_message
-    else:
-        return None
-    return _unless(type(None), wrong) if is_optional else wrong
+    base = annotation.removesuffix(" | None")
+    check = _KINDS.get(base)
+    if check is None and " | " not in base:
+        check = next((of_prefix for prefix, of_prefix in _PREFIXES.items() if base.startswith(prefix)), None)
+    if check is _wrong_long_text and (name in _SHORT or (name == "name" and call.rpartition("_")[2] in _NAMED)):
+        check = wrong_text
+    elif base == "Mapping[str, object]" and name == "arguments":
+        check = wrong_table
+    return _unless(type(None), check) if check is not None and base != annotation else check
 
 
 def _unless(kind: type, wrong: Kind) -> Kind:
@@ -291,3 +266,24 @@ def _wrong_message(name: str, value: object) -> TypeError | None:
     if hasattr(value, "delivery_tag"):
         return None
     return TypeError(f"{name} must be a message that next() returned, not {shown(value)}")
+
+
+# The checks by the annotations of parameters, without None; and by how other annotations begin.
+_KINDS: Final[Mapping[str, Kind]] = {
+    **dict.fromkeys(_TEXTS, _wrong_long_text),
+    "bool": _wrong_flag,
+    "int": _wrong_count,
+    "int | EllipsisType": _wrong_count,
+    "float": _wrong_number,
+    "float | timedelta": _unless(timedelta, _wrong_number),
+    "int | str": _unless(str, _wrong_count),
+    "str | Path": _wrong_path,
+    "Mapping[str, object] | str | Path": _unless(Mapping, _wrong_path),
+    "Iterable[str]": _wrong_texts,
+    "Delivered": _wrong_message,
+}
+_PREFIXES: Final[Mapping[str, Kind]] = {
+    "Literal[": _wrong_long_text,
+    "Mapping[str, ": _wrong_mapping,
+    "Callable[": _wrong_function,
+}

@@ -1,15 +1,16 @@
 """What the objects that a test holds have in common: they answer a mistake of the test with what is valid.
 
-An unknown attribute raises with the closest known name, or with all of them if they are few. A call with a wrong
-argument raises before it does anything. The last frame of what a call raises on purpose is the test's.
+An unknown attribute of a `Hinting` raises with the closest known name, or with all of them if they are few. A call of a
+class that is decorated with `checks_calls` raises for a wrong argument before it does anything. The last frame of what
+it raises on purpose is the test's.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Coroutine, Mapping
+from collections.abc import Callable
 from functools import wraps
 from types import FunctionType
-from typing import TYPE_CHECKING, Any, ClassVar, Final, ParamSpec, TypeVar, cast
+from typing import TYPE_CHECKING, ClassVar, Final, ParamSpec, TypeVar
 
 from leveret.errors import BrokerError, NotDeclaredError, WaitTimeoutError, nearest_call
 
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
 
 P = ParamSpec("P")
 T = TypeVar("T")
+C = TypeVar("C", bound=type)
 
 # Marks an error that a checked call has raised on purpose.
 _CUT: Final = "_is_cut_by_leveret"
@@ -25,67 +27,56 @@ _CUT: Final = "_is_cut_by_leveret"
 _REPORTED: Final = (BrokerError, NotDeclaredError, WaitTimeoutError)
 # A longer list of names does not help.
 _LISTED_MAX: Final = 40
-# The flag of a coroutine function, as `inspect` has it.
-_CO_COROUTINE: Final = 0x80
 
 
-def checked(act: Callable[P, T]) -> Callable[P, T]:
+def checks_calls(kind: C) -> C:
+    """Check each call of a public method of this class, its own and those of its bases, before the method begins."""
+    methods = {name: value for base in reversed(kind.__mro__) for name, value in vars(base).items()}
+    for name, value in methods.items():
+        if isinstance(value, FunctionType) and not name.startswith("_"):
+            setattr(kind, name, _checked(value))
+    return kind
+
+
+def _checked(act: Callable[P, T]) -> Callable[P, T]:
     """Return a method that checks its arguments before it acts."""
-    if isinstance(act, FunctionType) and act.__code__.co_flags & _CO_COROUTINE:
-        return cast("Callable[P, T]", _checked_coroutine(cast("Callable[P, Coroutine[Any, Any, Any]]", act)))
-    known: list[Signature] = []
+    written: Callable[..., object] = act
+    while hasattr(written, "__wrapped__"):
+        written = written.__wrapped__
+    code = written.__code__
+    optional_count = len(written.__defaults__ or ()) + len(written.__kwdefaults__ or ())
+    needs_arguments = code.co_argcount - 1 + code.co_kwonlyargcount > optional_count
+    # Read at the first call that needs it, because most methods are never called.
+    signature: Signature | None = None
 
     @wraps(act)
     def checked_call(*arguments: P.args, **options: P.kwargs) -> T:
+        nonlocal signature
         __tracebackhide__ = True
         try:
-            _check(act, known, arguments, options)
+            if needs_arguments or options or len(arguments) > 1:
+                if signature is None:
+                    from leveret.observe.calls.calls import Signature
+
+                    signature = Signature(written)
+                signature.check(arguments, options)
             return act(*arguments, **options)
         except Exception as error:
-            _leave_out_frames(error)
+            leave_out_frames(error)
             raise
 
     return checked_call
 
 
-def _checked_coroutine(act: Callable[P, Coroutine[Any, Any, T]]) -> Callable[P, Coroutine[Any, Any, T]]:
-    known: list[Signature] = []
-
-    @wraps(act)
-    async def checked_coroutine(*arguments: P.args, **options: P.kwargs) -> T:
-        __tracebackhide__ = True
-        try:
-            _check(act, known, arguments, options)
-            return await act(*arguments, **options)
-        except Exception as error:
-            _leave_out_frames(error)
-            raise
-
-    return checked_coroutine
+# The code of checked calls, whose frames are no methods that the test has named.
+CHECKED_CALL: Final = _checked(nearest_call).__code__
 
 
-def _check(
-    act: Callable[..., object],
-    known: list[Signature],
-    arguments: tuple[object, ...],
-    options: Mapping[str, object],
-) -> None:
-    """Check a call. The signature is read at the first one, because most methods are never called."""
-    __tracebackhide__ = True
-    if not options and len(arguments) == 1:
-        return
-    if not known:
-        from leveret.observe.calls.calls import Signature
-
-        known.append(Signature(act))
-    known[0].check(arguments, options)
-
-
-def _leave_out_frames(error: Exception) -> None:
+def leave_out_frames(error: Exception) -> None:
     """Let an error that leveret raised on purpose end at the test's own line, whatever prints it.
 
     It is on purpose if the error is one of leveret's own, or if the function that raised it hides its frame. The frames
-    of an error inside leveret stay. The bare `raise` that follows adds no frame for the checked call.
+    of an error inside leveret stay. A bare `raise` that follows adds no frame for its own function.
     """
     last = error.__traceback__
     while last is not None and last.tb_next is not None:
@@ -100,16 +91,8 @@ def _leave_out_frames(error: Exception) -> None:
         error.__traceback__ = None
 
 
-async def _nothing() -> None:
-    """Do nothing."""
-
-
-# The code of checked calls, whose frames are no methods that the test has named.
-CHECKS: Final = (checked(nearest_call).__code__, checked(_nothing).__code__)
-
-
 class Hinting:
-    """A base class that answers a misspelt attribute with the right spelling, and checks each call."""
+    """A base class that answers a misspelt attribute with the right spelling."""
 
     __slots__ = ()
 
@@ -117,23 +100,6 @@ class Hinting:
     _called: ClassVar[str]
     # The attributes that hold a part of it, whose names a test may look for here.
     _parts: ClassVar[tuple[str, ...]] = ()
-
-    def __init_subclass__(cls, **others: Any) -> None:
-        super().__init_subclass__(**others)
-        # Python names a call with a wrong argument by its qualified name. A mixin's methods take that of the class that
-        # the user knows; a base that is such a class itself keeps its own.
-        mixins = [
-            base for base in cls.__mro__ if base.__module__.startswith("leveret.") and not issubclass(base, Hinting)
-        ]
-        for mixin in mixins:
-            for name, value in vars(mixin).items():
-                if isinstance(value, FunctionType) and not name.startswith("_"):
-                    value.__qualname__ = f"{cls.__name__}.{name}"
-        ours = [base for base in reversed(cls.__mro__) if base.__module__.startswith("leveret.")]
-        for name, value in {name: value for base in ours for name, value in vars(base).items()}.items():
-            is_method = isinstance(value, FunctionType) and not name.startswith("_")
-            if is_method and cls in ours and value.__code__ not in CHECKS:
-                setattr(cls, name, checked(value))
 
     # Hidden from type checkers, which would take any attribute for known.
     if not TYPE_CHECKING:
@@ -181,4 +147,4 @@ def _near(name: str, kind: type) -> str:
 
 
 def _names(kind: type) -> list[str]:
-    return [one for one in dir(kind) if not one.startswith("_")]
+    return [name for name in dir(kind) if not name.startswith("_")]

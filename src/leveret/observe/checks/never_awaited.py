@@ -57,5 +57,4 @@ def _is_new(coroutine: Call) -> bool:
 
 def _finding(name: str, line: str | None) -> Finding:
     place = "" if line is None else f", at {line}"
-    call = name.replace("Broker.aio", "broker.aio")
-    return Finding("never_awaited", "/", f"{call}(...){place}: write await {call}(...)")
+    return Finding("never_awaited", "/", f"{name}(...){place}: write await {name}(...)")
