@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import _socket
 import os
-from contextlib import suppress
+import signal
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 
 import pytest
 
@@ -14,6 +17,23 @@ def has_proc() -> bool:
     with suppress(OSError):
         return bool(os.listdir("/proc/self/task"))
     return False
+
+
+@contextmanager
+def files_up_to(size_bytes: int) -> Iterator[None]:
+    """Let no file grow beyond this size, as on a disk that is full. Skip the test on a system without such limits."""
+    resource = pytest.importorskip("resource")
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+    handler = signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+    # The limit would cut what an import caches, too.
+    caches_nothing, sys.dont_write_bytecode = sys.dont_write_bytecode, True
+    resource.setrlimit(resource.RLIMIT_FSIZE, (size_bytes, limits[1]))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+        sys.dont_write_bytecode = caches_nothing
+        signal.signal(signal.SIGXFSZ, handler)
 
 
 needs_proc = pytest.mark.skipif(not has_proc(), reason="looks into /proc")

@@ -2,6 +2,9 @@
 
 It opens a port for clients and lets the test look, act, assert, wait, and move time. Looking and acting need no client
 and never wait for one. A wait ends after a time limit, and its error says what it waited for.
+
+Views, waits and assertions are imported where they are first used, because a broker must start fast. So a process that
+has no file descriptor left cannot use a call for the first time: Python reports that it cannot open the module.
 """
 
 from __future__ import annotations

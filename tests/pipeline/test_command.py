@@ -18,6 +18,7 @@ from leveret.errors import NoSuchRunError
 from leveret.pipeline import expire, ingest, read_table, update
 from leveret.pipeline.warehouse.warehouse import Warehouse
 from tests.pipeline.traces import header, lives, text, write
+from tests.systems import files_up_to
 
 WHOLE = lives(6)
 NO_WAREHOUSE = "{folder}/w is not a warehouse; `leveret pipeline update TRACES -w {folder}/w` makes one"
@@ -269,6 +270,42 @@ def test_a_wrong_place_is_named(
 
     assert main(["pipeline", *arguments]) == 2
     assert capsys.readouterr().err == f"leveret: {said.format(folder=folder)}\n"
+
+
+def test_a_report_that_does_not_fit_on_the_disk_is_named(
+    updated: Updated, folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with files_up_to(1000):
+        assert main(["pipeline", "report", "-w", updated.warehouse]) == 2
+
+    assert capsys.readouterr().err.endswith(f"File too large: '{folder}/report.html'\n")
+    assert list(folder.iterdir()) == []
+
+
+def test_a_report_on_a_cut_trace_uses_its_whole_lines(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (folder / "cut.jsonl").write_text(text([header("cut"), *WHOLE])[:-9])
+
+    assert main(["pipeline", "report", "cut.jsonl"]) == 0
+
+    said = capsys.readouterr().out.splitlines()
+    assert said[0] == f"cut {folder}/cut.jsonl: only its complete lines are used"
+    assert "cut.jsonl" in (folder / "report.html").read_text(encoding="utf-8")
+
+
+def test_a_report_removes_what_killed_reports_left_behind_a_day_ago(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("tempfile.tempdir", str(folder))
+    write(folder / "a.jsonl", [header("a"), *WHOLE])
+    for name in ("leveret-report-old", "leveret-report-young", "another-old"):
+        (folder / name / "_commits").mkdir(parents=True)
+    for name in ("leveret-report-old", "another-old"):
+        os.utime(folder / name, (1, 1))
+
+    assert main(["pipeline", "report", "a.jsonl"]) == 0
+
+    left = sorted(path.name for path in folder.iterdir() if path.is_dir())
+    assert left == ["another-old", "leveret-report-young"]
 
 
 def test_places_and_runs_may_be_named_alone(folder: Path) -> None:

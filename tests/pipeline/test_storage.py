@@ -14,7 +14,7 @@ import pytest
 
 from leveret.pipeline.storage import Storage, open_storage
 from tests.pipeline.races import create_side_by_side, refuse_links
-from tests.systems import needs_fork
+from tests.systems import files_up_to, needs_fork
 
 
 @pytest.fixture(params=["folder", "s3"])
@@ -109,6 +109,15 @@ def test_the_draft_of_a_killed_writer_is_swept_away_when_it_is_old(tmp_path: Pat
     open_storage(tmp_path).sweep(older_than_s=3600)
 
     assert [draft.exists() for draft in (young, old)] == [True, False]
+
+
+def test_an_object_that_does_not_fit_on_the_disk_is_named(tmp_path: Path) -> None:
+    storage = open_storage(tmp_path)
+
+    with files_up_to(1000), pytest.raises(OSError, match=r"File too large: '.*events/a\.parquet'"):
+        storage.write("events/a.parquet", b"1" * 2000)
+
+    assert list(storage.list()) == []
 
 
 def test_an_object_is_created_though_the_answer_is_lost(s3: str) -> None:

@@ -22,6 +22,7 @@ from leveret.errors import UnreadableTraceError
 from leveret.trace.jsonl import LONGEST_LINE_BYTES, TraceReader, header_line
 from leveret.trace.run import close_files
 from leveret.trace.trace_file import TraceFile
+from tests.systems import files_up_to
 
 LINES = "".join(f'{{"kind":"called","ts":{number},"wall":1,"seq":{number}}}\n' for number in range(1, 6))
 
@@ -240,23 +241,13 @@ def test_a_full_disk_warns_once_and_leaves_a_file_that_is_known_to_be_cut(tmp_pa
     assert reader.is_cut
 
 
-def test_a_file_that_is_full_at_the_end_of_a_line_is_known_to_be_cut(tmp_path, monkeypatch):
-    resource = pytest.importorskip("resource")
-    # A limit on files would cut what an import caches, too.
-    monkeypatch.setattr(sys, "dont_write_bytecode", True)
+def test_a_file_that_is_full_at_the_end_of_a_line_is_known_to_be_cut(tmp_path):
     file = TraceFile.create(str(tmp_path), "main", {"run": "r"})
     file.begin_test("first")
     file.begin_test("second")
-    size = os.path.getsize(file.path)
-    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
-    handler = signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
-    resource.setrlimit(resource.RLIMIT_FSIZE, (size, limits[1]))
-    try:
-        with pytest.warns(LeveretWarning, match="the trace is cut, because the rest cannot be written: File too large"):
-            file.begin_test("third")
-    finally:
-        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
-        signal.signal(signal.SIGXFSZ, handler)
+    said = "the trace is cut, because the rest cannot be written: File too large"
+    with files_up_to(os.path.getsize(file.path)), pytest.warns(LeveretWarning, match=said):
+        file.begin_test("third")
     file.close()
 
     reader = TraceReader(file.path)

@@ -8,14 +8,16 @@ from __future__ import annotations
 import argparse
 import math
 import os
+import shutil
 import sys
+import time
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import partial
 from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
-from tempfile import TemporaryDirectory
+from tempfile import TemporaryDirectory, gettempdir
 from typing import TYPE_CHECKING, Final
 
 from leveret.errors import JavaStartError, NoJavaError
@@ -38,6 +40,9 @@ if TYPE_CHECKING:
 # From this many events on, work goes to Spark if it is installed. While Spark starts, two cores compute as many without
 # it.
 _MANY_EVENTS: Final = 5_000_000
+
+# The name of a warehouse that lasts as long as a report.
+_FOLDER_PREFIX: Final = "leveret-report-"
 
 _NO_SPARK: Final = f"this needs Spark, and pyspark is not installed: {INSTALL}"
 
@@ -289,12 +294,26 @@ def _report(options: argparse.Namespace) -> int:
         return _refuse(
             f"--output {options.output} is a folder; name a file in it, such as {options.output}/report.html"
         )
-    with TemporaryDirectory(prefix="leveret-") as folder:
-        warehouse = Warehouse(options.warehouse or folder)
-        return _write_report(options, warehouse)
+    if options.warehouse is not None:
+        return _write_report(options, Warehouse(options.warehouse))
+    _remove_folders_of_killed()
+    with TemporaryDirectory(prefix=_FOLDER_PREFIX) as folder:
+        return _write_report(options, Warehouse(folder))
+
+
+def _remove_folders_of_killed() -> None:
+    """Remove the temporary warehouses that reports left behind when they were killed, a day later."""
+    from leveret.pipeline.warehouse.warehouse import GRACE_S
+
+    for folder in Path(gettempdir()).glob(f"{_FOLDER_PREFIX}*"):
+        # Another user's folder stays.
+        with suppress(OSError):
+            if folder.stat().st_mtime < time.time() - GRACE_S:
+                shutil.rmtree(folder, ignore_errors=True)
 
 
 def _write_report(options: argparse.Namespace, warehouse: Warehouse) -> int:
+    from leveret.page.formats.saving import write
     from leveret.pipeline.report import report
 
     state = warehouse.state() if options.places else warehouse.existing()
@@ -302,12 +321,10 @@ def _write_report(options: argparse.Namespace, warehouse: Warehouse) -> int:
         code = _bring_up_to_date(options, warehouse, state, spark)
     read = _reader(warehouse, state)
     subject = _subject(options, state, read)
-    folder = options.output.absolute().parent
-    folder.mkdir(parents=True, exist_ok=True)
     # A refused file that is gone is of no interest any more.
     files = {path: file for path, file in state.files.items() if file.problem is None or Path(path).exists()}
-    page = report(read, files, subject.name, against=options.against, folder=folder)
-    options.output.write_text(page, encoding="utf-8", newline="\n")
+    page = report(read, files, subject.name, against=options.against, folder=options.output.absolute().parent)
+    write(page, options.output)
     size_kb = options.output.stat().st_size / 1000
     print(f"{options.output}: {subject}, {size_kb:.0f} kB; open it in a browser")
     return code

@@ -95,6 +95,10 @@ class LocalStorage:
                 file.flush()
                 os.fsync(file.fileno())
             yield draft
+        except OSError as error:
+            # A full disk is reported without a name.
+            error.filename = error.filename or str(place)
+            raise
         finally:
             draft.unlink(missing_ok=True)
 
