@@ -313,8 +313,8 @@ def _remove_folders_of_killed() -> None:
 
 
 def _write_report(options: argparse.Namespace, warehouse: Warehouse) -> int:
-    from leveret.page.formats.saving import write
     from leveret.pipeline.report import report
+    from leveret.pipeline.storage.folder import LocalStorage
 
     state = warehouse.state() if options.places else warehouse.existing()
     with _spark(options, _events_to_compute(options, state)) as spark:
@@ -323,8 +323,9 @@ def _write_report(options: argparse.Namespace, warehouse: Warehouse) -> int:
     subject = _subject(options, state, read)
     # A refused file that is gone is of no interest any more.
     files = {path: file for path, file in state.files.items() if file.problem is None or Path(path).exists()}
-    page = report(read, files, subject.name, against=options.against, folder=options.output.absolute().parent)
-    write(page, options.output)
+    folder = options.output.absolute().parent
+    page = report(read, files, subject.name, against=options.against, folder=folder)
+    LocalStorage(folder).write(options.output.name, page.encode())
     size_kb = options.output.stat().st_size / 1000
     print(f"{options.output}: {subject}, {size_kb:.0f} kB; open it in a browser")
     return code
