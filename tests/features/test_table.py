@@ -17,7 +17,8 @@ from leveret.core.model.operators import policy_keys
 from leveret.core.model.queues.arguments import QUEUE_ARGUMENTS
 from leveret.core.model.queues.queue_types import CONSUMER_ARGUMENTS, QUEUE_TYPES
 from leveret.core.protocol.auth import MECHANISMS
-from leveret.core.wire.methods import CLIENT_METHODS, SERVER_ONLY_IDS
+from leveret.core.wire.methods import METHODS as WIRE_METHODS
+from leveret.core.wire.methods import REFUSED_NAMES
 from tests.features.__main__ import PAGE
 from tests.features.printing import page
 from tests.features.table import (
@@ -35,7 +36,7 @@ from tests.features.table import (
 )
 
 ROOT = Path(__file__).parents[2]
-METHODS = [*(method.NAME for method in CLIENT_METHODS.values()), *SERVER_ONLY_IDS.values()]
+METHODS = [*(method.NAME for method in WIRE_METHODS.values()), *REFUSED_NAMES.values()]
 
 HAS_ROWS: dict[str, Iterable[str]] = {
     "Exchange types": (*EXCHANGE_TYPES, *unsupported.EXCHANGE_TYPES),

@@ -21,12 +21,11 @@ if TYPE_CHECKING:
     from leveret.faults.occasion import Dice, Occasion
 
 ACCEPT: Final = "accept"
-_METHODS: Final = [kind for kind in vars(wire).values() if isinstance(kind, type) and issubclass(kind, wire.Method)]
 # A client's channel.close-ok only frees a channel number, so rules cannot wait for it.
-CLIENT_METHODS: Final = {kind.NAME: kind for kind in wire.CLIENT_METHODS.values() if kind.NAME != "channel.close-ok"}
-SERVER_METHODS: Final = {kind.NAME: kind for kind in _METHODS if hasattr(kind, "encode")} | {
-    wire.BasicDeliver.NAME: wire.BasicDeliver
+CLIENT_METHODS: Final = {
+    kind.NAME: kind for kind in wire.METHODS.values() if "C" in kind.SENDERS and kind is not wire.ChannelCloseOk
 }
+SERVER_METHODS: Final = {kind.NAME: kind for kind in wire.METHODS.values() if "S" in kind.SENDERS}
 EVENTS: Final = tuple(name for name, kind in events.TABLE.items() if kind.category != "test")
 NAMES: Final = (*dict.fromkeys([*CLIENT_METHODS, *SERVER_METHODS]), *EVENTS, ACCEPT)
 _WITH_MESSAGE: Final = ("basic.publish", "basic.ack", "basic.nack", "basic.reject")

@@ -68,6 +68,20 @@ def add_exchange_type(tree: Tree) -> None:
     add_feature(tree, "Exchange types", "x-first", "tests/model/test_exchange_first.py")
 
 
+METHODS = '''\
+class QueueCount(Method, ids=(50, 60), senders="C"):
+    """queue.count, sent by a client."""
+
+    queue: ShortString
+
+
+class QueueCountOk(Method, ids=(50, 61), senders="S"):
+    """queue.count-ok, sent by the server."""
+
+    message_count: Long
+
+
+'''
 METHOD_HANDLER = '''
 
 def count(channel: Channel, method: QueueCount) -> None:
@@ -98,12 +112,7 @@ def test_ready_messages_are_counted() -> None:
 
 @recipe("an AMQP method", only=FAST)
 def add_method(tree: Tree) -> None:
-    rows = [
-        '    _method(50, 60, "queue.count", "C", "queue:ss"),\n',
-        '    _method(50, 61, "queue.count-ok", "S", "message_count:u32"),\n',
-    ]
-    tree.insert("tools/amqp_spec.py", before='    _method(60, 10, "basic.qos", "C"', text="".join(rows))
-    tree.generate("tools/generate_methods.py", writes=["src/leveret/core/wire/methods.py"])
+    tree.insert("src/leveret/core/wire/methods.py", before="class BasicQos(", text=METHODS)
     handlers = "src/leveret/core/protocol/handlers"
     tree.insert(f"{handlers}/queue.py", before="    QueueDeclare,\n", text="    QueueCount,\n    QueueCountOk,\n")
     tree.append(f"{handlers}/queue.py", METHOD_HANDLER)

@@ -19,8 +19,8 @@ if TYPE_CHECKING:
 __all__ = ["CONTROL_HANDLERS", "HANDLERS", "basic", "channel", "connection"]
 
 M = TypeVar("M", bound=m.Method)
-Handler = Callable[["Channel", m.ClientMethod], None]
-ControlHandler = Callable[["Connection", m.ClientMethod], None]
+Handler = Callable[["Channel", m.Method], None]
+ControlHandler = Callable[["Connection", m.Method], None]
 
 
 HANDLERS: Final[dict[type[m.Method], Handler]] = {}

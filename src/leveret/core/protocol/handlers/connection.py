@@ -61,19 +61,6 @@ def protocol_offer(header: bytes, compat: Compat) -> bytes | None:
     return PROTOCOL_HEADER if is_neighbour and compat.offers_0_9_1_to_its_neighbours else compat.offered_protocol_header
 
 
-class _Greeting(ConnectionStart):
-    """The first method of every connection. It is the same for all, so it is encoded once."""
-
-    __slots__ = ("_octets",)
-
-    def __init__(self, server_properties: Table, mechanisms: bytes) -> None:
-        super().__init__(0, 9, server_properties, mechanisms, b"en_US")
-        self._octets = super().encode()
-
-    def encode(self) -> bytes:
-        return self._octets
-
-
 def start(connection: Connection) -> None:
     """Send the server's properties and the mechanisms it accepts."""
     compat = connection.node.compat
@@ -82,7 +69,7 @@ def start(connection: Connection) -> None:
 
 
 @cache
-def _greeting(copyright_text: str, platform: str, version: str, mechanisms: tuple[str, ...]) -> _Greeting:
+def _greeting(copyright_text: str, platform: str, version: str, mechanisms: tuple[str, ...]) -> ConnectionStart:
     capabilities = Table(tuple((name, Field("t", True)) for name in _CAPABILITIES))
     texts = (
         ("cluster_name", NODE_NAME),
@@ -97,7 +84,7 @@ def _greeting(copyright_text: str, platform: str, version: str, mechanisms: tupl
         ("capabilities", Field("F", capabilities)),
         *((name, Field("S", text.encode())) for name, text in texts),
     )
-    return _Greeting(Table(properties), " ".join(mechanisms).encode())
+    return ConnectionStart(0, 9, Table(properties), " ".join(mechanisms).encode(), b"en_US")
 
 
 def start_ok(connection: Connection, method: ConnectionStartOk) -> None:

@@ -7,7 +7,7 @@ methods do.
 from __future__ import annotations
 
 from io import BytesIO
-from struct import Struct, calcsize
+from struct import Struct
 from typing import Final
 
 from leveret.core.compat import Compat
@@ -17,19 +17,17 @@ from leveret.core.protocol.refusals import FrameError, UnexpectedFrame
 from leveret.core.wire.constants import CLASS_BASIC, FRAME_BODY, FRAME_HEADER, FRAME_METHOD
 from leveret.core.wire.errors import MalformedUtf8, Undecodable
 from leveret.core.wire.methods import (
-    CLIENT_METHODS,
-    SERVER_ONLY_IDS,
-    SERVER_ONLY_LAYOUTS,
+    METHODS,
+    REFUSED_NAMES,
     BasicDeliver,
     BasicGetOk,
     BasicPublish,
     BasicReturn,
-    ClientMethod,
+    Method,
 )
 from leveret.core.wire.values import NEARLY_UTF8
 
 _ID: Final = Struct(">I")
-_SIZE: Final = Struct(">I")
 # Class, weight, body size. Property flags and values follow.
 _CONTENT_HEADER: Final = Struct(">HHQ")
 _PROPERTIES_AT: Final = _CONTENT_HEADER.size
@@ -86,7 +84,7 @@ class Assembler:
         self._body: BytesIO | None = None
         self._missing_bytes = 0
 
-    def feed(self, kind: int, payload: bytes) -> Published | tuple[ClientMethod, None] | None:
+    def feed(self, kind: int, payload: bytes) -> Published | tuple[Method, None] | None:
         """Add the next frame, and return the method and its content, if it has one, once they are whole.
 
         Hot: once per frame of a publish.
@@ -99,7 +97,7 @@ class Assembler:
             return self._take_header(kind, payload)
         return self._take_body(kind, payload)
 
-    def _take_method(self, kind: int, payload: bytes) -> tuple[ClientMethod, None] | None:
+    def _take_method(self, kind: int, payload: bytes) -> tuple[Method, None] | None:
         if kind != FRAME_METHOD:
             raise UnexpectedFrame("expected method frame, got non method frame instead").at(0)
         publish = None
@@ -177,7 +175,7 @@ def refuse_unknown_method(kind: int, payload: bytes) -> None:
     """Raise UnknownMethod for a method that does not exist. RabbitMQ knows it before it knows that it is misplaced."""
     if kind == FRAME_METHOD:
         method_id = _ID.unpack_from(payload)[0]
-        if method_id not in CLIENT_METHODS and method_id not in SERVER_ONLY_IDS:
+        if method_id not in METHODS and method_id not in REFUSED_NAMES:
             raise UnknownMethod(method_id)
 
 
@@ -186,49 +184,24 @@ def unimplemented(method_id: int) -> CommandInvalid:
     return CommandInvalid("unimplemented method").at(method_id)
 
 
-def decode(payload: bytes, compat: Compat) -> ClientMethod:
+def decode(payload: bytes, compat: Compat) -> Method:
     """Return the method in a frame's payload.
 
     Raises AmqpError, or UnknownMethod or UnknownFieldType, after which RabbitMQ resets the socket.
     """
     method_id = _ID.unpack_from(payload)[0]
-    method_class = CLIENT_METHODS.get(method_id)
+    method_class = METHODS.get(method_id)
+    if method_class is None:
+        raise unimplemented(method_id) if method_id in REFUSED_NAMES else UnknownMethod(method_id)
     errors = NEARLY_UTF8 if compat.accepts_nearly_utf8 else "strict"
     try:
-        if method_class is None:
-            if method_id in SERVER_ONLY_IDS:
-                # RabbitMQ decodes the method before it checks who sent it (seen on 4.3).
-                _refuse_misfit(method_id, payload, errors)
-                raise unimplemented(method_id)
-            raise UnknownMethod(method_id)
-        return method_class.decode(payload, errors)
+        # RabbitMQ decodes a method before it checks who sent it (seen on 4.3).
+        method = method_class.decode(payload, "surrogateescape" if method_id in _SERVER_CONTENT_IDS else errors)
     except (Undecodable, MalformedUtf8) as error:
         raise refusals.of_arguments(error, method_id) from None
-
-
-def _refuse_misfit(method_id: int, payload: bytes, errors: str) -> None:
-    """Refuse arguments that are too short or too long, and short strings that are not UTF-8."""
-    layout = SERVER_ONLY_LAYOUTS.get(method_id)
-    if layout is None:
-        return
-    at, length, texts = _ID.size, len(payload), []
-    for letter in layout:
-        if letter == "s":
-            start = at + 1
-            at = start + (payload[at] if at < length else 0)
-            texts.append(payload[start:at])
-        elif letter == "l":
-            at += _SIZE.size + (_SIZE.unpack_from(payload, at)[0] if at + _SIZE.size <= length else 0)
-        else:
-            at += calcsize(f">{letter}")
-    if at != length:
-        raise Undecodable(payload[_ID.size :])
-    if method_id not in _SERVER_CONTENT_IDS:
-        try:
-            for text in texts:
-                text.decode("utf-8", errors)
-        except UnicodeDecodeError:
-            raise MalformedUtf8 from None
+    if "C" not in method.SENDERS:
+        raise unimplemented(method_id)
+    return method
 
 
 def undecodable_properties() -> InternalRefusal:

@@ -25,12 +25,11 @@ from leveret.core.protocol.state import ChannelState, State
 from leveret.core.wire.constants import CLASS_BASIC, FRAME_HEARTBEAT, FRAME_METHOD
 from leveret.core.wire.errors import MalformedUtf8, Undecodable, UnknownFieldType
 from leveret.core.wire.methods import (
-    CLIENT_METHODS,
     BasicPublish,
     ChannelClose,
     ChannelCloseOk,
     ChannelOpen,
-    ClientMethod,
+    Method,
 )
 
 if TYPE_CHECKING:
@@ -42,9 +41,7 @@ _BASIC_CREDIT: Final = (CLASS_BASIC << 16) | 200
 _ID_SIZE: Final = 4
 # How a method of one frame is decoded and handled, by the bytes of its id.
 _METHODS: Final = {
-    method_id.to_bytes(_ID_SIZE, "big"): (method.decode, handlers.HANDLERS[method])
-    for method_id, method in CLIENT_METHODS.items()
-    if method in handlers.HANDLERS
+    method.ID.to_bytes(_ID_SIZE, "big"): (method.decode, handle) for method, handle in handlers.HANDLERS.items()
 }
 
 
@@ -77,7 +74,7 @@ def on_frame(connection: Connection, kind: int, channel_number: int, payload: by
         connection.do_work()
 
 
-def run(connection: Connection, channel: Channel, method: ClientMethod, content: Content | None) -> None:
+def run(connection: Connection, channel: Channel, method: Method, content: Content | None) -> None:
     """Run a publish, or a method that a fault may take over. Hot: once per publish that is not repeated whole."""
     try:
         fault = connection.faults.method
@@ -159,7 +156,7 @@ def _on_control_frame(connection: Connection, kind: int, channel_number: int, pa
         raise error if error.method_id is not None else error.at(method.ID) from None
 
 
-def _decode_control(connection: Connection, payload: bytes) -> ClientMethod:
+def _decode_control(connection: Connection, payload: bytes) -> Method:
     try:
         return decode(payload, connection.node.compat)
     except CommandInvalid as error:
