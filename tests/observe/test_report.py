@@ -30,7 +30,7 @@ def test_the_report_names_set_up_queues_and_events_in_a_few_lines(world):
         "queues: orders.work 0 ready, consumed by c2/ch1",
         "events, seconds since the test began:",
         "  0.000 c1/ch1 published #1 ('orders', 'order.created', '{\"id\": 7}') to 'orders.work'",
-        "  0.000 c2/ch1 got #1 from 'orders.work'",
+        "  0.000 delivered #1 from 'orders.work' to c2/ch1",
         "  1.500 c2/ch1 acked #1 of 'orders.work'",
     ]
 
@@ -75,7 +75,7 @@ def test_a_dead_letter_is_told_in_one_line_with_who_rejected_it(world, story):
     worker.reject(1)
 
     assert story()[1:] == [
-        "0.000 c1/ch1 got #1 from 'doomed'",
+        "0.000 delivered #1 from 'doomed' to c1/ch1",
         "0.000 c1/ch1 dead-lettered #1 from 'doomed' (rejected) to 'dead'",
     ]
 
@@ -88,7 +88,7 @@ def test_a_requeue_names_who_requeued_and_the_redelivery(world, story):
 
     assert story()[2:] == [
         "0.000 c1/ch1 requeued #1 to 'orders.work' (nacked)",
-        "0.000 c1/ch1 got #1 from 'orders.work' again",
+        "0.000 redelivered #1 from 'orders.work' to c1/ch1",
     ]
 
 
@@ -98,7 +98,7 @@ def test_a_returned_message_takes_one_line(world, story):
 
     assert story() == [
         "0.000 c1/ch1 published #1 ('empty', 'order.created', '')",
-        "0.000 c1/ch1 got #1 returned: no route",
+        "0.000 returned #1 to c1/ch1 (NO_ROUTE)",
     ]
 
 
@@ -155,15 +155,18 @@ def test_a_binding_counts_as_an_event_once_a_message_was_published(world, story)
     world.publish("orders", "order.created")
     world.recorder.tap(bind)
 
-    assert story()[1:] == ["0.000 c1/ch1 bound 'billing' to 'orders' by 'order.*.paid'"]
+    assert story()[1:] == ["0.000 c1/ch1 bound queue 'billing' to 'orders' with key 'order.*.paid'"]
 
 
 def test_a_lost_connection_and_a_fault_are_events(world, story):
     world.recorder.tap((events.FAULT, world.node.now, "/", 3, 1, "basic.ack", "reset_peer"))
-    world.recorder.tap((events.CONN_CLOSE, world.node.now, "/", 3, None, "connection lost"))
-    world.recorder.tap((events.CONN_CLOSE, world.node.now, "/", 4, None, None))
+    world.recorder.tap((events.CONN_CLOSE, world.node.now, "/", 3, None, "connection lost", None))
+    world.recorder.tap((events.CONN_CLOSE, world.node.now, "/", 4, None, None, None))
 
-    assert story() == ["0.000 c3/ch1 fault reset_peer fired on basic.ack", "0.000 c3 closed: connection lost"]
+    assert story() == [
+        "0.000 fault reset_peer on basic.ack (c3/ch1)",
+        "0.000 c3 lost its connection: connection lost",
+    ]
 
 
 def test_a_long_line_is_cut(world, story):

@@ -1,7 +1,7 @@
 """The reason why a broker is not idle, and its queues as lines."""
 
 from leveret.observe.texts.state import queue_lines, why_not_idle
-from leveret.observe.texts.wording import span_text
+from leveret.wording import span_text
 
 
 def test_a_broker_without_anything_to_do_is_idle(world):

@@ -184,7 +184,7 @@ def test_a_lost_connection_marks_all_lanes_and_requeues(broker, clients, texts):
     assert texts(story)[-3:] == [
         "fault reset_peer",
         "c1 lost its connection: connection reset",
-        "requeued #1 in 'jobs' (channel_closed)",
+        "requeued #1 to 'jobs' (channel_closed)",
     ]
     fault = story["brokers"][0]["faults"][0]
     assert fault["fired"] == 1

@@ -11,7 +11,7 @@ from leveret.trace.recorder import Recorder
 
 
 def closed(number):
-    return (events.CONN_CLOSE, number, "/", number, None, None)
+    return (events.CONN_CLOSE, number, "/", number, None, None, None)
 
 
 def test_recorded_events_come_back_in_order():

@@ -14,7 +14,7 @@ from collections.abc import Iterable
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Final, cast
 
-from leveret.observe.texts.wording import MADE_UP
+from leveret.wording import MADE_UP
 from leveret.observe.views.message_view import MessageView
 from leveret.trace import events
 from leveret.trace.events import Event

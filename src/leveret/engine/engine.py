@@ -16,9 +16,9 @@ from typing import TYPE_CHECKING, Final, Protocol, TypeVar, cast
 from leveret.clocks import HoldableClock, SystemClock
 from leveret.core.compat import Compat
 from leveret.core.hooks import Hooks
-from leveret.core.model.errors import AmqpError, ConnectionForced
+from leveret.core.model.errors import AmqpError, Shutdown
 from leveret.core.model.message import Message
-from leveret.core.model.node import SHUTDOWN_TEXT, Node
+from leveret.core.model.node import Node
 from leveret.core.model.operators.node_settings import NodeSettings
 from leveret.core.protocol.connection import Connection, Dirty
 from leveret.core.protocol.receiving.reading import accept
@@ -328,12 +328,12 @@ class Engine:
             _running.remove(self)
         # A client's exception on a thread left behind may surface in another test than its own.
         suffix = "" if self.owner is None else f": the end of {self.owner}"
-        self.loop.stop(lambda: self._shut_down(SHUTDOWN_TEXT + suffix))
+        self.loop.stop(lambda: self._shut_down(Shutdown(suffix)))
         if self.recorder.writer is not None and not self.loop.is_abandoned:
             with self.lock:
                 self.recorder.writer.close()
 
-    def _shut_down(self, text: str) -> None:
+    def _shut_down(self, error: Shutdown) -> None:
         """End every connection.
 
         Requeues caused by it are not recorded, because the test did not cause them. The trace shows what the test left
@@ -345,7 +345,7 @@ class Engine:
             hooks.tap = lambda event: None if event[0] in _SHUTDOWN_REQUEUE_EVENTS else tap(event)
         try:
             for connection in list(self.node.connections.values()):
-                connection.shut_down(ConnectionForced(text))
+                connection.shut_down(error)
         finally:
             hooks.tap = tap
 
@@ -356,7 +356,7 @@ class Engine:
 
     def _begin_anew(self) -> None:
         self.judge.read_to_the_reset()
-        self._shut_down(SHUTDOWN_TEXT)
+        self._shut_down(Shutdown())
         self.loop.reset_all()
         self.recorder.begin_anew()
         self.clock.release()

@@ -11,9 +11,9 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Final
 
 from leveret.exploration.kinds import KINDS, Kind
-from leveret.observe.texts.wording import count_text
 from leveret.trace import events
 from leveret.trace.events import Event, content
+from leveret.wording import count_text
 
 if TYPE_CHECKING:
     from leveret.exploration.run import Run

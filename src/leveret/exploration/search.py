@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Final
 from leveret.exploration.kinds import OUT_OF_ORDER, Kind
 from leveret.exploration.schedule import Placement, Schedule
 from leveret.exploration.step import Step
-from leveret.observe.texts.wording import count_text, span_text
+from leveret.wording import count_text, span_text
 
 if TYPE_CHECKING:
     from leveret.exploration.run import Run

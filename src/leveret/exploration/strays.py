@@ -13,7 +13,7 @@ from collections.abc import Iterable
 from typing import Final
 
 from leveret.observe.calls.callers import client_line, standing_line
-from leveret.observe.texts.wording import count_text
+from leveret.wording import count_text
 
 # How long the threads of a scenario may take to end after its broker, before the summary names them.
 _GRACE_S: Final = 0.5

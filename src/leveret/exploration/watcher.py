@@ -13,8 +13,8 @@ from leveret.exploration.out_of_order import OutOfOrder
 from leveret.exploration.schedule import Placement, Schedule
 from leveret.exploration.step import CLIENT_TO_SERVER, SERVER_TO_CLIENT, Seen, Step
 from leveret.faults.plan import apply, watch
-from leveret.observe.texts.wording import MADE_UP
 from leveret.trace.events import content
+from leveret.wording import MADE_UP
 
 if TYPE_CHECKING:
     from leveret.broker import Broker

@@ -19,9 +19,9 @@ from leveret.faults.named import NamedFaults
 from leveret.faults.occasion import Dice, Occasion
 from leveret.faults.rule import ACCEPT, Rule
 from leveret.observe.calls.hinting import Hinting, checks_calls
-from leveret.observe.texts.wording import span_text
 from leveret.trace import events
 from leveret.trace.events import Event
+from leveret.wording import span_text
 
 if TYPE_CHECKING:
     from leveret.core.model.message import Message, QueueEntry

@@ -14,8 +14,8 @@ from leveret.core.wire import methods as wire
 from leveret.errors import did_you_mean
 from leveret.faults.fault import Fault, Point
 from leveret.observe.assertions.matching import Matcher, is_equal
-from leveret.observe.texts.wording import count_text
 from leveret.trace import events
+from leveret.wording import count_text
 
 if TYPE_CHECKING:
     from leveret.faults.occasion import Dice, Occasion

@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 from leveret.page.messages import MessageStory
 from leveret.page.readings.reading import PageRow
-from leveret.page.steps import NO_ACK, StoryEvent
+from leveret.page.steps import StoryEvent
+from leveret.story.facts import NO_ACK
 from leveret.trace import events
 
 if TYPE_CHECKING:

@@ -71,13 +71,6 @@ def place_id(kind: str, vhost: str, name: str) -> str:
     return f"{kind}/{name}" if vhost == "/" else f"{kind}@{vhost}/{name}"
 
 
-def channel_text(conn: object, chan: object) -> str:
-    """Return a connection and channel as text: "c1/ch2", "c1", or "the test"."""
-    if conn is None:
-        return "the test"
-    return f"c{conn}" if chan is None else f"c{conn}/ch{chan}"
-
-
 def short_line(line: str) -> str:
     """Return a line of the user's code without the names of its functions: "test_x.py:12"."""
     return _FUNCTION.sub("", line)

@@ -6,14 +6,16 @@ from collections.abc import Container
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
-from leveret.observe.texts.wording import count_text
 from leveret.page.bodies import Body
 from leveret.page.frameworks import Framework, framework_of
-from leveret.page.lanes import Lanes, channel_text, shown_name
+from leveret.page.lanes import Lanes, shown_name
 from leveret.page.readings.reading import HAS_ACKS, PageRow
-from leveret.page.steps import BAD, GOOD, NO_ACK, PLAIN, WARN, StoryEvent
+from leveret.page.steps import StoryEvent
+from leveret.story.facts import NO_ACK
+from leveret.story.words import BAD, GOOD, PLAIN, WARN, channel_text
 from leveret.trace import events
 from leveret.trace.redaction import REDACTED
+from leveret.wording import count_text
 
 if TYPE_CHECKING:
     from leveret.trace.redaction import Redaction
@@ -157,7 +159,7 @@ class MessageStory:
         if not self.copies:
             return text, BAD if self.lost or problems else WARN
         asked = [end for end in ends if end[2] in about]
-        tones = [BAD] if self.is_awaited and self.answer is None else []
+        tones: list[str] = [BAD] if self.is_awaited and self.answer is None else []
         for _, tone, queue in asked or ends:
             is_waiting = queue in unconsumed and queue not in about
             tones.append(PLAIN if is_waiting and tone == WARN else tone)

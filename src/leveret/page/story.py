@@ -13,14 +13,16 @@ from dataclasses import dataclass
 from functools import reduce
 from typing import Any, Final
 
-from leveret.observe.views.deletions import Deletion, Deletions
 from leveret.page.causes import Causes
-from leveret.page.lanes import Lanes, channel_text, short_line
+from leveret.page.lanes import Lanes, short_line
 from leveret.page.messages import COLOURS, MessageStory
 from leveret.page.queues import Queues
 from leveret.page.readings.reading import PageRow, Reading
-from leveret.page.steps import ALWAYS_SETUP, BY_SOMEONE, PLAIN, SETTLING, SETUP, StoryEvent, details, step_of
+from leveret.page.steps import ALWAYS_SETUP, SETUP, StoryEvent, step_of
 from leveret.page.topology import Topology
+from leveret.story.deletions import Deletion, Deletions
+from leveret.story.facts import BY_SOMEONE, RowFact
+from leveret.story.words import PLAIN, channel_text, details
 from leveret.trace import events
 from leveret.trace.redaction import Redaction
 from leveret.trace.version import __version__
@@ -173,7 +175,7 @@ class BrokerStory:
             return
         if kind in events.DELIVERIES:
             self._held[copy] = ((row.get("conn"), row.get("chan")), message)
-        elif kind in SETTLING:
+        elif kind in events.SETTLING:
             self._settled[copy] = event
         elif (settled := self._settled.pop(copy, None)) is not None and settled["kind"] != events.ACKED:
             settled["detail"].append(["requeue", "yes" if kind == events.REQUEUED else "no"])
@@ -218,8 +220,8 @@ class BrokerStory:
             event["across"] = True
         if step.tone != PLAIN:
             event["tone"] = step.tone
-        if shown := details(row):
-            event["detail"] = shown
+        if shown := details(RowFact(row)):
+            event["detail"] = [list(pair) for pair in shown]
         return event
 
     def _set_times(self, event: StoryEvent, row: PageRow) -> None:

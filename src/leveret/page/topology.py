@@ -20,10 +20,10 @@ from leveret.page.readings.reading import PageRow
 from leveret.trace import events
 
 if TYPE_CHECKING:
-    from leveret.observe.views.deletions import Deletions
     from leveret.page.messages import MessageStory
     from leveret.page.queues import QueueStory
     from leveret.page.readings.picture import Picture
+    from leveret.story.deletions import Deletions
 
 Place = tuple[str, str]
 # What exchanges with these names are, without being declared.

@@ -18,10 +18,10 @@ from leveret.engine.engine import refuse_to_starve_clients
 from leveret.errors import BrokerError, unknown_keyword
 from leveret.observe.calls.hinting import Hinting, checks_calls
 from leveret.observe.texts.state import DeliveryKey
-from leveret.observe.texts.wording import span_text
 from leveret.time.autojump import Autojump
 from leveret.time.endless import endless
 from leveret.time.stillness import Newcomers, Stillness, held
+from leveret.wording import span_text
 
 if TYPE_CHECKING:
     from leveret.engine.engine import Engine

@@ -7,9 +7,9 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final
 
 from leveret.errors import EndlessTimeError
-from leveret.observe.texts.wording import span_text
 from leveret.trace import events
 from leveret.trace.events import Event
+from leveret.wording import span_text
 
 if TYPE_CHECKING:
     from leveret.engine.engine import Engine

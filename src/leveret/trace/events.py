@@ -193,7 +193,8 @@ TABLE: Final[dict[str, Kind]] = {
     # user's code that was waiting for a client at that time, or None if it could not be found.
     CONN_OPEN: Kind("conversation", (*_WHERE, "peer", "user", "client", "opener")),
     # reason: None for an orderly close by the client, else the reply text sent or "connection lost".
-    CONN_CLOSE: Kind("conversation", (*_WHERE, "reason")),
+    # is_shutdown: True if the broker stopped or restarted, else None.
+    CONN_CLOSE: Kind("conversation", (*_WHERE, "reason", "is_shutdown")),
     CHAN_OPEN: Kind("conversation", _WHERE),
     CHAN_CLOSE: Kind("conversation", (*_WHERE, "reason")),
     # A client's mistake, with the reply code and text. caller is the line of the user's code that was waiting for a
@@ -237,10 +238,14 @@ ABOUT_MESSAGES: Final = frozenset(name for name, kind in TABLE.items() if "messa
 ABOUT_COPIES: Final = tuple(name for name, kind in TABLE.items() if kind.category == "copy")
 DELIVERIES: Final = tuple(name for name, kind in TABLE.items() if kind.is_delivery)
 ENDS: Final = tuple(name for name, kind in TABLE.items() if kind.is_end)
+# What a client does with a delivery.
+SETTLING: Final = tuple(name for name, kind in TABLE.items() if kind.category == "copy" and "multiple" in kind.fields)
 ANSWERS: Final = tuple(name for name, kind in TABLE.items() if kind.is_answer)
 CONTROL: Final = tuple(name for name, kind in TABLE.items() if name not in ABOUT_MESSAGES and not kind.is_explanation)
 
 _PREVIEW_LENGTH: Final = 60
+# The columns of a trace file that come from the message, and its attributes.
+_OF_MESSAGE: Final = {"msg": "id", "exchange": "exchange", "routing_key": "routing_key"}
 # The headers in which Celery and taskiq name the task. Their bodies hold only its arguments, or much else first.
 _TASK_HEADERS: Final = ("task", "task_name")
 
@@ -324,6 +329,7 @@ class Event:
     redelivered: bool
     count: int
     reason: str | None
+    is_shutdown: bool | None
     peer: str
     user: str
     client: str
@@ -366,9 +372,22 @@ class Event:
         return at
 
     def get(self, name: str) -> object:
-        """Return a field, or None if the kind has no such field."""
+        """Return a field, or None if the kind has no such field.
+
+        As in a trace file, `msg` is the number of the message, and `exchange` and `routing_key` say where it was
+        published to, if the kind has no fields of these names.
+        """
         position = POSITIONS[self.kind].get(name)
-        return None if position is None else self.raw[position]
+        if position is not None:
+            return self.raw[position]
+        attribute = _OF_MESSAGE.get(name)
+        if (
+            attribute is None
+            or self.kind not in ABOUT_MESSAGES
+            or (name != "msg" and not TABLE[self.kind].is_addressed)
+        ):
+            return None
+        return cast("object", getattr(self.message, attribute))
 
     def fields(self) -> dict[str, object]:
         """Return the fields by name, in the order of the raw tuple, without `kind` and `at`."""

@@ -26,6 +26,7 @@ class EventFields(TypedDict, total=False):
     redelivered: object
     count: object
     reason: object
+    is_shutdown: object
     peer: object
     user: object
     client: object

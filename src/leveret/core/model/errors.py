@@ -84,6 +84,13 @@ class ConnectionForced(HardError):
     code, name = 320, "CONNECTION_FORCED"
 
 
+class Shutdown(ConnectionForced):
+    """The end of all connections when the broker stops or restarts."""
+
+    def __init__(self, suffix: str = "") -> None:
+        super().__init__(f"broker forced connection closure with reason 'shutdown'{suffix}")
+
+
 class CommandInvalid(HardError):
     """503 COMMAND_INVALID, which closes the connection."""
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from leveret.core.compat import Compat
 from leveret.core.hooks import Hooks
-from leveret.core.model.errors import ConnectionForced, NotAllowed, PreconditionFailed
+from leveret.core.model.errors import ConnectionForced, NotAllowed, PreconditionFailed, Shutdown
 from leveret.core.model.operators.access import Access
 from leveret.core.model.operators.node_settings import NODE_NAME, NodeSettings
 from leveret.core.model.ports import ConnectionPort
@@ -16,8 +16,6 @@ from leveret.core.model.vhost import VirtualHost
 
 if TYPE_CHECKING:
     from leveret.core.model.event_exchange import EventExchange
-
-SHUTDOWN_TEXT = "broker forced connection closure with reason 'shutdown'"
 
 
 class Reacts(Protocol):
@@ -175,7 +173,7 @@ class Node(Runtime):
     def restart(self) -> None:
         """Stop and start: close the connections and drop what is not durable (as seen on a clean restart of 4.3)."""
         for connection in list(self.connections.values()):
-            connection.shut_down(ConnectionForced(SHUTDOWN_TEXT))
+            connection.shut_down(Shutdown())
         self.run_work()
         for vhost in self.vhosts.values():
             vhost.restart()

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Final, Protocol
 
-from leveret.core.model.errors import AmqpError, InternalRefusal
+from leveret.core.model.errors import AmqpError, InternalRefusal, Shutdown
 from leveret.core.model.node import Node
 from leveret.core.model.vhost import VirtualHost
 from leveret.core.protocol import refusals
@@ -419,7 +419,7 @@ class Connection:
         self.is_blocked = False
         self.is_reading_paused = self.is_behind
         self._liveness.is_paused = self._is_silent
-        self._end(error.reply_text)
+        self._end(error.reply_text, is_shutdown=isinstance(error, Shutdown))
         self.state = State.CLOSING
         self.send_control(ConnectionClose(*refusals.close_fields(error, self.node.compat)))
         self._liveness.limit_close()
@@ -470,7 +470,7 @@ class Connection:
         self.is_reset = True
         self.mark_dirty()
 
-    def _end(self, reason: str | None) -> None:
+    def _end(self, reason: str | None, *, is_shutdown: bool = False) -> None:
         """Requeue what the connection holds.
 
         All consumers go first, so that nothing comes back to a channel that is ending.
@@ -479,7 +479,7 @@ class Connection:
             return
         for reaction in self.reactions:
             reaction.ended()
-        self._tap(events.CONN_CLOSE, reason)
+        self._tap(events.CONN_CLOSE, reason, is_shutdown or None)
         channels, self.channels = list(self.channels.values()), {}
         for channel in channels:
             channel.drop_waiting_consumers()

@@ -17,9 +17,9 @@ from leveret.observe.assertions.searching import Occurrence, Question, Search
 from leveret.observe.texts.routes import ways_to
 from leveret.observe.texts.state import holder_text
 from leveret.observe.texts.story import has_clients
-from leveret.observe.texts.wording import count_text, span_text
 from leveret.observe.views.message_view import MessageView, ready_view
 from leveret.trace import events
+from leveret.wording import count_text, span_text
 
 if TYPE_CHECKING:
     from leveret.core.model.node import Node

@@ -15,11 +15,11 @@ from leveret.observe.calls.calls import shown
 from leveret.observe.texts.circumstances import NOTABLE_US, Circumstances
 from leveret.observe.texts.routes import why_not_dead_lettered, why_unrouted
 from leveret.observe.texts.state import connections, full_text, holder_text, uncommitted
-from leveret.observe.texts.wording import client_place_text, count_text, place_text, span_text
-from leveret.observe.views.deletions import Deletions
 from leveret.observe.views.message_view import DEATH_HEADERS
+from leveret.story.deletions import Deletions
 from leveret.trace import events
 from leveret.trace.events import Event, named, task_of
+from leveret.wording import client_place_text, count_text, place_text, span_text
 
 if TYPE_CHECKING:
     from leveret.core.model.message import Message

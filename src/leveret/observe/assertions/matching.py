@@ -24,9 +24,9 @@ from leveret.core.model.operators.patterns import Expression
 from leveret.core.wire.properties import PROPERTY_NAMES
 from leveret.errors import expected, keyword_hint
 from leveret.observe.calls.calls import shown
-from leveret.observe.texts.wording import count_text
 from leveret.observe.views.message_view import MessageView
 from leveret.trace.events import preview
+from leveret.wording import count_text
 
 _MISSING: Final = object()
 # Functions and classes: a caller who passes one expects leveret to call it, which it does not.

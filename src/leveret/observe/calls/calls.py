@@ -22,7 +22,7 @@ from typing import Any, Final
 from leveret.core.wire.errors import ShortStringTooLong
 from leveret.core.wire.values import Table, encode_short_string
 from leveret.errors import keyword_hint, unknown_keyword
-from leveret.observe.texts.wording import count_text
+from leveret.wording import count_text
 
 # What is wrong with an argument of this name, or None.
 Kind = Callable[[str, object], TypeError | ValueError | None]

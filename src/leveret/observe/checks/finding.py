@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from leveret.observe.texts.wording import client_place_text
+from leveret.wording import client_place_text
 
 if TYPE_CHECKING:
     from leveret.core.model.message import Message

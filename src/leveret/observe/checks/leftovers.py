@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Final, cast
 
 from leveret.observe.checks.finding import Allowance, Finding
 from leveret.observe.texts.state import client_text, connections, holder_text, unsettled
-from leveret.observe.texts.wording import client_place_text, span_text
 from leveret.trace import events
 from leveret.trace.events import POSITIONS, Event
+from leveret.wording import client_place_text, span_text
 
 if TYPE_CHECKING:
     from leveret.core.model.message import Message

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Final
 
 from leveret.observe.checks.finding import Finding
 from leveret.observe.checks.table import CHECKS
-from leveret.observe.texts.wording import client_place_text, count_text
 from leveret.trace import events
 from leveret.trace.events import Event, content
+from leveret.wording import client_place_text, count_text
 
 if TYPE_CHECKING:
     from leveret.trace.events import RawEvent

@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Final, cast
 
 from leveret.observe.checks.finding import Finding, refusal_text
 from leveret.observe.texts.redelivery import limit_text
-from leveret.observe.texts.wording import count_text
 from leveret.trace import events
 from leveret.trace.events import Event
+from leveret.wording import count_text
 
 if TYPE_CHECKING:
     from leveret.core.model.message import Message

@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Final, NamedTuple, Self, cast
 
-from leveret.observe.texts.wording import client_place_text, place_text, span_text
 from leveret.trace import events
 from leveret.trace.events import Event
+from leveret.wording import client_place_text, place_text, span_text
 
 if TYPE_CHECKING:
     from leveret.core.model.message import Message

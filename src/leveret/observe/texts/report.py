@@ -14,9 +14,9 @@ from leveret.core.protocol.receiving import strangers
 from leveret.observe.texts.advice import advice
 from leveret.observe.texts.state import connections, queue_lines
 from leveret.observe.texts.story import Story, clients_of, has_clients
-from leveret.observe.texts.wording import client_place_text
 from leveret.trace import events
 from leveret.trace.events import Event, printable
+from leveret.wording import client_place_text
 
 if TYPE_CHECKING:
     from leveret.core.model.node import Node

@@ -10,8 +10,8 @@ import re
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Final, NamedTuple, cast
 
-from leveret.observe.texts.wording import client_place_text, count_text, place_text, span_text
 from leveret.trace.events import eta_of
+from leveret.wording import client_place_text, count_text, place_text, span_text
 
 if TYPE_CHECKING:
     from leveret.core.model.node import Node

@@ -11,10 +11,12 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Final, NamedTuple, cast
 
-from leveret.observe.assertions.searching import NO_ACK, reason_of
-from leveret.observe.texts.wording import count_text, place_text
+from leveret.story import words
+from leveret.story.facts import BY_SOMEONE, NO_ACK, Fact
+from leveret.story.words import Names, channel_text
 from leveret.trace import events
-from leveret.trace.events import Event, named
+from leveret.trace.events import DEAD_LETTERED, Event, named
+from leveret.wording import count_text, place_text
 
 if TYPE_CHECKING:
     from leveret.trace.events import RawEvent
@@ -123,7 +125,7 @@ class Story:
     def _line(self, told: Told, known: dict[int, None]) -> str:
         event = told.event
         seconds = (event.at - self._began_at) / 1_000_000
-        line = f"{seconds:.3f} {_who(told)}{_phrase(told, _named(event, known))}"
+        line = f"{seconds:.3f} {words.told(event, _Line(told, _named(event, known)))}".partition("\n")[0]
         line += f" (and both {count_text(told.repeats, 'more time')})" if told.repeats else ""
         return line if len(line) <= _WIDTH else f"{line[: _WIDTH - 3]}..."
 
@@ -232,66 +234,29 @@ def _named(event: Event, known: dict[int, None]) -> str:
     return named(message)
 
 
-def _who(told: Told) -> str:
-    event = told.event
-    number, channel = cast("int | None", event.get("conn")), cast("int | None", event.get("chan"))
-    if told.settler is not None and "conn" not in event.fields():
-        number, channel = told.settler
-    elif "conn" not in event.fields():
-        return ""
-    if number is not None:
-        return f"{place_text(number, channel)} "
-    line = None if told.caller is None else _CALLER.search(told.caller)
-    return "the test " if line is None else f"the test ({line[0]}) "
+class _Line(Names):
+    """The names in a line: a message with its content where it is first named, and the test with its line."""
 
+    def __init__(self, told: Told, message: str) -> None:
+        self._told: Final = told
+        self._message: Final = message
 
-def _phrase(told: Told, message: str) -> str:
-    """Return what happened, after who did it."""
-    event = told.event
-    where = repr(event.get("queue"))
-    match event.kind:
-        case events.PUBLISHED:
-            return f"published {message}{_to(told.queues)}"
-        case events.RETURNED:
-            return f"got {message} returned: no route"
-        case events.NACKED_CONFIRM:
-            return f"got a nack for its publish of {message}"
-        case events.DELIVERED | events.GOT:
-            return f"got {message} from {where}{' again' if event.redelivered else ''}"
-        case events.ACKED:
-            return f"acked {message} of {where}"
-        case events.REQUEUED:
-            return f"requeued {message} to {where} ({event.reason})"
-        case events.EXPIRED:
-            return f"expired: {message} in {where}"
-        case events.DROPPED:
-            place = "" if event.queue is None else f" from {where}"
-            return f"dropped {message}{place} ({reason_of(event)})"
-        case events.DEAD_LETTERED:
-            way = _to(told.queues) or f" to exchange {event.exchange!r}, which led to no queue"
-            return f"dead-lettered {message} from {where} ({event.reason}){way}"
-        case events.PURGED:
-            return f"{'deleted queue' if event.reason == 'queue_deleted' else 'purged'} {where} with {message}"
-        case events.FAULT:
-            return f"fault {event.fault} fired on {event.on}"
-        case events.REFUSED:
-            return f"was refused with {event.code}"
-        case events.CONN_CLOSE | events.CHAN_CLOSE:
-            return f"closed: {str(event.reason).partition(chr(10))[0]}"
-        case events.BIND | events.UNBIND:
-            verb = "bound" if event.kind == events.BIND else "unbound"
-            return f"{verb} {event.destination!r} to {event.exchange!r} by {event.routing_key!r}"
-        case events.CONSUME:
-            return f"began to consume {where}"
-        case events.CANCEL:
-            return f"lost its consumer of {where}: {event.reason}"
-        case events.EXCHANGE_DELETE:
-            return f"deleted exchange {event.exchange!r}"
-        case events.QUEUE_DELETE:
-            return f"deleted queue {where}" + ("" if event.reason is None else f" ({event.reason})")
-        case kind:
-            return f"{kind} {event.details(without=('conn', 'chan', 'message'))} {message}".strip()
+    def message(self, fact: Fact) -> str:
+        """Return the message of an event."""
+        return self._message
 
+    def who(self, fact: Fact) -> str:
+        """Return who did it, or settled the copy so that it happened."""
+        if fact.kind not in BY_SOMEONE:
+            return "" if self._told.settler is None else channel_text(*self._told.settler)
+        who = super().who(fact)
+        if not who or fact.get("conn") is not None or self._told.caller is None:
+            return who
+        line = _CALLER.search(self._told.caller)
+        return "the test" if line is None else f"the test ({line[0]})"
 
-def _to(queues: Sequence[str]) -> str:
-    return f" to {', '.join(map(repr, queues))}" if queues else ""
+    def target(self, fact: Fact) -> str:
+        """Return the queues that the message went to."""
+        if self._told.queues:
+            return f"to {', '.join(map(repr, self._told.queues))}"
+        return f"to exchange {fact.get('exchange')!r}, which led to no queue" if fact.kind == DEAD_LETTERED else ""

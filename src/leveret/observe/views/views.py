@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING
 
 from leveret.observe.calls.hinting import Hinting
 from leveret.observe.texts.state import all_holdings, client_text, connection_name, unsettled
-from leveret.observe.texts.wording import count_text
 from leveret.observe.views.message_view import MessageView, held_view, ready_view
+from leveret.wording import count_text
 
 if TYPE_CHECKING:
     from leveret.core.model.binding import Binding

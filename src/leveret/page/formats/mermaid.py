@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Any, Final
 
-from leveret.observe.texts.wording import count_text, span_text
+from leveret.wording import count_text, span_text
 
 if TYPE_CHECKING:
     from leveret.page.story import Story

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from leveret.observe.texts.wording import count_text, span_text
 from leveret.trace.events import printable
+from leveret.wording import count_text, span_text
 
 if TYPE_CHECKING:
     from leveret.page.story import Story

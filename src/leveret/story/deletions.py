@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from leveret.observe.texts.wording import short_span_text
+from leveret.wording import short_span_text
 
 _WITH_CONNECTION = "exclusive"
 

@@ -1,0 +1,46 @@
+"""A fact: one thing that happened, whether a broker has just recorded it or a trace file holds it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final, Protocol
+
+from leveret.trace import events
+
+# Kinds that a connection, or the test itself, causes.
+BY_SOMEONE: Final = frozenset(name for name, kind in events.TABLE.items() if "conn" in kind.fields)
+# The reason of an automatic ack, which no client sent.
+NO_ACK: Final = "no_ack"
+
+
+class Fact(Protocol):
+    """What an event of a broker and a row of a trace file have in common."""
+
+    @property
+    def kind(self) -> str:
+        """The kind of the event, one of `events.KINDS`, or a newer one."""
+
+    def get(self, name: str, /) -> object:
+        """Return a field of the event or a column of the file by its name; None if it has none."""
+
+
+class RowFact:
+    """A row of a trace file as a fact. Its `attrs` are a mapping and not text."""
+
+    __slots__ = ("_attrs", "_row")
+
+    def __init__(self, row: Mapping[str, object], attrs: Mapping[str, object] | None = None) -> None:
+        """`attrs` are what has no column, if the row itself does not hold them."""
+        known = row.get("attrs") if attrs is None else attrs
+        self._row: Final = row
+        self._attrs: Final[Mapping[str, object]] = known if isinstance(known, Mapping) else {}
+
+    @property
+    def kind(self) -> str:
+        """The kind of the event."""
+        return str(self._row["kind"])
+
+    def get(self, name: str, /) -> object:
+        """Return a column, or else what `attrs` has by that name."""
+        value = self._row.get(name)
+        return self._attrs.get(name) if value is None else value

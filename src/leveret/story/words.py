@@ -1,0 +1,330 @@
+"""The words of a story: one table for the kinds of events, one for the ends of copies, one for reasons.
+
+A row holds a template. A slot in braces is filled by `Names`, which says how a text names messages, queues and clients.
+Brackets hold what is left out if one of their slots is empty. Angle brackets hold what a drawing shows by its lanes, so
+that its texts leave it out: `<{who} >acked {message}` is "acked #1" beside an arrow, and "c2/ch1 acked #1" in a line.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from typing import Final, Literal, NamedTuple
+
+from leveret.story.facts import BY_SOMEONE, NO_ACK, Fact
+from leveret.trace import events
+from leveret.wording import place_text
+
+Tone = Literal["good", "bad", "warn", "plain"]
+GOOD: Final[Tone] = "good"
+BAD: Final[Tone] = "bad"
+WARN: Final[Tone] = "warn"
+PLAIN: Final[Tone] = "plain"
+# The lanes that an event leads from and to.
+Lane = Literal["client", "exchange", "queue", "destination", "test"]
+
+_PARTS: Final = re.compile(r"<([^>]*)>|\[([^]]*)\]|\{(\w+)\}")
+_SLOT: Final = re.compile(r"\{(\w+)\}")
+
+
+class Words(NamedTuple):
+    """The words for an event, its tone, and the lanes that a drawing of it leads from and to."""
+
+    text: str
+    start: Lane | None = None
+    end: Lane | None = None
+    tone: Tone = PLAIN
+    # The fields that an event must have for this row to apply: a value, or ANY.
+    when: Mapping[str, object] = {}
+    # A drawing shows it across all lanes.
+    is_across: bool = False
+
+
+# A field that is set, and neither False nor empty.
+ANY: Final = object()
+_AGAIN: Final = {"redelivered": True}
+_BY_THE_BROKER: Final = {"reason": ANY}
+
+# The first row that applies holds; the last of each kind always does.
+KINDS: Final[dict[str, tuple[Words, ...]]] = {
+    events.PUBLISHED: (Words("<{who} >published {message}[ {target}]", "client", "exchange"),),
+    events.RETURNED: (Words("returned {message}< to {who}> ({reason})", "exchange", "client", BAD),),
+    events.CONFIRMED: (Words("confirmed {message}< to {who}>", None, "client", GOOD),),
+    events.NACKED_CONFIRM: (Words("nacked {message} to its publisher<, {who}>", None, "client", BAD),),
+    events.ENQUEUED: (
+        Words("dead letter {message} entered {queue}", "exchange", "queue", when={"src_copy": ANY}),
+        Words("{message} entered {queue}", "exchange", "queue"),
+    ),
+    events.DELIVERED: (
+        Words("redelivered {message}< from {queue}> to {who}", "queue", "client", WARN, _AGAIN),
+        Words("delivered {message}< from {queue}> to {who}", "queue", "client"),
+    ),
+    events.GOT: (
+        Words("{who} got {message}< from {queue} again>", "queue", "client", WARN, _AGAIN),
+        Words("{who} got {message}< from {queue}>", "queue", "client"),
+    ),
+    events.ACKED: (
+        Words("{message}< of {queue}> counts as acked (no_ack)", "client", "queue", when={"reason": NO_ACK}),
+        Words("<{who} >acked {message}< of {queue}>", "client", "queue", GOOD),
+    ),
+    events.NACKED: (Words("<{who} >nacked {message}< of {queue}>", "client", "queue", WARN),),
+    events.REJECTED: (Words("<{who} >rejected {message}< of {queue}>", "client", "queue", WARN),),
+    events.REQUEUED: (Words("<{who} >requeued {message} to {queue} ({reason})", "queue", None, WARN),),
+    events.EXPIRED: (Words("{message} expired in {queue}", "queue", None, BAD),),
+    events.DROPPED: (
+        Words("<{who} >dropped {message} from {queue} ({reason})", "queue", None, BAD, {"queue": ANY}),
+        Words("dropped {message}[ by exchange {exchange}] ({reason})", "exchange", None, BAD),
+    ),
+    events.DEAD_LETTERED: (
+        Words("<{who} >dead-lettered {message} from {queue} ({reason})< {target}>", "queue", "exchange", WARN),
+    ),
+    events.PURGED: (
+        Words("{message} deleted with its queue< {queue}>", "queue", None, WARN, {"reason": "queue_deleted"}),
+        Words("{message} purged< from {queue}>", "queue", None, WARN),
+    ),
+    events.CONN_OPEN: (Words("{connection} {client} connected", "client"),),
+    events.CONN_CLOSE: (
+        Words("{connection} was still connected when the broker stopped", "client", when={"is_shutdown": True}),
+        Words("{connection} lost its connection: {reason}", "client", None, BAD, _BY_THE_BROKER, is_across=True),
+        Words("{connection} closed its connection", "client"),
+    ),
+    events.CHAN_OPEN: (Words("{who} opened", "client"),),
+    events.CHAN_CLOSE: (
+        Words("{who} was closed: {reason}", "client", None, BAD, _BY_THE_BROKER),
+        Words("{who} closed", "client"),
+    ),
+    events.REFUSED: (Words("{who} was refused: {code} {text}", "client", None, BAD, is_across=True),),
+    events.EXCHANGE_DECLARE: (Words("<{who} >declared {type} exchange {exchange}", "client", "exchange"),),
+    events.EXCHANGE_DELETE: (Words("<{who} >deleted exchange {exchange}", "client", "exchange"),),
+    events.QUEUE_DECLARE: (Words("<{who} >declared queue {queue}", "client", "queue"),),
+    events.QUEUE_DELETE: (
+        Words("<{who} >deleted queue {queue} ({reason})", "client", "queue", when={"reason": ANY, "conn": ANY}),
+        Words("deleted queue {queue} ({reason})", "queue", when={"reason": ANY}),
+        Words("<{who} >deleted queue {queue}", "client", "queue"),
+    ),
+    events.BIND: (
+        Words(
+            "<{who} >bound {destination_kind} {destination} to {exchange}[ with key {routing_key}]",
+            *("client", "destination"),
+        ),
+    ),
+    events.UNBIND: (
+        Words(
+            "<{who} >unbound {destination_kind} {destination} from {exchange}[ with key {routing_key}]",
+            *("client", "destination"),
+        ),
+    ),
+    events.CONSUME: (Words("{who} consumes {queue} as {consumer}", "client", "queue"),),
+    events.CANCEL: (
+        Words(
+            "consumer {consumer} of {queue} was cancelled by the broker ({reason})",
+            *("client", "queue", WARN, _BY_THE_BROKER),
+        ),
+        Words("consumer {consumer} of {queue} was cancelled", "client", "queue"),
+    ),
+    events.QOS: (Words("{who} set its prefetch to {count}", "client"),),
+    events.CALLED: (Words("the test called {call}", "test"),),
+    events.TEST_START: (Words("{test} began", "test"),),
+    events.TEST_END: (Words("{test} ended[: {outcome}]", "test"),),
+    events.FAULT: (
+        Words("fault {fault}< ({who})>", "client", None, BAD, {"on": "now"}, is_across=True),
+        Words("fault {fault}[ on {on}]< ({who})>", "client", None, BAD, is_across=True),
+    ),
+}
+# A kind that this leveret does not know: a newer one may have written the file.
+_OTHER: Final = Words("{kind}[ {message}]", "client")
+
+
+class End(NamedTuple):
+    """The words for how a copy stands or ended: a clause about the message, and a word for the tables of the report."""
+
+    clause: str
+    tone: Tone
+    outcome: str
+
+
+# How a copy stands, besides the kinds of events that end one.
+READY: Final = "ready"
+AGAIN: Final = "undecided"
+UNACKED: Final = "unacked"
+ENDS: Final[dict[str, End]] = {
+    READY: End("<is still >ready[{since}] in {queue}[ after {often}][{untaken}]", WARN, "still waiting at the end"),
+    AGAIN: End("<was {how} and is >ready again in {queue} after {often}[{untaken}]", WARN, "requeued at the end"),
+    UNACKED: End("<is >unacked[{since}] in {queue}[ after {often}], held by {holder}", WARN, "still held at the end"),
+    NO_ACK: End(
+        "<was >delivered from {queue} with no_ack[ by {holder}]<, so no client acknowledged it>", PLAIN, "acknowledged"
+    ),
+    events.ACKED: End("<was >acked in {queue}[ by {holder}][ after {often}]", GOOD, "acknowledged"),
+    events.EXPIRED: End("expired in {queue}[ after {often}][ ({why})]", BAD, "expired"),
+    events.DROPPED: End(
+        "<was >dropped from {queue} ({reason})[ by {holder}][ after {often}][ ({why})]", BAD, "dropped"
+    ),
+    events.DEAD_LETTERED: End(
+        "<was >dead-lettered from {queue} ({reason})[ by {holder}][ after {often}][ {target}]", WARN, "dead-lettered"
+    ),
+    events.PURGED: End("<was >purged from {queue}[ after {often}]", WARN, "removed with or from its queue"),
+    "queue_deleted": End("<was >deleted with {queue}[ after {often}]", WARN, "removed with or from its queue"),
+    "delivered": End("delivered from {queue} to {holder}, acks are not recorded", PLAIN, "delivered"),
+}
+# A settled copy whose end is not known yet.
+_OTHER_END: Final = End("<was >{kind} in {queue}[ by {holder}]", WARN, "undecided")
+
+# Why it happened, by kind and by the reason of the event.
+REASONS: Final[dict[str, dict[str, str]]] = {
+    events.RETURNED: {"NO_ROUTE": "no queue matched"},
+    events.ACKED: {NO_ACK: "automatically: the consumer uses no_ack"},
+    events.REQUEUED: {
+        "nacked": "nacked with requeue",
+        "rejected": "rejected with requeue",
+        "recovered": "requeued by basic.recover",
+        "channel_closed": "requeued because its channel closed",
+        "consumer_timeout": "requeued because its consumer held it too long",
+    },
+    events.DROPPED: {
+        "no route": "it had no queue to go to",
+        "fault": "a fault that the test injected dropped it",
+        "rolled_back": "its transaction was rolled back",
+        "uncommitted": "its transaction was not committed",
+        "rejected": "rejected, and its queue has no dead-letter exchange",
+        "delivery_limit": "it reached the delivery limit, and its queue has no dead-letter exchange",
+        "maxlen": "its queue was full and has no dead-letter exchange",
+        "cycle": "it would have gone around a cycle of dead-letter queues",
+        "no requester": "the client that sent the request had gone before the direct reply came",
+        "restart": "the broker was restarted, and the message was not persistent",
+        "retention": "the stream's retention limit removed it",
+    },
+    events.DEAD_LETTERED: {
+        "rejected": "rejected",
+        "expired": "expired",
+        "maxlen": "queue full",
+        "delivery_limit": "delivery limit",
+    },
+    events.PURGED: {"purged": "purged", "queue_deleted": "its queue was deleted"},
+}
+# The names of fields beside the words.
+DETAILS: Final = {
+    "tag": "delivery tag",
+    "count": "delivered before",
+    "consumer": "consumer",
+    "multiple": "multiple",
+    "redelivered": "redelivered",
+    "reason": "reason",
+    **{name: name.replace("_", " ") for name in ("arguments", "prefetch_count", "peer", "user", "code", "cause")},
+    **{name: name.replace("_", " ") for name in ("exclusive", "no_ack")},
+}
+# The slots that hold a name, which a text sets apart.
+_QUOTED: Final = frozenset({"queue", "exchange", "destination", "routing_key", "consumer", "client"})
+
+
+class Names:
+    """How a text names what facts name by numbers; this one is about a message that needs no name."""
+
+    def message(self, fact: Fact) -> str:
+        """Return the name of the message of a fact; "" if it is about none."""
+        return "" if fact.get("msg") is None else "it"
+
+    def quoted(self, name: str) -> str:
+        """Return the name of a queue or the like, set apart from the words."""
+        return repr(name)
+
+    def who(self, fact: Fact) -> str:
+        """Return who caused a fact: "c1/ch2", "the test"; "" if neither a client nor the test did."""
+        if fact.kind not in BY_SOMEONE or (fact.kind == events.FAULT and fact.get("conn") is None):
+            return ""
+        return channel_text(fact.get("conn"), fact.get("chan"))
+
+    def reason(self, fact: Fact) -> str:
+        """Return the reason of a fact."""
+        return str(fact.get("reason"))
+
+    def target(self, fact: Fact) -> str:
+        """Return where a message went: "to 'orders' with key 'new'"."""
+        exchange, key = str(fact.get("exchange") or ""), str(fact.get("routing_key") or "")
+        if not exchange:
+            return f"to queue {self.quoted(key)}"
+        return f"to {self.quoted(exchange)} with key {self.quoted(key)}"
+
+    def slot(self, name: str, fact: Fact) -> str:
+        """Return what a slot of a template says about a fact; "" leaves its bracket out."""
+        if name in ("message", "who", "reason", "target"):
+            own: Callable[[Fact], str] = getattr(self, name)
+            return own(fact)
+        if name == "connection":
+            return channel_text(fact.get("conn"), None)
+        if name == "destination":
+            return self.quoted(str(fact.get(name) or fact.get("queue")))
+        value = fact.kind if name == "kind" else fact.get(name)
+        if value is None or (value == "" and name != "client"):
+            return ""
+        return self.quoted(str(value)) if name in _QUOTED else str(value)
+
+
+def words_of(fact: Fact) -> Words:
+    """Return the row of the table that applies to a fact."""
+    return next((row for row in KINDS.get(fact.kind, ()) if _applies(row, fact)), _OTHER)
+
+
+def told(fact: Fact, names: Names, *, is_drawn: bool = False) -> str:
+    """Return what happened, as a drawing or a line of text says it."""
+    return filled(words_of(fact).text, lambda slot: names.slot(slot, fact), is_drawn=is_drawn)
+
+
+def end_of(state: str) -> End:
+    """Return the words for how a copy stands."""
+    return ENDS.get(state, _OTHER_END)
+
+
+def why(kind: str, reason: object) -> str:
+    """Return why an event with this reason happened."""
+    return REASONS.get(kind, {}).get(str(reason), str(reason))
+
+
+def filled(template: str, slot: Callable[[str], str], *, is_drawn: bool) -> str:
+    """Return a template with its slots filled. See the beginning of this module."""
+
+    def part(found: re.Match[str]) -> str:
+        beside_drawing, optional, name = found.groups()
+        if name is not None:
+            return slot(name)
+        if beside_drawing is not None and is_drawn:
+            return ""
+        text: str = optional if beside_drawing is None else beside_drawing
+        values = {name: slot(name) for name in _SLOT.findall(text)}
+        return text.format(**values) if all(values.values()) else ""
+
+    return _PARTS.sub(part, template)
+
+
+def details(fact: Fact) -> list[tuple[str, str]]:
+    """Return the fields of a fact that its words leave out, each with its label."""
+    found = []
+    is_publish = fact.kind == events.PUBLISHED or fact.kind in events.ANSWERS
+    for name, label in DETAILS.items():
+        value = fact.get(name)
+        is_default = value in (None, {}) or (
+            value is False and not (name == "multiple" and fact.kind in events.SETTLING)
+        )
+        if is_default or (name == "count" and not _is_notable(fact)):
+            continue
+        shown = str(value) if not isinstance(value, bool) else "yes" if value else "no"
+        found.append(("publish number" if name == "tag" and is_publish else label, shown))
+    return found
+
+
+def channel_text(conn: object, chan: object) -> str:
+    """Return a connection and channel as text: "c1/ch2", "c1", or "the test"."""
+    if not isinstance(conn, int):
+        return "the test"
+    return place_text(conn, chan if isinstance(chan, int) else None)
+
+
+def _is_notable(fact: Fact) -> bool:
+    """Return whether the count of a fact is one of earlier deliveries."""
+    return fact.kind in events.DELIVERIES and fact.get("count") != 0
+
+
+def _applies(row: Words, fact: Fact) -> bool:
+    return all(
+        fact.get(name) == value if value is not ANY else fact.get(name) not in (None, False, "")
+        for name, value in row.when.items()
+    )
