@@ -19,11 +19,11 @@ from leveret.core.model.operators import node_settings
 from leveret.core.model.operators.node_settings import NodeSettings
 from leveret.engine.engine import EVENT_EXCHANGE, Engine
 from leveret.engine.options import checked_count, checked_port, checked_seed, checked_users, names_in
-from leveret.errors import BrokerError, NotDeclaredError, did_you_mean, expected, nearest, unknown, unknown_keyword
+from leveret.errors import BrokerError, expected, nearest, unknown, unknown_keyword
 from leveret.observe.calls.hinting import Hinting, checks_calls
 from leveret.observe.checks.checked_assertions import CheckedAssertions
 from leveret.observe.checks.table import MAX_REDELIVERIES, Levels, Wanted
-from leveret.observe.views.names import find_queue, find_vhost
+from leveret.observe.views.names import find_exchange, find_queue
 from leveret.scripted.actions import BrokerActions
 from leveret.scripted.peers import Peers
 
@@ -326,12 +326,7 @@ class Broker(BrokerActions, Peers, CheckedAssertions, Hinting):
         from leveret.observe.views.views import exchange_view
 
         with self._engine.looking() as node:
-            known = find_vhost(node, vhost).exchanges
-            if name not in known:
-                raise NotDeclaredError(
-                    f"exchange {name!r} does not exist in vhost {vhost!r}{did_you_mean(name, known)}"
-                )
-            return exchange_view(known[name], vhost)
+            return exchange_view(find_exchange(node, vhost, name), vhost)
 
     @property
     def queues(self) -> list[QueueView]:

@@ -4,7 +4,11 @@ import dataclasses
 
 import pytest
 
+from leveret import Broker
 from leveret.observe.views.views import connection_view, exchange_view, queue_view
+
+
+POLICY = {"dead-letter-exchange": "dead", "dead-letter-routing-key": "late", "max-length": 3}
 
 
 def test_a_message_view_reads_body_and_properties(view):
@@ -137,3 +141,21 @@ def test_a_connection_view_shows_its_channels(world):
     assert repr(connection) == "<Connection 1 worker from 127.0.0.1:40001 as 'guest' on '/': 1 channel>"
     [channel] = connection.channels
     assert repr(channel) == "<Channel 1 of worker: 1 unacked, 1 consumer>"
+
+
+def test_a_queue_view_shows_what_a_policy_says():
+    with Broker() as broker:
+        broker.admin.set_policy("letters", "^orders$", POLICY)
+        view = broker.declare_queue("orders")
+
+    assert view.policy == "letters"
+    assert view.policy_keys == POLICY
+    assert (view.dead_letter_exchange, view.dead_letter_routing_key) == ("dead", "late")
+
+
+def test_an_exchange_view_shows_the_alternate_exchange_of_a_policy():
+    with Broker() as broker:
+        broker.declare_exchange("shop")
+        broker.admin.set_policy("lost", "^shop$", {"alternate-exchange": "lost"}, apply_to="exchanges")
+
+        assert broker.exchange("shop").alternate_exchange == "lost"

@@ -9,7 +9,7 @@ from leveret.page.readings.reading import HAS_ACKS, PageRow
 from leveret.trace import events
 
 if TYPE_CHECKING:
-    from leveret.page.readings.picture import QueueState
+    from leveret.observe.views.views import QueueFacts
 
 # From a kind of event to the changes of ready and unacked messages.
 _CHANGES: Final[dict[str, tuple[int, int]]] = {
@@ -56,16 +56,16 @@ class QueueStory:
         elif not self.series or self.series[-1][2:] != point[2:]:
             self.series.append(point)
 
-    def describe(self, state: QueueState) -> None:
+    def describe(self, state: QueueFacts) -> None:
         """Take what the queue is at the end."""
         self.type, self.durable, self.arguments = state.type, state.durable, state.arguments
         self.policy, self.policy_keys = state.policy, state.policy_keys
         self.is_deleted = False
         if state.type != _STREAM:
             self.raise_by = (
-                state.ready - self.ready,
-                state.unacked - self.unacked,
-                state.consumers - len(self.consumers),
+                state.ready_count - self.ready,
+                state.unacked_count - self.unacked,
+                state.consumer_count - len(self.consumers),
             )
 
     @property

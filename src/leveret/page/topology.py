@@ -119,11 +119,11 @@ class Topology:
         """Take what exists at the end and no row has said."""
         for exchange in picture.exchanges:
             self._types[exchange.vhost, exchange.name] = exchange.type
-            if exchange.alternate is not None:
-                self._alternates[exchange.vhost, exchange.name] = exchange.alternate
-        for one in picture.bindings:
-            ends = (one.destination_kind, one.destination)
-            self.bind(Bound(one.vhost, one.exchange, *ends, one.key, one.arguments))
+            if exchange.alternate_exchange is not None:
+                self._alternates[exchange.vhost, exchange.name] = exchange.alternate_exchange
+            for binding in exchange.bindings:
+                ends = (binding.source, binding.destination_kind, binding.destination)
+                self.bind(Bound(exchange.vhost, *ends, binding.routing_key, binding.arguments))
 
     def _gone(self, vhost: str, kind: str, name: str, at: int) -> None:
         for bound in list(self._living.values()):

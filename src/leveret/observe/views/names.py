@@ -9,11 +9,12 @@ from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from typing import TYPE_CHECKING, Final
 
-from leveret.errors import NotDeclaredError, expected
+from leveret.errors import NotDeclaredError, did_you_mean, expected
 from leveret.trace import events
 from leveret.trace.events import Event
 
 if TYPE_CHECKING:
+    from leveret.core.model.exchanges.exchange import Exchange
     from leveret.core.model.node import Node
     from leveret.core.model.queues.stored_queue import StoredQueue
     from leveret.core.model.vhost import VirtualHost
@@ -48,6 +49,17 @@ def find_queue(node: Node, vhost_name: str, name: str, *, timeout: float | None 
         hint = _hint(name, queues)
         raise NotDeclaredError(f"queue {name!r} does not exist in vhost {vhost_name!r}{_waited(timeout)}{hint}")
     return queues[name]
+
+
+def find_exchange(node: Node, vhost_name: str, name: str) -> Exchange:
+    """Return the exchange of this name. Raises NotDeclaredError if it does not exist."""
+    __tracebackhide__ = True
+    exchanges = find_vhost(node, vhost_name).exchanges
+    if name not in exchanges:
+        raise NotDeclaredError(
+            f"exchange {name!r} does not exist in vhost {vhost_name!r}{did_you_mean(name, exchanges)}"
+        )
+    return exchanges[name]
 
 
 def queue_not_exchange(name: str) -> str:

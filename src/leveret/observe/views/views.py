@@ -9,8 +9,10 @@ The functions here read the model and never change it. The caller holds the brok
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from itertools import islice
+from typing import TYPE_CHECKING, Any
 
+from leveret.core.model.operators.policy import combined
 from leveret.observe.calls.hinting import Hinting
 from leveret.observe.texts.state import all_holdings, client_text, connection_name, unsettled
 from leveret.observe.views.message_view import MessageView, held_view, ready_view
@@ -22,6 +24,7 @@ if TYPE_CHECKING:
     from leveret.core.model.node import Node
     from leveret.core.model.queues.consumer import Consumer
     from leveret.core.model.queues.stored_queue import StoredQueue
+    from leveret.core.model.vhost import VirtualHost
     from leveret.core.protocol.channel import Channel
     from leveret.core.protocol.connection import Connection
 
@@ -102,10 +105,10 @@ def consumer_view(consumer: Consumer, node: Node) -> ConsumerView:
 
 
 @dataclass(frozen=True, slots=True, repr=False)
-class QueueView(Hinting):
-    """A frozen view of a queue: its ready and unacked messages, its consumers and bindings."""
+class QueueFacts(Hinting):
+    """What a queue is, and how much it holds. The page, the live page and the control API describe it by these too."""
 
-    _called = "a QueueView"
+    _called = "a QueueFacts"
 
     name: str
     vhost: str
@@ -114,6 +117,23 @@ class QueueView(Hinting):
     exclusive: bool
     auto_delete: bool
     arguments: dict[str, object]
+    # The names of the policies that apply, and the keys that these set.
+    policy: str | None
+    policy_keys: dict[str, object]
+    # As the arguments and the policies say together.
+    dead_letter_exchange: str | None
+    dead_letter_routing_key: str | None
+    ready_count: int
+    unacked_count: int
+    consumer_count: int
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class QueueView(QueueFacts):
+    """A frozen view of a queue: its ready and unacked messages, its consumers and bindings."""
+
+    _called = "a QueueView"
+
     # The next to be delivered first.
     ready: tuple[MessageView, ...]
     # Grouped by channel, in order of delivery.
@@ -123,26 +143,47 @@ class QueueView(Hinting):
     bindings: tuple[BindingView, ...]
 
     def __repr__(self) -> str:
-        counts = f"{len(self.ready)} ready, {len(self.unacked)} unacked, {count_text(len(self.consumers), 'consumer')}"
+        counts = (
+            f"{self.ready_count} ready, {self.unacked_count} unacked, {count_text(self.consumer_count, 'consumer')}"
+        )
         return f"<Queue {self.name!r} ({self.type}): {counts}>"
 
 
-def queue_view(queue: StoredQueue, node: Node) -> QueueView:
-    """Return the view of a queue."""
-    incoming = node.vhosts[queue.vhost.name].incoming.get(queue, {})
+def queue_facts(queue: StoredQueue, vhost: VirtualHost) -> QueueFacts:
+    """Return what a queue is, and how much it holds."""
+    return QueueFacts(**_facts_of(queue, vhost))
+
+
+def _facts_of(queue: StoredQueue, vhost: VirtualHost) -> dict[str, Any]:
+    policies = vhost.policies.for_queue(queue.name, queue.type_name)
+    return {
+        "name": queue.name,
+        "vhost": vhost.name,
+        "type": queue.type_name,
+        "durable": queue.durable,
+        "exclusive": queue.is_exclusive,
+        "auto_delete": queue.auto_delete,
+        "arguments": queue.arguments.to_python(),
+        "policy": " and ".join(policy.name for policy in policies if policy is not None) or None,
+        "policy_keys": dict(combined(*policies)),
+        "dead_letter_exchange": queue.settings.dead_letter_exchange,
+        "dead_letter_routing_key": queue.settings.dead_letter_routing_key,
+        "ready_count": len(queue.ready),
+        "unacked_count": len(queue.unacked),
+        "consumer_count": len(queue.consumers),
+    }
+
+
+def queue_view(queue: StoredQueue, node: Node, most: int | None = None) -> QueueView:
+    """Return the view of a queue, with at most so many of its ready and of its unacked messages; None means all."""
+    vhost = node.vhosts[queue.vhost.name]
     held = (holding for holding in all_holdings(node) if holding.delivery.queue is queue)
     return QueueView(
-        name=queue.name,
-        vhost=queue.vhost.name,
-        type=queue.type.name,
-        durable=queue.durable,
-        exclusive=queue.is_exclusive,
-        auto_delete=queue.auto_delete,
-        arguments=queue.arguments.to_python(),
-        ready=tuple(ready_view(entry, queue) for entry in queue.ready),
-        unacked=tuple(held_view(holding.delivery, holding.connection) for holding in held),
+        **_facts_of(queue, vhost),
+        ready=tuple(ready_view(entry, queue) for entry in islice(queue.ready, most)),
+        unacked=tuple(held_view(holding.delivery, holding.connection) for holding in islice(held, most)),
         consumers=tuple(consumer_view(consumer, node) for consumer in queue.consumers),
-        bindings=tuple(map(binding_view, incoming.values())),
+        bindings=tuple(map(binding_view, vhost.incoming.get(queue, {}).values())),
     )
 
 
@@ -159,6 +200,8 @@ class ExchangeView(Hinting):
     auto_delete: bool
     internal: bool
     arguments: dict[str, object]
+    # The exchange that gets what finds no queue, by argument or policy.
+    alternate_exchange: str | None
     # The bindings from this exchange.
     bindings: tuple[BindingView, ...]
 
@@ -166,8 +209,8 @@ class ExchangeView(Hinting):
         return f"<Exchange {self.name!r} ({self.type}): {count_text(len(self.bindings), 'binding')}>"
 
 
-def exchange_view(exchange: Exchange, vhost_name: str) -> ExchangeView:
-    """Return the view of an exchange."""
+def exchange_view(exchange: Exchange, vhost_name: str, most: int | None = None) -> ExchangeView:
+    """Return the view of an exchange, with at most so many of its bindings; None means all."""
     return ExchangeView(
         name=exchange.name,
         vhost=vhost_name,
@@ -176,7 +219,8 @@ def exchange_view(exchange: Exchange, vhost_name: str) -> ExchangeView:
         auto_delete=exchange.auto_delete,
         internal=exchange.internal,
         arguments=exchange.arguments.to_python(),
-        bindings=tuple(map(binding_view, exchange.bindings.values())),
+        alternate_exchange=exchange.alternate_exchange,
+        bindings=tuple(map(binding_view, islice(exchange.bindings.values(), most))),
     )
 
 

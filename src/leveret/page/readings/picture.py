@@ -1,4 +1,4 @@
-"""The picture of a broker: its exchanges, bindings and queues at one moment, as plain values.
+"""The picture of a broker: its exchanges with their bindings, and its queues, as they stand at one moment.
 
 Events say what changed. The picture adds what only the state says: what existed before the events began, durability,
 policies, and how many messages each queue holds. The caller holds the broker's lock.
@@ -6,101 +6,40 @@ policies, and how many messages each queue holds. The caller holds the broker's 
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from dataclasses import replace
+from typing import TYPE_CHECKING, NamedTuple
+
+from leveret.observe.views.views import ExchangeView, QueueFacts, exchange_view, queue_facts
 
 if TYPE_CHECKING:
+    from leveret.core.model.exchanges.exchange import Exchange
     from leveret.core.model.node import Node
     from leveret.core.model.queues.stored_queue import StoredQueue
     from leveret.core.model.vhost import VirtualHost
     from leveret.trace.redaction import Redaction
 
 
-@dataclass(slots=True)
-class QueueState:
-    """A queue as it stands."""
+class Picture(NamedTuple):
+    """The exchanges and queues of all virtual hosts. Secrets among their arguments are hidden."""
 
-    vhost: str
-    name: str
-    type: str
-    durable: bool
-    arguments: dict[str, Any]
-    policy: str | None
-    policy_keys: dict[str, Any]
-    ready: int
-    unacked: int
-    consumers: int
-
-
-@dataclass(slots=True)
-class ExchangeState:
-    """An exchange as it stands."""
-
-    vhost: str
-    name: str
-    type: str
-    arguments: dict[str, Any]
-    alternate: str | None
-
-
-@dataclass(slots=True)
-class BindingState:
-    """A binding as it stands."""
-
-    vhost: str
-    exchange: str
-    destination_kind: str
-    destination: str
-    key: str
-    arguments: dict[str, Any]
-
-
-@dataclass(slots=True)
-class Picture:
-    """The exchanges, queues and bindings of all virtual hosts."""
-
-    queues: list[QueueState] = field(default_factory=list)
-    exchanges: list[ExchangeState] = field(default_factory=list)
-    bindings: list[BindingState] = field(default_factory=list)
+    queues: list[QueueFacts]
+    exchanges: list[ExchangeView]
 
 
 def picture_of(node: Node, redaction: Redaction) -> Picture:
     """Return the picture of a node."""
-    picture = Picture()
-    for vhost in node.vhosts.values():
-        picture.queues += [_queue(queue, vhost, redaction) for queue in vhost.queues.values()]
-        for exchange in vhost.exchanges.values():
-            arguments = redaction.shown(exchange.arguments.to_python())
-            keys = vhost.policies.effective_for_exchange(exchange.name)
-            alternate = arguments.get("alternate-exchange") or keys.get("alternate-exchange")
-            known = None if alternate is None else str(alternate)
-            picture.exchanges.append(ExchangeState(vhost.name, exchange.name, exchange.type_name, arguments, known))
-            picture.bindings += [
-                BindingState(
-                    vhost.name,
-                    binding.source_name,
-                    binding.destination_kind,
-                    binding.destination_name,
-                    binding.routing_key,
-                    redaction.shown(binding.arguments.to_python()),
-                )
-                for binding in exchange.bindings.values()
-            ]
-    return picture
 
+    def queue_of(queue: StoredQueue, vhost: VirtualHost) -> QueueFacts:
+        facts, shown = queue_facts(queue, vhost), redaction.shown
+        return replace(facts, arguments=shown(facts.arguments), policy_keys=shown(facts.policy_keys))
 
-def _queue(queue: StoredQueue, vhost: VirtualHost, redaction: Redaction) -> QueueState:
-    policy, operator = vhost.policies.for_queue(queue.name, queue.type_name)
-    names = [one.name for one in (policy, operator) if one is not None]
-    return QueueState(
-        vhost=vhost.name,
-        name=queue.name,
-        type=queue.type_name,
-        durable=queue.durable,
-        arguments=redaction.shown(queue.arguments.to_python()),
-        policy=" and ".join(names) or None,
-        policy_keys=redaction.shown(vhost.policies.effective_for_queue(queue.name, queue.type_name)),
-        ready=len(queue.ready),
-        unacked=len(queue.unacked),
-        consumers=len(queue.consumers),
+    def exchange_of(exchange: Exchange, vhost_name: str) -> ExchangeView:
+        view = exchange_view(exchange, vhost_name)
+        bindings = tuple(replace(each, arguments=redaction.shown(each.arguments)) for each in view.bindings)
+        return replace(view, arguments=redaction.shown(view.arguments), bindings=bindings)
+
+    vhosts = node.vhosts.values()
+    return Picture(
+        [queue_of(queue, vhost) for vhost in vhosts for queue in vhost.queues.values()],
+        [exchange_of(exchange, vhost.name) for vhost in vhosts for exchange in vhost.exchanges.values()],
     )
