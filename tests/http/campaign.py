@@ -25,7 +25,7 @@ import pika
 
 from leveret import Broker
 from leveret.engine.harness import Harness
-from leveret.http.control.table import ENDPOINTS as CONTROL
+from leveret.http.control.endpoint import ENDPOINTS as CONTROL
 from leveret.http.management.routes import ENDPOINTS as MANAGEMENT
 from tests.http.client import GUEST, raw
 

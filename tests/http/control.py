@@ -14,7 +14,6 @@ from jsonschema import Draft202012Validator
 
 from leveret import Broker
 from leveret.http.control.openapi import document
-from leveret.http.control.table import ENDPOINTS
 from tests.http.client import GUEST, Answer, ask
 
 ROOT = "/leveret/v1"
@@ -22,7 +21,7 @@ ROOT = "/leveret/v1"
 
 @cache
 def described() -> dict[str, Any]:
-    return document(ENDPOINTS)
+    return document()
 
 
 def _operation(method: str, path: str) -> dict[str, Any]:

@@ -15,8 +15,7 @@ from openapi_spec_validator import validate
 from leveret import Broker
 from leveret.faults.named import NamedFaults
 from leveret.faults.rule import OPTIONS
-from leveret.http.control.endpoint import Call
-from leveret.http.control.table import ENDPOINTS
+from leveret.http.control.endpoint import ENDPOINTS, Call
 from leveret.http.messages import Request
 from leveret.http.stream import Pump
 from tests.house.repository import members_of

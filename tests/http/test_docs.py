@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from leveret import Broker
-from leveret.http.control.table import ENDPOINTS
+from leveret.http.control.endpoint import ENDPOINTS
 
 DOCS = Path(__file__).parents[2] / "docs"
 

@@ -14,7 +14,7 @@ from pika.adapters.blocking_connection import BlockingChannel
 
 from leveret import Broker
 from leveret.clocks import ManualClock
-from leveret.http.control.table import ENDPOINTS
+from leveret.http.control.endpoint import ENDPOINTS
 from leveret.http.conversation import Limits
 from leveret.http.messages import Request, Response
 from leveret.http.server import HttpServer

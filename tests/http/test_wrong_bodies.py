@@ -9,8 +9,7 @@ import pytest
 
 from leveret import Broker
 from leveret.http import control
-from leveret.http.control.endpoint import Endpoint
-from leveret.http.control.table import ENDPOINTS
+from leveret.http.control.endpoint import ENDPOINTS, Endpoint
 from leveret.http.messages import Request
 from tests.http.client import GUEST
 

@@ -1,6 +1,6 @@
 """The control API: what a Python test does with a broker, over HTTP, for tests in every language.
 
-`table` lists the endpoints. The router, the check of bodies and the OpenAPI document are made from it.
+Its modules declare the endpoints. The router, the check of bodies and the OpenAPI document are made from these.
 """
 
 from __future__ import annotations
@@ -9,10 +9,9 @@ from itertools import count
 from typing import TYPE_CHECKING, Final
 
 from leveret.errors import BrokerError, EventsMissingError, NotDeclaredError, RefusedError, WaitTimeoutError
+from leveret.http.control import happenings, messaging, openapi, topology, whole  # noqa: F401 (they declare)
 from leveret.http.control.bodies import parsed
-from leveret.http.control.endpoint import Call, Endpoint
-from leveret.http.control.queries import checked
-from leveret.http.control.table import ENDPOINTS
+from leveret.http.control.endpoint import ENDPOINTS, Call, Endpoint
 from leveret.http.guard import refuse_stranger
 from leveret.http.messages import Request, Response, refusal
 from leveret.http.router import Router
@@ -57,7 +56,7 @@ class Control:
         if found is None:
             return self._refuse_unrouted(request)
         try:
-            parameters = checked(request.query, found.route.query)
+            parameters = found.route.parameters(request.query)
             body = parsed(request.body, found.route.body)
             call = Call(self._engine, self._pump, self._numbers, request, found.values, parameters, body)
             return found.route.respond(found.route.handler(call))

@@ -10,14 +10,13 @@ from __future__ import annotations
 import json
 from itertools import groupby
 from operator import itemgetter
-from typing import TYPE_CHECKING, Final, cast
+from typing import TYPE_CHECKING, Any, Final, cast
 
 from leveret.clocks import SystemClock
 from leveret.errors import BrokerError, unknown
-from leveret.http.control.endpoint import Call, Endpoint, Parameter
+from leveret.http.control.endpoint import ROOT, VHOST, Call, Handler, Parameter, endpoint
 from leveret.http.control.scope import MARKS, is_of
 from leveret.http.control.shapes import COUNT, FLAG, TABLE, TEXT, Schema, listed, record
-from leveret.http.control.topology import ROOT, VHOST
 from leveret.http.messages import Response
 from leveret.http.stream import EventStream, numbered
 from leveret.page.readings.live import checks_of
@@ -29,6 +28,8 @@ from leveret.trace.redaction import Redaction
 from leveret.trace.version import __version__
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from leveret.engine.engine import Engine
     from leveret.page.readings.reading import Reading
     from leveret.trace.events import RawEvent
@@ -38,9 +39,21 @@ _FILTERS: Final = {
     "queue": Parameter("only events about this queue"),
 }
 _EVENTS: Final[Schema] = record({"events": listed(TABLE), "is_complete": FLAG})
+_FINDING: Final = record({"check": TEXT, "level": TEXT, "text": TEXT, "messages": listed(COUNT)})
+_FROM: Final = Parameter("`start` sends first what was recorded before", {"enum": ["start"]})
 _NDJSON: Final = "application/x-ndjson"
 _SSE: Final = "text/event-stream"
 _REAL: Final = SystemClock()
+
+
+def _of_both(path: str, *schemas: Schema, **more: Any) -> Callable[[Handler], Handler]:
+    """Declare the decorated handler as an endpoint for a virtual host, and as one for the whole broker."""
+
+    def declare(handler: Handler) -> Handler:
+        endpoint("GET", f"{ROOT}{path}", *schemas, name_end="OfAll", **more)(handler)
+        return endpoint("GET", f"{VHOST}{path}", *schemas, **more)(handler)
+
+    return declare
 
 
 class EventLines:
@@ -101,13 +114,17 @@ def _require_recording(call: Call) -> None:
         raise BrokerError("this broker records nothing; start it with record='recent'")
 
 
-def _list_events(call: Call) -> object:
+@_of_both("/events", _EVENTS, query=_FILTERS)
+def list_events(call: Call) -> object:
+    """List the recorded events."""
     lines = _lines_of(call)
-    found = [json.loads(line) for line in lines.of(*_recorded(call))]
-    return {"events": found, "is_complete": not call.engine.recorder.has_dropped}
+    recorded = [json.loads(line) for line in lines.of(*_recorded(call))]
+    return {"events": recorded, "is_complete": not call.engine.recorder.has_dropped}
 
 
-def _stream_events(call: Call) -> object:
+@_of_both("/events/stream", query={**_FILTERS, "from": _FROM}, media=_SSE)
+def stream_events(call: Call) -> object:
+    """Send the events as they happen, after a first one named open."""
     lines = _lines_of(call)
     _require_recording(call)
     call.engine.sync()
@@ -139,7 +156,9 @@ class FedStream(EventStream):
                 self.end()
 
 
-def _trace(call: Call) -> object:
+@_of_both("/trace", query=_FILTERS, media=_NDJSON)
+def get_trace(call: Call) -> object:
+    """Return a trace file."""
     engine = call.engine
     lines = _lines_of(call).of(*_recorded(call))
     now = _REAL.now()
@@ -157,19 +176,23 @@ def _trace(call: Call) -> object:
     return Response(200, (("content-type", _NDJSON), name), text.encode("ascii"))
 
 
-def _list_findings(call: Call) -> object:
+@_of_both("/findings", listed(_FINDING))
+def list_findings(call: Call) -> object:
+    """List what the strict checks have found so far."""
     _require_recording(call)
     engine = call.engine
     engine.sync()
     if "vhost" in call.values:
-        found = call.scope.findings()
+        checks = call.scope.findings()
     else:
         with engine.lock:
-            found = checks_of(engine.judge, engine.recorder.raw())
-    return [{"check": one.name, "level": one.level, "text": one.text, "messages": one.messages} for one in found]
+            checks = checks_of(engine.judge, engine.recorder.raw())
+    return [{"check": one.name, "level": one.level, "text": one.text, "messages": one.messages} for one in checks]
 
 
-def _page(call: Call) -> object:
+@_of_both("/page", media="text/html")
+def get_page(call: Call) -> object:
+    """Return the page of what has happened."""
     from leveret.page.formats.html import page_of
     from leveret.page.readings.live import test_of
     from leveret.page.story import story_of
@@ -178,33 +201,3 @@ def _page(call: Call) -> object:
     reading: Reading = call.scope.reading() if "vhost" in call.values else call.engine.reading(None)
     page = page_of(story_of([reading], test_of(recorded), source="memory"))
     return Response.of_text(page, "text/html")
-
-
-def _both(name: str, path: str, what: str, **more: object) -> list[Endpoint]:
-    """Return an endpoint for the whole broker and one for a virtual host."""
-    return [
-        Endpoint(f"{name}OfAll", "GET", f"{ROOT}{path}", f"{what} of the whole broker.", **more),  # type: ignore[arg-type]
-        Endpoint(name, "GET", f"{VHOST}{path}", f"{what} of a virtual host.", **more),  # type: ignore[arg-type]
-    ]
-
-
-ENDPOINTS: Final = (
-    *_both(
-        "listFindings",
-        "/findings",
-        "List what the strict checks have found so far",
-        handler=_list_findings,
-        answer=listed(record({"check": TEXT, "level": TEXT, "text": TEXT, "messages": listed(COUNT)})),
-    ),
-    *_both("listEvents", "/events", "List the recorded events", handler=_list_events, answer=_EVENTS, query=_FILTERS),
-    *_both(
-        "streamEvents",
-        "/events/stream",
-        "Send the events as they happen, after a first one named open",
-        handler=_stream_events,
-        query={**_FILTERS, "from": Parameter("`start` sends first what was recorded before", {"enum": ["start"]})},
-        media=_SSE,
-    ),
-    *_both("getTrace", "/trace", "Return a trace file", handler=_trace, query=_FILTERS, media=_NDJSON),
-    *_both("getPage", "/page", "Return the page of what has happened", handler=_page, media="text/html"),
-)

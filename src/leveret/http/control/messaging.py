@@ -10,15 +10,14 @@ import inspect
 import re
 from base64 import b64decode
 from collections.abc import Callable
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 from leveret.core.model.operators.patterns import Expression
 from leveret.core.wire.properties import PROPERTY_NAMES
 from leveret.http.control import shapes
 from leveret.http.control.bodies import WrongBody
-from leveret.http.control.endpoint import Call, Endpoint
+from leveret.http.control.endpoint import VHOST, Call, endpoint
 from leveret.http.control.shapes import ANYTHING, COUNT, FLAG, NUMBER, TABLE, TEXT, Schema, component, listed, record
-from leveret.http.control.topology import VHOST
 from leveret.observe.assertions import matching
 from leveret.observe.assertions.assertions import Assertions
 from leveret.observe.views.message_view import MessageView
@@ -39,76 +38,50 @@ CRITERIA: Final[dict[str, Schema]] = {
 _PROPERTIES: Final[dict[str, Schema]] = {
     name: {"type": "integer"} if name in _NUMBERS else TEXT for name in PROPERTY_NAMES if name != "headers"
 }
-
-
-class Assertion(NamedTuple):
-    """An assertion of a broker, as its signature and its docstring say it."""
-
-    # The name after `assert_`.
-    name: str
-    # The name of its first argument, and whether that may be left out.
-    place: str
-    is_place_optional: bool
-    # Its keywords besides those of every assertion.
-    own: tuple[str, ...]
-    summary: str
-
-    @classmethod
-    def of(cls, method: Callable[..., object]) -> Assertion:
-        """Return the assertion that a method makes."""
-        _, place, *others = inspect.signature(method).parameters.values()
-        own = [one.name for one in others if one.kind is inspect.Parameter.KEYWORD_ONLY]
-        summary = inspect.cleandoc(method.__doc__ or "").partition("\n")[0]
-        name = method.__name__.removeprefix("assert_")
-        return cls(name, place.name, place.default is not inspect.Parameter.empty, tuple(own), summary)
-
-
+_NEW_MESSAGE: Final = record(
+    {},
+    {
+        **dict.fromkeys(("exchange", "routing_key", "body", _BINARY), TEXT),
+        "json": ANYTHING,
+        "headers": TABLE,
+        "properties": record({}, _PROPERTIES),
+        "mandatory": FLAG,
+    },
+)
 # These two ask something else than the recorded events for messages, and have endpoints of their own.
 _OTHERS: Final = ("assert_empty", "assert_refused")
-ASSERTIONS: Final = tuple(
-    Assertion.of(method)
-    for name, method in vars(Assertions).items()
-    if name.startswith("assert_") and name not in _OTHERS
-)
+ASSERTIONS: Final = {
+    name: act for name, act in vars(Assertions).items() if name.startswith("assert_") and name not in _OTHERS
+}
 _OWN: Final[dict[str, Schema]] = {"times": COUNT, "reason": PATTERN, "to": TEXT}
 
 
-def _asserted(assertion: Assertion) -> Endpoint:
-    criteria = {name: schema for name, schema in CRITERIA.items() if name != assertion.place}
-    schema = record(
-        {
-            assertion.place: TEXT,
-            **{name: _OWN.get(name, ANYTHING) for name in assertion.own},
-            "timeout": NUMBER,
-            **criteria,
-        },
-        *(() if not assertion.is_place_optional else (assertion.place,)),
-        *assertion.own,
-        "timeout",
-        *criteria,
-    )
+def _declare(name: str, act: Callable[..., object]) -> None:
+    """Declare the endpoint of an assertion, whose signature says what it takes."""
+    _, first, *others = inspect.signature(act).parameters.values()
+    own = {one.name: _OWN.get(one.name, ANYTHING) for one in others if one.kind is inspect.Parameter.KEYWORD_ONLY}
+    criteria = {word: schema for word, schema in CRITERIA.items() if word != first.name}
+    named: dict[str, Schema] = {first.name: TEXT}
+    is_optional = first.default is not inspect.Parameter.empty
+    keywords = {**(named if is_optional else {}), **own, "timeout": NUMBER, **criteria}
 
     def run(call: Call) -> object:
-        options = {name: criterion(name, value) for name, value in call.body.items() if name != _BINARY}
+        options = {word: criterion(word, value) for word, value in call.body.items() if word != _BINARY}
         if _BINARY in call.body:
             options["body"] = _octets(call.body[_BINARY])
-        place = options.pop(assertion.place, None)
-        arguments = () if place is None else (place,)
-        act: Any = getattr(call.scope, f"assert_{assertion.name}")
-        found = act(*arguments, **options, vhost=call.scope.vhost)
-        views = found if isinstance(found, list) else [found] if isinstance(found, MessageView) else []
-        return {"messages": [shapes.message(view) for view in views]}
+        arguments = [options.pop(first.name)] if first.name in options else []
+        answer = getattr(call.scope, name)(*arguments, **options, vhost=call.scope.vhost)
+        views = answer if isinstance(answer, list) else [answer] if isinstance(answer, MessageView) else []
+        return {"messages": shapes.json_of(views)}
 
-    words = "".join(part.title() for part in assertion.name.split("_"))
-    return Endpoint(
-        f"assert{words}",
-        "POST",
-        f"{VHOST}/assert/{assertion.name.replace('_', '-')}",
-        assertion.summary,
-        run,
-        record({"messages": listed(component("Message"))}),
-        schema,
-    )
+    run.__name__, run.__doc__ = name, (act.__doc__ or "").partition("\n")[0]
+    path = f"{VHOST}/assert/{name.removeprefix('assert_').replace('_', '-')}"
+    schema = record({} if is_optional else named, keywords)
+    endpoint("POST", path, record({"messages": listed(component("Message"))}), schema)(run)
+
+
+for _name, _act in ASSERTIONS.items():
+    _declare(_name, _act)
 
 
 def criterion(name: str, value: Any) -> Any:
@@ -128,18 +101,28 @@ def _octets(text: str) -> bytes:
         raise WrongBody(f"{_BINARY} is not base64: {error}") from None
 
 
-def _assert_empty(call: Call) -> object:
-    call.scope.assert_empty(call.body["queue"], timeout=call.body.get("timeout"), vhost=call.scope.vhost)
-    return None
+@endpoint("POST", f"{VHOST}/assert/empty", None, record({"queue": TEXT}, {"timeout": NUMBER}))
+def assert_empty(call: Call) -> None:
+    """Assert that a queue has no ready and no unacked messages."""
+    call.scope.assert_empty(**call.body, vhost=call.scope.vhost)
 
 
-def _assert_refused(call: Call) -> object:
+@endpoint(
+    "POST",
+    f"{VHOST}/assert/refused",
+    record({"code": COUNT, "text": TEXT, "client": TEXT}),
+    record({}, {"code": COUNT, "text": PATTERN, "client": PATTERN, "timeout": NUMBER}),
+)
+def assert_refused(call: Call) -> object:
+    """Assert that the broker refused something to a client."""
     options = {name: criterion(name, value) for name, value in call.body.items()}
     event = call.scope.assert_refused(options.pop("code", None), **options)
     return {"code": event.code, "text": event.text, "client": event.client}
 
 
-def _publish(call: Call) -> object:
+@endpoint("POST", f"{VHOST}/publish", record({"routed": FLAG}), _NEW_MESSAGE)
+def publish(call: Call) -> object:
+    """Publish a message, and return whether it reached a queue. The body is text, base64 or JSON."""
     body = dict(call.body)
     octets = _octets(body.pop(_BINARY)) if _BINARY in body else body.pop("body", "")
     properties = body.pop("properties", {})
@@ -149,76 +132,13 @@ def _publish(call: Call) -> object:
     return {"routed": is_routed}
 
 
-def _wait_idle(call: Call) -> object:
-    call.scope.wait_idle(call.body.get("timeout", 5), reconnects=call.body.get("reconnects", True))
-    return None
+@endpoint("POST", f"{VHOST}/wait-idle", None, record({}, {"timeout": NUMBER, "reconnects": FLAG}))
+def wait_idle(call: Call) -> None:
+    """Wait until no consumer of the virtual host holds a message, can take one, or has to reconnect to take one."""
+    call.scope.wait_idle(**call.body)
 
 
-def _wait_for_consumer(call: Call) -> object:
-    timeout = call.body.get("timeout", 5)
-    return shapes.consumer(call.scope.wait_for_consumer(call.body["queue"], timeout=timeout, vhost=call.scope.vhost))
-
-
-_NEW_MESSAGE: Final[Schema] = record(
-    {
-        "exchange": TEXT,
-        "routing_key": TEXT,
-        "body": TEXT,
-        _BINARY: TEXT,
-        "json": ANYTHING,
-        "headers": TABLE,
-        "properties": record(_PROPERTIES, *_PROPERTIES),
-        "mandatory": FLAG,
-    },
-    *("exchange", "routing_key", "body", _BINARY, "json", "headers", "properties", "mandatory"),
-)
-
-ENDPOINTS: Final = (
-    Endpoint(
-        "publish",
-        "POST",
-        f"{VHOST}/publish",
-        "Publish a message, and return whether it reached a queue. The body is text, base64 or JSON.",
-        _publish,
-        record({"routed": FLAG}),
-        _NEW_MESSAGE,
-    ),
-    *(_asserted(assertion) for assertion in ASSERTIONS),
-    Endpoint(
-        "assertEmpty",
-        "POST",
-        f"{VHOST}/assert/empty",
-        "Assert that a queue has no ready and no unacked messages.",
-        _assert_empty,
-        body=record({"queue": TEXT, "timeout": NUMBER}, "timeout"),
-    ),
-    Endpoint(
-        "assertRefused",
-        "POST",
-        f"{VHOST}/assert/refused",
-        "Assert that the broker refused something to a client.",
-        _assert_refused,
-        record({"code": COUNT, "text": TEXT, "client": TEXT}),
-        record(
-            {"code": COUNT, "text": PATTERN, "client": PATTERN, "timeout": NUMBER},
-            *("code", "text", "client", "timeout"),
-        ),
-    ),
-    Endpoint(
-        "waitIdle",
-        "POST",
-        f"{VHOST}/wait-idle",
-        "Wait until no consumer of the virtual host holds a message, can take one, or has to reconnect to take one.",
-        _wait_idle,
-        body=record({"timeout": NUMBER, "reconnects": FLAG}, "timeout", "reconnects"),
-    ),
-    Endpoint(
-        "waitForConsumer",
-        "POST",
-        f"{VHOST}/wait-for-consumer",
-        "Wait until a queue has a consumer, and return the first one. The queue need not exist yet.",
-        _wait_for_consumer,
-        component("Consumer"),
-        record({"queue": TEXT, "timeout": NUMBER}, "timeout"),
-    ),
-)
+@endpoint("POST", f"{VHOST}/wait-for-consumer", component("Consumer"), record({"queue": TEXT}, {"timeout": NUMBER}))
+def wait_for_consumer(call: Call) -> object:
+    """Wait until a queue has a consumer, and return the first one. The queue need not exist yet."""
+    return shapes.json_of(call.scope.wait_for_consumer(**call.body, vhost=call.scope.vhost))

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
 from typing import Final
 
-from leveret.http.control.endpoint import Endpoint
-from leveret.http.control.shapes import COMPONENTS, TEXT, Json, component
+from leveret.http.control.endpoint import ENDPOINTS, ROOT, Call, Endpoint, endpoint
+from leveret.http.control.shapes import COMPONENTS, TABLE, TEXT, Json, component
 from leveret.trace.version import __version__
 
 _NAME: Final = re.compile(r"\{(\w+)\}")
@@ -22,11 +21,17 @@ _REFUSALS: Final = {
 }
 
 
-def document(endpoints: Iterable[Endpoint]) -> Json:
+@endpoint("GET", f"{ROOT}/openapi.json", TABLE)
+def get_openapi(_call: Call) -> object:
+    """Return this document."""
+    return document()
+
+
+def document() -> Json:
     """Return the document."""
     paths: dict[str, Json] = {}
-    for endpoint in endpoints:
-        paths.setdefault(endpoint.template, {})[endpoint.method.lower()] = _operation(endpoint)
+    for declared in ENDPOINTS:
+        paths.setdefault(declared.template, {})[declared.method.lower()] = _operation(declared)
     return {
         "openapi": "3.1.0",
         "info": {
@@ -47,33 +52,33 @@ def document(endpoints: Iterable[Endpoint]) -> Json:
     }
 
 
-def _operation(endpoint: Endpoint) -> Json:
-    described: Json = {"operationId": endpoint.name, "summary": endpoint.summary}
+def _operation(declared: Endpoint) -> Json:
+    described: Json = {"operationId": declared.name, "summary": declared.summary}
     parameters: list[Json] = [
-        {"name": name, "in": "path", "required": True, "schema": TEXT} for name in _NAME.findall(endpoint.template)
+        {"name": name, "in": "path", "required": True, "schema": TEXT} for name in _NAME.findall(declared.template)
     ]
     parameters += [
         {"name": name, "in": "query", "description": one.meaning, "schema": one.schema}
-        for name, one in endpoint.query.items()
+        for name, one in declared.query.items()
     ]
     if parameters:
         described["parameters"] = parameters
-    if endpoint.body is not None:
-        is_needed = bool(endpoint.body["required"])
-        described["requestBody"] = {"required": is_needed, "content": _json(endpoint.body)}
+    if declared.body is not None:
+        is_needed = bool(declared.body["required"])
+        described["requestBody"] = {"required": is_needed, "content": _json(declared.body)}
     described["responses"] = {
-        **_success(endpoint),
+        **_success(declared),
         **{status: {"$ref": f"#/components/responses/Refused{status}"} for status in _REFUSALS},
     }
     return described
 
 
-def _success(endpoint: Endpoint) -> Json:
-    if endpoint.answer is not None:
-        return {str(endpoint.status): {"description": endpoint.summary, "content": _json(endpoint.answer)}}
-    if endpoint.media != "application/json":
-        return {str(endpoint.status): {"description": endpoint.summary, "content": {endpoint.media: {}}}}
-    return {"204": {"description": endpoint.summary}}
+def _success(declared: Endpoint) -> Json:
+    if declared.answer is not None:
+        return {str(declared.status): {"description": declared.summary, "content": _json(declared.answer)}}
+    if declared.media != "application/json":
+        return {str(declared.status): {"description": declared.summary, "content": {declared.media: {}}}}
+    return {"204": {"description": declared.summary}}
 
 
 def _json(schema: object) -> Json:

@@ -1,26 +1,32 @@
 """What the control API returns: for each thing its JSON, and the JSON Schema that describes it.
 
-Both stand side by side, so that they stay equal. Values that JSON lacks are written as trace files write them. Instants
-are microseconds since the epoch by the broker's clock.
+Both are made from the fields of the views (`leveret.observe.views`), so that they stay equal. Only a message, a
+connection and a fault are written here. Values that JSON lacks are written as trace files write them. Instants are
+microseconds since the epoch by the broker's clock.
 """
 
 from __future__ import annotations
 
 from base64 import b64encode
 from collections.abc import Mapping
-from itertools import islice
+from dataclasses import fields, is_dataclass
 from typing import TYPE_CHECKING, Any, Final
 
-from leveret.observe.texts.state import all_holdings
-from leveret.observe.views.message_view import MessageView, held_view, ready_view
-from leveret.observe.views.views import BindingView, ConsumerView, binding_view, consumer_view
+from leveret.observe.views.message_view import DeathView, MessageView
+from leveret.observe.views.views import (
+    BindingView,
+    ConnectionView,
+    ConsumerView,
+    ExchangeView,
+    QueueView,
+    queue_view,
+)
 from leveret.trace.redaction import plain
 
 if TYPE_CHECKING:
     from leveret.core.model.node import Node
     from leveret.core.model.queues.stored_queue import StoredQueue
     from leveret.faults.rule import Rule
-    from leveret.observe.views.views import ConnectionView, ExchangeView
 
 Json = dict[str, Any]
 Schema = Mapping[str, Any]
@@ -43,10 +49,10 @@ def listed(schema: Schema) -> Schema:
     return {"type": "array", "items": schema}
 
 
-def record(properties: Mapping[str, Schema], *left_out: str) -> Schema:
-    """Return the schema of an object with these properties and no others; those in `left_out` may be missing."""
-    required = [name for name in properties if name not in left_out]
-    return {"type": "object", "properties": dict(properties), "required": required, "additionalProperties": False}
+def record(properties: Mapping[str, Schema], optional: Mapping[str, Schema] | None = None) -> Schema:
+    """Return the schema of an object with these properties and no others; those in `optional` may be missing."""
+    known = {**properties, **(optional or {})}
+    return {"type": "object", "properties": known, "required": list(properties), "additionalProperties": False}
 
 
 def component(name: str) -> Schema:
@@ -54,15 +60,47 @@ def component(name: str) -> Schema:
     return {"$ref": f"#/components/schemas/{name}"}
 
 
-_DEATH: Final = record(
-    {
-        "queue": TEXT,
-        "reason": TEXT,
-        "count": COUNT,
-        "exchange": TEXT,
-        "routing_keys": listed(TEXT),
+# The schemas of the fields of views: by the name if that says more, otherwise by the annotation.
+_BY_NAME: Final[dict[str, Schema]] = {
+    "destination_kind": {"enum": ["queue", "exchange"]},
+    "priority": {"type": "integer"},
+}
+_BY_TYPE: Final[dict[str, Schema]] = {
+    "str": TEXT,
+    "str | None": optional(TEXT),
+    "int": COUNT,
+    "int | None": optional(COUNT),
+    "bool": FLAG,
+    "dict[str, object]": TABLE,
+    "tuple[str, ...]": listed(TEXT),
+    "tuple[BindingView, ...]": listed(component("Binding")),
+    "tuple[ConsumerView, ...]": listed(component("Consumer")),
+    "tuple[MessageView, ...]": listed(component("Message")),
+}
+
+
+def _fields_of(view: type[Any], *without: str) -> dict[str, Schema]:
+    """Return the schema of each field of a view."""
+    return {
+        each.name: _BY_NAME.get(each.name) or _BY_TYPE[str(each.type)]
+        for each in fields(view)
+        if each.name not in without
     }
-)
+
+
+def json_of(value: object) -> Any:
+    """Return a view as JSON, with everything in it."""
+    if isinstance(value, MessageView):
+        return _message(value)
+    if isinstance(value, Mapping):
+        return plain(value)
+    if isinstance(value, tuple | list):
+        return [json_of(each) for each in value]
+    if is_dataclass(value):
+        return {each.name: json_of(getattr(value, each.name)) for each in fields(value)}
+    return value
+
+
 _MESSAGE: Final = record(
     {
         "id": COUNT,
@@ -73,18 +111,13 @@ _MESSAGE: Final = record(
         "body_base64": TEXT,
         "headers": TABLE,
         "properties": TABLE,
-        "redelivered": FLAG,
-        "delivery_count": COUNT,
-        "deaths": listed(_DEATH),
-        "consumer_tag": optional(TEXT),
-        "connection": optional(TEXT),
-        "expires_at": optional(COUNT),
+        "deaths": listed(record(_fields_of(DeathView))),
+        **_fields_of(MessageView, "source"),
     }
 )
 
 
-def message(view: MessageView) -> Json:
-    """Return a message."""
+def _message(view: MessageView) -> Json:
     try:
         text = view.body.decode()
     except UnicodeDecodeError:
@@ -97,100 +130,12 @@ def message(view: MessageView) -> Json:
         "body_base64": b64encode(view.body).decode(),
         "headers": plain(view.headers),
         "properties": plain({name: value for name, value in view.properties.items() if name != "headers"}),
-        "redelivered": view.redelivered,
-        "delivery_count": view.delivery_count,
-        "deaths": [
-            {
-                "queue": death.queue,
-                "reason": death.reason,
-                "count": death.count,
-                "exchange": death.exchange,
-                "routing_keys": list(death.routing_keys),
-            }
-            for death in view.deaths
-        ],
-        "consumer_tag": view.consumer_tag,
-        "connection": view.connection,
-        "expires_at": view.expires_at,
+        "deaths": json_of(view.deaths),
+        **{each.name: getattr(view, each.name) for each in fields(view) if each.name != "source"},
     }
 
 
-_BINDING: Final = record(
-    {
-        "source": TEXT,
-        "destination_kind": {"enum": ["queue", "exchange"]},
-        "destination": TEXT,
-        "routing_key": TEXT,
-        "arguments": TABLE,
-    }
-)
-
-
-def binding(view: BindingView) -> Json:
-    """Return a binding."""
-    return {
-        "source": view.source,
-        "destination_kind": view.destination_kind,
-        "destination": view.destination,
-        "routing_key": view.routing_key,
-        "arguments": plain(view.arguments),
-    }
-
-
-_CONSUMER: Final = record(
-    {
-        "tag": TEXT,
-        "queue": TEXT,
-        "connection": TEXT,
-        "channel": COUNT,
-        "no_ack": FLAG,
-        "exclusive": FLAG,
-        "active": FLAG,
-        "prefetch_count": COUNT,
-        "unacked_count": COUNT,
-        "priority": {"type": "integer"},
-        "arguments": TABLE,
-    }
-)
-
-
-def consumer(view: ConsumerView) -> Json:
-    """Return a consumer."""
-    return {**{name: getattr(view, name) for name in _CONSUMER["properties"]}, "arguments": plain(view.arguments)}
-
-
-_QUEUE_HEAD: Final[dict[str, Schema]] = {
-    "name": TEXT,
-    "vhost": TEXT,
-    "type": TEXT,
-    "durable": FLAG,
-    "exclusive": FLAG,
-    "auto_delete": FLAG,
-    "arguments": TABLE,
-    "ready_count": COUNT,
-    "unacked_count": COUNT,
-    "consumers": listed(component("Consumer")),
-    "bindings": listed(component("Binding")),
-}
-_QUEUE: Final = record({**_QUEUE_HEAD, "ready": listed(component("Message")), "unacked": listed(component("Message"))})
-
-
-def queue_head(queue: StoredQueue, node: Node) -> Json:
-    """Return a queue without its messages. The caller holds the broker's lock."""
-    incoming = node.vhosts[queue.vhost.name].incoming.get(queue, {})
-    return {
-        "name": queue.name,
-        "vhost": queue.vhost.name,
-        "type": queue.type.name,
-        "durable": queue.durable,
-        "exclusive": queue.is_exclusive,
-        "auto_delete": queue.auto_delete,
-        "arguments": plain(queue.arguments.to_python()),
-        "ready_count": len(queue.ready),
-        "unacked_count": len(queue.unacked),
-        "consumers": [consumer(consumer_view(one, node)) for one in queue.consumers],
-        "bindings": [binding(binding_view(one)) for one in incoming.values()],
-    }
+_MESSAGES: Final = ("ready", "unacked")
 
 
 def queue(queue: StoredQueue, node: Node, most: int) -> Json:
@@ -198,74 +143,37 @@ def queue(queue: StoredQueue, node: Node, most: int) -> Json:
 
     The caller holds the broker's lock.
     """
-    held = (holding for holding in all_holdings(node) if holding.delivery.queue is queue)
-    unacked = (held_view(one.delivery, one.connection) for one in islice(held, most))
-    return {
-        **queue_head(queue, node),
-        "ready": [message(ready_view(entry, queue)) for entry in islice(queue.ready, most)],
-        "unacked": [message(one) for one in unacked],
-    }
+    found: Json = json_of(queue_view(queue, node, most))
+    return found
 
 
-_EXCHANGE: Final = record(
-    {
-        "name": TEXT,
-        "vhost": TEXT,
-        "type": TEXT,
-        "durable": FLAG,
-        "auto_delete": FLAG,
-        "internal": FLAG,
-        "arguments": TABLE,
-        "bindings": listed(component("Binding")),
-    }
+def queue_head(each: StoredQueue, node: Node) -> Json:
+    """Return a queue without its messages. The caller holds the broker's lock."""
+    return {name: value for name, value in queue(each, node, 0).items() if name not in _MESSAGES}
+
+
+_CHANNEL: Final = record(
+    {"number": COUNT, "prefetch_count": COUNT, "unacked_count": COUNT, "confirming": FLAG, "consumers": COUNT}
 )
-
-
-def exchange(view: ExchangeView) -> Json:
-    """Return an exchange."""
-    return {
-        **{name: getattr(view, name) for name in _EXCHANGE["properties"]},
-        "arguments": plain(view.arguments),
-        "bindings": [binding(one) for one in view.bindings],
-    }
-
-
 _CONNECTION: Final = record(
-    {
-        "number": COUNT,
-        "name": TEXT,
-        "user": TEXT,
-        "vhost": TEXT,
-        "peer": TEXT,
-        "channels": listed(
-            record(
-                {
-                    "number": COUNT,
-                    "prefetch_count": COUNT,
-                    "unacked_count": COUNT,
-                    "confirming": FLAG,
-                    "consumers": COUNT,
-                }
-            )
-        ),
-    }
+    {"number": COUNT, "name": TEXT, "user": TEXT, "vhost": TEXT, "peer": TEXT, "channels": listed(_CHANNEL)}
 )
 
 
 def connection(view: ConnectionView) -> Json:
-    """Return a connection."""
+    """Return a connection. Of its messages and consumers, it says how many there are."""
     return {
         **{name: getattr(view, name) for name in ("number", "name", "user", "vhost")},
         "peer": f"{view.peer[0]}:{view.peer[1]}",
         "channels": [
             {
-                "number": one.number,
-                "prefetch_count": one.prefetch_count,
-                "unacked_count": len(one.unacked),
-                "confirming": one.confirming,
-                "consumers": len(one.consumers),
+                "number": channel.number,
+                "prefetch_count": channel.prefetch_count,
+                "unacked_count": len(channel.unacked),
+                "confirming": channel.confirming,
+                "consumers": len(channel.consumers),
             }
-            for one in view.channels
+            for channel in view.channels
         ],
     }
 
@@ -305,23 +213,23 @@ _REFUSAL: Final = record(
         "error": TEXT,
         # Sentences for people. Of an assertion: what it expected, and the nearest misses.
         "reason": TEXT,
+    },
+    {
         # The state of the virtual host at that moment, and its last events.
         "report": TEXT,
         # The reply code, if RabbitMQ would have refused this to a client.
         "code": COUNT,
     },
-    "report",
-    "code",
 )
 
 COMPONENTS: Final[dict[str, Schema]] = {
-    "Binding": _BINDING,
+    "Binding": record(_fields_of(BindingView)),
     "Connection": _CONNECTION,
-    "Consumer": _CONSUMER,
-    "Exchange": _EXCHANGE,
+    "Consumer": record(_fields_of(ConsumerView)),
+    "Exchange": record(_fields_of(ExchangeView)),
     "Fault": _FAULT,
     "Message": _MESSAGE,
-    "Queue": _QUEUE,
-    "QueueHead": record(_QUEUE_HEAD),
+    "Queue": record(_fields_of(QueueView)),
+    "QueueHead": record(_fields_of(QueueView, *_MESSAGES)),
     "Refusal": _REFUSAL,
 }

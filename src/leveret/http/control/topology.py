@@ -2,25 +2,34 @@
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Final, Literal
 from urllib.parse import urlsplit
 
 from leveret.engine.urls import amqp_url
-from leveret.errors import BrokerError, NotDeclaredError, expected
+from leveret.errors import BrokerError
 from leveret.http.control import shapes
-from leveret.http.control.endpoint import Call, Endpoint, Parameter
+from leveret.http.control.endpoint import ROOT, VHOST, Call, Parameter, endpoint
 from leveret.http.control.shapes import COUNT, FLAG, TABLE, TEXT, Json, Schema, component, listed, record
-from leveret.observe.views.names import find_queue, find_vhost
+from leveret.observe.texts.state import connections
+from leveret.observe.views.names import find_exchange, find_queue, find_vhost
 from leveret.observe.views.views import connection_view, exchange_view
 from leveret.server import native
 
-ROOT: Final = "/leveret/v1"
-VHOST: Final = f"{ROOT}/vhosts/{{vhost}}"
 # How many messages of a queue the answer holds, if the request does not say.
 _MESSAGES_MOST: Final = 1000
 # Held while a virtual host is added: two tests that ask for one name at the same time must not share it.
 _ADDING: Final = native.reentrant_lock()
 _VHOST: Final = record({"name": TEXT, "url": TEXT})
+_DECLARED: Final[dict[str, Schema]] = {"durable": FLAG, "auto_delete": FLAG, "arguments": TABLE}
+_NEW_EXCHANGE: Final = record({"name": TEXT}, {"type": TEXT, "internal": FLAG, **_DECLARED})
+_BINDING: Final = record(
+    {"source": TEXT, "destination": TEXT},
+    {"destination_kind": {"enum": ["queue", "exchange"]}, "routing_key": TEXT, "arguments": TABLE},
+)
+_MESSAGES: Final = record({"messages": COUNT})
+_LIMIT: Final = Parameter(
+    f"how many ready and how many unacked messages to return at most; {_MESSAGES_MOST} by default", COUNT
+)
 
 
 def vhost_json(call: Call, name: str) -> Json:
@@ -32,11 +41,21 @@ def vhost_json(call: Call, name: str) -> Json:
     return {"name": name, "url": url}
 
 
-def _list_vhosts(call: Call) -> object:
+@endpoint("GET", f"{ROOT}/vhosts", listed(_VHOST))
+def list_vhosts(call: Call) -> object:
+    """List the virtual hosts."""
     return [vhost_json(call, name) for name in call.admin.list_vhosts()]
 
 
-def _add_vhost(call: Call) -> object:
+@endpoint(
+    "POST",
+    f"{ROOT}/vhosts",
+    _VHOST,
+    record({}, {"name": TEXT, "default_queue_type": TEXT}),
+    status=201,
+)
+def add_vhost(call: Call) -> object:
+    """Add a virtual host that all users may use, such as one for each test. Without a name it gets a new one."""
     name = call.body.get("name") or _free_name(call)
     with _ADDING:
         _require_new(call, name)
@@ -59,18 +78,23 @@ def _free_name(call: Call) -> str:
         return next(name for number in call.numbers if (name := f"test-{number}") not in call.engine.node.vhosts)
 
 
-def _delete_vhost(call: Call) -> object:
+@endpoint("DELETE", VHOST)
+def delete_vhost(call: Call) -> None:
+    """Delete a virtual host with all it holds, and close its connections."""
     call.admin.delete_vhost(call.scope.vhost)
-    return None
 
 
-def _list_queues(call: Call) -> object:
+@endpoint("GET", f"{VHOST}/queues", listed(component("QueueHead")))
+def list_queues(call: Call) -> object:
+    """List the queues without their messages."""
     with call.engine.looking() as node:
         queues = find_vhost(node, call.scope.vhost).queues.values()
         return [shapes.queue_head(queue, node) for queue in queues]
 
 
-def _get_queue(call: Call) -> object:
+@endpoint("GET", f"{VHOST}/queues/{{queue}}", component("Queue"), query={"limit": _LIMIT})
+def get_queue(call: Call) -> object:
+    """Return a queue with its messages, consumers and bindings."""
     return _queue(call, call.values["queue"])
 
 
@@ -80,194 +104,79 @@ def _queue(call: Call, name: str) -> Json:
         return shapes.queue(find_queue(node, call.scope.vhost, name), node, limit)
 
 
-def _declare_queue(call: Call) -> object:
+@endpoint("POST", f"{VHOST}/queues", component("Queue"), record({}, {"name": TEXT, **_DECLARED}), status=201)
+def declare_queue(call: Call) -> object:
+    """Declare a queue. Without a name, the broker generates one."""
     return _queue(call, call.scope.declare_queue(**call.body, vhost=call.scope.vhost).name)
 
 
-def _delete_queue(call: Call) -> object:
+@endpoint("DELETE", f"{VHOST}/queues/{{queue}}", _MESSAGES)
+def delete_queue(call: Call) -> object:
+    """Delete a queue."""
     return {"messages": call.scope.delete_queue(call.values["queue"], vhost=call.scope.vhost)}
 
 
-def _purge_queue(call: Call) -> object:
+@endpoint("POST", f"{VHOST}/queues/{{queue}}/purge", _MESSAGES)
+def purge_queue(call: Call) -> object:
+    """Remove the ready messages of a queue."""
     return {"messages": call.scope.purge_queue(call.values["queue"], vhost=call.scope.vhost)}
 
 
-def _list_exchanges(call: Call) -> object:
+@endpoint("GET", f"{VHOST}/exchanges", listed(component("Exchange")))
+def list_exchanges(call: Call) -> object:
+    """List the exchanges, including the predeclared ones."""
     with call.engine.looking() as node:
         vhost = find_vhost(node, call.scope.vhost)
-        return [shapes.exchange(exchange_view(exchange, vhost.name)) for exchange in vhost.exchanges.values()]
+        return [shapes.json_of(exchange_view(exchange, vhost.name)) for exchange in vhost.exchanges.values()]
 
 
-def _get_exchange(call: Call) -> object:
-    name = call.values["exchange"]
+@endpoint("GET", f"{VHOST}/exchanges/{{exchange}}", component("Exchange"))
+def get_exchange(call: Call) -> object:
+    """Return an exchange with its bindings."""
     with call.engine.looking() as node:
-        known = find_vhost(node, call.scope.vhost).exchanges
-        if name not in known:
-            raise NotDeclaredError(
-                f"exchange {name!r} does not exist in vhost {call.scope.vhost!r}{expected(name, known)}"
-            )
-        return shapes.exchange(exchange_view(known[name], call.scope.vhost))
+        exchange = find_exchange(node, call.scope.vhost, call.values["exchange"])
+        return shapes.json_of(exchange_view(exchange, call.scope.vhost))
 
 
-def _declare_exchange(call: Call) -> object:
-    return shapes.exchange(call.scope.declare_exchange(**call.body, vhost=call.scope.vhost))
+@endpoint("POST", f"{VHOST}/exchanges", component("Exchange"), _NEW_EXCHANGE, status=201)
+def declare_exchange(call: Call) -> object:
+    """Declare an exchange."""
+    return shapes.json_of(call.scope.declare_exchange(**call.body, vhost=call.scope.vhost))
 
 
-def _delete_exchange(call: Call) -> object:
+@endpoint("DELETE", f"{VHOST}/exchanges/{{exchange}}")
+def delete_exchange(call: Call) -> None:
+    """Delete an exchange."""
     call.scope.delete_exchange(call.values["exchange"], vhost=call.scope.vhost)
-    return None
 
 
-def _bind(call: Call) -> object:
-    body, vhost = call.body, call.scope.vhost
-    further = {"routing_key": body.get("routing_key", ""), "arguments": body.get("arguments"), "vhost": vhost}
-    bind = call.scope.bind_exchange if body.get("destination_kind") == "exchange" else call.scope.bind_queue
-    bind(body["destination"], body["source"], **further)
-    return None
+@endpoint("POST", f"{VHOST}/bind", None, _BINDING)
+def bind(call: Call) -> None:
+    """Bind a queue, or an exchange, to an exchange."""
+    _change_binding(call, "bind")
 
 
-def _unbind(call: Call) -> object:
-    body, vhost = call.body, call.scope.vhost
-    further = {"routing_key": body.get("routing_key", ""), "arguments": body.get("arguments"), "vhost": vhost}
-    unbind = call.scope.unbind_exchange if body.get("destination_kind") == "exchange" else call.scope.unbind_queue
-    unbind(body["destination"], body["source"], **further)
-    return None
+@endpoint("POST", f"{VHOST}/unbind", None, _BINDING)
+def unbind(call: Call) -> None:
+    """Remove a binding."""
+    _change_binding(call, "unbind")
 
 
-def _list_connections(call: Call) -> object:
-    from leveret.observe.texts.state import connections
+def _change_binding(call: Call, verb: Literal["bind", "unbind"]) -> None:
+    body = dict(call.body)
+    change = getattr(call.scope, f"{verb}_{body.pop('destination_kind', 'queue')}")
+    change(body.pop("destination"), body.pop("source"), **body, vhost=call.scope.vhost)
 
+
+@endpoint("GET", f"{VHOST}/connections", listed(component("Connection")))
+def list_connections(call: Call) -> object:
+    """List the connections of clients, oldest first."""
     with call.engine.looking():
         node = call.scope.node
         return [shapes.connection(connection_view(one, node)) for one in connections(node)]
 
 
-def _close_connections(call: Call) -> object:
+@endpoint("POST", f"{VHOST}/connections/close", record({"closed": COUNT}))
+def close_connections(call: Call) -> object:
+    """Close all connections of clients, as an operator does."""
     return {"closed": call.admin.close_all_connections(vhost=call.scope.vhost)}
-
-
-_BINDING: Final[Schema] = record(
-    {
-        "source": TEXT,
-        "destination": TEXT,
-        "destination_kind": {"enum": ["queue", "exchange"]},
-        "routing_key": TEXT,
-        "arguments": TABLE,
-    },
-    *("destination_kind", "routing_key", "arguments"),
-)
-_NEW_QUEUE: Final[Schema] = record(
-    {"name": TEXT, "durable": FLAG, "auto_delete": FLAG, "arguments": TABLE},
-    *("name", "durable", "auto_delete", "arguments"),
-)
-_NEW_EXCHANGE: Final[Schema] = record(
-    {"name": TEXT, "type": TEXT, "durable": FLAG, "auto_delete": FLAG, "internal": FLAG, "arguments": TABLE},
-    *("type", "durable", "auto_delete", "internal", "arguments"),
-)
-_MESSAGES: Final[Schema] = record({"messages": COUNT})
-
-ENDPOINTS: Final = (
-    Endpoint("listVhosts", "GET", f"{ROOT}/vhosts", "List the virtual hosts.", _list_vhosts, listed(_VHOST)),
-    Endpoint(
-        "addVhost",
-        "POST",
-        f"{ROOT}/vhosts",
-        "Add a virtual host that all users may use, such as one for each test. Without a name it gets a new one.",
-        _add_vhost,
-        _VHOST,
-        record({"name": TEXT, "default_queue_type": TEXT}, "name", "default_queue_type"),
-        status=201,
-    ),
-    Endpoint(
-        "deleteVhost",
-        "DELETE",
-        VHOST,
-        "Delete a virtual host with all it holds, and close its connections.",
-        _delete_vhost,
-    ),
-    Endpoint(
-        "listQueues",
-        "GET",
-        f"{VHOST}/queues",
-        "List the queues without their messages.",
-        _list_queues,
-        listed(component("QueueHead")),
-    ),
-    Endpoint(
-        "declareQueue",
-        "POST",
-        f"{VHOST}/queues",
-        "Declare a queue. Without a name, the broker generates one.",
-        _declare_queue,
-        component("Queue"),
-        _NEW_QUEUE,
-        status=201,
-    ),
-    Endpoint(
-        "getQueue",
-        "GET",
-        f"{VHOST}/queues/{{queue}}",
-        "Return a queue with its messages, consumers and bindings.",
-        _get_queue,
-        component("Queue"),
-        query={
-            "limit": Parameter(
-                f"how many ready and how many unacked messages to return at most; {_MESSAGES_MOST} by default", COUNT
-            )
-        },
-    ),
-    Endpoint("deleteQueue", "DELETE", f"{VHOST}/queues/{{queue}}", "Delete a queue.", _delete_queue, _MESSAGES),
-    Endpoint(
-        "purgeQueue",
-        "POST",
-        f"{VHOST}/queues/{{queue}}/purge",
-        "Remove the ready messages of a queue.",
-        _purge_queue,
-        _MESSAGES,
-    ),
-    Endpoint(
-        "listExchanges",
-        "GET",
-        f"{VHOST}/exchanges",
-        "List the exchanges, including the predeclared ones.",
-        _list_exchanges,
-        listed(component("Exchange")),
-    ),
-    Endpoint(
-        "declareExchange",
-        "POST",
-        f"{VHOST}/exchanges",
-        "Declare an exchange.",
-        _declare_exchange,
-        component("Exchange"),
-        _NEW_EXCHANGE,
-        status=201,
-    ),
-    Endpoint(
-        "getExchange",
-        "GET",
-        f"{VHOST}/exchanges/{{exchange}}",
-        "Return an exchange with its bindings.",
-        _get_exchange,
-        component("Exchange"),
-    ),
-    Endpoint("deleteExchange", "DELETE", f"{VHOST}/exchanges/{{exchange}}", "Delete an exchange.", _delete_exchange),
-    Endpoint("bind", "POST", f"{VHOST}/bind", "Bind a queue, or an exchange, to an exchange.", _bind, body=_BINDING),
-    Endpoint("unbind", "POST", f"{VHOST}/unbind", "Remove a binding.", _unbind, body=_BINDING),
-    Endpoint(
-        "listConnections",
-        "GET",
-        f"{VHOST}/connections",
-        "List the connections of clients, oldest first.",
-        _list_connections,
-        listed(component("Connection")),
-    ),
-    Endpoint(
-        "closeConnections",
-        "POST",
-        f"{VHOST}/connections/close",
-        "Close all connections of clients, as an operator does.",
-        _close_connections,
-        record({"closed": COUNT}),
-    ),
-)

@@ -15,10 +15,9 @@ from leveret.faults.rule import OPTIONS, Rule
 from leveret.faults.streams import Direction
 from leveret.http.control import shapes
 from leveret.http.control.bodies import WrongBody
-from leveret.http.control.endpoint import Call, Endpoint, Parameter
+from leveret.http.control.endpoint import ROOT, Call, Parameter, endpoint
 from leveret.http.control.messaging import CRITERIA, PATTERN, criterion
 from leveret.http.control.shapes import ANYTHING, COUNT, FLAG, NUMBER, TEXT, Json, Schema, component, listed, record
-from leveret.http.control.topology import ROOT
 from leveret.observe.assertions.keywords import Alarm
 from leveret.observe.texts.state import connections
 from leveret.observe.views.names import find_vhost
@@ -28,6 +27,7 @@ from leveret.trace.version import __version__
 
 _CLOCK: Final[Schema] = record({"now": NUMBER, "is_held": FLAG, "is_jumping": FLAG})
 _SPAN: Final[dict[str, Schema]] = dict.fromkeys(("seconds", "ms", "minutes", "hours", "days"), NUMBER)
+_SETTLE: Final[dict[str, Schema]] = {"settle": NUMBER, "limit": COUNT}
 _STATE: Final[Schema] = record(
     {
         "leveret": TEXT,
@@ -41,16 +41,18 @@ _STATE: Final[Schema] = record(
 )
 
 
-def _state(call: Call) -> object:
+@endpoint("GET", f"{ROOT}/state", _STATE)
+def get_state(call: Call) -> object:
+    """Return the state of the whole broker."""
     with call.engine.looking() as node:
         return {
             "leveret": __version__,
             "rabbitmq": call.engine.compat.version,
-            "clock": _clock(call),
+            "clock": get_clock(call),
             "vhosts": list(node.vhosts),
             "queues": [shapes.queue_head(queue, node) for queue in _queues(node)],
             "connections": [shapes.connection(connection_view(one, node)) for one in connections(node)],
-            "faults": _list_faults(call),
+            "faults": list_faults(call),
         }
 
 
@@ -58,29 +60,39 @@ def _queues(node: Node) -> list[StoredQueue]:
     return [queue for vhost in node.vhosts.values() for queue in vhost.queues.values()]
 
 
-def _clock(call: Call) -> Json:
+@endpoint("GET", f"{ROOT}/clock", _CLOCK)
+def get_clock(call: Call) -> Json:
+    """Return the broker's time, in seconds since 1970."""
     clock = Clock(call.engine)
     return {"now": clock.now, "is_held": clock.is_held, "is_jumping": call.engine.time_mover is not None}
 
 
-def _hold(call: Call) -> object:
+@endpoint("POST", f"{ROOT}/clock/hold", _CLOCK)
+def hold_clock(call: Call) -> object:
+    """Stop time."""
     Clock(call.engine).hold()
-    return _clock(call)
+    return get_clock(call)
 
 
-def _release(call: Call) -> object:
+@endpoint("POST", f"{ROOT}/clock/release", _CLOCK)
+def release_clock(call: Call) -> object:
+    """Let time run on."""
     Clock(call.engine).release()
-    return _clock(call)
+    return get_clock(call)
 
 
-def _advance(call: Call) -> object:
+@endpoint("POST", f"{ROOT}/clock/advance", _CLOCK, record({}, {**_SPAN, **_SETTLE, "heartbeats": FLAG}))
+def advance_clock(call: Call) -> object:
+    """Stop time, and move it on by the sum of what is given, from deadline to deadline. Clients get time to react."""
     Clock(call.engine).advance(**call.body)
-    return _clock(call)
+    return get_clock(call)
 
 
-def _autojump(call: Call) -> object:
+@endpoint("POST", f"{ROOT}/clock/autojump", _CLOCK, record({}, {**_SETTLE, "while_held": FLAG}))
+def autojump_clock(call: Call) -> object:
+    """Let time jump to the next deadline whenever the broker and its clients have nothing to do."""
     Clock(call.engine).autojump(**call.body)
-    return _clock(call)
+    return get_clock(call)
 
 
 # The faults by name: the methods of `broker.faults` that add one.
@@ -126,14 +138,20 @@ _INSTANT: Final = tuple(
     if "on" in (given := inspect.signature(act).parameters) and given["on"].default is None
 )
 _PARAMETERS: Final = {word: schema for name in _METHODS for word, schema in _own_parameters(name).items()}
-_FAULT: Final[dict[str, Schema]] = {"fault": {"enum": list(_METHODS)}, **_PARAMETERS, **_WHEN, **CRITERIA}
+_FAULT: Final = record({"fault": {"enum": list(_METHODS)}}, {**_PARAMETERS, **_WHEN, **CRITERIA})
 
 
-def _list_faults(call: Call) -> list[Json]:
+@endpoint("GET", f"{ROOT}/faults", listed(component("Fault")))
+def list_faults(call: Call) -> list[Json]:
+    """List the faults, with how often each has fired."""
     return [shapes.fault(number, rule) for number, rule in enumerate(call.engine.fault_rules(), 1)]
 
 
-def _add_fault(call: Call) -> object:
+@endpoint("POST", f"{ROOT}/faults", component("Fault"), _FAULT, status=201)
+def add_fault(call: Call) -> object:
+    """Add a fault. `vhost` limits it to one virtual host; the other names select occasions, as in Python. With `"on":
+    "now"` it acts at once.
+    """
     body = dict(call.body)
     name = body.pop("fault")
     own = _own_parameters(name)
@@ -176,16 +194,24 @@ def _rule(call: Call) -> tuple[int, Rule]:
     return int(number), rules[int(number) - 1]
 
 
-def _get_fault(call: Call) -> object:
+@endpoint("GET", f"{ROOT}/faults/{{fault}}", component("Fault"))
+def get_fault(call: Call) -> object:
+    """Return a fault by its id."""
     return shapes.fault(*_rule(call))
 
 
-def _remove_fault(call: Call) -> object:
+@endpoint("DELETE", f"{ROOT}/faults/{{fault}}", component("Fault"))
+def remove_fault(call: Call) -> object:
+    """Remove a fault, and return how often it fired."""
     _rule(call)[1].remove()
     return shapes.fault(*_rule(call))
 
 
-def _remove_faults(call: Call) -> object:
+@endpoint(
+    "DELETE", f"{ROOT}/faults", query={"vhost": Parameter("remove only those that were added for this virtual host")}
+)
+def remove_faults(call: Call) -> None:
+    """Remove all faults."""
     vhost = call.parameters.get("vhost")
     chosen = [rule for rule in call.engine.fault_rules() if vhost is None or rule.places.get("vhost") == vhost]
     if vhost is not None and not chosen:
@@ -194,88 +220,15 @@ def _remove_faults(call: Call) -> object:
             find_vhost(call.engine.node, vhost)
     for rule in chosen:
         rule.remove()
-    return None
 
 
-def _reset(call: Call) -> object:
+@endpoint("POST", f"{ROOT}/reset")
+def reset(call: Call) -> None:
+    """Close every connection and forget all state."""
     call.engine.reset()
-    return None
 
 
-def _restart(call: Call) -> object:
+@endpoint("POST", f"{ROOT}/restart")
+def restart(call: Call) -> None:
+    """Restart as RabbitMQ does: keep what is durable, and close all connections."""
     call.engine.restart()
-    return None
-
-
-_SETTLE: Final[Schema] = {"settle": NUMBER, "limit": COUNT}
-
-ENDPOINTS: Final = (
-    Endpoint("getState", "GET", f"{ROOT}/state", "Return the state of the whole broker.", _state, _STATE),
-    Endpoint("getClock", "GET", f"{ROOT}/clock", "Return the broker's time, in seconds since 1970.", _clock, _CLOCK),
-    Endpoint("holdClock", "POST", f"{ROOT}/clock/hold", "Stop time.", _hold, _CLOCK),
-    Endpoint("releaseClock", "POST", f"{ROOT}/clock/release", "Let time run on.", _release, _CLOCK),
-    Endpoint(
-        "advanceClock",
-        "POST",
-        f"{ROOT}/clock/advance",
-        "Stop time, and move it on by the sum of what is given, from deadline to deadline. Clients get time to react.",
-        _advance,
-        _CLOCK,
-        record({**_SPAN, **_SETTLE, "heartbeats": FLAG}, *_SPAN, *_SETTLE, "heartbeats"),
-    ),
-    Endpoint(
-        "autojumpClock",
-        "POST",
-        f"{ROOT}/clock/autojump",
-        "Let time jump to the next deadline whenever the broker and its clients have nothing to do.",
-        _autojump,
-        _CLOCK,
-        record({**_SETTLE, "while_held": FLAG}, *_SETTLE, "while_held"),
-    ),
-    Endpoint(
-        "listFaults",
-        "GET",
-        f"{ROOT}/faults",
-        "List the faults, with how often each has fired.",
-        _list_faults,
-        listed(component("Fault")),
-    ),
-    Endpoint(
-        "addFault",
-        "POST",
-        f"{ROOT}/faults",
-        "Add a fault. `vhost` limits it to one virtual host; the other names select occasions, as in Python. "
-        'With `"on": "now"` it acts at once.',
-        _add_fault,
-        component("Fault"),
-        record(_FAULT, *(name for name in _FAULT if name != "fault")),
-        status=201,
-    ),
-    Endpoint(
-        "removeFaults",
-        "DELETE",
-        f"{ROOT}/faults",
-        "Remove all faults.",
-        _remove_faults,
-        query={"vhost": Parameter("remove only those that were added for this virtual host")},
-    ),
-    Endpoint(
-        "getFault", "GET", f"{ROOT}/faults/{{fault}}", "Return a fault by its id.", _get_fault, component("Fault")
-    ),
-    Endpoint(
-        "removeFault",
-        "DELETE",
-        f"{ROOT}/faults/{{fault}}",
-        "Remove a fault, and return how often it fired.",
-        _remove_fault,
-        component("Fault"),
-    ),
-    Endpoint("reset", "POST", f"{ROOT}/reset", "Close every connection and forget all state.", _reset),
-    Endpoint(
-        "restart",
-        "POST",
-        f"{ROOT}/restart",
-        "Restart as RabbitMQ does: keep what is durable, and close all connections.",
-        _restart,
-    ),
-)

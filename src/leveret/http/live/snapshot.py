@@ -5,18 +5,18 @@ Counts only: the page asks the control API for the messages of a queue that is o
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
+from leveret.http.control.shapes import Json, fault, json_of
 from leveret.observe.texts.state import all_holdings, client_text, connections
+from leveret.observe.views.views import exchange_view, queue_facts
 
 if TYPE_CHECKING:
     from leveret.core.model.node import Node
-    from leveret.core.model.vhost import VirtualHost
     from leveret.engine.engine import Engine
 
-Row = dict[str, Any]
-# A row's key: its section, and its names there.
-Rows = dict[tuple[str, ...], Row]
+# By the key of a row: its section, and its names there.
+Rows = dict[tuple[str, ...], Json]
 
 # How many bindings of an exchange are named.
 _BINDINGS_MOST: Final = 20
@@ -27,16 +27,20 @@ def rows_of(engine: Engine) -> Rows:
     node = engine.node
     rows: Rows = {("head",): _head(engine)}
     for vhost in node.vhosts.values():
-        _add_queues(rows, vhost)
-        _add_exchanges(rows, vhost)
+        for queue in vhost.queues.values():
+            rows["queues", vhost.name, queue.name] = json_of(queue_facts(queue, vhost))
+        for exchange in vhost.exchanges.values():
+            if exchange.bindings or not _is_predeclared(exchange.name):
+                view = exchange_view(exchange, vhost.name, _BINDINGS_MOST)
+                more = len(exchange.bindings) - len(view.bindings)
+                rows["exchanges", vhost.name, exchange.name] = {**json_of(view), "more": more}
     _add_connections(rows, node)
     for number, rule in enumerate(engine.fault_rules(), 1):
-        text = repr(rule).strip("<>")
-        rows["faults", str(number)] = {"id": number, "text": text, "fired": rule.fired, "is_spent": rule.is_spent}
+        rows["faults", str(number)] = fault(number, rule)
     return rows
 
 
-def _head(engine: Engine) -> Row:
+def _head(engine: Engine) -> Json:
     clock = engine.clock
     return {
         "title": engine.name,
@@ -46,36 +50,6 @@ def _head(engine: Engine) -> Row:
         "is_jumping": engine.time_mover is not None,
         "vhosts": list(engine.node.vhosts),
     }
-
-
-def _add_queues(rows: Rows, vhost: VirtualHost) -> None:
-    for queue in vhost.queues.values():
-        rows["queues", vhost.name, queue.name] = {
-            "vhost": vhost.name,
-            "name": queue.name,
-            "type": queue.type.name,
-            "ready": len(queue.ready),
-            "unacked": len(queue.unacked),
-            "consumers": len(queue.consumers),
-            "dead_letters": queue.settings.dead_letter_exchange,
-            "dead_letter_key": queue.settings.dead_letter_routing_key,
-        }
-
-
-def _add_exchanges(rows: Rows, vhost: VirtualHost) -> None:
-    for exchange in vhost.exchanges.values():
-        if not exchange.bindings and _is_predeclared(exchange.name):
-            continue
-        bindings = list(exchange.bindings.values())
-        rows["exchanges", vhost.name, exchange.name] = {
-            "vhost": vhost.name,
-            "name": exchange.name,
-            "type": exchange.type_name,
-            "bindings": [
-                [one.routing_key, one.destination_kind, one.destination_name] for one in bindings[:_BINDINGS_MOST]
-            ],
-            "more": max(0, len(bindings) - _BINDINGS_MOST),
-        }
 
 
 def _is_predeclared(name: str) -> bool:

@@ -215,7 +215,7 @@
         ...["", "", "", ""],
         button("Purge", () => purge(queue), { "aria-label": `Purge ${queue.name}` }),
       ],
-      (queue) => [null, queue.type, queue.ready, queue.unacked, queue.consumers, null],
+      (queue) => [null, queue.type, queue.ready_count, queue.unacked_count, queue.consumer_count, null],
     ),
     exchanges: liveTable(
       "Exchanges",
@@ -233,13 +233,13 @@
       "Faults",
       ["fault", "fired", "action"],
       (fault) => ["", "", fault.is_spent ? "spent" : button("Remove", () => call("DELETE", `/faults/${fault.id}`, undefined, (one) => `Fault ${one.fault} was removed; it fired ${counted(one.fired, "time")}.`))],
-      (fault) => [fault.text, counted(fault.fired, "time"), null],
+      (fault) => [fault.text.slice(1, -1), counted(fault.fired, "time"), null],
     ),
   };
 
   /** @param {Row} exchange */
   function bindingsText(exchange) {
-    const lines = exchange.bindings.map((/** @type {string[]} */ pair) => `${pair[0]} \u2192 ${pair[2]}`);
+    const lines = exchange.bindings.map((/** @type {Row} */ binding) => `${binding.routing_key} \u2192 ${binding.destination}`);
     return [...lines, ...(exchange.more ? [`and ${exchange.more} more`] : [])].join("\n");
   }
 
@@ -303,8 +303,9 @@
    */
   function bindingsOf(exchange) {
     const from = nodeId("exchange", exchange.vhost, exchange.name);
-    return exchange.bindings.map((/** @type {string[]} */ [label, kind, name]) => {
-      return { from, to: nodeId(kind, exchange.vhost, name), label, kind: "binding" };
+    return exchange.bindings.map((/** @type {Row} */ binding) => {
+      const to = nodeId(binding.destination_kind, exchange.vhost, binding.destination);
+      return { from, to, label: binding.routing_key, kind: "binding" };
     });
   }
 
@@ -313,11 +314,12 @@
    * @returns {GraphEdge[]}
    */
   function deadLettersOf(queue) {
-    if (queue.dead_letters === null) return [];
+    const exchange = queue.dead_letter_exchange;
+    if (exchange === null) return [];
     const from = nodeId("queue", queue.vhost, queue.name);
     // The default exchange leads straight to the queue that the key names.
-    const kind = queue.dead_letters === "" ? "queue" : "exchange";
-    return [{ from, to: nodeId(kind, queue.vhost, queue.dead_letters || queue.dead_letter_key), kind: "dead letter" }];
+    const to = nodeId(exchange === "" ? "queue" : "exchange", queue.vhost, exchange || queue.dead_letter_routing_key);
+    return [{ from, to, kind: "dead letter" }];
   }
 
   function drawConnections() {
