@@ -14,7 +14,7 @@ def test_a_message_without_a_queue_is_reported_with_its_line_and_the_bindings(br
 
     text = found(broker)["unroutable"]
 
-    assert "1 message lost: published without mandatory and routed to no queue" in text
+    assert "1 message lost: routed to no queue, unnoticed by the publisher" in text
     assert "'orders' 'odrer.created' 'a book', published by the test at " in text
     assert "test_losses.py:" in text
     assert "'odrer.created' matches no binding of 'orders' ('order.#' to 'orders.work')" in text

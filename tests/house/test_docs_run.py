@@ -24,7 +24,7 @@ ROOT = Path(__file__).parents[2]
 # Messages that a page quotes. They must be in the code in the same words.
 QUOTED = {
     "reference/checks.md": (
-        "lost: published without mandatory and routed to no queue",
+        "lost: routed to no queue, unnoticed by the publisher",
         " no binding of ",
         "if you expect this: ",
     ),

@@ -971,3 +971,21 @@ mistake(
     cause="lost_at_restart: 1 message lost",
     way_out="delivery_mode=2",
 )
+mistake(
+    "a message of aio-pika that is returned",
+    """
+    import asyncio
+    import aio_pika
+
+    async def place(url):
+        async with await aio_pika.connect_robust(url) as connection:
+            channel = await connection.channel()
+            await channel.default_exchange.publish(aio_pika.Message(b"7"), "ordrs")
+
+    def test_it(leveret):
+        leveret.declare_queue("orders")
+        asyncio.run(place(leveret.url))
+    """,
+    cause="there is no queue 'ordrs' .nearest: 'orders'.; it was returned",
+    way_out="on_return_raises=True",
+)

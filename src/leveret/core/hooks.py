@@ -53,6 +53,9 @@ class Insight(Protocol):
     def was_raised(self) -> bool:
         """Return whether a client has raised the error."""
 
+    def ignores_returns(self) -> bool:
+        """Return whether the client is known to drop messages that are returned to such a channel."""
+
 
 class Hooks:
     """The calls of the core to the outside; each is None while unused.

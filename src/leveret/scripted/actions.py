@@ -16,7 +16,7 @@ from leveret.core.model.errors import AccessRefused, NotFound
 from leveret.core.protocol import publishing
 from leveret.core.protocol.receiving.assembler import Content
 from leveret.core.wire.errors import WireError
-from leveret.core.wire.methods import BasicPublish
+from leveret.core.wire.methods import BasicPublish, BasicReturn
 from leveret.core.wire.properties import Properties
 from leveret.core.wire.values import Table, encode_short_string
 from leveret.errors import BrokerError, did_you_mean
@@ -30,7 +30,6 @@ if TYPE_CHECKING:
     from leveret.core.model.vhost import VirtualHost
     from leveret.core.protocol.confirms import Confirms
     from leveret.core.protocol.transaction import Transaction
-    from leveret.core.wire.frames import Encodable
     from leveret.engine.engine import Engine
     from leveret.observe.assertions.keywords import BasicProperties
     from leveret.observe.views.views import ExchangeView, QueueView
@@ -234,7 +233,7 @@ class OwnPublisher:
         """Record an event of the test itself."""
         tap_as_test(self.vhost, kind, *fields)
 
-    def send_message(self, method: Encodable, message: Message) -> None:
+    def send_return(self, method: BasicReturn, message: Message) -> None:
         """Send nothing. The trace records that the message was returned, and the call of the test reports it."""
 
     def owe_confirm(self, sequence: int, message: Message, is_taken: bool) -> None:

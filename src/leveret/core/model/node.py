@@ -57,6 +57,8 @@ class Node(Runtime):
         self.strangers: dict[str, str | None] = {}
         # How clients react to the errors of publishes, by connection, channel and time of the error.
         self.reactions: dict[tuple[int, int, int], Reacts] = {}
+        # The messages that were returned to clients that are known to drop them.
+        self.ignored_returns: dict[int, None] = {}
         self.vhosts: dict[str, VirtualHost] = {}
         # The plugin's exchange amq.rabbitmq.event, None unless enabled.
         self.event_exchange: EventExchange | None = None

@@ -23,7 +23,7 @@ from leveret.core.protocol.receiving.assembler import Assembler
 from leveret.core.protocol.state import ChannelState
 from leveret.core.protocol.transaction import Transaction
 from leveret.core.wire.frames import Encodable, method_frame
-from leveret.core.wire.methods import BasicAck, BasicCancel, BasicNack
+from leveret.core.wire.methods import BasicAck, BasicCancel, BasicNack, BasicReturn
 from leveret.core.wire.properties import Properties
 from leveret.trace import events
 
@@ -47,6 +47,7 @@ class Channel:
         "encoders",
         "has_stale",
         "held_up",
+        "ignores_returns",
         "is_limited",
         "last_properties",
         "last_publish_octets",
@@ -94,6 +95,8 @@ class Channel:
         # The queues that found it reached, and wait until there is room again.
         self.held_up: dict[StoredQueue, None] = {}
         self.confirms: Confirms | None = None
+        # Whether the client drops what is returned to it, once anything was; False if that cannot be known.
+        self.ignores_returns: bool | None = None
         # What the client does after a publish has closed this channel.
         self.reaction: Reaction | None = None
         self.transaction: Transaction | None = None
@@ -134,6 +137,14 @@ class Channel:
         reply = connection.faults.reply
         if reply is None or not reply(connection, self.number, method, octets, message):
             connection.send(octets)
+
+    def send_return(self, method: BasicReturn, message: Message) -> None:
+        """Return a message to the client, and note it if the client is known to drop it."""
+        if self.ignores_returns is None:
+            self.ignores_returns = self.connection.ignores_returns(self.number)
+        if self.ignores_returns:
+            self.node.ignored_returns[message.id] = None
+        self.send_message(method, message)
 
     def require(self, right: Right, kind: Kind, name: str) -> None:
         """Refuse unless the user has a right ("configure", "write", "read") on a queue or exchange."""

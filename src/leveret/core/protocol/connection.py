@@ -403,10 +403,18 @@ class Connection:
             # Imported here because most tests need none.
             from leveret.core.protocol.reaction import Reaction
 
-            product = self.client_properties.to_python().get("product")
-            channel.reaction = Reaction(insight(product, channel.number, error.reply_text))
+            channel.reaction = Reaction(insight(self._product, channel.number, error.reply_text))
             self.reactions.append(channel.reaction)
             self.node.reactions[self.number, channel.number, self.node.now] = channel.reaction
+
+    def ignores_returns(self, channel_number: int) -> bool:
+        """Return whether the client is known to drop what is returned to a channel."""
+        insight = self.node.hooks.insight
+        return insight is not None and insight(self._product, channel_number, "NO_ROUTE").ignores_returns()
+
+    @property
+    def _product(self) -> object:
+        return self.client_properties.to_python().get("product")
 
     def close(self, error: AmqpError) -> None:
         """Send connection.close and wait for close-ok, at most as long as RabbitMQ does; reset if it cannot be sent."""

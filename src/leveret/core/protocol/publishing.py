@@ -34,7 +34,6 @@ if TYPE_CHECKING:
     from leveret.core.protocol.channel import Channel
     from leveret.core.protocol.confirms import Confirms
     from leveret.core.protocol.transaction import Transaction
-    from leveret.core.wire.frames import Encodable
 
 _DIGITS: Final = frozenset("0123456789")
 
@@ -71,8 +70,8 @@ class Publisher(Protocol):
     def tap(self, kind: str, *fields: object) -> None:
         """Record something the publisher did."""
 
-    def send_message(self, method: Encodable, message: Message) -> None:
-        """Send the publisher a method with a message."""
+    def send_return(self, method: BasicReturn, message: Message) -> None:
+        """Send the publisher its message back."""
 
     def owe_confirm(self, sequence: int, message: Message, is_taken: bool) -> None:
         """Confirm a publish at the end of this batch of input."""
@@ -188,7 +187,7 @@ def _unroutable(publisher: Publisher, message: Message, *, is_mandatory: bool) -
 def _return(publisher: Publisher, message: Message) -> None:
     """Return a mandatory message to its publisher."""
     publisher.tap(events.RETURNED, message, "NO_ROUTE")
-    publisher.send_message(BasicReturn(NO_ROUTE, "NO_ROUTE", message.exchange, message.routing_key), message)
+    publisher.send_return(BasicReturn(NO_ROUTE, "NO_ROUTE", message.exchange, message.routing_key), message)
 
 
 def _message(publisher: Publisher, method: BasicPublish, content: Content) -> Message:

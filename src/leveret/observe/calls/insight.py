@@ -20,6 +20,11 @@ from leveret.observe.calls.callers import client_calls, is_of_user
 _WITH_CALLBACKS: Final = ("pika.channel", "aio_pika.channel")
 # The product of the client of Node.js, whose channels emit an event `error`.
 _NEVER_SILENT: Final = "amqplib"
+# By product: the module of the class `Channel` to which messages are returned, and the attribute with its number.
+_RETURNED_TO: Final = {
+    "Pika Python Client Library": ("pika.channel", "channel_number"),
+    "aiormq": ("aiormq.channel", "number"),
+}
 
 
 class ClientInsight:
@@ -28,6 +33,7 @@ class ClientInsight:
     def __init__(self, product: object, channel_number: int, text: str) -> None:
         """`product` is the client's name for itself, `text` the error's. The broker has not sent it yet."""
         self._product = product
+        self._channel_number = channel_number
         self._text = text
         channels = _channel_classes()
         known = _instances((Exception, *channels))
@@ -66,6 +72,27 @@ class ClientInsight:
             id(one) not in self._earlier and any(is_of_user(frame) for frame, _ in walk_tb(one.__traceback__))
             for one in _with_text(_instances((Exception,)), self._text)
         )
+
+    def ignores_returns(self) -> bool:
+        """Return whether such channels exist in this process, and none of them raises or calls back for a return."""
+        module, number = _RETURNED_TO.get(str(self._product), ("", ""))
+        kind = getattr(sys.modules.get(module), "Channel", None)
+        channels = [] if kind is None else [one for one in _instances((kind,)) if not one.is_closed]
+        own = [one for one in channels if getattr(one, number, None) == self._channel_number]
+        return bool(own) and not any(map(_handles_returns, own))
+
+
+def _handles_returns(channel: Any) -> bool:
+    # The attributes are private to the clients. If a version has others, nothing is known.
+    with suppress(Exception):
+        if type(channel).__module__.startswith("pika"):
+            # In confirm mode, the callback is the client's own, and its publish raises.
+            return "_on_return" in channel.callbacks._stack.get(str(channel.channel_number), {})
+        raises = channel.publisher_confirms and channel.on_return_raises
+        # aio-pika registers its own channel in any case, which calls back what the code under test has registered.
+        callbacks: list[Any] = list(channel.on_return_callbacks)
+        return raises or any(not _is_of_client(one) or list(one.__self__.return_callbacks) for one in callbacks)
+    return True
 
 
 def _instances(kinds: tuple[type, ...]) -> list[Any]:

@@ -151,7 +151,7 @@ class CheckedAssertions(Assertions):
     ) -> MessageView | list[MessageView]:
         __tracebackhide__ = True
         found = super()._assert(call, place, options, times=times, to=to, reason=reason)
-        if call == "assert_dropped":
+        if call in ("assert_dropped", "assert_returned"):
             views = found if isinstance(found, list) else [found]
             self._judge.knows_messages(view.source.id for view in views)
         return found

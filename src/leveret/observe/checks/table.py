@@ -67,7 +67,7 @@ class Check(NamedTuple):
 
 
 _ROWS: Final = (
-    Check("unroutable", "warning", "lost: published without mandatory and routed to no queue", "message"),
+    Check("unroutable", "warning", "lost: routed to no queue, unnoticed by the publisher", "message"),
     Check("rejected_into_nothing", "warning", "lost: rejected with no dead-letter queue to go to", "message"),
     Check("expired_into_nothing", "warning", "lost: expired with no dead-letter queue to go to", "message"),
     Check(

@@ -42,6 +42,10 @@ _WITH_CONNECTION: Final = ("exclusive", "auto_delete")
 # The exchanges of Celery's events and control replies, to which it publishes even without a listener.
 _CELERY_EXCHANGES: Final = ("celeryev", "celery.pidbox", "reply.celery.pidbox")
 _DIRECT_REPLY_PREFIX: Final = "amq.rabbitmq.reply-to."
+_IGNORED: Final = (
+    "; it was returned as mandatory, and the client drops that: use on_return_raises=True of aio-pika's channel(), "
+    "confirm_delivery() of pika, or a callback for returns"
+)
 # The number of a message, and the virtual host and queue in which it died.
 _Death = tuple[int, str, str | None]
 
@@ -86,6 +90,7 @@ class TraceChecks:
             events.REJECTED: self._rejected,
             events.NACKED: self._rejected,
             events.EXPIRED: self._copy_expired,
+            events.RETURNED: self._returned,
             events.DROPPED: self._dropped,
             events.DEAD_LETTERED: self._dead_lettered,
             events.ENQUEUED: self._enqueued,
@@ -222,11 +227,7 @@ class TraceChecks:
         message = cast("Message", event.message)
         if event.copy is None and event.reason == events.NO_ROUTE:
             if message.exchange not in _CELERY_EXCHANGES:
-                # Imported here because most tests lose nothing.
-                from leveret.observe.texts.routes import why_unrouted
-
-                bound = why_unrouted(self._node, event.vhost, message)
-                self._find("unroutable", event, bound, message=message)
+                self._find_unroutable(event)
         elif event.reason == _CYCLE:
             self._cycle_closed(event)
         elif event.reason == "uncommitted":
@@ -237,6 +238,17 @@ class TraceChecks:
             self._find("lost_at_restart", event, why, queue=event.queue, message=message)
         elif event.copy is not None and event.reason in _LOST_BY:
             self._lose(event, event.reason, self._why_not_dead_lettered(event))
+
+    def _returned(self, event: Event) -> None:
+        if event.message.id in self._node.ignored_returns:
+            self._find_unroutable(event, _IGNORED)
+
+    def _find_unroutable(self, event: Event, more: str = "") -> None:
+        # Imported here because most tests lose nothing.
+        from leveret.observe.texts.routes import why_unrouted
+
+        message = cast("Message", event.message)
+        self._find("unroutable", event, why_unrouted(self._node, event.vhost, message) + more, message=message)
 
     def _cycle_closed(self, event: Event) -> None:
         """Remember the cycle for the copy that died last. Another copy of its letter may still arrive."""
