@@ -8,7 +8,6 @@ import re
 import shutil
 import subprocess
 import sys
-from collections.abc import Callable
 from pathlib import Path
 
 from leveret.core.compat import DEFAULT_VERSION, VERSIONS, Compat
@@ -28,20 +27,6 @@ WITHOUT_HANDLER = {
 }
 # The plugin tells these, not the core.
 TOLD_ELSEWHERE = (events.TEST_START, events.TEST_END)
-
-# Files that say something of each kind of event, and so need a line for a new one: which kinds, by their row.
-SAID_IN: dict[str, Callable[[events.Kind], bool]] = {
-    "src/leveret/pipeline/kernel/codes.py": lambda kind: kind.category == "copy" and not kind.is_delivery,
-    "src/leveret/pipeline/report/life.py": lambda kind: "message" in kind.fields and not kind.is_delivery,
-    "src/leveret/pipeline/report/overview.py": lambda kind: kind.is_end,
-    "src/leveret/pipeline/report/words.py": lambda kind: kind.is_end,
-    "src/leveret/pipeline/wording.py": lambda kind: kind.is_end,
-}
-# Files that say something of each reason of a kind.
-REASONS_SAID_IN = {
-    "src/leveret/pipeline/report/words.py": events.DROPPED,
-    "src/leveret/pipeline/wording.py": events.DEAD_LETTERED,
-}
 
 # Differences that are written down and have no effect yet. This list only gets shorter.
 NOT_YET_ASKED = ()
@@ -165,15 +150,6 @@ def test_a_queue_argument_and_its_policy_key_are_one_row(root: Path, tmp_path: P
         "2 is not a valid colour",
         "{'colour': 4} {}",
     ]
-
-
-def test_every_kind_of_event_is_said_where_kinds_are_put_into_words(source_files: list[SourceFile]) -> None:
-    asked = {path: [name for name, kind in events.TABLE.items() if is_said(kind)] for path, is_said in SAID_IN.items()}
-    for path, name in REASONS_SAID_IN.items():
-        asked[path] = [*asked.get(path, ()), *events.TABLE[name].reasons]
-    texts = {file.path: constants_of(file) for file in source_files if file.path in asked}
-
-    assert [(path, word) for path, words in asked.items() for word in words if word not in texts[path]] == []
 
 
 def test_the_documentation_lists_every_kind_of_event_by_its_category(root: Path) -> None:

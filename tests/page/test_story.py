@@ -113,7 +113,7 @@ def test_a_dead_letter_is_caused_by_a_death_and_has_its_x_death(broker, clients)
     death = next(index for index, event in enumerate(told) if event["kind"] == "dead_lettered")
     arrival = next(index for index, event in enumerate(told) if event.get("caused_by") == death)
     assert told[death]["causes"] == [arrival]
-    assert told[arrival]["text"] == "dead letter #1 entered 'dead'"
+    assert told[arrival]["text"] == "#1 entered 'dead' as a dead letter"
     message = message_of(story)
     assert [(copy["end"], copy.get("from_copy")) for copy in message["copies"]] == [
         ("dead_lettered: rejected", None),

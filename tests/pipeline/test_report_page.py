@@ -175,12 +175,15 @@ def test_histogram_has_a_bar_for_each_bin_and_a_line_for_each_mark() -> None:
     [
         (
             {"kind": "published", "conn": 2, "chan": 1, "exchange": "shop", "routing_key": "eu.new", "size": 1200},
-            "published by connection 2, channel 1 to exchange shop with key eu.new, 1,200 bytes",
+            "c2/ch1 published it to shop with key eu.new (bytes 1,200)",
         ),
-        ({"kind": "enqueued", "queue": "q", "copy": 4, "src_copy": 3}, "put into q (copy 4), a dead letter of copy 3"),
+        (
+            {"kind": "enqueued", "queue": "q", "copy": 4, "src_copy": 3},
+            "it entered q as a dead letter (copy 4, letter of copy 3)",
+        ),
         (
             {"kind": "delivered", "queue": "q", "copy": 4, "consumer": "c", "conn": 1, "chan": 1, "redelivered": True},
-            "delivered from q (copy 4) to consumer c of connection 1, channel 1, marked as redelivered",
+            "redelivered it from q to c1/ch1 (copy 4, consumer c, redelivered yes)",
         ),
         (
             {
@@ -191,10 +194,10 @@ def test_histogram_has_a_bar_for_each_bin_and_a_line_for_each_mark() -> None:
                 "exchange": "",
                 "routing_key": "dead",
             },
-            "dead-lettered from q (copy 4) (the queue was full) to the default exchange with key dead",
+            "dead-lettered it from q (queue full) to queue dead (copy 4)",
         ),
-        ({"kind": "dropped", "reason": "no route"}, "dropped (it had no queue to go to)"),
-        ({"kind": "dropped", "reason": "rejected"}, "dropped (the consumer rejected it)"),
+        ({"kind": "dropped", "reason": "no route"}, "dropped it (it had no queue to go to)"),
+        ({"kind": "dropped", "reason": "rejected"}, "dropped it (rejected, and its queue has no dead-letter exchange)"),
         ({"kind": "unheard_of", "copy": 1}, "unheard_of (copy 1)"),
     ],
 )

@@ -8,27 +8,15 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
+from leveret.story import words
+from leveret.trace.events import DEAD_LETTERED
+
 DEFAULT_EXCHANGE: Final = "the default exchange"
 
 # Why a copy was dead-lettered.
-REASONS: Final = {
-    "rejected": "rejected",
-    "expired": "expired",
-    "maxlen": "queue full",
-    "delivery_limit": "delivery limit",
-}
-
+REASONS: Final = words.REASONS[DEAD_LETTERED]
 # How a copy ended, or where it was when its test ended.
-COPY_OUTCOMES: Final = {
-    "acked": "acknowledged",
-    "dead_lettered": "dead-lettered",
-    "dropped": "dropped",
-    "expired": "expired",
-    "purged": "removed with or from its queue",
-    "ready": "still waiting at the end",
-    "unacked": "still held at the end",
-    "undecided": "requeued at the end",
-}
+COPY_OUTCOMES: Final = {state: end.outcome for state, end in words.ENDS.items()}
 
 # The numbers of a queue.
 MEASURES: Final = {
@@ -36,7 +24,7 @@ MEASURES: Final = {
     "acked": "acknowledged",
     "leaked": "left over",
     "max_depth": "depth",
-    **{f"dead_{reason}": f"dead-lettered ({words})" for reason, words in REASONS.items()},
+    **{f"dead_{reason}": f"dead-lettered ({why})" for reason, why in REASONS.items()},
 }
 
 

@@ -52,7 +52,7 @@ KINDS: Final[dict[str, tuple[Words, ...]]] = {
     events.CONFIRMED: (Words("confirmed {message}< to {who}>", None, "client", GOOD),),
     events.NACKED_CONFIRM: (Words("nacked {message} to its publisher<, {who}>", None, "client", BAD),),
     events.ENQUEUED: (
-        Words("dead letter {message} entered {queue}", "exchange", "queue", when={"src_copy": ANY}),
+        Words("{message} entered {queue} as a dead letter", "exchange", "queue", when={"src_copy": ANY}),
         Words("{message} entered {queue}", "exchange", "queue"),
     ),
     events.DELIVERED: (
@@ -221,7 +221,7 @@ class Names:
 
     def message(self, fact: Fact) -> str:
         """Return the name of the message of a fact; "" if it is about none."""
-        return "" if fact.get("msg") is None else "it"
+        return "it" if fact.kind in events.ABOUT_MESSAGES or fact.get("msg") is not None else ""
 
     def quoted(self, name: str) -> str:
         """Return the name of a queue or the like, set apart from the words."""

@@ -33,8 +33,12 @@ def test_a_name_is_greeted() -> None:
 )
 def add_module(tree: Tree) -> None:
     tree.create("src/leveret/greeting.py", MODULE)
-    tree.replace("pyproject.toml", '    "clocks | errors | wording",\n]', '    "clocks | errors | greeting | wording",\n]')
-    tree.replace("docs/architecture.md", "| `clocks`, `errors`, `wording` |", "| `clocks`, `errors`, `wording`, `greeting` |")
+    tree.replace(
+        "pyproject.toml", '    "clocks | errors | wording",\n]', '    "clocks | errors | greeting | wording",\n]'
+    )
+    tree.replace(
+        "docs/architecture.md", "| `clocks`, `errors`, `wording` |", "| `clocks`, `errors`, `wording`, `greeting` |"
+    )
     tree.create("tests/greeting/test_greeting.py", MODULE_TEST)
 
 

@@ -64,7 +64,7 @@ def shop() -> Story:
     died = told.add(
         "dead_lettered", "dead-lettered #2 from 'jobs' (rejected)", JOBS, DLX, message=2, copy=2, tone="bad"
     )
-    arrived = told.add("enqueued", "dead letter #2 entered 'dead'", DLX, DEAD, message=2, copy=3, caused_by=died)
+    arrived = told.add("enqueued", "#2 entered 'dead' as a dead letter", DLX, DEAD, message=2, copy=3, caused_by=died)
     told.events[died]["causes"] = [arrived]
     told.add(
         "published", "published #3 to 'orders' with key 'order.paid'", SHOP, ORDERS, message=3, line="test_shop.py:20"

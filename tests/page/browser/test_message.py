@@ -91,9 +91,9 @@ def test_event_without_a_message_shows_its_own_details(open_story: Open) -> None
 def test_dead_letter_event_links_to_what_it_led_to(open_story: Open) -> None:
     page = open_story(shop(), "#event-14")
 
-    page.get_by_role("link", name="dead letter #2 entered 'dead'").click()
+    page.get_by_role("link", name="#2 entered 'dead' as a dead letter").click()
 
-    expect(page.locator(".life [aria-current=true]")).to_contain_text("dead letter #2 entered 'dead'")
+    expect(page.locator(".life [aria-current=true]")).to_contain_text("#2 entered 'dead' as a dead letter")
 
 
 def test_body_of_a_megabyte_is_shown(open_story: Open) -> None:

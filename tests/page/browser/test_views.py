@@ -80,7 +80,7 @@ def test_queue_leads_to_its_events(open_story: Open) -> None:
 
     page.get_by_role("article", name="Queue dead").get_by_role("button", name="Show its events").click()
 
-    expect(page.locator("#panel-events .rows [role=row] .text")).to_have_text(["dead letter #2 entered 'dead'"])
+    expect(page.locator("#panel-events .rows [role=row] .text")).to_have_text(["#2 entered 'dead' as a dead letter"])
 
 
 def test_loop_of_dead_letters_stays_in_the_picture_and_notes_are_shown(open_story: Open) -> None:

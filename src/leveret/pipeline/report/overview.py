@@ -11,7 +11,9 @@ from leveret.pipeline.report.charts import Share, legend, shares
 from leveret.pipeline.report.findings import Answers
 from leveret.pipeline.report.markup import Html, code, element, joined
 from leveret.pipeline.report.subject import Subject
-from leveret.pipeline.report.words import DROPS, NONE, OUTCOMES, counted, instant, number
+from leveret.pipeline.report.words import NONE, OUTCOMES, counted, instant, number
+from leveret.story.words import why as why_of
+from leveret.trace.events import DROPPED
 
 _OUTCOME_COLOURS: Final = {
     "passed": "good-part",
@@ -320,7 +322,7 @@ def _exchange(row: Row) -> Html:
 
 
 def _why(row: Row) -> str:
-    why = DROPS.get(row["reason"], row["reason"])
+    why = None if row["reason"] is None else why_of(DROPPED, row["reason"])
     if row["is_nacked"]:
         return f"nacked to its publisher: {why}" if why else "nacked to its publisher"
     return why or "the trace does not say"

@@ -85,22 +85,6 @@ OUTCOMES: Final[dict[str, str]] = {
 }
 
 
-# Why a message was dropped, by the reason in the trace.
-DROPS: Final[dict[str | None, str]] = {
-    "no route": "it had no queue to go to",
-    "fault": "a fault that the test injected dropped it",
-    "rolled_back": "its transaction was rolled back",
-    "uncommitted": "its transaction was not committed",
-    "rejected": "rejected, and its queue has no dead-letter exchange",
-    "delivery_limit": "it reached the delivery limit, and its queue has no dead-letter exchange",
-    "maxlen": "its queue was full and has no dead-letter exchange",
-    "cycle": "it would have gone around a cycle of dead-letter queues",
-    "no requester": "the client that sent the request had gone before the direct reply came",
-    "restart": "the broker was restarted, and the message was not persistent",
-    "retention": "the stream's retention limit removed it",
-}
-
-
 def number(value: float | None) -> str:
     """Return a count with thousands separators."""
     if value is None:
