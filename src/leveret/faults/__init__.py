@@ -23,14 +23,22 @@ from leveret.faults.conversation import (
     Delay,
     FailLogin,
     ResetPeer,
+    Restart,
     Withhold,
 )
 from leveret.faults.fault import Fault
-from leveret.faults.messages import Drop, Duplicate, Expire, Redeliver, Reorder
-from leveret.faults.node import Restart
+from leveret.faults.messages import (
+    DelayConfirm,
+    Drop,
+    Duplicate,
+    Expire,
+    NackPublish,
+    Redeliver,
+    Reorder,
+    WithholdConfirm,
+)
 from leveret.faults.occasion import Occasion
 from leveret.faults.plan import FaultPlan
-from leveret.faults.publishing import DelayConfirm, NackPublish, WithholdConfirm
 from leveret.faults.rule import Rule
 from leveret.faults.streams import Effect
 from leveret.faults.toxics import Bandwidth, Blackhole, ByteFault, Corrupt, HalfClose, LimitData, Slicer, Stall

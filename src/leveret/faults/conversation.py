@@ -1,4 +1,4 @@
-"""Faults of connections and channels: closed, lost or refused; replies withheld or late; consumers cancelled.
+"""Faults of a conversation: a connection or channel closed or lost, a reply withheld or late, a restart of the broker.
 
 A fault that ends a connection or a channel before the broker handles a method takes effect at once. At every other
 point it waits until the broker has finished its current step, so that no queue is left in an inconsistent state.
@@ -8,12 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
-from typing import TYPE_CHECKING, ClassVar, Final, Literal, cast, get_args
+from typing import TYPE_CHECKING, ClassVar, Literal, cast, get_args
 
 from leveret.core.model.errors import AmqpError
 from leveret.core.wire.constants import REPLY_NAMES
 from leveret.core.wire.methods import ConnectionStartOk
-from leveret.faults.fault import ANYWHERE, Fault, Point, Target
+from leveret.faults.fault import AFTER_ACCEPT, SECOND_US, Fault, Target, checked_span_us
 from leveret.faults.occasion import Occasion
 from leveret.observe.assertions.keywords import Alarm
 
@@ -22,7 +22,6 @@ if TYPE_CHECKING:
     from leveret.core.model.queues.consumer import Consumer
     from leveret.core.protocol.channel import Channel
 
-SECOND_US: Final = 1_000_000
 When = Literal["before", "after"]
 
 
@@ -39,7 +38,7 @@ class CloseChannel(Fault):
     name = "close_channel"
     is_ending = True
     needs_connection = True
-    points = ("method", "reply", "deliver", "event", "now")
+    points = AFTER_ACCEPT
     target: ClassVar[Target] = "channel"
     needs_channel = True
 
@@ -68,14 +67,10 @@ class CloseConnection(Fault):
     name = "close_connection"
     is_ending = True
     needs_connection = True
-    points = ("method", "reply", "deliver", "event", "now")
+    points = AFTER_ACCEPT
 
     def __init__(self, code: int = 320, text: str = "closed by a fault") -> None:
         self.code, self.text = _checked_code(code), text
-
-    def can_apply(self, occasion: Occasion) -> bool:
-        """Return whether the occasion has a connection."""
-        return occasion.connection is not None
 
     def apply(self, occasion: Occasion) -> bool:
         """Refuse the client's method, or close the connection after the broker's current step."""
@@ -99,10 +94,6 @@ class ResetPeer(Fault):
         if when not in ("before", "after"):
             raise ValueError(f"when={when!r} is unknown; expected 'before' or 'after'")
         self.when = when
-
-    def can_apply(self, occasion: Occasion) -> bool:
-        """Return whether the occasion has a connection."""
-        return occasion.connection is not None
 
     def apply(self, occasion: Occasion) -> bool:
         """Reset the socket. With "after", a method is handled but its reply lost; a reply or delivery is sent first."""
@@ -164,9 +155,7 @@ class Delay(Fault):
 
     def __init__(self, seconds: float) -> None:
         __tracebackhide__ = True
-        if not seconds > 0:
-            raise ValueError(f"seconds={seconds!r} must be above 0")
-        self.span_us = round(seconds * SECOND_US)
+        self.span_us = checked_span_us(seconds)
 
     def apply(self, occasion: Occasion) -> bool:
         """Hold it back for the delay."""
@@ -230,7 +219,7 @@ class BlockPublishers(Fault):
 
     name = "block_publishers"
     is_ending = True
-    points: ClassVar[tuple[Point, ...]] = tuple(point for point in ANYWHERE if point != "accept")
+    points = AFTER_ACCEPT
     target: ClassVar[Target] = "node"
 
     def __init__(self, resource: Alarm = "memory") -> None:
@@ -247,6 +236,32 @@ class BlockPublishers(Fault):
     def end(self, node: Node) -> None:
         """Clear the alarm."""
         node.clear_alarm(self.resource)
+
+
+class Restart(Fault):
+    """A restart: the broker shuts down with RabbitMQ's text and is back at once. What is durable stays."""
+
+    name = "restart"
+    is_ending = True
+    points = AFTER_ACCEPT
+    target: ClassVar[Target] = "node"
+
+    def __init__(self, at: float | None = None) -> None:
+        __tracebackhide__ = True
+        if at is not None and not at >= 0:
+            raise ValueError(f"at={at!r} must be a number of seconds from now, 0 or more")
+        # Seconds of the broker's clock to wait; without it, the broker restarts after its current step.
+        self.at = at
+
+    def apply(self, occasion: Occasion) -> bool:
+        """Restart. The method or the reply of this occasion is lost."""
+        if self.at:
+            occasion.call_later(round(self.at * SECOND_US), occasion.node.restart)
+            return False
+        occasion.call_soon(occasion.node.restart)
+        if occasion.point == "deliver":
+            occasion.proceed_silently()
+        return True
 
 
 def _checked_code(code: int) -> int:

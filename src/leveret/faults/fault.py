@@ -19,6 +19,16 @@ Point = Literal["accept", "method", "reply", "deliver", "confirm", "event", "now
 Target = Literal["node", "connection", "channel", "consumer"]
 
 ANYWHERE: Final[tuple[Point, ...]] = ("accept", "method", "reply", "deliver", "event", "now")
+AFTER_ACCEPT: Final = ANYWHERE[1:]
+SECOND_US: Final = 1_000_000
+
+
+def checked_span_us(seconds: float) -> int:
+    """Return a delay in microseconds. Raises ValueError if it is not above 0."""
+    __tracebackhide__ = True
+    if not seconds > 0:
+        raise ValueError(f"seconds={seconds!r} must be above 0")
+    return round(seconds * SECOND_US)
 
 
 class Fault:
@@ -43,7 +53,7 @@ class Fault:
 
     def can_apply(self, occasion: Occasion) -> bool:
         """Return whether the fault can apply here. An occasion where it cannot does not count as a match."""
-        return True
+        return occasion.connection is not None or not self.needs_connection
 
     def end(self, node: Node) -> None:
         """Undo lasting effects. Called when the rule is removed."""

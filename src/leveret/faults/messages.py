@@ -1,4 +1,4 @@
-"""Faults of messages: lost, duplicated, redelivered, reordered or expired too early.
+"""Faults of messages: lost, nacked, not confirmed, duplicated, redelivered, reordered or expired too early.
 
 The state of the queue stays consistent. As far as the broker knows, the consumer holds a delivery that was lost. When
 the consumer goes, the message returns to its queue, as it does with RabbitMQ.
@@ -7,20 +7,22 @@ the consumer goes, the message returns to its queue, as it does with RabbitMQ.
 from __future__ import annotations
 
 from functools import partial
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, ClassVar, Final
 
 from leveret.core.model.dead_letters import dead_letter
 from leveret.core.model.message import QueueEntry
 from leveret.core.model.queues.queue import Queue
 from leveret.core.protocol import publishing
 from leveret.core.wire.methods import BasicPublish
-from leveret.faults.conversation import SECOND_US
-from leveret.faults.fault import Fault, Target
+from leveret.faults.fault import SECOND_US, Fault, Target, checked_span_us
 from leveret.faults.occasion import Occasion
 from leveret.trace import events
 
 if TYPE_CHECKING:
     from leveret.core.model.queues.consumer import Consumer
+    from leveret.core.protocol.channel import Channel
+
+_UNCONFIRMED: Final = "its channel is not in confirm mode"
 
 
 class Drop(Fault):
@@ -34,16 +36,78 @@ class Drop(Fault):
         if occasion.point == "deliver":
             occasion.proceed_silently()
         elif isinstance(occasion.method, BasicPublish):
-            _accept_and_discard(occasion, occasion.method)
+            _discard(occasion, is_taken=True)
         return True
 
 
-def _accept_and_discard(occasion: Occasion, method: BasicPublish) -> None:
-    """Answer a publish as if its message had been enqueued."""
-    channel, content = occasion.channel, occasion.content
+def _discard(occasion: Occasion, *, is_taken: bool) -> None:
+    """Answer a publish as if its message had been enqueued, or refused, and enqueue it nowhere."""
+    channel, content, method = occasion.channel, occasion.content, occasion.method
     assert channel is not None
     assert content is not None
-    publishing.publish_nowhere(channel, publishing.checked(channel, method, content), is_taken=True)
+    assert isinstance(method, BasicPublish)
+    publishing.publish_nowhere(channel, publishing.checked(channel, method, content), is_taken=is_taken)
+
+
+class NackPublish(Fault):
+    """A nack: the broker does not accept a message, as when a queue is full or has crashed."""
+
+    name = "nack_publishes"
+    points = ("method",)
+    needs_channel = True
+    unmet = _UNCONFIRMED
+
+    def can_apply(self, occasion: Occasion) -> bool:
+        """Return whether the channel is in confirm mode, without which it gets no nacks."""
+        return occasion.content is not None and occasion.channel is not None and occasion.channel.confirms is not None
+
+    def apply(self, occasion: Occasion) -> bool:
+        """Owe the publisher a nack and discard the message."""
+        _discard(occasion, is_taken=False)
+        return True
+
+
+class WithholdConfirm(Fault):
+    """A missing confirm: the broker accepts a message and never confirms it."""
+
+    name = "withhold_confirms"
+    points = ("confirm",)
+    unmet = _UNCONFIRMED
+
+    def apply(self, occasion: Occasion) -> bool:
+        """Withhold the confirm. No later confirm covers this publish."""
+        channel = occasion.channel
+        assert channel is not None
+        assert channel.confirms is not None
+        channel.confirms.withheld[occasion.sequence] = None
+        return True
+
+
+class DelayConfirm(WithholdConfirm):
+    """A late confirm: the broker accepts a message and confirms it later."""
+
+    name = "delay_confirms"
+
+    def __init__(self, seconds: float) -> None:
+        __tracebackhide__ = True
+        self.span_us = checked_span_us(seconds)
+
+    def apply(self, occasion: Occasion) -> bool:
+        """Hold the confirm back for the delay."""
+        assert occasion.channel is not None
+        occasion.hold_for(self.name, self.span_us, partial(_confirm, occasion, occasion.channel))
+        return super().apply(occasion)
+
+
+def _confirm(occasion: Occasion, channel: Channel) -> None:
+    if occasion.is_gone or occasion.channel is not channel:
+        return
+    assert channel.confirms is not None
+    assert occasion.source is not None
+    channel.confirms.settle(occasion.sequence, occasion.source, occasion.is_taken)
+    # Sent while it still counts as withheld, so that it covers no other publish.
+    channel.flush_confirms()
+    del channel.confirms.withheld[occasion.sequence]
 
 
 class Duplicate(Fault):

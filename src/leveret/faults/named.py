@@ -16,13 +16,21 @@ from leveret.faults.conversation import (
     Delay,
     FailLogin,
     ResetPeer,
+    Restart,
     When,
     Withhold,
 )
 from leveret.faults.fault import Fault
-from leveret.faults.messages import Drop, Duplicate, Expire, Redeliver, Reorder
-from leveret.faults.node import Restart
-from leveret.faults.publishing import DelayConfirm, NackPublish, WithholdConfirm
+from leveret.faults.messages import (
+    DelayConfirm,
+    Drop,
+    Duplicate,
+    Expire,
+    NackPublish,
+    Redeliver,
+    Reorder,
+    WithholdConfirm,
+)
 from leveret.faults.rule import ACCEPT, Rule
 from leveret.faults.streams import Direction
 from leveret.faults.toxics import Bandwidth, Blackhole, Corrupt, HalfClose, LimitData, Slicer, Stall

@@ -74,6 +74,11 @@ class Occasion:
     held: dict[Occasion, tuple[str, int]] = field(default_factory=dict)
 
     @property
+    def connection_number(self) -> int | None:
+        """The number of the connection."""
+        return None if self.connection is None else self.connection.number
+
+    @property
     def client_name(self) -> str | None:
         """The name that the client gives itself, already known while its connection.start-ok is handled."""
         if self.connection is None:

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
-from types import TracebackType
 from typing import TYPE_CHECKING, Final, Self
 
 from leveret.core.wire import methods as wire
@@ -30,7 +29,15 @@ EVENTS: Final = tuple(name for name, kind in events.TABLE.items() if kind.catego
 NAMES: Final = (*dict.fromkeys([*CLIENT_METHODS, *SERVER_METHODS]), *EVENTS, ACCEPT)
 _WITH_MESSAGE: Final = ("basic.publish", "basic.ack", "basic.nack", "basic.reject")
 _SENT_WITH_MESSAGE: Final = ("basic.deliver", "basic.get-ok", "basic.return")
-PLACES: Final = ("vhost", "client", "connection", "channel", "queue", "consumer")
+# The keywords that limit a rule to a place, each with the attribute of an occasion that they compare.
+PLACES: Final = {
+    "vhost": "vhost",
+    "client": "client_name",
+    "connection": "connection_number",
+    "channel": "channel_number",
+    "queue": "queue",
+    "consumer": "consumer",
+}
 # The methods of a connection that come before its virtual host is known.
 _OF_HANDSHAKE: Final = tuple(
     f"connection.{name}" for name in ("start", "start-ok", "secure", "secure-ok", "tune", "tune-ok", "open", "open-ok")
@@ -60,12 +67,12 @@ class Misses:
         # The first few different values, by reason.
         self._reasons: Final[dict[str, dict[str, None]]] = {}
 
-    def note(self, reason: str, *found: object) -> None:
+    def note(self, reason: str, *seen: object) -> None:
         """Count one more occasion for this reason."""
         self._count += 1
         values = self._reasons.setdefault(reason, {})
         if len(values) < _SHOWN_MISSES:
-            values.update(dict.fromkeys(map(repr, found)))
+            values.update(dict.fromkeys(map(repr, seen)))
 
     def summary(self, on: str) -> str:
         """Return what was seen, such as "2 basic.ack did not match; clients seen: 'shop'"."""
@@ -204,9 +211,9 @@ class Rule:
 
     def _matches(self, occasion: Occasion) -> bool:
         for place, expected in self.places.items():
-            found = _place(occasion, place)
-            if not is_equal(expected, found):
-                self.misses.note(f"{place}s seen", found)
+            actual = getattr(occasion, PLACES[place])
+            if not is_equal(expected, actual):
+                self.misses.note(f"{place}s seen", actual)
                 return False
         message = occasion.message if self.matcher.criteria else None
         if not self.matcher.criteria or (message is not None and self.matcher.matches(message)):
@@ -222,9 +229,7 @@ class Rule:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
+    def __exit__(self, kind: object, error: object, traceback: object) -> None:
         __tracebackhide__ = True
         self.remove()
         if error is None and self.is_unused and not self.is_reported and self.on_unused is not None:
@@ -258,20 +263,6 @@ def _not_a_fault_text(do: object) -> str:
 
 def _shown(value: object) -> str:
     return repr(value.pattern) if isinstance(value, re.Pattern) else repr(value)
-
-
-def _place(occasion: Occasion, place: str) -> object:
-    if place == "vhost":
-        return occasion.vhost
-    if place == "queue":
-        return occasion.queue
-    if place == "consumer":
-        return occasion.consumer
-    if place == "channel":
-        return occasion.channel_number
-    if place == "client":
-        return occasion.client_name
-    return None if occasion.connection is None else occasion.connection.number
 
 
 def _point(on: str | None, sent_by: str | None, fault: Fault) -> Point:

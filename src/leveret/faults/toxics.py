@@ -9,8 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final, get_args
 
-from leveret.faults.conversation import SECOND_US
-from leveret.faults.fault import Fault
+from leveret.faults.fault import SECOND_US, Fault
 from leveret.faults.occasion import Occasion
 from leveret.faults.streams import Direction, Effect, Stream, Streams
 
