@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Iterable, Mapping
-from types import TracebackType
 from typing import TYPE_CHECKING, Final, Self, Unpack
 
 from leveret.core.compat import DEFAULT_VERSION, DENIABLE, Compat
@@ -222,9 +221,7 @@ class Broker(BrokerActions, Peers, CheckedAssertions, Hinting):
     def __enter__(self) -> Self:
         return self.start()
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
+    def __exit__(self, kind: object, error: object, traceback: object) -> None:
         if isinstance(error, KeyboardInterrupt):
             # The user has interrupted a wait and wants to know what it waited for.
             sys.stderr.write(f"{self._engine.report()}\n")
@@ -244,9 +241,7 @@ class Broker(BrokerActions, Peers, CheckedAssertions, Hinting):
     async def __aenter__(self) -> Self:
         return self.start()
 
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
+    async def __aexit__(self, kind: object, error: object, traceback: object) -> None:
         self.__exit__(kind, error, traceback)
 
     def __del__(self) -> None:

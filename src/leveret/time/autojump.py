@@ -10,7 +10,6 @@ again, ends it after `limit` jumps with an error that names the loop.
 
 from __future__ import annotations
 
-from types import TracebackType
 from typing import TYPE_CHECKING, Final, Self
 
 from leveret.clocks import SystemClock
@@ -71,9 +70,7 @@ class Autojump:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
+    def __exit__(self, kind: object, error: object, traceback: object) -> None:
         self.stop()
         if not self._was_held:
             self._engine.ask(self._engine.clock.release)

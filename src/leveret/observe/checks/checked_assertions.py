@@ -6,7 +6,6 @@ asserts.
 
 from __future__ import annotations
 
-from types import TracebackType
 from typing import TYPE_CHECKING, Self, Unpack
 
 from leveret.errors import EventsMissingError, WaitTimeoutError, unknown_keyword
@@ -35,9 +34,7 @@ class Allowed:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
+    def __exit__(self, kind: object, error: object, traceback: object) -> None:
         self._judge.disallow(self._allowance)
 
 
