@@ -6,7 +6,7 @@ Other code reads each field by name, in one place. 4.3.6, 4.0.5 and 3.10.8 were 
 """
 
 # Without `from __future__ import annotations`: a named tuple would compile each of its many annotations from text.
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import Final, Literal, NamedTuple
 
 from leveret.errors import unknown
@@ -17,6 +17,18 @@ RabbitMQVersion = Literal["4.3", "4.2", "4.0", "3.13", "3.10"]
 DEFAULT_VERSION: Final = "4.3"
 
 MEBIBYTE: Final = 1024 * 1024
+
+_IN_4_0: Final = {
+    "cluster_tags": {},
+    "node_tags": {},
+    "default_queue_type": "classic",
+    "is_op_policy_updating_enabled": True,
+}
+_IN_4_3: Final = {**_IN_4_0, "require_definition_json_extension": False}
+_EXTERNAL: Final = {"internal": False, "internal_owner": False}
+_CLASSIC_IN_4_3: Final = {"storage_version": 2}
+_STREAM_IN_4_3: Final = {"segments": 1, "first_timestamp": 0}
+_PAGED_OUT: Final = {"messages_paged_out": 0, "message_bytes_paged_out": 0}
 
 
 class Compat(NamedTuple):
@@ -244,6 +256,90 @@ class Compat(NamedTuple):
     # A channel that declares the reply-to name it was given itself is a hard 541; otherwise 404.
     crashes_on_own_reply_to: bool = False
 
+    # The management API. 4.2 answers as 4.0 does, and 3.13 as 3.10.
+    # Every answer names the methods of its path; otherwise only the refusal of a method does.
+    names_methods_of_path: bool = True
+    # A virtual host that the user may not see does not exist for that user; otherwise the refusal says so.
+    hides_vhosts: bool = True
+    # What the overview says beyond what all versions say.
+    overview: Mapping[str, object] = _IN_4_3
+    # What queues show of RabbitMQ's inner workings: all of them, classic queues and streams.
+    queue_internals: Mapping[str, object] = _EXTERNAL
+    classic_queue_internals: Mapping[str, object] = _CLASSIC_IN_4_3
+    stream_internals: Mapping[str, object] = _STREAM_IN_4_3
+    # A quorum queue shows its delivery limit and its single active consumer.
+    shows_delivery_limit: bool = True
+    # A stream shows where it is even without statistics.
+    places_streams: bool = True
+    # The list of queues shows nearly all that the description of one does.
+    lists_queues_in_detail: bool = False
+    # The state of a queue that is shown without statistics.
+    idle_queue_state: str = "running"
+    # A channel shows the limit that its consumers share.
+    shows_global_prefetch: bool = False
+    # A channel shows what it caches of the log of a quorum queue.
+    shows_cached_segments: bool = True
+    # A consumer shows how long it may hold a delivery.
+    shows_consumer_timeout: bool = True
+    # Publishing and getting look for the virtual host, exchange or queue; otherwise a channel of RabbitMQ's own fails.
+    looks_for_exchange: bool = True
+    # A wrong password is challenged again.
+    challenges_again: bool = False
+    # Feature flags are shown to administrators only.
+    hides_feature_flags: bool = False
+    # The list of virtual hosts heeds `columns`.
+    lists_vhosts_by_columns: bool = False
+    # The default queue type of a virtual host can be set.
+    sets_default_queue_type: bool = True
+    # Deleting several users fails if one does not exist.
+    refuses_missing_users: bool = False
+    # The description of a queue without statistics has its policies.
+    shows_policies_without_statistics: bool = True
+    # A consumer that has reached its prefetch limit is "blocked"; otherwise "up".
+    names_blocked_consumers: bool = True
+    # A change of a virtual host that names no queue type returns it to the default.
+    resets_default_queue_type: bool = True
+    # Texts about invalid parameters are escaped for HTML.
+    escapes_texts: bool = False
+    # Definitions name the type of each queue; otherwise, in those of a virtual host, only its default type.
+    definitions_name_queue_types: bool = True
+    # Definitions have internal exchanges.
+    definitions_have_internal_exchanges: bool = False
+    # Keys that definitions do not have.
+    hidden_definitions: tuple[str, ...] = ()
+    # A connection shows the serial number of its peer's certificate.
+    shows_peer_serial_number: bool = True
+    # The recorded version whose feature flags are listed.
+    feature_flags_version: str = "4.3"
+    # The answer of /auth, None if there is none.
+    auth_answer: Mapping[str, object] | None = None
+    # whoami says whether the user is one of the broker's own.
+    names_internal_users: bool = True
+    # Nodes and the overview name the version of the crypto library; nodes name that of RabbitMQ.
+    names_crypto: bool = True
+    # Nodes say whether they are being drained.
+    names_drained: bool = True
+    # Virtual hosts can be protected from deletion.
+    protects_vhosts: bool = True
+    # The list of queues with totals only names who is online.
+    totals_show_online: bool = True
+    # A topic permission is refused for an exchange that does not exist.
+    topic_permissions_need_exchange: bool = True
+    # The default queue type that is shown of a virtual host that was given none.
+    unset_queue_type: str = "classic"
+    # The check of a protocol names lists of protocols; otherwise one.
+    lists_protocols: bool = True
+    # An invalid regular expression finds nothing in a list; otherwise it is refused.
+    hides_invalid_patterns: bool = True
+    # The name under which definitions are downloaded must be a token (RFC 9110, 5.6.2).
+    downloads_by_token: bool = True
+    # The check of a virtual host declares a queue, publishes to it and gets from it.
+    publishes_to_check: bool = False
+    # A node that does not exist is unknown; otherwise, it is down.
+    knows_nodes: bool = True
+    # A body's code points that are no characters are replaced; otherwise the body is no JSON.
+    replaces_surrogates: bool = False
+
     @classmethod
     def for_version(cls, version: str) -> "Compat":
         """Return the behaviour of a version such as "4.3". Raises ValueError for an unknown version."""
@@ -312,6 +408,30 @@ V4_2: Final = V4_3._replace(
     get_refusal_quotes_queue_type=False,
     commit_to_deleted_queue_is_hard=False,
     crashes_on_cancel_ok=False,
+    names_methods_of_path=False,
+    hides_vhosts=False,
+    overview=_IN_4_0,
+    queue_internals={},
+    classic_queue_internals={**_CLASSIC_IN_4_3, **_PAGED_OUT},
+    stream_internals={"segments": 1},
+    shows_cached_segments=False,
+    shows_policies_without_statistics=False,
+    names_blocked_consumers=False,
+    resets_default_queue_type=False,
+    escapes_texts=True,
+    definitions_name_queue_types=False,
+    definitions_have_internal_exchanges=True,
+    shows_peer_serial_number=False,
+    feature_flags_version="4.0",
+    auth_answer={"oauth_enabled": False},
+    names_crypto=False,
+    protects_vhosts=False,
+    topic_permissions_need_exchange=False,
+    lists_protocols=False,
+    hides_invalid_patterns=False,
+    downloads_by_token=False,
+    publishes_to_check=True,
+    knows_nodes=False,
 )
 
 # Compared with 4.0.5.
@@ -370,6 +490,32 @@ V3_13: Final = V4_0._replace(
     has_priority_among_single_active=False,
     topic_permission_for_every_key=False,
     checks_user_id_last=False,
+    overview={"release_series_support_status": "supported"},
+    classic_queue_internals=_PAGED_OUT,
+    stream_internals={},
+    shows_delivery_limit=False,
+    places_streams=False,
+    lists_queues_in_detail=True,
+    idle_queue_state="live",
+    shows_global_prefetch=True,
+    shows_consumer_timeout=False,
+    looks_for_exchange=False,
+    challenges_again=True,
+    hides_feature_flags=True,
+    lists_vhosts_by_columns=True,
+    sets_default_queue_type=False,
+    refuses_missing_users=True,
+    hidden_definitions=(
+        *("rabbitmq_definition_format", "original_cluster_name", "original_vhost_name", "explanation"),
+        *("metadata", "description", "limits", "default_queue_type"),
+    ),
+    feature_flags_version="3.10",
+    auth_answer={"enable_uaa": False, "uaa_client_id": "", "uaa_location": ""},
+    names_internal_users=False,
+    names_drained=False,
+    totals_show_online=False,
+    unset_queue_type="undefined",
+    replaces_surrogates=True,
 )
 
 # Compared with 3.10.8.
@@ -410,6 +556,10 @@ V3_10: Final = V3_13._replace(
 )
 
 VERSIONS: Final[dict[str, Compat]] = {each.version: each for each in (V4_3, V4_2, V4_0, V3_13, V3_10)}
+# For what some versions have and others lack.
+ALL: Final = tuple(VERSIONS)
+SINCE_4_3, BEFORE_4_3 = ALL[:1], ALL[1:]
+SINCE_4, BEFORE_4 = ALL[:3], ALL[3:]
 
 # For the series between two profiles: which one to take, and why.
 BETWEEN: Final = {

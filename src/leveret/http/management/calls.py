@@ -13,11 +13,11 @@ from leveret.errors import RefusedError
 from leveret.http.messages import Request, Response, json_of
 
 if TYPE_CHECKING:
+    from leveret.core.compat import Compat
     from leveret.core.model.node import Node
     from leveret.core.model.operators.access import User
     from leveret.core.model.vhost import VirtualHost
     from leveret.engine.engine import Engine
-    from leveret.http.management.dialects import Dialect
     from leveret.http.management.state import State
 
 T = TypeVar("T")
@@ -30,6 +30,8 @@ DONE: Final = Response(204)
 MALFORMED: Final = Response(400)
 # The name of the default exchange in paths.
 DEFAULT_EXCHANGE: Final = "amq.default"
+# The answer to a user who may not open the virtual host at all.
+ACCESS_REFUSED: Final = "Access refused."
 
 
 class Refusal(Exception):
@@ -66,7 +68,7 @@ class Call:
     def __init__(self, state: State, request: Request, user: User | None, values: Mapping[str, str]) -> None:
         self.state = state
         self.engine: Engine = state.engine
-        self.dialect: Dialect = state.dialect
+        self.compat: Compat = state.engine.compat
         self.request = request
         self._user = user
         self.values = values
@@ -137,7 +139,7 @@ class Call:
 
     def body(self, *required: str) -> dict[str, object]:
         """Return the JSON object of the body. Raises Refusal if it is none, or lacks a required key."""
-        value = parsed(self.request.body, self.dialect)
+        value = parsed(self.request.body, self.compat)
         missing = [name for name in required if name not in value]
         if missing:
             raise bad_request(_missing_keys(missing))
@@ -162,7 +164,7 @@ class Call:
     def rights(self, vhost: VirtualHost) -> UserRights:
         """Return what the user may do in a virtual host. Raises Refusal if the user may not open it."""
         if not self.node.access.may_open(self.user.name, vhost.name):
-            raise not_authorised(self.dialect.access_refused)
+            raise not_authorised(ACCESS_REFUSED)
         return UserRights(self.user.name, vhost)
 
 
@@ -184,9 +186,9 @@ def answer_to(error: AmqpError) -> Refusal:
     return bad_request(error.explanation)
 
 
-def value_of(octets: bytes, dialect: Dialect) -> object:
+def value_of(octets: bytes, compat: Compat) -> object:
     """Return the value of a JSON text, as a version's parser reads it. Raises ValueError or RecursionError."""
-    if dialect.replaces_surrogates:
+    if compat.replaces_surrogates:
         text = octets.decode("utf-8-sig", "replace")
         # An escape can stand for half a character too.
         value = json.loads(text)
@@ -196,12 +198,12 @@ def value_of(octets: bytes, dialect: Dialect) -> object:
     return json_of(octets)
 
 
-def parsed(octets: bytes, dialect: Dialect) -> dict[str, object]:
+def parsed(octets: bytes, compat: Compat) -> dict[str, object]:
     """Return a body as a JSON object; an empty body is an empty one. Raises Refusal."""
     if not octets:
         return {}
     try:
-        value = value_of(octets, dialect)
+        value = value_of(octets, compat)
     except (ValueError, RecursionError):
         raise bad_request("not_json") from None
     if value is None:

@@ -103,7 +103,7 @@ def _filtered(call: Call, items: list[Described]) -> list[Described]:
     except re.error as error:
         if isinstance(error, UnboundedError):
             raise bad_request(f"name={name!r}: {error}; use fewer repeats") from None
-        if call.dialect.hides_invalid_patterns:
+        if call.compat.hides_invalid_patterns:
             return []
         raise bad_request(_INVALID) from None
     return [item for item in items if pattern.search(str(item.get("name", "")))]

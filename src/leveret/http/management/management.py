@@ -41,7 +41,7 @@ class Management:
         methods = self._allowed(request)
         response = self._answered(request, methods)
         if response is not MALFORMED and (
-            self._state.dialect.names_methods or response.status == 405 or request.method == "OPTIONS"
+            self._state.engine.compat.names_methods_of_path or response.status == 405 or request.method == "OPTIONS"
         ):
             response = _with(response, ("allow", ", ".join(methods)))
         return response
@@ -90,7 +90,7 @@ class Management:
             raise _Answered(MALFORMED)
         user = known_user(request, self._state.engine)
         if user is None:
-            if self._state.dialect.challenges_again:
+            if self._state.engine.compat.challenges_again:
                 described = {"error": "not_authorized", "reason": "Login failed"}
                 raise _Answered(Response.of_json(described, 401, *_CHALLENGE.headers))
             raise Refusal(401, "not_authorized", "Not_Authorized")
@@ -127,7 +127,7 @@ def _refuse_unless_permitted(call: Call, who: Who) -> None:
         raise not_authorised(_NOT_YOURS)
     name = call.values.get("vhost")
     if name is not None and name in call.node.vhosts and not call.may_see(name):
-        if call.dialect.hides_vhosts:
+        if call.compat.hides_vhosts:
             raise not_found()
         raise not_authorised(_NOT_YOURS if who == "policymaker" else "User not authorised to access virtual host")
 

@@ -58,7 +58,7 @@ def measured(call: Call, vhost: VirtualHost, queue: StoredQueue) -> Described:
     if operator_policy is not None:
         found["operator_policy"] = operator_policy.name
     if isinstance(queue, ClassicQueue):
-        found |= {**_classic(queue), **call.dialect.classic_queue}
+        found |= {**_classic(queue), **call.compat.classic_queue_internals}
     elif isinstance(queue, Queue):
         found |= {**_quorum(call, queue), **_retries(call, queue)}
     else:
@@ -66,7 +66,7 @@ def measured(call: Call, vhost: VirtualHost, queue: StoredQueue) -> Described:
             "members": [NODE_NAME],
             "online": [NODE_NAME],
             "readers": {NODE_NAME: len(queue.consumers)},
-            **call.dialect.stream,
+            **call.compat.stream_internals,
         }
     return found
 
@@ -123,7 +123,7 @@ def _capacity(queue: StoredQueue) -> int:
 
 def _quorum(call: Call, queue: Queue) -> Described:
     """Return what a quorum queue holds, all of which is on disk. Its bytes are those that count towards its limit."""
-    is_body_only = call.engine.compat.quorum_bytes_are_body_only
+    is_body_only = call.compat.quorum_bytes_are_body_only
     unacked = [entry.message for entry in queue.unacked.values()]
     held = sum(len(it.body) + (0 if is_body_only else it.counted_properties_size) for it in unacked)
     ready = queue.ready.size_bytes
@@ -144,7 +144,7 @@ def _quorum(call: Call, queue: Queue) -> Described:
 
 def _by_priority(call: Call, waiting: Counter[int], returned_count: int) -> Described:
     found: Described = {"publishers": 0, "messages_ready_returned": returned_count}
-    match call.engine.compat.quorum_priorities:
+    match call.compat.quorum_priorities:
         case "levels":
             by_priority = {str(level): count for level, count in sorted(waiting.items())}
             return {**found, "messages_by_priority": by_priority, "messages_active_priorities": len(by_priority)}
@@ -156,7 +156,7 @@ def _by_priority(call: Call, waiting: Counter[int], returned_count: int) -> Desc
 
 def _retries(call: Call, queue: StoredQueue) -> Described:
     """Return how a quorum queue delivers again, in versions that show it."""
-    if not call.dialect.shows_delays:
+    if not call.compat.has_delayed_retry:
         return delivery_limit(call, queue)
     return {
         **delivery_limit(call, queue),
@@ -167,7 +167,7 @@ def _retries(call: Call, queue: StoredQueue) -> Described:
 
 def delivery_limit(call: Call, queue: StoredQueue) -> Described:
     """Return the delivery limit of a quorum queue, in versions that show it."""
-    if queue.type_name != "quorum" or not call.dialect.shows_limit:
+    if queue.type_name != "quorum" or not call.compat.shows_delivery_limit:
         return {}
     limit = getattr(queue, "delivery_limit", None)
     return {"delivery_limit": _DELIVERY_LIMIT_OFF if limit is None else limit}
@@ -184,7 +184,7 @@ def in_detail(call: Call, queue: StoredQueue) -> Described:
     }
     if isinstance(queue, Queue):
         exclusive, active = queue.exclusive_consumer, queue.active_consumer
-        if call.dialect.shows_limit or queue.type_name == "classic":
+        if call.compat.shows_delivery_limit or queue.type_name == "classic":
             found["single_active_consumer_tag"] = None if active is None else active.tag
         if queue.type_name == "classic":
             found["exclusive_consumer_tag"] = None if exclusive is None else exclusive.tag

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from typing import Final, Literal, NamedTuple
 
+from leveret.core.compat import ALL, BEFORE_4, BEFORE_4_3, SINCE_4, SINCE_4_3
 from leveret.http.management.calls import Answer
-from leveret.http.management.dialects import ALL, BEFORE_4, BEFORE_4_3, SINCE_4, SINCE_4_3
 from leveret.http.management.endpoints import (
     bindings,
     connections,

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from leveret.core.model.operators.node_settings import NODE_NAME
-from leveret.http.management.dialects import dialect_of
 from leveret.http.management.statistics import Statistics
 from leveret.server import native
 
@@ -21,7 +20,6 @@ class State:
         self.engine = engine
         # Held while a request is answered. It is taken before the broker's lock, which is held for parts of that only.
         self.lock = native.reentrant_lock()
-        self.dialect = dialect_of(engine.compat.version)
         self._begin(engine.node)
 
     def _begin(self, node: Node) -> None:

@@ -20,6 +20,10 @@ if TYPE_CHECKING:
     from leveret.core.protocol.channel import Channel
     from leveret.core.protocol.connection import Connection
 
+_TLS_KEYS: Final = (
+    *("peer_cert_subject", "peer_cert_issuer", "peer_cert_validity"),
+    *("ssl_protocol", "ssl_key_exchange", "ssl_cipher", "ssl_hash"),
+)
 _CLOSED: Final = "Closed via management plugin"
 _NOT_YOURS: Final = "User not authorised to access object"
 
@@ -130,6 +134,7 @@ def _name(channel: Channel) -> str:
 
 def _described(call: Call, connection: Connection, *, is_detailed: bool = False) -> Described:
     properties = described(connection.client_properties)
+    tls_keys = (*_TLS_KEYS, "peer_cert_serial_number") if call.compat.shows_peer_serial_number else _TLS_KEYS
     found: Described = {
         "name": connection.address_name,
         "user": connection.user,
@@ -151,13 +156,13 @@ def _described(call: Call, connection: Connection, *, is_detailed: bool = False)
         "client_properties": properties,
         "connected_at": (connection.opened_at or 0) // 1000,
         "ssl": connection.is_secure,
-        **dict.fromkeys(call.dialect.tls_keys),
+        **dict.fromkeys(tls_keys),
         **_octets(),
     }
     if "connection_name" in properties:
         found["user_provided_name"] = properties["connection_name"]
     # RabbitMQ writes what does not apply as null in lists, and as empty text in the description of one connection.
-    return {**found, **dict.fromkeys(call.dialect.tls_keys, "")} if is_detailed else found
+    return {**found, **dict.fromkeys(tls_keys, "")} if is_detailed else found
 
 
 def _octets() -> Described:
@@ -201,8 +206,9 @@ def _channel(call: Call, channel: Channel) -> Described:
         "messages_unconfirmed": 0 if channel.confirms is None else len(channel.confirms.withheld),
         "messages_uncommitted": 0 if transaction is None else len(transaction.publishes),
         "acks_uncommitted": 0 if transaction is None else len(transaction.deliveries),
-        **call.dialect.channel,
-        **({"global_prefetch_count": channel.shared_prefetch_count} if call.dialect.shows_global_prefetch else {}),
+        "pending_raft_commands": 0,
+        **({"cached_segments": 0} if call.compat.shows_cached_segments else {}),
+        **({"global_prefetch_count": channel.shared_prefetch_count} if call.compat.shows_global_prefetch else {}),
         "idle_since": moment(call.node.now),
         "reductions": 0,
         "reductions_details": {"rate": 0.0},

@@ -10,11 +10,11 @@ from leveret.http.management.listing import Described, listed
 from leveret.http.management.values import described
 
 if TYPE_CHECKING:
+    from leveret.core.compat import Compat
     from leveret.core.model.ports import ConnectionPort
     from leveret.core.model.queues.consumer import Consumer
     from leveret.core.model.queues.stored_queue import StoredQueue
     from leveret.http.management.calls import Call
-    from leveret.http.management.dialects import Dialect
 
 
 def list_consumers(call: Call) -> object:
@@ -22,7 +22,7 @@ def list_consumers(call: Call) -> object:
     with call.looking():
         name = call.values.get("vhost", "")
         if name in call.node.vhosts and not (call.is_tagged("monitoring") or call.may_see(name)):
-            if call.dialect.hides_vhosts:
+            if call.compat.hides_vhosts:
                 raise not_found()
             return []
         queues = [queue for vhost in call.vhosts() for queue in vhost.queues.values()]
@@ -65,15 +65,15 @@ def _described(call: Call, consumer: Consumer, connection: ConnectionPort) -> De
         if consumer.no_ack
         else consumer.prefetch_count,
         "active": consumer.is_active,
-        "activity_status": _status(consumer, call.dialect),
+        "activity_status": _status(consumer, call.compat),
         "arguments": described(consumer.arguments),
     }
-    if call.dialect.shows_consumer_timeout:
+    if call.compat.shows_consumer_timeout:
         found["consumer_timeout"] = (call.node.consumer_timeout_us if timeout_us is None else timeout_us) // 1000
     return found
 
 
-def _status(consumer: Consumer, dialect: Dialect) -> str:
+def _status(consumer: Consumer, compat: Compat) -> str:
     if not consumer.queue.settings.is_single_active:
-        return "up" if consumer.has_own_room() or not dialect.names_blocked_consumers else "blocked"
+        return "up" if consumer.has_own_room() or not compat.names_blocked_consumers else "blocked"
     return "single_active" if consumer.is_active else "waiting"

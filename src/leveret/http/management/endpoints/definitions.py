@@ -5,19 +5,20 @@ from __future__ import annotations
 import re
 
 from leveret.admin.admin import Admin
-from leveret.admin.definitions_export import export, export_vhost
+from leveret.admin.definitions_export import Extent, export, export_vhost
 from leveret.errors import BrokerError
 from leveret.http.management.calls import DONE, MALFORMED, Call, bad_request, not_found, value_of
+from leveret.http.management.listing import Described
 from leveret.http.messages import Response
 
 
 def get_definitions(call: Call) -> object:
     """Return the definitions of the broker."""
     with call.looking() as node:
-        found = export(node, call.dialect.extent)
+        found = export(node, _extent(call))
     known = call.state.global_parameters
     found["global_parameters"] = [{"name": name, "value": value} for name, value in known.items()]
-    return _named(call, call.dialect.shown_definitions(found))
+    return _named(call, _shown(call, found))
 
 
 def get_of_vhost(call: Call) -> object:
@@ -26,7 +27,35 @@ def get_of_vhost(call: Call) -> object:
         vhost = node.vhosts.get(call.values["vhost"])
         if vhost is None:
             raise bad_request("vhost_not_found")
-        return _named(call, call.dialect.shown_definitions(export_vhost(vhost, call.dialect.extent)))
+        return _named(call, _shown(call, export_vhost(vhost, _extent(call))))
+
+
+def _extent(call: Call) -> Extent:
+    return Extent(has_transient=True, has_internal=call.compat.definitions_have_internal_exchanges)
+
+
+def _shown(call: Call, definitions: Described) -> Described:
+    """Return the definitions of the broker or of a virtual host, as the version shows them."""
+    if call.compat.definitions_name_queue_types:
+        return definitions
+    queues, metadata = definitions["queues"], definitions.get("metadata")
+    assert isinstance(queues, list)
+    found: Described = {
+        **definitions,
+        "queues": [{name: value for name, value in queue.items() if name != "type"} for queue in queues],
+    }
+    if isinstance(metadata, dict):
+        found |= {"default_queue_type": metadata["default_queue_type"], "limits": definitions["limits"] or []}
+    if not call.compat.hidden_definitions:
+        return found
+    hidden = call.compat.hidden_definitions
+    if metadata is not None:
+        hidden = (*hidden, "product_name", "product_version", "rabbitmq_version")
+        for section in ("parameters", "policies"):
+            items = definitions[section]
+            assert isinstance(items, list)
+            found[section] = [{**item, "vhost": definitions["original_vhost_name"]} for item in items]
+    return {name: value for name, value in found.items() if name not in hidden}
 
 
 def _named(call: Call, found: object) -> object:
@@ -34,7 +63,7 @@ def _named(call: Call, found: object) -> object:
     name = call.parameters.get("download")
     if name is None:
         return found
-    if call.dialect.downloads_by_token:
+    if call.compat.downloads_by_token:
         is_fine = re.fullmatch(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+", name)
     else:
         name = name.replace("\r", "").replace("\n", "").rstrip()
@@ -62,7 +91,7 @@ def _load(call: Call, vhost: str | None) -> object:
     if call.request.headers.get("content-type", "").startswith("multipart/form-data"):
         octets = _uploaded(call)
     try:
-        definitions = value_of(octets or b"{}", call.dialect)
+        definitions = value_of(octets or b"{}", call.compat)
     except (ValueError, RecursionError):
         raise bad_request("failed_to_parse_json") from None
     if not isinstance(definitions, dict):

@@ -71,8 +71,9 @@ def protocol(call: Call) -> object:
     known = [name for name, _ in listeners(call)]
     named = _PROTOCOLS.get(wanted, wanted)
     if named in known:
-        return call.dialect.listening(named, known)
-    return _failed("No active listener", missing=call.dialect.missing(wanted), protocols=known)
+        return _OK | ({"protocols": known} if call.compat.lists_protocols else {"protocol": named})
+    missing = [wanted] if call.compat.lists_protocols else wanted
+    return _failed("No active listener", missing=missing, protocols=known)
 
 
 def listeners(call: Call) -> list[tuple[str, int]]:
@@ -124,7 +125,7 @@ def aliveness(call: Call) -> object:
     """Check that a virtual host exists, and that the user may open it."""
     with call.looking(), named(is_get=True):
         rights = call.rights(call.vhost)
-        if call.dialect.publishes_to_check:
+        if call.compat.publishes_to_check:
             rights.require("configure", "queue", _PROBE)
             rights.require("write", "exchange", "")
             rights.require("read", "queue", _PROBE)

@@ -14,7 +14,7 @@ from leveret.core.protocol.handlers import basic
 from leveret.core.protocol.receiving.assembler import Content
 from leveret.core.wire.methods import BasicGet, BasicGetOk, BasicPublish, BasicReject
 from leveret.core.wire.properties import PROPERTY_NAMES, Properties
-from leveret.http.management.calls import Call, bad_request, not_authorised, not_found
+from leveret.http.management.calls import ACCESS_REFUSED, Call, bad_request, not_authorised, not_found
 from leveret.http.management.listing import Described
 from leveret.http.management.values import described_properties, table_of
 from leveret.scripted.actions import OwnPublisher
@@ -41,9 +41,9 @@ def publish(call: Call) -> object:
     """Publish a message, and answer whether it reached a queue."""
     with call.looking():
         vhost = _vhost(call)
-        if call.exchange_name not in vhost.exchanges and call.dialect.looks_for_exchange:
+        if call.exchange_name not in vhost.exchanges and call.compat.looks_for_exchange:
             raise not_found("exchange_not_found")
-    body = call.body(*call.dialect.publish_keys)
+    body = call.body("routing_key", "properties", "payload", "payload_encoding")
     octets = _payload(body)
     properties = _properties(body.get("properties"))
     with call.acting():
@@ -58,8 +58,8 @@ def publish(call: Call) -> object:
 
 
 def _vhost(call: Call) -> VirtualHost:
-    if call.values["vhost"] not in call.node.vhosts and not call.dialect.looks_for_exchange:
-        raise not_authorised(call.dialect.access_refused)
+    if call.values["vhost"] not in call.node.vhosts and not call.compat.looks_for_exchange:
+        raise not_authorised(ACCESS_REFUSED)
     return call.changed_vhost
 
 
@@ -121,7 +121,7 @@ def get_messages(call: Call) -> object:
     name = call.values["queue"]
     with call.looking():
         vhost = _vhost(call)
-        if name not in vhost.queues and call.dialect.looks_for_exchange:
+        if name not in vhost.queues and call.compat.looks_for_exchange:
             raise not_found("queue_not_found")
     body = call.body("ackmode", "count", "encoding")
     mode = str(body["ackmode"])

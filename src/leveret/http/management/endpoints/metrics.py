@@ -87,7 +87,7 @@ def _escaped(text: str) -> str:
 
 
 def _metrics(call: Call, *, is_per_object: bool) -> Iterator[Metric]:
-    node, version = call.node, call.engine.compat.product_version
+    node, version = call.node, call.compat.product_version
     queues = [queue for vhost in node.vhosts.values() for queue in vhost.queues.values()]
     connections = list(clients(node))
     build: Labels = (("rabbitmq_version", version), ("product_name", "RabbitMQ"), ("product_version", version))

@@ -38,14 +38,14 @@ def get_overview(call: Call) -> object:
     """Describe the broker: its version, what it holds, and what has happened."""
     is_short = call.flag("disable_stats")
     found: Described = {
-        **call.dialect.overview,
-        "management_version": call.engine.compat.product_version,
+        **call.compat.overview,
+        "management_version": call.compat.product_version,
         "rates_mode": "basic",
         "sample_retention_policies": _RETENTION,
         "exchange_types": exchange_types(call),
-        "product_version": call.engine.compat.product_version,
+        "product_version": call.compat.product_version,
         "product_name": "RabbitMQ",
-        "rabbitmq_version": call.engine.compat.product_version,
+        "rabbitmq_version": call.compat.product_version,
         "cluster_name": call.state.cluster_name,
         **_runtime(call),
         "disable_stats": is_short,
@@ -69,12 +69,12 @@ def _runtime(call: Call) -> Described:
         "erlang_version": "",
         "erlang_full_version": f"leveret on {platform.python_implementation()} {platform.python_version()}",
     }
-    return {**found, "crypto_lib_version": ""} if call.dialect.names_crypto else found
+    return {**found, "crypto_lib_version": ""} if call.compat.names_crypto else found
 
 
 def exchange_types(call: Call) -> list[Described]:
     """Return the exchange types of the version, sorted by name."""
-    missing = call.engine.compat.missing_exchange_types
+    missing = call.compat.missing_exchange_types
     return [
         {"name": name, "description": EXCHANGE_TYPE_TEXTS[name], "enabled": True}
         for name in sorted(EXCHANGE_TYPES)
@@ -167,7 +167,7 @@ def _node(call: Call) -> Described:
         "name": NODE_NAME,
         "type": "disc",
         "running": True,
-        **({"being_drained": not call.engine.loop.is_listening} if call.dialect.names_drained else {}),
+        **({"being_drained": not call.engine.loop.is_listening} if call.compat.names_drained else {}),
         "partitions": [],
         "os_pid": str(os.getpid()),
         "mem_limit": memory_bytes(),
@@ -192,11 +192,7 @@ def _node(call: Call) -> Described:
         "enabled_plugins": ["rabbitmq_management", *sorted(call.engine.plugins)],
         "mem_calculation_strategy": "rss",
         "ra_open_file_metrics": {},
-        **(
-            {"rabbitmq_version": call.engine.compat.product_version, **_runtime(call)}
-            if call.dialect.names_crypto
-            else {}
-        ),
+        **({"rabbitmq_version": call.compat.product_version, **_runtime(call)} if call.compat.names_crypto else {}),
         "cluster_links": [],
         "metrics_gc_queue_length": {},
         **statistics.rates({}, gauges, now),
@@ -247,7 +243,7 @@ def disk_free() -> int:
 
 def get_version(call: Call) -> object:
     """Return the version of RabbitMQ that the broker behaves as."""
-    return call.engine.compat.product_version
+    return call.compat.product_version
 
 
 def get_cluster_name(call: Call) -> object:
@@ -271,21 +267,21 @@ def list_extensions(call: Call) -> object:
 
 def list_feature_flags(call: Call) -> object:
     """List the feature flags, all of which are enabled."""
-    if call.dialect.hides_feature_flags and not call.is_administrator:
+    if call.compat.hides_feature_flags and not call.is_administrator:
         raise not_authorised("Not administrator user")
-    return listed(call, feature_flags(call.dialect.features), (), paged=False)
+    return listed(call, feature_flags(call.compat.feature_flags_version), (), paged=False)
 
 
 def enable_feature_flag(call: Call) -> object:
     """Enable a feature flag. All are."""
-    if call.values["name"] not in [flag["name"] for flag in feature_flags(call.dialect.features)]:
+    if call.values["name"] not in [flag["name"] for flag in feature_flags(call.compat.feature_flags_version)]:
         raise bad_request("unsupported")
     return DONE
 
 
 def list_deprecated_features(call: Call) -> object:
     """List the deprecated features, and whether the broker permits them."""
-    return deprecated_features(call.dialect.features)
+    return deprecated_features(call.compat.feature_flags_version)
 
 
 def nothing(call: Call) -> object:
@@ -300,7 +296,7 @@ def done(call: Call) -> object:
 
 def get_auth(call: Call) -> object:
     """Describe how the management page logs in."""
-    return call.dialect.auth
+    return call.compat.auth_answer
 
 
 def list_attempts(call: Call) -> object:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from html import escape
 from typing import TYPE_CHECKING
 
 from leveret.admin.admin import Admin
@@ -77,7 +78,7 @@ def _put(call: Call, of: Callable[[Policies], ByName], set_policy: Callable[...,
     try:
         check(policy)
     except PolicyInvalid as error:
-        fault = call.dialect.shown_text(str(error)) if of is _user_policies else str(error)
+        fault = _shown_text(call, str(error)) if of is _user_policies else str(error)
         raise invalid(fault) from None
     set_policy(
         name,
@@ -148,13 +149,13 @@ def put_parameter(call: Call) -> object:
         known = [(each["component"], each["name"]) for each in described_parameters(node.vhosts[name])]
         is_known = (component, call.values["name"]) in known
     if component != VHOST_LIMITS_PARAMETER:
-        raise invalid(call.dialect.shown_text(f"component {component} not found"))
+        raise invalid(_shown_text(call, f"component {component} not found"))
     limits = value if isinstance(value, dict) else {}
     fault = limit_fault(limits, VHOST_LIMITS, "limits")
     if not isinstance(value, dict | list):
         fault = f"limits not a list {printed(value)}"
     if fault:
-        raise invalid(call.dialect.shown_text(fault))
+        raise invalid(_shown_text(call, fault))
     Admin(call.engine).set_vhost_limits(name, limits)
     return DONE if is_known else CREATED
 
@@ -196,3 +197,8 @@ def delete_global_parameter(call: Call) -> object:
     call.found(call.state.global_parameters, "name")
     del call.state.global_parameters[call.values["name"]]
     return DONE
+
+
+def _shown_text(call: Call, text: str) -> str:
+    """Return a text about an invalid parameter, as the version shows it."""
+    return escape(text, quote=False) if call.compat.escapes_texts else text

@@ -32,13 +32,13 @@ def list_queues(call: Call) -> object:
 def _listed(call: Call, vhost: VirtualHost, queue: StoredQueue) -> Described:
     if not call.flag("disable_stats"):
         found = {**_declared(call, queue), **_effective(call, vhost, queue), **measured(call, vhost, queue)}
-        if call.dialect.lists_queues_in_detail:
+        if call.compat.lists_queues_in_detail:
             found |= {**_policies(vhost, queue), **in_detail(call, queue)}
             for name in ("consumer_details", "incoming", "deliveries", *_ONLY_OF_ONE.get(queue.type_name, ())):
                 del found[name]
         return found
     if call.flag("enable_queue_totals"):
-        online = {"online": None} if call.dialect.totals_show_online and queue.type_name == "classic" else {}
+        online = {"online": None} if call.compat.totals_show_online and queue.type_name == "classic" else {}
         return {**_declared(call, queue), **online, **totals(queue)}
     return {**_declared(call, queue), **_by_operator(call, vhost, queue)}
 
@@ -113,14 +113,14 @@ def post_action(call: Call) -> object:
         if call.values["queue"] not in call.changed_vhost.queues:
             raise not_found("queue_not_found")
     action = call.body("action")["action"]
-    if call.dialect.mirrors_queues and action in ("sync", "cancel_sync"):
+    if call.compat.has_mirroring and action in ("sync", "cancel_sync"):
         return DONE
     raise bad_request(["unknown", action])
 
 
 def _declared(call: Call, queue: StoredQueue) -> Described:
     is_short = call.flag("disable_stats") and not call.flag("enable_queue_totals")
-    is_placed = queue.type_name == "quorum" or (queue.type_name == "stream" and call.dialect.places_streams)
+    is_placed = queue.type_name == "quorum" or (queue.type_name == "stream" and call.compat.places_streams)
     return {
         **(_PLACED if is_placed else {}),
         "name": queue.name,
@@ -131,7 +131,7 @@ def _declared(call: Call, queue: StoredQueue) -> Described:
         "exclusive": queue.is_exclusive,
         "arguments": described(queue.arguments),
         "node": NODE_NAME,
-        "state": call.dialect.idle_state if is_short else "running",
+        "state": call.compat.idle_queue_state if is_short else "running",
     }
 
 
@@ -145,11 +145,11 @@ def _policies(vhost: VirtualHost, queue: StoredQueue) -> Described:
 
 def _by_operator(call: Call, vhost: VirtualHost, queue: StoredQueue) -> Described:
     """Return the policies of a queue, in versions that show them without statistics."""
-    if not call.dialect.shows_policies_without_statistics:
+    if not call.compat.shows_policies_without_statistics:
         return {name: value for name, value in _policies(vhost, queue).items() if value is not None}
     return {**_policies(vhost, queue), **_effective(call, vhost, queue), **delivery_limit(call, queue)}
 
 
 def _effective(call: Call, vhost: VirtualHost, queue: StoredQueue) -> Described:
     definition = combined(*vhost.policies.for_queue(queue.name, queue.type_name))
-    return {"effective_policy_definition": dict(definition), **call.dialect.queue}
+    return {"effective_policy_definition": dict(definition), **call.compat.queue_internals}

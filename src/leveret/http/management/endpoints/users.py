@@ -27,7 +27,7 @@ _TOPIC_RIGHTS: Final = ("write", "read")
 def who_am_i(call: Call) -> object:
     """Describe the user of the request."""
     found: Described = {"name": call.user.name, "tags": list(call.user.tags)}
-    return {**found, "is_internal_user": True} if call.dialect.names_internal_users else found
+    return {**found, "is_internal_user": True} if call.compat.names_internal_users else found
 
 
 def list_users(call: Call) -> object:
@@ -99,9 +99,7 @@ def delete_users(call: Call) -> object:
     admin = Admin(call.engine)
     for name in names if isinstance(names, list) else ():
         # RabbitMQ 4 fails if a name is no text.
-        is_missing = not isinstance(name, str) or (
-            call.dialect.refuses_missing_users and name not in admin.list_users()
-        )
+        is_missing = not isinstance(name, str) or (call.compat.refuses_missing_users and name not in admin.list_users())
         if is_missing:
             raise bad_request(["no_such_user", name])
     for name in names if isinstance(names, list) else ():
@@ -223,7 +221,7 @@ def put_topic_permission(call: Call) -> object:
     body = call.body("exchange", *_TOPIC_RIGHTS)
     exchange, patterns = str(body["exchange"]), {name: _pattern(body[name]) for name in _TOPIC_RIGHTS}
     with call.looking() as node:
-        if exchange not in node.vhosts[vhost].exchanges and call.dialect.topic_permissions_need_exchange:
+        if exchange not in node.vhosts[vhost].exchanges and call.compat.topic_permissions_need_exchange:
             raise bad_request(["no_such_exchange", exchange])
         is_known = bool(_topic_permissions(call, user=user, vhost=vhost))
     Admin(call.engine).set_topic_permissions(user, vhost, exchange, **patterns)

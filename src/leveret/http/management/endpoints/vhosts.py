@@ -30,7 +30,7 @@ def list_vhosts(call: Call) -> object:
         sees_all = call.is_tagged("administrator", "monitoring")
         found = [_described(call, it) for it in node.vhosts.values() if sees_all or call.may_see(it.name)]
     found.sort(key=lambda it: str(it["name"]))
-    return [chosen(call, it) for it in found] if call.dialect.lists_vhosts_by_columns else found
+    return [chosen(call, it) for it in found] if call.compat.lists_vhosts_by_columns else found
 
 
 def get_vhost(call: Call) -> object:
@@ -43,10 +43,10 @@ def put_vhost(call: Call) -> object:
     """Add a virtual host, or change one: what the body leaves out returns to its default."""
     body, name, admin = call.body(), call.values["vhost"], Admin(call.engine)
     given = body.get("default_queue_type")
-    kind = None if given is None or not call.dialect.sets_queue_type else str(given)
+    kind = None if given is None or not call.compat.sets_default_queue_type else str(given)
     if kind is not None and kind not in QUEUE_TYPES:
         raise bad_request(f"{kind} is not a valid queue type")
-    if kind is None and call.dialect.resets_queue_type:
+    if kind is None and call.compat.resets_default_queue_type:
         kind = "classic"
     metadata = {"description": str(body.get("description", "")), "tags": tags_of(body.get("tags", ""))}
     is_known = name in admin.list_vhosts()
@@ -102,7 +102,7 @@ def _set_protection(call: Call, is_protected: bool) -> object:
 def start(call: Call) -> object:
     """Do nothing: a virtual host always runs on its only node."""
     node, vhost = call.values["node"], call.values["vhost"]
-    if node != NODE_NAME and call.dialect.knows_nodes:
+    if node != NODE_NAME and call.compat.knows_nodes:
         raise bad_request(f"Unknown node: {node}")
     head = f"Request to node {node} failed with "
     if node != NODE_NAME:
@@ -118,16 +118,20 @@ def start(call: Call) -> object:
 
 def _described(call: Call, vhost: VirtualHost) -> Described:
     metadata = described_metadata(vhost)
+    shown_type, shown_metadata = vhost.default_queue_type, metadata
+    if shown_type == "classic" and call.compat.unset_queue_type != "classic":
+        shown_type = call.compat.unset_queue_type
+        shown_metadata = {name: value for name, value in metadata.items() if name != "default_queue_type"}
     found: Described = {
         "name": vhost.name,
         "description": metadata["description"],
         "tags": metadata["tags"],
-        "default_queue_type": call.dialect.shown_queue_type(vhost.default_queue_type),
-        "metadata": call.dialect.shown_metadata(metadata),
+        "default_queue_type": shown_type,
+        "metadata": shown_metadata,
         "tracing": vhost.firehose is not None,
         "cluster_state": {NODE_NAME: "running"},
     }
-    if call.dialect.protects_vhosts:
+    if call.compat.protects_vhosts:
         found["protected_from_deletion"] = call.state.protected.get(vhost.name, False)
         if vhost.name in call.state.protected:
             found["metadata"] = {**metadata, "protected_from_deletion": call.state.protected[vhost.name]}
