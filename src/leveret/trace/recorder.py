@@ -18,7 +18,7 @@ from collections import deque
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, nullcontext
 from itertools import chain, islice, takewhile
-from typing import TYPE_CHECKING, Final, Literal, Unpack, cast, get_args
+from typing import TYPE_CHECKING, Final, Literal, Protocol, Unpack, cast, get_args
 
 from leveret.errors import unknown
 from leveret.trace.events import KINDS, POSITIONS, Event, EventKind, RawEvent, Tap
@@ -46,6 +46,30 @@ Packer = Callable[..., tuple[object, ...]]
 Unpacker = Callable[..., object]
 # Called with the fields of a query that found nothing.
 RequireKnown = Callable[[Mapping[str, object]], None]
+
+
+class Recorded(Protocol):
+    """What a reader needs of a recorder, or of the part of one that belongs to a virtual host."""
+
+    @property
+    def size(self) -> int:
+        """How many events are kept at most."""
+
+    @property
+    def is_on(self) -> bool:
+        """Whether events are kept for reading."""
+
+    @property
+    def has_dropped(self) -> bool:
+        """Whether newer events have pushed out older ones."""
+
+    def __len__(self) -> int: ...
+
+    def raw(self) -> list[RawEvent]:
+        """Return the events, oldest first."""
+
+    def raw_after(self, last_seen: RawEvent | None) -> list[RawEvent]:
+        """Return the events after `last_seen`, oldest first; all if it is None or was dropped."""
 
 
 class Recorder:

@@ -8,7 +8,8 @@ its events. Time, faults without `vhost` and alarms belong to the whole broker.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any, ClassVar, Final, cast
+from copy import copy
+from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 from leveret.observe.calls.hinting import Hinting, checks_calls
 from leveret.observe.checks.checked_assertions import CheckedAssertions
@@ -24,11 +25,10 @@ if TYPE_CHECKING:
     from leveret.core.model.node import Node
     from leveret.engine.engine import Engine
     from leveret.faults.rule import Rule
-    from leveret.observe.checks.finding import Finding
     from leveret.observe.checks.judge import Judge
     from leveret.page.readings.reading import Check, Reading
     from leveret.trace.events import RawEvent
-    from leveret.trace.recorder import Recorder
+    from leveret.trace.recorder import Recorded, Recorder
 
 _VHOST_AT: Final = {kind: places["vhost"] for kind, places in events.POSITIONS.items() if "vhost" in places}
 # Events that belong to no virtual host, and say which events count.
@@ -55,19 +55,23 @@ class Scope(BrokerActions, CheckedAssertions, Hinting):
         return self._engine.judge
 
     @property
-    def recorder(self) -> Recorder:
+    def recorder(self) -> Recorded:
         """The events of the virtual host, for one assertion or another reader."""
-        return cast("Recorder", self._recorder)
+        return self._recorder
 
     @property
     def node(self) -> Node:
-        """The node as if it had this virtual host only."""
-        return cast("Node", OneVhostsNode(self._engine.node, self.vhost))
+        """The node as it stands, with this virtual host and the connections to it only."""
+        whole = self._engine.node
+        node = copy(whole)
+        node.vhosts = {name: vhost for name, vhost in whole.vhosts.items() if name == self.vhost}
+        node.connections = {it.number: it for it in whole.connections_of(vhost_name=self.vhost)}
+        return node
 
     @property
     def lock(self) -> AbstractContextManager[object]:
         """The broker's lock."""
-        return cast("AbstractContextManager[object]", self._engine.lock)
+        return self._engine.lock
 
     @property
     def name(self) -> str:
@@ -120,11 +124,7 @@ class Scope(BrokerActions, CheckedAssertions, Hinting):
         from leveret.page.readings.live import checks_of
 
         with self.lock:
-            return checks_of(self._findings, self.recorder.raw())
-
-    @property
-    def _findings(self) -> Judge:
-        return cast("Judge", OneVhostsFindings(self._engine.judge, self.vhost))
+            return checks_of(self._judge, self.recorder.raw(), self.vhost)
 
     def reading(self) -> Reading:
         """Return what happened in the virtual host, for a page."""
@@ -141,33 +141,9 @@ class Scope(BrokerActions, CheckedAssertions, Hinting):
                 moves=engine.clock.moves,
                 redact=engine.redact,
                 rules=self.rules(),
-                judge=self._findings,
+                judge=self._judge,
+                vhost=self.vhost,
             )
-
-
-class OneVhostsNode:
-    """A node with one virtual host and the connections to it. The caller holds the broker's lock."""
-
-    def __init__(self, node: Node, vhost: str) -> None:
-        self._node = node
-        self._vhost = vhost
-
-    @property
-    def vhosts(self) -> dict[str, object]:
-        """The virtual host, by its name."""
-        return {name: vhost for name, vhost in self._node.vhosts.items() if name == self._vhost}
-
-    @property
-    def connections(self) -> dict[int, object]:
-        """The connections to the virtual host, by number."""
-        known = self._node.connections
-        return {number: one for number, one in known.items() if getattr(one, "vhost_name", None) == self._vhost}
-
-    # A type checker takes this for a node, as `Scope.node` says.
-    if not TYPE_CHECKING:
-
-        def __getattr__(self, name: str) -> object:
-            return getattr(self._node, name)
 
 
 class OneVhostsEvents:
@@ -186,8 +162,11 @@ class OneVhostsEvents:
 
     @property
     def size(self) -> int:
-        """How many events are kept."""
+        """How many events of all virtual hosts are kept at most."""
         return self._recorder.size
+
+    def __len__(self) -> int:
+        return len(self.raw())
 
     @property
     def has_dropped(self) -> bool:
@@ -200,10 +179,10 @@ class OneVhostsEvents:
 
     def raw_after(self, last_seen: RawEvent | None) -> list[RawEvent]:
         """Return those since the last call, or all if `last_seen` is None."""
-        found = self._recorder.raw_after(self._seen if last_seen is not None else None)
-        if found:
-            self._seen = found[-1]
-        return self._own(found)
+        new = self._recorder.raw_after(self._seen if last_seen is not None else None)
+        if new:
+            self._seen = new[-1]
+        return self._own(new)
 
     def _own(self, raw_events: list[RawEvent]) -> list[RawEvent]:
         return [raw for raw in raw_events if is_of(raw, self._vhost)]
@@ -213,23 +192,3 @@ def is_of(raw: RawEvent, vhost: str) -> bool:
     """Return whether an event happened in a virtual host, or marks the beginning or the end of a test."""
     at = _VHOST_AT.get(str(raw[0]))
     return raw[0] in MARKS if at is None else raw[at] == vhost
-
-
-class OneVhostsFindings:
-    """A judge that knows only what happened in one virtual host."""
-
-    def __init__(self, judge: Judge, vhost: str) -> None:
-        self._judge = judge
-        self._vhost = vhost
-
-    def found_so_far(self) -> dict[str, list[Finding]]:
-        """Return the findings, by check."""
-        own = {
-            name: [finding for finding in findings if finding.vhost == self._vhost]
-            for name, findings in self._judge.found_so_far().items()
-        }
-        return {name: findings for name, findings in own.items() if findings}
-
-    def level_of(self, name: str) -> object:
-        """Return the level of a check."""
-        return self._judge.level_of(name)

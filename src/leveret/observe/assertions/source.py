@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:
     from leveret.core.model.node import Node
-    from leveret.trace.recorder import Recorder
+    from leveret.trace.recorder import Recorded
 
 
 class Source(Protocol):
     """What assertions need of a broker."""
 
     @property
-    def recorder(self) -> Recorder:
+    def recorder(self) -> Recorded:
         """The recorder of the trace."""
 
     @property

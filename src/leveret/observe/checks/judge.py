@@ -175,15 +175,18 @@ class Judge:
                     reaction.ended()
             self._note(self._leftovers.left(self._source.node, is_on=self._levels.is_on))
 
-    def found_so_far(self) -> dict[str, list[Finding]]:
-        """Return the findings that were not reported yet, by check. They stay so. The caller holds the lock."""
-        self.read_on()
-        return self._groups()
+    def found_so_far(self, vhost: str | None = None) -> dict[str, list[Finding]]:
+        """Return the findings of one virtual host, or of all, that were not reported yet, by check. They stay so.
 
-    def _groups(self) -> dict[str, list[Finding]]:
+        The caller holds the lock.
+        """
+        self.read_on()
+        return self._groups(vhost)
+
+    def _groups(self, vhost: str | None = None) -> dict[str, list[Finding]]:
         groups: dict[str, list[Finding]] = {}
         for finding in self._found:
-            if not self._is_known(finding):
+            if vhost in (None, finding.vhost) and not self._is_known(finding):
                 groups.setdefault(finding.check, []).append(finding)
         return groups
 

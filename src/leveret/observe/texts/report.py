@@ -21,7 +21,7 @@ from leveret.wording import client_place_text
 if TYPE_CHECKING:
     from leveret.core.model.node import Node
     from leveret.trace.events import RawEvent
-    from leveret.trace.recorder import Recorder
+    from leveret.trace.recorder import Recorded
 
 _LISTED: Final = 5
 # What came from a peer that opened no connection, and what to do about it.
@@ -78,7 +78,7 @@ def take_reports(error: BaseException) -> list[Report]:
 
 def report_text(
     node: Node,
-    recorder: Recorder,
+    recorder: Recorded,
     title: str,
     *,
     messages: Sequence[int] = (),

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from leveret.core.model.node import Node
     from leveret.observe.checks.judge import Judge
     from leveret.trace.events import RawEvent
-    from leveret.trace.recorder import Recorder
+    from leveret.trace.recorder import Recorded
 
 
 class Rule(Protocol):
@@ -39,7 +39,7 @@ class Rule(Protocol):
 
 def reading_of(
     node: Node,
-    recorder: Recorder,
+    recorder: Recorded,
     *,
     test: str | None,
     title: str,
@@ -48,10 +48,11 @@ def reading_of(
     redact: Iterable[str] | str,
     rules: Sequence[Rule],
     judge: Judge,
+    vhost: str | None = None,
 ) -> Reading:
     """Return what happened in a broker since a test began, and how things stand.
 
-    `moves` are those of the broker's clock.
+    `moves` are those of the broker's clock. With `vhost`, only findings of that virtual host count.
     """
     redaction = Redaction(redact.replace(",", " ").split() if isinstance(redact, str) else redact)
     raw_events = recorder.raw()
@@ -65,7 +66,7 @@ def reading_of(
         clock="held" if moves else "real",
         picture=picture_of(node, redaction),
         faults=[Fault(repr(rule), rule.on, repr(rule.fault), rule.fired) for rule in rules],
-        checks=checks_of(judge, raw_events),
+        checks=checks_of(judge, raw_events, vhost),
         dropped_count=int(recorder.has_dropped),
         cut_count=cut_count,
         redaction=redaction,
@@ -82,9 +83,9 @@ def test_of(raw_events: Sequence[RawEvent]) -> Test:
     return Test()
 
 
-def checks_of(judge: Judge, raw_events: Sequence[RawEvent]) -> list[Check]:
-    """Return what strict checks have found so far. It stays to be reported."""
-    groups = judge.found_so_far()
+def checks_of(judge: Judge, raw_events: Sequence[RawEvent], vhost: str | None = None) -> list[Check]:
+    """Return what strict checks have found so far, of one virtual host or of all. It stays to be reported."""
+    groups = judge.found_so_far(vhost)
     publishers = Publishers(raw_events if groups else ())
     return [
         Check(
