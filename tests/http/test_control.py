@@ -17,7 +17,7 @@ from leveret.faults.named import NamedFaults
 from leveret.faults.rule import OPTIONS
 from leveret.http.control.endpoint import ENDPOINTS, Call
 from leveret.http.messages import Request
-from leveret.http.stream import Pump
+from leveret.http.stream import EventPump
 from tests.house.repository import members_of
 from tests.http.client import ask
 from tests.http.control import Control
@@ -514,7 +514,7 @@ def test_two_calls_do_not_wait_for_each_other() -> None:
     # It is not started, so a deadlock fails this test alone.
     engine = Broker()._engine
     first, second = (
-        Call(engine, Pump(engine), count(), Request("GET", "/"), values, {}, {})
+        Call(engine, EventPump(engine), count(), Request("GET", "/"), values, {}, {})
         for values in ({"vhost": "/"}, Values(vhost="/"))
     )
     other = Thread(target=lambda: second.scope, daemon=True)

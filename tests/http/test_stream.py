@@ -8,7 +8,7 @@ from queue import Queue
 import pytest
 
 from leveret import Broker
-from leveret.http.stream import Pump
+from leveret.http.stream import EventPump
 from leveret.server.rendezvous import Turns
 from leveret.trace.events import PUBLISHED, RawEvent
 
@@ -41,7 +41,7 @@ def leveret() -> Iterator[Broker]:
 
 
 def test_every_listener_gets_every_event_once_from_when_it_came(leveret: Broker) -> None:
-    pump, first, second = Pump(leveret._engine), Listener(), Listener()
+    pump, first, second = EventPump(leveret._engine), Listener(), Listener()
     leveret.publish(body="0")
     pump.subscribe(first)
     leveret.publish(body="1")
@@ -52,7 +52,7 @@ def test_every_listener_gets_every_event_once_from_when_it_came(leveret: Broker)
 
 
 def test_a_listener_may_ask_for_what_was_recorded_before(leveret: Broker) -> None:
-    pump, listener = Pump(leveret._engine), Listener()
+    pump, listener = EventPump(leveret._engine), Listener()
     leveret.publish(body="0")
 
     pump.subscribe(listener, from_start=True)
@@ -62,7 +62,7 @@ def test_a_listener_may_ask_for_what_was_recorded_before(leveret: Broker) -> Non
 
 
 def test_a_long_past_comes_in_slices_and_holds_up_no_other_listener(leveret: Broker) -> None:
-    pump, late, punctual = Pump(leveret._engine), Listener(is_full=True), Listener()
+    pump, late, punctual = EventPump(leveret._engine), Listener(is_full=True), Listener()
     for number in range(1000):
         leveret.publish(body=str(number))
 
@@ -78,7 +78,7 @@ def test_a_long_past_comes_in_slices_and_holds_up_no_other_listener(leveret: Bro
 
 
 def test_a_listener_that_left_gets_no_more_and_may_come_back(leveret: Broker) -> None:
-    pump, listener = Pump(leveret._engine), Listener()
+    pump, listener = EventPump(leveret._engine), Listener()
     pump.subscribe(listener)
     pump.unsubscribe(listener)
     leveret.publish(body="0")
@@ -90,7 +90,7 @@ def test_a_listener_that_left_gets_no_more_and_may_come_back(leveret: Broker) ->
 
 
 def test_events_go_on_after_a_reset_of_the_broker(leveret: Broker) -> None:
-    pump, listener = Pump(leveret._engine), Listener()
+    pump, listener = EventPump(leveret._engine), Listener()
     pump.subscribe(listener)
     leveret.publish(body="0")
     assert listener.next() == b"0"
@@ -102,7 +102,7 @@ def test_events_go_on_after_a_reset_of_the_broker(leveret: Broker) -> None:
 
 
 def test_a_stream_ends_when_the_broker_stops(leveret: Broker) -> None:
-    pump, listener = Pump(leveret._engine), Listener()
+    pump, listener = EventPump(leveret._engine), Listener()
     pump.subscribe(listener)
 
     leveret.stop()
@@ -131,7 +131,7 @@ class StoppingTurns(Turns):
 
 
 def test_a_stream_ends_when_the_broker_stops_before_the_pump_waits(leveret: Broker) -> None:
-    pump, listener, loop = Pump(leveret._engine), Listener(), leveret._engine.loop
+    pump, listener, loop = EventPump(leveret._engine), Listener(), leveret._engine.loop
     loop.turns = StoppingTurns(leveret.stop)
 
     pump.subscribe(listener)

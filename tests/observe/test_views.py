@@ -7,7 +7,6 @@ import pytest
 from leveret import Broker
 from leveret.observe.views.views import connection_view, exchange_view, queue_view
 
-
 POLICY = {"dead-letter-exchange": "dead", "dead-letter-routing-key": "late", "max-length": 3}
 
 

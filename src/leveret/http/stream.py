@@ -1,13 +1,13 @@
-"""Streams of what happens in a broker: one thread reads new events and feeds every stream.
+"""Streams of what happens in a broker: one thread feeds every stream of a kind.
 
-The broker does nothing for a stream. The pump waits for a turn of the broker's loop, reads what was recorded since, and
-rests for a moment, so that many events cost little. Its thread lives only while a stream is open. What was recorded
-before a stream began is sent in slices, as its client reads them, and the streams take turns.
+The broker does nothing for a stream. A pump waits for a turn of the broker's loop, feeds its streams, and rests for a
+moment, so that many events cost little. The live page has a pump of its own (see `live.feed`). What was recorded before
+a stream of events began is sent in slices, as its client reads them, and the streams take turns.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final, Protocol
+from typing import TYPE_CHECKING, Final, Generic, Protocol, TypeVar
 
 from leveret.http.messages import Response, StreamWriter
 from leveret.server import native, threads
@@ -30,64 +30,44 @@ _LONG_S: Final = 3600.0
 
 
 class Subscriber(Protocol):
-    """A stream that is fed. The pump calls it on its own thread, without any lock."""
-
-    @property
-    def is_full(self) -> bool:
-        """Whether the client has yet to read much of what was sent."""
-        ...
-
-    def feed(self, raw_events: list[RawEvent], first: int) -> None:
-        """Take the events since the last call, which may be none. The first of them is the broker's event `first`."""
-        ...
+    """What is fed. The pump calls it on its own thread."""
 
     def end(self) -> None:
         """End, because the broker has stopped."""
         ...
 
 
-class Pump:
-    """What feeds the streams of one broker."""
+S = TypeVar("S", bound=Subscriber)
+
+
+class Pump(Generic[S]):
+    """The thread that feeds the subscribers of one broker. It lives only while there is one."""
 
     def __init__(self, engine: Engine) -> None:
         self._engine: Final = engine
         self._lock: Final = native.reentrant_lock()
-        self._subscribers: list[Subscriber] = []
-        # For those who asked for the past, the place in it of what they get next. The first is the next to get a slice.
-        self._behind: dict[Subscriber, int] = {}
-        # What they share: all events since the past was read, the number of the first one, and how many there may be.
-        self._past: list[RawEvent] = []
-        self._past_first = 0
-        self._past_max = 0
-        # The last event that was read.
-        self._seen: RawEvent | None = None
+        self._subscribers: list[S] = []
         self._is_running = False
 
-    def subscribe(self, subscriber: Subscriber, *, from_start: bool = False) -> None:
-        """Feed a stream from now on; with `from_start`, first with everything that is recorded."""
-        with self._lock:
-            with self._engine.lock:
-                new = self._read()
-                if from_start and not self._behind:
-                    past, self._past_first = numbered(self._engine.recorder.raw, self._engine)
-                    self._past_max = len(past) + _MEANWHILE_MAX
-            # The others get what they have not seen yet.
-            self._hand_out(*new)
-            if from_start:
-                if not self._behind:
-                    self._past = past
-                self._behind[subscriber] = 0
-            self._subscribers.append(subscriber)
-            if not self._is_running:
-                self._is_running = True
-                native.start_new_thread(self._run, ())
+    def _feed(self) -> tuple[float, float]:
+        """Feed the subscribers. Return how many seconds to rest, and for how many to wait for a turn then.
 
-    def unsubscribe(self, subscriber: Subscriber) -> None:
-        """Feed a stream no more."""
+        The caller holds the pump's lock.
+        """
+        raise NotImplementedError
+
+    def _begin(self, subscriber: S) -> None:
+        """Feed another subscriber from now on. The caller holds the pump's lock."""
+        self._subscribers.append(subscriber)
+        if not self._is_running:
+            self._is_running = True
+            native.start_new_thread(self._run, ())
+
+    def unsubscribe(self, subscriber: S) -> None:
+        """Feed a subscriber no more."""
         # No lock: the pump may hold it while it feeds this one, on its way to the server's thread that calls here.
         if subscriber in self._subscribers:
             self._subscribers.remove(subscriber)
-        self._behind.pop(subscriber, None)
         if not self._subscribers:
             self._engine.loop.wake()
 
@@ -101,15 +81,10 @@ class Pump:
                 if not self._is_wanted():
                     break
                 with self._lock:
-                    self._hand_out(*self._read())
-                    has_caught_up = self._catch_up()
-                if has_caught_up:
-                    native.pause(_SHORT_REST_S)
-                    continue
-                native.pause(REST_S)
-                if self._behind:
-                    continue
-                loop.turns.wait_beyond(count, _LONG_S)
+                    rest_s, wait_s = self._feed()
+                native.pause(rest_s)
+                if wait_s:
+                    loop.turns.wait_beyond(count, wait_s)
             if not loop.is_running:
                 for subscriber in list(self._subscribers):
                     subscriber.end()
@@ -123,6 +98,61 @@ class Pump:
         with self._lock:
             self._is_running = bool(self._subscribers) and self._engine.loop.is_running
             return self._is_running
+
+
+class EventSubscriber(Subscriber, Protocol):
+    """A stream of events, which is fed without any lock of the broker."""
+
+    @property
+    def is_full(self) -> bool:
+        """Whether the client has yet to read much of what was sent."""
+        ...
+
+    def feed(self, raw_events: list[RawEvent], first: int) -> None:
+        """Take the events since the last call, which may be none. The first of them is the broker's event `first`."""
+        ...
+
+
+class EventPump(Pump[EventSubscriber]):
+    """What feeds the streams of events of one broker."""
+
+    def __init__(self, engine: Engine) -> None:
+        super().__init__(engine)
+        # For those who asked for the past, the place in it of what they get next. The first is the next to get a slice.
+        self._behind: dict[EventSubscriber, int] = {}
+        # What they share: all events since the past was read, the number of the first one, and how many there may be.
+        self._past: list[RawEvent] = []
+        self._past_first = 0
+        self._past_max = 0
+        # The last event that was read.
+        self._seen: RawEvent | None = None
+
+    def subscribe(self, subscriber: EventSubscriber, *, from_start: bool = False) -> None:
+        """Feed a stream from now on; with `from_start`, first with everything that is recorded."""
+        with self._lock:
+            with self._engine.lock:
+                new = self._read()
+                if from_start and not self._behind:
+                    past, self._past_first = numbered(self._engine.recorder.raw, self._engine)
+                    self._past_max = len(past) + _MEANWHILE_MAX
+            # The others get what they have not seen yet.
+            self._hand_out(*new)
+            if from_start:
+                if not self._behind:
+                    self._past = past
+                self._behind[subscriber] = 0
+            self._begin(subscriber)
+
+    def unsubscribe(self, subscriber: EventSubscriber) -> None:
+        """Feed a stream no more."""
+        self._behind.pop(subscriber, None)
+        super().unsubscribe(subscriber)
+
+    def _feed(self) -> tuple[float, float]:
+        self._hand_out(*self._read())
+        if self._catch_up():
+            return _SHORT_REST_S, 0
+        return REST_S, 0 if self._behind else _LONG_S
 
     def _read(self) -> tuple[list[RawEvent], int]:
         raw_events, first = numbered(lambda: self._engine.recorder.raw_after(self._seen), self._engine)
@@ -158,8 +188,8 @@ class Pump:
 def numbered(read: Callable[[], list[RawEvent]], engine: Engine) -> tuple[list[RawEvent], int]:
     """Return the latest events as `read` returns them, and the number that the broker gave the first of them."""
     with engine.lock:
-        found = read()
-        return found, engine.recorder.recorded_count - len(found) + 1
+        latest = read()
+        return latest, engine.recorder.recorded_count - len(latest) + 1
 
 
 class EventStream:

@@ -15,7 +15,7 @@ from leveret.http.control.endpoint import ENDPOINTS, Call, Endpoint
 from leveret.http.guard import refuse_stranger
 from leveret.http.messages import Request, Response, refusal
 from leveret.http.router import Router
-from leveret.http.stream import Pump
+from leveret.http.stream import EventPump
 
 if TYPE_CHECKING:
     from leveret.engine.engine import Engine
@@ -43,7 +43,7 @@ class Control:
 
     def __init__(self, engine: Engine) -> None:
         self._engine: Final = engine
-        self._pump: Final = Pump(engine)
+        self._pump: Final = EventPump(engine)
         self._numbers: Final = count(1)
         self._router: Final[Router[Endpoint]] = Router(ENDPOINTS)
 

@@ -19,7 +19,7 @@ from leveret.http.messages import Request, Response
 if TYPE_CHECKING:
     from leveret.admin.admin import Admin
     from leveret.engine.engine import Engine
-    from leveret.http.stream import Pump
+    from leveret.http.stream import EventPump
 
 ROOT: Final = "/leveret/v1"
 VHOST: Final = f"{ROOT}/vhosts/{{vhost}}"
@@ -30,7 +30,7 @@ class Call:
     """One request to an endpoint."""
 
     engine: Engine
-    pump: Pump
+    pump: EventPump
     # For virtual hosts without a name of their own. None comes twice.
     numbers: Iterator[int]
     request: Request

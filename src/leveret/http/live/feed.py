@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING, Any, Final
 from leveret.clocks import SystemClock, thread_cpu_ns
 from leveret.http.live.snapshot import Rows, rows_of
 from leveret.http.messages import Response
-from leveret.http.stream import EventStream
+from leveret.http.stream import EventStream, Pump
 from leveret.observe.calls.callers import is_in_debugger, standing_line
-from leveret.server import native, threads
+from leveret.server import native
 from leveret.trace.events import Event
 
 if TYPE_CHECKING:
@@ -38,7 +38,7 @@ class Viewer(EventStream):
     """An open page, and the rows that it has."""
 
     def __init__(self, feed: Feed) -> None:
-        super().__init__(lambda: feed.close(self))
+        super().__init__(lambda: feed.unsubscribe(self))
         self._known: Rows = {}
 
     def show(self, rows: Rows, news: dict[str, Any]) -> None:
@@ -50,14 +50,11 @@ class Viewer(EventStream):
             self.send(json.dumps({"rows": changed, "gone": gone, **news}, separators=(",", ":")))
 
 
-class Feed:
+class Feed(Pump[Viewer]):
     """What feeds the open pages of one broker."""
 
     def __init__(self, engine: Engine) -> None:
-        self._engine: Final = engine
-        self._viewers: list[Viewer] = []
-        self._lock: Final = native.reentrant_lock()
-        self._is_running = False
+        super().__init__(engine)
         # The last event that the pages know, if any.
         self._newest: list[RawEvent] = []
         # When and up to which number messages were counted, and how many a second were published before that.
@@ -70,48 +67,20 @@ class Feed:
         """Return the stream for a page that opens."""
         viewer = Viewer(self)
         with self._lock:
-            self._viewers.append(viewer)
-            self._show(list(self._viewers), self._news(is_first=True))
-            if not self._is_running:
-                self._is_running = True
-                native.start_new_thread(self._run, ())
+            self._begin(viewer)
+            self._show(self._news(is_first=True))
         return viewer.response
 
-    def close(self, viewer: Viewer) -> None:
-        """Feed a page no more."""
-        # No lock: this runs on the thread of the server, which must not wait.
-        if viewer in self._viewers:
-            self._viewers.remove(viewer)
+    def _feed(self) -> tuple[float, float]:
+        began_ns = thread_cpu_ns()
+        self._show(self._news())
+        cost_s = (thread_cpu_ns() - began_ns) / 1_000_000_000
+        return min(_REST_MAX_S, max(REST_S, cost_s * _REST_FACTOR)), _PROMPT_S
 
-    def _run(self) -> None:
-        threads.register_thread()
-        loop = self._engine.loop
-        try:
-            while self._is_wanted():
-                count = loop.turns.count
-                began_ns = thread_cpu_ns()
-                with self._lock:
-                    self._show(list(self._viewers), self._news())
-                cost_s = (thread_cpu_ns() - began_ns) / 1_000_000_000
-                native.pause(min(_REST_MAX_S, max(REST_S, cost_s * _REST_FACTOR)))
-                loop.turns.wait_beyond(count, _PROMPT_S)
-            for viewer in list(self._viewers):
-                viewer.end()
-        except Exception as error:
-            self._engine.node.internal_errors.append(error)
-            self._is_running = False
-        finally:
-            threads.unregister_thread()
-
-    def _is_wanted(self) -> bool:
-        with self._lock:
-            self._is_running = bool(self._viewers) and self._engine.loop.is_running
-            return self._is_running
-
-    def _show(self, viewers: list[Viewer], news: dict[str, Any]) -> None:
+    def _show(self, news: dict[str, Any]) -> None:
         with self._engine.lock:
             rows = rows_of(self._engine)
-        for viewer in viewers:
+        for viewer in list(self._subscribers):
             viewer.show(rows, news)
 
     def _news(self, *, is_first: bool = False) -> dict[str, Any]:
