@@ -195,8 +195,8 @@ class ExploredTest:
         """Run all schedules and return the reports of the run to show."""
         from leveret.errors import LeveretWarning
         from leveret.exploration import Schedule
+        from leveret.exploration.logs import STRAYS
         from leveret.exploration.report import divergence_text
-        from leveret.exploration.strays import STRAYS
 
         plain = self._play(Schedule())
         if plain.run.has_failed or not _have_passed(plain.reports):

@@ -17,13 +17,12 @@ if TYPE_CHECKING:
         CheckFailedError,
         EndlessTimeError,
         EventsMissingError,
-        ExplorationFailedError,
         LeveretWarning,
         NotDeclaredError,
         RefusedError,
         WaitTimeoutError,
     )
-    from leveret.exploration import Exploration, explore
+    from leveret.exploration import Exploration, ExplorationFailedError, explore
     from leveret.exploration.kinds import FaultKind
     from leveret.faults.plan import FaultPlan
     from leveret.faults.rule import Rule
@@ -126,10 +125,10 @@ _HOMES = {
     "core.compat": ("RabbitMQVersion",),
     "engine.broker_options": ("BrokerOptions",),
     "errors": (
-        *("BrokerError", "CheckFailedError", "EndlessTimeError", "EventsMissingError", "ExplorationFailedError"),
+        *("BrokerError", "CheckFailedError", "EndlessTimeError", "EventsMissingError"),
         *("LeveretWarning", "NotDeclaredError", "RefusedError", "WaitTimeoutError"),
     ),
-    "exploration": ("Exploration", "explore"),
+    "exploration": ("Exploration", "ExplorationFailedError", "explore"),
     "exploration.kinds": ("FaultKind",),
     "faults.plan": ("FaultPlan",),
     "faults.rule": ("Rule",),

@@ -7,28 +7,7 @@ the line that made the call. This file imports nothing else of leveret, so every
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING, Final
-
-if TYPE_CHECKING:
-    from typing import Protocol
-
-    class Explored(Protocol):
-        """What an `Exploration` found, as far as a failure says it."""
-
-        run_count: int
-        passed_count: int
-
-        @property
-        def steps(self) -> list[str]:
-            """The steps of the plain run, in order."""
-
-        @property
-        def failed(self) -> list[str]:
-            """The schedules that failed, in the words that replay them."""
-
-        @property
-        def diverged(self) -> list[str]:
-            """The schedules with a step that did not come again."""
+from typing import Final
 
 
 class BrokerError(RuntimeError):
@@ -66,14 +45,6 @@ class EventsMissingError(RuntimeError):
 
 class CheckFailedError(AssertionError):
     """A finding of a strict check at level "error"; the text says how to allow it."""
-
-
-class ExplorationFailedError(AssertionError):
-    """A scenario that fails under some schedule of faults; `exploration` is the `Exploration` with everything found."""
-
-    def __init__(self, text: str, exploration: Explored) -> None:
-        super().__init__(text)
-        self.exploration = exploration
 
 
 class LeveretWarning(UserWarning):
@@ -127,7 +98,7 @@ class PublishError(RuntimeError):
 # A failing test's summary shows where an exception comes from: the name that users import it by.
 for _public in (
     *(BrokerError, RefusedError, WaitTimeoutError, EndlessTimeError, NotDeclaredError, EventsMissingError),
-    *(CheckFailedError, ExplorationFailedError, LeveretWarning),
+    *(CheckFailedError, LeveretWarning),
 ):
     _public.__module__ = "leveret"
 

@@ -6,7 +6,7 @@ import pytest
 
 from leveret.exploration import KINDS, Schedule
 from leveret.exploration.kinds import kinds_of
-from leveret.exploration.step import Step
+from leveret.exploration.schedule import Step
 from leveret.faults import CloseChannel, Expire, Reorder
 
 

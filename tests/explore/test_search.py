@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from leveret.exploration import KINDS, Run, Schedule
+from leveret.exploration.schedule import Seen, Step
 from leveret.exploration.search import Search
-from leveret.exploration.step import Seen, Step
 
 STEPS = [
     Step(1, 1, "client->server", "queue.declare", 1),

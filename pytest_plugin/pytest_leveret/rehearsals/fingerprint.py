@@ -14,10 +14,10 @@ from collections.abc import Iterable
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Final, cast
 
-from leveret.wording import MADE_UP
 from leveret.observe.views.message_view import MessageView
 from leveret.trace import events
 from leveret.trace.events import Event
+from leveret.wording import MADE_UP
 
 if TYPE_CHECKING:
     from leveret.core.model.message import Message

@@ -13,14 +13,13 @@ from collections.abc import Coroutine, Iterable, Mapping
 from typing import TYPE_CHECKING, Final, Unpack
 
 from leveret.broker import KEYWORDS
-from leveret.errors import ExplorationFailedError, LeveretWarning, did_you_mean, unknown_keyword
+from leveret.errors import LeveretWarning, did_you_mean, unknown_keyword
 from leveret.exploration.kinds import DEFAULT, KINDS, FaultKind, Kind, kinds_of
-from leveret.exploration.logs import show_logs
+from leveret.exploration.logs import STRAYS, lines_of, show_logs
 from leveret.exploration.report import divergence_text, failure_text, plain_hang_text, replay_line
 from leveret.exploration.run import Run, Scenario, ScenarioRunner
 from leveret.exploration.schedule import Schedule
-from leveret.exploration.search import Execute, Exploration, Search
-from leveret.exploration.strays import STRAYS, lines_of
+from leveret.exploration.search import Execute, Exploration, ExplorationFailedError, Search
 from leveret.faults import Fault
 
 if TYPE_CHECKING:

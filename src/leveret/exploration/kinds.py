@@ -13,9 +13,8 @@ from typing import Final, Literal
 
 from leveret.core.protocol.state import State
 from leveret.errors import unknown
-from leveret.exploration.lost_after import LostAfter
-from leveret.exploration.out_of_order import OutOfOrder
-from leveret.exploration.step import Step
+from leveret.exploration.faults import LostAfter, OutOfOrder
+from leveret.exploration.schedule import Step
 from leveret.faults import Duplicate, Fault, Occasion, Redeliver, Reorder, ResetPeer, Restart
 from leveret.faults.plan import WATCHED
 

@@ -1,15 +1,66 @@
-"""The log records of clients: held back during each run, and shown for the one run that is reported.
+"""What clients log, and the threads that scenarios leave behind, which use a client although their broker has stopped.
 
-A hundred runs of a client that reconnects log a thousand warnings, which would hide the one that matters.
+A hundred runs of a client that reconnects log a thousand warnings, which would hide the one that matters. So the log
+records of each run are held back, and shown for the one run that is reported. The summary of an exploration names the
+threads that were left behind. Such a thread often reconnects for ever and logs each attempt, which would fill the
+report of whatever test runs next. So what it logs is not shown.
 """
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator
+import threading
+from collections import Counter
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
+from typing import Final
 
-from leveret.exploration.strays import STRAYS
+from leveret.observe.calls.callers import client_line, standing_line
+from leveret.wording import count_text
+
+# How long the threads of a scenario may take to end after its broker, before the summary names them.
+_GRACE_S: Final = 0.5
+
+
+class Strays(logging.Filter):
+    """The threads of this process that scenarios have left behind. As a filter it drops what they log."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._threads: Final[dict[int, threading.Thread]] = {}
+
+    def note(self, before: Iterable[threading.Thread]) -> list[threading.Thread]:
+        """Note the threads that were not there `before` and are in a client now, and return them."""
+        new = set(threading.enumerate()).difference(before, self._threads.values())
+        found = [thread for thread in new if client_line(thread.ident or 0) is not None]
+        self._threads.update({thread.ident or 0: thread for thread in found})
+        return found
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        """Return whether a record comes from another thread."""
+        thread = self._threads.get(record.thread or 0)
+        return thread is None or not thread.is_alive()
+
+    def hide(self, handlers: Iterable[logging.Handler]) -> None:
+        """Drop what they log in these handlers."""
+        for handler in handlers if any(thread.is_alive() for thread in self._threads.values()) else ():
+            handler.addFilter(self)
+
+
+STRAYS: Final = Strays()
+
+
+def lines_of(threads: Iterable[threading.Thread]) -> list[str]:
+    """Return a text for each line of user code at which some of these threads go on living."""
+    patience = _GRACE_S
+    alive = []
+    for thread in threads:
+        thread.join(patience)
+        if thread.is_alive():
+            patience = 0
+            alive.append(thread)
+    counts = Counter(standing_line(thread.ident or 0) or thread.name for thread in alive)
+    return [f"{count_text(count, 'thread')} at {line}" for line, count in counts.items()]
 
 
 class LogBuffer(logging.Handler):

@@ -17,9 +17,8 @@ from leveret.wording import count_text
 
 if TYPE_CHECKING:
     from leveret.exploration.run import Run
-    from leveret.exploration.schedule import Schedule
+    from leveret.exploration.schedule import Schedule, Seen
     from leveret.exploration.search import Exploration
-    from leveret.exploration.step import Seen
     from leveret.faults import Fault
 
 _BEFORE: Final = 8

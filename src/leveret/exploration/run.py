@@ -20,8 +20,7 @@ from leveret.engine.harness import Harness
 from leveret.exploration.kinds import Kind
 from leveret.exploration.logs import buffered_logs
 from leveret.exploration.losses import confirmed_messages, lost_messages
-from leveret.exploration.schedule import Schedule
-from leveret.exploration.step import Seen
+from leveret.exploration.schedule import Schedule, Seen
 from leveret.exploration.watcher import Watcher
 from leveret.observe.calls.callers import is_at_prompt, standing_line
 

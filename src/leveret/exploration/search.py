@@ -16,13 +16,12 @@ from time import perf_counter
 from typing import TYPE_CHECKING, Final
 
 from leveret.exploration.kinds import OUT_OF_ORDER, Kind
-from leveret.exploration.schedule import Placement, Schedule
-from leveret.exploration.step import Step
+from leveret.exploration.schedule import Placement, Schedule, Step
 from leveret.wording import count_text, span_text
 
 if TYPE_CHECKING:
     from leveret.exploration.run import Run
-    from leveret.exploration.step import Seen
+    from leveret.exploration.schedule import Seen
 
 Execute = Callable[[Schedule], "Run"]
 
@@ -92,6 +91,14 @@ class Exploration:
     def diverged(self) -> list[str]:
         """The schedules of which a step did not occur again."""
         return [str(run.schedule) for run in self.diverged_runs]
+
+
+class ExplorationFailedError(AssertionError):
+    """A scenario that fails under some schedule of faults; `exploration` is the `Exploration` with everything found."""
+
+    def __init__(self, text: str, exploration: Exploration) -> None:
+        super().__init__(text)
+        self.exploration = exploration
 
 
 class Search:

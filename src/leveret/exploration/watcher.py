@@ -8,10 +8,9 @@ from typing import TYPE_CHECKING, Final
 
 from leveret.core.protocol.state import ChannelState, State
 from leveret.core.wire.methods import BasicAck
+from leveret.exploration.faults import OutOfOrder
 from leveret.exploration.kinds import ENDING, LOST_AFTER, OUT_OF_ORDER, Kind
-from leveret.exploration.out_of_order import OutOfOrder
-from leveret.exploration.schedule import Placement, Schedule
-from leveret.exploration.step import CLIENT_TO_SERVER, SERVER_TO_CLIENT, Seen, Step
+from leveret.exploration.schedule import CLIENT_TO_SERVER, SERVER_TO_CLIENT, THEN, Placement, Schedule, Seen, Step
 from leveret.faults.plan import apply, watch
 from leveret.trace.events import content
 from leveret.wording import MADE_UP
@@ -20,8 +19,6 @@ if TYPE_CHECKING:
     from leveret.broker import Broker
     from leveret.core.protocol.connection import Connection
     from leveret.faults import Occasion
-
-_THEN: Final = ", then "
 
 # Connection, channel, delivery tag, and whether it covers the tags before it.
 Confirm = tuple[int, int, int, bool]
@@ -127,7 +124,7 @@ class Watcher:
             given = field.value.decode("utf-8", "replace") if field and isinstance(field.value, bytes) else ""
             # Parts that are different in each run, such as random ids, cannot identify a connection.
             given = MADE_UP.sub("*", given)
-            if not given or given.isdecimal() or not given.isprintable() or _THEN in given:
+            if not given or given.isdecimal() or not given.isprintable() or THEN in given:
                 return connection.number
             count = self._name_counts[given] = self._name_counts.get(given, 0) + 1
             name = self._names[connection.number] = given if count == 1 else f"{given} ({count})"

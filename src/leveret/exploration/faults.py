@@ -1,25 +1,53 @@
-"""The fault that lets the next delivery overtake one, as when a message was held by a consumer that has gone.
+"""The faults that only exploration places: a connection lost after a step, and a delivery that the next one overtakes.
 
-RabbitMQ requeues such a message in its old position, but messages that were delivered meanwhile have overtaken it.
+The first lets nothing arrive that follows on the connection, in either direction. The second is as when a message was
+held by a consumer that has gone: RabbitMQ requeues it in its old position, but messages that were delivered meanwhile
+have overtaken it.
 """
 
 from __future__ import annotations
 
-from typing import ClassVar, Final
+from functools import partial
+from typing import TYPE_CHECKING, Final
 
 from leveret.core.model.queues.queue import Queue
-from leveret.faults import Fault, Occasion
-from leveret.faults.fault import Point
+from leveret.faults import Fault, Occasion, ResetPeer
 
+if TYPE_CHECKING:
+    from leveret.core.protocol.connection import Connection
+
+# How long the client may take to read what it was sent, in real time. A reset would discard it.
+_READ_US: Final = 100_000
 # How long the delivery waits for another message to overtake it, in real time.
 _WAIT_US: Final = 20_000
+
+
+class LostAfter(ResetPeer):
+    """A connection that is lost once the broker has handled a method, or once the client has read one."""
+
+    def __init__(self) -> None:
+        super().__init__("after")
+
+    def apply(self, occasion: Occasion) -> bool:
+        """Reset the connection, at the latest when the client has had time to read. `Watcher` drops what follows."""
+        if occasion.point == "method":
+            return super().apply(occasion)
+        occasion.proceed()
+        assert occasion.connection is not None
+        occasion.call_in_real_time(_READ_US, partial(_reset, occasion.connection))
+        return True
+
+
+def _reset(connection: Connection) -> None:
+    if not connection.is_reset:
+        connection.reset()
 
 
 class OutOfOrder(Fault):
     """A delivery that comes after its consumer's next one, flagged as redelivered, or alone if there is none."""
 
     name = "out_of_order"
-    points: ClassVar[tuple[Point, ...]] = ("deliver",)
+    points = ("deliver",)
 
     def __init__(self) -> None:
         self._held: Occasion | None = None
