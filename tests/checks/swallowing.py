@@ -6,13 +6,13 @@ what the client did with the 404 that closed its channel, and what the check `un
 - "raised": the client raised an exception to the program, so there is nothing to report;
 - "called back": it called a function of the program, so there is nothing to report;
 - "swallowed": the program went on as if nothing had happened, so the check reports the error;
-- "went on": the program opened another channel once the client had read the error. Its calls swallowed the error, but a
-  program that handles it looks the same, so the check is silent;
+- "went on": the program opened another channel once the client had read the error, or dramatiq caught the client's
+  exception. The error is swallowed, but a program that handles it looks the same, so the check is silent;
 - "refused": the client raised an exception of its own, without the error. The broker sees none of that, so the check
   reports an error that the program may have noticed.
 
-nameko and dramatiq publish through these clients. taskiq and aio-pika's default channels use confirms, as FastStream
-does: they wait for the error.
+dramatiq, nameko and taskiq publish through these clients, so their rows show what they add. FastStream, taskiq and
+nameko use confirms unless the program says otherwise, as do the channels of aio-pika: they wait for the error.
 """
 
 from __future__ import annotations
@@ -28,10 +28,16 @@ import aiormq
 import amqp
 import amqpstorm
 import kombu
+import kombu.pools
 import pika
+import rabbitpy
 from celery import Celery
+from dramatiq import Message
+from dramatiq.brokers.rabbitmq import RabbitmqBroker
 from faststream.rabbit import RabbitBroker, RabbitExchange
+from nameko.amqp.publish import Publisher
 from pika.adapters.asyncio_connection import AsyncioConnection
+from taskiq_aio_pika import AioPikaBroker
 
 Outcome = Literal["raised", "called back", "swallowed", "went on", "refused"]
 Program = Callable[["Stage"], object]
@@ -368,6 +374,38 @@ with_amqpstorm("basic.publish", "raised")(lambda stage, connection, channel, pub
 with_amqpstorm("connection.channel()", "went on")(lambda stage, connection, channel, publish: connection.channel())
 
 
+# rabbitpy, whose calls all raise what its thread has read.
+
+
+def with_rabbitpy(does: str) -> Callable[[Callable[..., object]], object]:
+    def add(act: Callable[..., object]) -> None:
+        def program(stage: Stage) -> None:
+            connection = rabbitpy.Connection(stage.broker.url)
+            channel = connection.channel()
+            rabbitpy.Message(channel, "x").publish(stage.exchange, "k")
+            act(stage, connection, channel)
+
+        ROWS.append(Row("rabbitpy", does, "raised", program))
+
+    return add
+
+
+@row("rabbitpy", "with Connection(...)", "raised")
+def _(stage: Stage) -> None:
+    with rabbitpy.Connection(stage.broker.url) as connection, connection.channel() as channel:
+        rabbitpy.Message(channel, "x").publish(stage.exchange, "k")
+
+
+@row("rabbitpy", "rabbitpy.publish", "raised")
+def _(stage: Stage) -> None:
+    rabbitpy.publish(stage.broker.url, exchange_name=stage.exchange, routing_key="k", body="x")
+
+
+with_rabbitpy("connection.close()")(lambda stage, connection, channel: connection.close())
+with_rabbitpy("channel.close()")(lambda stage, connection, channel: channel.close())
+with_rabbitpy("Queue.declare")(lambda stage, connection, channel: rabbitpy.Queue(channel, "work").declare(passive=True))
+
+
 # aiormq, and aio-pika on it.
 
 
@@ -468,3 +506,58 @@ def _(stage: Stage) -> None:
             await broker.publish("x", exchange=exchange, routing_key="k")
 
     asyncio.run(act())
+
+
+# dramatiq itself publishes to the default exchange only, and its queues exist. A program may use its channel.
+
+
+def with_dramatiq(does: str, outcome: Outcome) -> Callable[[Callable[..., object]], object]:
+    def add(act: Callable[..., object]) -> None:
+        def program(stage: Stage) -> None:
+            broker = RabbitmqBroker(url=stage.broker.url)
+            broker.declare_queue("bills")
+            try:
+                broker.channel.basic_publish(stage.exchange, "k", b"x")
+                act(broker)
+            finally:
+                broker.close()
+
+        ROWS.append(Row("dramatiq", does, outcome, program))
+
+    return add
+
+
+with_dramatiq("close()", "went on")(lambda broker: None)
+with_dramatiq("get_queue_message_counts", "raised")(lambda broker: broker.get_queue_message_counts("bills"))
+# It catches the error and enqueues once more, on another connection.
+with_dramatiq("enqueue", "went on")(lambda broker: broker.enqueue(Message("bills", "bill", (), {}, {})))
+
+
+@row("taskiq", "kiq, to an exchange deleted since the start", "raised")
+def _(stage: Stage) -> None:
+    async def act() -> None:
+        broker = AioPikaBroker(stage.broker.url)
+        await broker.startup()
+        stage.broker.delete_exchange("taskiq")
+        try:
+            await broker.register_task(lambda: None, "bill").kiq()
+        finally:
+            await broker.shutdown()
+
+    asyncio.run(act())
+
+
+def with_nameko(does: str, outcome: Outcome, *, use_confirms: bool) -> None:
+    def program(stage: Stage) -> None:
+        publisher = Publisher(stage.broker.url, use_confirms=use_confirms)
+        try:
+            publisher.publish("x", exchange=stage.exchange, routing_key="k")
+        finally:
+            # The pool of kombu holds the connection.
+            kombu.pools.reset()
+
+    ROWS.append(Row("nameko", does, outcome, program))
+
+
+with_nameko("publish without confirms", "swallowed", use_confirms=False)
+with_nameko("publish", "raised", use_confirms=True)

@@ -41,8 +41,8 @@ class Insight(Protocol):
     """What can be known of how a client handles one error that it did not wait for."""
 
     @property
-    def has_close_handler(self) -> bool:
-        """Whether the user's code has registered a callback for the end of such a channel."""
+    def is_certain_to_be_seen(self) -> bool:
+        """Whether the user's code cannot miss the error, whatever it does next."""
 
     def is_raised_by_close(self) -> bool:
         """Return whether a client is in a call that closes a channel and raises the error."""

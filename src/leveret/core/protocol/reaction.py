@@ -40,7 +40,7 @@ class Reaction:
         self._is_read = False
         self._is_closing = False
         # Whether the code under test has seen the error, as far as the broker can know.
-        self.is_seen = insight.has_close_handler
+        self.is_seen = insight.is_certain_to_be_seen
 
     def sent(self, method_id: int) -> None:
         """Note a method on the channel that the broker has closed."""
