@@ -32,7 +32,7 @@ TOLD_ELSEWHERE = (events.TEST_START, events.TEST_END)
 NOT_YET_ASKED = ()
 
 # Files beside the exchange types that are none: the default exchange has no name that a client could declare.
-OF_NO_TYPE = ("__init__", "default", "exchange", "hashing")
+OF_NO_TYPE = ("__init__", "default", "exchange")
 
 # Without effect, and checked by the code that checks its neighbour.
 UNTESTED = ("x-max-in-memory-bytes",)

@@ -22,7 +22,6 @@ from leveret.core.model.node import Node
 from leveret.core.model.operators.node_settings import NodeSettings
 from leveret.core.protocol.connection import Connection, Dirty
 from leveret.core.protocol.receiving.reading import accept
-from leveret.engine.dice import SeededDice
 from leveret.errors import BrokerError, RefusedError, WaitTimeoutError
 from leveret.observe.calls.callers import calling_line, is_debugged, waiting_line
 from leveret.observe.checks.table import Levels
@@ -34,6 +33,7 @@ from leveret.trace import events
 from leveret.trace.recorder import Recorder, RecordLevel
 
 if TYPE_CHECKING:
+    from random import Random
     from ssl import SSLContext
 
     from leveret.faults.plan import FaultPlan
@@ -151,7 +151,7 @@ class Engine:
     def _new_node(self) -> Node:
         node = Node(
             compat=self.compat,
-            dice=SeededDice(self.seed),
+            dice=_SeededDice(self.seed),
             now=self.clock.now(),
             hooks=Hooks() if self.recorder.tap is None else Hooks(self.recorder.tap, waiting_line, _insight),
             permit=self.permit,
@@ -684,3 +684,31 @@ def _blocking_call() -> str:
             found = "clock.advance(...)"
         frame = frame.f_back
     return found
+
+
+class _SeededDice:
+    """The dice of a node, its only source of chance: the same seed gives the same choices.
+
+    Most brokers need none, so the generator is created on first use.
+    """
+
+    __slots__ = ("_random", "_seed")
+
+    def __init__(self, seed: int) -> None:
+        self._seed = seed
+        self._random: Random | None = None
+
+    def choice(self, seq: Sequence[T], /) -> T:
+        """Return one of `seq`, each with equal probability."""
+        return self._generator().choice(seq)
+
+    def randbytes(self, n: int, /) -> bytes:
+        """Return `n` random bytes."""
+        return self._generator().randbytes(n)
+
+    def _generator(self) -> Random:
+        if self._random is None:
+            from random import Random
+
+            self._random = Random(self._seed)
+        return self._random

@@ -17,7 +17,6 @@ from leveret.core.model.binding import Binding, Destination
 from leveret.core.model.erlang_terms import binary, term
 from leveret.core.model.errors import InternalRefusal, PreconditionFailed
 from leveret.core.model.exchanges.exchange import NOWHERE, Exchange, Routable
-from leveret.core.model.exchanges.hashing import hash_keys, jump_bucket
 from leveret.core.wire import erlang
 from leveret.core.wire.values import Table
 
@@ -27,6 +26,9 @@ HASHED_PROPERTIES: Final = ("correlation_id", "message_id", "timestamp")
 _INTEGER: Final = re.compile(r"[+-]?[0-9]+")
 # The hash of a message without the value to be hashed.
 _NO_VALUE: Final = 0
+# From Lamping and Veach, "A Fast, Minimal Memory, Consistent Hash Algorithm".
+_MULTIPLIER: Final = 2862933555777941757
+_MASK: Final = (1 << 64) - 1
 
 
 class ConsistentHashExchange(Exchange):
@@ -94,7 +96,7 @@ class ConsistentHashExchange(Exchange):
         """Return the one destination whose bucket the hash selects."""
         if not self._owners:
             return NOWHERE
-        bucket = jump_bucket(self._hash(message), self._bucket_count)
+        bucket = _jump_bucket(self._hash(message), self._bucket_count)
         return (self._owners[bisect_right(self._bucket_ends, bucket)],)
 
     def _hash(self, message: Routable) -> int:
@@ -115,3 +117,18 @@ def _property_value(message: Routable, name: object) -> str | None:
     if name == b"correlation_id":
         return properties.correlation_id
     return None if properties.timestamp is None else str(properties.timestamp)
+
+
+def hash_keys(routing_keys: tuple[str, ...]) -> int:
+    """Return a 32-bit hash of a message's routing keys."""
+    return zlib.crc32(erlang.text("\0".join(routing_keys)))
+
+
+def _jump_bucket(key: int, bucket_count: int) -> int:
+    """Return the bucket of `key`, 0 to bucket_count - 1. Adding a bucket moves few keys."""
+    bucket, following = -1, 0
+    while following < bucket_count:
+        bucket = following
+        key = (key * _MULTIPLIER + 1) & _MASK
+        following = int((bucket + 1) * ((1 << 31) / ((key >> 33) + 1)))
+    return bucket

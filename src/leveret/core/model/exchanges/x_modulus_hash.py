@@ -9,7 +9,7 @@ from collections.abc import Sequence
 
 from leveret.core.model.binding import Binding, Destination
 from leveret.core.model.exchanges.exchange import NOWHERE, Exchange, Routable
-from leveret.core.model.exchanges.hashing import hash_keys
+from leveret.core.model.exchanges.x_consistent_hash import hash_keys
 
 
 class ModulusHashExchange(Exchange):

@@ -10,7 +10,6 @@ from collections.abc import Iterable, Mapping
 from typing import Final
 
 from leveret.core.model.erlang_terms import binary
-from leveret.core.model.operators import mirroring
 from leveret.core.model.operators.patterns import compiled, is_too_long
 from leveret.core.model.queues.arguments import QUEUE_ARGUMENTS, PolicyKey, integer_from, is_string
 from leveret.core.wire import erlang
@@ -23,9 +22,22 @@ _FURTHER: Final = (
 _KEYS: Final[dict[str, PolicyKey]] = {
     key.name: key for key in (*_FURTHER, *(row.policy_key for row in QUEUE_ARGUMENTS.values())) if key is not None
 }
+# Mirroring of classic queues by policies of 3.x. A node on its own has nothing to mirror to, so the keys are checked
+# and have no other effect (seen on 3.10).
+_MIRRORING_KEYS: Final = (
+    *("ha-mode", "ha-params", "ha-sync-mode", "ha-sync-batch-size"),
+    *("ha-promote-on-shutdown", "ha-promote-on-failure"),
+)
+# A policy with any of the keys does not apply to queues of these types.
+_MIRRORING_UNSUPPORTED_BY: Final = ("quorum", "stream")
+_MIRRORING_CHOICES: Final = {
+    "ha-sync-mode": ("manual", "automatic"),
+    "ha-promote-on-shutdown": ("always", "when-synced"),
+    "ha-promote-on-failure": ("always", "when-synced"),
+}
 USER_KEYS: Final = frozenset(_KEYS)
 # For versions that mirror classic queues.
-USER_KEYS_WITH_MIRRORING: Final = USER_KEYS | frozenset(mirroring.KEYS)
+USER_KEYS_WITH_MIRRORING: Final = USER_KEYS | frozenset(_MIRRORING_KEYS)
 # An operator policy may have fewer keys.
 OPERATOR_KEYS: Final = frozenset(name for name, row in _KEYS.items() if row.operator_merge is not None)
 APPLY_TO: Final = ("queues", "classic_queues", "quorum_queues", "streams", "exchanges", "all")
@@ -34,8 +46,8 @@ APPLY_TO: Final = ("queues", "classic_queues", "quorum_queues", "streams", "exch
 def unsupported_by(definition: Mapping[str, object]) -> tuple[str, ...]:
     """Return the queue types that a policy with this definition does not apply to at all."""
     types = [name for key in definition if key in _KEYS for name in _KEYS[key].unsupported_by]
-    if any(key in mirroring.KEYS for key in definition):
-        types += mirroring.UNSUPPORTED_BY
+    if any(key in _MIRRORING_KEYS for key in definition):
+        types += _MIRRORING_UNSUPPORTED_BY
     return tuple(dict.fromkeys(types))
 
 
@@ -106,9 +118,8 @@ def _definition_fault(definition: object, keys: frozenset[str]) -> str:
     for key in sorted(keys & USER_KEYS & definition.keys()):
         if not _KEYS[key].is_valid(definition[key]):
             return f"{printed(definition[key])} is not a valid {_KEYS[key].title}"
-    mirroring_fault = mirroring.fault(definition) if "ha-mode" in keys else ""
-    if mirroring_fault:
-        return mirroring_fault
+    if "ha-mode" in keys and (fault := _mirroring_fault(definition)):
+        return fault
     if "queue-master-locator" in definition:
         return "use of deprecated queue-master-locator argument is not permitted"
     unknown = sorted(key for key in definition if key not in keys)
@@ -126,6 +137,50 @@ def _retry_fault(definition: Mapping[str, object]) -> str:
     if isinstance(lowest, int) and isinstance(highest, int) and highest < lowest:
         return f"delayed-retry-max ({highest}) must not be smaller than delayed-retry-min ({lowest})"
     return ""
+
+
+def _mirroring_fault(definition: Mapping[str, object]) -> str:
+    """Return RabbitMQ's complaint about the mirroring keys of a definition, an empty string if they are valid."""
+    given = [key for key in _MIRRORING_KEYS if key in definition]
+    if not given:
+        return ""
+    if "ha-mode" not in definition:
+        return "ha-mode must be specified to specify ha-params, ha-sync-mode or ha-promote-on-shutdown"
+    faults = [_mode_fault(definition["ha-mode"], definition.get("ha-params"))]
+    faults += [_choice_fault(key, definition[key]) for key in _MIRRORING_CHOICES if key in definition]
+    faults.append(_batch_fault(definition.get("ha-sync-batch-size", 1)))
+    return next(filter(None, faults), "")
+
+
+def _mode_fault(mode: object, params: object) -> str:
+    if mode == "all":
+        return "" if params is None else 'ha-mode="all" does not take parameters'
+    if mode == "exactly":
+        return "" if _is_positive(params) else f'ha-mode="exactly" takes an integer, {_shown(params)} given'
+    if mode == "nodes":
+        if not isinstance(params, list):
+            return f'ha-mode="nodes" takes a list, {_shown(params)} given'
+        return "" if params else 'ha-mode="nodes" list must be non-empty'
+    return f"{_shown(mode)} is not a valid ha-mode value"
+
+
+def _choice_fault(key: str, value: object) -> str:
+    first, second = _MIRRORING_CHOICES[key]
+    return "" if value in _MIRRORING_CHOICES[key] else f'{key} must be "{first}" or "{second}", got {_shown(value)}'
+
+
+def _batch_fault(size: object) -> str:
+    return "" if _is_positive(size) else f"ha-sync-batch-size takes an integer greater than 0, {_shown(size)} given"
+
+
+def _is_positive(value: object) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and value > 0
+
+
+def _shown(value: object) -> str:
+    if value is None:
+        return "none"
+    return binary(value.encode()) if isinstance(value, str) else str(value)
 
 
 def printed(value: object) -> str:

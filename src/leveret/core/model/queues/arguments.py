@@ -11,13 +11,14 @@ from typing import Final, Literal, NamedTuple, TypeGuard
 
 from leveret.core.compat import Compat
 from leveret.core.model.errors import InternalRefusal, PreconditionFailed
-from leveret.core.model.streams.stream_age import age_us
 from leveret.core.wire import erlang
 from leveret.core.wire.values import TYPE_NAMES, Field, Table
 
 INTEGER_TAGS: Final = frozenset("bBsuIil")
 TEN_YEARS_MS: Final = 315_360_000_000
 _DIGITS: Final = frozenset("0123456789")
+_DAY_S: Final = 86_400
+_UNIT_S: Final = {"Y": 365 * _DAY_S, "M": 30 * _DAY_S, "D": _DAY_S, "h": 3600, "m": 60, "s": 1}
 
 
 class _Invalid(Exception):
@@ -430,6 +431,17 @@ def refuse_inequivalent(place: str, names: tuple[str, ...], received: Table, cur
         else:
             shown = f"received '{printed(new)}' but current is '{printed(old)}'"
         raise PreconditionFailed(f"inequivalent arg '{name}' for {place}: {shown}")
+
+
+def age_us(text: str) -> int | None:
+    """Return an age such as 7D or 90s in microseconds, None for an invalid one.
+
+    An age is a positive integer and one of Y M D h m s, in x-max-age, the policy key max-age and x-stream-offset.
+    """
+    digits, unit = text[:-1], text[-1:]
+    if unit not in _UNIT_S or not (digits.isascii() and digits.isdigit()) or int(digits) == 0:
+        return None
+    return int(digits) * _UNIT_S[unit] * 1_000_000
 
 
 def with_age_in_ms(arguments: Table) -> Table:

@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Final
 from leveret.core.model.dead_letters import dead_letter
 from leveret.core.model.errors import AccessRefused, PreconditionFailed
 from leveret.core.model.message import Message, QueueEntry
-from leveret.core.model.queues import limits
 from leveret.core.model.queues.consumer import Consumer
 from leveret.core.model.queues.queue import Queue
 from leveret.core.model.queues.ready import Ready, ReadyByPriority, ReadyFifo
@@ -67,7 +66,8 @@ class ClassicQueue(Queue):
                 self._stop_waiting()
                 self.deliver_ready()
             # A waiting consumer makes no difference.
-            if settings.is_refusing and limits.would_overflow(settings, self.ready, len(message.body)):
+            ready = self.ready
+            if settings.is_refusing and settings.are_exceeded_by(ready.count + 1, ready.size_bytes + len(message.body)):
                 self._refuse(message)
                 return False
             return self.enqueue_by_rules(message, src_copy)

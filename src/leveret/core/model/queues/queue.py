@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING
 from leveret.core.model.dead_letters import dead_letter
 from leveret.core.model.dead_letters.death import REJECTED
 from leveret.core.model.message import Message, QueueEntry
-from leveret.core.model.queues import limits
 from leveret.core.model.queues.consumer import Consumer, ConsumerRing
 from leveret.core.model.queues.ready import Ready
 from leveret.core.model.queues.settings import QueueSettings
@@ -136,11 +135,22 @@ class Queue(StoredQueue):
         """Return whether the age of an entry that has just arrived is checked."""
         raise NotImplementedError
 
+    @property
+    def exceeds_limits(self) -> bool:
+        """Whether the ready messages exceed a limit of length."""
+        return self.settings.are_exceeded_by(self.ready.count, self.ready.size_bytes)
+
+    @property
+    def is_well_below_limits(self) -> bool:
+        """Whether there are limits of length, and the ready messages are at most 80 % of each, rounded down."""
+        settings, ready = self.settings, self.ready
+        pairs = ((settings.max_length, ready.count), (settings.max_length_bytes, ready.size_bytes))
+        return settings.is_limited and all(limit is None or size <= limit * 8 // 10 for limit, size in pairs)
+
     def drop_from_head(self) -> bool:
         """Drop entries from the head until the queue is within its limits; return whether any were dropped."""
-        ready, settings = self.ready, self.settings
-        has_dropped = False
-        while ready and limits.is_over(settings, ready):
+        ready, has_dropped = self.ready, False
+        while ready and self.exceeds_limits:
             entry = ready.pop()
             if not dead_letter.send(self, entry, dead_letter.MAXLEN):
                 self.tap_dropped(entry, dead_letter.MAXLEN)

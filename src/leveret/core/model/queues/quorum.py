@@ -15,7 +15,6 @@ from leveret.core.model.dead_letters import dead_letter
 from leveret.core.model.dead_letters.at_least_once import PendingLetter
 from leveret.core.model.errors import NotImplementedByBroker, ResourceLocked
 from leveret.core.model.message import Message, QueueEntry
-from leveret.core.model.queues import limits
 from leveret.core.model.queues.consumer import Consumer
 from leveret.core.model.queues.queue import Queue
 from leveret.core.model.queues.ready import (
@@ -198,7 +197,7 @@ class QuorumQueue(Queue):
         if not self.node.compat.quorum_drops_last_first:
             return super().drop_from_head()
         dropped = []
-        while self.ready and limits.is_over(self.settings, self.ready):
+        while self.ready and self.exceeds_limits:
             dropped.append(self.ready.pop())
         for entry in reversed(dropped):
             if not dead_letter.send(self, entry, dead_letter.MAXLEN):
@@ -250,7 +249,7 @@ class QuorumQueue(Queue):
     def apply(self, settings: QueueSettings) -> None:
         """Take on new effective settings, and stop publishers or let them go on."""
         self.publishers.resume_if_low()
-        was_low = limits.is_well_below(self.settings, self.ready)
+        was_low = self.is_well_below_limits
         super().apply(settings)
         self.publishers.apply(was_low=was_low)
 

@@ -14,8 +14,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 from weakref import WeakSet
 
-from leveret.core.model.queues import limits
-
 if TYPE_CHECKING:
     from leveret.core.model.queues.queue import Queue
 
@@ -51,7 +49,7 @@ class Publishers:
         publisher = publisher or self._test
         if publisher not in self._known:
             self._known.add(publisher)
-            if self._queue.settings.is_refusing and limits.is_over(self._queue.settings, self._queue.ready):
+            if self._queue.settings.is_refusing and self._queue.exceeds_limits:
                 self._stopped.add(publisher)
         return publisher in self._stopped
 
@@ -62,14 +60,14 @@ class Publishers:
         """
         queue = self._queue
         if not self._has_been_high:
-            self._has_been_high = not limits.is_well_below(queue.settings, queue.ready)
-        if not self._is_due and limits.is_over(queue.settings, queue.ready):
+            self._has_been_high = not queue.is_well_below_limits
+        if not self._is_due and queue.exceeds_limits:
             self._is_due = True
             queue.node.work.append(self._stop)
 
     def _stop(self) -> None:
         self._is_due = False
-        if self._queue.settings.is_refusing and limits.is_over(self._queue.settings, self._queue.ready):
+        if self._queue.settings.is_refusing and self._queue.exceeds_limits:
             self._stopped |= self._known
 
     def resume_if_low(self) -> None:
@@ -77,13 +75,13 @@ class Publishers:
         queue = self._queue
         if not self._stopped or not self._has_been_high or not queue.settings.is_refusing:
             return
-        if limits.is_well_below(queue.settings, queue.ready):
+        if queue.is_well_below_limits:
             self._stopped.clear()
 
     def apply(self, *, was_low: bool) -> None:
         """Act upon new settings of the queue, which was low by the old ones or not (rabbit_fifo, evaluate_limit)."""
-        settings, ready = self._queue.settings, self._queue.ready
-        self._has_been_high = not (was_low and limits.is_well_below(settings, ready))
+        settings = self._queue.settings
+        self._has_been_high = not (was_low and self._queue.is_well_below_limits)
         if settings.is_refusing:
             self.stop_if_full()
             self.resume_if_low()

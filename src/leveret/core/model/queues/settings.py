@@ -9,8 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, NamedTuple, overload
 
-from leveret.core.model.queues.arguments import QUEUE_ARGUMENTS, is_integer, is_true
-from leveret.core.model.streams.stream_age import age_us
+from leveret.core.model.queues.arguments import QUEUE_ARGUMENTS, age_us, is_integer, is_true
 from leveret.core.wire.values import Field, Table
 
 if TYPE_CHECKING:
@@ -56,6 +55,16 @@ class QueueSettings(NamedTuple):
     def is_limited(self) -> bool:
         """Whether the length is limited at all."""
         return self.max_length is not None or self.max_length_bytes is not None
+
+    def are_exceeded_by(self, count: int, size_bytes: int) -> bool:
+        """Return whether so many ready messages, with so many bytes in their bodies, exceed a limit of length.
+
+        A message that goes straight to a waiting consumer does not count.
+        """
+        if self.max_length is not None and count > self.max_length:
+            return True
+        limit = self.max_length_bytes
+        return limit is not None and size_bytes > limit
 
     @classmethod
     def of(cls, arguments: Table, policy: Mapping[str, object], queue_type: QueueType, compat: Compat) -> QueueSettings:

@@ -12,17 +12,18 @@ a message in queue.declare-ok at once, while RabbitMQ lags by some seconds. Like
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from leveret.core.model.errors import InternalRefusal, NotImplementedByBroker, PreconditionFailed
 from leveret.core.model.message import Message, QueueEntry
+from leveret.core.model.queues.arguments import is_true
 from leveret.core.model.queues.consumer import Consumer
 from leveret.core.model.queues.settings import QueueSettings
 from leveret.core.model.queues.stored_queue import QueueSpec, StoredQueue
 from leveret.core.model.streams import stream_offset
-from leveret.core.model.streams.stream_filter import StreamFilter, refuse_invalid_value
 from leveret.core.model.streams.stream_log import DEFAULT_SEGMENT_BYTES, StreamLog
 from leveret.core.model.streams.stream_message import refuse_unstorable, stored
+from leveret.core.wire.values import Field, Table, Value
 from leveret.trace import events
 
 if TYPE_CHECKING:
@@ -32,6 +33,8 @@ if TYPE_CHECKING:
 RETENTION = "retention"
 # A return without a request of the client: the channel has ended.
 _CHANNEL_CLOSED = "channel_closed"
+_FILTER_HEADER: Final = "x-stream-filter-value"
+_UNFILTERED: Final = b""
 
 
 class _Reader:
@@ -39,7 +42,7 @@ class _Reader:
 
     __slots__ = ("consumer", "filter", "next_offset")
 
-    def __init__(self, consumer: Consumer, next_offset: int, wanted: StreamFilter | None) -> None:
+    def __init__(self, consumer: Consumer, next_offset: int, wanted: _Filter | None) -> None:
         self.consumer = consumer
         # May be beyond the end: then the consumer waits for it.
         self.next_offset = next_offset
@@ -110,7 +113,7 @@ class StreamQueue(StoredQueue):
     def _refuse_unstorable(self, message: Message) -> None:
         refuse_unstorable(message)
         if self.node.compat.has_stream_filters:
-            refuse_invalid_value(message)
+            _refuse_invalid_value(message)
 
     def _read_on(self, reader: _Reader) -> None:
         """Deliver until the reader is full or has read everything."""
@@ -146,7 +149,7 @@ class StreamQueue(StoredQueue):
     def add_consumer(self, consumer: Consumer) -> Consumer:
         """Add a consumer at its offset; the exclusive flag has no effect. Raises InternalRefusal for a bad offset."""
         start = stream_offset.start_of(consumer.arguments, self._log, self.node.now)
-        wanted = StreamFilter.of(consumer.arguments) if self.node.compat.has_stream_filters else None
+        wanted = _Filter.of(consumer.arguments) if self.node.compat.has_stream_filters else None
         self.consumers.append(consumer)
         self._readers[consumer] = _Reader(consumer, start, wanted)
         return consumer
@@ -250,3 +253,57 @@ class StreamQueue(StoredQueue):
             dropped += self._log.drop_before((self.node.now - settings.max_age_us) // 1000)
         for entry in dropped:
             self.tap_copy(events.DROPPED, entry, RETENTION)
+
+
+class _Filter(NamedTuple):
+    """The values that one consumer wants: x-stream-filter and x-stream-match-unfiltered.
+
+    A publisher sets a message's value with the header x-stream-filter-value. RabbitMQ filters whole chunks and may
+    deliver more than the consumer asked for; leveret filters exactly. A missing value and an empty one are the same
+    (seen on 4.3).
+    """
+
+    values: frozenset[bytes]
+
+    @classmethod
+    def of(cls, arguments: Table) -> _Filter | None:
+        """Return a consumer's filter, None if it wants everything.
+
+        Raises InternalRefusal for an array without strings.
+        """
+        field = arguments.get("x-stream-filter")
+        if field is None or field.tag not in "SA":
+            # RabbitMQ ignores a filter of another type.
+            return None
+        values = [field.value] if field.tag == "S" else _strings_in(field)
+        if is_true(arguments, "x-stream-match-unfiltered"):
+            values.append(_UNFILTERED)
+        return cls(frozenset(value for value in values if isinstance(value, bytes)))
+
+    def takes(self, message: Message) -> bool:
+        """Return whether the consumer wants this message."""
+        return _value_of(message) in self.values
+
+
+def _refuse_invalid_value(message: Message) -> None:
+    """Refuse a message whose filter value is not a string: RabbitMQ crashes on it."""
+    field = _value_field(message)
+    if field is not None and field.tag != "S":
+        raise InternalRefusal().at(0)
+
+
+def _value_of(message: Message) -> bytes:
+    field = _value_field(message)
+    return field.value if field is not None and isinstance(field.value, bytes) else _UNFILTERED
+
+
+def _value_field(message: Message) -> Field | None:
+    return None if message.headers is None else message.headers.get(_FILTER_HEADER)
+
+
+def _strings_in(field: Field) -> list[Value]:
+    items = field.value if isinstance(field.value, tuple) else ()
+    strings = [item.value for item in items if isinstance(item, Field) and item.tag == "S"]
+    if not strings:
+        raise InternalRefusal()
+    return strings

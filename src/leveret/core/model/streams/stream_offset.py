@@ -13,8 +13,7 @@ from typing import TYPE_CHECKING, Final
 from leveret.core.compat import Compat
 from leveret.core.model.erlang_terms import binary
 from leveret.core.model.errors import InternalRefusal, PreconditionFailed
-from leveret.core.model.queues.arguments import INTEGER_TAGS
-from leveret.core.model.streams.stream_age import age_us
+from leveret.core.model.queues.arguments import INTEGER_TAGS, age_us
 from leveret.core.wire.values import Field, Table
 
 if TYPE_CHECKING:
