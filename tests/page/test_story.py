@@ -39,7 +39,7 @@ def test_a_message_from_publish_to_ack_has_its_events_in_order(clients, texts):
         "acked #1",
     ]
     assert [event.get("tone") for event in story["events"][-3:]] == ["good", None, "good"]
-    assert message_of(story)["outcome"] == "acked by c1/ch1 in 'jobs' after 1 delivery"
+    assert message_of(story)["outcome"] == "acked in 'jobs' by c1/ch1 after 1 delivery"
     assert message_of(story)["tone"] == "good"
 
 
@@ -95,7 +95,7 @@ def test_a_call_that_caused_no_event_of_its_own_is_shown(broker, clients):
     story = clients.story()
 
     assert event_of(story, "called")["text"] == "the test called purge_queue"
-    assert message_of(story)["copies"][0]["end"] == "purged: purged"
+    assert message_of(story)["copies"][0]["end"] == "purged from 'jobs'"
 
 
 def test_a_dead_letter_is_caused_by_a_death_and_has_its_x_death(broker, clients):
@@ -116,8 +116,8 @@ def test_a_dead_letter_is_caused_by_a_death_and_has_its_x_death(broker, clients)
     assert told[arrival]["text"] == "#1 entered 'dead' as a dead letter"
     message = message_of(story)
     assert [(copy["end"], copy.get("from_copy")) for copy in message["copies"]] == [
-        ("dead_lettered: rejected", None),
-        ("ready", 1),
+        ("dead-lettered from 'jobs' (rejected) by c1/ch1 after 1 delivery", None),
+        ("ready in 'dead'", 1),
     ]
     assert message["deaths"] == [
         {"queue": "jobs", "reason": "rejected", "count": 1, "exchange": "", "routing_keys": ["jobs"]}

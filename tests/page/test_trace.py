@@ -120,7 +120,7 @@ def test_text_has_events_messages_and_queues(trace, capsys):
     printed = capsys.readouterr().out
     assert f"{PAID} failed in 0.250 s" in printed
     assert "b1 test -> (default exchange): published #1 to queue 'jobs'" in printed
-    assert "acked by c1/ch1 in 'jobs' after 1 delivery" in printed
+    assert "acked in 'jobs' by c1/ch1 after 1 delivery" in printed
     assert "mails: 1 ready, 0 unacked, 0 consumers" in printed
     assert "t0p" not in printed
 

@@ -44,8 +44,8 @@ class Causes:
             return
         elif kind in (events.DEAD_LETTERED, events.EXPIRED):
             self._deaths[copy.number] = event
-        elif kind == events.ENQUEUED and copy.from_copy in self._deaths:
-            death = self._deaths[copy.from_copy]
+        elif kind == events.ENQUEUED and copy.source in self._deaths:
+            death = self._deaths[copy.source]
             death.setdefault("causes", []).append(event)
             event["caused_by"] = death
         if copy is not None:

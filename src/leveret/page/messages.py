@@ -3,22 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Container
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
 from leveret.page.bodies import Body
 from leveret.page.frameworks import Framework, framework_of
 from leveret.page.lanes import Lanes, shown_name
-from leveret.page.readings.reading import HAS_ACKS, PageRow
+from leveret.page.readings.reading import PageRow
 from leveret.page.steps import StoryEvent
-from leveret.story.facts import NO_ACK
-from leveret.story.words import BAD, GOOD, PLAIN, WARN, channel_text
+from leveret.story.facts import RowFact
+from leveret.story.lives import CopyLife, MessageLife, end_text
+from leveret.story.words import BAD, GOOD, PLAIN, UNACKED, WARN, Tone, channel_text, end_of
 from leveret.trace import events
 from leveret.trace.redaction import REDACTED
-from leveret.wording import count_text
 
 if TYPE_CHECKING:
     from leveret.trace.redaction import Redaction
+
+Copy = CopyLife[RowFact]
 
 COLOURS: Final = 12
 # The fault that withholds confirms.
@@ -28,59 +29,17 @@ _OFTEN: Final = 2
 _DEATHS: Final = "x-death"
 
 
-@dataclass(slots=True)
-class Copy:
-    """A message in one queue."""
-
-    number: int
-    vhost: str
-    queue: str
-    from_copy: int | None = None
-    delivery_count: int = 0
-    requeue_count: int = 0
-    end: str = "ready"
-    tone: str = WARN
-    holder: str | None = None
-    events: list[StoryEvent] = field(default_factory=list)
-
-    def take(self, row: PageRow) -> None:
-        """Take the next row about this copy."""
-        kind, reason = row["kind"], row.get("reason")
-        if kind in events.DELIVERIES:
-            self.delivery_count += 1
-            self.holder = channel_text(row.get("conn"), row.get("chan"))
-        match kind:
-            case events.DELIVERED | events.GOT if row["attrs"].get(HAS_ACKS) is False:
-                self.end, self.tone = f"delivered to {self.holder}, acks are not recorded", PLAIN
-            case events.DELIVERED | events.GOT:
-                self.end, self.tone = f"unacked by {self.holder}", WARN
-            case events.ENQUEUED:
-                self.end, self.tone = "ready", WARN
-            case events.ACKED:
-                is_automatic = reason == NO_ACK
-                self.end, self.tone = ("delivered with no_ack", PLAIN) if is_automatic else ("acked", GOOD)
-            case events.REQUEUED:
-                self.requeue_count += 1
-                self.end, self.tone = "ready", WARN
-            case events.DEAD_LETTERED | events.DROPPED | events.PURGED:
-                self.end = kind if reason is None else f"{kind}: {reason}"
-                self.tone = BAD if kind == events.DROPPED else WARN
-            case events.EXPIRED:
-                self.end, self.tone = "expired", BAD
-            case _:
-                self.end, self.tone = kind, WARN
-
-
-class MessageStory:
+class MessageStory(MessageLife[RowFact]):
     """The story of one message."""
 
     def __init__(self, number: int, name: str, vhost: str) -> None:
-        # Unique in the story; the name is what the broker's failure texts call it, with the broker if there are two.
-        self.number = number
+        # The number is unique in the story.
+        super().__init__(number, vhost)
+        # What the broker's failure texts call it, with the broker if there are two.
         self.name = name
-        self.vhost = vhost
         self.events: list[StoryEvent] = []
-        self.copies: dict[int, Copy] = {}
+        # The events of its copies.
+        self.copy_events: dict[int, list[StoryEvent]] = {}
         self.exchange = ""
         self.routing_key = ""
         self.routing_keys: list[str] = []
@@ -91,9 +50,6 @@ class MessageStory:
         self.body: Body | None = None
         self.framework: Framework | None = None
         self.deaths: list[dict[str, Any]] = []
-        # Why it reached no queue, if it did not.
-        self.lost: str | None = None
-        self.answer: str | None = None
         # Whether its publisher waits for an answer, and whether a fault withholds it.
         self.is_awaited = False
         self.is_withheld = False
@@ -118,20 +74,9 @@ class MessageStory:
 
     def take(self, row: PageRow) -> Copy | None:
         """Take the next row about this message, and return the copy that it is about."""
-        number, kind = row.get("copy"), row["kind"]
-        if number is None:
-            if kind in (events.RETURNED, events.DROPPED):
-                self.lost = self.lost or f"{kind} ({row.get('reason')})"
-            elif kind in events.ANSWERS:
-                self.answer = kind
-            return None
-        copy = self.copies.get(number)
-        if copy is None:
-            copy = self.copies[number] = Copy(number, row.get("vhost") or "/", row.get("queue") or "")
-        if kind == events.ENQUEUED:
-            copy.from_copy = row.get("src_copy")
+        copy = self.live(RowFact(row))
+        if copy is not None and row["kind"] == events.ENQUEUED:
             self._read_deaths(row)
-        copy.take(row)
         return copy
 
     def _read_deaths(self, row: PageRow) -> None:
@@ -159,7 +104,7 @@ class MessageStory:
         if not self.copies:
             return text, BAD if self.lost or problems else WARN
         asked = [end for end in ends if end[2] in about]
-        tones: list[str] = [BAD] if self.is_awaited and self.answer is None else []
+        tones: list[Tone] = [BAD] if self.is_awaited and self.answer is None else []
         for _, tone, queue in asked or ends:
             is_waiting = queue in unconsumed and queue not in about
             tones.append(PLAIN if is_waiting and tone == WARN else tone)
@@ -170,32 +115,17 @@ class MessageStory:
         if self.is_awaited and self.answer is None:
             problems.append("never confirmed (withheld)" if self.is_withheld else "never confirmed")
         for copy in self.copies.values():
-            if copy.end.startswith("unacked"):
-                problems.append(f"not settled by {copy.holder}")
+            if copy.state == UNACKED:
+                problems.append(f"not settled by {_holder(copy)}")
             if copy.requeue_count >= _OFTEN:
                 problems.append(f"requeued {copy.requeue_count} times")
         return problems
 
-    def _ends(self) -> list[tuple[str, str, str]]:
+    def _ends(self) -> list[tuple[str, Tone, str]]:
         """Return the ends of the copies that count: their texts, tones and queues."""
         if not self.copies:
-            return [(self.lost or "reached no queue", WARN, "")]
-        last: list[tuple[str, str, str]] = []
-        for copy in self.copies.values():
-            if copy.end.startswith(events.DEAD_LETTERED) and any(
-                other.from_copy == copy.number for other in self.copies.values()
-            ):
-                continue
-            last.append((self._end_text(copy), copy.tone, copy.queue))
-        if not last:
-            last = [(self._end_text(copy), copy.tone, copy.queue) for copy in list(self.copies.values())[-1:]]
-        return last
-
-    @staticmethod
-    def _end_text(copy: Copy) -> str:
-        by = f" by {copy.holder}" if copy.end == "acked" and copy.holder else ""
-        after = f" after {count_text(copy.delivery_count, 'delivery')}" if copy.delivery_count else ""
-        return f"{copy.end}{by} in {shown_name(copy.queue)!r}{after.replace('deliverys', 'deliveries')}"
+            return [("reached no queue" if self.lost is None else _lost_text(self.lost), WARN, "")]
+        return [(_end_text(copy), end_of(copy.state).tone, copy.queue) for copy in self.last_ends]
 
     def shown(
         self, lanes: Lanes, colour: int, about: Container[str] = (), unconsumed: Container[str] = ()
@@ -219,7 +149,7 @@ class MessageStory:
             "redacted": _redacted(self.headers or {}),
             "body": None if self.body is None else self.body.shown,
             "events": [event["i"] for event in self.events],
-            "copies": [_shown_copy(copy, lanes) for copy in self.copies.values()],
+            "copies": [_shown_copy(copy, self.copy_events[copy.number], lanes) for copy in self.copies.values()],
             "deaths": [_shown_death(death) for death in self.deaths],
             "causes": self.causes,
             "caused_by": self.caused_by,
@@ -229,14 +159,36 @@ class MessageStory:
         return {name: value for name, value in shown.items() if value not in (None, [], {})}
 
 
-def _shown_copy(copy: Copy, lanes: Lanes) -> dict[str, Any]:
+def _holder(copy: Copy) -> str:
+    last = copy.deliveries[-1:]
+    return channel_text(last[0].get("conn"), last[0].get("chan")) if last else ""
+
+
+def _end_text(copy: Copy) -> str:
+    """Return how a copy stands, as a drawing says it."""
+    count = len(copy.deliveries)
+    filling = {
+        "queue": repr(shown_name(copy.queue)),
+        "holder": _holder(copy),
+        "often": "" if not count else "1 delivery" if count == 1 else f"{count} deliveries",
+        "reason": str(copy.facts[-1].get("reason")),
+    }
+    return end_text(copy, lambda name: filling.get(name, ""), is_drawn=True)
+
+
+def _lost_text(lost: RowFact) -> str:
+    return f"{lost.kind} ({lost.get('reason')})"
+
+
+def _shown_copy(copy: Copy, happened: list[StoryEvent], lanes: Lanes) -> dict[str, Any]:
     shown = {
         "copy": copy.number,
         "queue": lanes.id_of("q", copy.vhost, copy.queue),
-        "from_copy": copy.from_copy,
-        "deliveries": copy.delivery_count or None,
-        "end": copy.end,
-        "events": [event["i"] for event in copy.events],
+        "from_copy": copy.source,
+        "deliveries": len(copy.deliveries) or None,
+        "state": copy.state,
+        "end": _end_text(copy),
+        "events": [event["i"] for event in happened],
     }
     return {name: value for name, value in shown.items() if value is not None}
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 from leveret.page.lanes import Lanes
-from leveret.page.readings.reading import HAS_ACKS, PageRow
+from leveret.page.readings.reading import PageRow
+from leveret.story.facts import HAS_ACKS
 from leveret.trace import events
 
 if TYPE_CHECKING:

@@ -20,6 +20,7 @@ from leveret.page.queues import Queues
 from leveret.page.readings.reading import PageRow, Reading
 from leveret.page.steps import ALWAYS_SETUP, SETUP, StoryEvent, step_of
 from leveret.page.topology import Topology
+from leveret.story.clients import Clients
 from leveret.story.deletions import Deletion, Deletions
 from leveret.story.facts import BY_SOMEONE, RowFact
 from leveret.story.words import PLAIN, channel_text, details
@@ -76,7 +77,8 @@ class BrokerStory:
         # The last call of the test, and the event of it.
         self._call: tuple[str | None, StoryEvent] | None = None
         self._has_message = False
-        self.deletions: Final = Deletions()
+        self.clients: Final = Clients()
+        self.deletions: Final = Deletions(self.clients)
         self._deleted: dict[tuple[str, str], Deletion] = {}
         # The last publish of each channel, the deliveries that it holds, and how each copy was settled.
         self._published: dict[Place, MessageStory] = {}
@@ -129,7 +131,7 @@ class BrokerStory:
             self._note_settling(row, event, message)
             message.events.append(event)
             if copy is not None:
-                copy.events.append(event)
+                message.copy_events.setdefault(copy.number, []).append(event)
             if kind == events.PUBLISHED:
                 message.publisher, message.line = channel_text(row.get("conn"), row.get("chan")), event.get("line")
             self._causes.take(row, event, message, copy)
@@ -143,16 +145,11 @@ class BrokerStory:
 
     def _explained(self, row: PageRow) -> PageRow:
         """Return a row with the connection that caused it, if that follows from others."""
-        kind, conn, vhost, queue = row["kind"], row.get("conn"), row.get("vhost") or "/", row.get("queue") or ""
-        if kind == events.CONN_OPEN:
-            self.deletions.connected(conn or 0, str(row["attrs"].get("client") or ""))
-        elif kind == events.CONN_CLOSE:
-            self.deletions.closed(conn or 0, row.get("reason"))
-        elif kind == events.QUEUE_DECLARE:
-            self.deletions.declared(vhost, queue, conn)
-        elif kind == events.QUEUE_DELETE:
-            deletion = self.deletions.deleted(vhost, queue, row.get("ts"), conn, row.get("reason"))
-            self._deleted[vhost, queue] = deletion
+        fact = RowFact(row)
+        if fact.kind in Clients.KINDS:
+            self.clients.take(fact)
+        if fact.kind in Deletions.KINDS and (deletion := self.deletions.take(fact)) is not None:
+            self._deleted[row.get("vhost") or "/", row.get("queue") or ""] = deletion
             return {**row, "conn": deletion.conn}
         return row
 

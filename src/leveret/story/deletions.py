@@ -5,8 +5,11 @@ The model forgets a deleted queue, so this reads the events. The failure texts a
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Final, NamedTuple, cast
 
+from leveret.story.clients import Clients
+from leveret.story.facts import Fact
+from leveret.trace import events
 from leveret.wording import short_span_text
 
 _WITH_CONNECTION = "exclusive"
@@ -23,30 +26,24 @@ class Deletion(NamedTuple):
 class Deletions:
     """The deletions of queues, found while events go by."""
 
-    def __init__(self) -> None:
-        self._clients: dict[int, str] = {}
-        self._lost: dict[int, None] = {}
-        self._owners: dict[tuple[str, str], int | None] = {}
-        self._deleted: dict[tuple[str, str], list[Deletion]] = {}
+    KINDS: Final = frozenset({events.QUEUE_DECLARE, events.QUEUE_DELETE})
 
-    def connected(self, conn: int, client: str) -> None:
-        """Note that a client connected."""
-        self._clients[conn] = client
+    def __init__(self, clients: Clients) -> None:
+        self._clients: Final = clients
+        # Who declared a queue: an exclusive one belongs to that connection.
+        self._owners: Final[dict[tuple[str, str], int | None]] = {}
+        self._deleted: Final[dict[tuple[str, str], list[Deletion]]] = {}
 
-    def closed(self, conn: int, reason: str | None) -> None:
-        """Note that a connection closed; with a reason it was lost."""
-        if reason is not None:
-            self._lost[conn] = None
-
-    def declared(self, vhost: str, queue: str, conn: int | None) -> None:
-        """Note who declared a queue. An exclusive one belongs to that connection."""
-        self._owners[vhost, queue] = conn
-
-    def deleted(self, vhost: str, queue: str, at: int | None, conn: int | None, reason: str | None) -> Deletion:
-        """Note that a queue was deleted, and return how."""
-        by = self._owners.get((vhost, queue)) if conn is None and reason == _WITH_CONNECTION else conn
-        deletion = Deletion(at, by, reason)
-        self._deleted.setdefault((vhost, queue), []).append(deletion)
+    def take(self, fact: Fact) -> Deletion | None:
+        """Take a fact of one of the `KINDS`, and return the deletion if it is one."""
+        place, conn = (str(fact.get("vhost") or "/"), str(fact.get("queue"))), cast("int | None", fact.get("conn"))
+        if fact.kind == events.QUEUE_DECLARE:
+            self._owners[place] = conn
+            return None
+        reason = cast("str | None", fact.get("reason"))
+        by = self._owners.get(place) if conn is None and reason == _WITH_CONNECTION else conn
+        deletion = Deletion(fact.at, by, reason)
+        self._deleted.setdefault(place, []).append(deletion)
         return deletion
 
     def last(self, vhost: str, queue: str, before: int | None) -> Deletion | None:
@@ -58,15 +55,16 @@ class Deletions:
         """Return who deleted a queue: "c3 (web)", "the test"."""
         if deletion.conn is None:
             return "the test" if deletion.reason is None else "the broker"
-        client = self._clients.get(deletion.conn)
-        return f"c{deletion.conn} ({client})" if client else f"c{deletion.conn}"
+        return self._clients.short(deletion.conn)
 
     def how(self, deletion: Deletion) -> str:
         """Return how a queue was deleted: "when c3 (web) closed its connection (exclusive)"."""
         who = self.who(deletion)
         match deletion.reason:
             case "exclusive" if deletion.conn is not None:
-                return f"when {who} {'lost' if deletion.conn in self._lost else 'closed'} its connection (exclusive)"
+                owner = self._clients.known.get(deletion.conn)
+                is_lost = owner is not None and owner.is_lost
+                return f"when {who} {'lost' if is_lost else 'closed'} its connection (exclusive)"
             case "exclusive":
                 return "when its connection closed (exclusive)"
             case "auto_delete":

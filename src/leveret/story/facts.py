@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Final, Protocol
+from typing import Final, Protocol, cast
 
 from leveret.trace import events
 
 # Kinds that a connection, or the test itself, causes.
 BY_SOMEONE: Final = frozenset(name for name, kind in events.TABLE.items() if "conn" in kind.fields)
+# The attribute of a delivery that says whether its ack would have been recorded. Without it, it would.
+HAS_ACKS: Final = "has_acks"
 # The reason of an automatic ack, which no client sent.
 NO_ACK: Final = "no_ack"
 
@@ -19,6 +21,10 @@ class Fact(Protocol):
     @property
     def kind(self) -> str:
         """The kind of the event, one of `events.KINDS`, or a newer one."""
+
+    @property
+    def at(self) -> int | None:
+        """When it happened, by the broker's clock; None if that was not recorded."""
 
     def get(self, name: str, /) -> object:
         """Return a field of the event or a column of the file by its name; None if it has none."""
@@ -39,6 +45,11 @@ class RowFact:
     def kind(self) -> str:
         """The kind of the event."""
         return str(self._row["kind"])
+
+    @property
+    def at(self) -> int | None:
+        """When it happened, by the broker's clock."""
+        return cast("int | None", self._row.get("ts"))
 
     def get(self, name: str, /) -> object:
         """Return a column, or else what `attrs` has by that name."""

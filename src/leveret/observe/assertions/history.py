@@ -6,17 +6,19 @@ message. What happened before the current test began is kept apart: it explains,
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Final, cast
 
-from leveret.observe.assertions.searching import NO_ACK, NOT_COMMITTED, reason_of
+from leveret.observe.assertions.searching import NOT_COMMITTED, reason_of
 from leveret.observe.calls.calls import shown
 from leveret.observe.texts.circumstances import NOTABLE_US, Circumstances
 from leveret.observe.texts.routes import why_not_dead_lettered, why_unrouted
 from leveret.observe.texts.state import connections, full_text, holder_text, uncommitted
 from leveret.observe.views.message_view import DEATH_HEADERS
+from leveret.story.clients import Clients
 from leveret.story.deletions import Deletions
+from leveret.story.lives import CopyLife, MessageLife, end_text
+from leveret.story.words import AGAIN, why
 from leveret.trace import events
 from leveret.trace.events import Event, named, task_of
 from leveret.wording import client_place_text, count_text, place_text, span_text
@@ -29,54 +31,18 @@ if TYPE_CHECKING:
 
 # How many copies of a message the text describes.
 _COPIES: Final = 3
-_EXPLAINING: Final = (events.CONN_OPEN, events.CONN_CLOSE, events.QUEUE_DECLARE, events.QUEUE_DELETE)
-_REQUEUED: Final = {
-    "nacked": "nacked with requeue",
-    "rejected": "rejected with requeue",
-    "recovered": "requeued by basic.recover",
-    "channel_closed": "requeued because its channel closed",
-    "consumer_timeout": "requeued because its consumer held it too long",
-}
+
+CopyHistory = CopyLife[Event]
 
 
-@dataclass(slots=True)
-class CopyHistory:
-    """The history of a copy: its queue, and its events."""
-
-    queue: str
-    # The message as it is in this queue: dead-lettering changes its exchange, its key and its headers.
-    message: Message
-    events: list[Event] = field(default_factory=list)
-    # Those of the current test.
-    recent: list[Event] = field(default_factory=list)
+class MessageHistory(MessageLife[Event]):
+    """The life of a message that a broker still has in its trace."""
 
     @property
-    def deliveries(self) -> list[Event]:
-        """The deliveries of the copy, oldest first."""
-        return [event for event in self.events if event.kind in events.DELIVERIES]
-
-
-@dataclass(slots=True)
-class MessageHistory:
-    """The history of a message: its publish, and its copies in order."""
-
-    message: Message
-    vhost: str
-    copies: dict[int, CopyHistory] = field(default_factory=dict)
-    # The publish, and what happened to the message outside any queue: returned, dropped, confirmed or nacked.
-    published: Event | None = None
-    events: list[Event] = field(default_factory=list)
-    # Whether anything happened to it in the current test, and those of its own events that are of this test.
-    is_recent: bool = False
-    recent: list[Event] = field(default_factory=list)
-
-    def of_kind(self, *kinds: str) -> Event | None:
-        """Return the first of its own events of these kinds, None if there is none."""
-        return next((event for event in self.events if event.kind in kinds), None)
-
-    def has_reached(self, queue: str | None) -> bool:
-        """Return whether a copy of it was ever in this queue."""
-        return any(copy.queue == queue for copy in self.copies.values())
+    def message(self) -> Message:
+        """The message as it was first seen: as it was published, unless the trace begins later."""
+        first = next(iter(self.facts), None) or next(iter(self.copies.values())).facts[0]
+        return cast("Message", first.message)
 
 
 class Histories:
@@ -85,26 +51,21 @@ class Histories:
     def __init__(self, raw_events: Sequence[RawEvent], node: Node) -> None:
         self._node: Final = node
         self._by_message: Final[dict[int, MessageHistory]] = {}
-        self._clients: Final[dict[int, str]] = {}
-        # When connections closed, and whether the client closed them itself; and the deletions of queues.
-        self._closed: Final[dict[int, tuple[int, bool]]] = {}
-        self._deletions: Final = Deletions()
-        # The queues a dead letter arrived in, by the number of the copy that died.
-        self._arrivals: Final[dict[int, list[str]]] = {}
-        # The line of the test's latest call to the broker, and the lines at which it published, by message.
-        self._caller: str | None = None
+        self._clients: Final = Clients()
+        self._deletions: Final = Deletions(self._clients)
+        # The lines at which the test published, by message.
         self._lines: Final[dict[int, str | None]] = {}
         self.circumstances: Final = Circumstances()
         began = max((at for at, raw in enumerate(raw_events) if raw[0] == events.TEST_START), default=0)
         for at, raw in enumerate(raw_events):
             if raw[0] in Circumstances.KINDS:
                 self.circumstances.take(Event(raw))
+            if raw[0] in Clients.KINDS:
+                self._clients.take(Event(raw))
             if raw[0] in events.ABOUT_MESSAGES:
                 self._add(Event(raw), is_recent=at >= began)
-            elif raw[0] == events.CALLED:
-                self._caller = Event(raw).caller
-            elif raw[0] in _EXPLAINING:
-                self._know(Event(raw))
+            elif raw[0] in Deletions.KINDS:
+                self._deletions.take(Event(raw))
 
     @property
     def recent(self) -> list[MessageHistory]:
@@ -114,10 +75,6 @@ class Histories:
     def of(self, message_id: int) -> MessageHistory:
         """Return the history of a message that is in the trace."""
         return self._by_message[message_id]
-
-    def arrivals(self, copy: int | None) -> list[str]:
-        """Return the queues in which the dead letter of a copy arrived."""
-        return [] if copy is None else self._arrivals.get(copy, [])
 
     def named(self, history: MessageHistory) -> str:
         """Return a message with its number, where it was published to, and by whom; and its headers."""
@@ -146,39 +103,36 @@ class Histories:
             return [self._unrouted_text(history)]
         ranked = sorted(history.copies.items(), key=lambda item: (item[1].queue != first, -item[0]))
         copies = sorted(ranked[:_COPIES], key=lambda item: (item[1].queue != first, item[0]))
-        clauses = [
-            self._end_text(copy, copy_history, is_asked=first in (None, copy_history.queue))
-            for copy, copy_history in copies
-        ]
+        clauses = [self._end_text(history, copy, is_asked=first in (None, copy.queue)) for _, copy in copies]
         more = len(history.copies) - len(copies)
         return clauses + ([f"has {more} more {'copy' if more == 1 else 'copies'}"] if more > 0 else [])
 
     def delivery_became(self, history: MessageHistory, delivery: Event) -> str:
         """Return what became of a delivery, as a clause: the copy may have been delivered again."""
         copy_history = history.copies[cast("int", delivery.copy)]
-        at = next(index for index, event in enumerate(copy_history.events) if event.raw is delivery.raw)
-        later = copy_history.events[at + 1 :]
+        at = next(index for index, event in enumerate(copy_history.facts) if event.raw is delivery.raw)
+        later = copy_history.facts[at + 1 :]
         end = next((event for event in later if event.kind not in (events.NACKED, events.REJECTED)), None)
         if end is None or end.kind != events.REQUEUED:
-            return self._end_text(cast("int", delivery.copy), copy_history, is_asked=True)
+            return self._end_text(history, copy_history, is_asked=True)
         if end.reason != "channel_closed":
-            return f"was {_REQUEUED.get(str(end.reason), f'requeued ({end.reason})')}"
+            return f"was {why(events.REQUEUED, end.reason)}"
         conn = delivery.conn or 0
-        closed_at, is_orderly = self._closed.get(conn, (None, True))
-        if closed_at != end.at:
+        client = self._clients.known.get(conn)
+        if client is None or client.closed_at != end.at:
             return f"was requeued when {place_text(conn, delivery.chan)} closed"
-        if is_orderly:
+        if not client.is_lost:
             return f"was requeued when {place_text(conn)} closed its connection"
         return f"was lost with {place_text(conn)}'s connection, and requeued"
 
     def is_uncommitted(self, history: MessageHistory) -> bool:
         """Return whether a message was published in a transaction that has not been committed."""
-        end = history.of_kind(events.DROPPED)
+        end = history.lost
         return (end is not None and end.reason in NOT_COMMITTED) or history.message.id in uncommitted(self._node)
 
     def describe_answer(self, history: MessageHistory) -> str:
         """Return how the broker answered the publisher of a message, as a clause."""
-        published, answer = history.published, history.of_kind(*events.ANSWERS)
+        published, answer = history.published, history.answer
         if answer is not None:
             return "was confirmed" if answer.kind == events.CONFIRMED else "was nacked by the broker"
         if published is not None and published.conn is None:
@@ -202,53 +156,19 @@ class Histories:
         for connection in connections(self._node):
             if connection.number == number and connection.client_name:
                 return connection.client_name
-        return self._clients.get(number) or f"connection {number}"
-
-    def _know(self, event: Event) -> None:
-        """Take an event that explains what happened to messages."""
-        conn = event.conn
-        if event.kind == events.QUEUE_DECLARE:
-            self._deletions.declared(event.vhost, str(event.queue), conn)
-        elif event.kind == events.QUEUE_DELETE:
-            self._deletions.deleted(event.vhost, str(event.queue), event.at, conn, event.reason)
-        elif conn is not None and event.kind == events.CONN_OPEN:
-            self._clients[conn] = event.client
-            self._deletions.connected(conn, event.client)
-        elif conn is not None:
-            self._closed[conn] = (event.at, event.reason is None)
-            self._deletions.closed(conn, event.reason)
+        return self._clients.name(number, f"connection {number}")
 
     def _add(self, event: Event, *, is_recent: bool) -> None:
-        message = cast("Message", event.message)
-        history = self._by_message.get(message.id)
+        number = event.message.id
+        history = self._by_message.get(number)
         if history is None:
-            history = self._by_message[message.id] = MessageHistory(message, event.vhost)
-        history.is_recent = history.is_recent or is_recent
-        copy = cast("int | None", event.get("copy"))
-        if copy is None:
-            self._add_own(history, event, is_recent=is_recent)
-            return
-        copy_history = history.copies.get(copy)
-        if copy_history is None:
-            copy_history = history.copies[copy] = CopyHistory(cast("str", event.queue), message)
-        if event.kind == events.ENQUEUED and event.src_copy is not None:
-            self._arrivals.setdefault(event.src_copy, []).append(copy_history.queue)
-        copy_history.events.append(event)
-        if is_recent:
-            copy_history.recent.append(event)
-
-    def _add_own(self, history: MessageHistory, event: Event, *, is_recent: bool) -> None:
-        if event.kind == events.PUBLISHED:
-            history.published = event
-            if event.conn is None:
-                self._lines[history.message.id] = self._caller
-        history.events.append(event)
-        if is_recent:
-            history.recent.append(event)
+            history = self._by_message[number] = MessageHistory(number, event.vhost)
+        history.live(event, is_recent=is_recent)
+        if event.kind == events.PUBLISHED and event.conn is None:
+            self._lines[number] = self._clients.caller
 
     def _unrouted_text(self, history: MessageHistory) -> str:
-        # A returned message is dropped as well. The return says more.
-        end = history.of_kind(events.RETURNED) or history.of_kind(events.DROPPED)
+        end = history.lost
         if end is None:
             holder = uncommitted(self._node).get(history.message.id)
             return "reached no queue" if holder is None else f"waits for tx.commit of {holder}"
@@ -261,40 +181,28 @@ class Histories:
         deleted = self._deletions.text(history.vhost, message.routing_key, end.at)
         return f"was {verb}, no route: {why_unrouted(self._node, history.vhost, message, deleted=deleted)}"
 
-    def _end_text(self, copy: int, copy_history: CopyHistory, *, is_asked: bool) -> str:
-        event, place = copy_history.events[-1], f"{copy_history.queue!r}"
-        deliveries = copy_history.deliveries
-        by = f" by {self._holder(deliveries[-1])}" if deliveries else ""
-        match event.kind:
-            case events.ENQUEUED:
-                return f"is still ready{self._since(event)} in {place}{self._untaken(event) if is_asked else ''}"
-            case events.REQUEUED:
-                how = _REQUEUED.get(str(event.reason), f"requeued ({event.reason})")
-                often = f" after {count_text(len(deliveries), 'delivery attempt')}"
-                return f"was {how} and is ready again in {place}{often}{self._full(event)}"
-            case kind if kind in events.DELIVERIES:
-                return f"is unacked{self._since(event)} in {place}, held{by}"
-            case events.ACKED if event.reason == NO_ACK:
-                return f"was delivered from {place} with no_ack{by}, so no client acknowledged it"
-            case events.EXPIRED:
-                return f"expired in {place}{self._lost(event)}"
-            case events.DROPPED:
-                return f"was dropped from {place} ({reason_of(event)}){by}{self._lost(event)}"
-            case events.PURGED:
-                return f"was deleted with {place}" if event.reason == "queue_deleted" else f"was purged from {place}"
-            case events.DEAD_LETTERED:
-                return f"was dead-lettered from {place} ({event.reason}){by} {self._arrival_text(copy, event)}"
-            case kind:
-                return f"was {kind} in {place}{by}"
+    def _end_text(self, history: MessageHistory, copy: CopyHistory, *, is_asked: bool) -> str:
+        event = copy.facts[-1]
+        slots: dict[str, Callable[[], str]] = {
+            "queue": lambda: repr(copy.queue),
+            "holder": lambda: self._holder(copy.deliveries[-1]) if copy.deliveries else "",
+            "reason": lambda: str(reason_of(event)),
+            "how": lambda: why(event.kind, event.get("reason")),
+            "often": lambda: count_text(len(copy.deliveries), "delivery attempt") if copy.state == AGAIN else "",
+            "since": lambda: self._since(event),
+            "untaken": lambda: self._untaken(event, copy, is_asked=is_asked),
+            "target": lambda: _arrival_text(history.arrivals(copy.number), event),
+            "why": lambda: why_not_dead_lettered(self._node, event.vhost, copy.queue),
+        }
+        return end_text(copy, lambda name: slots[name]())
 
-    def _arrival_text(self, copy: int, event: Event) -> str:
-        arrived = self.arrivals(copy)
-        if not arrived:
-            return f"to exchange {event.exchange!r}, which led to no queue"
-        return f"to {', '.join(map(repr, arrived))}"
-
-    def _untaken(self, event: Event) -> str:
+    def _untaken(self, event: Event, copy: CopyHistory, *, is_asked: bool) -> str:
+        """Return why no consumer has taken a copy that is ready."""
+        if copy.state == AGAIN:
+            return self._full(event)
         queue = self._queue_of(event)
+        if not is_asked:
+            return ""
         if queue is None or len(queue.consumers):
             return f", never delivered{self._full(event)}"
         left = self.circumstances.consumer_left(event.vhost, queue.name, self._node.now)
@@ -309,10 +217,6 @@ class Histories:
         vhost = self._node.vhosts.get(event.vhost)
         return None if vhost is None else vhost.queues.get(str(event.queue))
 
-    def _lost(self, event: Event) -> str:
-        why = why_not_dead_lettered(self._node, event.vhost, str(event.queue))
-        return f" ({why})" if why else ""
-
     def _holder(self, delivery: Event) -> str:
         tag = delivery.get("consumer")
         place = "" if delivery.conn is None else place_text(delivery.conn, delivery.chan)
@@ -322,6 +226,13 @@ class Histories:
         """Return for how long it has been so, if that is long enough to matter."""
         age_us = self._node.now - event.at
         return f" for {span_text(age_us)}" if age_us >= NOTABLE_US else ""
+
+
+def _arrival_text(arrived: list[str], death: Event) -> str:
+    """Return where a dead letter went."""
+    if not arrived:
+        return f"to exchange {death.exchange!r}, which led to no queue"
+    return f"to {', '.join(map(repr, arrived))}"
 
 
 def _headers_text(message: Message) -> str:

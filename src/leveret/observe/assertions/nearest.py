@@ -20,6 +20,7 @@ from leveret.trace import events
 from leveret.trace.events import Event
 
 if TYPE_CHECKING:
+    from leveret.core.model.message import Message
     from leveret.core.model.node import Node
 
 # What a difference costs at least, and what it costs more the further apart the values are.
@@ -115,12 +116,12 @@ class Nearest:
         if copy is None:
             published = history.published
             is_awaited = published is not None and published.tag is not None
-            return is_awaited and not history.of_kind(*events.ANSWERS) and any(kind in events.ANSWERS for kind in kinds)
+            return is_awaited and history.answer is None and any(kind in events.ANSWERS for kind in kinds)
         copy_history = history.copies[copy]
         has_happened = any(True for _ in _that_count(copy_history.recent, kinds))
         is_there = copy_history.queue == self._question.place or self._question.place is None
         # A message that came back is likely to come back again.
-        is_over = copy_history.events[-1].kind in (events.REQUEUED, *events.ENDS)
+        is_over = copy_history.facts[-1].kind in (events.REQUEUED, *events.ENDS)
         return is_there and not has_happened and not is_over and self._is_awaited(history.vhost, copy_history)
 
     def _is_awaited(self, vhost_name: str, copy_history: CopyHistory) -> bool:
@@ -129,7 +130,7 @@ class Nearest:
         queue = None if vhost is None else vhost.queues.get(copy_history.queue)
         if queue is None:
             return False
-        last = copy_history.events[-1]
+        last = copy_history.facts[-1]
         if last.kind not in events.DELIVERIES:
             return len(queue.consumers) > 0
         if last.get("consumer") is None:
@@ -176,7 +177,7 @@ class Nearest:
         if not happened:
             weight = _ALSO_ANOTHER_OUTCOME if is_elsewhere else _ANOTHER_OUTCOME
             return [*found, Difference(f"it was not {question.happening.words}", weight)]
-        return [*found, *self._reasons(happened), *self._targets(copy)]
+        return [*found, *self._reasons(happened), *self._targets(history, copy)]
 
     def _vhost(self, history: MessageHistory) -> list[Difference]:
         if history.vhost == self._question.vhost:
@@ -192,7 +193,7 @@ class Nearest:
 
     def _view(self, copy_history: CopyHistory) -> MessageView:
         """Return the view of a copy as it was delivered: in the way that is asked for, or else most recently."""
-        message = copy_history.message
+        message = cast("Message", copy_history.facts[0].message)
         wanted = [one for one in self._question.matcher.criteria if one.name == "redelivered"]
         views = [MessageView(message, redelivered=event.redelivered) for event in copy_history.deliveries]
         return next(
@@ -207,8 +208,8 @@ class Nearest:
             return []
         return [Difference(f"reason {reasons[-1]!r} instead of {_plain(reason)!r}", _ANOTHER_REASON)]
 
-    def _targets(self, copy: int) -> list[Difference]:
-        to, arrived = self._question.to, self._histories.arrivals(copy)
+    def _targets(self, history: MessageHistory, copy: int) -> list[Difference]:
+        to, arrived = self._question.to, history.arrivals(copy)
         if to is None or to in arrived:
             return []
         where = ", ".join(map(repr, arrived)) or "no queue"

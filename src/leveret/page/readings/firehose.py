@@ -10,7 +10,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import Any, Final
 
-from leveret.page.readings.reading import HAS_ACKS, PageRow
+from leveret.page.readings.reading import PageRow
+from leveret.story.facts import HAS_ACKS
 from leveret.trace import events
 
 _CONTENT: Final = ("body_hash", "size", "message_id", "correlation_id")

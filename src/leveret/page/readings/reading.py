@@ -22,8 +22,6 @@ if TYPE_CHECKING:
     from leveret.trace.redaction import Redaction
 
 PageRow = dict[str, Any]
-# The attribute of a delivery that says whether its ack would have been recorded. Without it, it would.
-HAS_ACKS: Final = "has_acks"
 # A page has at most this many events, the latest.
 EVENTS_MAX: Final = 10_000
 # What happened before the test and still explains it: who is connected, what is declared, who consumes.

@@ -1,0 +1,83 @@
+"""The clients of a story: who was connected, under which name, in which role, and how each connection ended."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Final, Literal, cast
+
+from leveret.story.facts import Fact
+from leveret.trace import events
+from leveret.wording import client_place_text, place_text
+
+Role = Literal["publisher", "consumer"]
+_ROLES: Final[dict[str, Role]] = {events.PUBLISHED: "publisher", **dict.fromkeys(events.DELIVERIES, "consumer")}
+_ROLES[events.CONSUME] = "consumer"
+
+
+@dataclass(slots=True)
+class Client:
+    """A connection, as the client that opened it names it."""
+
+    number: int
+    name: str
+    user: str = ""
+    peer: str = ""
+    # The line of the user's code that waited for it.
+    opener: str | None = None
+    roles: dict[Role, None] = field(default_factory=dict)
+    # When it closed, and why; no reason means that the client did it in good order.
+    closed_at: int | None = None
+    reason: str | None = None
+
+    @property
+    def is_lost(self) -> bool:
+        """Whether its connection broke, or the broker closed it."""
+        return self.reason is not None
+
+
+class Clients:
+    """The clients of one broker, and where the test called it, found while facts go by."""
+
+    KINDS: Final = frozenset({events.CONN_OPEN, events.CONN_CLOSE, events.CALLED, *_ROLES})
+
+    def __init__(self) -> None:
+        self.known: Final[dict[int, Client]] = {}
+        # The line of the test's latest call to the broker.
+        self.caller: str | None = None
+
+    def take(self, fact: Fact) -> None:
+        """Take a fact of one of the `KINDS`."""
+        number = cast("int | None", fact.get("conn"))
+        if fact.kind == events.CALLED:
+            self.caller = cast("str | None", fact.get("caller"))
+        elif number is None:
+            return
+        elif fact.kind == events.CONN_OPEN:
+            user, peer = str(fact.get("user") or ""), str(fact.get("peer") or "")
+            opener = cast("str | None", fact.get("opener"))
+            self.known[number] = Client(number, str(fact.get("client") or ""), user, peer, opener)
+        elif (client := self.known.get(number)) is None:
+            return
+        elif fact.kind == events.CONN_CLOSE:
+            client.closed_at, client.reason = fact.at, cast("str | None", fact.get("reason"))
+        else:
+            client.roles[_ROLES[fact.kind]] = None
+
+    def name(self, number: int | None, unnamed: str = "a client") -> str:
+        """Return the client's name for a connection, open or closed; None is the test itself."""
+        if number is None:
+            return "the test"
+        client = self.known.get(number)
+        return client.name if client is not None and client.name else unnamed
+
+    def who(self, fact: Fact) -> str:
+        """Return who caused a fact: a client's connection and channel, or the test and its line."""
+        number = cast("int | None", fact.get("conn"))
+        if number is None:
+            return "the test" if self.caller is None else f"the test at {self.caller}"
+        return client_place_text(self.name(number), number, cast("int | None", fact.get("chan")))
+
+    def short(self, number: int) -> str:
+        """Return a client by its number and its name: "c3 (web)"."""
+        name = self.name(number, "")
+        return f"{place_text(number)} ({name})" if name else place_text(number)
