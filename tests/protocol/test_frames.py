@@ -88,6 +88,10 @@ MISPLACED = {
         octets(1, publish()) + raw(2, 1, b"\x00\x3c\x00\x00" + b"\x00" * 8 + b"\x80\x00\xff"),
         (541, "INTERNAL_ERROR", 0, 0),
     ),
+    "a field of an unknown type on channel 0": (
+        raw(1, 0, b"\x00\x32\x00\x0a" + b"\x00\x00\x01q\x02" + b"\x00\x00\x00\x03\x01aQ"),
+        (541, "INTERNAL_ERROR", 0, 0),
+    ),
     "a heartbeat on a channel": (raw(8, 1, b""), (505, "UNEXPECTED_FRAME - type 8, all octets = <<>>", 0, 0)),
     "a heartbeat with a payload": (
         raw(8, 0, b"ab"),
@@ -140,11 +144,10 @@ def test_an_unknown_method_resets_the_socket(peer: Peer, method_id: bytes) -> No
     assert peer.connection.is_reset
 
 
-def test_a_field_of_an_unknown_type_resets_the_socket(peer: Peer) -> None:
-    table = b"\x01aQ"
-    arguments = b"\x00\x00\x01q\x02" + len(table).to_bytes(4, "big") + table
-
-    peer.send_octets(raw(1, 1, b"\x00\x32\x00\x0a" + arguments))
+# The second is connection.start, which only a server sends.
+@pytest.mark.parametrize("method", [b"\x00\x32\x00\x0a\x00\x00\x01q\x02%b", b"\x00\x0a\x00\x0a\x00\x09%b" + bytes(8)])
+def test_a_field_of_an_unknown_type_resets_the_socket(peer: Peer, method: bytes) -> None:
+    peer.send_octets(raw(1, 1, method % b"\x00\x00\x00\x03\x01aQ"))
 
     assert peer.read() == []
     assert peer.connection.is_reset

@@ -10,7 +10,7 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
-from leveret.core.model.errors import AmqpError, CommandInvalid, NotAllowed
+from leveret.core.model.errors import AmqpError, CommandInvalid, InternalRefusal, NotAllowed
 from leveret.core.protocol import handlers, refusals
 from leveret.core.protocol.channel import Channel
 from leveret.core.protocol.receiving.assembler import (
@@ -165,6 +165,11 @@ def _decode_control(connection: Connection, payload: bytes) -> Method:
     except FrameError as error:
         # Here even a refusal of bad UTF-8 names the method (rabbit_reader, handle_method0).
         raise error.at(int.from_bytes(payload[:_ID_SIZE])) from None
+    except UnknownFieldType:
+        # RabbitMQ's reader crashes and answers itself, once the connection is open (seen on 4.3, 4.0 and 3.10).
+        if connection.state is not State.OPENED:
+            raise
+        raise InternalRefusal() from None
 
 
 def _on_unopened_channel(
