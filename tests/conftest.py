@@ -6,7 +6,6 @@ import gc
 import os
 import sys
 from collections.abc import Generator
-from pathlib import Path
 
 import pytest
 from hypothesis import settings
@@ -28,7 +27,9 @@ sys.dont_write_bytecode = False
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 
 # Folders whose tests are about warnings, or run a pytest of their own.
-_LOOKING_AT_WARNINGS = ("checks", "explore", "mistakes", "plugin", "scripted", "users")
+_LOOKING_AT_WARNINGS = tuple(
+    f"tests/{folder}/" for folder in ("checks", "explore", "mistakes", "plugin", "scripted", "users")
+)
 # Each of these tests takes seconds and shares nothing with others.
 _LONG = ("tests/frameworks/", "tests/typing/")
 
@@ -40,9 +41,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     Most tests of a broker lose messages on purpose.
     """
     items.sort(key=lambda item: not item.nodeid.startswith(_LONG))
-    here = Path(__file__).parent
     for item in items:
-        if here in item.path.parents and item.path.relative_to(here).parts[0] not in _LOOKING_AT_WARNINGS:
+        if item.nodeid.startswith("tests/") and not item.nodeid.startswith(_LOOKING_AT_WARNINGS):
             item.add_marker(pytest.mark.filterwarnings("ignore::leveret.LeveretWarning"))
 
 

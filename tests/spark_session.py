@@ -3,23 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 from pyspark.sql import SparkSession
 
 from leveret.pipeline.computing.spark_session import WITHOUT_CALL_SITES, local_session
 from tests.scheduling import is_on_spark
-
-
-def give_time(items: list[pytest.Item], folder: Path) -> None:
-    """Raise the timeout of all tests below a folder, for busy machines.
-
-    The first test takes longest, because Java compiles the code that it runs.
-    """
-    for item in items:
-        if folder in item.path.parents:
-            item.add_marker(pytest.mark.timeout(400))
 
 
 @pytest.fixture(scope="session")

@@ -19,8 +19,6 @@ from pika.exceptions import (
 
 from tests.faults.conftest import PATIENCE, bodies
 
-pytestmark = pytest.mark.timeout(4 * PATIENCE)
-
 
 def test_aio_pika_reconnects_after_the_connection_is_lost_between_delivery_and_ack(broker):
     rule = broker.faults.reset_peer(on="basic.ack")

@@ -12,8 +12,6 @@ from pika.exceptions import AMQPError
 from leveret import Broker
 from tests.faults.conftest import PATIENCE, bodies
 
-pytestmark = pytest.mark.timeout(4 * PATIENCE)
-
 
 @pytest.fixture
 def publisher(connect):

@@ -10,8 +10,6 @@ from leveret import BrokerError, WaitTimeoutError
 from leveret.faults import Fault
 from tests.faults.conftest import PATIENCE, bodies
 
-pytestmark = pytest.mark.timeout(4 * PATIENCE)
-
 
 def consumed(channel, count):
     """Return the body and the redelivered flag of the next messages."""

@@ -13,8 +13,6 @@ from pika.exceptions import AMQPError, ConnectionClosedByBroker, StreamLostError
 
 from tests.faults.conftest import PATIENCE, bodies
 
-pytestmark = pytest.mark.timeout(4 * PATIENCE)
-
 
 class SkippingLoop(asyncio.SelectorEventLoop):
     """An event loop whose clock a test can move."""

@@ -11,8 +11,6 @@ import re
 import textwrap
 from pathlib import Path
 
-import pytest
-
 from tests.house.blocks import FOLLOWED, Block, blocks_of
 from tests.house.repository import ROOT
 from tests.house.shell import in_bash
@@ -21,7 +19,6 @@ PAGES = ("first-test", "worker", "retry", "lost-connection")
 _DURATION = re.compile(r" for [\d.]+ m?s")
 
 
-@pytest.mark.timeout(400)
 def test_a_reader_who_follows_the_tutorial_sees_what_it_shows(tmp_path: Path) -> None:
     output = ""
     for page in PAGES:

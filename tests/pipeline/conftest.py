@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 
 from tests.pipeline.s3_server import s3_server
-from tests.spark_session import give_time, one_session, spark
+from tests.spark_session import one_session, spark
 
 __all__ = ["one_session", "spark"]
 
@@ -25,9 +24,3 @@ def s3(request: pytest.FixtureRequest, s3_environment: dict[str, str], monkeypat
     for name, value in s3_environment.items():
         monkeypatch.setenv(name, value)
     return f"s3://warehouses/{request.node.name}/ü 100% b"
-
-
-# Run before pytest-xdist looks at the groups, also if the command line names this folder.
-@pytest.hookimpl(tryfirst=True)
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    give_time(items, Path(__file__).parent)

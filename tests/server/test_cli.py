@@ -18,7 +18,7 @@ import pytest
 
 from leveret import Broker
 from leveret.cli import main
-from leveret.trace.run import close_files
+from leveret.engine.harness import Harness
 
 needs_amqp_tools = pytest.mark.skipif(shutil.which("amqp-publish") is None, reason="amqp-tools are not installed")
 
@@ -204,10 +204,12 @@ def test_a_file_of_users_may_begin_with_the_mark_of_windows(tmp_path: Path) -> N
 def test_a_name_that_the_output_cannot_hold_is_shown_escaped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with Broker(trace_dir=tmp_path) as broker:
         broker.declare_queue("野兎-µ")
-    [trace] = close_files()
+        file = Harness(broker).trace_file
+    assert file is not None
+    file.close()
     monkeypatch.setenv("PYTHONIOENCODING", "cp1252")
 
-    done = run("trace", "show", trace, encoding="cp1252")
+    done = run("trace", "show", file.path, encoding="cp1252")
 
     assert "\\u91ce\\u514e-µ" in done.stdout
     assert (done.returncode, done.stderr) == (0, "")

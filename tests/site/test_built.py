@@ -7,16 +7,12 @@ import re
 from html import unescape
 from urllib.parse import unquote
 
-import pytest
 import pytest_leveret
 
 import leveret
 from leveret import Broker
 from tests.house.repository import members_of
 from tests.site.conftest import ROOT, Site
-
-# Building the site takes half of what a test may take, and more on a busy machine.
-pytestmark = pytest.mark.timeout(400)
 
 _CODE = re.compile(r"<(pre|code|script|style|svg)\b.*?</\1>", re.DOTALL)
 _NOT_TEXT = re.compile(r"\A---\n.*?^---\n|^( *)```.*?^\1```", re.DOTALL | re.MULTILINE)

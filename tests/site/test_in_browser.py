@@ -12,9 +12,6 @@ from playwright.sync_api import Page, expect
 from tests.chromium import Open, axe_violations
 from tests.site.conftest import ROOT, Site
 
-# Building the site takes half of what a test may take, and more on a busy machine.
-pytestmark = pytest.mark.timeout(400)
-
 # A busy machine is no reason to fail.
 expect.set_options(timeout=60_000)
 

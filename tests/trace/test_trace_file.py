@@ -108,10 +108,11 @@ def test_at_its_end_it_is_compressed(tmp_path):
 def test_a_running_broker_writes_its_pending_events_before_the_file_closes(tmp_path):
     with Broker(trace_dir=tmp_path) as broker:
         broker.declare_queue("q")
+        file = file_of(broker)
         with broker._engine.lock:
-            (path,) = close_files()
+            close_files()
 
-        assert [row["kind"] for row in TraceReader(path)] == ["called", "queue_declare"]
+        assert [row["kind"] for row in TraceReader(file.path)] == ["called", "queue_declare"]
 
 
 def test_a_new_run_has_a_new_file(tmp_path):
@@ -443,11 +444,12 @@ def test_the_directory_and_the_file_are_for_their_user_only(tmp_path):
     with Broker(trace_dir=folder) as broker:
         broker.declare_queue("q")
         written = os.stat(broker.events.path).st_mode & 0o777
-    (packed,) = close_files()
+        file = file_of(broker)
+    close_files()
 
     assert os.stat(folder).st_mode & 0o777 == 0o700
     assert written == 0o600
-    assert os.stat(packed).st_mode & 0o777 == 0o600
+    assert os.stat(file.path).st_mode & 0o777 == 0o600
 
 
 def test_a_header_that_is_nested_too_deeply_is_refused_by_name(tmp_path):

@@ -202,7 +202,7 @@ async def test_aio_pika_288_a_message_held_for_half_an_hour_closes_the_channel(l
         await leveret.aio.clock.advance(minutes=29, settle=0)
         assert not channel.is_closed
         # RabbitMQ looks once a minute.
-        await leveret.aio.clock.advance(minutes=2)
+        await leveret.aio.clock.advance(minutes=2, settle=0)
 
         await asyncio.wait_for(channel.closed(), PATIENCE)
         leveret.assert_requeued("orders", body=b"x")
