@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 _STARTED: Final = pytest.StashKey["list[Broker]"]()
 # The brokers that serve several tests, by fixture. An inner fixture may hide an outer one of the same name.
 _SHARED: Final = pytest.StashKey["dict[str, list[Broker]]"]()
+# The names of those that serve all tests while they run.
+_WITH_ALL: Final = pytest.StashKey[set[str]]()
 # Those whose clock was held when the test itself began.
 _HELD: Final = pytest.StashKey["list[Broker]"]()
 _CURRENT: Final = pytest.StashKey[str]()
@@ -149,8 +151,10 @@ def end_expecting(started: list[Broker]) -> None:
         Harness(broker).end_expecting()
 
 
-def share(session: pytest.Session, fixture: str, broker: Broker) -> None:
-    """Note the broker that a fixture gives to several tests."""
+def share(session: pytest.Session, fixture: str, broker: Broker, *, with_all: bool = False) -> None:
+    """Note the broker that a fixture gives to several tests, or to all tests while it runs."""
+    if with_all:
+        session.stash.setdefault(_WITH_ALL, set()).add(fixture)
     session.stash.setdefault(_SHARED, {}).setdefault(fixture, []).append(broker)
     recording.begin_with_session(session, broker)
     _begin(broker, session.stash.get(_CURRENT, ""))
@@ -168,7 +172,7 @@ def brokers_of(item: pytest.Item) -> list[Broker]:
 
 def shared_brokers(item: pytest.Item) -> list[Broker]:
     """Return the brokers that this test shares with others, as far as they were started."""
-    fixtures = getattr(item, "fixturenames", ())
+    fixtures = {*getattr(item, "fixturenames", ()), *item.session.stash.get(_WITH_ALL, ())}
     shared = item.session.stash.get(_SHARED, {})
     return [started[-1] for name, started in shared.items() if started and name in fixtures]
 

@@ -12,7 +12,7 @@ from contextlib import contextmanager
 
 import pytest
 
-from pytest_leveret import brokers, explore, faults, markers, options, pages, recording, report, url_env
+from pytest_leveret import brokers, explore, faults, markers, options, pages, recording, report, standins, url_env
 from pytest_leveret.fixtures import fresh_broker, leveret_session, make_leveret, rehearsed_version
 from pytest_leveret.rehearsals import real, rehearsal
 
@@ -25,6 +25,7 @@ def pytest_addoption(parser: pytest.Parser, pluginmanager: pytest.PytestPluginMa
     options.add_options(parser)
     options.add_options(parser, pages.OPTIONS)
     options.add_options(parser, url_env.OPTIONS)
+    options.add_options(parser, standins.OPTIONS)
     explore.add_option(parser)
     real.add_options(parser)
 
@@ -60,6 +61,7 @@ def pytest_configure(config: pytest.Config) -> None:
     brokers.refuse_shared_port(config)
     pages.prepare(config)
     real.prepare(config)
+    standins.prepare(config)
     url_env.prepare(config)
     if versions := rehearsal.versions(config):
         from pytest_leveret.rehearsals import upgrade_report
@@ -79,6 +81,17 @@ def pytest_report_header(config: pytest.Config) -> str | None:
 def _shown(value: object) -> str:
     # The header names users without their passwords.
     return ", ".join(value) if isinstance(value, tuple | Mapping) else repr(value)
+
+
+def pytest_sessionstart(session: pytest.Session) -> None:
+    """Let leveret's stand-ins know the session whose tests they serve."""
+    standins.begin_session(session)
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
+    """Say how many tests ran on leveret instead of a server."""
+    for line in standins.summary(config):
+        terminalreporter.write_line(f"leveret: {line}")
 
 
 @pytest.hookimpl(trylast=True)
@@ -107,6 +120,7 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
     faults.refuse_wrong_marker(item)
     explore.refuse_wrong_marker(item)
     real.skip_marked(item)
+    standins.note_test(item)
     brokers.note_start(item)
 
 

@@ -76,7 +76,7 @@ BUILT_IN: Final = {
     "rabbitmq_recent_history_exchange": "x-recent-history",
 }
 # Those whose features come with the port for HTTP.
-_OVER_HTTP: Final = ("rabbitmq_management", "rabbitmq_management_agent", "rabbitmq_prometheus")
+OVER_HTTP: Final = ("rabbitmq_management", "rabbitmq_management_agent", "rabbitmq_prometheus")
 
 
 @checks_calls
@@ -153,7 +153,7 @@ class Broker(BrokerActions, Peers, CheckedAssertions, Hinting):
 
             self._certificates = Authority(host)
             tls = self._certificates.server_context()
-        for name in sorted({*plugins} - {*PLUGINS, *BUILT_IN, *(_OVER_HTTP if management else ())}):
+        for name in sorted({*plugins} - {*PLUGINS, *BUILT_IN, *(OVER_HTTP if management else ())}):
             raise BrokerError(_wrong_plugin_text(name))
         configured, denied, permitted = _configuration(settings or {})
         self._engine = Engine(
@@ -495,7 +495,7 @@ def _http_server(engine: Engine, host: str) -> HttpServer:
 
 
 def _wrong_plugin_text(name: str) -> str:
-    if name in _OVER_HTTP:
+    if name in OVER_HTTP:
         return f"plugin {name!r} needs the port for HTTP; pass management=True (leveret serve: --management-port=15672)"
     # All names begin alike, so compare what follows.
     prefix, known = "rabbitmq_", {plugin.removeprefix("rabbitmq_"): plugin for plugin in (*PLUGINS, *BUILT_IN)}

@@ -1,0 +1,106 @@
+"""leveret in the place of a RabbitMQ that a suite starts in Docker or as a process: the option `leveret_replaces`.
+
+`server` is one such RabbitMQ. `containers`, `compose` and `processes` put it where testcontainers, a compose file and
+pytest-rabbitmq would start theirs; `rabbitmqctl` answers the commands that a suite runs inside.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from importlib.util import find_spec
+from time import monotonic
+from typing import Final
+
+import pytest
+
+from pytest_leveret.options import Option, read_names, read_settings
+from pytest_leveret.rehearsals import real
+from pytest_leveret.standins.server import Fleet
+
+# What can be replaced, and the module that it needs; a suite without it has nothing to replace.
+_PACKAGES: Final = {
+    "testcontainers": "testcontainers",
+    "pytest-rabbitmq": "pytest_rabbitmq",
+    "pytest-docker": "pytest_docker",
+}
+_CHOICES: Final = ("fail", "skip")
+_FLEET: Final = pytest.StashKey[Fleet]()
+
+
+def _read_packages(text: str) -> tuple[str, ...]:
+    from leveret.errors import unknown
+
+    names = sorted(read_names(text))
+    for name in names:
+        if name not in _PACKAGES:
+            raise ValueError(unknown("package", name, _PACKAGES))
+    return tuple(names)
+
+
+def _read_choice(text: str) -> str:
+    from leveret.errors import unknown
+
+    if text not in _CHOICES:
+        raise ValueError(unknown("choice", text, _CHOICES))
+    return text
+
+
+OPTIONS: Final = (
+    Option(
+        "replaces",
+        "PACKAGES",
+        "serve the RabbitMQ that these packages would start: testcontainers, pytest-docker, pytest-rabbitmq; an empty "
+        "value replaces nothing",
+        _read_packages,
+    ),
+    Option(
+        "unserved",
+        "FAIL_OR_SKIP",
+        "what becomes of a test that asks a replaced RabbitMQ for something that only a server has (default: fail)",
+        _read_choice,
+    ),
+)
+
+
+def prepare(config: pytest.Config) -> None:
+    """Stand in for the packages of the option, if it is set. A second call does nothing."""
+    if _FLEET in config.stash or real.server_of(config) is not None:
+        return
+    settings = read_settings(config, OPTIONS)
+    wanted = settings["replaces"].value if "replaces" in settings else ()
+    here = [name for name in wanted if find_spec(_PACKAGES[name]) is not None]
+    if not here:
+        return
+    fleet = config.stash[_FLEET] = Fleet(config, skips="unserved" in settings and settings["unserved"].value == "skip")
+    for name in here:
+        config.add_cleanup(_stand_in(name)(fleet))
+    config.add_cleanup(fleet.stop)
+
+
+def _stand_in(name: str) -> Callable[[Fleet], Callable[[], None]]:
+    from pytest_leveret.standins import compose, containers, processes
+
+    return {
+        "testcontainers": containers.stand_in,
+        "pytest-docker": compose.stand_in_for_pytest_docker,
+        "pytest-rabbitmq": processes.stand_in,
+    }[name]
+
+
+def begin_session(session: pytest.Session) -> None:
+    """Let the brokers of this session's stand-ins be among those of each test."""
+    if fleet := session.config.stash.get(_FLEET, None):
+        fleet.session = session
+        fleet.began_at = monotonic()
+
+
+def note_test(item: pytest.Item) -> None:
+    """Count a test that ran while leveret stood in."""
+    if fleet := item.config.stash.get(_FLEET, None):
+        fleet.note_test(item.nodeid)
+
+
+def summary(config: pytest.Config) -> list[str]:
+    """Return the lines for the end of the run: how many tests ran on leveret, and what only a server has."""
+    fleet = config.stash.get(_FLEET, None)
+    return [] if fleet is None else fleet.summary()

@@ -1,0 +1,197 @@
+"""leveret where a compose file has a RabbitMQ: for testcontainers' `DockerCompose` and for pytest-docker.
+
+Both give commands to `docker compose`. Here they are carried out for the services whose image is RabbitMQ's. For the
+others, Docker gets the same command with their names.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shlex
+import shutil
+import subprocess
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Final
+from unittest.mock import patch
+
+import pytest
+
+from pytest_leveret.standins import rabbitmqctl
+from pytest_leveret.standins.server import Fleet, StandIn, files_of, is_rabbitmq
+
+_FILES: Final = ("compose.yaml", "compose.yml", "docker-compose.yaml", "docker-compose.yml")
+# Options before the command, with their values.
+_VALUED: Final = ("-f", "--file", "-p", "--project-name", "--profile", "--env-file", "--project-directory")
+# ${NAME}, ${NAME:-default}, ${NAME-default} and $NAME.
+_VARIABLE: Final = re.compile(r"\$(?:\{(\w+)(?::?-([^}]*))?[^}]*\}|(\w+))")
+
+
+def stand_in_for_testcontainers(fleet: Fleet) -> Callable[[], None]:
+    """Stand in for Docker below testcontainers' DockerCompose, and return what ends that."""
+    try:
+        from testcontainers.compose import DockerCompose
+    except ImportError:
+        return lambda: None
+    projects = Projects(fleet)
+
+    def run(self: Any, cmd: list[str], **_: object) -> subprocess.CompletedProcess[bytes]:
+        code, output = projects.run(cmd[cmd.index("compose") + 1 :], Path(self.context))
+        result = subprocess.CompletedProcess(cmd, code, output.encode(), b"")
+        result.check_returncode()
+        return result
+
+    patched = patch.object(DockerCompose, "_run_command", run)
+    patched.start()
+    return patched.stop
+
+
+def stand_in_for_pytest_docker(fleet: Fleet) -> Callable[[], None]:
+    """Stand in for Docker below pytest-docker, and return what ends that."""
+    from pytest_docker.plugin import DockerComposeExecutor
+
+    projects = Projects(fleet)
+
+    def execute(self: Any, subcommand: str, **_: object) -> bytes:
+        files = [word for file in self._compose_files for word in ("-f", str(file))]
+        code, output = projects.run([*files, "-p", self._compose_project_name, *shlex.split(subcommand)], Path.cwd())
+        if code:
+            raise RuntimeError(f"docker compose {subcommand} returned {code}: {output}")
+        return output.encode()
+
+    patched = patch.object(DockerComposeExecutor, "execute", execute)
+    patched.start()
+    return patched.stop
+
+
+@dataclass
+class Projects:
+    """The compose projects of a run."""
+
+    fleet: Fleet
+    _running: dict[tuple[str, ...], dict[str, StandIn]] = field(default_factory=dict)
+
+    def run(self, arguments: list[str], folder: Path) -> tuple[int, str]:
+        """Carry out a command of `docker compose`, and return its exit code and what it prints."""
+        __tracebackhide__ = True
+        options, command, words = _split(arguments)
+        paths = [folder / value for name, value in options if name in ("-f", "--file")]
+        paths = paths or [folder / name for name in _FILES if (folder / name).exists()][:1]
+        if not paths:
+            raise FileNotFoundError(f"no compose file in {folder}; expected one of {', '.join(_FILES)}")
+        services = _services(paths)
+        named = [word for word in words if word in services] or list(services)
+        foreign = [name for name in named if not is_rabbitmq(str(services[name].get("image", "")))]
+        ours = [name for name in named if name not in foreign]
+        output = ""
+        if not ours or (foreign and command not in ("port", "exec")):
+            output = self._ask_docker(arguments, folder, [name for name in foreign if name not in words])
+        running = self._running.setdefault(tuple(map(str, paths)), {})
+        code, text = self._carry_out(command, words, running, {name: services[name] for name in ours}, paths[0].parent)
+        return code, output + text
+
+    def _ask_docker(self, arguments: list[str], folder: Path, names: list[str]) -> str:
+        if shutil.which("docker") is None:
+            self.fleet.refuse(f"service {', '.join(names)} of the compose file, and there is no Docker for it")
+        command = ["docker", "compose", *arguments, *names]
+        return subprocess.run(command, cwd=folder, check=True, capture_output=True).stdout.decode()
+
+    def _carry_out(
+        self, command: str, words: list[str], running: dict[str, StandIn], services: Mapping[str, Any], folder: Path
+    ) -> tuple[int, str]:
+        if command in ("up", "start", "create"):
+            for name, service in services.items():
+                if name not in running:
+                    running[name] = self._launch(service, folder)
+        elif command in ("down", "stop", "kill", "rm"):
+            for name in services:
+                if name in running:
+                    running.pop(name).stop()
+        elif command == "restart":
+            for name in services:
+                running[name].broker.restart()
+        elif command == "port":
+            name, port = [word for word in words if not word.startswith("-")][-2:]
+            return 0, f"0.0.0.0:{running[name].port_of(int(port))}\n" if name in running else ""
+        elif command == "ps":
+            return 0, "".join(f"{json.dumps(_described(name, it))}\n" for name, it in running.items())
+        elif command == "logs":
+            return 0, "".join(it.logs() for name, it in running.items() if name in services)
+        elif command == "exec":
+            at = next(index for index, word in enumerate(words) if word in services)
+            return rabbitmqctl.run(running[words[at]], words[at + 1 :])
+        return 0, ""
+
+    def _launch(self, service: Mapping[str, Any], folder: Path) -> StandIn:
+        mounts = dict(_mount(volume, folder) for volume in service.get("volumes", ()))
+        ports = dict(map(_ports, service.get("ports", ())))
+        return self.fleet.launch(service["image"], _environment(service, folder), files_of(mounts), ports)
+
+
+def _split(arguments: list[str]) -> tuple[list[tuple[str, str]], str, list[str]]:
+    """Return the options before the command, the command, and what follows it."""
+    options: list[tuple[str, str]] = []
+    rest = iter(arguments)
+    for word in rest:
+        name, equals, value = word.partition("=")
+        if not word.startswith("-"):
+            return options, word, [*rest]
+        options.append((name, value if equals or name not in _VALUED else next(rest)))
+    return options, "", []
+
+
+def _services(paths: list[Path]) -> dict[str, dict[str, Any]]:
+    """Return the services of compose files; a later file adds to those of an earlier one."""
+    try:
+        import yaml
+    except ImportError:
+        raise pytest.UsageError("reading a compose file needs PyYAML; pip install pyyaml") from None
+    services: dict[str, dict[str, Any]] = {}
+    for path in paths:
+        text = _VARIABLE.sub(lambda it: os.environ.get(it[1] or it[3], it[2] or ""), path.read_text(encoding="utf-8"))
+        for name, service in (yaml.safe_load(text).get("services") or {}).items():
+            services[name] = services.get(name, {}) | (service or {})
+    return services
+
+
+def _environment(service: Mapping[str, Any], folder: Path) -> dict[str, str]:
+    files = service.get("env_file") or ()
+    environment: dict[str, str] = {}
+    for file in [files] if isinstance(files, str) else files:
+        lines = (folder / file).read_text(encoding="utf-8").splitlines()
+        environment |= dict(line.split("=", 1) for line in lines if "=" in line and not line.startswith("#"))
+    given = service.get("environment") or {}
+    if isinstance(given, list):
+        given = dict(line.split("=", 1) if "=" in line else (line, os.environ.get(line, "")) for line in given)
+    return environment | {name: str(value) for name, value in given.items()}
+
+
+def _mount(volume: Any, folder: Path) -> tuple[str, str]:
+    """Return where a volume comes from, and where it goes."""
+    source, target = (
+        (volume.get("source", ""), volume["target"]) if isinstance(volume, Mapping) else f"{volume}::".split(":")[:2]
+    )
+    return str(folder / source), target
+
+
+def _ports(port: Any) -> tuple[int, int | None]:
+    """Return a port of the container, and the one that it is published at; None for any."""
+    if isinstance(port, Mapping):
+        published = port.get("published")
+        return int(port["target"]), int(published) if published else None
+    *_, published, target = f":{port}".split("/")[0].rsplit(":", 2)[-2:]
+    return int(target), int(published) if published else None
+
+
+def _described(name: str, stand_in: StandIn) -> dict[str, object]:
+    """Return what `docker compose ps --format json` shows of a service."""
+    publishers = [
+        {"URL": "0.0.0.0", "TargetPort": port, "PublishedPort": stand_in.port_of(port), "Protocol": "tcp"}
+        for port in sorted({*stand_in.ports, stand_in.amqp_port})
+        if port in (stand_in.amqp_port, 15672)
+    ]
+    state = {"State": "running", "Health": "healthy", "ExitCode": 0}
+    return {"ID": stand_in.name, "Name": stand_in.name, "Service": name, "Publishers": publishers, **state}

@@ -1,0 +1,290 @@
+"""The commands of rabbitmqctl and its siblings that a suite runs inside a container."""
+
+from __future__ import annotations
+
+import json
+import shlex
+from collections.abc import Callable, Iterable, Mapping
+from pathlib import PurePosixPath
+from typing import TYPE_CHECKING, Any, Final
+
+if TYPE_CHECKING:
+    from pytest_leveret.standins.server import StandIn
+
+# The exit codes of rabbitmqctl: sysexits.h's EX_USAGE and EX_DATAERR.
+_USAGE: Final = 64
+_DATA: Final = 65
+_TOOLS: Final = ("rabbitmqctl", "rabbitmq-diagnostics", "rabbitmq-plugins", "rabbitmq-queues")
+# Options with a value; the others are switches.
+_VALUED: Final = (
+    "-p",
+    "--vhost",
+    "-n",
+    "--node",
+    "-t",
+    "--timeout",
+    "--formatter",
+    "--priority",
+    "--apply-to",
+    "--format",
+)
+# Commands that succeed because the broker runs, or because nothing is left to do.
+_FINE: Final = frozenset(
+    {
+        *("await_startup", "wait", "status", "ping", "node_health_check", "check_running", "is_running", "is_booting"),
+        *("check_port_connectivity", "check_local_alarms", "check_alarms", "alarms", "check_virtual_hosts"),
+        *("enable_feature_flag", "await_online_nodes", "version", "cluster_status", "environment", "force_gc"),
+    }
+)
+
+
+# What a listing can show, in RabbitMQ's words, and how it is read from a view.
+_Columns = Mapping[str, Callable[[Any], object]]
+
+
+class Refusal(Exception):
+    """A command that RabbitMQ refuses too: an exit code and a text."""
+
+    def __init__(self, code: int, text: str) -> None:
+        super().__init__(text)
+        self.code = code
+
+
+def run(stand_in: StandIn, command: str | Iterable[str]) -> tuple[int, str]:
+    """Run a command in a container, and return its exit code and what it prints."""
+    words = shlex.split(command) if isinstance(command, str) else [str(word) for word in command]
+    while words and words[0] in ("sh", "bash", "/bin/sh", "/bin/bash") and "-c" in words:
+        words = shlex.split(words[-1])
+    if not words or PurePosixPath(words[0]).name not in _TOOLS:
+        stand_in.fleet.refuse(f"command {' '.join(words)!r}")
+    tool, *rest = words
+    options, arguments = _parsed(rest)
+    if not arguments:
+        return _USAGE, "Usage: rabbitmqctl [--node <node>] [--quiet] <command> [<command options>]\n"
+    name, *arguments = arguments
+    if PurePosixPath(tool).name == "rabbitmq-plugins":
+        return _plugins(stand_in, name, arguments)
+    if name in _FINE:
+        return 0, ""
+    action = _COMMANDS.get(name)
+    if action is None:
+        stand_in.fleet.refuse(f"rabbitmqctl {name}")
+    from leveret import BrokerError
+
+    try:
+        rows = action(stand_in, options, arguments)
+    except Refusal as refusal:
+        return refusal.code, f"Error:\n{refusal}\n"
+    except BrokerError as error:
+        return _DATA, f"Error:\n{error}\n"
+    except (IndexError, ValueError) as error:
+        return _USAGE, f"Error (argument validation): {error}\n"
+    return 0, "" if rows is None else _printed(rows, options)
+
+
+def _parsed(words: list[str]) -> tuple[dict[str, str], list[str]]:
+    options: dict[str, str] = {}
+    arguments: list[str] = []
+    rest = iter(words)
+    for word in rest:
+        name, equals, value = word.partition("=")
+        if not word.startswith("-") or word == "-":
+            arguments.append(word)
+        elif equals or name not in _VALUED:
+            options[name] = value
+        else:
+            options[name] = next(rest, "")
+    return options, arguments
+
+
+def _printed(rows: list[dict[str, object]], options: Mapping[str, str]) -> str:
+    """Return rows as rabbitmqctl prints them: JSON, or a line a row with tabs, with the names of the columns above."""
+    if options.get("--formatter") == "json":
+        return json.dumps(rows) + "\n"
+    lines = ["\t".join(_cell(value) for value in row.values()) for row in rows]
+    bare = {"-s", "--silent", "--no-table-headers"} & options.keys()
+    return "".join(f"{line}\n" for line in (lines if bare or not rows else ["\t".join(rows[0]), *lines]))
+
+
+def _cell(value: object) -> str:
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, list | tuple):
+        return f"[{', '.join(map(str, value))}]"
+    return json.dumps(value) if isinstance(value, dict) else str(value)
+
+
+def _vhost(options: Mapping[str, str]) -> str:
+    return options.get("-p") or options.get("--vhost") or "/"
+
+
+def _chosen(rows: Iterable[Any], columns: _Columns, wanted: list[str], usual: int) -> list[dict[str, object]]:
+    """Return the wanted columns of each row, or the first few."""
+    for name in wanted:
+        if name not in columns:
+            raise Refusal(_USAGE, f"Info key(s) {name} are not supported")
+    names = wanted or [*columns][:usual]
+    return [{name: columns[name](row) for name in names} for row in rows]
+
+
+_QUEUE: Final[_Columns] = {
+    "name": lambda queue: queue.name,
+    "messages": lambda queue: len(queue.ready) + len(queue.unacked),
+    "messages_ready": lambda queue: len(queue.ready),
+    "messages_unacknowledged": lambda queue: len(queue.unacked),
+    "consumers": lambda queue: len(queue.consumers),
+    "type": lambda queue: queue.type,
+    "state": lambda _: "running",
+    "durable": lambda queue: queue.durable,
+    "auto_delete": lambda queue: queue.auto_delete,
+    "exclusive": lambda queue: queue.exclusive,
+    "arguments": lambda queue: queue.arguments,
+}
+_EXCHANGE: Final[_Columns] = {
+    "name": lambda exchange: exchange.name,
+    "type": lambda exchange: exchange.type,
+    "durable": lambda exchange: exchange.durable,
+    "auto_delete": lambda exchange: exchange.auto_delete,
+    "internal": lambda exchange: exchange.internal,
+    "arguments": lambda exchange: exchange.arguments,
+}
+_CONNECTION: Final[_Columns] = {
+    "user": lambda connection: connection.user,
+    "name": lambda connection: connection.name,
+    "state": lambda _: "running",
+    "vhost": lambda connection: connection.vhost,
+}
+
+
+def _queues(stand_in: StandIn, options: Mapping[str, str], wanted: list[str]) -> list[dict[str, object]]:
+    queues = [queue for queue in stand_in.broker.queues if queue.vhost == _vhost(options)]
+    return _chosen(queues, _QUEUE, wanted, 2)
+
+
+def _exchanges(stand_in: StandIn, options: Mapping[str, str], wanted: list[str]) -> list[dict[str, object]]:
+    exchanges = [exchange for exchange in stand_in.broker.exchanges if exchange.vhost == _vhost(options)]
+    return _chosen(exchanges, _EXCHANGE, wanted, 2)
+
+
+def _connections(stand_in: StandIn, _: Mapping[str, str], wanted: list[str]) -> list[dict[str, object]]:
+    return _chosen(stand_in.broker.connections, _CONNECTION, wanted, 3)
+
+
+def _permissions(stand_in: StandIn, options: Mapping[str, str], _: list[str]) -> list[dict[str, object]]:
+    described: Any = stand_in.broker.admin.export_definitions()
+    columns = ("user", "configure", "write", "read")
+    rows = [row for row in described["permissions"] if row["vhost"] == _vhost(options)]
+    return [{column: row[column] for column in columns} for row in rows]
+
+
+def _policies(stand_in: StandIn, options: Mapping[str, str], _: list[str]) -> list[dict[str, object]]:
+    described: Any = stand_in.broker.admin.export_definitions()
+    columns = ("vhost", "name", "pattern", "apply-to", "definition", "priority")
+    rows = [row for row in described["policies"] if row["vhost"] == _vhost(options)]
+    return [{column: row[column] for column in columns} for row in rows]
+
+
+def _set_policy(stand_in: StandIn, options: Mapping[str, str], arguments: list[str]) -> None:
+    name, pattern, definition = arguments[:3]
+    stand_in.broker.admin.set_policy(
+        name,
+        pattern,
+        json.loads(definition),
+        vhost=_vhost(options),
+        priority=int(options.get("--priority", 0)),
+        apply_to=options.get("--apply-to", "all"),  # type: ignore[arg-type]
+    )
+
+
+def _import(stand_in: StandIn, _: Mapping[str, str], arguments: list[str]) -> None:
+    path = arguments[0]
+    if path not in stand_in.files:
+        raise Refusal(_DATA, f"File {path} does not exist")
+    stand_in.broker.admin.import_definitions(json.loads(stand_in.files[path]))
+
+
+def _export(stand_in: StandIn, _: Mapping[str, str], arguments: list[str]) -> None:
+    stand_in.files[arguments[0]] = json.dumps(stand_in.broker.admin.export_definitions()).encode()
+
+
+def _start_app(broker: Any) -> None:
+    broker.admin.revive()
+    broker.restart()
+
+
+def _plugins(stand_in: StandIn, name: str, plugins: list[str]) -> tuple[int, str]:
+    from leveret.broker import BUILT_IN, OVER_HTTP
+
+    for plugin in plugins if name == "enable" else ():
+        if plugin not in {*BUILT_IN, *OVER_HTTP}:
+            stand_in.fleet.refuse(f"plugin {plugin}")
+    return 0, "".join(f"{plugin}\n" for plugin in BUILT_IN) if name == "list" else ""
+
+
+def _rights(arguments: list[str]) -> dict[str, str]:
+    return dict(zip(("configure", "write", "read"), arguments, strict=True))
+
+
+def _limits(text: str) -> dict[str, int]:
+    limits: dict[str, int] = json.loads(text)
+    return limits
+
+
+_Rows = list[dict[str, object]] | None
+_Action = Callable[["StandIn", Mapping[str, str], list[str]], _Rows]
+
+
+def _calling(call: Callable[[Any, Mapping[str, str], list[str]], object]) -> _Action:
+    """Return the action that calls something of the broker and prints nothing."""
+
+    def act(stand_in: StandIn, options: Mapping[str, str], arguments: list[str]) -> None:
+        call(stand_in.broker, options, arguments)
+
+    return act
+
+
+_COMMANDS: Final[dict[str, _Action]] = {
+    "list_queues": _queues,
+    "list_exchanges": _exchanges,
+    "list_connections": _connections,
+    "list_permissions": _permissions,
+    "list_policies": _policies,
+    "list_users": lambda it, _, __: [
+        {"user": user, "tags": list(tags)} for user, tags in it.broker.admin.list_users().items()
+    ],
+    "list_vhosts": lambda it, _, __: [{"name": name} for name in it.broker.admin.list_vhosts()],
+    "add_user": _calling(lambda broker, _, words: broker.admin.add_user(words[0], words[1])),
+    "delete_user": _calling(lambda broker, _, words: broker.admin.delete_user(words[0])),
+    "change_password": _calling(lambda broker, _, words: broker.admin.change_password(words[0], words[1])),
+    "clear_password": _calling(lambda broker, _, words: broker.admin.clear_password(words[0])),
+    "set_user_tags": _calling(lambda broker, _, words: broker.admin.set_user_tags(*words)),
+    "set_user_limits": _calling(lambda broker, _, words: broker.admin.set_user_limits(words[0], _limits(words[1]))),
+    "add_vhost": _calling(lambda broker, _, words: broker.admin.add_vhost(words[0])),
+    "delete_vhost": _calling(lambda broker, _, words: broker.admin.delete_vhost(words[0])),
+    "set_vhost_limits": _calling(
+        lambda broker, options, words: broker.admin.set_vhost_limits(_vhost(options), _limits(words[0]))
+    ),
+    "set_permissions": _calling(
+        lambda broker, options, words: broker.admin.set_permissions(words[0], _vhost(options), **_rights(words[1:]))
+    ),
+    "clear_permissions": _calling(
+        lambda broker, options, words: broker.admin.clear_permissions(words[0], _vhost(options))
+    ),
+    "set_topic_permissions": _calling(
+        lambda broker, options, words: broker.admin.set_topic_permissions(
+            words[0], _vhost(options), words[1], write=words[2], read=words[3]
+        )
+    ),
+    "set_policy": _set_policy,
+    "clear_policy": _calling(lambda broker, options, words: broker.admin.clear_policy(words[0], vhost=_vhost(options))),
+    "purge_queue": _calling(lambda broker, options, words: broker.purge_queue(words[0], vhost=_vhost(options))),
+    "delete_queue": _calling(lambda broker, options, words: broker.delete_queue(words[0], vhost=_vhost(options))),
+    "close_all_connections": _calling(lambda broker, _, words: broker.admin.close_all_connections(words[0])),
+    "trace_on": _calling(lambda broker, options, _: broker.admin.trace_on(_vhost(options))),
+    "trace_off": _calling(lambda broker, options, _: broker.admin.trace_off(_vhost(options))),
+    "import_definitions": _import,
+    "export_definitions": _export,
+    "stop_app": _calling(lambda broker, _, __: broker.admin.drain()),
+    "start_app": _calling(lambda broker, _, __: _start_app(broker)),
+    "reset": _calling(lambda broker, _, __: broker.reset()),
+}

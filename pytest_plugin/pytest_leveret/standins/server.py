@@ -1,0 +1,318 @@
+"""One RabbitMQ that leveret stands in for: its version, users, files and ports are those that the suite asked for."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from importlib.util import find_spec
+from itertools import count
+from pathlib import Path
+from time import monotonic
+from typing import TYPE_CHECKING, Any, Final, NoReturn
+from urllib.parse import urlsplit
+
+import pytest
+
+from pytest_leveret import brokers
+from pytest_leveret.options import general_settings, read_settings_of_node
+
+if TYPE_CHECKING:
+    from leveret import Broker
+
+# An image of RabbitMQ, with or without a registry before and a tag or digest after.
+_IMAGE: Final = re.compile(r"(?:.*/)?rabbitmq(?:-delayed-message-exchange)?(?::(?P<tag>[^@]*))?(?:@.*)?")
+_NUMBERS: Final = re.compile(r"(\d+)(?:\.(\d+))?")
+# The user, password and virtual host of an image: the official one's names, then Bitnami's.
+_USER: Final = ("RABBITMQ_DEFAULT_USER", "RABBITMQ_USERNAME")
+_PASSWORD: Final = ("RABBITMQ_DEFAULT_PASS", "RABBITMQ_PASSWORD")
+_VHOST: Final = ("RABBITMQ_DEFAULT_VHOST", "RABBITMQ_VHOST")
+_PORT: Final = ("RABBITMQ_NODE_PORT", "RABBITMQ_NODE_PORT_NUMBER")
+_AMQP_PORT: Final = 5672
+_MANAGEMENT_PORT: Final = 15672
+_LARGEST_FILE: Final = 10_000_000
+# Lines of rabbitmq.conf that no client notices.
+_UNNOTICED: Final = re.compile(
+    r"(log|management|loopback_users|listeners|vm_memory|disk_free|cluster_name|prometheus|tcp_listen|num_acceptors|"
+    r"collect_statistics|default_permissions|default_user_tags|raft|queue_index|classic_queue|background_gc|total_memory|"
+    r"mnesia|statistics|deprecated_features)\b.*"
+)
+_LOADS: Final = ("load_definitions", "management.load_definitions", "definitions.local.path")
+# What the broker of a stand-in shares with those of the fixtures.
+_SHARED_SETTINGS: Final[tuple[str, ...]] = (
+    *("seed", "record", "trace_dir", "trace_bodies", "trace_redact", "checks", "max_redeliveries"),
+)
+
+
+def is_rabbitmq(image: str) -> bool:
+    """Return whether a name of an image is one of RabbitMQ's."""
+    return _IMAGE.fullmatch(image) is not None
+
+
+def profile_of(image: str) -> str:
+    """Return the version to behave as: that of the image's tag, or the newest profile that is not newer."""
+    from leveret.core.compat import VERSIONS
+
+    matched = _IMAGE.fullmatch(image)
+    numbers = _NUMBERS.match(matched["tag"] or "") if matched else None
+    newest_first = sorted(VERSIONS, key=_series, reverse=True)
+    if numbers is None:
+        return newest_first[0]
+    limit = int(numbers[1]), int(numbers[2]) if numbers[2] else 1_000
+    return next((version for version in newest_first if _series(version) <= limit), newest_first[-1])
+
+
+def _series(version: str) -> tuple[int, ...]:
+    return tuple(map(int, version.split(".")))
+
+
+@dataclass
+class Fleet:
+    """The RabbitMQs of a run that leveret stands in for."""
+
+    config: pytest.Config
+    # Whether a test is skipped, instead of failed, if it asks for what only a server has.
+    skips: bool
+    session: pytest.Session | None = None
+    began_at: float = field(default_factory=monotonic)
+    _running: list[StandIn] = field(default_factory=list)
+    # The names of those that stopped in this test.
+    _leaving: list[str] = field(default_factory=list)
+    _tests: set[str] = field(default_factory=set)
+    # What only a server has, and the tests that asked for it.
+    _unserved: dict[str, list[str]] = field(default_factory=dict)
+    _current: str = ""
+    _numbers: Callable[[], int] = field(default_factory=lambda: count(1).__next__)
+
+    def new_name(self) -> str:
+        """Return a name for one more RabbitMQ."""
+        return f"rabbitmq-{self._numbers()}"
+
+    def launch(
+        self,
+        image: str,
+        environment: Mapping[str, str],
+        files: Mapping[str, bytes],
+        ports: Mapping[int, int | None],
+    ) -> StandIn:
+        """Return a running stand-in.
+
+        `ports` maps the ports of the container to those wanted on this machine; None takes a free one.
+        """
+        stand_in = StandIn(self, self.new_name(), image, environment, files, ports)
+        stand_in.start()
+        return stand_in
+
+    def refuse(self, what: str) -> NoReturn:
+        """Fail or skip the test that asks for something that only a server has."""
+        __tracebackhide__ = True
+        self._unserved.setdefault(what, []).append(self._current)
+        text = f"leveret stands in for RabbitMQ here and has no {what}"
+        if self.skips:
+            pytest.skip(text)
+        pytest.fail(
+            f"{text}; run this test with --leveret-replaces= (empty) against a server, or skip such tests with "
+            "leveret_unserved = skip",
+            pytrace=False,
+        )
+
+    def note_test(self, node_id: str) -> None:
+        """Note which test runs, and that it runs on leveret if a stand-in is up."""
+        self._current = node_id
+        while self._leaving and self.session is not None:
+            brokers.unshare(self.session, self._leaving.pop())
+        if self._running:
+            self._tests.add(node_id)
+
+    def begin(self, stand_in: StandIn) -> None:
+        """Note that a stand-in is up: its broker belongs to each test from now on."""
+        self._running.append(stand_in)
+        if self._current:
+            self._tests.add(self._current)
+        if self.session is not None:
+            brokers.share(self.session, stand_in.name, stand_in.broker, with_all=True)
+
+    def end(self, stand_in: StandIn) -> None:
+        """Note that a stand-in is down. Its broker stays among those of this test, which is still to be judged."""
+        self._running.remove(stand_in)
+        self._leaving.append(stand_in.name)
+
+    def stop(self) -> None:
+        """Stop what the suite has left running."""
+        for stand_in in [*self._running]:
+            stand_in.stop()
+
+    def summary(self) -> list[str]:
+        """Return the lines for the end of the run."""
+        number = len(self._tests)
+        lines = [f"{number} test{'' if number == 1 else 's'} on leveret in {monotonic() - self.began_at:.1f} s"]
+        lines += [
+            f"only a server has {what}: {', '.join(dict.fromkeys(tests))}" for what, tests in self._unserved.items()
+        ]
+        return lines
+
+
+class StandIn:
+    """One RabbitMQ of a suite, served by a broker of leveret."""
+
+    def __init__(
+        self,
+        fleet: Fleet,
+        name: str,
+        image: str,
+        environment: Mapping[str, str],
+        files: Mapping[str, bytes],
+        ports: Mapping[int, int | None],
+    ) -> None:
+        self.fleet = fleet
+        self.name = name
+        self.image = image
+        self.environment = {key: str(value) for key, value in environment.items()}
+        self.files = dict(files)
+        self.ports = dict(ports)
+        self._broker: Broker | None = None
+
+    @property
+    def broker(self) -> Broker:
+        """The broker that serves. Raises RuntimeError before `start` and after `stop`."""
+        if self._broker is None:
+            raise RuntimeError(f"{self.name} ({self.image}) is not running; start it first")
+        return self._broker
+
+    @property
+    def is_running(self) -> bool:
+        """Whether it serves."""
+        return self._broker is not None
+
+    def start(self) -> None:
+        """Serve. A second call does nothing."""
+        if self._broker is not None:
+            return
+        lines = self._lines_of_conf()
+        enabled = self._plugins()
+        wants_http = bool(enabled) or "management" in self.image or _MANAGEMENT_PORT in self.ports
+        options: dict[str, Any] = {
+            "rabbitmq": profile_of(self.image),
+            "port": self.ports.get(self.amqp_port) or 0,
+            "settings": self._settings(lines),
+            "plugins": [name for name in enabled if name == "rabbitmq_event_exchange"],
+        }
+        if wants_http and find_spec("h11") is not None:
+            options |= {"management": True, "management_port": self.ports.get(_MANAGEMENT_PORT) or 0}
+        general = general_settings(self.fleet.config)
+        settings = {word: general[word] for word in _SHARED_SETTINGS if word in general}
+        self._broker = brokers.start_broker(settings, options)
+        self._let_in(lines)
+        self.fleet.begin(self)
+
+    def stop(self) -> None:
+        """Stop serving. A second call does nothing."""
+        if self._broker is not None:
+            broker, self._broker = self._broker, None
+            self.fleet.end(self)
+            broker.stop()
+
+    @property
+    def amqp_port(self) -> int:
+        """The port of AMQP inside the container."""
+        return int(self._setting(_PORT) or _AMQP_PORT)
+
+    def port_of(self, port: int) -> int:
+        """Return the port on this machine for one of the container."""
+        if port == self.amqp_port:
+            return self.broker.port
+        if port == _MANAGEMENT_PORT:
+            if find_spec("h11") is None:
+                raise RuntimeError("the management port needs h11; install leveret[http]")
+            return urlsplit(self.broker.management_url).port or 0
+        return self.fleet.refuse(f"port {port}")
+
+    def logs(self) -> str:
+        """Return what a suite waits for in RabbitMQ's log."""
+        version = profile_of(self.image)
+        return (
+            f" Starting RabbitMQ {version} as leveret\n started TCP listener on [::]:{self.amqp_port}\n"
+            f" Time to start RabbitMQ: 1 ms\n Server startup complete; 0 plugins started.\n completed with 0 plugins.\n"
+        )
+
+    def _setting(self, names: Iterable[str]) -> str | None:
+        return next((self.environment[name] for name in names if self.environment.get(name)), None)
+
+    def _lines_of_conf(self) -> dict[str, str]:
+        texts = [text for path, text in sorted(self.files.items()) if path.endswith(".conf")]
+        lines = [line.split("#")[0].strip() for text in texts for line in text.decode().splitlines()]
+        return {
+            name.strip(): value.strip() for name, _, value in (line.partition("=") for line in lines if "=" in line)
+        }
+
+    def _plugins(self) -> list[str]:
+        """Return the plugins that a file enables. One that leveret lacks is refused."""
+        from leveret.broker import BUILT_IN, OVER_HTTP, PLUGINS
+
+        names = re.findall(rb"\w+", self.files.get("/etc/rabbitmq/enabled_plugins", b""))
+        enabled = [name.decode() for name in names]
+        for name in enabled:
+            if name not in {*PLUGINS, *BUILT_IN, *OVER_HTTP}:
+                self.fleet.refuse(f"plugin {name}")
+        return enabled
+
+    def _settings(self, lines: Mapping[str, str]) -> dict[str, int | bool | str]:
+        """Return the lines of rabbitmq.conf that leveret knows, of those that a client notices."""
+        from leveret.core.model.operators.node_settings import names
+
+        if any(name.startswith("cluster_formation") for name in lines):
+            self.fleet.refuse("cluster")
+        known = {name for name in lines if name in names()}
+        return dict(read_settings_of_node("\n".join(f"{name} = {lines[name]}" for name in known)))
+
+    def _let_in(self, lines: Mapping[str, str]) -> None:
+        """Let in the users that the container was given, and no others."""
+        admin = self.broker.admin
+        definitions = self._definitions(lines)
+        if definitions is not None:
+            admin.import_definitions(definitions)
+            users = {user["name"] for user in definitions.get("users", ())}
+            vhosts = {vhost["name"] for vhost in definitions.get("vhosts", ())}
+        else:
+            user = self._setting(_USER) or lines.get("default_user", "guest")
+            password = self._setting(_PASSWORD) or lines.get("default_pass", "guest")
+            vhost = self._setting(_VHOST) or lines.get("default_vhost", "/")
+            admin.add_vhost(vhost)
+            if user == "guest":
+                admin.change_password(user, password)
+            else:
+                admin.add_user(user, password, tags=["administrator"])
+            admin.set_permissions(user, vhost)
+            users, vhosts = {user}, {vhost}
+        if "guest" not in users:
+            admin.delete_user("guest")
+        if "/" not in vhosts:
+            admin.delete_vhost("/")
+
+    def _definitions(self, lines: Mapping[str, str]) -> Any:
+        import json
+
+        arguments = self.environment.get("RABBITMQ_SERVER_ADDITIONAL_ERL_ARGS", "")
+        quoted = re.search(r"load_definitions\s+[\"']+([^\"']+)", arguments)
+        path = next((lines[name] for name in _LOADS if name in lines), quoted[1] if quoted else None)
+        if path is None:
+            return None
+        if path not in self.files:
+            raise FileNotFoundError(f"{self.name} loads definitions from {path}, which is no file of the container")
+        return json.loads(self.files[path])
+
+
+def files_of(mounts: Mapping[str, str]) -> dict[str, bytes]:
+    """Return the files that mounts, from paths here to paths there, bring into a container, by their paths there.
+
+    Of a folder, only what belongs to RabbitMQ's configuration is read.
+    """
+    files: dict[str, bytes] = {}
+    for here, there in mounts.items():
+        path = Path(here)
+        if path.is_dir() and there.startswith("/etc/rabbitmq"):
+            inside = [each for each in path.rglob("*") if each.is_file()]
+            files |= {f"{there.rstrip('/')}/{each.relative_to(path).as_posix()}": each.read_bytes() for each in inside}
+        elif path.is_file() and path.stat().st_size <= _LARGEST_FILE:
+            files[there] = path.read_bytes()
+    return files

@@ -1,0 +1,159 @@
+"""A suite that starts RabbitMQ with testcontainers, a compose file or pytest-rabbitmq runs on leveret unchanged."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.plugin.conftest import Run
+
+# After the patterns of public projects: each is a test file as its project would have it.
+SUITES = sorted((Path(__file__).parent / "suites").glob("*.txt"))
+ALL = "--leveret-replaces=testcontainers pytest-docker pytest-rabbitmq"
+PLUGINS = ("-p", "pytest_rabbitmq.plugin", "-p", "pytest_docker", "-W", "ignore::DeprecationWarning")
+
+
+@pytest.fixture(autouse=True)
+def without_docker(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Hide a Docker that may be here: no suite may need it."""
+    monkeypatch.setenv("DOCKER_HOST", "tcp://127.0.0.1:9")
+    monkeypatch.setenv("PATH", "")
+
+
+@pytest.mark.parametrize("suite_file", SUITES, ids=lambda path: path.stem)
+def test_a_suite_passes_unchanged(run: Run, suite_file: Path) -> None:
+    source = suite_file.read_text(encoding="utf-8")
+    tests = source.count("\ndef test_") + source.count("\n    def test_") + source.startswith("def test_")
+
+    result = run(source, ALL, *PLUGINS)
+
+    result.assert_outcomes(passed=tests)
+    result.stdout.fnmatch_lines([f"leveret: {tests} test* on leveret in * s"])
+
+
+def test_without_the_option_the_suite_wants_docker(run: Run) -> None:
+    source = (Path(__file__).parent / "suites" / "module_container.txt").read_text(encoding="utf-8")
+
+    result = run(source, "--leveret-replaces=", *PLUGINS)
+
+    result.stdout.fnmatch_lines(["*DockerException*"])
+
+
+def test_the_version_is_that_of_the_tag() -> None:
+    from pytest_leveret.standins.server import profile_of
+
+    versions = {
+        "rabbitmq": "4.3",
+        "rabbitmq:latest": "4.3",
+        "rabbitmq:management": "4.3",
+        "rabbitmq:4-management": "4.3",
+        "rabbitmq:4.1.2": "4.0",
+        "rabbitmq:3": "3.13",
+        "rabbitmq:3.12-alpine": "3.10",
+        "rabbitmq:3.13.7@sha256:12": "3.13",
+        "bitnami/rabbitmq:3.8": "3.10",
+        "localhost:5000/rabbitmq:5": "4.3",
+    }
+
+    assert {image: profile_of(image) for image in versions} == versions
+
+
+@pytest.mark.parametrize("image", ["kbudde/rabbitmq-exporter:1.0", "postgres:16", "rabbitmq-tools"])
+def test_another_image_is_left_to_docker(image: str) -> None:
+    from pytest_leveret.standins.server import is_rabbitmq
+
+    assert not is_rabbitmq(image)
+
+
+SHOVEL = """
+    from testcontainers.rabbitmq import RabbitMqContainer
+
+    def test_a_shovel():
+        with RabbitMqContainer("rabbitmq:4") as container:
+            container.exec("rabbitmq-plugins enable rabbitmq_shovel")
+"""
+
+
+def test_what_only_a_server_has_fails_with_the_way_out(run: Run) -> None:
+    result = run(SHOVEL, ALL, *PLUGINS)
+
+    result.assert_outcomes(failed=1)
+    result.stdout.fnmatch_lines(
+        [
+            "leveret stands in for RabbitMQ here and has no plugin rabbitmq_shovel; run this test with "
+            "--leveret-replaces= (empty) against a server, or skip such tests with leveret_unserved = skip",
+            "leveret: only a server has plugin rabbitmq_shovel: *::test_a_shovel",
+        ]
+    )
+
+
+def test_what_only_a_server_has_is_a_skip_by_choice(run: Run) -> None:
+    result = run(SHOVEL, ALL, "--leveret-unserved=skip", *PLUGINS)
+
+    result.assert_outcomes(skipped=1)
+
+
+def test_a_service_beside_rabbitmq_needs_docker_and_says_so(run: Run, suite: pytest.Pytester) -> None:
+    suite.makefile(".yml", **{"docker-compose": "services: {mq: {image: rabbitmq}, db: {image: postgres}}"})
+
+    result = run(
+        """
+        from testcontainers.compose import DockerCompose
+
+        def test_two_services():
+            DockerCompose(".").start()
+        """,
+        ALL,
+        *PLUGINS,
+    )
+
+    result.stdout.fnmatch_lines(["*has no service db of the compose file, and there is no Docker for it;*"])
+
+
+def test_a_lost_message_of_such_a_suite_is_reported_in_its_test(run: Run) -> None:
+    result = run(
+        """
+        import pika
+        from testcontainers.rabbitmq import RabbitMqContainer
+
+        def test_a_typo():
+            with RabbitMqContainer("rabbitmq:4") as container:
+                with pika.BlockingConnection(container.get_connection_params()) as connection:
+                    connection.channel().basic_publish("", "oders", b"x")
+        """,
+        ALL,
+        *PLUGINS,
+    )
+
+    result.assert_outcomes(passed=1, warnings=1)
+    result.stdout.fnmatch_lines(["*unroutable: 1 message lost*"])
+
+
+def test_a_stopped_application_lets_nobody_in_until_it_starts_again(run: Run) -> None:
+    result = run(
+        """
+        import pika
+        import pytest
+        from testcontainers.rabbitmq import RabbitMqContainer
+
+        def test_an_outage():
+            with RabbitMqContainer("rabbitmq:4") as container:
+                parameters = container.get_connection_params()
+                container.exec("rabbitmqctl stop_app")
+                with pytest.raises(pika.exceptions.AMQPConnectionError):
+                    pika.BlockingConnection(parameters)
+                container.exec("rabbitmqctl start_app")
+                pika.BlockingConnection(parameters).close()
+        """,
+        ALL,
+        *PLUGINS,
+    )
+
+    result.assert_outcomes(passed=1)
+
+
+def test_an_unknown_package_gets_a_suggestion(run: Run) -> None:
+    result = run("def test_it(): pass", "--leveret-replaces=testcontainer")
+
+    result.stderr.fnmatch_lines(["*unknown package 'testcontainer'*testcontainers*"])
