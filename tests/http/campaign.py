@@ -26,7 +26,7 @@ import pika
 from leveret import Broker
 from leveret.engine.harness import Harness
 from leveret.http.control.endpoint import ENDPOINTS as CONTROL
-from leveret.http.management.routes import ENDPOINTS as MANAGEMENT
+from leveret.http.management.endpoints import ENDPOINTS as MANAGEMENT
 from tests.http.client import GUEST, raw
 
 _PATIENCE_S = 30

@@ -6,7 +6,6 @@ import json
 from typing import Any, NamedTuple
 
 from leveret import Broker
-from leveret.http.management import app
 from leveret.http.management.management import Management
 from leveret.http.messages import Request
 
@@ -22,7 +21,7 @@ class Answer(NamedTuple):
 
 def management_of(broker: Broker) -> Management:
     """Return the management API of a broker, with or without a port for it."""
-    return app(broker._engine)
+    return Management(broker._engine)
 
 
 def ask(management: Management, method: str, path: str, body: object = None) -> Answer:

@@ -11,7 +11,8 @@ import re
 from collections import defaultdict
 from pathlib import Path
 
-from leveret.http.management.routes import ENDPOINTS, Endpoint
+from leveret.http.management.endpoints import ENDPOINTS
+from leveret.http.management.routes import Endpoint
 from leveret.http.messages import Request
 from leveret.http.router import Router
 
@@ -38,7 +39,7 @@ def counts() -> dict[tuple[str, str], int]:
 def table() -> str:
     """Return the table of endpoints in Markdown."""
     counted = counts()
-    rows = [_row(each, counted.get((each.method, each.template), 0)) for each in ENDPOINTS]
+    rows = [_row(each, counted.get((each.method, each.template), 0)) for each in sorted(ENDPOINTS, key=_by_path)]
     return "\n".join(["| request | access | versions | scenarios |", "| --- | --- | --- | --- |", *rows])
 
 
@@ -49,6 +50,10 @@ def _row(endpoint: Endpoint, count: int) -> str:
 
 def _by_number(version: str) -> list[int]:
     return [int(part) for part in version.split(".")]
+
+
+def _by_path(endpoint: Endpoint) -> tuple[str, str, str]:
+    return endpoint.template, endpoint.method, endpoint.who
 
 
 def written() -> str:

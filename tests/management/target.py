@@ -17,11 +17,11 @@ _MANAGEMENT_PORT_OFFSET = 10_000
 @contextmanager
 def leveret(version: str) -> Iterator[tuple[Endpoint, Asking]]:
     """Start a broker, and ask its management handlers."""
-    from leveret.http.management import app
+    from leveret.http.management.management import Management
     from leveret.http.messages import Request
 
     with amqp_target.leveret(version) as endpoint:
-        handler = app(endpoint.broker._engine)
+        handler = Management(endpoint.broker._engine)
 
         def ask(method: str, target: str, headers: Mapping[str, str], body: bytes) -> Answer:
             path, _, query = target.partition("?")

@@ -6,7 +6,7 @@ import pytest
 
 from leveret import Broker
 from leveret.core.compat import VERSIONS, RabbitMQVersion
-from leveret.http.management.routes import ENDPOINTS
+from leveret.http.management.endpoints import ENDPOINTS
 
 from .asking import ask, management_of
 from .count import counts, table, written

@@ -52,15 +52,8 @@ def export(node: Node, extent: Extent = RABBITMQCTL) -> Described:
         "explanation": f"Definitions of cluster '{NODE_NAME}'",
         "users": [described_user(user) for user in node.access.users.values()],
         "vhosts": [_vhost(vhost) for vhost in vhosts],
-        "permissions": [
-            {"user": user, "vhost": vhost, "configure": it.configure, "write": it.write, "read": it.read}
-            for (vhost, user), it in node.access.permissions.items()
-        ],
-        "topic_permissions": [
-            {"user": user, "vhost": vhost, "exchange": exchange, "write": it.write, "read": it.read}
-            for (vhost, user), by_exchange in node.access.topic_permissions.items()
-            for exchange, it in by_exchange.items()
-        ],
+        "permissions": list(described_permissions(node)),
+        "topic_permissions": list(described_topic_permissions(node)),
         "parameters": [each for vhost in vhosts for each in described_parameters(vhost)],
         "global_parameters": [{"name": "cluster_tags", "value": []}],
         "policies": [
@@ -116,6 +109,19 @@ def described_user(user: User) -> Described:
         "tags": list(user.tags),
         "limits": dict(user.limits),
     }
+
+
+def described_permissions(node: Node) -> Iterator[Described]:
+    """Yield what each user may do in each virtual host."""
+    for (vhost, user), it in node.access.permissions.items():
+        yield {"user": user, "vhost": vhost, "configure": it.configure, "write": it.write, "read": it.read}
+
+
+def described_topic_permissions(node: Node) -> Iterator[Described]:
+    """Yield which routing keys each user may use at which exchanges."""
+    for (vhost, user), by_exchange in node.access.topic_permissions.items():
+        for exchange, it in by_exchange.items():
+            yield {"user": user, "vhost": vhost, "exchange": exchange, "write": it.write, "read": it.read}
 
 
 def _vhost(vhost: VirtualHost) -> Described:

@@ -51,13 +51,13 @@ def _app_of(path: str) -> str:
 
 def _new_app(name: str, engine: Engine) -> App:
     if name == "management":
-        from leveret.http.management import app
+        from leveret.http.management.management import Management
 
-        return app(engine)
+        return Management(engine)
     if name == "control":
-        from leveret.http.control import app as control
+        from leveret.http.control import Control
 
-        return control(engine)
-    from leveret.http.live import app as live
+        return Control(engine)
+    from leveret.http.live import Live
 
-    return live(engine)
+    return Live(engine)

@@ -33,11 +33,6 @@ _ANSWERS: Final[tuple[tuple[type[Exception], int, str], ...]] = (
 )
 
 
-def app(engine: Engine) -> Control:
-    """Return the control API of a broker."""
-    return Control(engine)
-
-
 class Control:
     """The app below /leveret/v1."""
 

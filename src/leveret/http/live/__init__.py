@@ -29,11 +29,6 @@ _MESSAGES_MOST: Final = 50
 _OWN: Final = ("live.css", "live.js")
 
 
-def app(engine: Engine) -> Live:
-    """Return the live page of a broker."""
-    return Live(engine)
-
-
 class Live:
     """The app at /."""
 

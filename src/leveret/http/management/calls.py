@@ -7,7 +7,8 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Final, TypeVar
 
-from leveret.core.model.errors import AmqpError
+from leveret.admin.admin import Admin
+from leveret.core.model.errors import AccessRefused, AmqpError
 from leveret.core.protocol.rights import UserRights
 from leveret.errors import RefusedError
 from leveret.http.messages import Request, Response, json_of
@@ -90,9 +91,19 @@ class Call:
         return any(tag in self.user.tags for tag in tags)
 
     @property
+    def admin(self) -> Admin:
+        """The commands of an operator."""
+        return Admin(self.engine)
+
+    @property
     def is_administrator(self) -> bool:
         """Whether the user has the tag administrator."""
         return self.is_tagged("administrator")
+
+    @property
+    def is_monitor(self) -> bool:
+        """Whether the user sees what belongs to others: the tag monitoring suffices."""
+        return self.is_tagged("administrator", "monitoring")
 
     def may_see(self, vhost_name: str) -> bool:
         """Return whether the user sees a virtual host: administrators see all, others those they may open."""
@@ -110,9 +121,9 @@ class Call:
     @property
     def vhost(self) -> VirtualHost:
         """The virtual host of the path. Raises Refusal if it does not exist."""
-        return self.found(self.node.vhosts, "vhost")
+        return self.existing(self.node.vhosts, "vhost")
 
-    def found(self, known: Mapping[str, T], name: str) -> T:
+    def existing(self, known: Mapping[str, T], name: str) -> T:
         """Return what a name of the path stands for. Raises Refusal if it does not exist."""
         try:
             return known[self.values[name]]
@@ -166,6 +177,12 @@ class Call:
         if not self.node.access.may_open(self.user.name, vhost.name):
             raise not_authorised(ACCESS_REFUSED)
         return UserRights(self.user.name, vhost)
+
+
+def refuse_default_exchange(name: str) -> None:
+    """Refuse to change the default exchange."""
+    if not name:
+        raise AccessRefused("operation not permitted on the default exchange")
 
 
 @contextmanager

@@ -9,8 +9,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from leveret.http.guard import known_user
-from leveret.http.management.calls import MALFORMED, Call, Refusal, no_object, not_authorised, not_found
-from leveret.http.management.routes import Who, endpoints_of
+from leveret.http.management.calls import DONE, MALFORMED, Call, Refusal, no_object, not_authorised, not_found
+from leveret.http.management.endpoints import ENDPOINTS
+from leveret.http.management.routes import Who
 from leveret.http.management.state import State
 from leveret.http.messages import Request, Response
 from leveret.http.router import Router
@@ -34,7 +35,7 @@ class Management:
 
     def __init__(self, engine: Engine) -> None:
         self._state: Final = State(engine)
-        self._router: Final = Router(endpoints_of(engine.compat.version))
+        self._router: Final = Router(each for each in ENDPOINTS if engine.compat.version in each.versions)
 
     def handle(self, request: Request) -> Response:
         """Answer a request, as RabbitMQ's management plugin does."""
@@ -80,6 +81,8 @@ class Management:
                 answer = endpoint.answer(call)
         except Refusal as refusal:
             return refusal.response
+        if answer is None:
+            return DONE
         return answer if isinstance(answer, Response) else Response.of_json(answer)
 
     def _user(self, request: Request) -> User:

@@ -4,24 +4,26 @@ from __future__ import annotations
 
 import base64
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 from urllib.parse import quote_plus, unquote_plus
 
 from leveret.core.model.binding import Binding
-from leveret.core.model.errors import AccessRefused
 from leveret.core.wire.values import Table
-from leveret.http.management.calls import DONE, Call, bad_request, no_object
+from leveret.http.management.calls import Call, bad_request, no_object, refuse_default_exchange
 from leveret.http.management.erlang_hash import hash_of_arguments
-from leveret.http.management.listing import Described, chosen, listed
+from leveret.http.management.listing import Described
+from leveret.http.management.routes import describes, endpoint, lists
 from leveret.http.management.values import described, table_of
 from leveret.http.messages import Response
 
 if TYPE_CHECKING:
     from leveret.core.model.binding import Destination
+    from leveret.core.model.operators.access import Kind
     from leveret.core.model.vhost import VirtualHost
 
-_KINDS = {"q": "queue", "e": "exchange"}
-_ORDER = ("vhost", "source", "destination", "routing_key", "properties_key")
+_BETWEEN: Final = "/api/bindings/{vhost}/e/{exchange}/{kind}/{destination}"
+_KINDS: Final[dict[str, Kind]] = {"q": "queue", "e": "exchange"}
+_ORDER: Final = ("vhost", "source", "destination", "routing_key", "properties_key")
 
 
 class _Row(NamedTuple):
@@ -82,46 +84,41 @@ def _row(vhost: VirtualHost, it: Binding) -> _Row:
     return _Row(vhost.name, it.source_name, it.destination_name, it.destination_kind, it.routing_key, it.arguments)
 
 
-def list_bindings(call: Call) -> object:
+@lists("/api/bindings", "management", _ORDER)
+@lists("/api/bindings/{vhost}", "vhost", _ORDER)
+def list_bindings(call: Call) -> list[Described]:
     """List all bindings of a virtual host, or of all that the user sees."""
-    with call.looking():
-        found = [row.shown() for vhost in call.vhosts() for row in _rows(vhost)]
-    return listed(call, found, _ORDER, paged=False)
+    return [row.shown() for vhost in call.vhosts() for row in _rows(vhost)]
 
 
-def list_of_queue(call: Call) -> object:
+@lists("/api/queues/{vhost}/{queue}/bindings", "vhost", _ORDER)
+def list_of_queue(call: Call) -> list[Described]:
     """List the bindings that lead to a queue."""
-    with call.looking():
-        name = call.values["queue"]
-        # RabbitMQ implies the binding to the default exchange without looking for the queue.
-        rows = [row for row in _rows_of_path(call) if row.source]
-        if call.values["vhost"] in call.node.vhosts:
-            rows.insert(0, _implied(call.vhost, name))
-        found = [row.shown() for row in rows if (row.kind, row.destination) == ("queue", name)]
-    return listed(call, found, _ORDER, paged=False)
+    name = call.values["queue"]
+    # RabbitMQ implies the binding to the default exchange without looking for the queue.
+    rows = [row for row in _rows_of_path(call) if row.source]
+    if call.values["vhost"] in call.node.vhosts:
+        rows.insert(0, _implied(call.vhost, name))
+    return [row.shown() for row in rows if (row.kind, row.destination) == ("queue", name)]
 
 
-def list_from_exchange(call: Call) -> object:
+@lists("/api/exchanges/{vhost}/{exchange}/bindings/source", "vhost", _ORDER)
+def list_from_exchange(call: Call) -> list[Described]:
     """List the bindings that begin at an exchange."""
-    with call.looking():
-        name = call.exchange_name
-        found = [row.shown() for row in _rows_of_path(call) if row.source == name]
-    return listed(call, found, _ORDER, paged=False)
+    return [row.shown() for row in _rows_of_path(call) if row.source == call.exchange_name]
 
 
-def list_to_exchange(call: Call) -> object:
+@lists("/api/exchanges/{vhost}/{exchange}/bindings/destination", "vhost", _ORDER)
+def list_to_exchange(call: Call) -> list[Described]:
     """List the bindings that lead to an exchange."""
-    with call.looking():
-        name = call.exchange_name
-        found = [row.shown() for row in _rows_of_path(call) if (row.kind, row.destination) == ("exchange", name)]
-    return listed(call, found, _ORDER, paged=False)
+    end = ("exchange", call.exchange_name)
+    return [row.shown() for row in _rows_of_path(call) if (row.kind, row.destination) == end]
 
 
-def list_between(call: Call) -> object:
+@lists(_BETWEEN, "vhost", _ORDER)
+def list_between(call: Call) -> list[Described]:
     """List the bindings between an exchange and a queue or another exchange. Missing ends have none."""
-    with call.looking():
-        found = [row.shown() for row in _between(call)]
-    return listed(call, found, _ORDER, paged=False)
+    return [row.shown() for row in _between(call)]
 
 
 def _between(call: Call) -> list[_Row]:
@@ -129,13 +126,14 @@ def _between(call: Call) -> list[_Row]:
     return [row for row in _rows_of_path(call) if (row.source, row.kind, row.destination) == ends]
 
 
-def _kind(call: Call) -> str:
+def _kind(call: Call) -> Kind:
     kind = _KINDS.get(call.values["kind"])
     if kind is None:
         raise bad_request(f"{call.values['kind']!r} is no kind of destination; it is q or e")
     return kind
 
 
+@endpoint("POST", _BETWEEN, "vhost")
 def post_binding(call: Call) -> object:
     """Bind a queue or an exchange to an exchange. The answer names the binding in its location."""
     body = call.body()
@@ -143,10 +141,9 @@ def post_binding(call: Call) -> object:
     with call.acting():
         vhost = call.changed_vhost
         rights, source = call.rights(vhost), call.exchange_name
-        rights.require("write", "queue" if _kind(call) == "queue" else "exchange", call.values["destination"])
+        rights.require("write", _kind(call), call.values["destination"])
         rights.require("read", "exchange", source)
-        if not source:
-            raise AccessRefused("operation not permitted on the default exchange")
+        refuse_default_exchange(source)
         exchange = vhost.exchange(source)
         destination = _destination(call, vhost)
         rights.require_topic("read", source, (routing_key,))
@@ -173,16 +170,13 @@ def _destination(call: Call, vhost: VirtualHost) -> Destination:
     return vhost.queue(name) if _kind(call) == "queue" else vhost.exchange(name)
 
 
-def get_binding(call: Call) -> object:
+@describes(f"{_BETWEEN}/{{properties}}", "vhost")
+def get_binding(call: Call) -> Described:
     """Describe one binding."""
-    with call.looking() as node:
-        vhost = node.vhosts.get(call.values["vhost"])
-        if vhost is None:
-            raise no_object()
-        return chosen(call, _named(call, vhost).shown())
+    return _named(call).shown()
 
 
-def _named(call: Call, vhost: VirtualHost) -> _Row:
+def _named(call: Call) -> _Row:
     # Clients differ in how often they encode the key.
     key, _, digest = call.values["properties"].partition("~")
     routing_key = unquote_plus(key, errors="surrogateescape")
@@ -192,18 +186,14 @@ def _named(call: Call, vhost: VirtualHost) -> _Row:
     raise no_object()
 
 
-def delete_binding(call: Call) -> object:
+@endpoint("DELETE", f"{_BETWEEN}/{{properties}}", "vhost")
+def delete_binding(call: Call) -> None:
     """Remove one binding."""
-    with call.acting() as node:
-        vhost = node.vhosts.get(call.values["vhost"])
-        if vhost is None:
-            raise no_object()
-        row = _named(call, vhost)
+    with call.acting():
+        vhost, row = call.vhost, _named(call)
         rights = call.rights(vhost)
-        rights.require("write", "queue" if row.kind == "queue" else "exchange", row.destination)
+        rights.require("write", _kind(call), row.destination)
         rights.require("read", "exchange", row.source)
-        if not row.source:
-            raise AccessRefused("operation not permitted on the default exchange")
+        refuse_default_exchange(row.source)
         destination = _destination(call, vhost)
         vhost.unbind(vhost.exchange(row.source), destination, row.routing_key, row.arguments)
-    return DONE

@@ -8,10 +8,11 @@ from typing import TYPE_CHECKING, Final
 from leveret.core.model.errors import ConnectionForced
 from leveret.core.model.operators.node_settings import NODE_NAME
 from leveret.http.management import statistics
-from leveret.http.management.calls import DONE, Call, no_object, not_authorised
+from leveret.http.management.calls import Call, no_object, not_authorised
 from leveret.http.management.endpoints.consumers import consumers_of
-from leveret.http.management.listing import Described, listed
+from leveret.http.management.listing import Described
 from leveret.http.management.measures import moment
+from leveret.http.management.routes import endpoint, lists
 from leveret.http.management.values import described
 from leveret.observe.texts.state import connections as clients
 from leveret.observe.texts.state import unsettled
@@ -30,100 +31,96 @@ _NOT_YOURS: Final = "User not authorised to access object"
 
 def _visible(call: Call) -> Iterator[Connection]:
     """Yield the connections that the user sees: monitors see all, others their own."""
-    sees_all = call.is_tagged("administrator", "monitoring")
-    for connection in clients(call.node):
-        if sees_all or connection.user == call.user.name:
-            yield connection
+    return (connection for connection in clients(call.node) if call.is_monitor or connection.user == call.user.name)
 
 
-def list_connections(call: Call) -> object:
+@lists("/api/connections", "management", paged=True)
+def list_connections(call: Call) -> list[Described]:
     """List the connections that the user sees."""
-    with call.looking():
-        found = [_described(call, one) for one in _visible(call)]
-    return listed(call, found)
+    return [_described(call, one) for one in _visible(call)]
 
 
-def list_of_vhost(call: Call) -> object:
+@lists("/api/vhosts/{vhost}/connections", "vhost")
+def list_of_vhost(call: Call) -> list[Described]:
     """List the connections to a virtual host that the user sees."""
-    with call.looking():
-        name = call.vhost.name
-        found = [_described(call, one) for one in _visible(call) if one.vhost_name == name]
-    return listed(call, found, paged=False)
+    name = call.vhost.name
+    return [_described(call, one) for one in _visible(call) if one.vhost_name == name]
 
 
-def list_of_user(call: Call) -> object:
+@lists("/api/connections/username/{user}", "watched")
+def list_of_user(call: Call) -> list[Described]:
     """List the connections of a user."""
-    with call.looking():
-        found = [_tracked(one) for one in clients(call.node) if one.user == call.values["user"]]
-    return listed(call, found, paged=False)
+    return [_tracked(one) for one in clients(call.node) if one.user == call.values["user"]]
 
 
+@endpoint("GET", "/api/connections/{connection}", "management")
 def get_connection(call: Call) -> object:
-    """Describe a connection."""
+    """Describe a connection. RabbitMQ ignores `columns` here, as for a channel."""
     with call.looking():
-        return _described(call, _found(call), is_detailed=True)
+        return _described(call, _connection(call), is_detailed=True)
 
 
-def _found(call: Call) -> Connection:
+def _connection(call: Call) -> Connection:
     for connection in clients(call.node):
         if connection.address_name == call.values["connection"]:
-            if not call.is_tagged("administrator", "monitoring") and connection.user != call.user.name:
-                raise not_authorised(_NOT_YOURS)
+            _refuse_unless_visible(call, connection)
             return connection
     raise no_object()
 
 
-def delete_connection(call: Call) -> object:
+def _refuse_unless_visible(call: Call, connection: Connection) -> None:
+    if not call.is_monitor and connection.user != call.user.name:
+        raise not_authorised(_NOT_YOURS)
+
+
+@endpoint("DELETE", "/api/connections/{connection}", "management")
+def delete_connection(call: Call) -> None:
     """Close a connection, with the reason in the header X-Reason."""
     with call.acting():
-        _close(call, _found(call))
-    return DONE
+        _close(call, _connection(call))
 
 
-def delete_of_user(call: Call) -> object:
+@endpoint("DELETE", "/api/connections/username/{user}", "self")
+def delete_of_user(call: Call) -> None:
     """Close the connections of a user."""
     with call.acting():
-        for connection in list(clients(call.node)):
+        for connection in clients(call.node):
             if connection.user == call.values["user"]:
                 _close(call, connection)
-    return DONE
 
 
 def _close(call: Call, connection: Connection) -> None:
     connection.refuse(0, ConnectionForced(call.request.headers.get("x-reason", _CLOSED)))
 
 
-def list_channels(call: Call) -> object:
+@lists("/api/channels", "management", paged=True)
+def list_channels(call: Call) -> list[Described]:
     """List the channels of all connections that the user sees."""
-    with call.looking():
-        found = [_channel(call, channel) for one in _visible(call) for channel in one.channels.values()]
-    return listed(call, found)
+    return [_channel(call, channel) for one in _visible(call) for channel in one.channels.values()]
 
 
-def list_channels_of_vhost(call: Call) -> object:
+@lists("/api/vhosts/{vhost}/channels", "vhost")
+def list_channels_of_vhost(call: Call) -> list[Described]:
     """List the channels of the connections to a virtual host."""
-    with call.looking():
-        name = call.vhost.name
-        visible = [one for one in _visible(call) if one.vhost_name == name]
-        found = [_channel(call, channel) for one in visible for channel in one.channels.values()]
-    return listed(call, found, paged=False)
+    name = call.vhost.name
+    visible = [one for one in _visible(call) if one.vhost_name == name]
+    return [_channel(call, channel) for one in visible for channel in one.channels.values()]
 
 
-def list_channels_of_connection(call: Call) -> object:
+@lists("/api/connections/{connection}/channels", "management")
+def list_channels_of_connection(call: Call) -> list[Described]:
     """List the channels of a connection."""
-    with call.looking():
-        found = [_channel(call, channel) for channel in _found(call).channels.values()]
-    return listed(call, found, paged=False)
+    return [_channel(call, channel) for channel in _connection(call).channels.values()]
 
 
+@endpoint("GET", "/api/channels/{channel}", "management")
 def get_channel(call: Call) -> object:
     """Describe a channel, with its consumers."""
     with call.looking():
         for connection in clients(call.node):
             for channel in connection.channels.values():
                 if _name(channel) == call.values["channel"]:
-                    if not call.is_tagged("administrator", "monitoring") and connection.user != call.user.name:
-                        raise not_authorised(_NOT_YOURS)
+                    _refuse_unless_visible(call, connection)
                     return {**_channel(call, channel), **_in_detail(call, channel)}
     raise no_object()
 
@@ -174,12 +171,7 @@ def _octets() -> Described:
 
 
 def _tracked(connection: Connection) -> Described:
-    return {
-        "name": connection.address_name,
-        "user": connection.user,
-        "vhost": connection.vhost_name,
-        "node": NODE_NAME,
-    }
+    return {"name": connection.address_name, "user": connection.user, "vhost": connection.vhost_name, "node": NODE_NAME}
 
 
 def _channel(call: Call, channel: Channel) -> Described:
@@ -223,11 +215,7 @@ def _in_detail(call: Call, channel: Channel) -> Described:
         for queue in dict.fromkeys(consumer.queue for consumer in channel.consumers.values())
         for each in consumers_of(call, queue)
     ]
-    return {
-        "consumer_details": [each for each in own if _is_of(each, channel)],
-        "publishes": [],
-        "deliveries": [],
-    }
+    return {"consumer_details": [each for each in own if _is_of(each, channel)], "publishes": [], "deliveries": []}
 
 
 def _is_of(consumer: Described, channel: Channel) -> bool:

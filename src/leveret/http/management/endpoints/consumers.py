@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from leveret.core.model.operators.node_settings import NODE_NAME
+from leveret.core.protocol.channel import Channel
 from leveret.http.management.calls import not_found
-from leveret.http.management.listing import Described, listed
+from leveret.http.management.listing import Described
+from leveret.http.management.routes import lists
 from leveret.http.management.values import described
 
 if TYPE_CHECKING:
@@ -17,17 +19,20 @@ if TYPE_CHECKING:
     from leveret.http.management.calls import Call
 
 
-def list_consumers(call: Call) -> object:
+_ORDER: Final = ("channel_details.name", "consumer_tag")
+
+
+@lists("/api/consumers", "management", _ORDER)
+@lists("/api/consumers/{vhost}", "management", _ORDER)
+def list_consumers(call: Call) -> list[Described]:
     """List the consumers of a virtual host, or of all that the user sees."""
-    with call.looking():
-        name = call.values.get("vhost", "")
-        if name in call.node.vhosts and not (call.is_tagged("monitoring") or call.may_see(name)):
-            if call.compat.hides_vhosts:
-                raise not_found()
-            return []
-        queues = [queue for vhost in call.vhosts() for queue in vhost.queues.values()]
-        found = [each for queue in queues for each in consumers_of(call, queue)]
-    return listed(call, found, ("channel_details.name", "consumer_tag"), paged=False)
+    name = call.values.get("vhost", "")
+    if name in call.node.vhosts and not (call.is_tagged("monitoring") or call.may_see(name)):
+        if call.compat.hides_vhosts:
+            raise not_found()
+        return []
+    queues = [queue for vhost in call.vhosts() for queue in vhost.queues.values()]
+    return [each for queue in queues for each in consumers_of(call, queue)]
 
 
 def consumers_of(call: Call, queue: StoredQueue) -> list[Described]:
@@ -61,9 +66,7 @@ def _described(call: Call, consumer: Consumer, connection: ConnectionPort) -> De
         "channel_details": channel_details(connection, consumer.channel_number),
         "ack_required": not consumer.no_ack,
         "exclusive": consumer.is_exclusive,
-        "prefetch_count": getattr(consumer.subscriber, "prefetch_count", 0)
-        if consumer.no_ack
-        else consumer.prefetch_count,
+        "prefetch_count": _channel(consumer).prefetch_count if consumer.no_ack else consumer.prefetch_count,
         "active": consumer.is_active,
         "activity_status": _status(consumer, call.compat),
         "arguments": described(consumer.arguments),
@@ -71,6 +74,12 @@ def _described(call: Call, consumer: Consumer, connection: ConnectionPort) -> De
     if call.compat.shows_consumer_timeout:
         found["consumer_timeout"] = (call.node.consumer_timeout_us if timeout_us is None else timeout_us) // 1000
     return found
+
+
+def _channel(consumer: Consumer) -> Channel:
+    """Return the channel of a client's consumer."""
+    assert isinstance(consumer.subscriber, Channel)
+    return consumer.subscriber
 
 
 def _status(consumer: Consumer, compat: Compat) -> str:

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import re
 
-from leveret.admin.admin import Admin
 from leveret.admin.definitions_export import Extent, export, export_vhost
 from leveret.errors import BrokerError
-from leveret.http.management.calls import DONE, MALFORMED, Call, bad_request, not_found, value_of
+from leveret.http.management.calls import DONE, MALFORMED, Call, bad_request, value_of
 from leveret.http.management.listing import Described
+from leveret.http.management.routes import endpoint
 from leveret.http.messages import Response
 
 
+@endpoint("GET", "/api/definitions", "administrator")
 def get_definitions(call: Call) -> object:
     """Return the definitions of the broker."""
     with call.looking() as node:
@@ -21,13 +22,13 @@ def get_definitions(call: Call) -> object:
     return _named(call, _shown(call, found))
 
 
+@endpoint("GET", "/api/definitions/{vhost}", "administrator")
 def get_of_vhost(call: Call) -> object:
     """Return the definitions of a virtual host."""
     with call.looking() as node:
-        vhost = node.vhosts.get(call.values["vhost"])
-        if vhost is None:
+        if call.values["vhost"] not in node.vhosts:
             raise bad_request("vhost_not_found")
-        return _named(call, _shown(call, export_vhost(vhost, _extent(call))))
+        return _named(call, _shown(call, export_vhost(call.vhost, _extent(call))))
 
 
 def _extent(call: Call) -> Extent:
@@ -73,17 +74,18 @@ def _named(call: Call, found: object) -> object:
     return Response.of_json(found, 200, ("content-disposition", f"attachment; filename={name}"))
 
 
+@endpoint("POST", "/api/definitions", "administrator", needs_json=True)
 def post_definitions(call: Call) -> object:
     """Add what definitions describe to the broker."""
     return _load(call, None)
 
 
+@endpoint("POST", "/api/definitions/{vhost}", "administrator", needs_json=True)
 def post_of_vhost(call: Call) -> object:
     """Add what definitions describe to a virtual host."""
-    with call.looking() as node:
-        if call.values["vhost"] not in node.vhosts:
-            raise not_found("vhost_not_found")
-    return _load(call, call.values["vhost"])
+    with call.looking():
+        name = call.changed_vhost.name
+    return _load(call, name)
 
 
 def _load(call: Call, vhost: str | None) -> object:
@@ -97,7 +99,7 @@ def _load(call: Call, vhost: str | None) -> object:
     if not isinstance(definitions, dict):
         raise bad_request("failed_to_parse_json")
     try:
-        Admin(call.engine).import_definitions(definitions, vhost=vhost)
+        call.admin.import_definitions(definitions, vhost=vhost)
     except BrokerError as error:
         raise bad_request(str(error).removeprefix("definitions: ")) from None
     for item in definitions.get("global_parameters") or ():

@@ -2,35 +2,36 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
-from leveret.core.model.errors import AccessRefused
 from leveret.http.management import statistics
-from leveret.http.management.calls import CREATED, DONE, Call, no_object
-from leveret.http.management.listing import Described, chosen, listed
+from leveret.http.management.calls import CREATED, DONE, Call, no_object, refuse_default_exchange
+from leveret.http.management.listing import Described
+from leveret.http.management.routes import describes, endpoint, lists
 from leveret.http.management.values import described, flag_of, table_of
 
 if TYPE_CHECKING:
     from leveret.core.model.exchanges.exchange import Exchange
     from leveret.core.model.vhost import VirtualHost
 
+_EXCHANGE: Final = "/api/exchanges/{vhost}/{exchange}"
 _COUNTED = (("publish_in",), ("publish_out",))
 
 
-def list_exchanges(call: Call) -> object:
+@lists("/api/exchanges", "management", paged=True)
+@lists("/api/exchanges/{vhost}", "vhost", paged=True)
+def list_exchanges(call: Call) -> list[Described]:
     """List the exchanges of a virtual host, or of all that the user sees."""
-    with call.looking():
-        found = [_described(call, vhost, each) for vhost in call.vhosts() for each in vhost.exchanges.values()]
-    return listed(call, found)
+    return [_described(call, vhost, each) for vhost in call.vhosts() for each in vhost.exchanges.values()]
 
 
-def get_exchange(call: Call) -> object:
+@describes(_EXCHANGE, "vhost")
+def get_exchange(call: Call) -> Described:
     """Describe an exchange. What comes in and goes out by channel and queue is empty in the rates mode "basic"."""
-    with call.looking():
-        vhost = call.vhost
-        return chosen(call, {**_described(call, vhost, _found(call, vhost)), "incoming": [], "outgoing": []})
+    return {**_described(call, call.vhost, _exchange(call)), "incoming": [], "outgoing": []}
 
 
+@endpoint("PUT", _EXCHANGE, "vhost")
 def put_exchange(call: Call) -> object:
     """Declare an exchange."""
     body = call.body()
@@ -42,8 +43,7 @@ def put_exchange(call: Call) -> object:
         rights = call.rights(vhost)
         rights.require("configure", "exchange", name)
         is_known = name in vhost.exchanges
-        if not name:
-            raise AccessRefused("operation not permitted on the default exchange")
+        refuse_default_exchange(name)
         vhost.declare_exchange(
             name,
             kind,
@@ -58,20 +58,18 @@ def put_exchange(call: Call) -> object:
     return DONE if is_known else CREATED
 
 
-def delete_exchange(call: Call) -> object:
+@endpoint("DELETE", _EXCHANGE, "vhost")
+def delete_exchange(call: Call) -> None:
     """Delete an exchange."""
     with call.acting():
-        vhost = call.vhost
-        exchange = _found(call, vhost)
+        vhost, exchange = call.vhost, _exchange(call)
         call.rights(vhost).require("configure", "exchange", exchange.name)
-        if not exchange.name:
-            raise AccessRefused("operation not permitted on the default exchange")
+        refuse_default_exchange(exchange.name)
         vhost.delete_exchange(exchange.name, if_unused=call.flag("if-unused"))
-    return DONE
 
 
-def _found(call: Call, vhost: VirtualHost) -> Exchange:
-    exchange = vhost.exchanges.get(call.exchange_name)
+def _exchange(call: Call) -> Exchange:
+    exchange = call.vhost.exchanges.get(call.exchange_name)
     if exchange is None:
         raise no_object()
     return exchange

@@ -8,11 +8,14 @@ from __future__ import annotations
 import re
 from typing import Final
 
+from leveret.core.compat import BEFORE_4, SINCE_4_3
 from leveret.core.model.operators.node_settings import NODE_NAME
 from leveret.http.management.calls import Call, bad_request, no_object
 from leveret.http.management.endpoints.messages import named
+from leveret.http.management.routes import endpoint
 from leveret.http.messages import Response
 
+_CHECKS: Final = "/api/health/checks"
 _OK: Final = {"status": "ok"}
 _UNITS: Final = ("days", "weeks", "months", "years")
 # The queue with which RabbitMQ checks a virtual host.
@@ -27,21 +30,37 @@ def _failed(reason: str, **details: object) -> Response:
     return Response.of_json({"status": "failed", "reason": reason, **details}, 503)
 
 
+@endpoint("GET", f"{_CHECKS}/virtual-hosts", "management")
+@endpoint("GET", f"{_CHECKS}/metadata-store/initialized", "management", SINCE_4_3)
+@endpoint("GET", f"{_CHECKS}/metadata-store/initialized/with-data", "management", SINCE_4_3)
+@endpoint("GET", f"{_CHECKS}/reached-target-cluster-size", "anyone", SINCE_4_3)
+@endpoint("GET", f"{_CHECKS}/quorum-queues-without-elected-leaders/all-vhosts", "management", SINCE_4_3)
+@endpoint(
+    "GET", f"{_CHECKS}/quorum-queues-without-elected-leaders/all-vhosts/pattern/{{pattern}}", "management", SINCE_4_3
+)
+@endpoint("GET", f"{_CHECKS}/quorum-queues-without-elected-leaders/vhost/{{vhost}}", "visible", SINCE_4_3)
+@endpoint(
+    "GET", f"{_CHECKS}/quorum-queues-without-elected-leaders/vhost/{{vhost}}/pattern/{{pattern}}", "visible", SINCE_4_3
+)
 def fine(call: Call) -> object:
     """Answer that all is well: nothing that the check looks for can fail in a single node."""
     return _OK
 
 
+@endpoint("GET", f"{_CHECKS}/node-is-mirror-sync-critical", "management", BEFORE_4)
+@endpoint("GET", f"{_CHECKS}/node-is-quorum-critical", "management")
 def single(call: Call) -> object:
     """Answer that a single node is never critical for others."""
     return _SINGLE
 
 
+@endpoint("GET", f"{_CHECKS}/alarms", "management")
 def alarms(call: Call) -> object:
     """Check that no alarm is on."""
     return _alarms(call, "There are alarms in effect in the cluster")
 
 
+@endpoint("GET", f"{_CHECKS}/local-alarms", "management")
 def local_alarms(call: Call) -> object:
     """Check that no alarm is on at the node."""
     return _alarms(call, "There are alarms in effect on the node")
@@ -53,6 +72,7 @@ def _alarms(call: Call, reason: str) -> object:
     return _failed(reason, alarms=found) if found else _OK
 
 
+@endpoint("GET", f"{_CHECKS}/port-listener/{{port}}", "management")
 def port(call: Call) -> object:
     """Check that the broker listens on a port."""
     try:
@@ -65,6 +85,7 @@ def port(call: Call) -> object:
     return _failed("No active listener", missing=wanted, ports=ports)
 
 
+@endpoint("GET", f"{_CHECKS}/protocol-listener/{{protocol}}", "management")
 def protocol(call: Call) -> object:
     """Check that the broker listens for a protocol."""
     wanted = call.values["protocol"]
@@ -85,6 +106,7 @@ def listeners(call: Call) -> list[tuple[str, int]]:
     return found if management is None else [*found, ("http", management)]
 
 
+@endpoint("GET", f"{_CHECKS}/certificate-expiration/{{within}}/{{unit}}", "management")
 def certificates(call: Call) -> object:
     """Check that no certificate expires within a time. A test's certificates are made when it starts."""
     if not re.fullmatch(r"\d+", call.values["within"]):
@@ -94,6 +116,7 @@ def certificates(call: Call) -> object:
     return _OK
 
 
+@endpoint("GET", f"{_CHECKS}/is-in-service", "anyone", SINCE_4_3)
 def in_service(call: Call) -> object:
     """Check that the broker is not in maintenance mode."""
     if call.engine.loop.is_listening:
@@ -101,26 +124,25 @@ def in_service(call: Call) -> object:
     return _failed("this rabbit node is not currently available to serve")
 
 
+@endpoint("GET", f"{_CHECKS}/below-node-connection-limit", "anyone", SINCE_4_3)
 def below_limit(call: Call) -> object:
     """Check that the node takes another connection."""
     with call.looking() as node:
         count, limit = len(node.connections), node.settings.connection_max
-    if limit is None or count < limit:
-        return _OK
-    return _failed(_LIMIT_REACHED, limit=limit, connections=count)
+    return _OK if limit is None or count < limit else _failed(_LIMIT_REACHED, limit=limit, connections=count)
 
 
+@endpoint("GET", f"{_CHECKS}/ready-to-serve-clients", "anyone", SINCE_4_3)
 def serving(call: Call) -> object:
     """Check that clients may connect: both of the checks above, and that a port is open for them."""
     if not call.engine.loop.is_listening:
         return _failed("the rabbit node is not currently available to serve")
     with call.looking() as node:
         count, limit = len(node.connections), node.settings.connection_max
-    if limit is None or count < limit:
-        return _OK
-    return _failed(_LIMIT_REACHED, connections=count)
+    return _OK if limit is None or count < limit else _failed(_LIMIT_REACHED, connections=count)
 
 
+@endpoint("GET", "/api/aliveness-test/{vhost}", "vhost")
 def aliveness(call: Call) -> object:
     """Check that a virtual host exists, and that the user may open it."""
     with call.looking(), named(is_get=True):
@@ -132,6 +154,8 @@ def aliveness(call: Call) -> object:
     return _OK
 
 
+@endpoint("GET", "/api/healthchecks/node", "management")
+@endpoint("GET", "/api/healthchecks/node/{node}", "management")
 def node(call: Call) -> object:
     """Check a node."""
     if call.values.get("node", NODE_NAME) != NODE_NAME:

@@ -16,6 +16,7 @@ from leveret.core.wire.methods import BasicGet, BasicGetOk, BasicPublish, BasicR
 from leveret.core.wire.properties import PROPERTY_NAMES, Properties
 from leveret.http.management.calls import ACCESS_REFUSED, Call, bad_request, not_authorised, not_found
 from leveret.http.management.listing import Described
+from leveret.http.management.routes import endpoint
 from leveret.http.management.values import described_properties, table_of
 from leveret.scripted.actions import OwnPublisher
 from leveret.scripted.own_connection import OwnChannel, OwnConnection
@@ -37,6 +38,7 @@ _ACK_MODES: Final = {
 _NUMBERS: Final = ("delivery_mode", "priority", "timestamp")
 
 
+@endpoint("POST", "/api/exchanges/{vhost}/{exchange}/publish", "vhost")
 def publish(call: Call) -> object:
     """Publish a message, and answer whether it reached a queue."""
     with call.looking():
@@ -116,6 +118,7 @@ class _Fetching(OwnChannel):
         self.got.append((method, message, properties_octets))
 
 
+@endpoint("POST", "/api/queues/{vhost}/{queue}/get", "vhost")
 def get_messages(call: Call) -> object:
     """Take messages from a queue, and settle them as the request wants."""
     name = call.values["queue"]

@@ -13,6 +13,7 @@ from leveret.core.model.operators.node_settings import NODE_NAME
 from leveret.http.management import statistics
 from leveret.http.management.endpoints.overview import disk_free, files_max, memory_bytes, open_files, resident_bytes
 from leveret.http.management.measures import totals
+from leveret.http.management.routes import endpoint
 from leveret.http.messages import Response
 from leveret.observe.texts.state import connections as clients
 
@@ -56,11 +57,13 @@ _QUEUE_GAUGES: Final = (
 )
 
 
+@endpoint("GET", "/metrics", "anyone")
 def get_metrics(call: Call) -> object:
     """Return the metrics, those of queues as sums."""
     return _answer(call, is_per_object=False)
 
 
+@endpoint("GET", "/metrics/per-object", "anyone")
 def get_metrics_per_object(call: Call) -> object:
     """Return the metrics, those of queues by virtual host and queue."""
     return _answer(call, is_per_object=True)

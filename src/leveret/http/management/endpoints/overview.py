@@ -8,14 +8,16 @@ import sys
 import threading
 from typing import TYPE_CHECKING, Final
 
+from leveret.core.compat import BEFORE_4_3, SINCE_4, SINCE_4_3
 from leveret.core.model.exchanges import EXCHANGE_TYPES
 from leveret.core.model.operators.node_settings import NODE_NAME
 from leveret.http.management import statistics
-from leveret.http.management.calls import DONE, Call, bad_request, no_object, not_authorised
+from leveret.http.management.calls import Call, bad_request, no_object, not_authorised
 from leveret.http.management.endpoints.health import listeners
 from leveret.http.management.endpoints.vhosts import lengths
 from leveret.http.management.features import EXCHANGE_TYPE_TEXTS, deprecated_features, feature_flags
-from leveret.http.management.listing import Described, chosen, listed
+from leveret.http.management.listing import Described
+from leveret.http.management.routes import describes, endpoint, lists
 from leveret.observe.texts.state import connections as clients
 
 if TYPE_CHECKING:
@@ -34,7 +36,8 @@ _ON_DISK: Final = (
 _ON_DISK_TIMES: Final = ("io_read_avg_time", "io_write_avg_time", "io_sync_avg_time", "io_seek_avg_time")
 
 
-def get_overview(call: Call) -> object:
+@describes("/api/overview", "management")
+def get_overview(call: Call) -> Described:
     """Describe the broker: its version, what it holds, and what has happened."""
     is_short = call.flag("disable_stats")
     found: Described = {
@@ -51,16 +54,13 @@ def get_overview(call: Call) -> object:
         "disable_stats": is_short,
         "enable_queue_totals": is_short and call.flag("enable_queue_totals"),
     }
-    is_monitor = call.is_tagged("administrator", "monitoring")
-    if is_monitor:
+    if call.is_monitor:
         found["node"] = NODE_NAME
-    with call.looking():
-        vhosts = list(call.vhosts())
-        if not is_short:
-            found |= _totals(call, vhosts, is_monitor=is_monitor)
-    if is_monitor and not is_short:
-        found |= {"listeners": _listeners(call), "contexts": _contexts(call)}
-    return chosen(call, found)
+    if not is_short:
+        found |= _totals(call, list(call.vhosts()))
+        if call.is_monitor:
+            found |= {"listeners": _listeners(call), "contexts": _contexts(call)}
+    return found
 
 
 def _runtime(call: Call) -> Described:
@@ -82,10 +82,10 @@ def exchange_types(call: Call) -> list[Described]:
     ]
 
 
-def _totals(call: Call, vhosts: list[VirtualHost], *, is_monitor: bool) -> Described:
+def _totals(call: Call, vhosts: list[VirtualHost]) -> Described:
     counts, now = call.state.statistics.of(*statistics.BROKER), call.node.now
     queues = [queue for vhost in vhosts for queue in vhost.queues.values()]
-    connections = [it for it in clients(call.node) if is_monitor or it.user == call.user.name]
+    connections = [it for it in clients(call.node) if call.is_monitor or it.user == call.user.name]
     totals: Described = {
         "connections": len(connections),
         "channels": sum(it.channel_count for it in connections),
@@ -97,7 +97,7 @@ def _totals(call: Call, vhosts: list[VirtualHost], *, is_monitor: bool) -> Descr
         "statistics_db_event_queue": 0,
         "object_totals": totals,
     }
-    if is_monitor:
+    if call.is_monitor:
         messages = statistics.message_stats(counts, now, *_COUNTED).get("message_stats", {})
         assert isinstance(messages, dict)
         found["message_stats"] = {**messages, **statistics.shown({}, ("disk_reads", "disk_writes"), now)}
@@ -137,18 +137,18 @@ def _contexts(call: Call) -> list[Described]:
     return [{**described, "ip": host, "port": str(port)}]
 
 
-def list_nodes(call: Call) -> object:
+@lists("/api/nodes", "monitoring", ("name",))
+def list_nodes(call: Call) -> list[Described]:
     """List the only node."""
-    with call.looking():
-        return listed(call, [_node(call)], ("name",), paged=False)
+    return [_node(call)]
 
 
-def get_node(call: Call) -> object:
+@describes("/api/nodes/{node}", "monitoring")
+def get_node(call: Call) -> Described:
     """Describe the node."""
     if call.values["node"] != NODE_NAME:
         raise no_object()
-    with call.looking():
-        return chosen(call, _node(call))
+    return _node(call)
 
 
 def _node(call: Call) -> Described:
@@ -241,72 +241,83 @@ def disk_free() -> int:
     return disk_usage(os.curdir).free
 
 
+@endpoint("GET", "/api/version", "anyone", SINCE_4)
 def get_version(call: Call) -> object:
     """Return the version of RabbitMQ that the broker behaves as."""
     return call.compat.product_version
 
 
-def get_cluster_name(call: Call) -> object:
+@describes("/api/cluster-name", "management")
+def get_cluster_name(call: Call) -> Described:
     """Return the name of the cluster."""
-    return chosen(call, {"name": call.state.cluster_name})
+    return {"name": call.state.cluster_name}
 
 
-def put_cluster_name(call: Call) -> object:
+@endpoint("PUT", "/api/cluster-name", "administrator", needs_json=True)
+def put_cluster_name(call: Call) -> None:
     """Rename the cluster."""
     name = call.body("name")["name"]
     if not isinstance(name, str):
         raise bad_request(f"name must be text, not {name!r}")
     call.state.cluster_name = name
-    return DONE
 
 
-def list_extensions(call: Call) -> object:
+@lists("/api/extensions", "management", ())
+def list_extensions(call: Call) -> list[Described]:
     """List the extensions of the management page."""
-    return [chosen(call, {"javascript": "dispatcher.js"})]
+    return [{"javascript": "dispatcher.js"}]
 
 
-def list_feature_flags(call: Call) -> object:
+@lists("/api/feature-flags", "management", ())
+def list_feature_flags(call: Call) -> list[Described]:
     """List the feature flags, all of which are enabled."""
     if call.compat.hides_feature_flags and not call.is_administrator:
         raise not_authorised("Not administrator user")
-    return listed(call, feature_flags(call.compat.feature_flags_version), (), paged=False)
+    return feature_flags(call.compat.feature_flags_version)
 
 
-def enable_feature_flag(call: Call) -> object:
+@endpoint("PUT", "/api/feature-flags/{name}/enable", "administrator", needs_json=True)
+def enable_feature_flag(call: Call) -> None:
     """Enable a feature flag. All are."""
     if call.values["name"] not in [flag["name"] for flag in feature_flags(call.compat.feature_flags_version)]:
         raise bad_request("unsupported")
-    return DONE
 
 
+@endpoint("GET", "/api/deprecated-features", "management", SINCE_4)
 def list_deprecated_features(call: Call) -> object:
     """List the deprecated features, and whether the broker permits them."""
     return deprecated_features(call.compat.feature_flags_version)
 
 
+@endpoint("GET", "/api/deprecated-features/used", "management", SINCE_4)
 def nothing(call: Call) -> object:
     """List nothing: leveret has no part that this would list."""
     return []
 
 
-def done(call: Call) -> object:
+@endpoint("POST", "/api/rebalance/queues", "administrator")
+@endpoint("DELETE", "/api/reset", "administrator")
+def done(call: Call) -> None:
     """Do nothing: in a single node there is nothing to do."""
-    return DONE
 
 
+@endpoint("GET", "/api/auth", "anyone", BEFORE_4_3)
 def get_auth(call: Call) -> object:
     """Describe how the management page logs in."""
     return call.compat.auth_answer
 
 
+@endpoint("GET", "/api/auth/attempts/{node}", "monitoring")
 def list_attempts(call: Call) -> object:
     """Return no counts of logins: leveret does not count them."""
     done_on_node(call)
     return []
 
 
-def done_on_node(call: Call) -> object:
+@endpoint("DELETE", "/api/auth/attempts/{node}", "monitoring", BEFORE_4_3)
+@endpoint("DELETE", "/api/auth/attempts/{node}", "administrator", SINCE_4_3)
+@endpoint("DELETE", "/api/reset/{node}", "administrator")
+def done_on_node(call: Call) -> None:
     """Do nothing, if the node exists."""
     if call.values["node"] != NODE_NAME:
         raise no_object()
-    return DONE

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from leveret.core.compat import SINCE_4
 from leveret.core.model.errors import AccessRefused, ResourceLocked
 from leveret.core.model.operators.node_settings import NODE_NAME
 from leveret.core.model.operators.policy import combined
 from leveret.http.management.calls import CREATED, DONE, Call, bad_request, not_found
-from leveret.http.management.listing import Described, chosen, listed
+from leveret.http.management.listing import Described
 from leveret.http.management.measures import delivery_limit, in_detail, measured, totals
+from leveret.http.management.routes import describes, endpoint, lists
 from leveret.http.management.values import described, flag_of, table_of
 
 if TYPE_CHECKING:
@@ -17,16 +19,18 @@ if TYPE_CHECKING:
     from leveret.core.model.vhost import VirtualHost
 
 # What only the description of one queue shows, by type, in versions whose lists show nearly all.
+_QUEUE: Final = "/api/queues/{vhost}/{queue}"
 _ONLY_OF_ONE: Final = {"stream": ("garbage_collection",)}
 # Where a replicated queue is.
 _PLACED: Final[Described] = {"leader": NODE_NAME, "members": [NODE_NAME], "online": [NODE_NAME]}
 
 
-def list_queues(call: Call) -> object:
+@lists("/api/queues", "management", paged=True)
+@lists("/api/queues/detailed", "management", paged=True, versions=SINCE_4)
+@lists("/api/queues/{vhost}", "vhost", paged=True)
+def list_queues(call: Call) -> list[Described]:
     """List the queues of a virtual host, or of all that the user sees."""
-    with call.looking():
-        found = [_listed(call, vhost, queue) for vhost in call.vhosts() for queue in vhost.queues.values()]
-    return listed(call, found)
+    return [_listed(call, vhost, queue) for vhost in call.vhosts() for queue in vhost.queues.values()]
 
 
 def _listed(call: Call, vhost: VirtualHost, queue: StoredQueue) -> Described:
@@ -43,19 +47,20 @@ def _listed(call: Call, vhost: VirtualHost, queue: StoredQueue) -> Described:
     return {**_declared(call, queue), **_by_operator(call, vhost, queue)}
 
 
-def get_queue(call: Call) -> object:
+@describes(_QUEUE, "vhost")
+def get_queue(call: Call) -> Described:
     """Describe a queue, with its consumers."""
-    with call.looking():
-        vhost = call.vhost
-        queue = call.found(vhost.queues, "queue")
-        found = {**_declared(call, queue), **_by_operator(call, vhost, queue)}
-        if not call.flag("disable_stats"):
-            found |= {**_policies(vhost, queue), **_effective(call, vhost, queue)}
-            found |= measured(call, vhost, queue)
-            found |= in_detail(call, queue)
-        return chosen(call, found)
+    vhost = call.vhost
+    queue = call.existing(vhost.queues, "queue")
+    found = {**_declared(call, queue), **_by_operator(call, vhost, queue)}
+    if not call.flag("disable_stats"):
+        found |= {**_policies(vhost, queue), **_effective(call, vhost, queue)}
+        found |= measured(call, vhost, queue)
+        found |= in_detail(call, queue)
+    return found
 
 
+@endpoint("PUT", _QUEUE, "vhost")
 def put_queue(call: Call) -> object:
     """Declare a queue."""
     body = call.body()
@@ -76,28 +81,28 @@ def put_queue(call: Call) -> object:
     return DONE if is_known else CREATED
 
 
-def delete_queue(call: Call) -> object:
+@endpoint("DELETE", _QUEUE, "vhost")
+def delete_queue(call: Call) -> None:
     """Delete a queue."""
     with call.acting():
         vhost = call.vhost
-        queue = call.found(vhost.queues, "queue")
+        queue = call.existing(vhost.queues, "queue")
         call.rights(vhost).require("configure", "queue", queue.name)
         if queue.is_exclusive:
             _refuse_exclusive(queue)
         vhost.delete_queue(queue.name, if_unused=call.flag("if-unused"), if_empty=call.flag("if-empty"))
-    return DONE
 
 
-def purge_queue(call: Call) -> object:
+@endpoint("DELETE", f"{_QUEUE}/contents", "vhost")
+def purge_queue(call: Call) -> None:
     """Drop the ready messages of a queue."""
     with call.acting():
         vhost = call.vhost
-        queue = call.found(vhost.queues, "queue")
+        queue = call.existing(vhost.queues, "queue")
         call.rights(vhost).require("read", "queue", queue.name)
         if queue.is_exclusive:
             _refuse_exclusive(queue)
         queue.purge()
-    return DONE
 
 
 def _refuse_exclusive(queue: StoredQueue) -> None:
@@ -107,6 +112,7 @@ def _refuse_exclusive(queue: StoredQueue) -> None:
         raise bad_request(error.explanation) from None
 
 
+@endpoint("POST", f"{_QUEUE}/actions", "administrator")
 def post_action(call: Call) -> object:
     """Refuse an action on a queue: those of mirrored queues are gone."""
     with call.looking():

@@ -5,44 +5,46 @@ from __future__ import annotations
 import base64
 import binascii
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, Final
 
-from leveret.admin.admin import Admin
-from leveret.admin.definitions_export import described_user
+from leveret.admin.definitions_export import described_permissions, described_topic_permissions, described_user
 from leveret.admin.vhosts_and_users import USER_LIMITS
+from leveret.core.compat import BEFORE_4_3, SINCE_4, SINCE_4_3
 from leveret.core.model.operators.access import RIGHTS
 from leveret.core.model.operators.passwords import DEFAULT_ALGORITHM, PasswordHash
 from leveret.core.model.operators.patterns import compiled
 from leveret.http.management.calls import CREATED, DONE, Call, bad_request, no_object
 from leveret.http.management.endpoints.vhosts import limit_fault, tags_of
-from leveret.http.management.listing import Described, chosen, listed
+from leveret.http.management.listing import Described
+from leveret.http.management.routes import describes, endpoint, lists
 
 if TYPE_CHECKING:
     from leveret.core.model.operators.access import User
 
+_TOPIC: Final = "/api/topic-permissions/{vhost}/{user}"
 _TOPIC_RIGHTS: Final = ("write", "read")
 
 
+@endpoint("GET", "/api/whoami", "management")
 def who_am_i(call: Call) -> object:
     """Describe the user of the request."""
     found: Described = {"name": call.user.name, "tags": list(call.user.tags)}
     return {**found, "is_internal_user": True} if call.compat.names_internal_users else found
 
 
-def list_users(call: Call) -> object:
+@lists("/api/users", "administrator", ("name",))
+def list_users(call: Call) -> list[Described]:
     """List all users."""
-    with call.looking() as node:
-        found = [_described(user) for user in node.access.users.values()]
-    return listed(call, found, ("name",), paged=False)
+    return [_described(user) for user in call.node.access.users.values()]
 
 
-def list_without_permissions(call: Call) -> object:
+@lists("/api/users/without-permissions", "administrator", ("name",))
+def list_without_permissions(call: Call) -> list[Described]:
     """List the users who may open no virtual host."""
-    with call.looking() as node:
-        permitted = {user for _, user in node.access.permissions}
-        found = [_described(user) for user in node.access.users.values() if user.name not in permitted]
-    return listed(call, found, ("name",), paged=False)
+    access = call.node.access
+    permitted = {user for _, user in access.permissions}
+    return [_described(user) for user in access.users.values() if user.name not in permitted]
 
 
 def _described(user: User) -> Described:
@@ -50,12 +52,13 @@ def _described(user: User) -> Described:
     return {name: found[name] for name in ("name", "password_hash", "hashing_algorithm", "tags", "limits")}
 
 
-def get_user(call: Call) -> object:
+@describes("/api/users/{user}", "administrator")
+def get_user(call: Call) -> Described:
     """Describe a user."""
-    with call.looking() as node:
-        return chosen(call, _described(call.found(node.access.users, "user")))
+    return _described(call.existing(call.node.access.users, "user"))
 
 
+@endpoint("PUT", "/api/users/{user}", "administrator")
 def put_user(call: Call) -> object:
     """Add or replace a user, by password, by the hash of one, or without any."""
     body, name = call.body(), call.values["user"]
@@ -85,99 +88,82 @@ def _hash_of(text: str, algorithm: str) -> PasswordHash:
         raise bad_request(str(error)) from None
 
 
-def delete_user(call: Call) -> object:
+@endpoint("DELETE", "/api/users/{user}", "administrator")
+def delete_user(call: Call) -> None:
     """Delete a user."""
     with call.looking() as node:
-        name = call.found(node.access.users, "user").name
-    Admin(call.engine).delete_user(name)
-    return DONE
+        name = call.existing(node.access.users, "user").name
+    call.admin.delete_user(name)
 
 
-def delete_users(call: Call) -> object:
+@endpoint("POST", "/api/users/bulk-delete", "administrator")
+def delete_users(call: Call) -> None:
     """Delete several users. Those that do not exist are skipped."""
     names = call.body("users")["users"]
-    admin = Admin(call.engine)
-    for name in names if isinstance(names, list) else ():
+    given, users = names if isinstance(names, list) else [], call.admin.list_users()
+    for name in given:
         # RabbitMQ 4 fails if a name is no text.
-        is_missing = not isinstance(name, str) or (call.compat.refuses_missing_users and name not in admin.list_users())
-        if is_missing:
+        if not isinstance(name, str) or (call.compat.refuses_missing_users and name not in users):
             raise bad_request(["no_such_user", name])
-    for name in names if isinstance(names, list) else ():
-        if name in admin.list_users():
-            admin.delete_user(name)
-    return DONE
+    for name in dict.fromkeys(given):
+        if name in users:
+            call.admin.delete_user(name)
 
 
+@endpoint("GET", "/api/auth/hash_password/{password}", "administrator", SINCE_4, has_head=False)
 def hash_password(call: Call) -> object:
     """Return a password as a user's record would hold it."""
     with call.acting() as node:
         return {"ok": PasswordHash.of(call.values["password"], salt=node.random_octets(4)).text}
 
 
-def _permissions(call: Call, *, user: str | None = None, vhost: str | None = None) -> list[Described]:
-    found: list[Described] = [
-        {"user": name, "vhost": host, "configure": it.configure, "write": it.write, "read": it.read}
-        for (host, name), it in call.node.access.permissions.items()
-        if user in (None, name) and vhost in (None, host)
-    ]
-    return found
-
-
-def _topic_permissions(call: Call, *, user: str | None = None, vhost: str | None = None) -> list[Described]:
-    found: list[Described] = [
-        {"user": name, "vhost": host, "exchange": exchange, "write": it.write, "read": it.read}
-        for (host, name), by_exchange in call.node.access.topic_permissions.items()
-        for exchange, it in by_exchange.items()
-        if user in (None, name) and vhost in (None, host)
-    ]
-    return found
-
-
 _BY: Final = ("vhost", "user", "exchange")
 
 
-def list_permissions(call: Call) -> object:
-    """List all permissions, or those on the virtual host or of the user of the path."""
-    with call.looking():
-        found = _permissions(call, **_ends(call))
-    return listed(call, found, _BY, paged=False)
+@lists("/api/permissions", "administrator", _BY)
+@lists("/api/vhosts/{vhost}/permissions", "administrator", _BY)
+@lists("/api/users/{user}/permissions", "administrator", _BY)
+def list_permissions(call: Call) -> list[Described]:
+    """List all permissions, or those on the virtual host or of the user of the path, which must exist."""
+    return _of_path(call, described_permissions(call.node))
 
 
-def list_topic_permissions(call: Call) -> object:
-    """List all topic permissions, or those on the virtual host or of the user of the path."""
-    with call.looking():
-        found = _topic_permissions(call, **_ends(call))
-    return listed(call, found, _BY, paged=False)
+@lists("/api/topic-permissions", "administrator", _BY)
+@lists("/api/vhosts/{vhost}/topic-permissions", "administrator", _BY)
+@lists("/api/users/{user}/topic-permissions", "administrator", _BY)
+def list_topic_permissions(call: Call) -> list[Described]:
+    """List all topic permissions, or those on the virtual host or of the user of the path, which must exist."""
+    return _of_path(call, described_topic_permissions(call.node))
 
 
-def _ends(call: Call) -> dict[str, str]:
-    """Return the user and the virtual host of the path, which must exist."""
+def _of_path(call: Call, permissions: Iterable[Described]) -> list[Described]:
     ends = {}
     if "vhost" in call.values:
         ends["vhost"] = call.vhost.name
     if "user" in call.values:
-        ends["user"] = call.found(call.node.access.users, "user").name
-    return ends
+        ends["user"] = call.existing(call.node.access.users, "user").name
+    return [each for each in permissions if ends.items() <= each.items()]
 
 
-def get_permission(call: Call) -> object:
+@describes("/api/permissions/{vhost}/{user}", "administrator")
+def get_permission(call: Call) -> Described:
     """Describe what a user may do in a virtual host."""
-    with call.looking():
-        found = _permissions(call, **_ends(call))
-        if not found:
-            raise no_object()
-        return chosen(call, found[0])
+    for permission in list_permissions(call):
+        return permission
+    raise no_object()
 
 
-def get_topic_permissions(call: Call) -> object:
+@lists(_TOPIC, "administrator", _BY)
+@lists(f"{_TOPIC}/{{exchange}}", "administrator", _BY)
+def get_topic_permissions(call: Call) -> list[Described]:
     """List which routing keys a user may use in a virtual host, by exchange."""
-    with call.looking():
-        found = _topic_permissions(call, **_ends(call))
-        if not found:
-            raise no_object()
-    return listed(call, found, _BY, paged=False)
+    permissions = list_topic_permissions(call)
+    if not permissions:
+        raise no_object()
+    return permissions
 
 
+@endpoint("PUT", "/api/permissions/{vhost}/{user}", "administrator")
 def put_permission(call: Call) -> object:
     """Set what a user may do in a virtual host."""
     vhost, user = _permitted(call)
@@ -185,7 +171,7 @@ def put_permission(call: Call) -> object:
     patterns = {name: _pattern(body[name]) for name in RIGHTS}
     with call.looking() as node:
         is_known = node.access.may_open(user, vhost)
-    Admin(call.engine).set_permissions(user, vhost, **patterns)
+    call.admin.set_permissions(user, vhost, **patterns)
     return DONE if is_known else CREATED
 
 
@@ -206,15 +192,16 @@ def _pattern(given: object) -> str:
     return pattern
 
 
-def delete_permission(call: Call) -> object:
+@endpoint("DELETE", "/api/permissions/{vhost}/{user}", "administrator")
+def delete_permission(call: Call) -> None:
     """Take away a user's access to a virtual host."""
     with call.looking():
-        if not _permissions(call, **_ends(call)):
-            raise no_object()
-    Admin(call.engine).clear_permissions(call.values["user"], call.values["vhost"])
-    return DONE
+        get_permission(call)
+    call.admin.clear_permissions(call.values["user"], call.values["vhost"])
 
 
+@endpoint("PUT", _TOPIC, "administrator")
+@endpoint("PUT", f"{_TOPIC}/{{exchange}}", "administrator")
 def put_topic_permission(call: Call) -> object:
     """Restrict a user to some routing keys of an exchange."""
     vhost, user = _permitted(call)
@@ -223,47 +210,47 @@ def put_topic_permission(call: Call) -> object:
     with call.looking() as node:
         if exchange not in node.vhosts[vhost].exchanges and call.compat.topic_permissions_need_exchange:
             raise bad_request(["no_such_exchange", exchange])
-        is_known = bool(_topic_permissions(call, user=user, vhost=vhost))
-    Admin(call.engine).set_topic_permissions(user, vhost, exchange, **patterns)
+        is_known = bool(list_topic_permissions(call))
+    call.admin.set_topic_permissions(user, vhost, exchange, **patterns)
     return DONE if is_known else CREATED
 
 
-def delete_topic_permission(call: Call) -> object:
+@endpoint("DELETE", _TOPIC, "administrator")
+@endpoint("DELETE", f"{_TOPIC}/{{exchange}}", "administrator")
+def delete_topic_permission(call: Call) -> None:
     """Remove a user's restriction for one exchange, or for all of a virtual host."""
     with call.looking():
-        if not _topic_permissions(call, **_ends(call)):
-            raise no_object()
-    Admin(call.engine).clear_topic_permissions(call.values["user"], call.values["vhost"], call.values.get("exchange"))
-    return DONE
+        get_topic_permissions(call)
+    call.admin.clear_topic_permissions(call.values["user"], call.values["vhost"], call.values.get("exchange"))
 
 
-def list_limits(call: Call) -> object:
+@lists("/api/user-limits", "management", ("user",), versions=BEFORE_4_3, has_head=False)
+@lists("/api/user-limits", "administrator", ("user",), versions=SINCE_4_3, has_head=False)
+@lists("/api/user-limits/{user}", "management", ("user",), versions=BEFORE_4_3, has_head=False)
+@lists("/api/user-limits/{user}", "watched", ("user",), versions=SINCE_4_3, has_head=False)
+def list_limits(call: Call) -> list[Described]:
     """List the limits of one user, or of all."""
-    with call.looking() as node:
-        if "user" not in call.values and not call.is_tagged("administrator", "monitoring"):
-            return []
-        users: Iterable[User] = node.access.users.values()
-        if "user" in call.values:
-            users = [call.found(node.access.users, "user")]
-        found: list[Described] = [{"user": it.name, "value": dict(it.limits)} for it in users if it.limits]
-    return listed(call, found, ("user",), paged=False)
+    known = call.node.access.users
+    if "user" not in call.values and not call.is_monitor:
+        return []
+    users = [call.existing(known, "user")] if "user" in call.values else known.values()
+    return [{"user": it.name, "value": dict(it.limits)} for it in users if it.limits]
 
 
-def put_limit(call: Call) -> object:
+@endpoint("PUT", "/api/user-limits/{user}/{name}", "administrator", needs_json=True)
+def put_limit(call: Call) -> None:
     """Set one limit of a user."""
-    value, name, user = call.body("value")["value"], call.values["name"], call.values["user"]
-    limits: Mapping[str, object] = {name: value}
-    if user not in Admin(call.engine).list_users():
+    limits, user = {call.values["name"]: call.body("value")["value"]}, call.values["user"]
+    if user not in call.admin.list_users():
         raise bad_request(["no_such_user", user])
     fault = limit_fault(limits, USER_LIMITS, "user-limits")
     if fault:
         raise bad_request(fault)
-    Admin(call.engine).set_user_limits(user, limits)  # type: ignore[arg-type]
-    return DONE
+    call.admin.set_user_limits(user, limits)  # type: ignore[arg-type]
 
 
-def delete_limit(call: Call) -> object:
+@endpoint("DELETE", "/api/user-limits/{user}/{name}", "administrator")
+def delete_limit(call: Call) -> None:
     """Remove one limit of a user."""
     with call.acting() as node:
-        call.found(node.access.users, "user").limits.pop(call.values["name"], None)
-    return DONE
+        call.existing(node.access.users, "user").limits.pop(call.values["name"], None)

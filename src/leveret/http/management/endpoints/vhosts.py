@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Final
 
-from leveret.admin.admin import Admin
 from leveret.admin.definitions_export import described_metadata
 from leveret.admin.vhosts_and_users import VHOST_LIMITS
+from leveret.core.compat import SINCE_4_3
 from leveret.core.model.operators.node_settings import NODE_NAME
 from leveret.core.model.operators.policy_keys import printed
 from leveret.core.model.queues.queue_types import QUEUE_TYPES
 from leveret.http.management import statistics
 from leveret.http.management.calls import CREATED, DONE, LINE_MAX, Call, Refusal, bad_request, no_object, not_found
-from leveret.http.management.listing import Described, chosen, listed
+from leveret.http.management.listing import Described, chosen
 from leveret.http.management.measures import totals
+from leveret.http.management.routes import describes, endpoint, lists
 from leveret.http.management.values import flag_of
 
 if TYPE_CHECKING:
@@ -24,24 +25,31 @@ if TYPE_CHECKING:
 _COUNTED: Final = (statistics.PUBLISHING, statistics.DELIVERING)
 
 
+@endpoint("GET", "/api/vhosts", "management")
 def list_vhosts(call: Call) -> object:
     """List the virtual hosts that the user sees."""
-    with call.looking() as node:
-        sees_all = call.is_tagged("administrator", "monitoring")
-        found = [_described(call, it) for it in node.vhosts.values() if sees_all or call.may_see(it.name)]
-    found.sort(key=lambda it: str(it["name"]))
-    return [chosen(call, it) for it in found] if call.compat.lists_vhosts_by_columns else found
-
-
-def get_vhost(call: Call) -> object:
-    """Describe a virtual host."""
     with call.looking():
-        return chosen(call, _described(call, call.vhost))
+        visible = sorted(_visible(call), key=lambda vhost: vhost.name)
+        vhosts = [_described(call, vhost) for vhost in visible]
+    return [chosen(call, it) for it in vhosts] if call.compat.lists_vhosts_by_columns else vhosts
 
 
+def _visible(call: Call) -> list[VirtualHost]:
+    """Return the virtual hosts that the user sees: monitors see all."""
+    return [it for it in call.node.vhosts.values() if call.is_monitor or call.may_see(it.name)]
+
+
+@describes("/api/vhosts/{vhost}", "administrator")
+@describes("/api/vhosts/{vhost}/deletion/protection", "administrator", SINCE_4_3, has_head=False)
+def get_vhost(call: Call) -> Described:
+    """Describe a virtual host."""
+    return _described(call, call.vhost)
+
+
+@endpoint("PUT", "/api/vhosts/{vhost}", "administrator")
 def put_vhost(call: Call) -> object:
     """Add a virtual host, or change one: what the body leaves out returns to its default."""
-    body, name, admin = call.body(), call.values["vhost"], Admin(call.engine)
+    body, name, admin = call.body(), call.values["vhost"], call.admin
     given = body.get("default_queue_type")
     kind = None if given is None or not call.compat.sets_default_queue_type else str(given)
     if kind is not None and kind not in QUEUE_TYPES:
@@ -64,24 +72,25 @@ def put_vhost(call: Call) -> object:
     return DONE if is_known else CREATED
 
 
-def delete_vhost(call: Call) -> object:
+@endpoint("DELETE", "/api/vhosts/{vhost}", "administrator")
+def delete_vhost(call: Call) -> None:
     """Delete a virtual host, unless it is protected."""
-    name, admin = call.values["vhost"], Admin(call.engine)
     with call.looking():
         name = call.vhost.name
         if call.state.protected.get(name):
             reason = f"Refusing to delete virtual host '{name}' because it is protected from deletion"
             raise Refusal(412, "precondition_failed", reason)
-    admin.delete_vhost(name)
+    call.admin.delete_vhost(name)
     call.state.protected.pop(name, None)
-    return DONE
 
 
+@endpoint("POST", "/api/vhosts/{vhost}/deletion/protection", "administrator", SINCE_4_3)
 def protect(call: Call) -> object:
     """Protect a virtual host from deletion."""
     return _set_protection(call, True)
 
 
+@endpoint("DELETE", "/api/vhosts/{vhost}/deletion/protection", "administrator", SINCE_4_3)
 def unprotect(call: Call) -> object:
     """Allow the deletion of a virtual host again."""
     return _set_protection(call, False)
@@ -99,7 +108,8 @@ def _set_protection(call: Call, is_protected: bool) -> object:
     return DONE
 
 
-def start(call: Call) -> object:
+@endpoint("POST", "/api/vhosts/{vhost}/start/{node}", "administrator")
+def start(call: Call) -> None:
     """Do nothing: a virtual host always runs on its only node."""
     node, vhost = call.values["node"], call.values["vhost"]
     if node != NODE_NAME and call.compat.knows_nodes:
@@ -113,7 +123,6 @@ def start(call: Call) -> object:
             if len(head) + len(reason) > LINE_MAX:
                 reason = reason.replace(",", ",\n" + " " * (len(head) + 1), 1)
             raise bad_request(head + reason)
-    return DONE
 
 
 def _described(call: Call, vhost: VirtualHost) -> Described:
@@ -161,28 +170,24 @@ def tags_of(value: object) -> tuple[str, ...]:
     return tuple(str(each) for each in value) if isinstance(value, list) else ()
 
 
-def list_limits(call: Call) -> object:
+@lists("/api/vhost-limits", "management", ("vhost",), has_head=False)
+@lists("/api/vhost-limits/{vhost}", "visible", ("vhost",), has_head=False)
+def list_limits(call: Call) -> list[Described]:
     """List the limits of one virtual host, or of all that the user sees."""
-    with call.looking() as node:
-        if "vhost" in call.values:
-            vhosts: Iterator[VirtualHost] = iter([call.vhost])
-        else:
-            sees_all = call.is_tagged("administrator", "monitoring")
-            vhosts = (it for it in node.vhosts.values() if sees_all or call.may_see(it.name))
-        found: list[Described] = [{"vhost": it.name, "value": dict(it.limits)} for it in vhosts if it.limits]
-    return listed(call, found, ("vhost",), paged=False)
+    vhosts = [call.vhost] if "vhost" in call.values else _visible(call)
+    return [{"vhost": it.name, "value": dict(it.limits)} for it in vhosts if it.limits]
 
 
-def put_limit(call: Call) -> object:
+@endpoint("PUT", "/api/vhost-limits/{vhost}/{name}", "administrator", needs_json=True)
+def put_limit(call: Call) -> None:
     """Set one limit of a virtual host."""
-    value, name = call.body("value")["value"], call.values["name"]
-    if call.values["vhost"] not in Admin(call.engine).list_vhosts():
-        raise not_found("vhost_not_found")
-    fault = limit_fault({name: value}, VHOST_LIMITS, "limits")
+    limits = {call.values["name"]: call.body("value")["value"]}
+    with call.looking():
+        vhost = call.changed_vhost.name
+    fault = limit_fault(limits, VHOST_LIMITS, "limits")
     if fault:
         raise invalid(fault)
-    Admin(call.engine).set_vhost_limits(call.values["vhost"], {name: value})  # type: ignore[dict-item]
-    return DONE
+    call.admin.set_vhost_limits(vhost, limits)  # type: ignore[arg-type]
 
 
 def invalid(fault: str) -> Refusal:
@@ -201,8 +206,8 @@ def limit_fault(limits: Mapping[str, object], known: tuple[str, ...], what: str)
     return ""
 
 
-def delete_limit(call: Call) -> object:
+@endpoint("DELETE", "/api/vhost-limits/{vhost}/{name}", "administrator")
+def delete_limit(call: Call) -> None:
     """Remove one limit of a virtual host."""
     with call.acting():
         call.changed_vhost.limits.pop(call.values["name"], None)
-    return DONE
