@@ -8,116 +8,64 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from leveret.admin.admin import Admin
-    from leveret.broker import Broker
-    from leveret.core.compat import RabbitMQVersion
-    from leveret.engine.broker_options import BrokerOptions
-    from leveret.errors import (
-        BrokerError,
-        CheckFailedError,
-        EndlessTimeError,
-        EventsMissingError,
-        LeveretWarning,
-        NotDeclaredError,
-        RefusedError,
-        WaitTimeoutError,
-    )
-    from leveret.exploration import Exploration, ExplorationFailedError, explore
-    from leveret.exploration.kinds import FaultKind
-    from leveret.faults.plan import FaultPlan
-    from leveret.faults.rule import Rule
-    from leveret.observe.assertions.keywords import (
-        Alarm,
-        AssertionOptions,
-        BasicProperties,
-        DeadLetterReason,
-        DropReason,
-        FaultOptions,
-        QueueAssertionOptions,
-        RequeueReason,
-    )
-    from leveret.observe.checks.checked_assertions import Allowed
-    from leveret.observe.checks.table import CheckLevel, CheckName
-    from leveret.observe.views.message_view import DeathView, MessageView
-    from leveret.observe.views.views import (
-        BindingView,
-        ChannelView,
-        ConnectionView,
-        ConsumerView,
-        ExchangeView,
-        QueueView,
-    )
-    from leveret.scripted.consumer import AckMode, AioConsumer, Delivered, ScriptedConsumer
-    from leveret.scripted.reply import Reply
-    from leveret.scripted.responder import Responder
-    from leveret.server.tls import Authority, TlsEndpoint
-    from leveret.time.aio import Aio, AioClock
-    from leveret.time.autojump import Autojump
-    from leveret.time.clock import Clock
-    from leveret.trace.events import Event, EventKind, TracedMessage
-    from leveret.trace.recorder import Recorder, RecordLevel
+    from leveret.admin.admin import Admin as Admin
+    from leveret.broker import Broker as Broker
+    from leveret.core.compat import RabbitMQVersion as RabbitMQVersion
+    from leveret.engine.broker_options import BrokerOptions as BrokerOptions
+    from leveret.errors import BrokerError as BrokerError
+    from leveret.errors import CheckFailedError as CheckFailedError
+    from leveret.errors import EndlessTimeError as EndlessTimeError
+    from leveret.errors import EventsMissingError as EventsMissingError
+    from leveret.errors import LeveretWarning as LeveretWarning
+    from leveret.errors import NotDeclaredError as NotDeclaredError
+    from leveret.errors import RefusedError as RefusedError
+    from leveret.errors import WaitTimeoutError as WaitTimeoutError
+    from leveret.exploration import Exploration as Exploration
+    from leveret.exploration import ExplorationFailedError as ExplorationFailedError
+    from leveret.exploration import explore as explore
+    from leveret.exploration.kinds import FaultKind as FaultKind
+    from leveret.faults.plan import FaultPlan as FaultPlan
+    from leveret.faults.rule import Rule as Rule
+    from leveret.observe.assertions.keywords import Alarm as Alarm
+    from leveret.observe.assertions.keywords import AssertionOptions as AssertionOptions
+    from leveret.observe.assertions.keywords import BasicProperties as BasicProperties
+    from leveret.observe.assertions.keywords import DeadLetterReason as DeadLetterReason
+    from leveret.observe.assertions.keywords import DropReason as DropReason
+    from leveret.observe.assertions.keywords import FaultOptions as FaultOptions
+    from leveret.observe.assertions.keywords import QueueAssertionOptions as QueueAssertionOptions
+    from leveret.observe.assertions.keywords import RequeueReason as RequeueReason
+    from leveret.observe.checks.checked_assertions import Allowed as Allowed
+    from leveret.observe.checks.table import CheckLevel as CheckLevel
+    from leveret.observe.checks.table import CheckName as CheckName
+    from leveret.observe.views.message_view import DeathView as DeathView
+    from leveret.observe.views.message_view import MessageView as MessageView
+    from leveret.observe.views.views import BindingView as BindingView
+    from leveret.observe.views.views import ChannelView as ChannelView
+    from leveret.observe.views.views import ConnectionView as ConnectionView
+    from leveret.observe.views.views import ConsumerView as ConsumerView
+    from leveret.observe.views.views import ExchangeView as ExchangeView
+    from leveret.observe.views.views import QueueView as QueueView
+    from leveret.scripted.consumer import AckMode as AckMode
+    from leveret.scripted.consumer import AioConsumer as AioConsumer
+    from leveret.scripted.consumer import Delivered as Delivered
+    from leveret.scripted.consumer import ScriptedConsumer as ScriptedConsumer
+    from leveret.scripted.responder import Reply as Reply
+    from leveret.scripted.responder import Responder as Responder
+    from leveret.server.tls import Authority as Authority
+    from leveret.server.tls import TlsEndpoint as TlsEndpoint
+    from leveret.time.aio import Aio as Aio
+    from leveret.time.aio import AioClock as AioClock
+    from leveret.time.autojump import Autojump as Autojump
+    from leveret.time.clock import Clock as Clock
+    from leveret.trace.events import Event as Event
+    from leveret.trace.events import EventKind as EventKind
+    from leveret.trace.events import TracedMessage as TracedMessage
+    from leveret.trace.recorder import Recorder as Recorder
+    from leveret.trace.recorder import RecordLevel as RecordLevel
 
     __version__: str
 
-__all__ = [
-    "AckMode",
-    "Admin",
-    "Aio",
-    "AioClock",
-    "AioConsumer",
-    "Alarm",
-    "Allowed",
-    "AssertionOptions",
-    "Authority",
-    "Autojump",
-    "BasicProperties",
-    "BindingView",
-    "Broker",
-    "BrokerError",
-    "BrokerOptions",
-    "ChannelView",
-    "CheckFailedError",
-    "CheckLevel",
-    "CheckName",
-    "Clock",
-    "ConnectionView",
-    "ConsumerView",
-    "DeadLetterReason",
-    "DeathView",
-    "Delivered",
-    "DropReason",
-    "EndlessTimeError",
-    "Event",
-    "EventKind",
-    "EventsMissingError",
-    "ExchangeView",
-    "Exploration",
-    "ExplorationFailedError",
-    "FaultKind",
-    "FaultOptions",
-    "FaultPlan",
-    "LeveretWarning",
-    "MessageView",
-    "NotDeclaredError",
-    "QueueAssertionOptions",
-    "QueueView",
-    "RabbitMQVersion",
-    "RecordLevel",
-    "Recorder",
-    "RefusedError",
-    "Reply",
-    "RequeueReason",
-    "Responder",
-    "Rule",
-    "ScriptedConsumer",
-    "TlsEndpoint",
-    "TracedMessage",
-    "WaitTimeoutError",
-    "__version__",
-    "explore",
-]
-
-# Where each name is imported from; a type checker reads the imports above.
+# Where each name is imported from; a type checker reads the imports above, in which `as` makes a name public.
 _HOMES = {
     "admin.admin": ("Admin",),
     "time.aio": ("Aio", "AioClock"),
@@ -143,8 +91,7 @@ _HOMES = {
         *("BindingView", "ChannelView", "ConnectionView", "ConsumerView", "ExchangeView", "QueueView"),
     ),
     "scripted.consumer": ("AckMode", "AioConsumer", "Delivered", "ScriptedConsumer"),
-    "scripted.reply": ("Reply",),
-    "scripted.responder": ("Responder",),
+    "scripted.responder": ("Reply", "Responder"),
     "server.tls": ("Authority", "TlsEndpoint"),
     "time.autojump": ("Autojump",),
     "time.clock": ("Clock",),
@@ -152,6 +99,7 @@ _HOMES = {
     "trace.recorder": ("RecordLevel", "Recorder"),
     "trace.version": ("__version__",),
 }
+__all__ = [name for names in _HOMES.values() for name in names]
 
 
 def __dir__() -> list[str]:
