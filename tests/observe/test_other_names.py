@@ -176,7 +176,6 @@ OF_A_QUEUE = {
     "message_count": "len(queue.ready) counts the messages",
     "messages": meant("ready"),
     "messages_unacknowledged": meant("unacked"),
-    "consumer_count": "len(queue.consumers) counts them",
     "purge": "use broker.purge_queue(name)",
 }
 OF_A_MESSAGE = {
