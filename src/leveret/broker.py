@@ -23,8 +23,7 @@ from leveret.observe.calls.hinting import Hinting, checks_calls
 from leveret.observe.checks.checked_assertions import CheckedAssertions
 from leveret.observe.checks.table import MAX_REDELIVERIES, Levels, Wanted
 from leveret.observe.views.names import find_exchange, find_queue
-from leveret.scripted.actions import BrokerActions
-from leveret.scripted.peers import Peers
+from leveret.scripted.actions import BrokerActions, Peers
 
 if TYPE_CHECKING:
     from os import PathLike

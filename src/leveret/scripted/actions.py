@@ -1,4 +1,4 @@
-"""The actions of a test on a broker without a client: publish, declare, bind, delete.
+"""The actions of a test on a broker without a client: publish, declare, bind, delete, consume and respond.
 
 Names and defaults are those of the protocol's methods. What RabbitMQ would refuse to a client raises at the test's own
 line. There is no user, so permissions do not apply. There is no connection, so nothing can be exclusive. `durable`
@@ -9,30 +9,22 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from struct import error as StructError
 from typing import TYPE_CHECKING, Final, Unpack
 
 from leveret.core.model.errors import AccessRefused, NotFound
-from leveret.core.protocol import publishing
-from leveret.core.protocol.receiving.assembler import Content
-from leveret.core.wire.errors import WireError
-from leveret.core.wire.methods import BasicPublish, BasicReturn
-from leveret.core.wire.properties import Properties
-from leveret.core.wire.values import Table, encode_short_string
+from leveret.core.wire.values import Table
 from leveret.errors import BrokerError, did_you_mean
 from leveret.observe.views.names import find_vhost, queue_not_exchange
+from leveret.scripted.own_publisher import OwnPublisher, encoded
 
 if TYPE_CHECKING:
     from leveret.core.model.binding import Destination
-    from leveret.core.model.message import Message
-    from leveret.core.model.operators.access import Kind, Right, TopicRight
-    from leveret.core.model.reply_to import ReplyQueue
     from leveret.core.model.vhost import VirtualHost
-    from leveret.core.protocol.confirms import Confirms
-    from leveret.core.protocol.transaction import Transaction
     from leveret.engine.engine import Engine
     from leveret.observe.assertions.keywords import BasicProperties
     from leveret.observe.views.views import ExchangeView, QueueView
+    from leveret.scripted.consumer import AckMode, ScriptedConsumer
+    from leveret.scripted.responder import Responder
 
 _NOTHING: Final = object()
 
@@ -196,78 +188,63 @@ class BrokerActions:
             return find_vhost(node, vhost).queue(queue).purge()
 
 
-def tap_as_test(vhost: VirtualHost, kind: str, *fields: object) -> None:
-    """Record an event of the test itself, which has no connection and no channel."""
-    node = vhost.node
-    if node.hooks.tap is not None:
-        node.hooks.tap((kind, node.now, vhost.name, None, None, *fields))
+class Peers:
+    """The methods of `Broker` that start scripted consumers and responders."""
 
+    _engine: Engine
 
-class OwnPublisher:
-    """The test as a publisher: it has all permissions, but no connection, direct replies or confirms."""
+    def consume(
+        self,
+        queue: str,
+        *,
+        prefetch: int = 0,
+        ack: AckMode = "manual",
+        priority: int | None = None,
+        exclusive: bool = False,
+        arguments: Mapping[str, object] | None = None,
+        tag: str = "",
+        vhost: str = "/",
+    ) -> ScriptedConsumer:
+        """Consume from a queue and return the consumer, whose messages the test takes and settles.
 
-    confirms: Confirms | None = None
-    transaction: Transaction | None = None
-    reply_queue: ReplyQueue | None = None
-
-    def __init__(self, vhost: VirtualHost) -> None:
-        self.node = vhost.node
-        self.vhost = vhost
-        self.rights = _EveryRight()
-        self.last_properties: tuple[bytes, Properties] | None = None
-
-    def publish(
-        self, exchange: str, routing_key: str, body: bytes, properties_octets: bytes, *, is_mandatory: bool
-    ) -> bool:
-        """Publish as a client does, and return whether the message reached a queue.
-
-        Raises AmqpError if RabbitMQ would refuse the publish.
+        RabbitMQ's rules for consumers apply to it: turns, `prefetch` (0 means unlimited), priority, exclusive use,
+        single active consumer. Used as a context manager, it is closed at the end. Raises RefusedError if RabbitMQ
+        would refuse.
         """
-        method = BasicPublish(exchange, routing_key, is_mandatory, False)
-        message = publishing.checked(self, method, Content(properties_octets, body, b""))
-        published = publishing.publish(self, message, is_mandatory=is_mandatory)
-        assert published is not None
-        return published.is_routed
+        from leveret.scripted.consumer import ScriptedConsumer, Subscription
 
-    def tap(self, kind: str, *fields: object) -> None:
-        """Record an event of the test itself."""
-        tap_as_test(self.vhost, kind, *fields)
+        subscription = Subscription(queue, vhost, prefetch, ack, priority, exclusive, arguments, tag)
+        return ScriptedConsumer(self._engine, subscription)
 
-    def send_return(self, method: BasicReturn, message: Message) -> None:
-        """Send nothing. The trace records that the message was returned, and the call of the test reports it."""
+    def respond(
+        self,
+        queue: str,
+        with_: object,
+        *,
+        times: int | None = None,
+        delay: float = 0,
+        vhost: str = "/",
+    ) -> Responder:
+        """Answer the requests in a queue, and return the responder.
 
-    def owe_confirm(self, sequence: int, message: Message, is_taken: bool) -> None:
-        """Owe nothing, because the test is not in confirm mode."""
+        A reply goes to the `reply_to` of its request and has its `correlation_id`. `with_` is the answer: bytes, text,
+        a `Reply`, an exception (sent as an error reply), any other value (sent as JSON), or a function that takes the
+        request and returns one of these. None takes the request and never replies. A list or a tuple gives one answer
+        after another.
 
-    def confirm_at_once(self, sequence: int, message: Message) -> None:
-        """Confirm nothing, because the test is not in confirm mode."""
+        `times` is how many requests to take. `delay` is the seconds of the broker's clock before each reply. A missing
+        queue is declared as durable.
+        """
+        from leveret.scripted.responder import Responder, Script
 
-
-class _EveryRight:
-    """The permissions of a test, which can do everything."""
-
-    def require(self, right: Right, kind: Kind, name: str) -> None:
-        """Permit everything."""
-
-    def require_topic(self, right: TopicRight, exchange_name: str, routing_keys: tuple[str, ...]) -> None:
-        """Permit everything."""
-
-    def refuse_false_user_id(self, user_id: str) -> None:
-        """Permit every user_id."""
-
-
-def encoded(call: str, exchange: str, routing_key: str, body: bytes, properties: Mapping[str, object]) -> bytes:
-    """Return the properties as bytes. Raises TypeError or ValueError, naming `call`, if an argument cannot be sent."""
-    __tracebackhide__ = True
-    try:
-        encode_short_string(exchange)
-        encode_short_string(routing_key)
-        return Properties.from_python(properties).encode()
-    except (AttributeError, TypeError, ValueError, OverflowError, StructError, WireError, RecursionError):
-        # Imported here because only an invalid call needs it.
-        from leveret.scripted.unsendable import unsendable
-
-        raise unsendable(call, exchange, routing_key, body, properties) from None
+        return Responder(
+            self._engine,
+            queue,
+            Script(with_, times),
+            delay_us=round(delay * 1_000_000),
+            vhost=vhost,
+            errors=self._engine.script_errors,
+        )
 
 
 def _bind(

@@ -17,8 +17,8 @@ from leveret.core.protocol.connection import Connection
 from leveret.core.protocol.delivery import Delivery
 from leveret.core.protocol.state import State
 from leveret.core.wire.properties import Properties
-from leveret.observe.views.message_view import MessageView
-from leveret.scripted.actions import tap_as_test
+from leveret.observe.views.message_view import MessageView, entry_view
+from leveret.scripted.own_publisher import tap_as_test
 from leveret.trace import events
 
 if TYPE_CHECKING:
@@ -134,12 +134,10 @@ class OwnChannel(Channel):
         )
         if consumer.no_ack:
             self.tap(events.ACKED, queue.name, message, entry.copy, tag, False, "no_ack")
-        view = MessageView(
+        view = entry_view(
+            entry,
+            queue,
             _as_delivered(message, octets),
-            redelivered=entry.redelivered,
-            delivery_count=queue.delivery_count_of(entry),
-            enqueued_at=entry.enqueued_at,
-            expires_at=entry.expires_at,
             consumer_tag=consumer.tag,
             connection=self.connection.client_name,
             delivered_at=node.now,

@@ -1,4 +1,4 @@
-"""The responder: a consumer that answers requests with the answers of a test.
+"""The responder: a consumer that answers requests with the answers of a test, which become replies.
 
 An answer that is not a function is sent in the broker's own turn, so it arrives at once and in order. A delay goes by
 the broker's clock. A function of the test runs on a thread of its own, one request after another, because it may itself
@@ -7,10 +7,12 @@ call the broker or a client. Until it returns, the broker is not idle.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import json as json_format
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import dataclass, field
 from functools import partial
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING, Final, Self, Unpack
 
 from leveret.core.model.errors import AmqpError
 from leveret.core.protocol import handlers
@@ -20,16 +22,72 @@ from leveret.observe.calls.callers import calling_line
 from leveret.observe.calls.hinting import Hinting, checks_calls
 from leveret.observe.views.message_view import MessageView
 from leveret.observe.views.names import find_vhost
-from leveret.scripted.actions import OwnPublisher, encoded
 from leveret.scripted.consumer import Subscription
 from leveret.scripted.own_connection import OwnChannel, OwnConnection
-from leveret.scripted.reply import Answer, Answerer, Reply, error_reply, reply_of
+from leveret.scripted.own_publisher import OwnPublisher, encoded
 from leveret.server import native
 from leveret.trace import events
 
 if TYPE_CHECKING:
     from leveret.core.model.node import Node
     from leveret.engine.engine import Engine
+    from leveret.observe.assertions.keywords import BasicProperties
+
+
+_NOTHING: Final = object()
+
+# What a test can give as an answer; None means no reply.
+Answer = object
+Answerer = Callable[["MessageView"], Answer]
+
+
+@dataclass(frozen=True, slots=True, init=False)
+class Reply:
+    """A reply with its own headers and properties."""
+
+    body: bytes
+    properties: Mapping[str, object] = field(default_factory=dict)
+
+    def __init__(
+        self,
+        body: bytes | str = b"",
+        *,
+        json: object = _NOTHING,
+        headers: Mapping[str, object] | None = None,
+        **properties: Unpack[BasicProperties],
+    ) -> None:
+        """The body can be text, or a value for `json=`, which sets the content type. Keywords are basic properties."""
+        values: dict[str, object] = {**properties}
+        if json is not _NOTHING:
+            if body:
+                raise TypeError("Reply(): body and json= were both given; give one of them")
+            body = json_format.dumps(json)
+            values = {"content_type": "application/json", "content_encoding": "utf-8", **values}
+        elif isinstance(body, str):
+            values = {"content_type": "text/plain", "content_encoding": "utf-8", **values}
+        if headers is not None:
+            values["headers"] = headers
+        object.__setattr__(self, "body", body.encode() if isinstance(body, str) else bytes(body))
+        object.__setattr__(self, "properties", values)
+
+
+def reply_of(answer: Answer) -> Reply | None:
+    """Return the reply for an answer: bytes and text are bodies, an exception is an error, anything else is JSON."""
+    if answer is None or isinstance(answer, Reply):
+        return answer
+    if isinstance(answer, bytes | bytearray | str):
+        return Reply(bytes(answer) if isinstance(answer, bytearray) else answer)
+    if isinstance(answer, BaseException):
+        return error_reply(answer)
+    if isinstance(answer, type) and issubclass(answer, BaseException):
+        return error_reply(answer())
+    return Reply(json=answer)
+
+
+def error_reply(error: BaseException) -> Reply:
+    """Return the reply for an error: its type is "error", and its body has the error's name and text as JSON."""
+    name = type(error).__name__
+    return Reply(json={"error": {"type": name, "message": str(error)}}, headers={"error": name}, type="error")
 
 
 class Script:

@@ -13,7 +13,7 @@ from leveret.errors import EventsMissingError, NotDeclaredError, unknown, unknow
 from leveret.observe.assertions.matching import KEYWORDS, Matcher
 from leveret.observe.assertions.searching import HAPPENINGS, Question, Search
 from leveret.observe.texts.state import uncommitted
-from leveret.observe.views.message_view import MessageView, ready_view
+from leveret.observe.views.message_view import MessageView, entry_view
 from leveret.observe.views.names import find_queue, require_known
 from leveret.trace.events import DEAD_LETTERED, DROPPED, REQUEUED, TABLE
 
@@ -74,7 +74,7 @@ def evaluate_ready(
         # Views of a queue that is still too short would only cost time.
         if declared is None or len(declared.ready) < (1 if times is None else times):
             return False
-        views = (ready_view(entry, declared) for entry in declared.ready)
+        views = (entry_view(entry, declared) for entry in declared.ready)
         found[:] = [view for view in views if matcher.matches(view)]
         return bool(found) if times is None else len(found) == times
 

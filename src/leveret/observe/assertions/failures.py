@@ -17,7 +17,7 @@ from leveret.observe.assertions.searching import Occurrence, Question, Search
 from leveret.observe.texts.routes import ways_to
 from leveret.observe.texts.state import holder_text
 from leveret.observe.texts.story import has_clients
-from leveret.observe.views.message_view import MessageView, ready_view
+from leveret.observe.views.message_view import MessageView, entry_view
 from leveret.trace import events
 from leveret.wording import count_text, span_text
 
@@ -145,7 +145,7 @@ def not_ready(
     source: Source, call: str, queue: StoredQueue, matcher: Matcher, *, times: int | None, timeout: float | None
 ) -> Failure:
     """Return the failure of `assert_ready`: what is ready there, what is not, and what became of the other messages."""
-    ready = [ready_view(entry, queue) for entry in queue.ready]
+    ready = [entry_view(entry, queue) for entry in queue.ready]
     found = [view for view in ready if matcher.matches(view)]
     title = f"{call}: expected {_amount(times)} ready, saw {len(found) or 'none that matches'}{_within(timeout)}"
     histories, waiting = Histories(source.recorder.raw(), source.node), {view.source.id for view in ready}

@@ -161,27 +161,35 @@ class MessageView(Hinting):
         return f"<Message {' '.join(parts)}>"
 
 
-def ready_view(entry: QueueEntry, queue: StoredQueue) -> MessageView:
-    """Return the view of a message that is ready in a queue."""
+def entry_view(
+    entry: QueueEntry,
+    queue: StoredQueue,
+    message: Message | None = None,
+    *,
+    consumer_tag: str | None = None,
+    connection: str | None = None,
+    delivered_at: int | None = None,
+) -> MessageView:
+    """Return the view of a message in a queue, as it is or as `message`, and of who holds it if it is not ready."""
     return MessageView(
-        entry.message,
+        message or entry.message,
         redelivered=entry.redelivered,
         delivery_count=queue.delivery_count_of(entry),
         enqueued_at=entry.enqueued_at,
         expires_at=entry.expires_at,
+        consumer_tag=consumer_tag,
+        connection=connection,
+        delivered_at=delivered_at,
     )
 
 
 def held_view(delivery: Delivery, connection: Connection) -> MessageView:
     """Return the view of a message that a client holds."""
-    entry = delivery.entry
-    return MessageView(
-        entry.message,
-        redelivered=entry.redelivered,
-        delivery_count=delivery.queue.delivery_count_of(entry),
-        enqueued_at=entry.enqueued_at,
-        expires_at=entry.expires_at,
-        consumer_tag=delivery.consumer.tag if delivery.consumer else None,
+    tag = delivery.consumer.tag if delivery.consumer else None
+    return entry_view(
+        delivery.entry,
+        delivery.queue,
+        consumer_tag=tag,
         connection=client_text(connection),
         delivered_at=delivery.delivered_at,
     )

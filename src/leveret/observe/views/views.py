@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 from leveret.core.model.operators.policy import combined
 from leveret.observe.calls.hinting import Hinting
 from leveret.observe.texts.state import all_holdings, client_text, connection_name, unsettled
-from leveret.observe.views.message_view import MessageView, held_view, ready_view
+from leveret.observe.views.message_view import MessageView, entry_view, held_view
 from leveret.wording import count_text
 
 if TYPE_CHECKING:
@@ -180,7 +180,7 @@ def queue_view(queue: StoredQueue, node: Node, most: int | None = None) -> Queue
     held = (holding for holding in all_holdings(node) if holding.delivery.queue is queue)
     return QueueView(
         **_facts_of(queue, vhost),
-        ready=tuple(ready_view(entry, queue) for entry in islice(queue.ready, most)),
+        ready=tuple(entry_view(entry, queue) for entry in islice(queue.ready, most)),
         unacked=tuple(held_view(holding.delivery, holding.connection) for holding in islice(held, most)),
         consumers=tuple(consumer_view(consumer, node) for consumer in queue.consumers),
         bindings=tuple(map(binding_view, vhost.incoming.get(queue, {}).values())),

@@ -18,8 +18,8 @@ from leveret.http.management.calls import ACCESS_REFUSED, Call, bad_request, not
 from leveret.http.management.listing import Described
 from leveret.http.management.routes import endpoint
 from leveret.http.management.values import described_properties, table_of
-from leveret.scripted.actions import OwnPublisher
 from leveret.scripted.own_connection import OwnChannel, OwnConnection
+from leveret.scripted.own_publisher import OwnPublisher
 
 if TYPE_CHECKING:
     from leveret.core.model.message import Message
