@@ -5,7 +5,8 @@ file, so such a link leads to the repository there. CONTRIBUTING.md and CHANGELO
 
 Docstrings and the help of commands name pages as files, docs/how-to/time.md. The site makes links of these.
 
-The search shows pages for users before those for leveret's developers.
+The search shows pages for users before those for leveret's developers. llms.txt names the pages for users, one a line,
+and llms-full.txt holds them whole: https://llmstxt.org says what these two files are.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from __future__ import annotations
 import gc
 import os
 import re
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
@@ -33,6 +35,9 @@ WEIGHTS: Final = {
         ("architecture.md", "style.md", "contributing.md", "changelog.md", "releasing.md", "decisions"), 0.2
     ),
 }
+
+# The pages for users, as llms-full.txt holds them, by their paths.
+_TEXTS: Final[dict[str, str]] = {}
 
 _FENCED: Final = re.compile(r"^( *)(`{3,}|~{3,}).*?^\1\2[ \t]*$", re.DOTALL | re.MULTILINE)
 _NAMED: Final = re.compile(r"\bdocs/([\w/-]+\.md)(?![^<]*(?:</a>|</code>|>))")
@@ -80,7 +85,33 @@ def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Fil
     for fence in _FENCED.finditer(markdown):
         parts += [_LINK.sub(lead, markdown[position : fence.start()]), fence[0]]
         position = fence.end()
-    return "".join([*parts, _LINK.sub(lead, markdown[position:])])
+    text = "".join([*parts, _LINK.sub(lead, markdown[position:])])
+    if page.meta["search"]["boost"] >= 1 and not uri.startswith("reference/api/"):
+        _TEXTS[uri] = text
+    return text
+
+
+def on_post_build(config: MkDocsConfig) -> None:
+    """Write llms.txt and llms-full.txt, in the order of the menu."""
+    menu = [uri for uri in _uris(config.nav) if uri in _TEXTS]
+    lines = [f"# {config.site_name}", "", f"> {config.site_description}", ""]
+    for uri in menu:
+        title, _, rest = _FENCED.sub("", _TEXTS[uri]).partition("# ")[2].partition("\n")
+        first = next((block for block in rest.split("\n\n") if block.strip() and block.strip()[0].isalpha()), "")
+        sentence = " ".join(re.sub(r"\[([^]]*)\]\([^)]*\)", r"\1", first).split()).partition(". ")[0].rstrip(".:")
+        path = re.sub(r"(index)?\.md$", "", uri)
+        lines.append(f"- [{title}]({config.site_url}{path}{'/' if path.strip('/') == path != '' else ''}): {sentence}.")
+    folder = Path(config.site_dir)
+    (folder / "llms.txt").write_text("\n".join(lines) + "\n", encoding="utf-8")
+    (folder / "llms-full.txt").write_text("\n\n".join(_TEXTS[uri].strip() for uri in menu) + "\n", encoding="utf-8")
+
+
+def _uris(nav: object) -> Iterator[str]:
+    """Yield the pages of the menu in its order."""
+    if isinstance(nav, str):
+        yield nav
+    for entry in nav.values() if isinstance(nav, dict) else nav if isinstance(nav, list) else ():
+        yield from _uris(entry)
 
 
 def on_page_content(html: str, page: Page, config: MkDocsConfig, files: Files) -> str:

@@ -42,6 +42,17 @@ def test_every_file_that_a_page_asks_for_is_there(site: Site) -> None:
     assert missing == []
 
 
+def test_llms_txt_names_the_pages_for_users_and_its_full_version_holds_them(site: Site) -> None:
+    lines = (site.folder / "llms.txt").read_text(encoding="utf-8").splitlines()
+    paths = [line.partition("/leveret/")[2].partition(")")[0] for line in lines if line.startswith("- [")]
+    whole = (site.folder / "llms-full.txt").read_text(encoding="utf-8")
+
+    assert [path for path in paths if not (site.folder / path / "index.html").exists()] == []
+    assert {"", "how-to/wait/", "reference/pytest/"} <= {*paths}
+    assert "contributing/" not in paths
+    assert "# How do I wait until everything is processed?" in whole
+
+
 def test_no_page_shows_markdown(site: Site) -> None:
     found = [
         f"{path}: {text[left.start() : left.start() + 80]!r}"
