@@ -1,19 +1,22 @@
 """One HTTP/1.1 conversation, by h11: bytes in, requests out; responses in, bytes out.
 
 It answers one request after the other. Bodies and heads are bounded, and a peer that takes too long over a request is
-dropped, so no peer holds more than it may. What it asks of the server is in `Office`. All of it runs on the loop's
+dropped, so no peer holds more than it may. All of it runs on the loop's
 thread under the server's lock.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Final, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 import h11
 
 from leveret.core.model.timers import Timer
-from leveret.http.messages import Request, Response, StreamedBody, StreamWriter, refusal
+from leveret.http.messages import Request, Response, refusal
+
+if TYPE_CHECKING:
+    from leveret.http.server import HttpServer
+    from leveret.http.stream import EventStream
 
 
 class Limits(NamedTuple):
@@ -32,34 +35,6 @@ class Limits(NamedTuple):
     connections: int = 1000
 
 
-class Office(Protocol):
-    """What a conversation needs of its server."""
-
-    @property
-    def limits(self) -> Limits:
-        """What a peer may ask for."""
-
-    def take(self, conversation: HttpConversation, request: Request) -> None:
-        """Answer a request, with `respond`, now or later."""
-        ...
-
-    def after(self, span_us: int, act: Callable[[], None]) -> Timer:
-        """Call `act` after a time."""
-        ...
-
-    def writer(self, conversation: HttpConversation, body: StreamedBody) -> StreamWriter:
-        """Return the way for other threads to a streamed body."""
-        ...
-
-    def mark_dirty(self, conversation: HttpConversation) -> None:
-        """Send what the conversation has to send."""
-        ...
-
-    def forget(self, conversation: HttpConversation) -> None:
-        """Note that the conversation is over."""
-        ...
-
-
 # The statuses whose responses have no body (RFC 9110, 6.4.1).
 _WITHOUT_BODY: Final = (204, 304)
 # The hint of h11 for a head that does not end within its limit.
@@ -70,11 +45,11 @@ _CONTINUE: Final = h11.InformationalResponse(status_code=100, headers=[])
 class HttpConversation:
     """One client's connection."""
 
-    def __init__(self, office: Office, peer: str, local: str) -> None:
-        self._office = office
+    def __init__(self, server: HttpServer, peer: str, local: str) -> None:
+        self._server = server
         self._peer = peer
         self._local = local
-        self._limits = office.limits
+        self._limits = server.limits
         self._http = h11.Connection(h11.SERVER, max_incomplete_event_size=self._limits.head_bytes)
         self._output: list[bytes] = []
         self._is_dirty = False
@@ -85,7 +60,7 @@ class HttpConversation:
         self._is_answering = False
         # Nothing more is answered; what still comes is read and dropped until the client closes.
         self._is_discarding = False
-        self._stream: StreamedBody | None = None
+        self._stream: EventStream | None = None
         self._timer: Timer | None = None
         self._has_begun = False
         self.is_closed = False
@@ -174,7 +149,7 @@ class HttpConversation:
             headers["host"] = authority
         method = self._head.method.decode("latin-1")
         body, self._body = b"".join(self._body), []
-        self._office.take(self, Request(method, path, query, headers, body, self._peer, self._local))
+        self._server.answer(self, Request(method, path, query, headers, body, self._peer, self._local))
 
     def _refuse(self, status: int, error: str, reason: str) -> None:
         """Answer what is no complete request, read for a while what the client still sends, and close."""
@@ -216,7 +191,7 @@ class HttpConversation:
             self._send(_head_of(response, None))
             if has_body:
                 self._stream = body
-                body.opened(self._office.writer(self, body))
+                body.opened(self._server.writer(self, body))
             else:
                 body.closed()
                 self._finish()
@@ -225,12 +200,12 @@ class HttpConversation:
         """Answer that the response could not be sent, and close."""
         self._refuse(500, "internal_error", reason)
 
-    def send_part(self, body: StreamedBody, data: bytes) -> None:
+    def send_part(self, body: EventStream, data: bytes) -> None:
         """Send a part of a streamed body, unless it has ended."""
         if self._stream is body and data:
             self._send(h11.Data(data=data))
 
-    def end_stream(self, body: StreamedBody) -> None:
+    def end_stream(self, body: EventStream) -> None:
         """End a streamed body, unless it has ended."""
         if self._stream is body:
             self._close_stream()
@@ -262,7 +237,7 @@ class HttpConversation:
     def _mark(self) -> None:
         if not self._is_dirty:
             self._is_dirty = True
-            self._office.mark_dirty(self)
+            self._server.mark_dirty(self)
 
     def data_to_send(self) -> list[bytes]:
         """Return what is to be sent."""
@@ -275,7 +250,7 @@ class HttpConversation:
         self.is_closed = True
         self._unlimit()
         self._close_stream()
-        self._office.forget(self)
+        self._server.forget(self)
 
     def _close_stream(self) -> None:
         stream, self._stream = self._stream, None
@@ -284,7 +259,7 @@ class HttpConversation:
 
     def _limit(self, span_us: int) -> None:
         self._unlimit()
-        self._timer = self._office.after(span_us, self.reset)
+        self._timer = self._server.after(span_us, self.reset)
 
     def _unlimit(self) -> None:
         if self._timer is not None:

@@ -1,6 +1,6 @@
 """Requests and responses as an app sees them: plain values, without sockets and without HTTP's framing.
 
-A body that goes on for as long as the client listens is a `StreamedBody`. The server opens it once the head of the
+A body that goes on for as long as the client listens is an `EventStream`. The server opens it once the head of the
 response is on its way, and closes it when the client has left or reads too slowly.
 """
 
@@ -10,8 +10,11 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from math import isfinite
-from typing import Any, Final, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol
 from urllib.parse import parse_qsl
+
+if TYPE_CHECKING:
+    from leveret.http.stream import EventStream
 
 JSON: Final = "application/json"
 
@@ -79,42 +82,13 @@ class Request:
         return Credentials(user, password) if colon else None
 
 
-class StreamWriter(Protocol):
-    """The way to the client of a streamed body. Every thread may use it."""
-
-    @property
-    def is_full(self) -> bool:
-        """Whether the client has yet to read much of what was sent."""
-        ...
-
-    def send(self, data: bytes) -> None:
-        """Send bytes. After the stream has ended, this does nothing."""
-        ...
-
-    def end(self) -> None:
-        """End the body. A second call does nothing."""
-        ...
-
-
-class StreamedBody(Protocol):
-    """A body whose parts come later. Both methods run on the server's thread and must return at once."""
-
-    def opened(self, writer: StreamWriter) -> None:
-        """Begin: the head of the response has been sent."""
-        ...
-
-    def closed(self) -> None:
-        """Stop: the client has left, reads too slowly, or the body has ended."""
-        ...
-
-
 @dataclass(frozen=True, slots=True)
 class Response:
     """One response. The server adds `content-length`, or chunks if the body is streamed."""
 
     status: int
     headers: tuple[tuple[str, str], ...] = ()
-    body: bytes | StreamedBody = b""
+    body: bytes | EventStream = b""
 
     @classmethod
     def of_json(cls, value: object, status: int = 200, *headers: tuple[str, str]) -> Response:

@@ -22,14 +22,15 @@ from leveret.server.loop import Loop
 
 if TYPE_CHECKING:
     from leveret.http.conversation import HttpConversation, Limits
-    from leveret.http.messages import App, Request, Response, StreamedBody
+    from leveret.http.messages import App, Request, Response
+    from leveret.http.stream import EventStream
 
 # What other threads want of the loop: a response, or a part of a stream.
 Errand = Callable[[], None]
 
 
 class HttpServer:
-    """A listening port and the app behind it. It is the `Host` of its loop and the `Office` of its conversations."""
+    """A listening port and the app behind it. It is the `Host` of its loop."""
 
     def __init__(
         self,
@@ -91,7 +92,7 @@ class HttpServer:
             conversation.reset()
         return conversation
 
-    def take(self, conversation: HttpConversation, request: Request) -> None:
+    def answer(self, conversation: HttpConversation, request: Request) -> None:
         """Answer a request on a thread of its own: it may wait for long, and others must not wait for it."""
         native.start_new_thread(self._work, (conversation, request))
 
@@ -109,9 +110,9 @@ class HttpServer:
             response = refusal(500, "internal_error", reason)
         finally:
             threads.unregister_thread()
-        self.run_on_loop(lambda: self._answer(conversation, response))
+        self.run_on_loop(lambda: self._respond(conversation, response))
 
-    def _answer(self, conversation: HttpConversation, response: Response) -> None:
+    def _respond(self, conversation: HttpConversation, response: Response) -> None:
         try:
             conversation.respond(response)
         except Exception as error:
@@ -123,7 +124,7 @@ class HttpServer:
         self._errands.append(errand)
         self.loop.wake()
 
-    def writer(self, conversation: HttpConversation, body: StreamedBody) -> Writer:
+    def writer(self, conversation: HttpConversation, body: EventStream) -> Writer:
         """Return the way for other threads to a streamed body."""
         return Writer(self, conversation, body)
 
@@ -174,7 +175,7 @@ class HttpServer:
 class Writer:
     """The way from any thread to the client of a streamed body."""
 
-    def __init__(self, server: HttpServer, conversation: HttpConversation, body: StreamedBody) -> None:
+    def __init__(self, server: HttpServer, conversation: HttpConversation, body: EventStream) -> None:
         self._server = server
         self._conversation = conversation
         self._body = body

@@ -9,13 +9,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final, Generic, Protocol, TypeVar
 
-from leveret.http.messages import Response, StreamWriter
+from leveret.http.messages import Response
 from leveret.server import native, threads
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from leveret.engine.engine import Engine
+    from leveret.http.server import Writer
     from leveret.trace.events import RawEvent
 
 # The rest between two readings.
@@ -199,7 +200,7 @@ class EventStream:
         """`on_closed` runs once the client has left."""
         self._on_closed: Final = on_closed
         self._lock: Final = native.reentrant_lock()
-        self._writer: StreamWriter | None = None
+        self._writer: Writer | None = None
         self._waiting: list[bytes] = []
         self.is_closed = False
 
@@ -231,15 +232,15 @@ class EventStream:
         if self._writer is not None:
             self._writer.end()
 
-    def opened(self, writer: StreamWriter) -> None:
-        """Begin to send."""
+    def opened(self, writer: Writer) -> None:
+        """Begin to send: the head of the response is on its way. This runs on the server's thread."""
         with self._lock:
             self._writer = writer
             waiting, self._waiting = self._waiting, []
             writer.send(b"".join(waiting))
 
     def closed(self) -> None:
-        """Stop, because the client has left."""
+        """Stop: the client has left or reads too slowly, or the body has ended. This runs on the server's thread."""
         if not self.is_closed:
             self.is_closed = True
             self._on_closed()
