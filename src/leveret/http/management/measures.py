@@ -10,9 +10,10 @@ from typing import TYPE_CHECKING, Final
 from leveret.core.model.operators.node_settings import NODE_NAME
 from leveret.core.model.queues.classic import ClassicQueue
 from leveret.core.model.queues.queue import Queue
+from leveret.core.model.queues.quorum import QuorumQueue
 from leveret.http.management import statistics
 from leveret.http.management.calls import Call
-from leveret.http.management.endpoints.consumers import consumers_of
+from leveret.http.management.endpoints.consumers import consumers_of, peer_details
 from leveret.http.management.listing import Described
 
 if TYPE_CHECKING:
@@ -22,13 +23,9 @@ if TYPE_CHECKING:
 
 _COUNTED: Final = (("publish",), statistics.DELIVERING)
 # What leveret has no figure for: memory and garbage are those of a process, and a broker is only a part of one.
-_GARBAGE: Final[Described] = {
-    "minor_gcs": 0,
-    "fullsweep_after": 0,
-    "min_heap_size": 0,
-    "min_bin_vheap_size": 0,
-    "max_heap_size": 0,
-}
+_GARBAGE: Final[Described] = dict.fromkeys(
+    ("minor_gcs", "fullsweep_after", "min_heap_size", "min_bin_vheap_size", "max_heap_size"), 0
+)
 # The flag, in the first byte of encoded properties, of those that name a delivery mode.
 _HAS_DELIVERY_MODE: Final = 0x10
 _DELIVERY_LIMIT_OFF: Final = -1
@@ -44,7 +41,6 @@ def totals(queue: StoredQueue) -> dict[str, int]:
 def measured(call: Call, vhost: VirtualHost, queue: StoredQueue) -> Described:
     """Return what RabbitMQ measures of a queue every few seconds."""
     counts, now = call.state.statistics.of("queue", vhost.name, queue.name), call.node.now
-    policy, operator_policy = vhost.policies.for_queue(queue.name, queue.type_name)
     found: Described = {
         **statistics.rates(counts, totals(queue), now),
         **statistics.message_stats(counts, now, *_COUNTED),
@@ -52,15 +48,14 @@ def measured(call: Call, vhost: VirtualHost, queue: StoredQueue) -> Described:
         "memory": 0,
         "reductions": 0,
         "reductions_details": {"rate": 0.0},
+        **{name: policy for name, policy in policies_of(vhost, queue).items() if policy is not None},
     }
-    if policy is not None:
-        found["policy"] = policy.name
-    if operator_policy is not None:
-        found["operator_policy"] = operator_policy.name
     if isinstance(queue, ClassicQueue):
         found |= {**_classic(queue), **call.compat.classic_queue_internals}
-    elif isinstance(queue, Queue):
-        found |= {**_quorum(call, queue), **_retries(call, queue)}
+    elif isinstance(queue, QuorumQueue):
+        found |= {**_quorum(call, queue), **delivery_limit(call, queue)}
+        if call.compat.has_delayed_retry:
+            found |= {"delayed_retry": queue.settings.delayed_retry_type, "messages_delayed": len(queue.delayed)}
     else:
         found |= {
             "members": [NODE_NAME],
@@ -69,6 +64,15 @@ def measured(call: Call, vhost: VirtualHost, queue: StoredQueue) -> Described:
             **call.compat.stream_internals,
         }
     return found
+
+
+def policies_of(vhost: VirtualHost, queue: StoredQueue) -> Described:
+    """Return the names of the policies of a queue, None for one that it lacks."""
+    policy, operator_policy = vhost.policies.for_queue(queue.name, queue.type_name)
+    return {
+        "policy": None if policy is None else policy.name,
+        "operator_policy": None if operator_policy is None else operator_policy.name,
+    }
 
 
 def _classic(queue: ClassicQueue) -> Described:
@@ -121,7 +125,7 @@ def _capacity(queue: StoredQueue) -> int:
     return int(any(consumer.has_room() for consumer in queue.consumers))
 
 
-def _quorum(call: Call, queue: Queue) -> Described:
+def _quorum(call: Call, queue: QuorumQueue) -> Described:
     """Return what a quorum queue holds, all of which is on disk. Its bytes are those that count towards its limit."""
     is_body_only = call.compat.quorum_bytes_are_body_only
     unacked = [entry.message for entry in queue.unacked.values()]
@@ -136,7 +140,7 @@ def _quorum(call: Call, queue: Queue) -> Described:
         "messages_persistent": len(queue.ready) + len(unacked),
         "messages_ram": 0,
         "open_files": {NODE_NAME: 0},
-        "messages_dlx": len(getattr(queue, "pending_letters", ())),
+        "messages_dlx": len(queue.pending_letters),
         "message_bytes_dlx": 0,
         **_by_priority(call, waiting, len(queue.ready) - waiting.total()),
     }
@@ -154,23 +158,11 @@ def _by_priority(call: Call, waiting: Counter[int], returned_count: int) -> Desc
             return {}
 
 
-def _retries(call: Call, queue: StoredQueue) -> Described:
-    """Return how a quorum queue delivers again, in versions that show it."""
-    if not call.compat.has_delayed_retry:
-        return delivery_limit(call, queue)
-    return {
-        **delivery_limit(call, queue),
-        "delayed_retry": queue.settings.delayed_retry_type,
-        "messages_delayed": len(getattr(queue, "delayed", ())),
-    }
-
-
 def delivery_limit(call: Call, queue: StoredQueue) -> Described:
     """Return the delivery limit of a quorum queue, in versions that show it."""
-    if queue.type_name != "quorum" or not call.compat.shows_delivery_limit:
+    if not isinstance(queue, QuorumQueue) or not call.compat.shows_delivery_limit:
         return {}
-    limit = getattr(queue, "delivery_limit", None)
-    return {"delivery_limit": _DELIVERY_LIMIT_OFF if limit is None else limit}
+    return {"delivery_limit": _DELIVERY_LIMIT_OFF if queue.delivery_limit is None else queue.delivery_limit}
 
 
 def in_detail(call: Call, queue: StoredQueue) -> Described:
@@ -183,27 +175,17 @@ def in_detail(call: Call, queue: StoredQueue) -> Described:
         "garbage_collection": _GARBAGE,
     }
     if isinstance(queue, Queue):
-        exclusive, active = queue.exclusive_consumer, queue.active_consumer
+        exclusive, active, head = queue.exclusive_consumer, queue.active_consumer, next(iter(queue.ready), None)
         if call.compat.shows_delivery_limit or queue.type_name == "classic":
             found["single_active_consumer_tag"] = None if active is None else active.tag
         if queue.type_name == "classic":
             found["exclusive_consumer_tag"] = None if exclusive is None else exclusive.tag
-            found["head_message_timestamp"] = _head_timestamp(queue)
+            found["head_message_timestamp"] = head.message.properties.timestamp if head else None
             if not (queue.consumers or queue.unacked):
                 found["idle_since"] = moment(call.node.now)
     if queue.exclusive_owner is not None:
-        owner = queue.exclusive_owner
-        found["owner_pid_details"] = {
-            "name": owner.address_name,
-            "peer_host": owner.peer[0],
-            "peer_port": owner.peer[1],
-        }
+        found["owner_pid_details"] = peer_details(queue.exclusive_owner)
     return found
-
-
-def _head_timestamp(queue: Queue) -> int | None:
-    head = next(iter(queue.ready), None)
-    return None if head is None else head.message.properties.timestamp
 
 
 def moment(at: int) -> str:

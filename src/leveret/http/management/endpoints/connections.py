@@ -9,7 +9,7 @@ from leveret.core.model.errors import ConnectionForced
 from leveret.core.model.operators.node_settings import NODE_NAME
 from leveret.http.management import statistics
 from leveret.http.management.calls import Call, no_object, not_authorised
-from leveret.http.management.endpoints.consumers import consumers_of
+from leveret.http.management.endpoints.consumers import consumers_of, peer_details
 from leveret.http.management.listing import Described
 from leveret.http.management.measures import moment
 from leveret.http.management.routes import endpoint, lists
@@ -133,7 +133,7 @@ def _described(call: Call, connection: Connection, *, is_detailed: bool = False)
     properties = described(connection.client_properties)
     tls_keys = (*_TLS_KEYS, "peer_cert_serial_number") if call.compat.shows_peer_serial_number else _TLS_KEYS
     found: Described = {
-        "name": connection.address_name,
+        **peer_details(connection),
         "user": connection.user,
         "user_who_performed_action": connection.user,
         "vhost": connection.vhost_name,
@@ -142,8 +142,6 @@ def _described(call: Call, connection: Connection, *, is_detailed: bool = False)
         "node": NODE_NAME,
         "host": connection.local[0],
         "port": connection.local[1],
-        "peer_host": connection.peer[0],
-        "peer_port": connection.peer[1],
         "state": "blocked" if connection.is_blocked else "running",
         "channels": connection.channel_count,
         "channel_max": connection.channel_max,
@@ -180,11 +178,7 @@ def _channel(call: Call, channel: Channel) -> Described:
     return {
         "name": _name(channel),
         "number": channel.number,
-        "connection_details": {
-            "name": connection.address_name,
-            "peer_host": connection.peer[0],
-            "peer_port": connection.peer[1],
-        },
+        "connection_details": peer_details(connection),
         "user": connection.user,
         "user_who_performed_action": connection.user,
         "vhost": connection.vhost_name,

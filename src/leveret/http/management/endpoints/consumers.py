@@ -48,14 +48,19 @@ def consumers_of(call: Call, queue: StoredQueue) -> list[Described]:
 def channel_details(connection: ConnectionPort, number: int) -> Described:
     """Return how other objects name a channel."""
     return {
+        **peer_details(connection),
         "name": f"{connection.address_name} ({number})",
         "number": number,
         "user": connection.user,
         "connection_name": connection.address_name,
-        "peer_host": connection.peer[0],
-        "peer_port": connection.peer[1],
         "node": NODE_NAME,
     }
+
+
+def peer_details(connection: ConnectionPort) -> Described:
+    """Return how other objects name a connection."""
+    host, port = connection.peer
+    return {"name": connection.address_name, "peer_host": host, "peer_port": port}
 
 
 def _described(call: Call, consumer: Consumer, connection: ConnectionPort) -> Described:

@@ -10,11 +10,12 @@ from leveret.core.model.operators.node_settings import NODE_NAME
 from leveret.core.model.operators.policy import combined
 from leveret.http.management.calls import CREATED, DONE, Call, bad_request, not_found
 from leveret.http.management.listing import Described
-from leveret.http.management.measures import delivery_limit, in_detail, measured, totals
+from leveret.http.management.measures import delivery_limit, in_detail, measured, policies_of, totals
 from leveret.http.management.routes import describes, endpoint, lists
 from leveret.http.management.values import described, flag_of, table_of
 
 if TYPE_CHECKING:
+    from leveret.core.model.operators.access import Right
     from leveret.core.model.queues.stored_queue import StoredQueue
     from leveret.core.model.vhost import VirtualHost
 
@@ -37,7 +38,7 @@ def _listed(call: Call, vhost: VirtualHost, queue: StoredQueue) -> Described:
     if not call.flag("disable_stats"):
         found = {**_declared(call, queue), **_effective(call, vhost, queue), **measured(call, vhost, queue)}
         if call.compat.lists_queues_in_detail:
-            found |= {**_policies(vhost, queue), **in_detail(call, queue)}
+            found |= {**policies_of(vhost, queue), **in_detail(call, queue)}
             for name in ("consumer_details", "incoming", "deliveries", *_ONLY_OF_ONE.get(queue.type_name, ())):
                 del found[name]
         return found
@@ -54,7 +55,7 @@ def get_queue(call: Call) -> Described:
     queue = call.existing(vhost.queues, "queue")
     found = {**_declared(call, queue), **_by_operator(call, vhost, queue)}
     if not call.flag("disable_stats"):
-        found |= {**_policies(vhost, queue), **_effective(call, vhost, queue)}
+        found |= {**policies_of(vhost, queue), **_effective(call, vhost, queue)}
         found |= measured(call, vhost, queue)
         found |= in_detail(call, queue)
     return found
@@ -75,7 +76,7 @@ def put_queue(call: Call) -> object:
         is_known = name in vhost.queues
         if name.startswith("amq.") and not is_known:
             raise AccessRefused(f"queue name '{name}' contains reserved prefix 'amq.*'")
-        if is_known and vhost.queues[name].is_exclusive:
+        if is_known:
             _refuse_exclusive(vhost.queues[name])
         vhost.declare_queue(name, durable=durable, auto_delete=auto_delete, arguments=arguments, rights=rights.require)
     return DONE if is_known else CREATED
@@ -85,31 +86,31 @@ def put_queue(call: Call) -> object:
 def delete_queue(call: Call) -> None:
     """Delete a queue."""
     with call.acting():
-        vhost = call.vhost
-        queue = call.existing(vhost.queues, "queue")
-        call.rights(vhost).require("configure", "queue", queue.name)
-        if queue.is_exclusive:
-            _refuse_exclusive(queue)
-        vhost.delete_queue(queue.name, if_unused=call.flag("if-unused"), if_empty=call.flag("if-empty"))
+        queue = _permitted(call, "configure")
+        call.vhost.delete_queue(queue.name, if_unused=call.flag("if-unused"), if_empty=call.flag("if-empty"))
 
 
 @endpoint("DELETE", f"{_QUEUE}/contents", "vhost")
 def purge_queue(call: Call) -> None:
     """Drop the ready messages of a queue."""
     with call.acting():
-        vhost = call.vhost
-        queue = call.existing(vhost.queues, "queue")
-        call.rights(vhost).require("read", "queue", queue.name)
-        if queue.is_exclusive:
-            _refuse_exclusive(queue)
-        queue.purge()
+        _permitted(call, "read").purge()
+
+
+def _permitted(call: Call, right: Right) -> StoredQueue:
+    """Return the queue of the path. Raises Refusal if the user lacks the right, or if a connection owns the queue."""
+    queue = call.existing(call.vhost.queues, "queue")
+    call.rights(call.vhost).require(right, "queue", queue.name)
+    _refuse_exclusive(queue)
+    return queue
 
 
 def _refuse_exclusive(queue: StoredQueue) -> None:
-    try:
-        queue.refuse_as_locked()
-    except ResourceLocked as error:
-        raise bad_request(error.explanation) from None
+    if queue.is_exclusive:
+        try:
+            queue.refuse_as_locked()
+        except ResourceLocked as error:
+            raise bad_request(error.explanation) from None
 
 
 @endpoint("POST", f"{_QUEUE}/actions", "administrator")
@@ -141,19 +142,11 @@ def _declared(call: Call, queue: StoredQueue) -> Described:
     }
 
 
-def _policies(vhost: VirtualHost, queue: StoredQueue) -> Described:
-    policy, operator_policy = vhost.policies.for_queue(queue.name, queue.type_name)
-    return {
-        "policy": None if policy is None else policy.name,
-        "operator_policy": None if operator_policy is None else operator_policy.name,
-    }
-
-
 def _by_operator(call: Call, vhost: VirtualHost, queue: StoredQueue) -> Described:
     """Return the policies of a queue, in versions that show them without statistics."""
     if not call.compat.shows_policies_without_statistics:
-        return {name: value for name, value in _policies(vhost, queue).items() if value is not None}
-    return {**_policies(vhost, queue), **_effective(call, vhost, queue), **delivery_limit(call, queue)}
+        return {name: value for name, value in policies_of(vhost, queue).items() if value is not None}
+    return {**policies_of(vhost, queue), **_effective(call, vhost, queue), **delivery_limit(call, queue)}
 
 
 def _effective(call: Call, vhost: VirtualHost, queue: StoredQueue) -> Described:

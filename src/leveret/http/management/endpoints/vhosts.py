@@ -12,7 +12,7 @@ from leveret.core.model.operators.node_settings import NODE_NAME
 from leveret.core.model.operators.policy_keys import printed
 from leveret.core.model.queues.queue_types import QUEUE_TYPES
 from leveret.http.management import statistics
-from leveret.http.management.calls import CREATED, DONE, LINE_MAX, Call, Refusal, bad_request, no_object, not_found
+from leveret.http.management.calls import CREATED, DONE, LINE_MAX, Call, Refusal, bad_request, not_found
 from leveret.http.management.listing import Described, chosen
 from leveret.http.management.measures import totals
 from leveret.http.management.routes import describes, endpoint, lists
@@ -85,27 +85,20 @@ def delete_vhost(call: Call) -> None:
 
 
 @endpoint("POST", "/api/vhosts/{vhost}/deletion/protection", "administrator", SINCE_4_3)
-def protect(call: Call) -> object:
+def protect(call: Call) -> None:
     """Protect a virtual host from deletion."""
-    return _set_protection(call, True)
+    name = call.values["vhost"]
+    with call.looking() as node:
+        if name not in node.vhosts:
+            raise not_found(f"Cannot enable deletion protection of virtual host '{name}' because it does not exist")
+        call.state.protected[name] = True
 
 
 @endpoint("DELETE", "/api/vhosts/{vhost}/deletion/protection", "administrator", SINCE_4_3)
-def unprotect(call: Call) -> object:
+def unprotect(call: Call) -> None:
     """Allow the deletion of a virtual host again."""
-    return _set_protection(call, False)
-
-
-def _set_protection(call: Call, is_protected: bool) -> object:
-    name = call.values["vhost"]
-    with call.looking() as node:
-        if name not in node.vhosts and is_protected:
-            reason = f"Cannot enable deletion protection of virtual host '{name}' because it does not exist"
-            raise not_found(reason)
-        if name not in node.vhosts:
-            raise no_object()
-        call.state.protected[name] = is_protected
-    return DONE
+    with call.looking():
+        call.state.protected[call.vhost.name] = False
 
 
 @endpoint("POST", "/api/vhosts/{vhost}/start/{node}", "administrator")
