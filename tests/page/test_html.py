@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from leveret.page.formats.html import assets, page_of
+from leveret.page.formats.assets import assets
+from leveret.page.formats.html import page_of
 
 STORY = {
     "test": {"id": "test_<b>&", "outcome": "failed"},

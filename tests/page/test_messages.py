@@ -9,7 +9,7 @@ import pika
 import pytest
 
 from leveret import Broker
-from leveret.page.formats.html import assets
+from leveret.page.formats.assets import assets
 from tests.page.conftest import Clients, story_in
 
 HOSTILE = (

@@ -16,14 +16,14 @@ from leveret.http.guard import refuse_stranger
 from leveret.http.live.feed import Feed
 from leveret.http.messages import Request, Response, refusal
 from leveret.observe.views.names import find_queue
-from leveret.page.formats.html import Assets, asset
+from leveret.page.formats.assets import Assets, asset
 
 if TYPE_CHECKING:
     from leveret.engine.engine import Engine
 
 _FOLDER: Final = os.path.join(os.path.dirname(__file__), "assets")
 # Parts of the page of a test, and what the live page adds.
-_SHARED: Final = ("style.css", "dom.js", "graph.js", "drawing.js")
+_SHARED: Final = ("style.css", "graph.css", "dom.js", "graph.js", "drawing.js")
 # How many messages of an open queue the page shows.
 _MESSAGES_MOST: Final = 50
 _OWN: Final = ("live.css", "live.js")

@@ -3,10 +3,10 @@
 
 /**
  * What to draw. further: the lines of a box below its edges. isCounted: edges have counts. isSmall: it must fit on
- * paper.
+ * paper. heading: the element for the name of a box.
  * @typedef {{
  *   nodes: GraphNode[], edges: GraphEdge[], further: (node: GraphNode) => Element[],
- *   isCounted: boolean, isSmall: boolean
+ *   isCounted: boolean, isSmall: boolean, heading?: "h2" | "h3"
  * }} Topology
  */
 
@@ -33,9 +33,10 @@ function drawGraph(content, topology) {
   fill(graph, ...elements.values());
   /** @type {Map<string, Box>} */
   const boxes = new Map();
+  const hasExchanges = nodes.some((node) => node.kind === "exchange");
   for (const [id, element] of elements) {
     const isTarget = edges.some((edge) => edge.to === id);
-    const column = !isTarget && element.classList.contains("queue") ? 1 : 0;
+    const column = hasExchanges && !isTarget && element.classList.contains("queue") ? 1 : 0;
     boxes.set(id, { id, width: element.offsetWidth, height: element.offsetHeight, x: 0, y: 0, column, rank: 0 });
   }
   /** @type {{arc: Arc, edge: GraphEdge}[]} */
@@ -80,18 +81,22 @@ function drawEdges(topology, drawn, size, height) {
   let below = size.height + 18;
   let turn = 0;
   for (const { arc, edge } of drawn) {
-    const kind = `edge ${(edge.kind ?? "binding").replaceAll(" ", "-")}${edge.count || !topology.isCounted ? "" : " unused"}`;
+    const kind = `edge ${kindClass(edge)}${edge.count || !topology.isCounted ? "" : " unused"}`;
     const end = arc.to.y + INLET;
-    fill(
-      picture,
-      path(kind, arcPath(arc, below, turn)),
-      path(`${kind} tip`, `M${arc.to.x} ${end}l-8-4.5v9z`),
-    );
+    const line = path(kind, arcPath(arc, below, turn));
+    if (edge.width) line.style.strokeWidth = `${edge.width}px`;
+    const half = Math.max(4.5, (edge.width ?? 0) / 2 + 3);
+    fill(picture, line, path(`${kind} tip`, `M${arc.to.x} ${end}l-8-${half}v${2 * half}z`));
     if (!arc.isBack) continue;
     below += 10;
     turn += 6;
   }
   return picture;
+}
+
+/** @param {GraphEdge} edge */
+function kindClass(edge) {
+  return (edge.kind ?? "binding").replaceAll(" ", "-");
 }
 
 /** The line of each edge within the box that it leaves. @type {Map<GraphEdge, HTMLElement>} */
@@ -110,8 +115,8 @@ function nodeBox(topology, node, edges) {
     "section",
     { class: `node ${node.kind}`, "aria-label": `${node.kind} ${name}` },
     el(
-      "h2",
-      {},
+      topology.heading ?? "h2",
+      { class: "name" },
       span("kind", [node.type, node.kind].filter(Boolean).join(" ")),
       el("span", { class: "label", title: name }, name),
     ),
@@ -131,7 +136,7 @@ function edgeLine(topology, node, edge) {
   const target = labelOf(topology.nodes, edge.to);
   const line = el(
     "li",
-    { class: count || !topology.isCounted ? null : "unused" },
+    { class: count || !topology.isCounted ? kindClass(edge) : "unused" },
     el("span", { class: "label", title: `${edgeWords(node, edge)} → ${target}` }, edgeWords(node, edge)),
     span("unseen", ` to ${target}${topology.isCounted ? ": " : ""}`),
     topology.isCounted && span("count", count || "unused", span("unseen", count ? ` ${count === 1 ? "message" : "messages"}` : "")),

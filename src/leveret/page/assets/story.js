@@ -26,7 +26,7 @@
  *   bindings?: Binding[], series?: Point[]
  * }} Queue
  * @typedef {{id: string, kind: string, label: string, type?: string, broker?: string, note?: string}} GraphNode
- * @typedef {{from: string, to: string, label?: string, count?: number, kind?: string}} GraphEdge
+ * @typedef {{from: string, to: string, label?: string, count?: number, kind?: string, width?: number}} GraphEdge
  * @typedef {{key: string, to: string, why: string}} Near
  * @typedef {{exchange: string, key: string, messages?: number[], near?: Near[]}} Unroutable
  * @typedef {{text: string, fired?: number, events?: number[]}} Fault

@@ -1,0 +1,53 @@
+"""The style and the script of a page, joined from files of their own, and the policy that allows nothing else."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import os
+from collections.abc import Mapping
+from functools import cache
+from typing import Final, NamedTuple
+
+_ORDER: Final = "order.txt"
+_STYLE: Final = ".css"
+_FOLDER: Final = os.path.join(os.path.dirname(os.path.dirname(__file__)), "assets")
+
+
+class Assets(NamedTuple):
+    """The style and the script of a page."""
+
+    style: str
+    script: str
+
+    @property
+    def policy(self) -> str:
+        """The content security policy: this style and this script, and nothing else."""
+        return (
+            f"default-src 'none'; style-src '{_hash(self.style)}'; script-src '{_hash(self.script)}'; img-src data:; "
+            "base-uri 'none'; form-action 'none'"
+        )
+
+    @classmethod
+    def joined(cls, texts: Mapping[str, str]) -> Assets:
+        """Return files as one style and one script, in their order, as they are written."""
+        style = "\n".join(text for name, text in texts.items() if name.endswith(_STYLE))
+        script = "\n".join(text for name, text in texts.items() if not name.endswith(_STYLE))
+        return cls(style, script)
+
+
+@cache
+def assets() -> Assets:
+    """Return the joined assets."""
+    return Assets.joined({name: asset(name) for name in asset(_ORDER).split()})
+
+
+def asset(name: str) -> str:
+    """Return the text of one asset."""
+    with open(os.path.join(_FOLDER, name), encoding="utf-8") as file:
+        return file.read()
+
+
+def _hash(text: str) -> str:
+    digest = hashlib.sha256(text.encode("utf-8")).digest()
+    return f"sha256-{base64.b64encode(digest).decode()}"
