@@ -23,7 +23,7 @@ def test_a_recorded_run_becomes_a_page(capsys: pytest.CaptureFixture[str]) -> No
     said = capsys.readouterr().out
     assert "passed" in said
     assert "jobs.retry" in said
-    text = Path(gettempdir(), "leveret-report.html").read_text(encoding="utf-8")
+    page = Path(gettempdir(), "leveret-report.html").read_text(encoding="utf-8")
     # A failed job is rejected into the queue in which it waits for its retry, and comes back from there.
-    assert "jobs to jobs.retry: rejected" in text
-    assert "jobs.retry to jobs: expired" in text
+    assert all(f'"from": "{source}"' in page for source in ("jobs", "jobs.retry"))
+    assert all(f'"label": "{reason}"' in page for reason in ("rejected", "expired"))

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from playwright.sync_api import Browser, expect
 
 from leveret.pipeline.report import report
 from tests.chromium import Open, axe_violations
@@ -63,6 +64,48 @@ def test_labels_of_times_are_as_large_on_a_phone(open_file: Open, file: Path) ->
     labels = page.locator("svg.axis text")
     assert labels.count()
     assert min(label.bounding_box()["height"] for label in labels.all()) >= 10
+
+
+def test_dead_letters_are_drawn_with_their_reason(open_file: Open, file: Path) -> None:
+    page = open_file(file)
+
+    expect(page.get_by_role("region", name="queue work")).to_contain_text("rejected to later: 2 messages")
+    assert page.locator("#flow .edge:not(.tip)").count() == 1
+    expect(page.get_by_text("The same as a table")).to_be_visible()
+    expect(page.locator("#flow-table table")).to_be_hidden()
+
+
+def test_picture_of_two_queues_with_short_names_fits_on_a_phone(open_file: Open, file: Path) -> None:
+    picture = open_file(file, viewport=PHONE).locator("#flow-picture")
+
+    assert picture.evaluate("(picture) => picture.scrollWidth <= picture.clientWidth")
+
+
+def test_boxes_of_a_graph_with_circles_lie_apart(open_file: Open, file: Path) -> None:
+    page = open_file(file)
+    ends = [(source, target) for source in range(9) for target in (source * 5 % 7, source * 3 % 11, source)]
+    graph = {
+        "nodes": [{"id": str(number), "kind": "queue", "label": f"queue{number}"} for number in range(11)],
+        "edges": [{"from": str(source), "to": str(target), "label": "expired", "count": 1} for source, target in ends],
+    }
+
+    page.evaluate("(graph) => (flowPicture.replaceChildren(), drawFlow(flowPicture, graph))", graph)
+
+    boxes = [box.bounding_box() for box in page.locator("#flow .node").all()]
+    assert len(boxes) == 11
+    for at, box in enumerate(boxes):
+        for other in boxes[at + 1 :]:
+            is_beside = box["x"] + box["width"] <= other["x"] or other["x"] + other["width"] <= box["x"]
+            assert is_beside or box["y"] + box["height"] <= other["y"] or other["y"] + other["height"] <= box["y"]
+
+
+def test_reader_without_scripts_has_the_dead_letters_as_a_table(browser: Browser, file: Path) -> None:
+    with browser.new_context(java_script_enabled=False) as context:
+        page = context.new_page()
+        page.goto(file.as_uri())
+
+        expect(page.locator("#flow-table")).to_contain_text("rejected")
+        expect(page.locator("#flow-table table")).to_be_visible()
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])

@@ -9,43 +9,48 @@ import pytest
 
 from leveret.pipeline import rules
 from leveret.pipeline.report import words
-from leveret.pipeline.report.charts import axis_of, histogram
-from leveret.pipeline.report.flow import MOST_BOXES, Way, picture
+from leveret.pipeline.report.flow import MOST_NODES, graph_of
 from leveret.pipeline.report.life import in_words
-from leveret.pipeline.report.markup import code, element
-from leveret.pipeline.report.page import page
+from leveret.pipeline.report.page import TEMPLATES, page
 from leveret.pipeline.report.subject import Subject
 
 SUBJECT = Subject("run7", ("run7",), False, None, None)
-NOTHING: dict[str, list[dict[str, Any]]] = {
+NOTHING: dict[str, Any] = {
     **{name: [] for name in ("runs", "outcomes", "failed", "fates", "faults", "queues", "flows", "redelivered")},
-    **{
-        name: []
-        for name in (
-            "dropped",
-            "slowest",
-            "coverage",
-            "unused",
-            "flaky",
-            "behaviours",
-            "rules",
-            "violations",
-            "lives",
-            "leavers",
-        )
-    },
-    "run_totals": [{"runs": 1, "workers": 1, "events": 0, "virtual": None, "is_cut": False}],
-    "test_totals": [{"tests": 0, "failed": 0, "unended": 0}],
-    "queue_totals": [{"queues": 0, "leaving": 0, "dead": None, "leaked": None}],
-    "flow_totals": [{"flows": 0, "n": None}],
-    "coverage_runs": [{"runs": 1}],
-    "flaky_totals": [{"tests": 0, "found": 0, "repeated": 0}],
+    **{name: [] for name in ("dropped", "slowest", "flaky", "rules", "violations", "leavers")},
+    "coverage": {},
+    "run_totals": {"runs": 1, "workers": 1, "events": 0, "virtual": None, "is_cut": False},
+    "test_totals": {"tests": 0, "failed": 0, "unended": 0},
+    "queue_totals": {"queues": 0, "leaving": 0, "dead": None, "leaked": None},
+    "flow_totals": {"flows": 0, "n": None},
+    "coverage_runs": 1,
+    "flaky_totals": {"tests": 0, "rows": 0, "repeated": 0},
 }
+# An event of a life; those in which a value is missing have None.
+EVENT = dict.fromkeys(
+    [
+        *("conn", "chan", "msg", "copy", "src_copy", "exchange", "routing_key", "queue", "consumer", "tag"),
+        *("multiple", "redelivered", "reason", "size"),
+    ]
+)
 
 
-def _boxes(svg: str) -> list[tuple[float, float, float, float]]:
-    found = re.findall(r'<rect x="([\d.]+)" y="([\d.]+)" width="([\d.]+)" height="([\d.]+)" rx="6" class="box"', svg)
-    return [(float(x), float(y), float(width), float(height)) for x, y, width, height in found]
+def _page(**answers: Any) -> str:
+    """Return a page in which nothing but this happened, without the line breaks of its source."""
+    return " ".join(page(SUBJECT, None, {**NOTHING, **answers}, [], []).split())
+
+
+def _call(template: str, macro: str, *args: Any) -> str:
+    """Return what a macro writes."""
+    return str(getattr(TEMPLATES.get_template(template).module, macro)(*args))
+
+
+def _times(n: int, us: float = 1000.0) -> dict[str, Any]:
+    return {"n": n, "half_us": us, "most_us": us, "longest_us": us, "bins": [(9, n)]}
+
+
+def _flow(source: str | None, target: str, reason: str | None, n: int) -> dict[str, Any]:
+    return {"from_queue": source, "to_queue": target, "reason": reason, "n": n, "different_test": 1}
 
 
 def test_every_rule_is_explained() -> None:
@@ -53,7 +58,7 @@ def test_every_rule_is_explained() -> None:
 
 
 def test_empty_run_explains_each_empty_section() -> None:
-    text = page(SUBJECT, None, NOTHING, [], [])
+    text = _page()
 
     assert text.count('class="empty"') == 9
     assert "No test has run twice on a known commit yet (a run knows its commit from" in text
@@ -62,17 +67,14 @@ def test_empty_run_explains_each_empty_section() -> None:
 
 def test_dropped_messages_beyond_those_listed_are_counted() -> None:
     row = {"vhost": "/", "exchange": "", "routing_key": "nowhere", "reason": None, "is_nacked": False, "count": 3}
-    text = page(SUBJECT, None, {**NOTHING, "fates": [{"outcome": "dropped", "count": 10}], "dropped": [row]}, [], [])
+    text = _page(fates=[{"outcome": "dropped", "count": 10}], dropped=[row])
 
     assert "the trace does not say" in text
     assert "and 7 more messages dropped." in text
 
 
 def test_spans_below_a_millisecond_are_shown_without_a_value() -> None:
-    bins = [{"measure": "wait", "bin": 0, "n": 2}]
-    row = {"vhost": "/", "queue": "q", "bins": bins, "wait_p50": 0, "wait_p95": 1, "wait_top": 2}
-    row |= {"process_p50": None, "process_p95": None, "process_top": None}
-    text = page(SUBJECT, None, {**NOTHING, "slowest": [row]}, [], [])
+    text = _page(slowest=[{"vhost": "/", "queue": "q", "wait": _times(2, 1.0), "process": None}])
 
     assert "2 copies: half in &lt; 1 ms, longest &lt; 1 ms" in text
 
@@ -87,19 +89,27 @@ def test_files_that_are_cut_or_refused_are_named() -> None:
 
 @pytest.mark.parametrize(("copies", "is_explained"), [(19, False), (20, True)])
 def test_lines_of_a_histogram_are_explained_where_there_are_some(copies: int, is_explained: bool) -> None:
-    row = {"vhost": "/", "queue": "q", "bins": [{"measure": "wait", "bin": 9, "n": copies}]}
-    row |= {f"{measure}_{name}": 400 for measure in ("wait", "process") for name in ("p50", "p95", "top")}
-    text = page(SUBJECT, None, {**NOTHING, "slowest": [row]}, [], [])
+    text = _page(slowest=[{"vhost": "/", "queue": "q", "wait": _times(copies), "process": None}])
 
     assert ("Dashed line" in text) == is_explained
     assert ('class="mark ' in text) == is_explained
 
 
+def test_histogram_has_a_bar_for_each_bin_and_a_line_for_each_mark() -> None:
+    times = {"n": 30, "half_us": 3.0, "most_us": 900.0, "longest_us": 900.0, "bins": [(0, 5), (12, 25)]}
+
+    text = _page(slowest=[{"vhost": "/", "queue": "<orders>", "wait": times, "process": None}])
+
+    assert text.count('class="bar"') == 2
+    assert text.count('class="mark ') == 2
+    assert "<title>&lt;orders&gt;, wait: 30 copies, half in &lt; 1 ms" in text
+
+
 def test_long_name_breaks_between_its_words() -> None:
-    assert code("tests/unit/test_a.py::test_it") == (
+    assert _call("macros.html", "code", "tests/unit/test_a.py::test_it") == (
         "<code>tests/<wbr>unit/<wbr>test_<wbr>a.py::<wbr>test_<wbr>it</code>"
     )
-    assert code("short_name") == "<code>short_name</code>"
+    assert _call("macros.html", "code", "short_name") == "<code>short_name</code>"
 
 
 @pytest.mark.parametrize(
@@ -113,61 +123,48 @@ def test_long_name_breaks_between_its_words() -> None:
     ],
 )
 def test_only_a_whole_run_without_failures_is_green(totals: dict[str, int], is_cut: bool, tile: str) -> None:
-    runs = {**NOTHING["run_totals"][0], "is_cut": is_cut}
+    runs = {**NOTHING["run_totals"], "is_cut": is_cut}
 
-    assert tile in page(SUBJECT, None, {**NOTHING, "run_totals": [runs], "test_totals": [totals]}, [], [])
-
-
-def test_picture_of_two_queues_with_short_names_fits_on_a_phone() -> None:
-    svg = picture([Way("orders", "orders.dead", (("rejected", 3),))], {})
-
-    # A phone of 420 pixels, without the margins of the page.
-    assert float(re.findall(r'viewBox="0 0 (\d+) ', svg)[0]) <= 392
+    assert tile in _page(run_totals=runs, test_totals=totals)
 
 
-def test_boxes_of_any_flow_lie_apart_and_in_the_picture() -> None:
-    ways = [
-        Way(f"queue{source}", f"queue{target}", ((reason, source + 1),))
-        for source in range(9)
-        for target, reason in ((source * 5 % 7, "rejected"), (source * 3 % 11, "expired"), (source, None))
+def test_dead_letters_of_each_reason_are_an_edge() -> None:
+    graph = graph_of(
+        [_flow("work", "retry", "rejected", 30), _flow("retry", "work", "expired", 2), _flow(None, "work", None, 1)],
+        [{"queue": "work", "n": 7}, {"queue": "elsewhere", "n": 1}],
+    )
+
+    assert {node["label"]: node["note"] for node in graph["nodes"]} == {
+        "work": "↻ 7 redelivered",
+        "retry": None,
+        "(unknown)": None,
+    }
+    edges = [(edge["from"], edge["to"], edge["label"], edge["count"]) for edge in graph["edges"]]
+    assert edges == [
+        ("work", "retry", "rejected", 30),
+        ("retry", "work", "expired", 2),
+        ("(unknown)", "work", "reason unknown", 1),
     ]
-
-    svg = picture(ways, {"queue1": 3})
-
-    boxes = _boxes(svg)
-    width, height = map(float, re.findall(r'viewBox="0 0 (\d+) (\d+)"', svg)[0])
-    assert len(boxes) == len({name for way in ways for name in (way.source, way.target)})
-    for x, y, wide, high in boxes:
-        assert 0 <= x <= width - wide
-        assert 0 <= y <= height - high
-    for at, (x, y, wide, high) in enumerate(boxes):
-        others = boxes[at + 1 :]
-        assert not [1 for left, top, _, tall in others if abs(left - x) < wide and y < top + tall and top < y + high]
+    widths = [edge["width"] for edge in graph["edges"]]
+    assert widths == sorted(widths, reverse=True)
 
 
-def test_cycle_of_retries_is_drawn_with_both_reasons() -> None:
-    svg = picture([Way("work", "retry", (("rejected", 3),)), Way("retry", "work", (("expired", 2),))], {})
+def test_graph_of_very_many_queues_has_the_busiest() -> None:
+    graph = graph_of([_flow(f"from{n}", f"to{n}", "maxlen", n + 1) for n in range(40)], [])
 
-    assert len(_boxes(svg)) == 2
-    assert svg.count('class="head"') == 2
-    assert "rejected · 3</text>" in svg
-    assert "expired · 2</text>" in svg
-
-
-def test_flow_of_very_many_queues_shows_the_busiest() -> None:
-    svg = picture([Way(f"from{n}", f"to{n}", (("maxlen", n + 1),)) for n in range(40)], {})
-
-    assert len(_boxes(svg)) == MOST_BOXES
-    assert ">from39<" in svg
-    assert ">from0<" not in svg
+    names = [node["label"] for node in graph["nodes"]]
+    assert len(names) == MOST_NODES
+    assert names[0] == "from39"
+    assert "from0" not in names
+    assert {edge["from"] for edge in graph["edges"]} < set(names)
 
 
-def test_histogram_has_a_bar_for_each_bin_and_a_line_for_each_mark() -> None:
-    svg = histogram(axis_of([0, 12]), [(0, 5), (12, 1)], (3.0, 900.0), "orders <waited>")
+def test_name_in_a_graph_never_ends_its_script() -> None:
+    text = _page(flows=[_flow("</script><b>", "\u202eq", "rejected", 1)], flow_totals={"flows": 1, "n": 1})
 
-    assert svg.count('class="bar"') == 2
-    assert svg.count('class="mark ') == 2
-    assert "<title>orders &lt;waited&gt;</title>" in svg
+    assert "\\u003c/script\\u003e\\u003cb\\u003e" in text
+    assert "<b>&" not in text
+    assert '"label": "\\\\u202eq"' in text
 
 
 @pytest.mark.parametrize(
@@ -202,13 +199,27 @@ def test_histogram_has_a_bar_for_each_bin_and_a_line_for_each_mark() -> None:
     ],
 )
 def test_each_event_of_a_life_is_put_into_words(event: dict[str, Any], text: str) -> None:
-    assert re.sub(r"<[^>]*>", "", in_words(event)) == text
+    assert (
+        re.sub(r"<[^>]*>", "", str(in_words(EVENT | event, TEMPLATES.get_template("macros.html").module.code))) == text
+    )
 
 
-def test_text_is_escaped_in_elements_and_attributes() -> None:
-    assert element("p", "<b>&", title='"<') == '<p title="&quot;&lt;">&lt;b&gt;&amp;</p>'
-    assert code("a\x00b\u202e") == "<code>a\\u0000b\\u202e</code>"
-    assert code("q" * 300) == f'<code title="{"q" * 300}">{"q" * 44}…{"q" * 45}</code>'
+def test_names_are_escaped_and_cut_and_show_what_is_unseen() -> None:
+    row = {
+        "vhost": "/",
+        "exchange": "a\x00b\u202e",
+        "routing_key": '"<',
+        "reason": "<b>",
+        "is_nacked": False,
+        "count": 1,
+    }
+
+    text = _page(fates=[{"outcome": "dropped", "count": 1}], dropped=[row])
+
+    assert "<code>a\\u0000b\\u202e</code>" in text
+    assert "<code>&#34;&lt;</code>" in text
+    assert "<td>&lt;b&gt;</td>" in text
+    assert _call("macros.html", "code", "q" * 300) == f'<code title="{"q" * 300}">{"q" * 44}…{"q" * 45}</code>'
 
 
 @pytest.mark.parametrize(

@@ -51,7 +51,8 @@ def test_wheel_holds_exactly_the_two_packages(wheel: Distribution) -> None:
         "leveret/page/assets/app.js",
         "leveret/page/assets/style.css",
         "leveret/http/live/assets/live.js",
-        "leveret/pipeline/report/style.css",
+        "leveret/pipeline/report/assets/flow.js",
+        "leveret/pipeline/report/templates/page.html",
     ],
 )
 def test_wheel_holds_what_python_does_not_import(wheel: Distribution, name: str) -> None:

@@ -1,7 +1,7 @@
 """The report: one HTML file on what the messages of a run, or of a commit's runs, did.
 
-The page needs no network and no JavaScript. Everything in it comes from the tables of a warehouse. `findings` reads
-them, and the other modules lay out the results.
+The page needs no network. Everything in it comes from the tables of a warehouse. `findings` reads them, `page` fills
+the templates, and the other modules have the words and the numbers of charts and graphs that the templates call for.
 """
 
 from __future__ import annotations

@@ -1,22 +1,64 @@
-"""Charts as SVG: histograms on a logarithmic axis of time, and bars of shares."""
+"""The numbers of charts: bars of shares, and histograms on a logarithmic axis of time. The templates draw them."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import ClassVar, Final, NamedTuple
 
-from leveret.pipeline.report.markup import Html, element, joined
-from leveret.pipeline.report.words import counted, percent, span
+from leveret.pipeline.grouping import Row
+from leveret.pipeline.report.words import OUTCOMES, percent, span
 
 # The number of bars of a histogram for each power of ten.
 BINS_A_DECADE: Final = 4
 
-_WIDTH: Final = 290
-_HEIGHT: Final = 46
 _TICKS_US: Final = (1, 1000, 1_000_000, 60_000_000, 3_600_000_000, 86_400_000_000, 30 * 86_400_000_000)
 _LEAST_BAR: Final = 1.5
+_LEAST_PIECE: Final = 3.0
+_TEST_COLOURS: Final = {
+    "passed": "good-part",
+    "failed": "bad-part",
+    "error": "pink-part",
+    "skipped": "grey-part",
+    "xfailed": "blue-part",
+    "xpassed": "wait-part",
+}
+_MESSAGE_COLOURS: Final = {
+    "acked": "good-part",
+    "open": "wait-part",
+    "dropped": "bad-part",
+    "dead_lettered": "pink-part",
+    "expired": "blue-part",
+    "returned": "pink-part",
+    "purged": "grey-part",
+}
+
+
+class Share(NamedTuple):
+    """A part of a whole: its name, its size, and the CSS class that gives its colour."""
+
+    name: str
+    n: int
+    colour: str
+
+
+class Piece(NamedTuple):
+    """The piece of a bar that stands for a share."""
+
+    share: Share
+    percent: str
+    x: float
+    width: float
+
+
+class Bar(NamedTuple):
+    """A bar of a histogram."""
+
+    x: float
+    y: float
+    width: float
+    height: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,112 +68,70 @@ class Axis:
     first: int
     last: int
 
-    def x(self, place: float) -> float:
-        """Return the x coordinate of a position between bins."""
-        return (place - self.first) / (self.last - self.first + 1) * _WIDTH
+    width: ClassVar[int] = 290
+    height: ClassVar[int] = 46
 
     def ticks(self) -> list[tuple[float, str]]:
         """Return the x coordinates and labels of the marked spans."""
-        places = [(math.log10(us) * BINS_A_DECADE, span(us)) for us in _TICKS_US]
-        return [(self.x(place), text) for place, text in places if self.first <= place <= self.last + 1]
+        positions = [(math.log10(us) * BINS_A_DECADE, span(us)) for us in _TICKS_US]
+        return [(self._x(position), text) for position, text in positions if self.first <= position <= self.last + 1]
+
+    def x_of(self, us: float) -> float:
+        """Return the x coordinate of a span of microseconds."""
+        return self.inside(self._x(math.log10(max(us, 1.0)) * BINS_A_DECADE))
+
+    def inside(self, x: float) -> float:
+        """Return the x coordinate that is nearest to this one and inside the picture."""
+        return min(max(x, 0.5), self.width - 0.5)
+
+    def bars(self, bins: Sequence[tuple[int, int]]) -> list[Bar]:
+        """Return a bar for the number of values in each bin."""
+        most = max(n for _, n in bins)
+        bars = []
+        for bin_, n in bins:
+            left, right = self._x(bin_), self._x(bin_ + 1)
+            height = max(_LEAST_BAR, n / most * (self.height - 6))
+            bars.append(Bar(left + 0.5, self.height - height, right - left - 1, height))
+        return bars
+
+    def _x(self, position: float) -> float:
+        return (position - self.first) / (self.last - self.first + 1) * self.width
 
 
-@dataclass(frozen=True, slots=True)
-class Share:
-    """A part of a whole: its name, its size, and the CSS class that gives its colour."""
-
-    name: str
-    n: int
-    colour: str
+def axis_of(queues: Iterable[Row]) -> Axis:
+    """Return an axis for the times of all these queues that covers at least a power of ten."""
+    bins = [bin_ for row in queues for times in (row["wait"], row["process"]) if times for bin_, _ in times["bins"]]
+    return Axis(min(bins), max(*bins, min(bins) + BINS_A_DECADE))
 
 
-def axis_of(bins: Iterable[int]) -> Axis:
-    """Return an axis for these bins that covers at least a power of ten."""
-    known = list(bins) or [0]
-    first, last = min(known), max(known)
-    return Axis(first, max(last, first + BINS_A_DECADE))
-
-
-def axis_labels(axis: Axis) -> Html:
-    """Return the labels of an axis's ticks, for display above its histograms."""
-    labels = [
-        element("text", text, x=_within(x), y=11, text_anchor="start" if x < 15 else "end" if x > 270 else "middle")
-        for x, text in axis.ticks()
-    ]
-    return element(
-        "svg", *labels, class_="axis", viewBox=f"0 0 {_WIDTH} 14", width=_WIDTH, height=14, aria_hidden="true"
-    )
-
-
-def histogram(axis: Axis, bins: Sequence[tuple[int, int]], marks: Sequence[float | None], title: str) -> Html:
-    """Draw the number of values in each bin as bars, and a line at each of `marks`, which are microseconds."""
-    most = max((n for _, n in bins), default=1)
-    lines = [element("line", x1=x, x2=x, y1=0, y2=_HEIGHT, class_="grid") for x, _ in axis.ticks() if 0 < x < _WIDTH]
-    bars = []
-    for place, n in sorted(bins):
-        left, right = axis.x(place), axis.x(place + 1)
-        height = max(_LEAST_BAR, n / most * (_HEIGHT - 6))
-        bars.append(
-            element("rect", x=left + 0.5, y=_HEIGHT - height, width=right - left - 1, height=height, class_="bar")
-        )
-    marked = [
-        element("line", x1=_at(axis, us), x2=_at(axis, us), y1=0, y2=_HEIGHT, class_=f"mark mark{number}")
-        for number, us in enumerate(marks)
-        if us is not None
-    ]
-    base = element("line", x1=0, x2=_WIDTH, y1=_HEIGHT, y2=_HEIGHT, class_="base")
-    return _picture(title, _WIDTH, _HEIGHT, *lines, *bars, *marked, base, class_="histogram")
-
-
-def shares(parts: Sequence[Share], title: str, width: int = 960, height: int = 16) -> Html:
-    """Draw a bar with a piece for each part, in proportion to its size. Every part above zero is visible."""
-    shown = [part for part in parts if part.n > 0]
-    total = sum(part.n for part in shown)
-    least = 3.0
-    free = width - least * len(shown)
-    pieces, x = [], 0.0
-    for part in shown:
-        wide = least + free * part.n / total
-        label = element("title", f"{part.name}: {part.n} ({percent(part.n, total)})")
-        pieces.append(element("rect", label, x=x, y=0, width=max(1.0, wide - 1), height=height, class_=part.colour))
+def pieces(shares: Iterable[Share], width: int) -> list[Piece]:
+    """Return a piece for each share above zero, in proportion to its size. Every piece is wide enough to be seen."""
+    shown = [Share(*share) for share in shares if share[1] > 0]
+    total = sum(share.n for share in shown)
+    free = width - _LEAST_PIECE * len(shown)
+    drawn, x = [], 0.0
+    for share in shown:
+        wide = _LEAST_PIECE + free * share.n / total
+        drawn.append(Piece(share, percent(share.n, total), x, max(1.0, wide - 1)))
         x += wide
-    whole = f"{title}: " + ", ".join(f"{part.n} {part.name}" for part in shown)
-    return _picture(whole, width, height, *pieces, class_="shares", preserveAspectRatio="none")
+    return drawn
 
 
-def legend(parts: Sequence[Share], what: str) -> Html:
-    """Return the meaning of the colours of `shares`, with the numbers."""
-    total = sum(part.n for part in parts)
-    items = [
-        element(
-            "li",
-            element("span", class_=f"key {part.colour}"),
-            f" {part.n:,} {part.name} ",
-            element("span", f"({percent(part.n, total)})", class_="quiet"),
-        )
-        for part in parts
-        if part.n > 0
+def shares_of_tests(outcomes: Iterable[Row]) -> list[Share]:
+    """Return the outcomes of tests as shares."""
+    return [
+        Share(row["outcome"] or "without an end", row["count"], _TEST_COLOURS.get(row["outcome"], "wait-part"))
+        for row in outcomes
     ]
-    return element("ul", *items, class_="legend", aria_label=counted(total, what))
 
 
-def _picture(title: str, width: int, height: int, *children: Html, **attributes: str) -> Html:
-    box = f"0 0 {width} {height}"
-    return element(
-        "svg",
-        joined(element("title", title)),
-        *children,
-        role="img",
-        viewBox=box,
-        width=width,
-        height=height,
-        **attributes,
-    )
-
-
-def _at(axis: Axis, us: float) -> float:
-    return _within(axis.x(math.log10(max(us, 1.0)) * BINS_A_DECADE))
-
-
-def _within(x: float) -> float:
-    return min(max(x, 0.5), _WIDTH - 0.5)
+def shares_of_messages(outcomes: Iterable[Row]) -> list[Share]:
+    """Return the outcomes of messages as shares."""
+    return [
+        Share(
+            OUTCOMES.get(row["outcome"], str(row["outcome"])),
+            row["count"],
+            _MESSAGE_COLOURS.get(row["outcome"], "grey-part"),
+        )
+        for row in outcomes
+    ]

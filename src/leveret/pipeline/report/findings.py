@@ -1,4 +1,4 @@
-"""The report's content: bounded lists and totals from the tables, each a list of plain rows.
+"""The report's content: bounded lists of rows and totals from the tables, as plain data.
 
 No list but that of the failed tests is longer than a person would read. Laying out the page needs no tables.
 """
@@ -11,6 +11,7 @@ import re
 from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Iterable, Sequence
 from functools import partial
+from itertools import accumulate
 from typing import Any, Final
 
 import pyarrow as pa
@@ -24,8 +25,10 @@ from leveret.pipeline.kernel.columns import NULL
 from leveret.pipeline.reading import Read
 from leveret.pipeline.report.charts import BINS_A_DECADE
 from leveret.pipeline.report.subject import Subject
+from leveret.trace.events import DELIVERIES
 
-Answers = dict[str, list[Row]]
+# What the templates show, by name.
+Answers = dict[str, Any]
 # A reader of the subject's rows.
 Mine = Callable[..., pa.Table]
 
@@ -44,6 +47,15 @@ LIFE_SHOWN: Final = 30
 DIFFERENCES_SHOWN: Final = 12
 
 _FAILED: Final = ("failed", "error")
+# The kinds of events to mark in the life of a copy, for rules whose text does not name events.
+_MARKED: Final = {
+    "acked_twice": ("acked",),
+    "redelivered_flag_wrong": DELIVERIES,
+    "duplicate_enqueue": ("enqueued",),
+    "delivered_to_closed_channel": DELIVERIES,
+    "prefetch_exceeded": DELIVERIES,
+    "confirm_missing": ("published",),
+}
 # The words with which the texts of rules name events: "acknowledged at 17", "ready since 9".
 _NAMED_EVENTS: Final = re.compile(r"\b(?:at|since) (\d+)")
 _OF_RUNS: Final = (
@@ -71,7 +83,7 @@ _IN_VIOLATIONS: Final = ("run", "worker", "test", "vhost", "queue", "msg", "copy
 def find(read: Read, subject: Subject, against: Subject | None) -> Answers:
     """Return all content of the page."""
     mine = partial(read, runs=subject.runs)
-    answers = {
+    return {
         **_about_runs(mine, cut_workers(read, subject.runs)),
         **_about_tests(mine, subject.runs),
         **_about_messages(mine),
@@ -80,11 +92,9 @@ def find(read: Read, subject: Subject, against: Subject | None) -> Answers:
         "slowest": _slowest(mine("latency_hist", columns=("vhost", "queue", "measure", "bucket", "n"))),
         **_about_coverage(read, mine),
         **_about_flaky(read, subject),
-        **_about_violations(mine("violations", columns=_IN_VIOLATIONS)),
+        **_about_violations(mine),
         **(_about_differences(read, against, subject) if against is not None else {}),
     }
-    answers["lives"] = lives(mine, answers["violations"])
-    return answers
 
 
 def _about_runs(mine: Mine, cut: Collection[tuple[str, str]]) -> Answers:
@@ -99,7 +109,7 @@ def _about_runs(mine: Mine, cut: Collection[tuple[str, str]]) -> Answers:
         "virtual": any(row["clock"] == "virtual" for row in rows),
         "is_cut": any(row["is_cut"] for row in rows),
     }
-    return {"runs": _top(used, ("-started", "run", "worker"), RUNS_SHOWN), "run_totals": [totals]}
+    return {"runs": _top(used, ("-started", "run", "worker"), RUNS_SHOWN), "run_totals": totals}
 
 
 def _about_tests(mine: Mine, runs: Sequence[str]) -> Answers:
@@ -123,13 +133,11 @@ def _about_tests(mine: Mine, runs: Sequence[str]) -> Answers:
     outcomes = grouped(rows, ("outcome",), sums=("failures", "retries", "published", "duration"))
     return {
         "outcomes": _top(outcomes, ("-count", "outcome")),
-        "test_totals": [
-            {
-                "tests": _different(rows["test"]),
-                "failed": _different(rows["test"].filter(pc.is_in(outcome, value_set=pa.array(_FAILED)))),
-                "unended": _different(rows["test"].filter(pc.is_null(outcome))),
-            }
-        ],
+        "test_totals": {
+            "tests": _different(rows["test"]),
+            "failed": _different(rows["test"].filter(pc.is_in(outcome, value_set=pa.array(_FAILED)))),
+            "unended": _different(rows["test"].filter(pc.is_null(outcome))),
+        },
         "failed": _each_test_once(rows.filter(has_failed), runs),
     }
 
@@ -140,17 +148,18 @@ def _different(names: pa.ChunkedArray) -> int:
 
 def _each_test_once(failed: pa.Table, runs: Sequence[str]) -> list[Row]:
     """Return a row for each test that failed: that of its last run, and the number of runs in which it failed."""
-    order = {run: place for place, run in enumerate(runs)}
+    order = {run: position for position, run in enumerate(runs)}
     by_test: dict[str, list[Row]] = defaultdict(list)
     for row in failed.to_pylist():
         by_test[row["test"]].append(row)
-    found: list[Row] = []
+    tests: list[Row] = []
     for rows in by_test.values():
         last = max(rows, key=lambda row: (order[row["run"]], row["worker"]))
         last["failed_runs"] = len({row["run"] for row in rows})
         last["has_recovered"] = last["outcome"] not in (*_FAILED, None)
-        found.append(last)
-    return _top(found, ("has_recovered", "-failed_runs", "test"))
+        last["link"] = None
+        tests.append(last)
+    return _top(tests, ("has_recovered", "-failed_runs", "test"))
 
 
 def _about_messages(mine: Mine) -> Answers:
@@ -174,13 +183,13 @@ def _dropped(mine: Mine) -> list[Row]:
     drops = mine("events", columns=("run", "worker", "msg", "reason"), where={"kind": ["dropped"]})
     reasons: dict[tuple[Any, ...], str | None] = {}
     for *message, reason in _tuples(drops):
-        known = reasons.get(tuple(message))
-        reasons[tuple(message)] = reason if known is None or (reason is not None and reason > known) else known
+        before = reasons.get(tuple(message))
+        reasons[tuple(message)] = reason if before is None or (reason is not None and reason > before) else before
     counts: Counter[tuple[Any, ...]] = Counter()
     for run, worker, msg, vhost, exchange, key, confirmed in _tuples(messages):
         counts[vhost, exchange, key, reasons.get((run, worker, msg)), confirmed is False] += 1
     names = ("vhost", "exchange", "routing_key", "reason", "is_nacked")
-    return [{**dict(zip(names, place, strict=True)), "count": count} for place, count in counts.items()]
+    return [{**dict(zip(names, values, strict=True)), "count": count} for values, count in counts.items()]
 
 
 def _about_queues(mine: Mine) -> Answers:
@@ -197,14 +206,14 @@ def _about_queues(mine: Mine) -> Answers:
         "leaving": _different(left["test"]),
         **{name: sum(row[name] for row in queues) for name in (*_OF_QUEUES, "dead")},
     }
-    again = [{"queue": row["queue"], "n": row["redeliveries"]} for row in queues if row["redeliveries"]]
+    redelivered = [{"queue": row["queue"], "n": row["redeliveries"]} for row in queues if row["redeliveries"]]
     return {
         "queues": _top(queues, ("-trouble", "-copies", "queue"), QUEUES_SHOWN),
-        "queue_totals": [totals],
+        "queue_totals": totals,
         "leavers": _top(
             grouped(left, ("test", "vhost", "queue"), sums=["leaked"]), ("-leaked", "test", "queue"), LEAVERS_SHOWN
         ),
-        "redelivered": _top(again, ("-n", "queue"), FLOWS_SHOWN),
+        "redelivered": _top(redelivered, ("-n", "queue"), FLOWS_SHOWN),
     }
 
 
@@ -212,42 +221,42 @@ def _about_flows(mine: Mine) -> Answers:
     way = ("from_queue", "reason", "to_queue")
     flows = grouped(mine("run_lineage", columns=("test", *way, "n")), way, sums=["n"], different=["test"])
     totals = {"flows": len(flows), "n": sum(row["n"] for row in flows)}
-    return {"flows": _top(flows, ("-n", *way), FLOWS_SHOWN), "flow_totals": [totals]}
+    return {"flows": _top(flows, ("-n", *way), FLOWS_SHOWN), "flow_totals": totals}
 
 
 def _slowest(latency_hist: pa.Table) -> list[Row]:
-    """Return a row for each queue with its median, its 95th percentile, its longest span, and bins for a histogram."""
+    """Return a row for each queue, the slowest first, with the times that its copies waited and were processed."""
     measured: dict[tuple[Any, ...], dict[str, list[tuple[int, int]]]] = defaultdict(lambda: defaultdict(list))
     for row in grouped(latency_hist, ("vhost", "queue", "measure", "bucket"), sums=["n"]):
         measured[row["vhost"], row["queue"]][row["measure"]].append((row["bucket"], row["n"]))
-    rows: list[Row] = []
-    for (vhost, queue), of_queue in measured.items():
-        found: Row = {"vhost": vhost, "queue": queue, "measured": of_queue}
-        for measure in ("wait", "process"):
-            buckets = sorted(of_queue.get(measure, ()))
-            found |= {f"{measure}_p50": _at(buckets, 0.5), f"{measure}_p95": _at(buckets, 0.95)}
-            found[f"{measure}_top"] = buckets[-1][0] if buckets else None
-        found["slowness"] = max(-1 if found[name] is None else found[name] for name in ("wait_p95", "process_p95"))
-        rows.append(found)
-    shown = _top(rows, ("-slowness", "queue"), SLOWEST_SHOWN)
-    for row in shown:
-        row["bins"] = [
-            {"measure": measure, "bin": bin_, "n": n}
-            for measure, buckets in row.pop("measured").items()
-            for bin_, n in _binned(buckets).items()
-        ]
-    return shown
+    rows = [
+        {"vhost": vhost, "queue": queue, **{name: _times(of_queue.get(name, [])) for name in ("wait", "process")}}
+        for (vhost, queue), of_queue in measured.items()
+    ]
+    for row in rows:
+        row["slowness"] = max((times["most_us"] for times in (row["wait"], row["process"]) if times), default=-1)
+    return _top(rows, ("-slowness", "queue"), SLOWEST_SHOWN)
 
 
-def _at(buckets: Sequence[tuple[int, int]], share: float) -> int | None:
-    """Return the bucket up to which there is this share of the values."""
+def _times(buckets: Sequence[tuple[int, int]]) -> Row | None:
+    """Return the number of values, the spans within which half, 95 % and all of them are, and bins for a histogram."""
+    if not buckets:
+        return None
+    ordered = sorted(buckets)
+    return {
+        "n": sum(n for _, n in ordered),
+        "half_us": _within(ordered, 0.5),
+        "most_us": _within(ordered, 0.95),
+        "longest_us": _within(ordered, 1),
+        "bins": sorted(_binned(ordered).items()),
+    }
+
+
+def _within(buckets: Sequence[tuple[int, int]], share: float) -> float:
+    """Return the span, in microseconds, within which there is this share of the values."""
     wanted = sum(n for _, n in buckets) * share
-    so_far = 0
-    for bucket, n in buckets:
-        so_far += n
-        if so_far >= wanted:
-            return bucket
-    return None
+    reached = zip(accumulate(n for _, n in buckets), buckets, strict=True)
+    return float(GROWTH ** max(next(bucket for so_far, (bucket, _) in reached if so_far >= wanted), 0))
 
 
 def _binned(buckets: Iterable[tuple[int, int]]) -> Counter[int]:
@@ -258,55 +267,43 @@ def _binned(buckets: Iterable[tuple[int, int]]) -> Counter[int]:
     return bins
 
 
-def span_of(bucket: int | None) -> float | None:
-    """Return the upper bound of a bucket, in microseconds."""
-    return None if bucket is None else GROWTH ** max(bucket, 0)
-
-
 def _about_coverage(read: Read, mine: Mine) -> Answers:
     columns = ("kind", "name", "declared", "messages")
     here = grouped(mine("run_coverage", columns=columns), ("kind", "name"), sums=["messages"], highest=["declared"])
     declared = {(row["kind"], row["name"]): row for row in here if row["declared"]}
     everywhere = {(row["kind"], row["name"]): row for row in read("coverage").to_pylist()} if declared else {}
-    unused: dict[str, list[Row]] = defaultdict(list)
-    counts: dict[str, Row] = {}
+    kinds: dict[str, Row] = {}
     for (kind, name), row in declared.items():
-        of_kind = counts.setdefault(kind, {"kind": kind, "declared": 0, "unused": 0, "never": 0})
+        of_kind = kinds.setdefault(kind, {"declared": 0, "unused": 0, "never": 0, "names": []})
         of_kind["declared"] += 1
         if row["messages"] == 0:
-            of_all = everywhere[kind, name]
+            runs_with_use = everywhere[kind, name]["exercised_in"]
             of_kind["unused"] += 1
-            of_kind["never"] += of_all["exercised_in"] == 0
-            unused[kind].append({name_: of_all[name_] for name_ in ("kind", "name", "declared_in", "exercised_in")})
+            of_kind["never"] += runs_with_use == 0
+            of_kind["names"].append({"name": name, "runs": runs_with_use})
+    for of_kind in kinds.values():
+        of_kind["names"] = _top(of_kind["names"], ("runs", "name"), UNUSED_SHOWN)
     runs = read("runs", columns=("run", "files"))
     used = {run for run, files in _tuples(runs) if run and (files or 0) > 0}
-    return {
-        "coverage": _top(list(counts.values()), ("kind",)),
-        "unused": [
-            row for kind in sorted(unused) for row in _top(unused[kind], ("exercised_in", "name"), UNUSED_SHOWN)
-        ],
-        "coverage_runs": [{"runs": len(used)}],
-    }
+    return {"coverage": kinds, "coverage_runs": len(used)}
 
 
 def _about_flaky(read: Read, subject: Subject) -> Answers:
     every = read("flaky")
-    known = every.filter(pc.is_valid(every["commit"]))
-    found = known.filter(pc.greater(known["behaviours"], 1)).to_pylist()
-    for row in found:
+    of_commits = every.filter(pc.is_valid(every["commit"]))
+    flaky = of_commits.filter(pc.greater(of_commits["behaviours"], 1)).to_pylist()
+    for row in flaky:
         row["is_other"] = row["commit"] != subject.commit
-    shown = _top(found, ("is_other", "-entropy", "test", "commit"), FLAKY_SHOWN)
-    repeated = _different(known["test"].filter(pc.greater(known["runs"], 1)))
-    tests = len({row["test"] for row in found})
-    return {
-        "flaky": shown,
-        "flaky_totals": [{"tests": tests, "found": len(found), "repeated": repeated}],
-        "behaviours": _behaviours(read, shown) if shown else [],
-    }
+    shown = _top(flaky, ("is_other", "-entropy", "test", "commit"), FLAKY_SHOWN)
+    if shown:
+        _add_behaviours(read, shown)
+    repeated = _different(of_commits["test"].filter(pc.greater(of_commits["runs"], 1)))
+    tests = len({row["test"] for row in flaky})
+    return {"flaky": shown, "flaky_totals": {"tests": tests, "rows": len(flaky), "repeated": repeated}}
 
 
-def _behaviours(read: Read, shown: Sequence[Row]) -> list[Row]:
-    """Return what happened in the first differing queue of these tests, the most frequent behaviours first."""
+def _add_behaviours(read: Read, shown: Sequence[Row]) -> None:
+    """Set `kinds` of each test: what happened in its first differing queue, the most frequent behaviour first."""
     queues = {(row["commit"], row["test"]): row["first_differing_queue"] for row in shown}
     rows = read(
         "fingerprints",
@@ -322,35 +319,28 @@ def _behaviours(read: Read, shown: Sequence[Row]) -> list[Row]:
         parts = json.dumps([part for part in row["parts"] or [] if part["queue"] == queues[key]])
         runs[key][parts].add(row["run"])
         outcomes[*key, parts].add(row["outcome"])
-    answers: list[Row] = []
-    for (commit, test), kinds in sorted(runs.items(), key=lambda pair: pair[0][::-1]):
-        by_runs = sorted(kinds.items(), key=lambda pair: (-len(pair[1]), pair[0]))
-        answers += [
-            {
-                "commit": commit,
-                "test": test,
-                "parts": json.loads(parts),
-                "runs": len(of),
-                "outcomes": sorted(outcomes[commit, test, parts]),
-                "kinds": len(kinds),
-            }
+    for row in shown:
+        key = (row["commit"], row["test"])
+        by_runs = sorted(runs[key].items(), key=lambda pair: (-len(pair[1]), pair[0]))
+        row["kinds_total"] = len(by_runs)
+        row["kinds"] = [
+            {"parts": json.loads(parts), "runs": len(of), "outcomes": sorted(outcomes[*key, parts])}
             for parts, of in by_runs[:BEHAVIOURS_SHOWN]
         ]
-    return answers
 
 
-def _about_violations(violations: pa.Table) -> Answers:
+def _about_violations(mine: Mine) -> Answers:
+    violations = mine("violations", columns=_IN_VIOLATIONS)
     rules = grouped(violations, ["rule"], different=["test", "queue"])
     order = ("run", "worker", "test", "msg", "copy")
-    placed: list[Row] = []
+    cases: list[Row] = []
     for rule in rules:
         of_rule = violations.filter(pc.equal(violations["rule"], rule["rule"]))
         first = _first(of_rule, order, VIOLATIONS_OF_A_RULE).to_pylist()
-        placed += [{**row, "place": place} for place, row in enumerate(first)]
-    return {
-        "rules": _top(rules, ("-count", "rule"), 100),
-        "violations": _top(placed, ("place", "rule"), VIOLATIONS_SHOWN),
-    }
+        cases += [{**row, "position": position} for position, row in enumerate(first)]
+    shown = _top(cases, ("position", "rule"), VIOLATIONS_SHOWN)
+    _add_lives(mine, shown)
+    return {"rules": _top(rules, ("-count", "rule"), 100), "violations": shown}
 
 
 def _first(rows: pa.Table, by: Sequence[str], limit: int) -> pa.Table:
@@ -369,20 +359,18 @@ def _about_differences(read: Read, left: Subject, right: Subject) -> Answers:
     by_side: dict[str, list[Difference]] = defaultdict(list)
     for difference in compared.differences:
         by_side[difference.place.side].append(difference)
-    rows: list[Row] = []
-    for side in sorted(by_side):
+    for of_side in by_side.values():
         # An outcome that differs comes first, then what differs most.
-        of_side = sorted(by_side[side], key=lambda each: (each.place.difference != "outcome", -_size(each)))
-        rows += [
-            {**_row_of(each), "place": place, "of_side": len(of_side)}
-            for place, each in enumerate(of_side[:DIFFERENCES_SHOWN], start=1)
-        ]
+        of_side.sort(key=lambda each: (each.place.difference != "outcome", -_size(each)))
     return {
         "sides": [_row_of_side(compared.left), _row_of_side(compared.right)],
-        "differences": rows,
-        "flaky_differences": [_row_of(each) for each in compared.of_flaky[:DIFFERENCES_SHOWN]],
-        "flaky_difference_totals": [{"count": len(compared.of_flaky), "tests": compared.flaky_tests}],
+        "differences": {side: _first_of(of_side) for side, of_side in by_side.items()},
+        "flaky_differences": {**_first_of(compared.of_flaky), "tests": compared.flaky_tests},
     }
+
+
+def _first_of(differences: Sequence[Difference]) -> Row:
+    return {"rows": [_row_of(each) for each in differences[:DIFFERENCES_SHOWN]], "total": len(differences)}
 
 
 def _row_of_side(side: Counted) -> Row:
@@ -411,44 +399,53 @@ def _as_number(text: str | None) -> float:
         return 0.0
 
 
-def lives(mine: Mine, violations: Sequence[Row]) -> list[Row]:
-    """Return the events of these violations' messages, and the events that their texts name.
+def _add_lives(mine: Mine, violations: Sequence[Row]) -> None:
+    """Set `life` of each violation: the events of its message, and the events that its text names.
 
-    At most `LIFE_SHOWN` events are returned for each violation, those of the copy in question first. `total` is the
-    number of all its events.
+    A life has at most `LIFE_SHOWN` events, those of the copy in question first. `events` is the number of all.
     """
     if not violations:
-        return []
+        return
     runs = {row["run"] for row in violations}
-    named = {seq for row in violations for seq in named_events(row["text"])}
+    named = {seq for row in violations for seq in _named_events(row["text"])}
     events = {
         (row["run"], row["worker"], row["seq"]): row
         for name, values in (("msg", {row["msg"] for row in violations}), ("seq", named))
         if values
         for row in mine("events", runs=runs, columns=_OF_LIVES, where={name: values}).to_pylist()
     }
-    found: list[Row] = []
-    for number, violation in enumerate(violations):
-        seqs = set(named_events(violation["text"]))
+    for violation in violations:
         file, message = (violation["run"], violation["worker"]), violation["msg"]
+        named = set(_named_events(violation["text"]))
         its = [
             event
             for event in events.values()
-            if (event["run"], event["worker"]) == file and (event["msg"] == message or event["seq"] in seqs)
+            if (event["run"], event["worker"]) == file and (event["msg"] == message or event["seq"] in named)
         ]
-
-        def is_far(event: Row, copy: int | None = violation["copy"], seqs: set[int] = seqs) -> bool:
-            return event["copy"] not in (None, copy) and event["seq"] not in seqs
-
-        shown = sorted(its, key=lambda event: (is_far(event), event["seq"]))[:LIFE_SHOWN]
-        shown.sort(key=lambda event: event["seq"])
-        found += [{**event, "violation": number, "total": len(its)} for event in shown]
-    return found
+        violation["life"] = _life(violation, its, named)
+        violation["events"] = len(its)
 
 
-def named_events(text: str) -> list[int]:
+def _life(violation: Row, events: Sequence[Row], named: Collection[int]) -> list[Row]:
+    def is_near(event: Row) -> bool:
+        return event["copy"] in (None, violation["copy"]) or event["seq"] in named
+
+    marked = _MARKED.get(violation["rule"], ())
+    shown = sorted(events, key=lambda event: (not is_near(event), event["seq"]))[:LIFE_SHOWN]
+    shown.sort(key=lambda event: event["seq"])
+    life = []
+    for event in shown:
+        is_other = event["msg"] != violation["msg"]
+        is_its = not is_other and event["copy"] in (None, violation["copy"])
+        is_marked = event["seq"] in named or (is_its and event["kind"] in marked)
+        after_us = None if event["ts"] is None else event["ts"] - (shown[0]["ts"] or 0)
+        life.append({**event, "is_other": is_other, "is_marked": is_marked, "after_us": after_us})
+    return life
+
+
+def _named_events(text: str) -> list[int]:
     """Return the sequence numbers of the events that the text of a violation names."""
-    return [int(found) for found in _NAMED_EVENTS.findall(text)]
+    return [int(number) for number in _NAMED_EVENTS.findall(text)]
 
 
 def _top(rows: Collection[Row], by: Sequence[str], limit: int | None = None) -> list[Row]:

@@ -1,18 +1,31 @@
-"""The page: its sections, the most urgent first."""
+"""The page: templates that say how each section looks, and what they may call. `templates/page.html` has their order.
+
+Jinja escapes each value, so a queue's name may be `<script>`.
+"""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from importlib.resources import files
 from typing import Final
 
-from leveret.pipeline.report import overview, sections
-from leveret.pipeline.report.findings import Answers
-from leveret.pipeline.report.markup import Html, element, joined
-from leveret.pipeline.report.subject import Subject
+from jinja2 import Environment, PackageLoader, StrictUndefined
 
-# The page runs no script and loads nothing, even if a name contains markup.
-_POLICY: Final = "default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'; form-action 'none'"
+from leveret.page.formats.assets import Assets, asset
+from leveret.pipeline.report import charts, flow, life, words
+from leveret.pipeline.report.findings import Answers
+from leveret.pipeline.report.subject import Subject
+from leveret.pipeline.wording import copies, measure, thing
+from leveret.story.words import why
+
+# Of the page of a test, what draws a graph.
+_SHARED: Final = ("graph.css", "dom.js", "graph.js", "drawing.js")
+_OWN: Final = ("style.css", "flow.js")
+_BETWEEN_TAGS: Final = re.compile(r">\s*\n\s*<")
+# The longest name that needs no places to break it, and where those are: after "/", "::" and "_".
+_LONGEST_UNBROKEN: Final = 20
+_BREAKS: Final = re.compile(r"(?<=[/_])(?![/_])|(?<=::)")
 
 
 def page(
@@ -26,27 +39,69 @@ def page(
 
     `cut` names files whose end is missing. `refused` names files that could not be used, and why.
     """
-    style = files("leveret.pipeline.report").joinpath("style.css").read_text(encoding="utf-8")
-    head = element(
-        "head",
-        element("meta", charset="utf-8"),
-        element("meta", name="viewport", content="width=device-width,initial-scale=1"),
-        element("meta", http_equiv="Content-Security-Policy", content=_POLICY),
-        element("title", f"leveret: {subject}"),
-        element("style", Html(style)),
+    folder = files("leveret.pipeline.report").joinpath("assets")
+    own = {name: folder.joinpath(name).read_text(encoding="utf-8") for name in _OWN}
+    return TEMPLATES.get_template("page.html").render(
+        **answers,
+        subject=subject,
+        against=against,
+        cut=cut,
+        refused=refused,
+        assets=Assets.joined({name: asset(name) for name in _SHARED} | own),
     )
-    body = element(
-        "main",
-        overview.head(subject, answers, against),
-        overview.run(subject, answers, cut, refused),
-        sections.violations(answers),
-        sections.flaky(answers),
-        sections.compared(answers, subject, against),
-        sections.queues(answers),
-        sections.flow(answers),
-        sections.slowest(answers),
-        sections.coverage(answers),
-        sections.words(),
-        element("footer", "Written by leveret pipeline report from the tables of the traces."),
-    )
-    return "<!doctype html>\n" + element("html", head, element("body", joined(body)), lang="en") + "\n"
+
+
+def _dense(html: str) -> str:
+    """Return HTML without the line breaks of templates between tags: they would be spaces on the page."""
+    return _BETWEEN_TAGS.sub("><", html)
+
+
+def _shortened(name: str, longest: int) -> str:
+    """Return a name, with its middle cut out if it is longer than `longest`."""
+    if len(name) <= longest:
+        return name
+    end = longest // 2
+    return f"{name[: longest - end - 1]}…{name[-end:]}"
+
+
+def _breakable(name: str) -> list[str]:
+    """Return the pieces of a name between the places at which a line may end."""
+    return [name] if len(name) <= _LONGEST_UNBROKEN else [piece for piece in _BREAKS.split(name) if piece]
+
+
+def _cut(text: str, longest: int) -> str:
+    return text if len(text) <= longest else f"{text[:longest]}…"
+
+
+TEMPLATES: Final = Environment(
+    loader=PackageLoader("leveret.pipeline.report"),
+    autoescape=True,
+    undefined=StrictUndefined,
+    trim_blocks=True,
+    lstrip_blocks=True,
+)
+TEMPLATES.globals |= {"rule_words": words.RULES, "unknown_queue": flow.UNKNOWN}
+TEMPLATES.filters |= {
+    "axis_of": charts.axis_of,
+    "breakable": _breakable,
+    "copies": copies,
+    "counted": words.counted,
+    "cut": _cut,
+    "dense": _dense,
+    "graph_of": flow.graph_of,
+    "in_words": life.in_words,
+    "instant": words.instant,
+    "measure": measure,
+    "number": words.number,
+    "pieces": charts.pieces,
+    "readable": words.readable,
+    "reason_class": flow.reason_class,
+    "reason_words": flow.reason_words,
+    "rule_name": words.rule_name,
+    "shares_of_messages": charts.shares_of_messages,
+    "shares_of_tests": charts.shares_of_tests,
+    "shortened": _shortened,
+    "span": words.span,
+    "thing": thing,
+    "why": why,
+}

@@ -1,7 +1,8 @@
-"""The words of the report: numbers and spans for readers, the meaning of rules and reasons, and the glossary."""
+"""The words of the report: numbers and spans for readers, and the meaning of rules and reasons."""
 
 from __future__ import annotations
 
+import re
 from datetime import datetime
 from typing import Final
 
@@ -11,6 +12,8 @@ from leveret.pipeline.wording import COPY_OUTCOMES
 # The text for a missing number.
 NONE: Final = "none"
 
+# Control characters, marks that change the direction of text, and surrogates.
+_UNSEEN: Final = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u200e\u200f\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
 _UNITS: Final = ((86_400_000_000, "d"), (3_600_000_000, "h"), (60_000_000, "min"), (1_000_000, "s"), (1000, "ms"))
 
 # For each rule, what happened and what to do about it. Rules of users have their own text.
@@ -62,20 +65,6 @@ RULES: Final[dict[str, tuple[str, str]]] = {
     ),
 }
 
-GLOSSARY: Final[tuple[tuple[str, str], ...]] = (
-    ("run", "one start of the test suite, recorded with --leveret-trace-dir; it may have several workers"),
-    ("exchange", "where a program publishes a message; its bindings decide which queues get the message"),
-    ("binding", "a link from an exchange to a queue, for certain routing keys"),
-    ("copy", "one message in one queue; a message that goes to three queues has three copies"),
-    ("acknowledged", "the consumer reported that it is done with a copy, and the broker deleted the copy"),
-    ("redelivered", "delivered again, because the consumer requeued it or lost its connection"),
-    ("dead letter", "a copy that was rejected, expired or did not fit, and was sent to another queue"),
-    ("dropped", "discarded by the broker: no queue matched, or its queue gave it up and has no dead-letter exchange"),
-    ("left over", "still in its queue, or still held by a consumer, when its test ended"),
-    ("confirm", "the broker's reply to a publisher that it has taken responsibility for a message"),
-    ("flow", "the number of copies that a test put into each queue, how each ended, and how many were requeued"),
-)
-
 # How a message ended.
 OUTCOMES: Final[dict[str, str]] = {
     **{name: COPY_OUTCOMES[name] for name in ("acked", "dropped", "expired", "purged")},
@@ -85,6 +74,16 @@ OUTCOMES: Final[dict[str, str]] = {
 }
 
 
+def readable(text: str) -> str:
+    """Return a text with characters that HTML forbids or a reader cannot see replaced by their numbers."""
+    return _UNSEEN.sub(lambda unseen: f"\\u{ord(unseen[0]):04x}", text)
+
+
+def rule_name(rule: str) -> str:
+    """Return what breaks a rule, as a title."""
+    return RULES.get(rule, (rule,))[0].removesuffix(".")
+
+
 def number(value: float | None) -> str:
     """Return a count with thousands separators."""
     if value is None:
@@ -92,9 +91,9 @@ def number(value: float | None) -> str:
     return f"{value:,.3f}".rstrip("0").rstrip(".") if isinstance(value, float) else f"{value:,}"
 
 
-def counted(value: int, one: str, many: str | None = None) -> str:
+def counted(value: int, noun: str, plural: str | None = None) -> str:
     """Return a count with its noun, in the singular or plural."""
-    return f"{number(value)} {one if value == 1 else many or one + 's'}"
+    return f"{number(value)} {noun if value == 1 else plural or noun + 's'}"
 
 
 def span(us: float | None) -> str:
