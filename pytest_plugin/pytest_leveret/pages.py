@@ -18,7 +18,7 @@ import pytest
 
 from pytest_leveret.brokers import brokers_of
 from pytest_leveret.options import Option, read_count, read_settings
-from pytest_leveret.recording import PAGE, error_text
+from pytest_leveret.recording import PAGE, error_text, failure_of
 from pytest_leveret.report import add_section
 
 if TYPE_CHECKING:
@@ -239,6 +239,8 @@ def _story(item: pytest.Item, report: pytest.TestReport, call: pytest.CallInfo[N
         return None
     outcome = "passed" if report.passed else "failed" if report.when == "call" else "error"
     test = Test(item.nodeid, outcome, report.when, round(report.duration, 6), error_text(call))
+    if (failure := failure_of(call)) is not None:
+        test.messages, test.queues = failure.messages, failure.queues
     test.failed_at = round(call.stop * 1_000_000) if report.failed else None
     return story_of(recorded, test, source="memory")
 

@@ -8,6 +8,7 @@ after a broker has.
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Generator
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -21,6 +22,7 @@ from pytest_leveret.options import general_settings
 
 if TYPE_CHECKING:
     from leveret import Broker
+    from leveret.story.failure import Failure
     from leveret.trace.trace_file import TraceFile
 
 
@@ -33,6 +35,8 @@ class Attempt:
     reports: list[pytest.TestReport] = field(default_factory=list)
     # The text of the first error.
     error: str | None = None
+    # What the assertion that failed is about.
+    failure: Failure | None = None
 
 
 # The most characters of an error that are recorded.
@@ -50,6 +54,13 @@ _FILES: Final = pytest.StashKey["list[TraceFile]"]()
 def error_text(call: pytest.CallInfo[None]) -> str | None:
     """Return the text of what a phase of a test failed with, or None."""
     return None if call.excinfo is None else call.excinfo.exconly()[:_ERROR_MAX]
+
+
+def failure_of(call: pytest.CallInfo[None]) -> Failure | None:
+    """Return the failure of the assertion that a phase of a test failed with, or None."""
+    # Without this module, no assertion of leveret has failed.
+    known = sys.modules.get("leveret.story.failure")
+    return None if known is None or call.excinfo is None else known.failure_of(call.excinfo.value)
 
 
 def begin_attempt(item: pytest.Item) -> None:
@@ -119,7 +130,7 @@ class Recording:
         if attempt is not None:
             attempt.reports.append(result)
             if result.failed and attempt.error is None:
-                attempt.error = error_text(call)
+                attempt.error, attempt.failure = error_text(call), failure_of(call)
             if result.when == "teardown":
                 try:
                     _end(item, attempt)
@@ -155,7 +166,9 @@ def _end(item: pytest.Item, attempt: Attempt) -> None:
         _ = Harness(broker).trace_file
     phase, outcome = _ending(attempt.reports)
     duration = round(sum(report.duration for report in attempt.reports), 6)
-    ending = {"outcome": outcome, "duration": duration, "phase": phase}
+    ending: dict[str, object] = {"outcome": outcome, "duration": duration, "phase": phase}
+    if attempt.failure is not None:
+        ending["failure"] = attempt.failure.subject
     if attempt.error is not None:
         from leveret.trace.redaction import Redaction
 

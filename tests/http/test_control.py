@@ -155,6 +155,35 @@ def test_a_failed_assertion_names_the_nearest_message(control: Control) -> None:
     assert f"virtual host '{control.vhost}'" in answer.json["report"]
 
 
+def test_a_failed_assertion_answers_with_values_beside_its_text(control: Control) -> None:
+    declare_with_dead_letters(control)
+    control.post("/publish", routing_key="orders", json={"id": 8})
+
+    answer = control.inside("POST", "/assert/dead-lettered", {"queue": "orders", "json": {"id": 7}})
+
+    failure = answer.json["failure"]
+    (number,) = failure["messages"]
+    assert failure["asked"] == {
+        "call": "assert_dead_lettered('orders', json={'id': 7})",
+        "expected": "dead_lettered",
+        "place": "orders",
+        "vhost": control.vhost,
+        "times": None,
+    }
+    assert (failure["seen"], failure["queues"]) == (0, ["orders"])
+    assert failure["nearest"] == [
+        {
+            "message": number,
+            "broker": None,
+            "differs": [
+                {"what": "json", "expected": {"id": 7}, "found": '{"id": 8}'},
+                {"what": "outcome", "expected": "dead_lettered", "found": None},
+            ],
+            "stands": [{"queue": "orders", "state": "ready", "reason": None, "deliveries": 0}],
+        }
+    ]
+
+
 def test_a_pattern_matches_like_a_regular_expression(control: Control) -> None:
     control.post("/publish", routing_key="order.7")
 

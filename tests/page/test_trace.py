@@ -21,7 +21,7 @@ SAMPLES = Path(__file__).parents[1] / "trace" / "samples"
 PAID, MAILED = "tests/test_shop.py::test_paid", "tests/test_shop.py::test_mailed"
 
 
-def record(folder, name, outcome, act, *, error=None, **options):
+def record(folder, name, outcome, act, *, error=None, failure=None, **options):
     """Record a test that does something with its brokers, as the plugin does."""
     first, second = Broker(trace_dir=folder, checks="all=off", **options), Broker(trace_dir=folder, **options)
     with first, second:
@@ -33,7 +33,7 @@ def record(folder, name, outcome, act, *, error=None, **options):
         for broker in (first, second):
             _ = Harness(broker).trace_file
         ending = {"outcome": outcome, "duration": 0.25, "phase": "call"}
-        file.end_test(name, ending if error is None else {**ending, "error": error})
+        file.end_test(name, ending if error is None else {**ending, "error": error, "failure": failure})
     return file
 
 
@@ -57,7 +57,9 @@ def trace(tmp_path):
     """A trace file of two tests with two brokers each, of which the first failed."""
     folder = tmp_path / "traces"
     record(folder, MAILED, "passed", mail)
-    file = record(folder, PAID, "failed", pay, error="AssertionError: see #1", trace_bodies=True)
+    file = record(
+        folder, PAID, "failed", pay, error="AssertionError: see #2", failure={"messages": [1]}, trace_bodies=True
+    )
     file.close()
     return file.path
 
@@ -88,7 +90,7 @@ def test_a_page_says_how_the_test_ended(trace, tmp_path):
 
     told = story["test"]
     assert (told["id"], told["outcome"], told["phase"], told["seconds"]) == (PAID, "failed", "call", 0.25)
-    assert told["error"] == {"text": "AssertionError: see #1", "messages": [1]}
+    assert told["error"] == {"text": "AssertionError: see #2", "messages": [1]}
     assert story["source"] == "trace file"
 
 

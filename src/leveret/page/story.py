@@ -6,7 +6,6 @@ microseconds since the start of the test: `t` by the broker's clock, `wall` in r
 
 from __future__ import annotations
 
-import re
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -41,7 +40,6 @@ Place = tuple[object, object]
 _ADD: Final = "add"
 _SETTLING: Final = ("basic.ack", "basic.nack", "basic.reject")
 _ORDINALS: Final = ("first", "second", "third", "fourth")
-_NUMBER: Final = re.compile(r"#(\d+)")
 
 
 @dataclass(slots=True)
@@ -55,6 +53,9 @@ class Test:
     error: str | None = None
     # When it failed, in real time: microseconds since the epoch.
     failed_at: int | None = None
+    # The messages and queues that the failure of an assertion is about, if it was one of leveret's.
+    messages: Sequence[int] = ()
+    queues: Sequence[str] = ()
 
 
 class BrokerStory:
@@ -89,6 +90,8 @@ class BrokerStory:
             str(row["attrs"].get("fault")) for row in reading.rows if row["kind"] == events.FAULT
         }
         self._added: dict[str, str] = {}
+        # The faults that fired, by their names.
+        self._fired: list[tuple[str, StoryEvent]] = []
 
     def read(self) -> None:
         """Go through all rows."""
@@ -122,6 +125,8 @@ class BrokerStory:
             message.publish(row, self.redaction)
         event = self._event(row, message)
         copy = None
+        if kind == events.FAULT:
+            self._fired.append((str(row["attrs"].get("fault")), event))
         if kind == events.FAULT and message is not None:
             message.fault(row)
             message.events.append(event)
@@ -269,15 +274,14 @@ class BrokerStory:
 
     def faults(self) -> list[dict[str, Any]]:
         """Return the faults that the test added, with the events of those that fired."""
-        found = []
-        for fault in self.reading.faults:
-            fired = [event["i"] for event in self.events if event["kind"] == events.FAULT and _is_of(event, fault.name)]
-            found.append({"text": fault.text, "fired": fault.fired, "events": fired})
-        return found
-
-
-def _is_of(event: StoryEvent, name: str) -> bool:
-    return bool(event["text"].removeprefix("fault ").startswith(name))
+        return [
+            {
+                "text": fault.text,
+                "fired": fault.fired,
+                "events": [event["i"] for name, event in self._fired if name == fault.name],
+            }
+            for fault in self.reading.faults
+        ]
 
 
 def story_of(readings: Sequence[Reading], test: Test, *, source: str) -> Story:
@@ -308,14 +312,12 @@ def story_of(readings: Sequence[Reading], test: Test, *, source: str) -> Story:
         "cut": {"events": sum(reading.cut_count for reading in readings), "bodies": 0},
     }
     colour = 0
-    asked = (test.error or "").partition("\n")[0]
     for one in stories:
         known = one.queues.known
-        about = {name for _, name in known if repr(name) in asked}
         unconsumed = {name for (_, name), queue in known.items() if not queue.was_consumed}
         for message in one.messages.values():
             if message.events:
-                story["messages"].append(message.shown(one.lanes, colour % COLOURS, about, unconsumed))
+                story["messages"].append(message.shown(one.lanes, colour % COLOURS, test.queues, unconsumed))
                 colour += 1
         for (vhost, name), queue in known.items():
             story["queues"].append(queue.shown(one.lanes, one.topology.bindings_to(vhost, name)))
@@ -370,9 +372,9 @@ def _shown_test(
         shown |= {"seconds": failed_at["wall"] / 1_000_000, "broker_seconds": failed_at["t"] / 1_000_000}
         shown["failed_at"] = failed_at
     if test.error is not None:
-        named = dict.fromkeys(int(number) for number in _NUMBER.findall(test.error))
         text = reduce(lambda text, one: one.redaction.text(text), stories, test.error)
-        shown["error"] = {"text": text, "messages": [number for number in named if number in numbers]}
+        named = dict.fromkeys(number for number in test.messages if number in numbers)
+        shown["error"] = {"text": text, "messages": list(named)}
     return {name: value for name, value in shown.items() if value is not None}
 
 

@@ -71,10 +71,15 @@ def _answer(error: Exception) -> Response:
     status, word = next((status, word) for kind, status, word in _ANSWERS if isinstance(error, kind))
     if isinstance(error, RefusedError) and error.code == 404:
         status, word = 404, "not_found"
+    # Imported here because a test that passes has no failure.
+    from leveret.story.failure import failure_of
+
     value: dict[str, object] = {"error": word, "reason": str(error)}
     notes = getattr(error, "__notes__", ())
     if notes:
         value["report"] = "\n\n".join(map(str, notes))
+    if (failure := failure_of(error)) is not None:
+        value["failure"] = failure.as_json()
     if isinstance(error, RefusedError):
         value["code"] = error.code
     return Response.of_json(value, status)

@@ -207,6 +207,23 @@ def fault(number: int, rule: Rule) -> Json:
     }
 
 
+_DIFFERENCE: Final = record({"what": TEXT, "expected": ANYTHING, "found": ANYTHING})
+# How a copy of a message stands: in which queue, and its state or how it ended.
+_STAND: Final = record({"queue": TEXT, "state": TEXT, "reason": optional(TEXT), "deliveries": COUNT})
+_NEAR: Final = record(
+    {"message": COUNT, "broker": optional(TEXT), "differs": listed(_DIFFERENCE), "stands": listed(_STAND)}
+)
+_FAILURE: Final = record(
+    {
+        "asked": record(
+            {"call": TEXT, "expected": TEXT, "place": optional(TEXT), "vhost": TEXT, "times": optional(COUNT)}
+        ),
+        "seen": COUNT,
+        "messages": listed(COUNT),
+        "queues": listed(TEXT),
+        "nearest": listed(_NEAR),
+    }
+)
 _REFUSAL: Final = record(
     {
         # A word for programs.
@@ -217,6 +234,8 @@ _REFUSAL: Final = record(
     {
         # The state of the virtual host at that moment, and its last events.
         "report": TEXT,
+        # Of an assertion, the same as values: what was asked, the nearest messages, and in what each differs.
+        "failure": _FAILURE,
         # The reply code, if RabbitMQ would have refused this to a client.
         "code": COUNT,
     },

@@ -298,7 +298,7 @@ class Assertions:
     def assert_empty(self, queue: str, *, timeout: float | None = None, vhost: str = "/") -> None:
         """Assert that this queue has no ready and no unacked messages now. It needs no trace."""
         __tracebackhide__ = True
-        from leveret.observe.assertions.failures import not_empty_text
+        from leveret.observe.assertions.failures import not_empty
         from leveret.observe.views.views import queue_view
 
         source = self._source
@@ -308,9 +308,8 @@ class Assertions:
             view = queue_view(find_queue(source.node, vhost, queue, timeout=timeout), source.node)
             if not view.ready and not view.unacked:
                 return
-            error = AssertionError(not_empty_text(source, f"assert_empty({queue!r})", view, timeout))
-        error.add_note(source.report([one.source.id for one in (*view.ready, *view.unacked)], [queue]))
-        raise error
+            failure = not_empty(source, f"assert_empty({queue!r})", view, timeout)
+        raise failure.error(source.report(failure.messages, failure.queues))
 
     def _assert(
         self,

@@ -89,9 +89,7 @@ def evaluate_ready(
             return found[0] if times is None else found
         declared = find_queue(source.node, vhost, queue, timeout=timeout)
         failure = not_ready(source, call, declared, matcher, times=times, timeout=timeout)
-    error = AssertionError(failure.text)
-    error.add_note(source.report(failure.messages, failure.queues))
-    raise error
+    raise failure.error(source.report(failure.messages, failure.queues))
 
 
 def _parts_of(options: AssertionOptions) -> tuple[float | None, str, Matcher]:
@@ -162,9 +160,7 @@ class _Evaluation:
         except NotDeclaredError as missing:
             raise NotDeclaredError(f"{missing}{self._known_elsewhere()}") from None
         failure = explain(source, self._search, here, timeout)
-        error = AssertionError(failure.text)
-        error.add_note(source.report(failure.messages, failure.queues))
-        raise error
+        raise failure.error(source.report(failure.messages, failure.queues))
 
     def _found(self, timeout: float | None) -> list[MessageView] | None:
         """Return the messages found, None if they are not what the question asks for. Call it under the lock."""

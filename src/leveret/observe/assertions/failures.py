@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
+from dataclasses import replace
 from itertools import islice
 from typing import TYPE_CHECKING, Final, NamedTuple
 
@@ -18,6 +19,7 @@ from leveret.observe.texts.routes import ways_to
 from leveret.observe.texts.state import holder_text
 from leveret.observe.texts.story import has_clients
 from leveret.observe.views.message_view import MessageView, entry_view
+from leveret.story.failure import Failure
 from leveret.trace import events
 from leveret.wording import count_text, span_text
 
@@ -34,14 +36,6 @@ _LISTED: Final = 10
 _FOUND: Final = 3
 # How much further off than the nearest a message may be to be described too.
 _NEARLY_AS_NEAR: Final = 0.35
-
-
-class Failure(NamedTuple):
-    """Why an assertion fails, and the messages and queues that its report should show first."""
-
-    text: str
-    messages: tuple[int, ...]
-    queues: tuple[str, ...]
 
 
 class Here(NamedTuple):
@@ -104,24 +98,27 @@ def explain(source: Source, search: Search, here: Here, timeout: float | None) -
     earlier = _seen_earlier(search)
     # All but the title and the count of the rest.
     room = LINES_MAX - 2 - len(seen) - len(earlier)
-    lines, rest = _near_lines(near, here.others_count, room=room, timeout=timeout)
+    lines, rest, shown = _near_lines(near, here.others_count, room=room, timeout=timeout)
     if not near:
         rest = [f"No {'other ' if found else ''}message was published{here.bound}.", *here.left_over]
     intended = (
         *(one.message_id for one in near[:1] if one.broker is None),
         *(one.event.message.id for one in found[:_FOUND]),
     )
-    return Failure("\n".join([here.title, *lines, *seen, *rest, *earlier]), intended, _queues(question))
+    text = "\n".join([here.title, *lines, *seen, *rest, *earlier])
+    return replace(_failure(question, text, intended, len(found)), nearest=tuple(one.facts for one in near[:shown]))
 
 
 def _surplus(title: str, question: Question, found: Sequence[Occurrence], histories: Histories) -> Failure:
     """Return the failure of an assertion that found more than it expects."""
     text = "\n".join([title, *_seen(found, histories)])
-    return Failure(text, tuple(one.event.message.id for one in found), _queues(question))
+    return _failure(question, text, tuple(one.event.message.id for one in found), len(found))
 
 
-def _queues(question: Question) -> tuple[str, ...]:
-    return tuple(name for name in (question.place, question.to) if name is not None)
+def _failure(question: Question, text: str, messages: tuple[int, ...], seen: int) -> Failure:
+    queues = tuple(name for name in (question.place, question.to) if name is not None)
+    asked = (question.call, question.happening.name, question.place, question.vhost, question.times)
+    return Failure(text, messages, queues, *asked, seen)
 
 
 def _bound_text(node: Node, vhost: str, queue: str | None) -> str:
@@ -129,8 +126,8 @@ def _bound_text(node: Node, vhost: str, queue: str | None) -> str:
     return f"; {ways}" if ways else ""
 
 
-def not_empty_text(source: Source, call: str, queue: QueueView, timeout: float | None) -> str:
-    """Return the text of `assert_empty` for a queue that is not empty. Call it under the broker's lock."""
+def not_empty(source: Source, call: str, queue: QueueView, timeout: float | None) -> Failure:
+    """Return the failure of `assert_empty` for a queue that is not empty. Call it under the broker's lock."""
     histories = Histories(source.recorder.raw(), source.node)
     lines = [f"{call}: {len(queue.ready)} ready, {len(queue.unacked)} unacked{_within(timeout)}"]
     lines += _listed("ready", queue.ready, histories)
@@ -138,7 +135,9 @@ def not_empty_text(source: Source, call: str, queue: QueueView, timeout: float |
     if not queue.consumers and queue.ready:
         left = histories.circumstances.consumer_left(queue.vhost, queue.name, source.node.now)
         lines.append(f"  the queue has no consumers{f': {left}' if left else ''}")
-    return "\n".join(lines)
+    messages = tuple(one.source.id for one in (*queue.ready, *queue.unacked))
+    place = (queue.name, queue.vhost)
+    return Failure("\n".join(lines), messages, (queue.name,), call, "empty", *place, times=0, seen=len(messages))
 
 
 def not_ready(
@@ -165,7 +164,8 @@ def not_ready(
     if not ready and not gone:
         lines.append(f"No message was published{_bound_text(source.node, queue.vhost.name, queue.name)}.")
     messages = (*(view.source.id for view in ready[:_FOUND]), *(one.message.id for one in gone[:_FOUND]))
-    return Failure("\n".join([title, *lines]), messages, (queue.name,))
+    place = (queue.name, queue.vhost.name)
+    return Failure("\n".join([title, *lines]), messages, (queue.name,), call, "ready", *place, times, len(found))
 
 
 def _amount(times: int | None) -> str:
@@ -199,8 +199,8 @@ def _elsewhere(source: Source, question: Question, *, is_unused: bool) -> list[N
 
 def _near_lines(
     near: Sequence[NearMiss], count: int, *, room: int, timeout: float | None
-) -> tuple[list[str], list[str]]:
-    """Return the near misses as text, the nearest and those that are nearly as near; and a line for the others."""
+) -> tuple[list[str], list[str], int]:
+    """Return the near misses as text, the nearest and those nearly as near; a line for the others; and their count."""
     lines: list[str] = []
     shown = 0
     for one in near:
@@ -213,8 +213,9 @@ def _near_lines(
         shown += 1
     rest = count - shown
     if not shown or rest <= 0:
-        return lines, []
-    return lines, [f"{count_text(rest, 'other message')} of this test {'differs' if rest == 1 else 'differ'} more"]
+        return lines, [], shown
+    more = f"{count_text(rest, 'other message')} of this test {'differs' if rest == 1 else 'differ'} more"
+    return lines, [more], shown
 
 
 def _seen(found: Sequence[Occurrence], histories: Histories) -> list[str]:

@@ -50,6 +50,10 @@ class Criterion(NamedTuple):
         """Return whether the message meets this criterion."""
         return is_equal(self.expected, getattr(message, self.name))
 
+    def found(self, message: MessageView) -> object:
+        """Return what a message has instead."""
+        return message.body if self.name.startswith("json") else getattr(message, self.name)
+
     def why_not(self, message: MessageView) -> str:
         """Return what a message has instead, if it does not match."""
         return instead_text(self.name.replace("_", " "), getattr(message, self.name), self.expected)

@@ -7,15 +7,15 @@ are nearer.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from functools import partial
+from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Final, NamedTuple, cast
 
 from leveret.observe.assertions.history import CopyHistory, Histories, MessageHistory
-from leveret.observe.assertions.matching import is_equal, value_distance
+from leveret.observe.assertions.matching import Criterion, is_equal, value_distance
 from leveret.observe.assertions.searching import NO_ACK, Question, reason_of
 from leveret.observe.texts.routes import ways_to, why_not_there
 from leveret.observe.views.message_view import MessageView
+from leveret.story.failure import Differing, Near, Stand
 from leveret.trace import events
 from leveret.trace.events import Event
 
@@ -49,8 +49,16 @@ class NearMiss(NamedTuple):
     became: str
     # Whether the message may still do what the assertion asks for.
     is_early: bool
+    differences: tuple[Differing, ...]
+    stands: tuple[Stand, ...]
     # Another broker of the test, on which it happened.
     broker: str | None = None
+
+    @property
+    def facts(self) -> Near:
+        """What came near, as values."""
+        elsewhere = () if self.broker is None else (Differing("broker"),)
+        return Near(self.message_id, self.broker, (*elsewhere, *self.differences), self.stands)
 
     def lines(self, word: str) -> list[str]:
         """Return the near miss as text; `word` introduces it: "nearest"."""
@@ -66,16 +74,31 @@ class NearMiss(NamedTuple):
 
 
 class Difference(NamedTuple):
-    """Something in which a message differs from the question: its weight, and the sentence that says so.
+    """Something in which a message differs from the question, and its weight.
 
-    The sentence may be a function that makes it, because only the nearest messages need theirs.
+    A criterion words its own difference. It is asked only for the nearest messages, and so is what it found.
     """
 
-    text: str | Callable[[], str]
     distance: float
+    what: str
+    expected: object = None
+    found: object = None
+    text: str = ""
+    criterion: tuple[Criterion, MessageView] | None = None
 
     def __str__(self) -> str:
-        return self.text if isinstance(self.text, str) else self.text()
+        if self.criterion is not None:
+            criterion, view = self.criterion
+            return criterion.why_not(view)
+        return self.text or f"{self.what} {self.found!r} instead of {self.expected!r}"
+
+    @property
+    def facts(self) -> Differing:
+        """The difference as values."""
+        if self.criterion is None:
+            return Differing(self.what, self.expected, self.found)
+        criterion, view = self.criterion
+        return Differing(criterion.name, criterion.expected, criterion.found(view))
 
 
 class Nearest:
@@ -106,6 +129,8 @@ class Nearest:
             message_id=history.message.id,
             named=histories.named(history),
             differs="; ".join(map(str, differences)),
+            differences=tuple(one.facts for one in differences),
+            stands=tuple(map(Stand.of, history.copies.values())),
             became=became,
             is_early=len(differences) == 1 and self._can_still_happen(history, copy),
         )
@@ -153,14 +178,18 @@ class Nearest:
         question = self._question
         found = [*self._vhost(history), *self._content(MessageView(history.message), is_delivered=False)]
         if question.happening.place == "queue":
-            return [*found, Difference(self._never_there(), _NEVER_THERE)]
+            return [*found, Difference(_NEVER_THERE, "queue", question.place, text=self._never_there())]
         happened = [event for event in history.recent if event.kind in question.happening.kinds]
         found += _named_differences("exchange", question.place, history.message.exchange)
         if not happened:
-            return [*found, Difference(f"it was not {question.happening.words}", _ANOTHER_OUTCOME)]
+            return [*found, self._did_not_happen(_ANOTHER_OUTCOME)]
         if question.happening.name == "published" and self._histories.is_uncommitted(history):
             found.append(
-                Difference("it is uncommitted: published in a transaction without tx.commit", _ANOTHER_OUTCOME)
+                Difference(
+                    _ANOTHER_OUTCOME,
+                    "uncommitted",
+                    text="it is uncommitted: published in a transaction without tx.commit",
+                )
             )
         return [*found, *self._reasons(happened)]
 
@@ -176,20 +205,21 @@ class Nearest:
             found += elsewhere
         if not happened:
             weight = _ALSO_ANOTHER_OUTCOME if is_elsewhere else _ANOTHER_OUTCOME
-            return [*found, Difference(f"it was not {question.happening.words}", weight)]
+            return [*found, self._did_not_happen(weight)]
         return [*found, *self._reasons(happened), *self._targets(history, copy)]
 
     def _vhost(self, history: MessageHistory) -> list[Difference]:
         if history.vhost == self._question.vhost:
             return []
-        return [Difference(f"virtual host {history.vhost!r} instead of {self._question.vhost!r}", _ANOTHER_VHOST)]
+        return [Difference(_ANOTHER_VHOST, "virtual host", self._question.vhost, history.vhost)]
 
     def _content(self, view: MessageView, is_delivered: bool) -> Iterator[Difference]:
         for criterion in self._question.matcher.criteria:
             # A message that was never delivered differs in its outcome already.
             is_known = criterion.name != "redelivered" or is_delivered
             if is_known and not criterion.matches(view):
-                yield Difference(partial(criterion.why_not, view), _DIFFERENT + _FAR * criterion.distance(view))
+                distance = _DIFFERENT + _FAR * criterion.distance(view)
+                yield Difference(distance, criterion.name, criterion=(criterion, view))
 
     def _view(self, copy_history: CopyHistory) -> MessageView:
         """Return the view of a copy as it was delivered: in the way that is asked for, or else most recently."""
@@ -206,15 +236,19 @@ class Nearest:
         reasons = [reason_of(event) for event in happened]
         if reason is None or any(is_equal(reason, one) for one in reasons):
             return []
-        return [Difference(f"reason {reasons[-1]!r} instead of {_plain(reason)!r}", _ANOTHER_REASON)]
+        return [Difference(_ANOTHER_REASON, "reason", _plain(reason), reasons[-1])]
 
     def _targets(self, history: MessageHistory, copy: int) -> list[Difference]:
         to, arrived = self._question.to, history.arrivals(copy)
         if to is None or to in arrived:
             return []
         where = ", ".join(map(repr, arrived)) or "no queue"
-        distance = min((value_distance(to, one) for one in arrived), default=1.0)
-        return [Difference(f"it arrived in {where} instead of {to!r}", _DIFFERENT + _FAR_TARGET * distance)]
+        distance = _DIFFERENT + _FAR_TARGET * min((value_distance(to, one) for one in arrived), default=1.0)
+        return [Difference(distance, "to", to, arrived, f"it arrived in {where} instead of {to!r}")]
+
+    def _did_not_happen(self, distance: float) -> Difference:
+        words = self._question.happening.words
+        return Difference(distance, "outcome", self._question.happening.name, text=f"it was not {words}")
 
     def _never_there(self) -> str:
         place = self._question.place
@@ -246,7 +280,7 @@ def _named_differences(what: str, expected: str | None, actual: str) -> list[Dif
     if expected is None or expected == actual:
         return []
     distance = _DIFFERENT + _FAR * value_distance(expected, actual)
-    return [Difference(f"{what} {actual!r} instead of {expected!r}", distance)]
+    return [Difference(distance, what, expected, actual)]
 
 
 def _distance(differences: Iterable[Difference]) -> float:

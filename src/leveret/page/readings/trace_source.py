@@ -135,6 +135,8 @@ def _rows_of(reader: TraceReader, name: str | None) -> tuple[list[PageRow], Test
             attrs = _attrs(raw)
             duration = attrs.get("duration")
             test.outcome, test.phase, test.error = str(attrs.get("outcome", "")), attrs.get("phase"), attrs.get("error")
+            about = attrs.get("failure") or {}
+            test.messages, test.queues = about.get("messages", ()), about.get("queues", ())
             test.seconds = duration if isinstance(duration, int | float) else None
         else:
             rows.append(_page_row(raw))
