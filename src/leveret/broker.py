@@ -517,7 +517,7 @@ def _configuration(lines: Mapping[str, object]) -> tuple[NodeSettings, set[str],
         known, refused = ", ".join(sorted(DENIABLE)), sorted(denied - DENIABLE)[0]
         raise BrokerError(f"{_PERMIT}{refused} cannot be False; leveret can deny only {known}")
     try:
-        return NodeSettings.of(others), denied, permitted
+        return NodeSettings.from_lines(others), denied, permitted
     except ValueError as error:
         raise BrokerError(str(error)) from None
     except KeyError as error:

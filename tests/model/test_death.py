@@ -30,7 +30,7 @@ def test_a_history_is_not_changed_by_those_that_continue_it(steps: list[tuple[in
 
 @given(st.lists(st.tuples(st.sampled_from(QUEUES), st.sampled_from(REASONS)), unique=True))
 def test_a_death_is_found_by_its_queue_and_reason(places: list[tuple[str, str]]) -> None:
-    history = History.of(death(queue, reason) for queue, reason in places)
+    history = History.from_deaths(death(queue, reason) for queue, reason in places)
     history.with_newest(death("later", "expired"))
 
     for queue in (*QUEUES, "later"):

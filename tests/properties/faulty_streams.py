@@ -54,9 +54,9 @@ class RecordedReader:
         self._reader, self._to_broker = reader, to_broker
         self.limit, self.hold, self.release = reader.limit, reader.hold, reader.release
 
-    def take(self, data: bytes = b"") -> None:
+    def receive(self, data: bytes = b"") -> None:
         self._to_broker.received += data
-        self._reader.take(data)
+        self._reader.receive(data)
 
 
 class RecordedConnection(Connection):

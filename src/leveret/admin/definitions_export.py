@@ -101,7 +101,7 @@ def described_user(user: User) -> Described:
     hashed = user.password_hash
     if user.password is not None:
         # RabbitMQ's salt is random; leveret's is always the same.
-        hashed = PasswordHash.of(user.password, salt=b"salt")
+        hashed = PasswordHash.from_password(user.password, salt=b"salt")
     return {
         "name": user.name,
         "password_hash": "" if hashed is None else hashed.text,

@@ -348,8 +348,8 @@ class Compat(NamedTuple):
         try:
             return VERSIONS[version]
         except KeyError:
-            known = ", ".join(VERSIONS)
-            advice = f"expected one of {known}; take {_nearest(version)}"
+            versions = ", ".join(VERSIONS)
+            advice = f"expected one of {versions}; take {_nearest(version)}"
             raise ValueError(f"unknown RabbitMQ version {version!r}; {advice}") from None
 
     def permitting(self, features: Iterable[str]) -> "Compat":
@@ -574,15 +574,15 @@ def _nearest(version: str) -> str:
     import re
 
     newest, *_, oldest = VERSIONS.values()
-    found = re.search(r"(\d+)(?:\.(\d+))?", version)
-    if found is None:
+    numbers = re.search(r"(\d+)(?:\.(\d+))?", version)
+    if numbers is None:
         return f"'{newest.version}', the newest"
-    series = int(found[1]), int(found[2] or -1)
-    for known, profile in VERSIONS.items():
-        if found[0] == known:
-            return f"'{known}', which behaves as {profile.product_version}"
-        if found[0] == known.partition(".")[0]:
-            return f"'{known}', the newest of {found[0]}.x"
+    series = int(numbers[1]), int(numbers[2] or -1)
+    for name, profile in VERSIONS.items():
+        if numbers[0] == name:
+            return f"'{name}', which behaves as {profile.product_version}"
+        if numbers[0] == name.partition(".")[0]:
+            return f"'{name}', the newest of {numbers[0]}.x"
     if series in BETWEEN:
         return BETWEEN[series]
     if series > tuple(map(int, newest.version.split("."))):

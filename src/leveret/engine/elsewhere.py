@@ -35,8 +35,8 @@ class Twins:
     # Where a test finds them: "broker.aio".
     _called: ClassVar[str]
 
-    def __init__(self, of: HasEngine) -> None:
-        self._of = of
+    def __init__(self, owner: HasEngine) -> None:
+        self._owner = owner
 
 
 def twin(act: Callable[Concatenate[Any, P], T]) -> Callable[Concatenate[Twins, P], Coroutine[Any, Any, T]]:
@@ -44,10 +44,10 @@ def twin(act: Callable[Concatenate[Any, P], T]) -> Callable[Concatenate[Twins, P
 
     @wraps(act)
     def awaitable(twins: Twins, /, *arguments: P.args, **options: P.kwargs) -> Coroutine[Any, Any, T]:
-        coroutine = cast("CoroutineType[Any, Any, T]", elsewhere(partial(act, twins._of, *arguments, **options)))
+        coroutine = cast("CoroutineType[Any, Any, T]", elsewhere(partial(act, twins._owner, *arguments, **options)))
         # Python names a coroutine that was never awaited by this.
         coroutine.__qualname__ = f"{twins._called}.{act.__name__}"
-        twins._of._engine.judge.never_awaited.note(coroutine, coroutine.__qualname__)
+        twins._owner._engine.judge.never_awaited.note(coroutine, coroutine.__qualname__)
         return coroutine
 
     return awaitable

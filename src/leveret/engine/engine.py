@@ -117,7 +117,7 @@ class Engine:
             record,
             writer=writer,
             pack=Message.packed,
-            unpack=Message.of,
+            unpack=Message.from_head,
             require_known=self._require_known,
             lock=self.lock,
         )
@@ -592,7 +592,7 @@ class Engine:
 
     def others(self) -> list[Engine]:
         """Return the other brokers that run in this process."""
-        return [one for one in list(_running) if one is not self and one.is_readable]
+        return [engine for engine in list(_running) if engine is not self and engine.is_readable]
 
     @property
     def is_readable(self) -> bool:
@@ -675,15 +675,15 @@ def is_in_event_loop() -> bool:
 
 def _blocking_call() -> str:
     """Return the name of the broker's method that was called, for the text of the refusal."""
-    found, frame = "...", sys._getframe(1).f_back
+    shown, frame = "...", sys._getframe(1).f_back
     while frame is not None and frame.f_globals.get("__name__", "").startswith("leveret."):
         name = frame.f_code.co_name
         if name.startswith(("assert_", "wait_")):
-            found = f"{name}(...)"
+            shown = f"{name}(...)"
         elif name == "advance":
-            found = "clock.advance(...)"
+            shown = "clock.advance(...)"
         frame = frame.f_back
-    return found
+    return shown
 
 
 class _SeededDice:

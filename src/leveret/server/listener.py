@@ -38,9 +38,9 @@ class Listener:
         try:
             self._socket = _listening(host, port)
         except OSError as error:
-            place = f"{host} port {port}" if port else host
+            address = f"{host} port {port}" if port else host
             free = "; port 0 takes a free one" if error.errno == errno.EADDRINUSE else ""
-            raise type(error)(error.errno, f"cannot listen on {place}: {error.strerror or error}{free}") from None
+            raise type(error)(error.errno, f"cannot listen on {address}: {error.strerror or error}{free}") from None
         self.fd = self._socket.fileno()
         self.address: Address = self._socket.getsockname()[:2]
         # Wall time at which accepting resumes after the process ran out of file descriptors.

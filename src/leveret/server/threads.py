@@ -134,13 +134,13 @@ def _inodes(pairs: Collection[tuple[int, int]]) -> dict[str, tuple[int, int]]:
 
 
 def _holders(inodes: Mapping[str, tuple[int, int]], processes: Iterable[str]) -> dict[tuple[int, int], set[str]]:
-    found: dict[tuple[int, int], set[str]] = {}
+    holders: dict[tuple[int, int], set[str]] = {}
     for process in processes:
         for descriptor in _names(f"/proc/{process}/fd"):
             pair = inodes.get(_link(f"/proc/{process}/fd/{descriptor}"))
             if pair is not None:
-                found.setdefault(pair, set()).add(process)
-    return found
+                holders.setdefault(pair, set()).add(process)
+    return holders
 
 
 def _port(address: bytes) -> int:

@@ -223,13 +223,13 @@ class Authority:
 
     def write(self, folder: str | Path, user: str | None = None) -> CertificateFiles:
         """Write what a client needs into PEM files in a folder."""
-        place = Path(folder)
-        files = CertificateFiles(place / "ca.pem", None, None)
+        directory = Path(folder)
+        files = CertificateFiles(directory / "ca.pem", None, None)
         files.ca.write_bytes(self.ca_pem)
         if user is None:
             return files
         certificate = self._certificate_of(user)
-        files = CertificateFiles(files.ca, place / f"{user}.pem", place / f"{user}.key")
+        files = CertificateFiles(files.ca, directory / f"{user}.pem", directory / f"{user}.key")
         assert files.certificate is not None
         assert files.key is not None
         files.certificate.write_bytes(b"".join(blob.bytes() for blob in certificate.cert_chain_pems))

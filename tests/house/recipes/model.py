@@ -18,7 +18,7 @@ ARGUMENT = """\
 ARGUMENT_USE = """\
         most = self.settings.max_consumers
         if most is not None and len(self.consumers) >= most:
-            raise AccessRefused(f"{self.place} has {most} consumers already")
+            raise AccessRefused(f"{self.title} has {most} consumers already")
 """
 ARGUMENT_TEST = '''\
 """The argument x-max-consumers and the policy key max-consumers."""

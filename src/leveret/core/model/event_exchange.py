@@ -124,18 +124,18 @@ class EventExchange:
     def vhost_deleted(self, name: str) -> None:
         """Publish the end of a virtual host and of the exchanges and bindings it still had."""
         self._forget_links(lambda link: link[0] == name)
-        for place in [place for place in self._exchanges if place[0] == name]:
-            del self._exchanges[place]
-            self.emit("exchange.deleted", {"name": place[1], "vhost": name})
+        for key in [key for key in self._exchanges if key[0] == name]:
+            del self._exchanges[key]
+            self.emit("exchange.deleted", {"name": key[1], "vhost": name})
         self.emit("vhost.deleted", {"name": name})
         self.emit("vhost.down", {"name": name, "node": NODE_NAME, "user_who_performed_action": BROKER})
 
     def _queue_declared(self, event: Event) -> None:
-        place = (event.vhost, str(event.queue))
-        if place in self._queues:
+        key = (event.vhost, str(event.queue))
+        if key in self._queues:
             return
-        queue = self._node.vhosts[event.vhost].queues[place[1]]
-        self._queues[place] = queue.type.erlang_name
+        queue = self._node.vhosts[event.vhost].queues[key[1]]
+        self._queues[key] = queue.type.erlang_name
         self.emit(
             "queue.created",
             {

@@ -79,7 +79,7 @@ class Message:
         self.waiting: tuple[int, bytes, int, Head, int | None] | None = None
 
     @staticmethod
-    def of(message_id: int, head: Head, body: bytes) -> Message:
+    def from_head(message_id: int, head: Head, body: bytes) -> Message:
         """Return a message made from its head and body. Hot: once per message that waited in a queue."""
         message = _new(Message)
         message.id = message_id
@@ -89,7 +89,7 @@ class Message:
         return message
 
     def packed(self) -> tuple[int, Head, bytes]:
-        """Return the message as plain data, which the garbage collector need not track; `of` takes it."""
+        """Return the message as plain data, which the garbage collector need not track; `from_head` takes it."""
         return self.id, self.head, self.body
 
     def repeated(self, message_id: int, body: bytes) -> Message:
@@ -117,27 +117,29 @@ class Message:
         """Its properties, as consumers get them."""
         properties = self._properties
         if properties is None:
-            known = self.head[2]
-            properties = self._properties = Properties.decode(known) if isinstance(known, bytes) else known.properties
+            source = self.head[2]
+            properties = self._properties = (
+                Properties.decode(source) if isinstance(source, bytes) else source.properties
+            )
         return properties
 
     @property
     def envelope(self) -> Properties:
         """Its properties, without the deaths in the headers of a dead letter; take these if headers do not matter."""
-        known = self.head[2]
-        return self.properties if isinstance(known, bytes) else known.envelope
+        source = self.head[2]
+        return self.properties if isinstance(source, bytes) else source.envelope
 
     @property
     def lazy_properties(self) -> LazyProperties | None:
         """What makes the properties of a dead letter; None for other messages."""
-        known = self.head[2]
-        return None if isinstance(known, bytes) else known
+        source = self.head[2]
+        return None if isinstance(source, bytes) else source
 
     @property
     def properties_octets(self) -> bytes:
         """The encoded properties: headers sorted, BCC removed (see `publishing.checked`)."""
-        known = self.head[2]
-        return known if isinstance(known, bytes) else known.octets
+        source = self.head[2]
+        return source if isinstance(source, bytes) else source.octets
 
     @property
     def routing_keys(self) -> tuple[str, ...]:

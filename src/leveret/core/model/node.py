@@ -109,8 +109,8 @@ class Node(Runtime):
             raise NotAllowed(text)
         limit = self.vhosts[vhost_name].limits.get("max-connections", -1)
         if 0 <= limit <= len(self.connections_of(vhost_name=vhost_name)):
-            place = f"access to vhost '{vhost_name}' refused for user '{user_name}'"
-            raise NotAllowed(f"{place}: connection limit ({limit}) is reached")
+            refusal = f"access to vhost '{vhost_name}' refused for user '{user_name}'"
+            raise NotAllowed(f"{refusal}: connection limit ({limit}) is reached")
 
     @property
     def max_message_size(self) -> int:
@@ -135,8 +135,8 @@ class Node(Runtime):
         """Refuse an exchange beyond the limit for all virtual hosts together. Raises PreconditionFailed."""
         limit = self.settings.cluster_exchange_limit
         if limit is not None and sum(len(vhost.exchanges) for vhost in self.vhosts.values()) >= limit:
-            place = f"exchange '{name}' in vhost '{vhost_name}'"
-            raise PreconditionFailed(f"cannot declare {place}: exchange limit of {limit} is reached")
+            title = f"exchange '{name}' in vhost '{vhost_name}'"
+            raise PreconditionFailed(f"cannot declare {title}: exchange limit of {limit} is reached")
 
     def refuse_another_channel(self, user_name: str) -> None:
         """Refuse a channel beyond the limit of a user or the node, over all connections. Raises NotAllowed."""

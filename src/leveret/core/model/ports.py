@@ -139,7 +139,7 @@ class VirtualHostPort(Protocol):
     def queues(self) -> Mapping[str, StoredQueue]:
         """The queues by name."""
 
-    def place(self, kind: str, name: str) -> str:
+    def title_of(self, kind: str, name: str) -> str:
         """Return the description of a queue or exchange in texts."""
 
     def refuse_another_queue(self, name: str) -> None:

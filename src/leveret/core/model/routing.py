@@ -22,7 +22,7 @@ def walk(
     vhost: VirtualHostPort,
     replies: ReplyQueues,
     exchange: Exchange,
-    found: Sequence[Destination],
+    first_destinations: Sequence[Destination],
     message: Message,
 ) -> list[AnyQueue]:
     """Return the queues of a message, each once; `found` is the result of the first exchange's own bindings.
@@ -31,7 +31,7 @@ def walk(
     """
     queues: dict[AnyQueue, None] = {}
     visited: dict[str, None] = {exchange.name: None}
-    pending = [(exchange, found)]
+    pending = [(exchange, first_destinations)]
     for source, destinations in pending:
         if not source.name:
             queues.update(dict.fromkeys(_reply_queues(vhost, replies, message)))

@@ -70,10 +70,10 @@ class Timers:
     def pop_due(self, now: int) -> Timer | None:
         """Remove and return the next timer whose deadline has come, None if there is none."""
         heap = self._heap
-        found = None
-        while heap and heap[0][0] <= now and found is None:
+        due = None
+        while heap and heap[0][0] <= now and due is None:
             timer = heapq.heappop(heap)[2]
             if timer.action is not None:
-                found = timer
+                due = timer
         self.first_at = heap[0][0] if heap else NEVER
-        return found
+        return due

@@ -118,10 +118,10 @@ class VirtualHost:
         """Return the exchange with this name. Raises NotFound if it does not exist."""
         exchange = self.exchanges.get(name)
         if exchange is None:
-            raise NotFound(f"no {self.place('exchange', name)}")
+            raise NotFound(f"no {self.title_of('exchange', name)}")
         return exchange
 
-    def place(self, kind: str, name: str) -> str:
+    def title_of(self, kind: str, name: str) -> str:
         """Return the description of a queue or exchange in this version's texts."""
         shown = erlang.shown(name) if self.node.compat.shows_octets_as_latin1 else name
         return f"{kind} '{shown}' in vhost '{self.name}'"
@@ -133,7 +133,7 @@ class VirtualHost:
         """
         queue = self.queues.get(name)
         if queue is None:
-            raise NotFound(f"no {self.place('queue', name)}")
+            raise NotFound(f"no {self.title_of('queue', name)}")
         queue.refuse_others(connection)
         return queue
 
@@ -150,9 +150,9 @@ class VirtualHost:
         origin: Origin = NO_CLIENT,
     ) -> Exchange:
         """Return the exchange with this name, creating it if needed. Raises AmqpError if RabbitMQ refuses this."""
-        known = self.exchanges.get(name)
-        if known is not None:
-            known.refuse_unless_equivalent(
+        exchange = self.exchanges.get(name)
+        if exchange is not None:
+            exchange.refuse_unless_equivalent(
                 type_name,
                 durable=durable,
                 auto_delete=auto_delete,
@@ -171,11 +171,11 @@ class VirtualHost:
                 rights("write", "exchange", alternate)
             new_type.check_arguments(name, self.name, arguments, self.node.compat)
             self.node.refuse_another_exchange(name, self.name)
-            known = self._add_exchange(
+            exchange = self._add_exchange(
                 name, type_name, durable=durable, auto_delete=auto_delete, internal=internal, arguments=arguments
             )
         self._tap(events.EXCHANGE_DECLARE, origin, name, type_name, arguments)
-        return known
+        return exchange
 
     def _add_exchange(
         self,
@@ -351,7 +351,7 @@ class VirtualHost:
             auto_delete=wanted.auto_delete,
             exclusive_owner=connection if wanted.exclusive else None,
             arguments=wanted.arguments,
-            settings=QueueSettings.of(wanted.arguments, definition, queue_type, self.node.compat),
+            settings=QueueSettings.effective(wanted.arguments, definition, queue_type, self.node.compat),
         )
         queue = _queue_class(queue_type.name)(spec)
         self.node.topology_version += 1
@@ -399,11 +399,11 @@ class VirtualHost:
 
     def route(self, exchange: Exchange, message: Message) -> Sequence[AnyQueue]:
         """Return the queues of a message, each once. Hot: once per published message."""
-        found = exchange.route(message)
+        destinations = exchange.route(message)
         # A second key may name the requester of a direct reply, which no binding reaches.
-        if len(found) == 1 and len(message.routing_keys) == 1 and isinstance(found[0], StoredQueue):
-            return (found[0],)
-        return routing.walk(self, self.node.reply_queues, exchange, found, message)
+        if len(destinations) == 1 and len(message.routing_keys) == 1 and isinstance(destinations[0], StoredQueue):
+            return (destinations[0],)
+        return routing.walk(self, self.node.reply_queues, exchange, destinations, message)
 
     def route_letter(self, exchange: Exchange, message: Message) -> Sequence[AnyQueue]:
         """Return the queues of a message that no channel publishes, each once."""
@@ -501,7 +501,7 @@ class VirtualHost:
             exchange.apply_policy(self.policies.effective_for_exchange(exchange.name))
         for queue in list(self.queues.values()):
             definition = self.policies.effective_for_queue(queue.name, queue.type.name)
-            queue.apply(QueueSettings.of(queue.arguments, definition, queue.type, self.node.compat))
+            queue.apply(QueueSettings.effective(queue.arguments, definition, queue.type, self.node.compat))
 
     def _tap(self, kind: str, origin: Origin, *fields: object) -> None:
         tap = self.node.hooks.tap

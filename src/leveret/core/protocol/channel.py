@@ -221,11 +221,11 @@ class Channel:
     def _tap_run(
         self, tap: Tap, consumer: Consumer, first_tag: int, waiting: Sequence[WaitingMessage], copies: Sequence[int]
     ) -> None:
-        now, place = self.node.now, (self.vhost.name, self.connection.number, self.number, consumer.queue.name)
+        now, queue_path = self.node.now, (self.vhost.name, self.connection.number, self.number, consumer.queue.name)
         for tag, (message_id, body, _, head, _), copy in zip(count(first_tag), waiting, copies, strict=False):
-            where = (*place, Message.of(message_id, head, body), copy)
-            tap((events.DELIVERED, now, *where, consumer.tag, tag, False, 0))
-            tap((events.ACKED, now, *where, tag, False, "no_ack"))
+            message_path = (*queue_path, Message.from_head(message_id, head, body), copy)
+            tap((events.DELIVERED, now, *message_path, consumer.tag, tag, False, 0))
+            tap((events.ACKED, now, *message_path, tag, False, "no_ack"))
 
     def deliver_reply(self, message: Message) -> None:
         """Send a direct reply to the requester on this channel."""
@@ -282,12 +282,12 @@ class Channel:
         )
         self.connection.refuse(self.number, PreconditionFailed(text).at(0))
 
-    def take(self, tag: int, *, multiple: bool, is_ack: bool = False) -> list[Delivery]:
+    def pop_unacked(self, tag: int, *, multiple: bool, is_ack: bool = False) -> list[Delivery]:
         """Return the deliveries a client settles, which are no longer outstanding, without those it held too long.
 
         Raises PreconditionFailed for an unknown tag.
         """
-        taken = self._take(tag, multiple=multiple)
+        taken = self._pop_unacked(tag, multiple=multiple)
         if not self.has_stale:
             return taken
         for delivery in taken:
@@ -295,7 +295,7 @@ class Channel:
                 delivery.queue.on_late_ack(delivery.consumer)
         return [delivery for delivery in taken if not delivery.is_stale]
 
-    def _take(self, tag: int, *, multiple: bool) -> list[Delivery]:
+    def _pop_unacked(self, tag: int, *, multiple: bool) -> list[Delivery]:
         unacked = self.unacked
         if not multiple or tag not in unacked:
             if multiple and tag == 0:
@@ -424,7 +424,7 @@ class Channel:
     def flush_confirms(self) -> None:
         """Send the publisher the confirms it is owed."""
         if self.confirms is not None:
-            self.confirm(self.confirms.take())
+            self.confirm(self.confirms.pop_answers())
 
     def confirm(self, answers: Iterable[Answer]) -> None:
         """Send confirms. Hot: once per publish that arrives alone."""

@@ -42,7 +42,7 @@ class Confirms:
         if not is_taken:
             self.has_refused = True
 
-    def take(self) -> list[Answer]:
+    def pop_answers(self) -> list[Answer]:
         """Return what the publisher is owed, and owe nothing more."""
         outcomes, self.outcomes = self.outcomes, []
         has_refused, self.has_refused = self.has_refused, False

@@ -57,7 +57,7 @@ class Dirty(Protocol):
 class Reader(Protocol):
     """The reader of what the peer sends."""
 
-    def take(self, octets: bytes = b"") -> None:
+    def receive(self, octets: bytes = b"") -> None:
         """Handle what has arrived, and what was left while reading was paused."""
 
     def limit(self, frame_max: int) -> None:
@@ -215,7 +215,7 @@ class Connection:
         """Handle what a byte filter has let through. Hot: once per read."""
         self._liveness.has_received = True
         try:
-            self.reader.take(octets)
+            self.reader.receive(octets)
         except Exception as error:
             self.fail(error)
 
@@ -362,7 +362,7 @@ class Connection:
     def _read_on(self) -> None:
         """Handle what had arrived while reading was paused."""
         try:
-            self.reader.take()
+            self.reader.receive()
         except Exception as error:
             self.fail(error)
 

@@ -71,7 +71,7 @@ class DeliveryEncoder:
         "_front",
         "_head",
         "_is_redelivered",
-        "_known",
+        "_last_head",
         "_middle",
         "_pack_rest",
         "_rest",
@@ -86,7 +86,7 @@ class DeliveryEncoder:
         self._body_limit = frame_max - FRAME_OVERHEAD
         # The head of the last message. Then three parts of its delivery: everything before the delivery tag, everything
         # between redelivered flag and body size, and everything from there to the size of the body's frame.
-        self._known: Head | None = None
+        self._last_head: Head | None = None
         self._front = self._middle = self._tail = b""
         self._pack_rest = Struct("").pack
         # The flag and body size of the last delivery, and everything between delivery tag and body.
@@ -104,7 +104,7 @@ class DeliveryEncoder:
         body = message.body
         size = len(body)
         if (
-            message.head is not self._known
+            message.head is not self._last_head
             or size != self._size
             or is_redelivered is not self._is_redelivered
             or properties_octets is not None
@@ -119,22 +119,22 @@ class DeliveryEncoder:
         """Return deliveries of messages that were never handed out, numbered from `tag`. Hot: a loop over messages."""
         pieces: list[bytes] = []
         for message_id, body, _, head, _ in waiting:
-            if head is not self._known or len(body) != self._size or self._is_redelivered:
-                pieces += self.encode(tag, False, Message.of(message_id, head, body))
+            if head is not self._last_head or len(body) != self._size or self._is_redelivered:
+                pieces += self.encode(tag, False, Message.from_head(message_id, head, body))
             else:
                 pieces += (self._front, _pack_tag(tag), self._rest, body, FRAME_END_OCTET)
             tag += 1
         return pieces
 
     def _learn(self, is_redelivered: bool, message: Message, properties_octets: bytes | None) -> None:
-        if message.head is not self._known or properties_octets is not None:
+        if message.head is not self._last_head or properties_octets is not None:
             self._learn_head(message, properties_octets)
         self._is_redelivered, self._size = is_redelivered, len(message.body)
         self._rest = self._pack_rest(is_redelivered, self._middle, self._size, self._tail, self._size)
 
     def _learn_head(self, message: Message, properties_octets: bytes | None) -> None:
         # The properties of a single delivery say nothing about the next one.
-        self._known = message.head if properties_octets is None else None
+        self._last_head = message.head if properties_octets is None else None
         properties = message.properties_octets if properties_octets is None else properties_octets
         number, address = self._channel_number, _address(message)
         self._front = HEADER.pack(FRAME_METHOD, number, len(self._head) + _TAG.size + len(address)) + self._head

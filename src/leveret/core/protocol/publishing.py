@@ -259,9 +259,9 @@ def _intercepted(publisher: Publisher, properties: Properties) -> Properties:
 
 
 def _decoded(publisher: Publisher, octets: bytes) -> Properties:
-    known = publisher.last_properties
-    if known is not None and known[0] == octets:
-        return known[1]
+    last = publisher.last_properties
+    if last is not None and last[0] == octets:
+        return last[1]
     try:
         properties = Properties.decode(octets)
     except WireError:

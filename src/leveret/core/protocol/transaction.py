@@ -70,7 +70,7 @@ class Settlement(NamedTuple):
     # By method: its event, its deliveries, and whether it had `multiple` set.
     methods: list[tuple[str, Sequence[Delivery], bool]]
 
-    def of(self, is_taken: Callable[[Way, StoredQueue], bool]) -> Settlement:
+    def part(self, is_taken: Callable[[Way, StoredQueue], bool]) -> Settlement:
         """Return the part that is chosen by its way and its queue."""
         methods: list[tuple[str, Sequence[Delivery], bool]] = []
         for kind, deliveries, multiple in self.methods:
@@ -82,8 +82,8 @@ class Settlement(NamedTuple):
     @property
     def deliveries(self) -> list[Delivery]:
         """All of them, oldest first."""
-        found = [delivery for _, deliveries, _ in self.methods for delivery in deliveries]
-        return sorted(found, key=lambda delivery: delivery.tag)
+        deliveries = [delivery for _, deliveries, _ in self.methods for delivery in deliveries]
+        return sorted(deliveries, key=lambda delivery: delivery.tag)
 
 
 class Transaction:
@@ -108,14 +108,14 @@ class Transaction:
 
     def take_at_once(self) -> list[Settlement]:
         """Return and remove what takes effect before commit-ok in any case."""
-        return self._take(lambda _, queue: queue.settles_at_once)
+        return self._pop(lambda _, queue: queue.settles_at_once)
 
     def take_overtaking(self) -> list[Settlement]:
         """Return and remove what is settled before any publish is enqueued."""
-        return self._take(lambda way, queue: way[0] == "ack" and queue.acks_overtake_at_commit)
+        return self._pop(lambda way, queue: way[0] == "ack" and queue.acks_overtake_at_commit)
 
-    def _take(self, is_taken: Callable[[Way, StoredQueue], bool]) -> list[Settlement]:
-        taken = [settlement.of(is_taken) for settlement in self.settlements]
-        rest = [settlement.of(lambda way, queue: not is_taken(way, queue)) for settlement in self.settlements]
+    def _pop(self, is_taken: Callable[[Way, StoredQueue], bool]) -> list[Settlement]:
+        taken = [settlement.part(is_taken) for settlement in self.settlements]
+        rest = [settlement.part(lambda way, queue: not is_taken(way, queue)) for settlement in self.settlements]
         self.settlements = [settlement for settlement in rest if settlement.methods]
         return [settlement for settlement in taken if settlement.methods]

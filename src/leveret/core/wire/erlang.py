@@ -54,16 +54,16 @@ def float_text(value: float) -> str:
     if value == 0:
         return f"{minus}0.0"
     # The number of digits before the point. If it is negative or larger than the number of digits, zeros fill the gap.
-    place = len(digits) + int(exponent)
-    power = str(place - 1)
+    point = len(digits) + int(exponent)
+    power = str(point - 1)
     exponent_cost = len(power) + 1 + (2 if len(digits) == 1 else 1)
     scientific = f"{minus}{digits[0]}.{digits[1:] or '0'}e{power}"
-    if place <= 0:
-        return f"{minus}0.{'0' * -place}{digits}" if place == 0 or 2 - place <= exponent_cost else scientific
-    if place >= len(digits):
-        zeros = place - len(digits)
+    if point <= 0:
+        return f"{minus}0.{'0' * -point}{digits}" if point == 0 or 2 - point <= exponent_cost else scientific
+    if point >= len(digits):
+        zeros = point - len(digits)
         return f"{minus}{digits}{'0' * zeros}.0" if zeros + 2 <= exponent_cost else scientific
-    return f"{minus}{digits[:place]}.{digits[place:]}"
+    return f"{minus}{digits[:point]}.{digits[point:]}"
 
 
 def shown(name: str) -> str:

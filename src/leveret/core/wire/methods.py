@@ -105,7 +105,7 @@ class Method(metaclass=_Declaration):
                 value: object = piece
                 if isinstance(piece, int):
                     if domain == "Bit":
-                        values += [piece & 1 << place != 0 for place, name in enumerate(names) if name]
+                        values += [piece & 1 << bit != 0 for bit, name in enumerate(names) if name]
                         continue
                 elif domain == "ShortString":
                     value = piece.decode("utf-8", errors)
@@ -126,7 +126,7 @@ class Method(metaclass=_Declaration):
                 continue
             value = getattr(self, names[0])
             if domain == "Bit":
-                octets.append(_B.pack(sum(getattr(self, name) << place for place, name in enumerate(names) if name)))
+                octets.append(_B.pack(sum(getattr(self, name) << bit for bit, name in enumerate(names) if name)))
             elif domain == "ShortString":
                 octets.append(encode_short_string(value))
             elif domain == "LongString":

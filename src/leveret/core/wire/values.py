@@ -174,10 +174,10 @@ Table.EMPTY = Table()
 
 def _accept_nearly_utf8(error: UnicodeError) -> tuple[str, int]:
     """Return a surrogate, or a number beyond Unicode in four octets, as escaped octets, and where it ends."""
-    found = _NEARLY_UTF8.match(error.object, error.start) if isinstance(error, UnicodeDecodeError) else None
-    if found is None:
+    surrogate = _NEARLY_UTF8.match(error.object, error.start) if isinstance(error, UnicodeDecodeError) else None
+    if surrogate is None:
         raise error
-    return found[0].decode("utf-8", "surrogateescape"), found.end()
+    return surrogate[0].decode("utf-8", "surrogateescape"), surrogate.end()
 
 
 codecs.register_error(NEARLY_UTF8, _accept_nearly_utf8)

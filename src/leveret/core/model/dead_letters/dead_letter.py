@@ -97,10 +97,10 @@ class LetterProperties:
         self._last_exchange = message.exchange
         self._properties: Properties | None = None
         self._octets: bytes | None = None
-        known = message.lazy_properties
-        if isinstance(known, LetterProperties):
+        lazy = message.lazy_properties
+        if isinstance(lazy, LetterProperties):
             # The x-first-death headers stay as they were.
-            self.envelope, self._first = known.envelope, known._first
+            self.envelope, self._first = lazy.envelope, lazy._first
         else:
             headers = message.headers or Table.EMPTY
             others = headers.without("x-death", *_FIRST_DEATH_HEADERS)
@@ -142,22 +142,22 @@ class LetterProperties:
 
 def _recorded(history: History, message: Message, queue_name: str, reason: str, now_s: int, compat: Compat) -> History:
     """Return the history with one more death in front; if queue and reason are known, only the count goes up."""
-    known = history.find(queue_name, reason)
+    previous = history.find(queue_name, reason)
     has_published = history.newest.has_published_x_death if history else "x-death" in (message.headers or Table.EMPTY)
     is_sorted = compat.sorts_x_death_after_update and bool(history)
     others: Iterable[Death] = history
-    if known is None:
+    if previous is None:
         expiration = message.envelope.expiration
         newest = Death(queue_name, reason, 1, now_s, message.exchange, _visible_keys(message), expiration, is_sorted)
         newest = newest._replace(has_published_x_death=has_published)
         if not compat.reverses_x_death_on_update:
             return history.with_newest(newest)
     else:
-        newest = known._replace(
-            death_count=known.death_count + 1, is_sorted=is_sorted, has_published_x_death=has_published
+        newest = previous._replace(
+            death_count=previous.death_count + 1, is_sorted=is_sorted, has_published_x_death=has_published
         )
-        others = [death for death in history if death is not known]
-    return History.of((newest, *(reversed(list(others)) if compat.reverses_x_death_on_update else others)))
+        others = [death for death in history if death is not previous]
+    return History.from_deaths((newest, *(reversed(list(others)) if compat.reverses_x_death_on_update else others)))
 
 
 def _visible_keys(message: Message) -> tuple[str, ...]:
@@ -207,7 +207,7 @@ def _history(message: Message, compat: Compat) -> History:
     if field is None or not isinstance(field.value, tuple):
         return NO_DEATHS
     published = [item.value for item in field.value if isinstance(item, Field) and isinstance(item.value, Table)]
-    return History.of(_parsed(table) for table in published)
+    return History.from_deaths(_parsed(table) for table in published)
 
 
 def _parsed(table: Table) -> Death:

@@ -37,20 +37,20 @@ class Death(NamedTuple):
 class History:
     """The deaths of a message, newest first. It is immutable."""
 
-    __slots__ = ("_length", "_log", "_places", "_reasons", "_rejected_at")
+    __slots__ = ("_indexes", "_length", "_log", "_reasons", "_rejected_at")
 
-    def __init__(self, log: list[Death], places: dict[tuple[str, str], int], reasons: dict[str, None]) -> None:
+    def __init__(self, log: list[Death], indexes: dict[tuple[str, str], int], reasons: dict[str, None]) -> None:
         # The deaths, oldest first. Those from `_length` on belong to other messages.
         self._log = log
         self._length = len(log)
-        # The newest place in the log by queue and reason, and every reason in it.
-        self._places = places
+        # The newest index in the log by queue and reason, and every reason in it.
+        self._indexes = indexes
         self._reasons = reasons
-        # The place of the newest rejection, -1 if there is none.
+        # The index of the newest rejection, -1 if there is none.
         self._rejected_at = -1
 
     @classmethod
-    def of(cls, deaths: Iterable[Death]) -> History:
+    def from_deaths(cls, deaths: Iterable[Death]) -> History:
         """Return the history of these deaths, newest first."""
         history = NO_DEATHS
         for death in reversed(list(deaths)):
@@ -59,30 +59,30 @@ class History:
 
     def with_newest(self, death: Death) -> History:
         """Return the history with one more death in front."""
-        log, places, reasons = self._log, self._places, self._reasons
+        log, indexes, reasons = self._log, self._indexes, self._reasons
         if not self._length or self._length < len(log):
             log = log[: self._length]
-            places = {key: place for key, place in places.items() if place < self._length}
+            indexes = {key: index for key, index in indexes.items() if index < self._length}
             reasons = dict(reasons)
-        places[death.queue, death.reason] = len(log)
+        indexes[death.queue, death.reason] = len(log)
         reasons[death.reason] = None
         log.append(death)
-        longer = History(log, places, reasons)
+        longer = History(log, indexes, reasons)
         longer._rejected_at = self._length if death.reason == REJECTED else self._rejected_at
         return longer
 
     def find(self, queue: str, reason: str) -> Death | None:
         """Return the newest death in this queue for this reason, or None."""
-        place = self._place(queue, reason)
-        return None if place < 0 else self._log[place]
+        index = self._index(queue, reason)
+        return None if index < 0 else self._log[index]
 
     def has_died_unrejected(self, queue: str) -> bool:
         """Return whether a message with this history died in the queue and was not rejected since."""
-        return any(self._place(queue, reason) > self._rejected_at for reason in self._reasons)
+        return any(self._index(queue, reason) > self._rejected_at for reason in self._reasons)
 
-    def _place(self, queue: str, reason: str) -> int:
-        place = self._places.get((queue, reason), -1)
-        return place if place < self._length else -1
+    def _index(self, queue: str, reason: str) -> int:
+        index = self._indexes.get((queue, reason), -1)
+        return index if index < self._length else -1
 
     @property
     def newest(self) -> Death:

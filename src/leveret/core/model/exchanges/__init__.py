@@ -57,12 +57,12 @@ __all__ = [
 
 def exchange_class(type_name: str) -> type[Exchange]:
     """Return the class of an existing type."""
-    known = _CLASSES.get(type_name)
-    if known is None:
+    loaded = _CLASSES.get(type_name)
+    if loaded is None:
         module_name, _, class_name = EXCHANGE_TYPES[type_name].partition(".")
-        known = cast("type[Exchange]", getattr(import_module(f"{__name__}.{module_name}"), class_name))
-        _CLASSES[type_name] = known
-    return known
+        loaded = cast("type[Exchange]", getattr(import_module(f"{__name__}.{module_name}"), class_name))
+        _CLASSES[type_name] = loaded
+    return loaded
 
 
 def exchange_type(type_name: str, compat: Compat) -> type[Exchange]:

@@ -166,7 +166,7 @@ class Exchange:
         self, type_name: str, *, durable: bool, auto_delete: bool, internal: bool, arguments: Table, vhost_name: str
     ) -> None:
         """Refuse a redeclaration that differs. Among the arguments, only the alternate exchange is compared."""
-        place = f"exchange '{self.name}' in vhost '{vhost_name}'"
+        title = f"exchange '{self.name}' in vhost '{vhost_name}'"
         for field, received, current in (
             ("type", erlang.atom(type_name), erlang.atom(self.TYPE)),
             ("durable", _word(durable), _word(self.durable)),
@@ -175,9 +175,9 @@ class Exchange:
         ):
             if received != current:
                 raise PreconditionFailed(
-                    f"inequivalent arg '{field}' for {place}: received '{received}' but current is '{current}'"
+                    f"inequivalent arg '{field}' for {title}: received '{received}' but current is '{current}'"
                 )
-        refuse_inequivalent(place, (ALTERNATE_EXCHANGE,), arguments, self.arguments)
+        refuse_inequivalent(title, (ALTERNATE_EXCHANGE,), arguments, self.arguments)
 
     def _prepare(self) -> None:
         """Make the type's index, empty. Called last in the constructor."""

@@ -83,15 +83,15 @@ class TopicExchange(Exchange):
         return [destination for key in keys for destination in self._match(key)]
 
     def _match(self, routing_key: str) -> tuple[Destination, ...]:
-        found = self._memo.get(routing_key)
-        if found is not None:
-            return found
+        destinations = self._memo.get(routing_key)
+        if destinations is not None:
+            return destinations
         if len(self._memo) >= MEMO_SIZE:
             self._memo.clear()
         nodes = matching_nodes(self._root, words(routing_key))
-        found = tuple(destination for node in nodes for destination in node.destinations.values())
-        self._memo[routing_key] = found
-        return found
+        destinations = tuple(destination for node in nodes for destination in node.destinations.values())
+        self._memo[routing_key] = destinations
+        return destinations
 
 
 def words(key: str) -> list[str]:

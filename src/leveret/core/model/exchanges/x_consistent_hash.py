@@ -81,11 +81,11 @@ class ConsistentHashExchange(Exchange):
     def _remove(self, binding: Binding) -> None:
         if binding.destination not in self._owners:
             return
-        place = self._owners.index(binding.destination)
-        end = self._bucket_ends[place]
-        start = self._bucket_ends[place - 1] if place else 0
-        del self._owners[place], self._bucket_ends[place]
-        for later in range(place, len(self._bucket_ends)):
+        index = self._owners.index(binding.destination)
+        end = self._bucket_ends[index]
+        start = self._bucket_ends[index - 1] if index else 0
+        del self._owners[index], self._bucket_ends[index]
+        for later in range(index, len(self._bucket_ends)):
             self._bucket_ends[later] -= end - start
 
     @property

@@ -69,7 +69,7 @@ class Permission(NamedTuple):
 
     def allows(self, right: Right, name: str) -> bool:
         """Return whether the pattern of this right is found in the name."""
-        return _found(self.pattern(right), name)
+        return _is_match(self.pattern(right), name)
 
     def pattern(self, right: Right) -> str:
         """Return the pattern of one right."""
@@ -98,7 +98,7 @@ class TopicPermission(NamedTuple):
         pattern = self.write if right == "write" else self.read
         for name, value in values.items():
             pattern = pattern.replace(f"{{{name}}}", re.escape(value))
-        return _found(pattern, routing_key)
+        return _is_match(pattern, routing_key)
 
 
 class Access:
@@ -214,8 +214,8 @@ class Access:
         """Raise AccessRefused if a user lacks a right on a queue or exchange."""
         if (vhost_name, user) in self._full or self.may(user, vhost_name, kind, name, right):
             return
-        place = f"{kind} '{_checked_name(kind, name)}' in vhost '{vhost_name}'"
-        raise AccessRefused(f"{self._described(right)} to {place} refused for user '{user}'")
+        title = f"{kind} '{_checked_name(kind, name)}' in vhost '{vhost_name}'"
+        raise AccessRefused(f"{self._described(right)} to {title} refused for user '{user}'")
 
     def refuse_unless_permitted_any(self, user: str, vhost_name: str, kind: Kind, name: str) -> None:
         """Raise AccessRefused if a user has none of the three rights; the text names configure."""
@@ -239,8 +239,8 @@ class Access:
         """Raise AccessRefused if a user may not write or read a routing key of a topic exchange."""
         if not self.topic_permissions or self.may_use_topic(user, vhost_name, exchange, routing_key, right):
             return
-        place = f"topic '{routing_key}' in exchange '{exchange}' in vhost '{vhost_name}'"
-        raise AccessRefused(f"{self._described(right)} to {place} refused for user '{user}'")
+        title = f"topic '{routing_key}' in exchange '{exchange}' in vhost '{vhost_name}'"
+        raise AccessRefused(f"{self._described(right)} to {title} refused for user '{user}'")
 
     def _described(self, right: Right) -> str:
         return f"{right} access" if self.names_refused_right else "access"
@@ -258,7 +258,7 @@ def _refuse_invalid(*patterns: str) -> None:
             compiled(pattern)
 
 
-def _found(pattern: str, name: str) -> bool:
+def _is_match(pattern: str, name: str) -> bool:
     from leveret.core.model.operators.patterns import is_found
 
     # RabbitMQ reads an empty pattern as "^$".

@@ -44,7 +44,7 @@ class NodeSettings(NamedTuple):
     loopback_users: tuple[str, ...] = ("guest",)
 
     @classmethod
-    def of(cls, lines: Mapping[str, object]) -> NodeSettings:
+    def from_lines(cls, lines: Mapping[str, object]) -> NodeSettings:
         """Return the settings for lines of rabbitmq.conf.
 
         Raises ValueError for an invalid value and KeyError for an unknown name.

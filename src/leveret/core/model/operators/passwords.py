@@ -23,7 +23,7 @@ class PasswordHash(NamedTuple):
     algorithm: str = DEFAULT_ALGORITHM
 
     @classmethod
-    def of(cls, password: str, *, salt: bytes, algorithm: str = DEFAULT_ALGORITHM) -> PasswordHash:
+    def from_password(cls, password: str, *, salt: bytes, algorithm: str = DEFAULT_ALGORITHM) -> PasswordHash:
         """Return the hash of a password."""
         return cls(salt + _digest(algorithm, salt + _encoded(password)), algorithm)
 

@@ -202,8 +202,8 @@ def _matching(operation: object, argument: object, flags: int) -> Callable[[str]
 
     def places(text: str) -> Positions:
         if operation is _parser.AT:
-            found = ["1" if match(text, at) is not None else "0" for at in range(len(text), -1, -1)]
-            return int("".join(found), 2)
+            marks = ["1" if match(text, at) is not None else "0" for at in range(len(text), -1, -1)]
+            return int("".join(marks), 2)
         bits = {ord(character): "1" if match(character) is not None else "0" for character in dict.fromkeys(text)}
         return int("0" + text[::-1].translate(bits), 2)
 
@@ -238,11 +238,11 @@ def _runs(places: Positions, length: int) -> Positions:
     """Return where so many matching positions in a row begin; everywhere, if that is none."""
     if not length:
         return -1
-    known = 1
-    while known < length:
-        step = min(known, length - known)
+    width = 1
+    while width < length:
+        step = min(width, length - width)
         places &= places >> step
-        known += step
+        width += step
     return places
 
 

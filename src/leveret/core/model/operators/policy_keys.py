@@ -75,13 +75,13 @@ def faults(
     pattern_bytes_max: int | None,
 ) -> list[str]:
     """Return every fault that RabbitMQ reports in a policy, in RabbitMQ's order; only `keys` may be set."""
-    found = (
+    texts = (
         _definition_fault(definition, keys),
         _target_fault(apply_to),
         _pattern_fault(pattern, pattern_bytes_max),
         _priority_fault(priority),
     )
-    return [fault for fault in found if fault]
+    return [fault for fault in texts if fault]
 
 
 def _priority_fault(priority: object) -> str:

@@ -384,29 +384,29 @@ QUEUE_ARGUMENTS: Final[dict[str, QueueArgument]] = {
 _RANKS: Final = {name: rank for rank, name in enumerate(QUEUE_ARGUMENTS)}
 
 
-def refuse_invalid_dead_letter_exchange(arguments: Table, place: str) -> None:
+def refuse_invalid_dead_letter_exchange(arguments: Table, title: str) -> None:
     """Refuse a dead-letter exchange that is not a string. RabbitMQ checks this before all other arguments."""
     field = arguments.get("x-dead-letter-exchange")
     if field is not None and field.tag != "S":
-        raise PreconditionFailed(f"invalid type '{TYPE_NAMES[field.tag]}' for arg 'x-dead-letter-exchange' in {place}")
+        raise PreconditionFailed(f"invalid type '{TYPE_NAMES[field.tag]}' for arg 'x-dead-letter-exchange' in {title}")
 
 
-def refuse_invalid_values(arguments: Table, place: str, known: tuple[str, ...], compat: Compat) -> None:
+def refuse_invalid_values(arguments: Table, title: str, names: tuple[str, ...], compat: Compat) -> None:
     """Refuse the first argument whose value RabbitMQ does not allow; `place` is like "queue 'q' in vhost '/'"."""
     given = {name for name, _ in arguments}
-    for name in sorted(given.intersection(known), key=_RANKS.__getitem__):
+    for name in sorted(given.intersection(names), key=_RANKS.__getitem__):
         field = arguments.get(name)
         assert field is not None
         try:
             QUEUE_ARGUMENTS[name].check(field, compat)
         except _Invalid as refusal:
-            raise PreconditionFailed(f"invalid arg '{name}' for {place}: {refusal}") from None
+            raise PreconditionFailed(f"invalid arg '{name}' for {title}: {refusal}") from None
     if "x-dead-letter-routing-key" in given and "x-dead-letter-exchange" not in given:
-        raise PreconditionFailed(f"invalid arg 'x-dead-letter-routing-key' for {place}: routing_key_but_no_dlx_defined")
+        raise PreconditionFailed(f"invalid arg 'x-dead-letter-routing-key' for {title}: routing_key_but_no_dlx_defined")
 
 
 def refuse_unknown_to_type(
-    arguments: Table, place: str, known: tuple[str, ...], erlang_type: str, compat: Compat
+    arguments: Table, title: str, names: tuple[str, ...], erlang_type: str, compat: Compat
 ) -> None:
     """Refuse an argument that only other queue types know, or that only an unsupported plugin interprets."""
     lenient = (*compat.unknown_queue_arguments, *compat.misplaced_queue_arguments)
@@ -416,11 +416,11 @@ def refuse_unknown_to_type(
             from leveret.core.model import unsupported
 
             unsupported.refuse_queue_argument(name)
-        elif name not in known and name not in lenient:
-            raise PreconditionFailed(f"invalid arg '{name}' for {place} of queue type {erlang_type}")
+        elif name not in names and name not in lenient:
+            raise PreconditionFailed(f"invalid arg '{name}' for {title} of queue type {erlang_type}")
 
 
-def refuse_inequivalent(place: str, names: tuple[str, ...], received: Table, current: Table) -> None:
+def refuse_inequivalent(title: str, names: tuple[str, ...], received: Table, current: Table) -> None:
     """Refuse a redeclaration with different arguments; the text names the first difference in the order of `names`."""
     for name in names:
         new, old = received.get(name), current.get(name)
@@ -430,7 +430,7 @@ def refuse_inequivalent(place: str, names: tuple[str, ...], received: Table, cur
             shown = f"received {_described(new)} but current is {_described(old)}"
         else:
             shown = f"received '{printed(new)}' but current is '{printed(old)}'"
-        raise PreconditionFailed(f"inequivalent arg '{name}' for {place}: {shown}")
+        raise PreconditionFailed(f"inequivalent arg '{name}' for {title}: {shown}")
 
 
 def age_us(text: str) -> int | None:

@@ -86,7 +86,7 @@ class ClassicQueue(Queue):
         if tap is not None:
             tap((events.ENQUEUED, node.now, self.vhost.name, self.name, message, copy, src_copy, None))
         if self.consumers and not self.ready.count:
-            consumer = self.ring.take()
+            consumer = self.ring.next_consumer()
             if consumer is not None:
                 self.hand_out(QueueEntry(message, copy, copy, node.now), consumer)
                 return True
@@ -117,7 +117,7 @@ class ClassicQueue(Queue):
         """Hand out ready entries while a consumer has room, and check the age of the next one after each."""
         ready, ring = self.ready, self.ring
         while ready.count and not self.is_held:
-            consumer = ring.take()
+            consumer = ring.next_consumer()
             if consumer is None:
                 return
             if consumer.no_ack and self._hand_out_run(consumer):
@@ -165,16 +165,16 @@ class ClassicQueue(Queue):
         """Admit a consumer and remember an exclusive one, or refuse it if exclusive use forbids it."""
         is_shared = bool(self.consumers) or self.settings.is_single_active
         if self.exclusive_consumer is not None or (consumer.is_exclusive and is_shared):
-            raise AccessRefused(f"{self.place} in exclusive use")
+            raise AccessRefused(f"{self.title} in exclusive use")
         if consumer.is_exclusive:
             self.exclusive_consumer = consumer
 
     def refuse_delete(self, *, if_unused: bool, if_empty: bool) -> None:
         """Refuse to be deleted if the conditions of queue.delete are not met."""
         if if_empty and self.ready:
-            raise PreconditionFailed(f"{self.place} not empty")
+            raise PreconditionFailed(f"{self.title} not empty")
         if if_unused and self.consumers:
-            raise PreconditionFailed(f"{self.place} in use")
+            raise PreconditionFailed(f"{self.title} in use")
 
     def apply(self, settings: QueueSettings) -> None:
         """Take on new effective settings: limits apply at once, and the overflow after them (seen on 3.10 to 4.3)."""

@@ -161,7 +161,7 @@ class ConsumerRing:
             return self._in_order[0][0]
         return None
 
-    def take(self) -> Consumer | None:
+    def next_consumer(self) -> Consumer | None:
         """Return the consumer whose turn it is, and move it behind its equals. Hot: once per delivery.
 
         The consumer stays in the ring. If it has no room left, it is removed when its turn comes.

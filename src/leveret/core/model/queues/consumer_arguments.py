@@ -21,15 +21,15 @@ _FILTERS: Final = ("x-stream-filter", "x-stream-match-unfiltered")
 
 def refuse_invalid(queue: StoredQueue, arguments: Table) -> None:
     """Refuse arguments that a consumer of this queue cannot have. Raises AmqpError."""
-    compat, known = queue.node.compat, queue.type.consumer_arguments
+    compat, names = queue.node.compat, queue.type.consumer_arguments
     for name, check in _CHECKS.items():
         field = arguments.get(name)
-        if field is not None and name in known:
-            check(field, f"invalid arg '{name}' for {queue.place}", compat)
+        if field is not None and name in names:
+            check(field, f"invalid arg '{name}' for {queue.title}", compat)
     ignored = _ignored(compat)
     for name, _ in arguments:
-        if name in CONSUMER_ARGUMENTS and name not in known and name not in ignored:
-            raise PreconditionFailed(f"invalid arg '{name}' for {queue.place} of queue type {queue.type.erlang_name}")
+        if name in CONSUMER_ARGUMENTS and name not in names and name not in ignored:
+            raise PreconditionFailed(f"invalid arg '{name}' for {queue.title} of queue type {queue.type.erlang_name}")
 
 
 def _ignored(compat: Compat) -> tuple[str, ...]:

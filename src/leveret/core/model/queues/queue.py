@@ -98,7 +98,7 @@ class Queue(StoredQueue):
             where = (self.vhost.name, self.name)
             tap((events.ENQUEUED, entry.enqueued_at, *where, message, entry.copy, src_copy, entry.expires_at))
         if not self.ready:
-            consumer = self.ring.take()
+            consumer = self.ring.next_consumer()
             if consumer is not None:
                 # It goes straight to a waiting consumer: limits and a TTL of 0 do not apply (seen on 4.3).
                 self.pass_straight(entry)

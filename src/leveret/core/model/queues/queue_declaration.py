@@ -71,7 +71,7 @@ class QueueDeclaration(NamedTuple):
         for flag, new, old in flags:
             if new is not old:
                 shown = f"received '{str(new).lower()}' but current is '{str(old).lower()}'"
-                raise PreconditionFailed(f"inequivalent arg '{flag}' for {queue.place}: {shown}")
+                raise PreconditionFailed(f"inequivalent arg '{flag}' for {queue.title}: {shown}")
         compat = queue.node.compat
         received, current = self.arguments, queue.arguments
         if compat.compares_ages_in_ms:
@@ -80,28 +80,28 @@ class QueueDeclaration(NamedTuple):
         if self.type_name == queue.type.name == "classic":
             # 3.x does not fill the type in, and treats a missing type as equal to classic.
             names = tuple(name for name in names if name != "x-queue-type")
-        checks.refuse_inequivalent(queue.place, names, received, current)
+        checks.refuse_inequivalent(queue.title, names, received, current)
 
     def checked_type(self, vhost: VirtualHostPort, rights: Rights | None) -> QueueType:
         """Return the type of the new queue. Raises AmqpError if RabbitMQ refuses to create it."""
-        compat, place = vhost.node.compat, vhost.place("queue", self.name)
+        compat, title = vhost.node.compat, vhost.title_of("queue", self.name)
         if compat.checks_queue_limit_first:
             vhost.refuse_another_queue(self.name)
-        checks.refuse_invalid_dead_letter_exchange(self.arguments, place)
+        checks.refuse_invalid_dead_letter_exchange(self.arguments, title)
         dead_letter_exchange = checks.string_of(self.arguments, "x-dead-letter-exchange")
         if rights is not None and dead_letter_exchange is not None:
             rights("read", "queue", self.name)
             rights("write", "exchange", dead_letter_exchange)
-        queue_type = requested_type(self.arguments, place)
-        known = queue_type.known_arguments(compat)
-        checks.refuse_invalid_values(self.arguments, place, known, compat)
-        checks.refuse_unknown_to_type(self.arguments, place, known, queue_type.erlang_name, compat)
+        queue_type = requested_type(self.arguments, title)
+        supported = queue_type.known_arguments(compat)
+        checks.refuse_invalid_values(self.arguments, title, supported, compat)
+        checks.refuse_unknown_to_type(self.arguments, title, supported, queue_type.erlang_name, compat)
         self._refuse_denied_features(vhost, queue_type)
         vhost.refuse_another_queue(self.name)
-        self._refuse_flags(queue_type, place)
+        self._refuse_flags(queue_type, title)
         return queue_type
 
-    def _refuse_flags(self, queue_type: QueueType, place: str) -> None:
+    def _refuse_flags(self, queue_type: QueueType, title: str) -> None:
         """Refuse flags that a queue of this type cannot have."""
         if not queue_type.is_always_durable:
             return
@@ -114,7 +114,7 @@ class QueueDeclaration(NamedTuple):
         )
         for flaw, is_set in flaws:
             if is_set:
-                raise PreconditionFailed(f"invalid property '{flaw}' for {place}")
+                raise PreconditionFailed(f"invalid property '{flaw}' for {title}")
 
     def _refuse_denied_features(self, vhost: VirtualHostPort, queue_type: QueueType) -> None:
         if queue_type.is_always_durable:

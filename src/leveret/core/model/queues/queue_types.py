@@ -58,7 +58,7 @@ _QUORUM_COMPARED_FIRST: Final = (
 )
 
 
-def _known(type_name: str, first: tuple[str, ...] = ()) -> tuple[str, ...]:
+def _arguments_of(type_name: str, first: tuple[str, ...] = ()) -> tuple[str, ...]:
     """Return the arguments whose rows name the type, in order of comparison."""
     return (*first, *(row.name for row in QUEUE_ARGUMENTS.values() if type_name in row.types and row.name not in first))
 
@@ -66,7 +66,7 @@ def _known(type_name: str, first: tuple[str, ...] = ()) -> tuple[str, ...]:
 CLASSIC: Final = QueueType(
     name="classic",
     erlang_name="rabbit_classic_queue",
-    arguments=_known("classic"),
+    arguments=_arguments_of("classic"),
     consumer_arguments=("x-priority",),
     is_always_durable=False,
     overflow_by="argument",
@@ -76,14 +76,14 @@ CLASSIC: Final = QueueType(
 QUORUM: Final = QueueType(
     name="quorum",
     erlang_name="rabbit_quorum_queue",
-    arguments=_known("quorum", _QUORUM_COMPARED_FIRST),
+    arguments=_arguments_of("quorum", _QUORUM_COMPARED_FIRST),
     consumer_arguments=("x-priority", "x-consumer-timeout"),
 )
 
 STREAM: Final = QueueType(
     name="stream",
     erlang_name="rabbit_stream_queue",
-    arguments=_known("stream"),
+    arguments=_arguments_of("stream"),
     consumer_arguments=("x-stream-offset", "x-stream-filter", "x-stream-match-unfiltered"),
 )
 
@@ -92,7 +92,7 @@ QUEUE_TYPES: Final[dict[str, QueueType]] = {row.name: row for row in (CLASSIC, Q
 CONSUMER_ARGUMENTS: Final = frozenset(name for row in QUEUE_TYPES.values() for name in row.consumer_arguments)
 
 
-def requested_type(arguments: Table, place: str) -> QueueType:
+def requested_type(arguments: Table, title: str) -> QueueType:
     """Return the queue type that the arguments request, classic by default.
 
     RabbitMQ checks the type before the other arguments. Raises PreconditionFailed for an unknown type.
@@ -102,8 +102,8 @@ def requested_type(arguments: Table, place: str) -> QueueType:
         return CLASSIC
     if field.tag != "S" or not isinstance(field.value, bytes):
         tail = f"{{unacceptable_type,{TYPE_NAMES[field.tag]}}}"
-        raise PreconditionFailed(f"invalid arg 'x-queue-type' for {place}: {tail}")
+        raise PreconditionFailed(f"invalid arg 'x-queue-type' for {title}: {tail}")
     word = field.value.decode("utf-8", "surrogateescape")
     if word not in QUEUE_TYPES:
-        raise PreconditionFailed(f"invalid arg 'x-queue-type' for {place}: \"unsupported queue type '{word}'\"")
+        raise PreconditionFailed(f"invalid arg 'x-queue-type' for {title}: \"unsupported queue type '{word}'\"")
     return QUEUE_TYPES[word]

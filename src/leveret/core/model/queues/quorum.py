@@ -165,7 +165,7 @@ class QuorumQueue(Queue):
                 self.expire_heads()
                 if not ready:
                     return
-            consumer = ring.take()
+            consumer = ring.next_consumer()
             if consumer is None:
                 return
             self.hand_out(ready.pop(), consumer)
@@ -298,11 +298,11 @@ class QuorumQueue(Queue):
     def add_consumer(self, consumer: Consumer) -> Consumer:
         """Add a consumer, or revive the cancelled one of this channel and tag that still holds deliveries."""
         assert self.consumer_timeout is not None
-        known = self.consumer_timeout.cancelled_holder(consumer.subscriber, consumer.tag)
-        if known is None:
+        cancelled = self.consumer_timeout.cancelled_holder(consumer.subscriber, consumer.tag)
+        if cancelled is None:
             return super().add_consumer(consumer)
-        known.revive(consumer)
-        return super().add_consumer(known)
+        cancelled.revive(consumer)
+        return super().add_consumer(cancelled)
 
     def move_limit(self, settled: Consumer) -> None:
         """Make room for the deliveries that a revived consumer settled, at most for its prefetch.
@@ -322,7 +322,7 @@ class QuorumQueue(Queue):
         if self.settings.is_single_active:
             quoted = '<<"quorum">>' if self.node.compat.get_refusal_quotes_queue_type else "quorum"
             raise ResourceLocked(
-                f"cannot obtain access to locked {self.place}. "
+                f"cannot obtain access to locked {self.title}. "
                 f"basic.get operations are not supported by {quoted} queues with single active consumer"
             )
 
@@ -331,7 +331,7 @@ class QuorumQueue(Queue):
         for flag, is_set in (("if-unused", if_unused), ("if-empty", if_empty)):
             if is_set:
                 text = f"queue.delete operations with {flag} flag set are not supported by quorum queues"
-                raise NotImplementedByBroker(f"cannot delete {self.place}. {text}")
+                raise NotImplementedByBroker(f"cannot delete {self.title}. {text}")
 
     def on_declared(self) -> None:
         """Start the clock of x-expires once: to declare the queue again is no use of it (seen on 3.10, 4.0 and 4.3)."""

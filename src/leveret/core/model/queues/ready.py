@@ -179,8 +179,8 @@ class ReadyFifo:
         """
         if self._returned:
             return [], ()
-        take = self._arrived.popleft
-        taken = [take() for _ in range(min(limit, self.count))]
+        pop_oldest = self._arrived.popleft
+        taken = [pop_oldest() for _ in range(min(limit, self.count))]
         if QueueEntry in map(type, taken):
             end = next(index for index, item in enumerate(taken) if isinstance(item, QueueEntry))
             self._arrived.extendleft(reversed(taken[end:]))
@@ -258,7 +258,7 @@ class ReadyFifo:
         if isinstance(item, QueueEntry):
             return item
         message_id, body, enqueued_at, head, expires_at = item
-        entry = QueueEntry(Message.of(message_id, head, body), copy, copy, enqueued_at)
+        entry = QueueEntry(Message.from_head(message_id, head, body), copy, copy, enqueued_at)
         entry.expires_at = expires_at
         entry.priority = self._priority
         return entry

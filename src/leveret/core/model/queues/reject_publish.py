@@ -25,13 +25,13 @@ class _TestItself:
 class Publishers:
     """The publishers of one queue, and those of them that it has stopped."""
 
-    __slots__ = ("_has_been_high", "_is_due", "_known", "_queue", "_stopped", "_test")
+    __slots__ = ("_has_been_high", "_is_due", "_publishers", "_queue", "_stopped", "_test")
 
     def __init__(self, queue: Queue) -> None:
         self._queue = queue
         # Stands for a publisher that is not a channel: the test itself.
         self._test = _TestItself()
-        self._known: WeakSet[object] = WeakSet()
+        self._publishers: WeakSet[object] = WeakSet()
         self._stopped: WeakSet[object] = WeakSet()
         # Whether the queue has exceeded 80 % of its limits since they were set.
         self._has_been_high = False
@@ -47,8 +47,8 @@ class Publishers:
         """Return whether the queue takes nothing from this publisher. A new publisher is known from now on."""
         self.resume_if_low()
         publisher = publisher or self._test
-        if publisher not in self._known:
-            self._known.add(publisher)
+        if publisher not in self._publishers:
+            self._publishers.add(publisher)
             if self._queue.settings.is_refusing and self._queue.exceeds_limits:
                 self._stopped.add(publisher)
         return publisher in self._stopped
@@ -68,7 +68,7 @@ class Publishers:
     def _stop(self) -> None:
         self._is_due = False
         if self._queue.settings.is_refusing and self._queue.exceeds_limits:
-            self._stopped |= self._known
+            self._stopped |= self._publishers
 
     def resume_if_low(self) -> None:
         """Let all publishers continue if the ready messages are low enough. Called before more may become ready."""

@@ -67,7 +67,9 @@ class QueueSettings(NamedTuple):
         return limit is not None and size_bytes > limit
 
     @classmethod
-    def of(cls, arguments: Table, policy: Mapping[str, object], queue_type: QueueType, compat: Compat) -> QueueSettings:
+    def effective(
+        cls, arguments: Table, policy: Mapping[str, object], queue_type: QueueType, compat: Compat
+    ) -> QueueSettings:
         """Merge a queue's arguments with the effective definition of its policies."""
         if not policy and all(name == "x-queue-type" for name, _ in arguments):
             return _PLAIN

@@ -110,9 +110,9 @@ class StoredQueue:
         return self.exclusive_owner is not None
 
     @property
-    def place(self) -> str:
+    def title(self) -> str:
         """Its description in RabbitMQ's texts."""
-        return self.vhost.place("queue", self.name)
+        return self.vhost.title_of("queue", self.name)
 
     @property
     def ready(self) -> ReadyEntries:
@@ -137,7 +137,7 @@ class StoredQueue:
     def refuse_as_locked(self) -> NoReturn:
         """Refuse the use of an exclusive queue that belongs to another connection."""
         raise ResourceLocked(
-            f"cannot obtain exclusive access to locked {self.place}. It could be originally declared on another "
+            f"cannot obtain exclusive access to locked {self.title}. It could be originally declared on another "
             "connection or the exclusive property value does not match that of the original declaration."
         )
 
@@ -196,7 +196,7 @@ class StoredQueue:
     def refuse_shared_prefetch(self) -> None:
         """Refuse a consumer on a channel with a shared prefetch limit, if the type does not support it."""
         if not self.shares_prefetch:
-            raise NotImplementedByBroker(f"{self.place} does not support global qos")
+            raise NotImplementedByBroker(f"{self.title} does not support global qos")
 
     def add_consumer(self, consumer: Consumer) -> Consumer:
         """Add a consumer, or revive an earlier one, and return it. Raises AmqpError if the type forbids it."""

@@ -130,26 +130,26 @@ class StreamQueue(StoredQueue):
 
     def get(self, subscriber: Subscriber | None = None, *, no_ack: bool) -> QueueEntry | None:
         """Refuse: a stream has consumers only."""
-        raise NotImplementedByBroker(f"basic.get not supported by stream queues {self.place}")
+        raise NotImplementedByBroker(f"basic.get not supported by stream queues {self.title}")
 
     def purge(self) -> int:
         """Refuse: a stream drops messages by retention only."""
-        raise NotImplementedByBroker(f"queue.purge not supported by stream queues {self.place}")
+        raise NotImplementedByBroker(f"queue.purge not supported by stream queues {self.title}")
 
     def refuse_subscription(self, *, prefetch_count: int, no_ack: bool) -> None:
         """Refuse a consumer that a stream does not support, in RabbitMQ's order of checks."""
         compat = self.node.compat
         if not prefetch_count:
-            shown = f"'{self.place}'" if compat.has_first_stream_texts else f"stream {self.place}"
+            shown = f"'{self.title}'" if compat.has_first_stream_texts else f"stream {self.title}"
             raise PreconditionFailed(f"consumer prefetch count is not set for {shown}")
         if no_ack:
             kind = "stream queues" if compat.has_first_stream_texts else "stream"
-            raise NotImplementedByBroker(f"automatic acknowledgement not supported by {kind} {self.place}")
+            raise NotImplementedByBroker(f"automatic acknowledgement not supported by {kind} {self.title}")
 
     def add_consumer(self, consumer: Consumer) -> Consumer:
         """Add a consumer at its offset; the exclusive flag has no effect. Raises InternalRefusal for a bad offset."""
         start = stream_offset.start_of(consumer.arguments, self._log, self.node.now)
-        wanted = _Filter.of(consumer.arguments) if self.node.compat.has_stream_filters else None
+        wanted = _Filter.from_arguments(consumer.arguments) if self.node.compat.has_stream_filters else None
         self.consumers.append(consumer)
         self._readers[consumer] = _Reader(consumer, start, wanted)
         return consumer
@@ -196,7 +196,7 @@ class StreamQueue(StoredQueue):
             return
         if reason not in (events.REJECTED, events.NACKED):
             raise InternalRefusal()
-        raise NotImplementedByBroker(f"basic.nack and basic.reject not supported by stream queues {self.place}")
+        raise NotImplementedByBroker(f"basic.nack and basic.reject not supported by stream queues {self.title}")
 
     def _settle(self, entry: QueueEntry, consumer: Consumer | None) -> None:
         assert consumer is not None, "a stream has no basic.get"
@@ -266,7 +266,7 @@ class _Filter(NamedTuple):
     values: frozenset[bytes]
 
     @classmethod
-    def of(cls, arguments: Table) -> _Filter | None:
+    def from_arguments(cls, arguments: Table) -> _Filter | None:
         """Return a consumer's filter, None if it wants everything.
 
         Raises InternalRefusal for an array without strings.

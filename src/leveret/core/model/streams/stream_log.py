@@ -93,16 +93,16 @@ class StreamLog:
             return None
         index = max(0, bisect_right(segments, offset, key=_first_offset) - 1)
         segment = segments[index]
-        place = max(0, offset - segment.first_offset)
+        position = max(0, offset - segment.first_offset)
         # The offset between two segments belongs to the broker's record.
-        return segment.entries[place] if place < len(segment.entries) else segments[index + 1].entries[0]
+        return segment.entries[position] if position < len(segment.entries) else segments[index + 1].entries[0]
 
     def first_since(self, at_ms: int) -> QueueEntry | None:
         """Return the first entry written at `at_ms` (an instant in milliseconds) or later, None if there is none."""
         for segment in self._segments:
             if segment.entries and _written_ms(segment.entries[-1]) >= at_ms:
-                place = bisect_right(segment.entries, at_ms - 1, key=_written_ms)
-                return segment.entries[place]
+                position = bisect_right(segment.entries, at_ms - 1, key=_written_ms)
+                return segment.entries[position]
         return None
 
     def last(self) -> QueueEntry | None:

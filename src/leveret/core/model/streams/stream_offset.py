@@ -65,8 +65,8 @@ def _start_of_word(word: bytes, log: StreamLog) -> int:
 
 
 def _start_of_instant(at_ms: int, log: StreamLog) -> int:
-    found = log.first_since(at_ms)
-    return log.next_offset if found is None else found.position
+    entry = log.first_since(at_ms)
+    return log.next_offset if entry is None else entry.position
 
 
 def _age_us(text: bytes) -> int | None:

@@ -92,7 +92,7 @@ def consume(channel: Channel, method: BasicConsume) -> None:
         refusal = "only creator channel may consume from"
         if channel.reply_queue is not None and channel.reply_queue.name == name:
             refusal = "multiple consumers are unsupported for"
-        raise PreconditionFailed(f"{refusal} {channel.vhost.place('queue', name)}")
+        raise PreconditionFailed(f"{refusal} {channel.vhost.title_of('queue', name)}")
     queue = channel.vhost.queue(name, channel.connection)
     consumer_arguments.refuse_invalid(queue, method.arguments)
     queue.refuse_subscription(prefetch_count=channel.prefetch_count, no_ack=method.no_ack)
@@ -182,7 +182,7 @@ def get(channel: Channel, method: BasicGet) -> None:
     name = named(channel, method.queue)
     channel.require("read", "queue", name)
     if leads_to_reply_queue(channel, name):
-        raise NotImplementedByBroker(f"basic.get not supported by volatile {channel.vhost.place('queue', name)}")
+        raise NotImplementedByBroker(f"basic.get not supported by volatile {channel.vhost.title_of('queue', name)}")
     queue = channel.vhost.queue(name, channel.connection)
     entry = queue.get(channel, no_ack=method.no_ack)
     if entry is None:
@@ -227,19 +227,19 @@ def tap_acked(channel: Channel, delivery: Delivery) -> None:
 
 
 def _ack_several(channel: Channel, method: BasicAck) -> None:
-    deliveries = channel.take(method.delivery_tag, multiple=method.multiple, is_ack=True)
+    deliveries = channel.pop_unacked(method.delivery_tag, multiple=method.multiple, is_ack=True)
     _settle(channel, Settlement(("ack", False), [(events.ACKED, deliveries, method.multiple)]))
 
 
 def reject(channel: Channel, method: BasicReject) -> None:
     """Requeue or dead-letter one delivery."""
-    deliveries = channel.take(method.delivery_tag, multiple=False)
+    deliveries = channel.pop_unacked(method.delivery_tag, multiple=False)
     _requeue_or_discard(channel, events.REJECTED, deliveries, multiple=False, requeue=method.requeue)
 
 
 def nack(channel: Channel, method: BasicNack) -> None:
     """Requeue or dead-letter deliveries."""
-    deliveries = channel.take(method.delivery_tag, multiple=method.multiple)
+    deliveries = channel.pop_unacked(method.delivery_tag, multiple=method.multiple)
     _requeue_or_discard(channel, events.NACKED, deliveries, multiple=method.multiple, requeue=method.requeue)
 
 

@@ -48,13 +48,13 @@ def declare(channel: Channel, method: QueueDeclare) -> None:
     if name == reply_to.NAME or name.startswith(reply_to.PREFIX):
         _declare_reply_to(channel, name, method)
         return
-    queue = _found(channel, name) if method.passive else _declared(channel, name, method)
+    queue = _existing(channel, name) if method.passive else _declared(channel, name, method)
     channel.last_queue_name = queue.name
     if not method.nowait:
         channel.send(QueueDeclareOk(queue.name, len(queue.ready), queue.declared_consumer_count))
 
 
-def _found(channel: Channel, name: str) -> StoredQueue:
+def _existing(channel: Channel, name: str) -> StoredQueue:
     channel.connection.rights.require_any("queue", name)
     queue = channel.vhost.queue(name, channel.connection)
     queue.on_declared()
@@ -97,7 +97,7 @@ def _declare_reply_to(channel: Channel, name: str, method: QueueDeclare) -> None
         if is_own and channel.node.compat.crashes_on_own_reply_to:
             raise InternalRefusal()
         if queue is None or queue.target is None or is_own:
-            raise NotFound(f"no {channel.vhost.place('queue', name)}")
+            raise NotFound(f"no {channel.vhost.title_of('queue', name)}")
     channel.last_queue_name = name
     if not method.nowait:
         channel.send(QueueDeclareOk(name, 0, 1))

@@ -90,7 +90,7 @@ def _refusal_of_any(queue: StoredQueue) -> HardError | None:
 
 
 def _refusal_of_stream(queue: StoredQueue) -> HardError | None:
-    return ResourceError(f"Stream not found for {queue.place}") if queue.type_name == "stream" else None
+    return ResourceError(f"Stream not found for {queue.title}") if queue.type_name == "stream" else None
 
 
 def _enqueue_after_close(channel: Channel, publishes: Sequence[HeldPublish]) -> None:

@@ -49,13 +49,13 @@ def on_frame(connection: Connection, kind: int, channel_number: int, payload: by
     """Handle one frame, and send the peer any refusal. Hot: once per frame."""
     # A connection has channels only while it is open.
     channel = connection.channels.get(channel_number)
-    known = _METHODS.get(payload[:_ID_SIZE])
+    handling = _METHODS.get(payload[:_ID_SIZE])
     method = None
     try:
-        if known is None or kind != FRAME_METHOD or channel is None or channel.state is not ChannelState.OPEN:
+        if handling is None or kind != FRAME_METHOD or channel is None or channel.state is not ChannelState.OPEN:
             _on_other_frame(connection, channel, kind, channel_number, payload)
         else:
-            decode_it, handle = known
+            decode_it, handle = handling
             try:
                 method = decode_it(payload)
             except (Undecodable, MalformedUtf8):

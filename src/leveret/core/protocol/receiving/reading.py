@@ -59,7 +59,7 @@ class Reading:
         """Accept payloads of at most `frame_max` bytes from now on."""
         self._reader.frame_max = frame_max
 
-    def take(self, octets: bytes = b"") -> None:
+    def receive(self, octets: bytes = b"") -> None:
         """Handle what has arrived, and what was left while reading was paused."""
         # Hot: once per read, and once per frame that no shortcut takes.
         connection, reader = self._connection, self._reader
@@ -118,14 +118,14 @@ class Reading:
     def _publish_whole(self) -> bool:
         """Handle the next publish if it has arrived in one piece and has a known method. Return whether it has."""
         connection = self._connection
-        known = connection.repeated_method
-        published = None if known is None else known.take_from(self._reader)
-        if known is None or published is None:
+        shortcut = connection.repeated_method
+        published = None if shortcut is None else shortcut.take_from(self._reader)
+        if shortcut is None or published is None:
             return False
         try:
-            dispatch.run(connection, known.channel, *published)
+            dispatch.run(connection, shortcut.channel, *published)
         except AmqpError as error:
-            connection.refuse(known.channel.number, error)
+            connection.refuse(shortcut.channel.number, error)
         except UnknownFieldType:
             connection.reset()
         if connection.node.work:
@@ -135,7 +135,7 @@ class Reading:
     def _flush_confirms(self) -> None:
         for channel, confirms in self._connection.confirming.items():
             if channel.state not in (ChannelState.CLOSING, ChannelState.CLOSED):
-                channel.confirm(confirms.take())
+                channel.confirm(confirms.pop_answers())
         self._connection.confirming = {}
 
     def _handle_unless_held(self, frame: Frame) -> None:

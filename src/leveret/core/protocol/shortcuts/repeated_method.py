@@ -75,7 +75,7 @@ class RepeatedMethod:
 
 def repeated(channel: Channel, method: BasicPublish, method_octets: bytes) -> RepeatedMethod | None:
     """Return a shortcut for the method of a publish, or None until a channel has sent it twice in a row."""
-    known = channel.connection.repeated_method
-    if known is not None and known.is_of(channel, method_octets):
-        return known
+    shortcut = channel.connection.repeated_method
+    if shortcut is not None and shortcut.is_of(channel, method_octets):
+        return shortcut
     return RepeatedMethod(channel, method, method_octets) if channel.last_publish_octets[0] == method_octets else None

@@ -73,7 +73,7 @@ class RepeatedPublish:
             self._channel.connection.repeated_publish = None
             return False
         at, length = start, len(octets)
-        channel, known, entrances = self._channel, self._message, self._entrances
+        channel, first, entrances = self._channel, self._message, self._entrances
         node, confirms, tap = channel.node, channel.confirms, channel.node.hooks.tap
         # Nothing else adds to them until work is run.
         outcomes = None if confirms is None else confirms.outcomes
@@ -92,7 +92,7 @@ class RepeatedPublish:
                 # The rest has not arrived yet, or the plain road refuses it.
                 break
             node.last_message_id = message_id = node.last_message_id + 1
-            message = known.repeated(message_id, octets[body_at:end])
+            message = first.repeated(message_id, octets[body_at:end])
             at = end + 1
             if confirms is not None:
                 confirms.last_sequence = sequence = confirms.last_sequence + 1
@@ -159,12 +159,12 @@ def remembered(channel: Channel, content: Content, message: Message) -> Repeated
     exchange = channel.vhost.exchanges[message.exchange]
     if not exchange.routes_by_key_alone or message.properties.reply_to is not None:
         return None
-    found = dict.fromkeys(exchange.route(message))
-    queues = tuple(queue for queue in found if isinstance(queue, StoredQueue))
+    destinations = dict.fromkeys(exchange.route(message))
+    queues = tuple(queue for queue in destinations if isinstance(queue, StoredQueue))
     if channel.node.settings.intercepts_incoming:
         return None
     if any(queue.can_refuse_publishers and queue.may_refuse_publishers for queue in queues):
         return None
-    if not queues or len(queues) != len(found) or channel.vhost.firehose is not None:
+    if not queues or len(queues) != len(destinations) or channel.vhost.firehose is not None:
         return None
     return RepeatedPublish(channel, content, message, queues)

@@ -38,8 +38,8 @@ def take_from(reader: FrameReader, connection: Connection) -> bool:
     at, node = start, connection.node
     tap = node.hooks.tap
     end = len(octets) - (len(octets) - start) % _ACK.size
-    for found, tag, flags in _ACK.iter_unpack(memoryview(octets)[start:end]):
-        if found != head or flags != _SINGLE:
+    for this_head, tag, flags in _ACK.iter_unpack(memoryview(octets)[start:end]):
+        if this_head != head or flags != _SINGLE:
             break
         delivery = channel.unacked.pop(tag, None)
         if delivery is None:

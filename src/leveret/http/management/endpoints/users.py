@@ -114,7 +114,7 @@ def delete_users(call: Call) -> None:
 def hash_password(call: Call) -> object:
     """Return a password as a user's record would hold it."""
     with call.acting() as node:
-        return {"ok": PasswordHash.of(call.values["password"], salt=node.random_octets(4)).text}
+        return {"ok": PasswordHash.from_password(call.values["password"], salt=node.random_octets(4)).text}
 
 
 _BY: Final = ("vhost", "user", "exchange")
