@@ -21,15 +21,6 @@ def test_a_message_held_at_the_end_is_reported_with_its_holder(broker, connect, 
     assert "held by a basic.get of worker for" in text
 
 
-def test_a_message_requeued_by_closing_its_channel_is_not_held(broker, connect, found):
-    channel = connect(broker).channel()
-    broker.publish("", "orders.work", b"1")
-    channel.basic_get("orders.work")
-    channel.close()
-
-    assert "unacked_at_end" not in found(broker)
-
-
 def test_a_message_held_by_the_test_itself_is_not_reported(broker, found):
     broker.publish("", "orders.work", b"1")
     broker.consume("orders.work").next()

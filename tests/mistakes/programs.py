@@ -989,3 +989,17 @@ mistake(
     cause="there is no queue 'ordrs' .nearest: 'orders'.; it was returned",
     way_out="on_return_raises=True",
 )
+mistake(
+    "a forgotten ack of a client that its fixture closes",
+    """
+    from client import connect
+
+    def test_it(leveret):
+        leveret.declare_queue("orders")
+        leveret.publish("", "orders", b"7")
+        with connect(leveret.url) as connection:
+            connection.channel().basic_get("orders")
+    """,
+    cause="unacked_at_end: 1 message delivered but not acked",
+    way_out="closed its channel without an ack",
+)

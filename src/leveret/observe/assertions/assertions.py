@@ -293,7 +293,12 @@ class Assertions:
         __tracebackhide__ = True
         from leveret.observe.assertions.evaluation import evaluate_ready
 
-        return evaluate_ready(self._source, queue, options, times=times)
+        found = evaluate_ready(self._source, queue, options, times=times)
+        self._expect(found)
+        return found
+
+    def _expect(self, found: MessageView | list[MessageView]) -> None:
+        """Note that the test expects what became of these messages."""
 
     def assert_empty(self, queue: str, *, timeout: float | None = None, vhost: str = "/") -> None:
         """Assert that this queue has no ready and no unacked messages now. It needs no trace."""

@@ -148,10 +148,14 @@ class CheckedAssertions(Assertions):
     ) -> MessageView | list[MessageView]:
         __tracebackhide__ = True
         found = super()._assert(call, place, options, times=times, to=to, reason=reason)
-        if call in ("assert_dropped", "assert_returned"):
-            views = found if isinstance(found, list) else [found]
-            self._judge.knows_messages(view.source.id for view in views)
+        if call in ("assert_dropped", "assert_returned", "assert_requeued"):
+            self._expect(found)
         return found
+
+    def _expect(self, found: MessageView | list[MessageView]) -> None:
+        """Do not report what became of messages that an assertion has returned."""
+        views = found if isinstance(found, list) else [found]
+        self._judge.knows_messages(view.source.id for view in views)
 
 
 def _refusals(source: Source) -> list[Event]:

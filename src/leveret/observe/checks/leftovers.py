@@ -11,6 +11,7 @@ from itertools import chain
 from typing import TYPE_CHECKING, Final, cast
 
 from leveret.observe.checks.finding import Allowance, Finding
+from leveret.observe.checks.given_back import GivenBack
 from leveret.observe.texts.state import client_text, connections, holder_text, unsettled
 from leveret.trace import events
 from leveret.trace.events import POSITIONS, Event
@@ -42,6 +43,7 @@ class Leftovers:
     def __init__(self) -> None:
         self._clients: Final[dict[int, str]] = {}
         self._known: Final[dict[_Key, None]] = {}
+        self._given_back: Final = GivenBack()
 
     def feed(self, raw_events: Iterable[RawEvent], allowances: Sequence[Allowance]) -> None:
         """Remember what has begun and is covered by these allowances."""
@@ -49,6 +51,7 @@ class Leftovers:
         for raw in raw_events:
             if raw[0] == events.CONN_OPEN:
                 self._clients[cast("int", raw[_CONN])] = cast("str", raw[_CLIENT])
+            self._given_back.feed(raw)
             if wanted and _BEGINNINGS.get(cast("str", raw[0])) in wanted:
                 self._begin(Event(raw), allowances)
 
@@ -75,11 +78,29 @@ class Leftovers:
         Ready messages may be many, so they are read only if their check is on.
         """
         found = []
-        for key, finding in chain(_left(node), _ready(node) if is_on("left_ready") else ()):
+        given_back = map(self._went_back, self._given_back.left())
+        for key, finding in chain(_left(node), given_back, _ready(node) if is_on("left_ready") else ()):
             if key not in self._known:
                 self._known[key] = None
                 found.append(finding)
         return found
+
+    def _went_back(self, delivery: Event) -> tuple[_Key, Finding]:
+        message, client = cast("Message", delivery.message), self._clients.get(cast("int", delivery.conn))
+        place = client_place_text(str(client), cast("int", delivery.conn), delivery.chan)
+        return (
+            ("unacked_at_end", delivery.conn, delivery.chan, delivery.tag),
+            Finding(
+                "unacked_at_end",
+                delivery.vhost,
+                f"ready again, because {place} closed its channel without an ack that took effect",
+                delivery.queue,
+                message.exchange,
+                message.routing_key,
+                client,
+                message,
+            ),
+        )
 
 
 def _left(node: Node) -> Iterator[tuple[_Key, Finding]]:

@@ -87,7 +87,7 @@ _ROWS: Final = (
     ),
     Check("unknown_argument", "warning", "that RabbitMQ does not know and ignores", "argument"),
     Check("unseen_channel_error", "warning", "that no call of a client was waiting for", "error"),
-    Check("unacked_at_end", "warning", "still unacked when the test ended", "message", needs_trace=False),
+    Check("unacked_at_end", "warning", "delivered but not acked when the test ended", "message", needs_trace=False),
     Check("left_ready", "off", "still ready when the test ended", "message", needs_trace=False),
     Check("unlimited_prefetch", "off", "with manual acks and no prefetch limit", "consumer"),
     Check("connection_not_closed", "off", "still open when the test ended", "connection", needs_trace=False),
