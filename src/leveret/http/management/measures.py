@@ -13,6 +13,7 @@ from leveret.core.model.queues.queue import Queue
 from leveret.core.model.queues.quorum import QuorumQueue
 from leveret.http.management import statistics
 from leveret.http.management.calls import Call
+from leveret.http.management.constant import constant
 from leveret.http.management.endpoints.consumers import consumers_of, peer_details
 from leveret.http.management.listing import Described
 
@@ -22,10 +23,6 @@ if TYPE_CHECKING:
     from leveret.core.model.vhost import VirtualHost
 
 _COUNTED: Final = (("publish",), statistics.DELIVERING)
-# What leveret has no figure for: memory and garbage are those of a process, and a broker is only a part of one.
-_GARBAGE: Final[Described] = dict.fromkeys(
-    ("minor_gcs", "fullsweep_after", "min_heap_size", "min_bin_vheap_size", "max_heap_size"), 0
-)
 # The flag, in the first byte of encoded properties, of those that name a delivery mode.
 _HAS_DELIVERY_MODE: Final = 0x10
 _DELIVERY_LIMIT_OFF: Final = -1
@@ -172,7 +169,7 @@ def in_detail(call: Call, queue: StoredQueue) -> Described:
         # By exchange and channel; empty in the rates mode "basic".
         "incoming": [],
         "deliveries": [],
-        "garbage_collection": _GARBAGE,
+        "garbage_collection": constant("garbage"),
     }
     if isinstance(queue, Queue):
         exclusive, active, head = queue.exclusive_consumer, queue.active_consumer, next(iter(queue.ready), None)

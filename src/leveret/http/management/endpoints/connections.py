@@ -9,6 +9,7 @@ from leveret.core.model.errors import ConnectionForced
 from leveret.core.model.operators.node_settings import NODE_NAME
 from leveret.http.management import statistics
 from leveret.http.management.calls import Call, no_object, not_authorised
+from leveret.http.management.constant import constant
 from leveret.http.management.endpoints.consumers import consumers_of, peer_details
 from leveret.http.management.listing import Described
 from leveret.http.management.measures import moment
@@ -152,20 +153,12 @@ def _described(call: Call, connection: Connection, *, is_detailed: bool = False)
         "connected_at": (connection.opened_at or 0) // 1000,
         "ssl": connection.is_secure,
         **dict.fromkeys(tls_keys),
-        **_octets(),
+        **constant("connection"),
     }
     if "connection_name" in properties:
         found["user_provided_name"] = properties["connection_name"]
     # RabbitMQ writes what does not apply as null in lists, and as empty text in the description of one connection.
     return {**found, **dict.fromkeys(tls_keys, "")} if is_detailed else found
-
-
-def _octets() -> Described:
-    """Return the counts of bytes, which leveret does not keep."""
-    found: Described = {}
-    for name in ("recv_oct", "send_oct", "reductions"):
-        found[name], found[f"{name}_details"] = 0, {"rate": 0.0}
-    return {**found, "recv_cnt": 0, "send_cnt": 0, "send_pend": 0, "garbage_collection": {}}
 
 
 def _tracked(connection: Connection) -> Described:

@@ -6,16 +6,17 @@ import os
 import platform
 import sys
 import threading
+from contextlib import suppress
+from shutil import disk_usage
 from typing import TYPE_CHECKING, Final
 
 from leveret.core.compat import BEFORE_4_3, SINCE_4, SINCE_4_3
-from leveret.core.model.exchanges import EXCHANGE_TYPES
 from leveret.core.model.operators.node_settings import NODE_NAME
 from leveret.http.management import statistics
 from leveret.http.management.calls import Call, bad_request, no_object, not_authorised
+from leveret.http.management.constant import constant
 from leveret.http.management.endpoints.health import listeners
 from leveret.http.management.endpoints.vhosts import lengths
-from leveret.http.management.features import EXCHANGE_TYPE_TEXTS, deprecated_features, feature_flags
 from leveret.http.management.listing import Described
 from leveret.http.management.routes import describes, endpoint, lists
 from leveret.observe.texts.state import connections as clients
@@ -24,16 +25,7 @@ if TYPE_CHECKING:
     from leveret.core.model.vhost import VirtualHost
 
 _RETENTION: Final = {"global": [600, 3600, 28800, 86400], "basic": [600, 3600], "detailed": [600]}
-_DISK_FREE_LIMIT: Final = 50_000_000
 _COUNTED: Final = (statistics.PUBLISHING, statistics.DELIVERING)
-# What RabbitMQ counts of its disk and its database. leveret has neither, so nothing ever happens there.
-_ON_DISK: Final = (
-    *("io_read_count", "io_read_bytes", "io_write_count", "io_write_bytes", "io_sync_count", "io_seek_count"),
-    *("io_reopen_count", "mnesia_ram_tx_count", "mnesia_disk_tx_count", "msg_store_read_count"),
-    *("msg_store_write_count", "queue_index_write_count", "queue_index_read_count"),
-    *("gc_num", "gc_bytes_reclaimed", "context_switches"),
-)
-_ON_DISK_TIMES: Final = ("io_read_avg_time", "io_write_avg_time", "io_sync_avg_time", "io_seek_avg_time")
 
 
 @describes("/api/overview", "management")
@@ -74,11 +66,10 @@ def _runtime(call: Call) -> Described:
 
 def exchange_types(call: Call) -> list[Described]:
     """Return the exchange types of the version, sorted by name."""
-    missing = call.compat.missing_exchange_types
     return [
-        {"name": name, "description": EXCHANGE_TYPE_TEXTS[name], "enabled": True}
-        for name in sorted(EXCHANGE_TYPES)
-        if name not in missing and name in EXCHANGE_TYPE_TEXTS
+        {"name": name, "description": text, "enabled": True}
+        for name, text in constant("exchange_types").items()
+        if name not in call.compat.missing_exchange_types
     ]
 
 
@@ -160,41 +151,26 @@ def _node(call: Call) -> Described:
         "sockets_used": len(node.connections),
         "proc_used": threading.active_count(),
         "disk_free": disk_free(),
-        **dict.fromkeys(_ON_DISK, 0),
-        **dict.fromkeys(_ON_DISK_TIMES, 0.0),
+        **constant("node_gauges"),
     }
     return {
+        **constant("node"),
         "name": NODE_NAME,
-        "type": "disc",
-        "running": True,
         **({"being_drained": not call.engine.loop.is_listening} if call.compat.names_drained else {}),
-        "partitions": [],
         "os_pid": str(os.getpid()),
         "mem_limit": memory_bytes(),
         "mem_alarm": "memory" in node.alarms,
-        "disk_free_limit": _DISK_FREE_LIMIT,
         "disk_free_alarm": "disk" in node.alarms,
         "fd_total": files_max(),
         "sockets_total": files_max(),
         "proc_total": sys.maxsize,
-        "rates_mode": "basic",
         "uptime": (node.wall_now - call.state.started_at) // 1000,
-        "run_queue": 0,
         "processors": os.cpu_count() or 1,
         "exchange_types": exchange_types(call),
         "auth_mechanisms": [{"name": name, "description": "", "enabled": True} for name in node.mechanisms],
-        "applications": [],
         "contexts": _contexts(call),
-        "log_files": [],
-        "db_dir": "",
-        "config_files": [],
-        "net_ticktime": 60,
         "enabled_plugins": ["rabbitmq_management", *sorted(call.engine.plugins)],
-        "mem_calculation_strategy": "rss",
-        "ra_open_file_metrics": {},
         **({"rabbitmq_version": call.compat.product_version, **_runtime(call)} if call.compat.names_crypto else {}),
-        "cluster_links": [],
-        "metrics_gc_queue_length": {},
         **statistics.rates({}, gauges, now),
         **statistics.shown(counts, statistics.CHURN, now),
     }
@@ -202,42 +178,36 @@ def _node(call: Call) -> Described:
 
 def resident_bytes() -> int:
     """Return the memory of the process, of which the broker is a part; 0 if the system does not say."""
-    try:
-        with open("/proc/self/statm", encoding="ascii") as file:
-            return int(file.read().split()[1]) * os.sysconf("SC_PAGE_SIZE")
-    except OSError:
-        return 0
+    with suppress(OSError), open("/proc/self/statm", encoding="ascii") as file:
+        return int(file.read().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+    return 0
 
 
 def memory_bytes() -> int:
     """Return the memory of the machine; 0 if the system does not say."""
-    try:
+    with suppress(AttributeError, OSError, ValueError):
         return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
-    except (AttributeError, OSError, ValueError):
-        return 0
+    return 0
 
 
 def open_files() -> int:
     """Return how many files the process has open; 0 if the system does not say."""
-    try:
+    with suppress(OSError):
         return len(os.listdir("/proc/self/fd"))
-    except OSError:
-        return 0
+    return 0
 
 
 def files_max() -> int:
     """Return how many files the process may open; 0 if the system does not say."""
-    try:
+    with suppress(ImportError):
         from resource import RLIMIT_NOFILE, getrlimit
-    except ImportError:
-        return 0
-    return getrlimit(RLIMIT_NOFILE)[0]
+
+        return getrlimit(RLIMIT_NOFILE)[0]
+    return 0
 
 
 def disk_free() -> int:
     """Return the free bytes of the disk that the process works on."""
-    from shutil import disk_usage
-
     return disk_usage(os.curdir).free
 
 
@@ -273,20 +243,22 @@ def list_feature_flags(call: Call) -> list[Described]:
     """List the feature flags, all of which are enabled."""
     if call.compat.hides_feature_flags and not call.is_administrator:
         raise not_authorised("Not administrator user")
-    return feature_flags(call.compat.feature_flags_version)
+    return list(constant(call.compat.feature_flags_version)["feature_flags"])
 
 
 @endpoint("PUT", "/api/feature-flags/{name}/enable", "administrator", needs_json=True)
 def enable_feature_flag(call: Call) -> None:
     """Enable a feature flag. All are."""
-    if call.values["name"] not in [flag["name"] for flag in feature_flags(call.compat.feature_flags_version)]:
+    if call.values["name"] not in [
+        flag["name"] for flag in constant(call.compat.feature_flags_version)["feature_flags"]
+    ]:
         raise bad_request("unsupported")
 
 
 @endpoint("GET", "/api/deprecated-features", "management", SINCE_4)
 def list_deprecated_features(call: Call) -> object:
     """List the deprecated features, and whether the broker permits them."""
-    return deprecated_features(call.compat.feature_flags_version)
+    return constant(call.compat.feature_flags_version)["deprecated_features"]
 
 
 @endpoint("GET", "/api/deprecated-features/used", "management", SINCE_4)
