@@ -6,7 +6,7 @@ file, so such a link leads to the repository there. CONTRIBUTING.md and CHANGELO
 Docstrings and the help of commands name pages as files, docs/how-to/time.md. The site makes links of these.
 
 The search shows pages for users before those for leveret's developers. llms.txt names the pages for users, one a line,
-and llms-full.txt holds them whole: https://llmstxt.org says what these two files are.
+and llms-full.txt holds them whole, for programs that read documentation.
 """
 
 from __future__ import annotations

@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Final
 from leveret.core.compat import DEFAULT_VERSION
 from leveret.engine.options import checked_port, settings_in, users_in
 from leveret.errors import BrokerError
+from leveret.joining.command import add_to as add_joining_to
 from leveret.page.command import add_to as add_trace_to
 from leveret.pipeline.command import add_to as add_pipeline_to
 
@@ -149,6 +150,7 @@ def parser() -> argparse.ArgumentParser:
         help="seed of everything random: generated names, random routing, faults (default: 0)",
     )
     serve.set_defaults(run=_serve)
+    add_joining_to(commands)
     add_trace_to(commands)
     add_pipeline_to(commands)
     return top

@@ -1,0 +1,1 @@
+"""`leveret init`: what a project has, and what to write so that its tests run on leveret."""

@@ -1,0 +1,204 @@
+"""What a project shows of itself: its settings of pytest, what starts its RabbitMQ, its URLs, and what consumes.
+
+Everything is read from files; nothing of the project is imported or run.
+"""
+
+from __future__ import annotations
+
+import ast
+import os
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Final
+
+# Names of variables that hold the URL of a broker.
+_BROKER: Final = re.compile(r"AMQP|RABBIT|BROKER", re.IGNORECASE)
+_URL: Final = re.compile(r"(^|_)(URL|URI|DSN)S?$", re.IGNORECASE)
+# The options that name packages whose RabbitMQ leveret can replace, by the module that a suite imports.
+_REPLACED: Final = {"testcontainers": "testcontainers", "pytest_rabbitmq": "pytest-rabbitmq"}
+_FIXTURES: Final = {
+    "rabbitmq": "pytest-rabbitmq",
+    "rabbitmq_proc": "pytest-rabbitmq",
+    "docker_services": "pytest-docker",
+}
+_CLIENTS: Final = ("celery", "faststream", "dramatiq", "taskiq", "nameko", "kombu", "aio_pika", "aiormq", "pika")
+_SKIPPED: Final = frozenset({"node_modules", "site-packages", "build", "dist", "__pycache__", "venv"})
+_IMAGE: Final = re.compile(r"""\bimage:\s*['"]?(\S*\brabbitmq(?::[^'"\s]*)?)""")
+_LARGEST_FILE: Final = 1_000_000
+
+
+@dataclass(frozen=True, slots=True)
+class Consumer:
+    """What consumes from a queue: an app or a function of a module, and how it is started."""
+
+    # "celery", "faststream", or the client of a function that consumes: "pika" or "aio_pika".
+    kind: str
+    module: str
+    name: str
+    queue: str
+    # Whether the function takes one argument, the URL.
+    takes_url: bool = False
+
+
+@dataclass
+class Project:
+    """What was read."""
+
+    root: Path
+    # The file with pytest's settings; None if there is none yet.
+    settings: Path | None = None
+    variables: set[str] = field(default_factory=set)
+    replaces: set[str] = field(default_factory=set)
+    clients: set[str] = field(default_factory=set)
+    consumers: list[Consumer] = field(default_factory=list)
+    # The image of RabbitMQ in a compose file.
+    image: str | None = None
+    compose: Path | None = None
+    # Modules that could not be parsed.
+    unread: list[Path] = field(default_factory=list)
+
+
+def read(root: Path) -> Project:
+    """Return what the files below a folder show. Raises NotADirectoryError if there is no such folder."""
+    if not root.is_dir():
+        raise NotADirectoryError(f"{root} is no folder; run `leveret init` in the folder of your project, or name it")
+    project = Project(root, _settings_of(root))
+    for path in sorted(_files(root)):
+        if path.suffix == ".py":
+            _read_module(project, path)
+        elif "compose" in path.name:
+            image = _IMAGE.search(path.read_text(encoding="utf-8", errors="replace"))
+            if image is not None:
+                project.image, project.compose = image[1], path
+    return project
+
+
+def _settings_of(root: Path) -> Path | None:
+    """Return the file that pytest takes its settings from, by pytest's own order."""
+    sections = {
+        "pytest.ini": "[pytest]",
+        "pyproject.toml": "[tool.pytest",
+        "tox.ini": "[pytest]",
+        "setup.cfg": "[tool:pytest]",
+    }
+    for name, section in sections.items():
+        path = root / name
+        if path.is_file() and section in path.read_text(encoding="utf-8", errors="replace"):
+            return path
+    return None
+
+
+def _files(root: Path) -> Iterator[Path]:
+    for folder, folders, names in os.walk(root):
+        folders[:] = [name for name in folders if not name.startswith(".") and name not in _SKIPPED]
+        folders[:] = [name for name in folders if not (Path(folder) / name / "pyvenv.cfg").exists()]
+        for name in names:
+            path = Path(folder) / name
+            if path.suffix in (".py", ".yml", ".yaml") and path.stat().st_size <= _LARGEST_FILE:
+                yield path
+
+
+def _read_module(project: Project, path: Path) -> None:
+    try:
+        tree = ast.parse(path.read_text(encoding="utf-8", errors="replace"))
+    except (SyntaxError, ValueError):
+        project.unread.append(path)
+        return
+    module = _module_name(project.root, path)
+    is_test = path.name.startswith(("test_", "conftest")) or path.stem.endswith("_test")
+    imported = {name.split(".")[0] for name in _imports(tree)}
+    project.clients |= imported & {*_CLIENTS}
+    project.replaces |= {_REPLACED[name] for name in imported & _REPLACED.keys()}
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Call):
+            project.variables |= _variables_of_call(node)
+        elif isinstance(node, ast.Subscript) and _text(node.slice) and "environ" in ast.unparse(node.value):
+            project.variables |= _if_url(_text(node.slice), "")
+        elif is_test and isinstance(node, ast.FunctionDef):
+            project.replaces |= {_FIXTURES[it.arg] for it in node.args.args if it.arg in _FIXTURES}
+    if not is_test:
+        project.consumers += _consumers(tree, module, imported)
+
+
+def _module_name(root: Path, path: Path) -> str:
+    parts = list(path.relative_to(root).with_suffix("").parts)
+    if parts[0] in ("src", "lib"):
+        parts = parts[1:]
+    return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
+
+
+def _imports(tree: ast.Module) -> Iterator[str]:
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
+            yield node.module
+
+
+def _text(node: ast.expr | None) -> str:
+    return node.value if isinstance(node, ast.Constant) and isinstance(node.value, str) else ""
+
+
+def _variables_of_call(call: ast.Call) -> set[str]:
+    """Return the variable with a broker's URL that os.environ.get(), os.getenv(), env() or the like reads here."""
+    name = ast.unparse(call.func)
+    if not call.args or not re.search(r"environ\.get$|getenv$|(^|\.)env(\.\w+)?$|config$", name):
+        return set()
+    default = (
+        call.args[1] if len(call.args) > 1 else next((it.value for it in call.keywords if it.arg == "default"), None)
+    )
+    return _if_url(_text(call.args[0]), _text(default))
+
+
+def _if_url(variable: str, default: str) -> set[str]:
+    holds_url = default.startswith("amqp") or (_BROKER.search(variable) and _URL.search(variable))
+    return {variable} if variable.isidentifier() and holds_url else set()
+
+
+def _consumers(tree: ast.Module, module: str, imported: set[str]) -> Iterator[Consumer]:
+    """Yield what a module consumes with: a Celery app, a FastStream broker, or functions that call a client."""
+    for node in tree.body:
+        if isinstance(node, ast.Assign) and isinstance(node.value, ast.Call) and isinstance(node.targets[0], ast.Name):
+            made = ast.unparse(node.value.func).rsplit(".", 1)[-1]
+            name = node.targets[0].id
+            if made == "Celery":
+                yield Consumer("celery", module, name, _queue_of_celery(tree) or "celery")
+            elif made == "RabbitBroker":
+                for queue in _first_texts(tree, f"{name}.subscriber"):
+                    yield Consumer("faststream", module, name, queue)
+                    break
+        elif isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+            kind = "pika" if isinstance(node, ast.FunctionDef) else "aio_pika"
+            arguments = node.args.args[: len(node.args.args) - len(node.args.defaults)]
+            is_started = "start_consuming" in ast.unparse(node) if kind == "pika" else True
+            queue = next(iter(_consumed(node)), "")
+            if kind in imported and queue and is_started and len(arguments) <= 1:
+                takes_url = bool(arguments) and "url" in arguments[0].arg.lower()
+                if takes_url or not arguments:
+                    yield Consumer(kind, module, node.name, queue, takes_url)
+
+
+def _queue_of_celery(tree: ast.Module) -> str:
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]).endswith("task_default_queue"):
+            return _text(node.value)
+    return ""
+
+
+def _first_texts(tree: ast.AST, function: str) -> Iterator[str]:
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Call) and ast.unparse(node.func) == function and node.args and _text(node.args[0]):
+            yield _text(node.args[0])
+
+
+def _consumed(function: ast.AST) -> Iterator[str]:
+    """Yield the queues that a function consumes from, by name."""
+    for node in ast.walk(function):
+        if not isinstance(node, ast.Call):
+            continue
+        called = ast.unparse(node.func).rsplit(".", 1)[-1]
+        if called in ("basic_consume", "declare_queue", "get_queue"):
+            given = [*node.args[:1], *(it.value for it in node.keywords if it.arg in ("queue", "name"))]
+            yield from filter(None, map(_text, given))

@@ -1,0 +1,167 @@
+"""`leveret init` reads a project and writes what its tests need; the test that it writes passes."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from leveret.cli import main
+
+CELERY = """
+import os
+from celery import Celery
+
+app = Celery("shop", broker=os.environ["CELERY_BROKER_URL"])
+app.conf.task_default_queue = "shop"
+
+@app.task
+def bill(number):
+    pass
+"""
+PIKA = """
+import os
+import pika
+
+def handle(channel, method, properties, body):
+    channel.basic_ack(method.delivery_tag)
+
+def main():
+    connection = pika.BlockingConnection(pika.URLParameters(os.getenv("RABBITMQ_URL", "amqp://localhost")))
+    channel = connection.channel()
+    channel.queue_declare("orders", durable=True)
+    channel.basic_consume("orders", handle)
+    channel.start_consuming()
+"""
+AIO_PIKA = """
+import asyncio
+import aio_pika
+
+async def consume(amqp_url):
+    connection = await aio_pika.connect_robust(amqp_url)
+    async with connection:
+        channel = await connection.channel()
+        queue = await channel.declare_queue("mails", durable=True)
+        await queue.consume(lambda message: message.ack())
+        await asyncio.Future()
+"""
+FASTSTREAM = """
+from os import environ
+from faststream.rabbit import RabbitBroker, RabbitQueue
+
+broker = RabbitBroker(environ.get("AMQP_URL", "amqp://guest:guest@localhost/"))
+
+@broker.subscriber("invoices")
+async def invoice(body):
+    pass
+"""
+PROJECTS = {
+    "celery": (CELERY, "CELERY_BROKER_URL", '"shop"'),
+    "pika": (PIKA, "RABBITMQ_URL", '"orders"'),
+    "aio_pika": (AIO_PIKA, None, '"mails"'),
+    "faststream": (FASTSTREAM, "AMQP_URL", '"invoices"'),
+    "nothing known": ("import pika\n", None, "assert_ready"),
+}
+
+
+def project(root: Path, **files: str) -> None:
+    for name, text in files.items():
+        path = root / name.replace("__", "/").replace("_dot_", ".")
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text, encoding="utf-8")
+
+
+@pytest.mark.parametrize("name", PROJECTS)
+def test_the_test_that_it_writes_passes(pytester: pytest.Pytester, name: str) -> None:
+    source, variable, waits = PROJECTS[name]
+    settings = "[pytest]\naddopts = -q\npythonpath = .\nasyncio_default_fixture_loop_scope = function\n"
+    project(pytester.path, shop__worker_dot_py=source, pytest_dot_ini=settings)
+
+    assert main(["init", str(pytester.path), "--yes"]) == 0
+
+    assert waits in (pytester.path / "test_leveret.py").read_text(encoding="utf-8")
+    written = (pytester.path / "pytest.ini").read_text(encoding="utf-8")
+    assert ("leveret_url_env" in written) == (variable is not None)
+    assert f"leveret_url_env = {variable}" in written or variable is None
+    pytester.runpytest_subprocess("-p", "no:pytest_nameko").assert_outcomes(passed=1)
+
+
+def test_it_asks_before_it_writes(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    project(tmp_path, worker_dot_py=PIKA)
+
+    assert main(["init", str(tmp_path)]) == 0
+
+    output = capsys.readouterr().out
+    assert "+leveret_url_env = RABBITMQ_URL" in output
+    assert "run it again with --yes" in output
+    assert [path.name for path in tmp_path.iterdir()] == ["worker.py"]
+
+
+@pytest.mark.parametrize(
+    ("name", "before", "after"),
+    [
+        ("pyproject_dot_toml", '[tool.pytest.ini_options]\naddopts = "-q"\n', 'leveret_url_env = "AMQP_URL"\naddopts'),
+        ("setup_dot_cfg", "[metadata]\nname = x\n[tool:pytest]\n", "[tool:pytest]\nleveret_url_env = AMQP_URL\n"),
+        ("tox_dot_ini", "[tox]\n[pytest]\naddopts = -q\n", "[pytest]\nleveret_url_env = AMQP_URL\naddopts"),
+    ],
+)
+def test_the_lines_go_where_pytest_has_its_settings(tmp_path: Path, name: str, before: str, after: str) -> None:
+    project(tmp_path, app_dot_py='import os\nURL = os.environ["AMQP_URL"]\n', **{name: before})
+
+    main(["init", str(tmp_path), "--yes"])
+
+    assert after in (tmp_path / name.replace("_dot_", ".")).read_text(encoding="utf-8")
+
+
+def test_a_suite_with_testcontainers_keeps_them(tmp_path: Path) -> None:
+    project(tmp_path, tests__conftest_dot_py="from testcontainers.rabbitmq import RabbitMqContainer\n")
+
+    main(["init", str(tmp_path), "--yes"])
+
+    assert "leveret_replaces = testcontainers" in (tmp_path / "pytest.ini").read_text(encoding="utf-8")
+    assert (tmp_path / "tests" / "test_leveret.py").exists()
+
+
+def test_the_version_is_that_of_the_compose_file(tmp_path: Path) -> None:
+    compose = "services:\n  mq:\n    image: rabbitmq:3.13-management\n"
+    project(tmp_path, compose_dot_yml=compose, app_dot_py='import os\nURL = os.getenv("BROKER_URL")\n')
+
+    main(["init", str(tmp_path), "--yes"])
+
+    assert "leveret_rabbitmq = 3.13" in (tmp_path / "pytest.ini").read_text(encoding="utf-8")
+
+
+def test_a_second_run_has_nothing_to_write(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    project(tmp_path, worker_dot_py=PIKA)
+    main(["init", str(tmp_path), "--yes", "--skill"])
+    capsys.readouterr()
+
+    main(["init", str(tmp_path), "--yes"])
+
+    assert "nothing to write" in capsys.readouterr().out
+
+
+def test_what_an_agent_should_know_is_written_beside(tmp_path: Path) -> None:
+    project(tmp_path, AGENTS_dot_md="# Our rules\n")
+
+    main(["init", str(tmp_path), "--yes", "--skill"])
+
+    skill = (tmp_path / ".agents/skills/leveret/SKILL.md").read_text(encoding="utf-8")
+    agents = (tmp_path / "AGENTS.md").read_text(encoding="utf-8")
+    assert skill.startswith("---\nname: leveret\n")
+    assert agents.startswith("# Our rules\n\n## Tests with RabbitMQ")
+    assert "SKILL.md" in agents
+
+
+def test_a_file_that_cannot_be_parsed_is_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    project(tmp_path, old_dot_py="print 'x'\n")
+
+    main(["init", str(tmp_path)])
+
+    assert "old.py could not be parsed" in capsys.readouterr().out
+
+
+def test_a_folder_that_is_none_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["init", str(tmp_path / "away")]) == 2
+
+    assert "is no folder" in capsys.readouterr().err
