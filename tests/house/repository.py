@@ -14,7 +14,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
 FOLDERS = ("src", "pytest_plugin", "tests", "examples", "tools", "benchmarks", "docs", ".ci", ".github")
-ENDINGS = (".py", ".md", ".toml", ".yml", ".cfg", ".ini", ".sh", "run", "LICENSE", "py.typed")
+ENDINGS = (".py", ".html", ".md", ".toml", ".yml", ".cfg", ".ini", ".sh", "run", "LICENSE", "py.typed")
 # What a broker is and what it tells; the rest of the trace writes and reads files.
 CORE = (
     "src/leveret/core/wire/",

@@ -1,7 +1,7 @@
 """Words that make English read as translated, and the few places where one of them is right.
 
-The test reads what people read: pages, docstrings, comments, and strings that contain a space, which are messages. It
-skips names, code in backquotes and fenced blocks.
+The test reads what people read: pages, templates, docstrings, comments, and strings that contain a space, which are
+messages. It skips names, code in backquotes and fenced blocks.
 """
 
 from __future__ import annotations
@@ -78,6 +78,9 @@ def prose(file: SourceFile) -> Iterator[tuple[int, str]]:
         yield from paragraphs(file)
     elif file.path.endswith(".py"):
         yield from strings_and_comments(file)
+    elif file.path.endswith(".html"):
+        # Without names such as `fault.struck`.
+        yield 1, re.sub(r"\w+(\.\w+)+", "", file.text)
 
 
 def paragraphs(file: SourceFile) -> Iterator[tuple[int, str]]:
