@@ -99,6 +99,23 @@ def test_boxes_of_a_graph_with_circles_lie_apart(open_file: Open, file: Path) ->
             assert is_beside or box["y"] + box["height"] <= other["y"] or other["y"] + other["height"] <= box["y"]
 
 
+@pytest.mark.parametrize(("queues", "is_scaled"), [(2, False), (12, True)])
+def test_picture_is_as_large_as_fits_on_paper(open_file: Open, file: Path, queues: int, is_scaled: bool) -> None:
+    page = open_file(file)
+    graph = {
+        "nodes": [{"id": str(number), "kind": "queue", "label": f"queue{number}"} for number in range(queues)],
+        "edges": [{"from": str(n), "to": str(n + 1), "label": "expired", "count": 1} for n in range(queues - 1)],
+    }
+    page.evaluate("(graph) => (flowPicture.replaceChildren(), drawFlow(flowPicture, graph))", graph)
+    on_screen = page.locator("#flow .graph").bounding_box()["width"]
+
+    page.emulate_media(media="print")
+
+    on_paper = page.locator("#flow .graph").bounding_box()["width"]
+    assert on_paper <= 701
+    assert (on_paper < on_screen) == is_scaled
+
+
 def test_reader_without_scripts_has_the_dead_letters_as_a_table(browser: Browser, file: Path) -> None:
     with browser.new_context(java_script_enabled=False) as context:
         page = context.new_page()

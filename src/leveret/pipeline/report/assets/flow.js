@@ -9,7 +9,8 @@ const PAPER_WIDTH = 700;
  */
 function drawFlow(picture, graph) {
   drawGraph(picture, { ...graph, further: () => [], isCounted: true, isSmall: false, heading: "h3" });
-  picture.style.setProperty("--paper-zoom", String(Math.min(1, PAPER_WIDTH / picture.scrollWidth)));
+  const drawn = /** @type {HTMLElement} */ (picture.lastElementChild);
+  drawn.style.setProperty("--paper-zoom", String(Math.min(1, PAPER_WIDTH / drawn.offsetWidth)));
 }
 
 const flowData = document.getElementById("flow-data");
