@@ -39,11 +39,11 @@ def add_links(tests: Iterable[Row], files: Mapping[str, File], folder: Path) -> 
     A trace names a page by its path from the trace file, and by the hash of its content: a later run may have written
     another page to the same path.
     """
-    places = {(file.run, file.worker): Path(path).parent for path, file in files.items() if file.problem is None}
+    folders = {(file.run, file.worker): Path(path).parent for path, file in files.items() if file.problem is None}
     for test in tests:
-        place = places.get((test["run"], test["worker"]))
-        if place is not None and test["page"] is not None:
-            test["link"] = _link(place / test["page"], test["page_hash"], folder)
+        trace_folder = folders.get((test["run"], test["worker"]))
+        if trace_folder is not None and test["page"] is not None:
+            test["link"] = _link(trace_folder / test["page"], test["page_hash"], folder)
 
 
 def _link(page: Path, page_hash: str | None, folder: Path) -> str | None:

@@ -41,7 +41,7 @@ _BEFORE_ALL: Final = datetime.min.replace(tzinfo=UTC)
 
 
 @dataclass(frozen=True, slots=True)
-class _Known:
+class _Run:
     """A run that has a usable file."""
 
     run: str
@@ -64,25 +64,25 @@ def choose(runs: pa.Table, name: str | None) -> Subject:
 
     `runs` has the columns COLUMNS. Raises NoSuchRunError if no run or commit matches, or several do.
     """
-    known = _known(runs)
+    usable = _usable(runs)
     if name is None:
-        if not known:
+        if not usable:
             raise NoSuchRunError(
                 "the warehouse has no run, because no trace could be used; ingest a usable trace first"
             )
-        newest = max(known, key=lambda each: each.age)
+        newest = max(usable, key=lambda each: each.age)
         return Subject(newest.run, (newest.run,), False, newest.commit, newest.started)
-    full = _only(name, {each.run for each in known}, {each.commit for each in known if each.commit is not None})
+    full = _only(name, {each.run for each in usable}, {each.commit for each in usable if each.commit is not None})
     if full is None:
-        latest = sorted(known, key=lambda each: each.age, reverse=True)[:5]
+        latest = sorted(usable, key=lambda each: each.age, reverse=True)[:5]
         names = [each.run if each.commit is None else f"{each.run} of commit {each.commit[:12]}" for each in latest]
         raise NoSuchRunError(
             f"{name!r} matches no run and no commit; give a name or at least its first {_LEAST} characters; the newest "
             f"runs are {', '.join(names)}"
         )
-    of_run = [each for each in known if each.run == full]
-    found = of_run or sorted((each for each in known if each.commit == full), key=lambda each: (each.began, each.run))
-    return Subject(full, tuple(each.run for each in found), not of_run, found[0].commit, found[0].started)
+    of_run = [each for each in usable if each.run == full]
+    chosen = of_run or sorted((each for each in usable if each.commit == full), key=lambda each: (each.began, each.run))
+    return Subject(full, tuple(each.run for each in chosen), not of_run, chosen[0].commit, chosen[0].started)
 
 
 def _only(name: str, runs: set[str], commits: set[str]) -> str | None:
@@ -92,7 +92,7 @@ def _only(name: str, runs: set[str], commits: set[str]) -> str | None:
     if len(name) < _LEAST:
         return None
     for kind, names in (("commits", commits), ("runs", runs)):
-        near = sorted(known for known in names if known.startswith(name))
+        near = sorted(each for each in names if each.startswith(name))
         if len(near) > 1:
             raise NoSuchRunError(f"{name!r} matches several {kind}: {', '.join(near)}; give more characters")
         if near:
@@ -110,37 +110,37 @@ def before(read: Read, runs: pa.Table, subject: Subject) -> Subject | None:
         return None
     earlier = [
         each
-        for each in _known(runs)
+        for each in _usable(runs)
         if _BEFORE_ALL < each.began < began
         and each.run not in subject.runs
         and (not subject.is_commit or each.commit not in (None, subject.name))
     ]
     newest_first = sorted(earlier, key=lambda each: each.age, reverse=True)
     names = dict.fromkeys(each.commit if subject.is_commit else each.run for each in newest_first)
-    found = [choose(runs, name) for name in list(names)[:_EARLIER_TRIED] if name is not None]
-    whole = (each for each in found if not cut_among(read, each.runs).issuperset(each.runs))
-    return next(whole, found[0] if found else None)
+    tried = [choose(runs, name) for name in list(names)[:_EARLIER_TRIED] if name is not None]
+    whole = (each for each in tried if not cut_among(read, each.runs).issuperset(each.runs))
+    return next(whole, tried[0] if tried else None)
 
 
-def _known(runs: pa.Table) -> list[_Known]:
+def _usable(runs: pa.Table) -> list[_Run]:
     by_run: dict[str, list[dict[str, Any]]] = {}
     for row in runs.select(list(COLUMNS)).to_pylist():
         if row["run"] and (row["files"] or 0) > 0:
             by_run.setdefault(row["run"], []).append(row)
     return [
-        _Known(run, _of(max, rows, "commit"), _of(min, rows, "started"), _of(min, rows, "day"))
+        _Run(run, _extreme(max, rows, "commit"), _extreme(min, rows, "started"), _extreme(min, rows, "day"))
         for run, rows in by_run.items()
     ]
 
 
-def _of(which: Any, rows: Iterable[dict[str, Any]], name: str) -> Any:
+def _extreme(which: Any, rows: Iterable[dict[str, Any]], name: str) -> Any:
     return which((row[name] for row in rows if row[name] is not None), default=None)
 
 
 def moment(text: str | None) -> datetime | None:
     """Return the instant that an ISO text names, in UTC unless it says otherwise; None if it names none."""
     try:
-        found = datetime.fromisoformat(text) if text else None
+        instant = datetime.fromisoformat(text) if text else None
     except ValueError:
         return None
-    return found if found is None or found.tzinfo else found.replace(tzinfo=UTC)
+    return instant if instant is None or instant.tzinfo else instant.replace(tzinfo=UTC)
