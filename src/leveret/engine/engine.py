@@ -617,7 +617,7 @@ class Engine:
                 queues=queues,
                 url_variables=self.url_variables,
             )
-            return Report.of(text + self._faults_text(), self.name)
+            return Report.about(text + self._faults_text(), self.name)
 
 
 def ports_in_use() -> list[int]:

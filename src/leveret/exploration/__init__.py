@@ -67,9 +67,9 @@ def explore(
         raise plain.error
     if plain.hang is not None:
         raise ExplorationFailedError(plain_hang_text(plain), Exploration(plain))
-    found = settings.search(runner, plain)
-    settings.raise_or_warn(found, getattr(scenario, "__name__", "scenario"))
-    return found
+    exploration = settings.search(runner, plain)
+    settings.raise_or_warn(exploration, getattr(scenario, "__name__", "scenario"))
+    return exploration
 
 
 def _not_a_scenario_text(given: object) -> str:
@@ -119,37 +119,37 @@ class Settings:
             return done
 
         search = Search(run, self.kinds, on=self.on, pairs=self.pairs, seed=self.seed, keep_going=self.keep_going)
-        found = search.explore(plain) if self.only is None else search.replay(plain, self.only)
+        exploration = search.explore(plain) if self.only is None else search.replay(plain, self.only)
         # Look once more: a thread may have been between two calls of its client.
-        found.strays = lines_of([*strays, *STRAYS.note(self._threads)])
+        exploration.strays = lines_of([*strays, *STRAYS.note(self._threads)])
         STRAYS.hide(logging.getLogger().handlers)
-        return found
+        return exploration
 
-    def raise_or_warn(self, found: Exploration, name: str) -> None:
+    def raise_or_warn(self, exploration: Exploration, name: str) -> None:
         """Raise if a schedule failed, and warn if one diverged. With `only`, a schedule that diverged has failed."""
         __tracebackhide__ = True
-        if found.failed_runs:
-            run = found.failed_runs[0]
+        if exploration.failed_runs:
+            run = exploration.failed_runs[0]
             show_logs(run.logs)
             line = replay_line(name, run.schedule, self.kinds)
-            raise ExplorationFailedError(failure_text(found, self.kinds, line), found) from run.error
-        if found.diverged_runs and self.only is not None:
-            raise ExplorationFailedError(f"{divergence_text(found)}\nnothing was explored", found)
-        if found.diverged_runs:
-            warnings.warn(divergence_text(found), LeveretWarning, stacklevel=3)
-        if not found.run_count:
-            raise ValueError(self.no_steps_text(found))
+            raise ExplorationFailedError(failure_text(exploration, self.kinds, line), exploration) from run.error
+        if exploration.diverged_runs and self.only is not None:
+            raise ExplorationFailedError(f"{divergence_text(exploration)}\nnothing was explored", exploration)
+        if exploration.diverged_runs:
+            warnings.warn(divergence_text(exploration), LeveretWarning, stacklevel=3)
+        if not exploration.run_count:
+            raise ValueError(self.no_steps_text(exploration))
 
-    def no_steps_text(self, found: Exploration) -> str:
+    def no_steps_text(self, exploration: Exploration) -> str:
         """Return the error for an exploration without a step at which a fault can be placed."""
         names = ", ".join(self.kinds)
-        if not found.steps:
+        if not exploration.steps:
             return "no client connected to the broker, so no fault can be placed; connect to the broker under test"
-        methods = dict.fromkeys(seen.step.method for seen in found.plain.seen)
+        methods = dict.fromkeys(seen.step.method for seen in exploration.plain.seen)
         hint = ""
         if isinstance(self.on, str) and not fnmatch.filter(methods, self.on):
             hint = did_you_mean(self.on, methods)
-        hint = hint or f"; the steps are {', '.join(found.steps)}"
+        hint = hint or f"; the steps are {', '.join(exploration.steps)}"
         return f"on={self.on!r} matches no step for {names}{hint}"
 
 

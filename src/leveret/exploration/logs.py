@@ -32,9 +32,9 @@ class Strays(logging.Filter):
     def note(self, before: Iterable[threading.Thread]) -> list[threading.Thread]:
         """Note the threads that were not there `before` and are in a client now, and return them."""
         new = set(threading.enumerate()).difference(before, self._threads.values())
-        found = [thread for thread in new if client_line(thread.ident or 0) is not None]
-        self._threads.update({thread.ident or 0: thread for thread in found})
-        return found
+        left_behind = [thread for thread in new if client_line(thread.ident or 0) is not None]
+        self._threads.update({thread.ident or 0: thread for thread in left_behind})
+        return left_behind
 
     def filter(self, record: logging.LogRecord) -> bool:
         """Return whether a record comes from another thread."""

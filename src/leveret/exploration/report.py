@@ -31,20 +31,20 @@ _TIMES: Final = ("never", "once", "twice")
 _COMPARED: Final = {events.PUBLISHED: "published", events.DELIVERED: "delivered", events.ACKED: "acknowledged"}
 
 
-def failure_text(found: Exploration, kinds: Mapping[str, Kind], replay: str) -> str:
+def failure_text(exploration: Exploration, kinds: Mapping[str, Kind], replay: str) -> str:
     """Return the report of an exploration that failed. It describes the first failed run in full."""
-    run = found.failed_runs[0]
+    run = exploration.failed_runs[0]
     parts = [
         _title(run),
         _section("What happened:", _story(run, kinds)),
-        _section("Unlike the run without a fault:", _differences(run, found.plain)),
+        _section("Unlike the run without a fault:", _differences(run, exploration.plain)),
         _section("Confirmed and lost:", run.losses),
         _section("Errors in other threads:", list(dict.fromkeys(run.thread_errors))[:_LISTED]),
         _section("How the scenario failed:", _outcome(run)),
         _section("Replay it:", [replay]),
-        str(found),
-        _section("Also failed:", _some(found.failed[1:])),
-        _section("Diverged, because a step did not occur again:", _some(found.diverged)),
+        str(exploration),
+        _section("Also failed:", _some(exploration.failed[1:])),
+        _section("Diverged, because a step did not occur again:", _some(exploration.diverged)),
     ]
     return "\n\n".join(part for part in parts if part)
 
@@ -54,12 +54,12 @@ def plain_hang_text(run: Run) -> str:
     return f"the plain run, without a fault, failed: {run.hang}\n{run.state}"
 
 
-def divergence_text(found: Exploration) -> str:
+def divergence_text(exploration: Exploration) -> str:
     """Return the report of the schedules that diverged."""
-    count = len(found.diverged_runs)
-    lines = [_missing(run) for run in found.diverged_runs]
+    count = len(exploration.diverged_runs)
+    lines = [_missing(run) for run in exploration.diverged_runs]
     return _section(
-        f"{count_text(count, 'schedule')} of {found.run_count} diverged: a step did not occur again in two runs:",
+        f"{count_text(count, 'schedule')} of {exploration.run_count} diverged: a step did not occur again in two runs:",
         _some(lines),
     )
 

@@ -124,58 +124,58 @@ class Search:
 
     def explore(self, plain: Run) -> Exploration:
         """Run all schedules. `plain` is the run without a fault, which has passed."""
-        found = Exploration(plain)
+        exploration = Exploration(plain)
         seconds: list[tuple[Placement, list[Placement]]] = []
         for placement in self._placements(plain.seen):
-            run = self._run(found, Schedule((placement,)))
-            if found.failed_runs and not self._keep_going:
-                return found
+            run = self._run(exploration, Schedule((placement,)))
+            if exploration.failed_runs and not self._keep_going:
+                return exploration
             if not run.has_failed and not run.missing:
                 seconds.append((placement, list(self._placements(_after_faults(run.seen)))))
-        if not found.failed_runs:
-            self._explore_pairs(found, seconds)
-        return found
+        if not exploration.failed_runs:
+            self._explore_pairs(exploration, seconds)
+        return exploration
 
     def replay(self, plain: Run, schedule: Schedule) -> Exploration:
         """Run one schedule alone."""
-        found = Exploration(plain)
-        self._run(found, schedule)
-        return found
+        exploration = Exploration(plain)
+        self._run(exploration, schedule)
+        return exploration
 
-    def _explore_pairs(self, found: Exploration, seconds: list[tuple[Placement, list[Placement]]]) -> None:
+    def _explore_pairs(self, exploration: Exploration, seconds: list[tuple[Placement, list[Placement]]]) -> None:
         choices = [(first, second) for first, others in seconds for second in others]
         for index in sorted(self._dice.sample(range(len(choices)), min(self._pairs, len(choices)))):
-            run = self._run(found, Schedule(choices[index]))
+            run = self._run(exploration, Schedule(choices[index]))
             if run.has_failed:
-                self._shrink(found, run)
+                self._shrink(exploration, run)
                 if not self._keep_going:
                     return
 
-    def _shrink(self, found: Exploration, run: Run) -> None:
+    def _shrink(self, exploration: Exploration, run: Run) -> None:
         """Run each fault of a failing pair alone. If one is enough, report that run instead."""
         for placement in run.schedule.placements:
             alone = self._execute(Schedule((placement,)))
             if alone.has_failed:
-                found.failed_runs[found.failed_runs.index(run)] = alone
+                exploration.failed_runs[exploration.failed_runs.index(run)] = alone
                 return
 
-    def _run(self, found: Exploration, schedule: Schedule) -> Run:
-        if found.run_count and found.run_count % _LOG_INTERVAL == 0:
-            step_count = count_text(len(found.plain.seen), "step")
-            _LOG.info("%d schedules over %s run, now: %s", found.run_count, step_count, schedule)
+    def _run(self, exploration: Exploration, schedule: Schedule) -> Run:
+        if exploration.run_count and exploration.run_count % _LOG_INTERVAL == 0:
+            step_count = count_text(len(exploration.plain.seen), "step")
+            _LOG.info("%d schedules over %s run, now: %s", exploration.run_count, step_count, schedule)
         began = perf_counter()
         run = self._execute(schedule)
         if run.missing and not run.has_failed:
             # The clients' threads may have run in a different order this time, so try once more.
             run = self._execute(schedule)
-        found.note_time(perf_counter() - began, schedule)
-        found.run_count += 1
+        exploration.note_time(perf_counter() - began, schedule)
+        exploration.run_count += 1
         if run.has_failed:
-            found.failed_runs.append(run)
+            exploration.failed_runs.append(run)
         elif run.missing:
-            found.diverged_runs.append(run)
+            exploration.diverged_runs.append(run)
         else:
-            found.passed_count += 1
+            exploration.passed_count += 1
         if not run.has_failed:
             # Free the events: only failed runs are reported, and there may be thousands of runs.
             run.raw_events = []

@@ -109,9 +109,9 @@ class Watcher:
 
     def _number(self, occasion: Occasion, connection: Connection) -> Step:
         direction = CLIENT_TO_SERVER if occasion.point == "method" else SERVER_TO_CLIENT
-        place = (connection.number, occasion.channel_number or 0, direction, occasion.on)
-        nth = self._counts[place] = self._counts.get(place, 0) + 1
-        return Step(*place, nth)
+        key = (connection.number, occasion.channel_number or 0, direction, occasion.on)
+        nth = self._counts[key] = self._counts.get(key, 0) + 1
+        return Step(*key, nth)
 
     def _name_of(self, connection: Connection) -> int | str:
         """Return the name that the client gives the connection, or else its number.

@@ -261,8 +261,7 @@ class FaultPlan(NamedFaults, Hinting):
                 occasion.call_soon(partial(self._fire_later, rule, occasion))
 
     def _occasion_of(self, event: Event) -> Occasion:
-        found = self._node.connections.get(cast("int", event.get("conn")))
-        connection = cast("Connection", found) if found is not None else None
+        connection = cast("Connection | None", self._node.connections.get(cast("int", event.get("conn"))))
         occasion = self._occasion(event.kind, "event", connection, cast("int | None", event.get("chan")))
         occasion.source = cast("Message | None", event.get("message"))
         occasion.is_redelivered = bool(event.get("redelivered"))
@@ -284,11 +283,11 @@ class FaultPlan(NamedFaults, Hinting):
         if rule.fault.target == "node":
             return [self._occasion("now", "now", None, None)]
         clients = [cast("Connection", connection) for connection in node.connections.values()]
-        found = [self._occasion("now", "now", client, None) for client in clients if client.is_client]
+        occasions = [self._occasion("now", "now", client, None) for client in clients if client.is_client]
         if rule.fault.target == "connection":
-            return found
+            return occasions
         channels = [
-            (it.connection, channel) for it in found if it.connection for channel in it.connection.channels.values()
+            (it.connection, channel) for it in occasions if it.connection for channel in it.connection.channels.values()
         ]
         if rule.fault.target == "channel":
             return [self._occasion("now", "now", connection, channel.number) for connection, channel in channels]

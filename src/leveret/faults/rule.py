@@ -156,8 +156,8 @@ class Rule:
     def _may_have_message(self) -> bool:
         if self.point == "event":
             return "message" in events.FIELDS[self.on]
-        known = _WITH_MESSAGE if self.point in ("method", "confirm") else _SENT_WITH_MESSAGE
-        return self.on in known
+        with_message = _WITH_MESSAGE if self.point in ("method", "confirm") else _SENT_WITH_MESSAGE
+        return self.on in with_message
 
     def _may_have(self, place: str) -> bool:
         if place in ("client", "vhost") and self.point == "accept":

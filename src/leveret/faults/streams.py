@@ -75,7 +75,7 @@ class Stream:
         waiting = len(self._waiting)
         return min([waiting, *(effect.limit(waiting) for effect in self.effects)]) if waiting else 0
 
-    def take(self) -> bytes:
+    def pop_passing(self) -> bytes:
         """Remove the bytes that may pass now and return them; none if all have to wait."""
         size = self.passing_count()
         if not size:
@@ -119,7 +119,7 @@ class Streams:
         self._is_receiving = self._is_silent = False
 
     @classmethod
-    def of(cls, connection: Connection, node: Node) -> Streams:
+    def around(cls, connection: Connection, node: Node) -> Streams:
         """Return the streams of a connection. From now on, its bytes pass through them."""
         streams = connection.byte_filter
         if not isinstance(streams, Streams):
@@ -156,7 +156,7 @@ class Streams:
         stream = self.to_client
         for chunk in chunks:
             stream.add(chunk)
-        octets = stream.take()
+        octets = stream.pop_passing()
         if stream.passing_count():
             # The next piece gets a write of its own.
             self._connection.mark_dirty()
@@ -178,7 +178,7 @@ class Streams:
             return
         self._is_receiving = True
         try:
-            while not self._connection.is_reset and (octets := self.to_broker.take()):
+            while not self._connection.is_reset and (octets := self.to_broker.pop_passing()):
                 self._connection.take_octets(octets)
         finally:
             self._is_receiving = False

@@ -43,7 +43,7 @@ class ByteFault(Fault):
         if not self.can_apply(occasion):
             # Two events of one step have fired the rule before the first could apply.
             return False
-        streams = Streams.of(occasion.connection, occasion.node)
+        streams = Streams.around(occasion.connection, occasion.node)
         for ended in [other for other in self._effects if other.is_lost]:
             del self._effects[ended]
         self._effects[streams] = [self.effect(stream) for stream in streams.towards(self.direction)]

@@ -149,7 +149,7 @@ class Responder(Hinting):
             if queue not in self._vhost.queues:
                 self._vhost.declare_queue(queue)
             self._connection = OwnConnection(node, self._vhost, is_waited_for=True)
-            self._channel = OwnChannel(self._connection, self._take)
+            self._channel = OwnChannel(self._connection, self._accept)
             self._channel.room = script.left
             try:
                 self._tag = Subscription(queue, vhost).subscribe(node, self._channel)
@@ -188,7 +188,7 @@ class Responder(Hinting):
     def _is_open(self) -> bool:
         return bool(self._connection.channels)
 
-    def _take(self, tag: int, request: MessageView) -> None:
+    def _accept(self, tag: int, request: MessageView) -> None:
         """Take a request, and answer it once the queue has finished delivering."""
         self._requests.append(request)
         self._connection.node.work.append(partial(self._answer, tag, request, self._script.next()))

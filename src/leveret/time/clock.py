@@ -160,7 +160,7 @@ class Clock(Hinting):
         # Clients finish their current work before time moves. What a test has fetched by basic.get is up to the test.
         overtaken = self._left_by(self._engine.ask(self._begun), settle)
         steps = Steps(self._engine, target, heartbeats=heartbeats)
-        while not self._engine.ask(steps.take):
+        while not self._engine.ask(steps.move_on):
             if steps.newcomers is None:
                 continue
             if steps.sent_count > limit:
@@ -171,7 +171,7 @@ class Clock(Hinting):
             warn(_overtaken_text(*overtaken))
 
     def _begun(self) -> Newcomers:
-        return Newcomers(self._engine, known=self._kept.union(held(self._engine, by_get=True)))
+        return Newcomers(self._engine, but_for=self._kept.union(held(self._engine, by_get=True)))
 
     def _left_by(self, newcomers: Newcomers, settle: float) -> tuple[int, list[str]] | None:
         """Let clients react. If that took too long, return for how long and which new messages they still hold."""
@@ -211,7 +211,7 @@ class Steps:
         # The number of steps that sent something.
         self.sent_count = 0
 
-    def take(self) -> bool:
+    def move_on(self) -> bool:
         """Move to the first deadline that sends something or ends a nap. Return True if there is none."""
         # Another thread may have released the clock since the last step. If it ran, each reading would be another.
         self._engine.clock.hold()

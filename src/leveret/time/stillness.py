@@ -102,19 +102,19 @@ class Stillness:
         return all(self._processes.values())
 
     def _find_processes(self, clients: set[tuple[int, int]]) -> None:
-        found = {pair: self._processes.get(pair) for pair in clients}
-        new = processes_of([pair for pair, processes in found.items() if not processes])
-        self._processes = {pair: processes or new.get(pair, set()) for pair, processes in found.items()}
+        by_pair = {pair: self._processes.get(pair) for pair in clients}
+        new = processes_of([pair for pair, processes in by_pair.items() if not processes])
+        self._processes = {pair: processes or new.get(pair, set()) for pair, processes in by_pair.items()}
         self._threads.processes = {SELF, *(process for processes in self._processes.values() for process in processes)}
 
 
 class Newcomers:
     """What keeps a broker from being idle, except what was in progress when this was created."""
 
-    def __init__(self, engine: Engine, known: Iterable[DeliveryKey] | None = None) -> None:
-        """Remember what is in progress now, or of the deliveries only those `known`. Call it on the loop's thread."""
+    def __init__(self, engine: Engine, but_for: Iterable[DeliveryKey] | None = None) -> None:
+        """Remember what is in progress now, or of the deliveries only `but_for`. Call it on the loop's thread."""
         self._engine = engine
-        self._held = set(held(engine) if known is None else known)
+        self._held = set(held(engine) if but_for is None else but_for)
         self._unread = set(_unread(engine))
 
     def held_texts(self) -> list[str]:

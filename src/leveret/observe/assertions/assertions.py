@@ -333,6 +333,6 @@ class Assertions:
 
 
 def _is_empty(node: Node, vhost: str, name: str) -> bool:
-    found = node.vhosts.get(vhost)
-    queue = found.queues.get(name) if found is not None else None
+    host = node.vhosts.get(vhost)
+    queue = host.queues.get(name) if host is not None else None
     return queue is not None and not queue.ready and not queue.unacked

@@ -52,8 +52,8 @@ def evaluate(
         to=to,
         times=times,
     )
-    found = _Evaluation(source, question).run(timeout)
-    return found[0] if times is None else found
+    matches = _Evaluation(source, question).run(timeout)
+    return matches[0] if times is None else matches
 
 
 def evaluate_ready(
@@ -66,7 +66,7 @@ def evaluate_ready(
     __tracebackhide__ = True
     _require_known_keywords("assert_ready", options)
     timeout, vhost, matcher = _parts_of(options)
-    found: list[MessageView] = []
+    matches: list[MessageView] = []
 
     def is_so() -> bool:
         host = source.node.vhosts.get(vhost)
@@ -75,18 +75,18 @@ def evaluate_ready(
         if declared is None or len(declared.ready) < (1 if times is None else times):
             return False
         views = (entry_view(entry, declared) for entry in declared.ready)
-        found[:] = [view for view in views if matcher.matches(view)]
-        return bool(found) if times is None else len(found) == times
+        matches[:] = [view for view in views if matcher.matches(view)]
+        return bool(matches) if times is None else len(matches) == times
 
     if source.wait_until(is_so, timeout or 0):
-        return found[0] if times is None else found
+        return matches[0] if times is None else matches
     from leveret.observe.assertions.failures import not_ready
 
     call = _call_text("assert_ready", queue, matcher, {} if times is None else {"times": times})
     with source.lock:
         # The reasons are of the moment of the verdict.
         if is_so():
-            return found[0] if times is None else found
+            return matches[0] if times is None else matches
         declared = find_queue(source.node, vhost, queue, timeout=timeout)
         failure = not_ready(source, call, declared, matcher, times=times, timeout=timeout)
     raise failure.error(source.report(failure.messages, failure.queues))
@@ -113,20 +113,20 @@ _OWN_KEYWORDS: Final = {**dict.fromkeys(_REASONS, ("reason",)), "assert_dead_let
 
 def _require_known_reason(call: str, reason: object) -> None:
     __tracebackhide__ = True
-    known = _REASONS.get(call, ())
-    if isinstance(reason, str) and known and reason not in known:
-        raise ValueError(f"{call}: {unknown('reason', reason, known)}")
+    reasons = _REASONS.get(call, ())
+    if isinstance(reason, str) and reasons and reason not in reasons:
+        raise ValueError(f"{call}: {unknown('reason', reason, reasons)}")
 
 
 def _require_known_keywords(call: str, options: Iterable[str]) -> None:
     __tracebackhide__ = True
-    known = ("timeout", "times", *_OWN_KEYWORDS.get(call, ()), *KEYWORDS, "vhost")
+    keywords = ("timeout", "times", *_OWN_KEYWORDS.get(call, ()), *KEYWORDS, "vhost")
     for word in options:
         others = [other for other, own in _OWN_KEYWORDS.items() if word in own]
-        if others and word not in known:
+        if others and word not in keywords:
             raise TypeError(f"{call}() has no keyword {word!r}; {', '.join(others)} take it")
-        if word not in known:
-            raise unknown_keyword(f"{call}()", word, known)
+        if word not in keywords:
+            raise unknown_keyword(f"{call}()", word, keywords)
 
 
 class _Evaluation:
@@ -151,8 +151,8 @@ class _Evaluation:
         try:
             # The verdict and its reasons are of one moment: clients may act a moment later.
             with source.lock:
-                if (found := self._found(timeout)) is not None:
-                    return found
+                if (matches := self._matches(timeout)) is not None:
+                    return matches
                 # Imported here because only a failing test needs it.
                 from leveret.observe.assertions.failures import explain, look_here
 
@@ -162,19 +162,19 @@ class _Evaluation:
         failure = explain(source, self._search, here, timeout)
         raise failure.error(source.report(failure.messages, failure.queues))
 
-    def _found(self, timeout: float | None) -> list[MessageView] | None:
+    def _matches(self, timeout: float | None) -> list[MessageView] | None:
         """Return the messages found, None if they are not what the question asks for. Call it under the lock."""
         __tracebackhide__ = True
         question, search = self._question, self._search
         self._catch_up()
-        found, times = search.found(), question.times
-        if times is None and found:
-            return [search.view(found[0])]
-        if times is None or len(found) <= times:
+        matching, times = search.matches(), question.times
+        if times is None and matching:
+            return [search.view(matching[0])]
+        if times is None or len(matching) <= times:
             self._require_complete_trace()
-        if not found:
+        if not matching:
             self._require_known_names(self._source, timeout)
-        return [search.view(occurrence) for occurrence in found] if len(found) == times else None
+        return [search.view(occurrence) for occurrence in matching] if len(matching) == times else None
 
     def _known_elsewhere(self) -> str:
         """Return which other brokers of the test have the names that this one lacks, if any."""
@@ -192,7 +192,7 @@ class _Evaluation:
     def _is_decided(self) -> bool:
         # One message decides `times=0`. Surplus messages may still come, but the wait does not last for them.
         self._catch_up()
-        return len(self._search.found()) >= max(1, self._question.times or 1)
+        return len(self._search.matches()) >= max(1, self._question.times or 1)
 
     def _require_complete_trace(self) -> None:
         __tracebackhide__ = True

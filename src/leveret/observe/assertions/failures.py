@@ -42,7 +42,7 @@ class Here(NamedTuple):
     """What the assertion's own broker shows, all of it at one moment."""
 
     title: str
-    found: Sequence[Occurrence]
+    occurrences: Sequence[Occurrence]
     # Everything the broker saw if it saw too much, and then nothing else counts.
     surplus: Failure | None
     near: list[NearMiss]
@@ -58,16 +58,16 @@ class Here(NamedTuple):
 def look_here(source: Source, search: Search, timeout: float | None) -> Here:
     """Return what a broker shows of a failing search. Call it under the lock under which the search failed."""
     question = search.question
-    found, histories = search.found(), Histories(source.recorder.raw(), source.node)
-    title = f"{question.call}: {_expectation(question, len(found), timeout)}"
+    occurrences, histories = search.matches(), Histories(source.recorder.raw(), source.node)
+    title = f"{question.call}: {_expectation(question, len(occurrences), timeout)}"
     return Here(
         title=title,
-        found=found,
-        surplus=_surplus(title, question, found, histories) if len(found) > (question.times or 0) else None,
-        near=Nearest(question, histories, source.node).found(),
-        listed=_seen(found[:_FOUND], histories),
+        occurrences=occurrences,
+        surplus=_surplus(title, question, occurrences, histories) if len(occurrences) > (question.times or 0) else None,
+        near=Nearest(question, histories, source.node).misses(),
+        listed=_seen(occurrences[:_FOUND], histories),
         is_unused=not has_clients(source.recorder.raw()) and not source.recorder.has_dropped,
-        others_count=len(histories.recent) - len({one.event.message.id for one in found}),
+        others_count=len(histories.recent) - len({occurrence.event.message.id for occurrence in occurrences}),
         bound=_bound_text(source.node, question.vhost, question.place) if question.happening.place == "queue" else "",
         left_over=_left_over(source.node, question, histories),
     )
@@ -91,28 +91,30 @@ def explain(source: Source, search: Search, here: Here, timeout: float | None) -
     """Return why a broker's trace does not hold what this search asks for. Call it without any broker's lock."""
     if here.surplus is not None:
         return here.surplus
-    question, found = search.question, here.found
+    question, occurrences = search.question, here.occurrences
     elsewhere = _elsewhere(source, question, is_unused=here.is_unused)
-    near = sorted(here.near + elsewhere, key=lambda one: one.distance)
-    seen = _summed_up(question, found) if near else here.listed
+    near = sorted(here.near + elsewhere, key=lambda miss: miss.distance)
+    seen = _summed_up(question, occurrences) if near else here.listed
     earlier = _seen_earlier(search)
     # All but the title and the count of the rest.
     room = LINES_MAX - 2 - len(seen) - len(earlier)
     lines, rest, shown = _near_lines(near, here.others_count, room=room, timeout=timeout)
     if not near:
-        rest = [f"No {'other ' if found else ''}message was published{here.bound}.", *here.left_over]
+        rest = [f"No {'other ' if occurrences else ''}message was published{here.bound}.", *here.left_over]
     intended = (
-        *(one.message_id for one in near[:1] if one.broker is None),
-        *(one.event.message.id for one in found[:_FOUND]),
+        *(miss.message_id for miss in near[:1] if miss.broker is None),
+        *(occurrence.event.message.id for occurrence in occurrences[:_FOUND]),
     )
     text = "\n".join([here.title, *lines, *seen, *rest, *earlier])
-    return replace(_failure(question, text, intended, len(found)), nearest=tuple(one.facts for one in near[:shown]))
+    return replace(
+        _failure(question, text, intended, len(occurrences)), nearest=tuple(miss.facts for miss in near[:shown])
+    )
 
 
-def _surplus(title: str, question: Question, found: Sequence[Occurrence], histories: Histories) -> Failure:
+def _surplus(title: str, question: Question, occurrences: Sequence[Occurrence], histories: Histories) -> Failure:
     """Return the failure of an assertion that found more than it expects."""
-    text = "\n".join([title, *_seen(found, histories)])
-    return _failure(question, text, tuple(one.event.message.id for one in found), len(found))
+    text = "\n".join([title, *_seen(occurrences, histories)])
+    return _failure(question, text, tuple(occurrence.event.message.id for occurrence in occurrences), len(occurrences))
 
 
 def _failure(question: Question, text: str, messages: tuple[int, ...], seen: int) -> Failure:
@@ -135,7 +137,7 @@ def not_empty(source: Source, call: str, queue: QueueView, timeout: float | None
     if not queue.consumers and queue.ready:
         left = histories.circumstances.consumer_left(queue.vhost, queue.name, source.node.now)
         lines.append(f"  the queue has no consumers{f': {left}' if left else ''}")
-    messages = tuple(one.source.id for one in (*queue.ready, *queue.unacked))
+    messages = tuple(view.source.id for view in (*queue.ready, *queue.unacked))
     place = (queue.name, queue.vhost)
     return Failure("\n".join(lines), messages, (queue.name,), call, "empty", *place, times=0, seen=len(messages))
 
@@ -145,27 +147,29 @@ def not_ready(
 ) -> Failure:
     """Return the failure of `assert_ready`: what is ready there, what is not, and what became of the other messages."""
     ready = [entry_view(entry, queue) for entry in queue.ready]
-    found = [view for view in ready if matcher.matches(view)]
-    title = f"{call}: expected {_amount(times)} ready, saw {len(found) or 'none that matches'}{_within(timeout)}"
+    matching = [view for view in ready if matcher.matches(view)]
+    title = f"{call}: expected {_amount(times)} ready, saw {len(matching) or 'none that matches'}{_within(timeout)}"
     histories, waiting = Histories(source.recorder.raw(), source.node), {view.source.id for view in ready}
-    lines = _listed("ready", found, histories)
+    lines = _listed("ready", matching, histories)
     others = [view for view in ready if not matcher.matches(view)]
     lines += [
         f"  also ready: {_view_text(view, histories)}: {'; '.join(matcher.why_not(view))}" for view in others[:_FOUND]
     ]
     lines += [f"  ... and {len(others) - _FOUND} more"] if len(others) > _FOUND else []
-    is_surplus = times is not None and len(found) > times
-    gone = [one for one in histories.recent if one.message.id not in waiting and not is_surplus]
+    is_surplus = times is not None and len(matching) > times
+    gone = [history for history in histories.recent if history.message.id not in waiting and not is_surplus]
     # Those that were in the queue first, and of these the youngest.
-    gone.sort(key=lambda one: (one.has_reached(queue.name), one.message.id), reverse=True)
-    for one in gone[:_FOUND]:
-        missed = missed_text(source.node, histories, one, queue.vhost.name, queue.name)
-        lines.append(f"  not ready: {histories.named(one)}; it {histories.became(one, first=queue.name)[0]}{missed}")
+    gone.sort(key=lambda history: (history.has_reached(queue.name), history.message.id), reverse=True)
+    for history in gone[:_FOUND]:
+        missed = missed_text(source.node, histories, history, queue.vhost.name, queue.name)
+        lines.append(
+            f"  not ready: {histories.named(history)}; it {histories.became(history, first=queue.name)[0]}{missed}"
+        )
     if not ready and not gone:
         lines.append(f"No message was published{_bound_text(source.node, queue.vhost.name, queue.name)}.")
-    messages = (*(view.source.id for view in ready[:_FOUND]), *(one.message.id for one in gone[:_FOUND]))
+    messages = (*(view.source.id for view in ready[:_FOUND]), *(history.message.id for history in gone[:_FOUND]))
     place = (queue.name, queue.vhost.name)
-    return Failure("\n".join([title, *lines]), messages, (queue.name,), call, "ready", *place, times, len(found))
+    return Failure("\n".join([title, *lines]), messages, (queue.name,), call, "ready", *place, times, len(matching))
 
 
 def _amount(times: int | None) -> str:
@@ -183,7 +187,7 @@ def _within(timeout: float | None) -> str:
 
 def _elsewhere(source: Source, question: Question, *, is_unused: bool) -> list[NearMiss]:
     """Return what the other brokers of the test have seen. `is_unused`: no client has connected to this one."""
-    found: list[NearMiss] = []
+    misses: list[NearMiss] = []
     for other in source.others():
         with other.lock:
             raw_events = other.recorder.raw()
@@ -192,9 +196,9 @@ def _elsewhere(source: Source, question: Question, *, is_unused: bool) -> list[N
                 # A broker of the whole run, which this test does not use.
                 continue
             is_mixed_up = is_unused and has_clients(raw_events)
-            near = Nearest(question, Histories(raw_events, other.node), other.node).found(with_matches=True)
-            found += [one.on(other.name, source.name, is_unused=is_mixed_up) for one in near]
-    return found
+            near = Nearest(question, Histories(raw_events, other.node), other.node).misses(with_matches=True)
+            misses += [miss.on(other.name, source.name, is_unused=is_mixed_up) for miss in near]
+    return misses
 
 
 def _near_lines(
@@ -203,11 +207,11 @@ def _near_lines(
     """Return the near misses as text, the nearest and those nearly as near; a line for the others; and their count."""
     lines: list[str] = []
     shown = 0
-    for one in near:
-        further = one.lines("nearest" if not shown else "next")
-        if one.distance > near[0].distance + _NEARLY_AS_NEAR or len(lines) + len(further) > room:
+    for miss in near:
+        further = miss.lines("nearest" if not shown else "next")
+        if miss.distance > near[0].distance + _NEARLY_AS_NEAR or len(lines) + len(further) > room:
             break
-        if one.is_early and timeout is None:
+        if miss.is_early and timeout is None:
             further[-1] += "; to wait for it, pass timeout="
         lines += further
         shown += 1
@@ -218,22 +222,25 @@ def _near_lines(
     return lines, [more], shown
 
 
-def _seen(found: Sequence[Occurrence], histories: Histories) -> list[str]:
-    lines = [f"  {number}. {_occurrence_text(one, histories)}" for number, one in enumerate(found[:_LISTED], 1)]
-    return lines + ([f"  ... and {len(found) - _LISTED} more"] if len(found) > _LISTED else [])
+def _seen(occurrences: Sequence[Occurrence], histories: Histories) -> list[str]:
+    lines = [
+        f"  {number}. {_occurrence_text(occurrence, histories)}"
+        for number, occurrence in enumerate(occurrences[:_LISTED], 1)
+    ]
+    return lines + ([f"  ... and {len(occurrences) - _LISTED} more"] if len(occurrences) > _LISTED else [])
 
 
-def _summed_up(question: Question, found: Sequence[Occurrence]) -> list[str]:
+def _summed_up(question: Question, occurrences: Sequence[Occurrence]) -> list[str]:
     """Return the messages that match, in a line: "acked: #1, #2, #4"."""
-    counts = Counter(one.event.message.id for one in found)
+    counts = Counter(occurrence.event.message.id for occurrence in occurrences)
     named = [f"#{number}" + (f" ({count} times)" if count > 1 else "") for number, count in counts.items()]
     more = [f"{len(named) - _LISTED} more"] if len(named) > _LISTED else []
-    return [f"{question.happening.words}: {', '.join(named[:_LISTED] + more)}"] if found else []
+    return [f"{question.happening.words}: {', '.join(named[:_LISTED] + more)}"] if occurrences else []
 
 
 def _seen_earlier(search: Search) -> list[str]:
     """Return how often a match occurred in earlier tests, on a broker that serves several."""
-    earlier = search.found_earlier()
+    earlier = search.matches_earlier()
     if not earlier:
         return []
     counts = [
@@ -246,7 +253,7 @@ def _seen_earlier(search: Search) -> list[str]:
 
 def _occurrence_text(occurrence: Occurrence, histories: Histories) -> str:
     """Return where and by whom it happened, and what became of the message."""
-    history = histories.of(occurrence.event.message.id)
+    history = histories.history_of(occurrence.event.message.id)
     where = "" if occurrence.place_kind == "exchange" else f" in {occurrence.place!r}"
     by = ""
     kind = occurrence.event.kind

@@ -59,7 +59,7 @@ class Histories:
         began = max((at for at, raw in enumerate(raw_events) if raw[0] == events.TEST_START), default=0)
         for at, raw in enumerate(raw_events):
             if raw[0] in Circumstances.KINDS:
-                self.circumstances.take(Event(raw))
+                self.circumstances.note(Event(raw))
             if raw[0] in Clients.KINDS:
                 self._clients.take(Event(raw))
             if raw[0] in events.ABOUT_MESSAGES:
@@ -72,7 +72,7 @@ class Histories:
         """The messages to which something happened in the current test, in the order of their numbers."""
         return [history for history in self._by_message.values() if history.is_recent]
 
-    def of(self, message_id: int) -> MessageHistory:
+    def history_of(self, message_id: int) -> MessageHistory:
         """Return the history of a message that is in the trace."""
         return self._by_message[message_id]
 
@@ -219,8 +219,8 @@ class Histories:
 
     def _holder(self, delivery: Event) -> str:
         tag = delivery.get("consumer")
-        place = "" if delivery.conn is None else place_text(delivery.conn, delivery.chan)
-        return holder_text(None if tag is None else str(tag), self.client(delivery.conn), place)
+        channel = "" if delivery.conn is None else place_text(delivery.conn, delivery.chan)
+        return holder_text(None if tag is None else str(tag), self.client(delivery.conn), channel)
 
     def _since(self, event: Event) -> str:
         """Return for how long it has been so, if that is long enough to matter."""

@@ -113,15 +113,15 @@ class JsonCriterion(Criterion):
 
     def matches(self, message: MessageView) -> bool:
         """Return whether the body is JSON and equals the expected value."""
-        found = _parse(message.body)
-        return found is not _MISSING and bool(self.expected == found)
+        actual = _parse(message.body)
+        return actual is not _MISSING and bool(self.expected == actual)
 
     def why_not(self, message: MessageView) -> str:
         """Return the first places where the two values differ."""
-        found = _parse(message.body)
-        if found is _MISSING:
+        actual = _parse(message.body)
+        if actual is _MISSING:
             return f"body {preview(message.body)} is not JSON"
-        differences = list(self.differences(found))
+        differences = list(self.differences(actual))
         # The way out is only right if nothing else differs.
         if all(difference.is_surplus for difference in differences):
             differences[-1] = Difference(f"{differences[-1].text} (json_contains= ignores further keys)")
@@ -130,17 +130,17 @@ class JsonCriterion(Criterion):
 
     def distance(self, message: MessageView) -> float:
         """Return the share of the value that differs; further keys count for less. Any JSON is nearer than none."""
-        found = _parse(message.body)
-        if found is _MISSING:
+        actual = _parse(message.body)
+        if actual is _MISSING:
             return 1.0
-        differences = list(self.differences(found))
+        differences = list(self.differences(actual))
         surplus = sum(difference.weight for difference in differences if difference.is_surplus)
         differing = sum(difference.weight for difference in differences)
         return min(_LARGEST, differing / (_leaf_count(self.expected) + surplus))
 
-    def differences(self, found: object) -> Iterable[Difference]:
+    def differences(self, actual: object) -> Iterable[Difference]:
         """Yield each place where the JSON of a message differs from what is expected."""
-        return _differences("JSON", self.expected, found, is_exact=True)
+        return _differences("JSON", self.expected, actual, is_exact=True)
 
 
 class JsonContainsCriterion(JsonCriterion):
@@ -150,12 +150,12 @@ class JsonContainsCriterion(JsonCriterion):
 
     def matches(self, message: MessageView) -> bool:
         """Return whether the body is JSON and has every expected key with an equal value."""
-        found = _parse(message.body)
-        return found is not _MISSING and not any(True for _ in self.differences(found))
+        actual = _parse(message.body)
+        return actual is not _MISSING and not any(True for _ in self.differences(actual))
 
-    def differences(self, found: object) -> Iterable[Difference]:
+    def differences(self, actual: object) -> Iterable[Difference]:
         """Yield each place where the JSON of a message lacks something, or has something else."""
-        return _differences("JSON", self.expected, found, is_exact=False)
+        return _differences("JSON", self.expected, actual, is_exact=False)
 
 
 class HeadersCriterion(Criterion):
@@ -285,11 +285,11 @@ def value_distance(expected: object, actual: object) -> float:
     return 1.0
 
 
-def _similarity(one: str, other: str) -> float:
+def _similarity(text: str, other: str) -> float:
     # Below 1 even for the most similar texts, because they differ.
-    if len(one) > _SIMILARITY_LIMIT or len(other) > _SIMILARITY_LIMIT:
-        return 0.5 if one[:_SIMILARITY_LIMIT] == other[:_SIMILARITY_LIMIT] else 0.0
-    return 0.9 * SequenceMatcher(None, one, other, autojunk=False).ratio()
+    if len(text) > _SIMILARITY_LIMIT or len(other) > _SIMILARITY_LIMIT:
+        return 0.5 if text[:_SIMILARITY_LIMIT] == other[:_SIMILARITY_LIMIT] else 0.0
+    return 0.9 * SequenceMatcher(None, text, other, autojunk=False).ratio()
 
 
 def _parse(body: bytes) -> object:
@@ -308,28 +308,28 @@ class Difference(NamedTuple):
     is_surplus: bool = False
 
 
-def _differences(path: str, expected: object, found: object, *, is_exact: bool) -> Iterable[Difference]:
+def _differences(path: str, expected: object, actual: object, *, is_exact: bool) -> Iterable[Difference]:
     """Yield each place where two JSON values differ. If it is not exact, the found objects may have further keys."""
-    if expected == found:
+    if expected == actual:
         return
-    if isinstance(expected, Mapping) and isinstance(found, dict):
-        missing = [name for name in expected if name not in found]
-        surplus = [name for name in found if name not in expected] if is_exact else []
+    if isinstance(expected, Mapping) and isinstance(actual, dict):
+        missing = [name for name in expected if name not in actual]
+        surplus = [name for name in actual if name not in expected] if is_exact else []
         if missing:
             yield Difference(f"{path} has no {_names(missing)}", len(missing))
         for name, value in expected.items():
-            if name in found:
-                yield from _differences(f"{path}[{name!r}]", value, found[name], is_exact=is_exact)
+            if name in actual:
+                yield from _differences(f"{path}[{name!r}]", value, actual[name], is_exact=is_exact)
         if surplus:
             yield Difference(f"{path} also has {_names(surplus)}", len(surplus) * _SURPLUS, is_surplus=True)
-    elif isinstance(expected, list) and isinstance(found, list):
-        for index, (one, other) in enumerate(zip(expected, found, strict=False)):
-            yield from _differences(f"{path}[{index}]", one, other, is_exact=is_exact)
-        if len(expected) != len(found):
-            count = abs(len(expected) - len(found))
-            yield Difference(f"{path} has {count_text(len(found), 'item')} instead of {len(expected)}", count)
+    elif isinstance(expected, list) and isinstance(actual, list):
+        for index, (wanted, item) in enumerate(zip(expected, actual, strict=False)):
+            yield from _differences(f"{path}[{index}]", wanted, item, is_exact=is_exact)
+        if len(expected) != len(actual):
+            count = abs(len(expected) - len(actual))
+            yield Difference(f"{path} has {count_text(len(actual), 'item')} instead of {len(expected)}", count)
     else:
-        yield Difference(f"{path} is {shown(found)} instead of {shown(expected)}")
+        yield Difference(f"{path} is {shown(actual)} instead of {shown(expected)}")
 
 
 def _names(names: Sequence[object]) -> str:

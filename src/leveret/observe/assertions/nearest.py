@@ -109,12 +109,12 @@ class Nearest:
         self._histories: Final = histories
         self._node: Final = node
 
-    def found(self, *, with_matches: bool = False) -> list[NearMiss]:
+    def misses(self, *, with_matches: bool = False) -> list[NearMiss]:
         """Return the nearest messages, the nearest first; with matches if they are another broker's."""
         compared = [(history, *self._closest(history)) for history in self._histories.recent]
-        near = [one for one in compared if one[1] or with_matches]
-        near.sort(key=lambda one: _distance(one[1]))
-        return [self._near_miss(*one) for one in near[:_DESCRIBED]]
+        near = [candidate for candidate in compared if candidate[1] or with_matches]
+        near.sort(key=lambda candidate: _distance(candidate[1]))
+        return [self._near_miss(*candidate) for candidate in near[:_DESCRIBED]]
 
     def _near_miss(self, history: MessageHistory, differences: list[Difference], copy: int | None) -> NearMiss:
         question, histories = self._question, self._histories
@@ -129,7 +129,7 @@ class Nearest:
             message_id=history.message.id,
             named=histories.named(history),
             differs="; ".join(map(str, differences)),
-            differences=tuple(one.facts for one in differences),
+            differences=tuple(difference.facts for difference in differences),
             stands=tuple(map(Stand.of, history.copies.values())),
             became=became,
             is_early=len(differences) == 1 and self._can_still_happen(history, copy),
@@ -162,7 +162,10 @@ class Nearest:
             # Got by basic.get, which needs no consumer.
             return True
         holder = (last.conn, last.chan, last.consumer)
-        return any((one.connection_number, one.channel_number, one.tag) == holder for one in queue.consumers)
+        return any(
+            (consumer.connection_number, consumer.channel_number, consumer.tag) == holder
+            for consumer in queue.consumers
+        )
 
     def _closest(self, history: MessageHistory) -> tuple[list[Difference], int | None]:
         """Return the differences of a message, and its copy that differs least; None if none was compared."""
@@ -176,37 +179,37 @@ class Nearest:
     def _own_differences(self, history: MessageHistory) -> list[Difference]:
         """Return in what a message differs, apart from its copies."""
         question = self._question
-        found = [*self._vhost(history), *self._content(MessageView(history.message), is_delivered=False)]
+        differences = [*self._vhost(history), *self._content(MessageView(history.message), is_delivered=False)]
         if question.happening.place == "queue":
-            return [*found, Difference(_NEVER_THERE, "queue", question.place, text=self._never_there())]
+            return [*differences, Difference(_NEVER_THERE, "queue", question.place, text=self._never_there())]
         happened = [event for event in history.recent if event.kind in question.happening.kinds]
-        found += _named_differences("exchange", question.place, history.message.exchange)
+        differences += _named_differences("exchange", question.place, history.message.exchange)
         if not happened:
-            return [*found, self._did_not_happen(_ANOTHER_OUTCOME)]
+            return [*differences, self._did_not_happen(_ANOTHER_OUTCOME)]
         if question.happening.name == "published" and self._histories.is_uncommitted(history):
-            found.append(
+            differences.append(
                 Difference(
                     _ANOTHER_OUTCOME,
                     "uncommitted",
                     text="it is uncommitted: published in a transaction without tx.commit",
                 )
             )
-        return [*found, *self._reasons(happened)]
+        return [*differences, *self._reasons(happened)]
 
     def _differences_of(self, history: MessageHistory, copy: int) -> list[Difference]:
         """Return in what a copy differs."""
         question, copy_history = self._question, history.copies[copy]
         happened = list(_that_count(copy_history.recent, question.happening.kinds))
-        found = [*self._vhost(history), *self._content(self._view(copy_history), bool(copy_history.deliveries))]
+        differences = [*self._vhost(history), *self._content(self._view(copy_history), bool(copy_history.deliveries))]
         is_elsewhere = False
         if question.happening.place != "either" or question.place != history.message.exchange:
             elsewhere = _named_differences("queue", question.place, copy_history.queue)
             is_elsewhere = bool(elsewhere)
-            found += elsewhere
+            differences += elsewhere
         if not happened:
             weight = _ALSO_ANOTHER_OUTCOME if is_elsewhere else _ANOTHER_OUTCOME
-            return [*found, self._did_not_happen(weight)]
-        return [*found, *self._reasons(happened), *self._targets(history, copy)]
+            return [*differences, self._did_not_happen(weight)]
+        return [*differences, *self._reasons(happened), *self._targets(history, copy)]
 
     def _vhost(self, history: MessageHistory) -> list[Difference]:
         if history.vhost == self._question.vhost:
@@ -224,17 +227,17 @@ class Nearest:
     def _view(self, copy_history: CopyHistory) -> MessageView:
         """Return the view of a copy as it was delivered: in the way that is asked for, or else most recently."""
         message = cast("Message", copy_history.facts[0].message)
-        wanted = [one for one in self._question.matcher.criteria if one.name == "redelivered"]
+        wanted = [criterion for criterion in self._question.matcher.criteria if criterion.name == "redelivered"]
         views = [MessageView(message, redelivered=event.redelivered) for event in copy_history.deliveries]
         return next(
-            (view for view in views if all(one.matches(view) for one in wanted)),
+            (view for view in views if all(criterion.matches(view) for criterion in wanted)),
             views[-1] if views else MessageView(message),
         )
 
     def _reasons(self, happened: Sequence[Event]) -> list[Difference]:
         reason = self._question.reason
         reasons = [reason_of(event) for event in happened]
-        if reason is None or any(is_equal(reason, one) for one in reasons):
+        if reason is None or any(is_equal(reason, actual) for actual in reasons):
             return []
         return [Difference(_ANOTHER_REASON, "reason", _plain(reason), reasons[-1])]
 
@@ -243,7 +246,7 @@ class Nearest:
         if to is None or to in arrived:
             return []
         where = ", ".join(map(repr, arrived)) or "no queue"
-        distance = _DIFFERENT + _FAR_TARGET * min((value_distance(to, one) for one in arrived), default=1.0)
+        distance = _DIFFERENT + _FAR_TARGET * min((value_distance(to, queue) for queue in arrived), default=1.0)
         return [Difference(distance, "to", to, arrived, f"it arrived in {where} instead of {to!r}")]
 
     def _did_not_happen(self, distance: float) -> Difference:
@@ -251,8 +254,8 @@ class Nearest:
         return Difference(distance, "outcome", self._question.happening.name, text=f"it was not {words}")
 
     def _never_there(self) -> str:
-        place = self._question.place
-        return f"it reached no queue instead of {place!r}" if place is not None else "it reached no queue"
+        queue = self._question.place
+        return f"it reached no queue instead of {queue!r}" if queue is not None else "it reached no queue"
 
 
 def missed_text(node: Node, histories: Histories, history: MessageHistory, vhost: str, queue: str) -> str:
@@ -267,9 +270,9 @@ def missed_text(node: Node, histories: Histories, history: MessageHistory, vhost
 
 def _that_count(happened: Iterable[Event], kinds: tuple[str, ...]) -> Iterator[Event]:
     """Yield the events that count for a question, as the search counts them."""
-    known = list(happened)
-    is_dead_lettered = any(event.kind == events.DEAD_LETTERED for event in known)
-    for event in known:
+    sequence = list(happened)
+    is_dead_lettered = any(event.kind == events.DEAD_LETTERED for event in sequence)
+    for event in sequence:
         is_automatic = event.kind == events.ACKED and event.reason == NO_ACK
         is_void = event.kind == events.EXPIRED and is_dead_lettered
         if event.kind in kinds and not is_automatic and not is_void:

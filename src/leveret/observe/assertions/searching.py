@@ -161,20 +161,20 @@ class Search:
             elif kind == events.TEST_END:
                 self._count_at_end = len(self._occurrences)
 
-    def found(self) -> list[Occurrence]:
+    def matches(self) -> list[Occurrence]:
         """Return the occurrences that match the question, in order."""
-        return [occurrence for occurrence in self._occurrences if self._is_found(occurrence)]
+        return [occurrence for occurrence in self._occurrences if self._is_match(occurrence)]
 
     @property
     def has_seen_start(self) -> bool:
         """Whether the events fed include the beginning of the test."""
         return self._test is not None
 
-    def found_earlier(self) -> dict[str | None, int]:
+    def matches_earlier(self) -> dict[str | None, int]:
         """Return how often a match occurred in each earlier test; the key None is the time outside of tests."""
         counts: dict[str | None, int] = {}
         for test, occurrences in self._earlier:
-            counts[test] = counts.get(test, 0) + sum(map(self._is_found, occurrences))
+            counts[test] = counts.get(test, 0) + sum(map(self._is_match, occurrences))
         return {test: count for test, count in counts.items() if count}
 
     def view(self, occurrence: Occurrence) -> MessageView:
@@ -233,7 +233,7 @@ class Search:
             delivered_at=delivery.at,
         )
 
-    def _is_found(self, occurrence: Occurrence) -> bool:
+    def _is_match(self, occurrence: Occurrence) -> bool:
         is_held = bool(self.uncommitted) and occurrence.event.message.id in self.uncommitted
         return not occurrence.is_void and not is_held and not self._is_elsewhere(occurrence)
 

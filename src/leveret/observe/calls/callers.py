@@ -58,7 +58,7 @@ def line_of(frame: FrameType | None) -> str | None:
 
 def is_of_user(frame: FrameType) -> bool:
     """Return whether a frame runs user code."""
-    return _place(frame.f_code.co_filename) == "user"
+    return _owner(frame.f_code.co_filename) == "user"
 
 
 def client_calls() -> list[tuple[list[str], bool]]:
@@ -73,10 +73,10 @@ def client_calls() -> list[tuple[list[str], bool]]:
 def _client_call(stack: list[FrameType]) -> tuple[list[str], bool]:
     names: list[str] = []
     for frame in stack:
-        place = _place(frame.f_code.co_filename)
-        if place == "user":
+        owner = _owner(frame.f_code.co_filename)
+        if owner == "user":
             return names, True
-        names += [frame.f_code.co_qualname] if place == "installed" else []
+        names += [frame.f_code.co_qualname] if owner == "installed" else []
     return names, False
 
 
@@ -120,39 +120,39 @@ def calling_line() -> tuple[str, str | None]:
         return request, request
     call, stack = "", list(_outwards(sys._getframe(1)))
     for index, frame in enumerate(stack):
-        place = _place(frame.f_code.co_filename)
-        if place == "leveret":
+        owner = _owner(frame.f_code.co_filename)
+        if owner == "leveret":
             call = call if frame.f_code is CHECKED_CALL else frame.f_code.co_name
-        elif place != "python":
+        elif owner != "python":
             return call, _line(stack[index:])
     return call, None
 
 
 def _joined(lines: Iterable[str | None]) -> str | None:
-    known = dict.fromkeys(line for line in lines if line is not None)
-    return " or ".join(list(known)[:_NAMED_LINES]) or None
+    distinct = dict.fromkeys(line for line in lines if line is not None)
+    return " or ".join(list(distinct)[:_NAMED_LINES]) or None
 
 
 def _line_behind_client(stack: list[FrameType]) -> str | None:
     """Return the innermost line of user code in a stack, if it waits inside a client. The innermost frame is first."""
     is_in_client = False
     for index, frame in enumerate(stack):
-        place = _place(frame.f_code.co_filename)
-        if place == "leveret":
+        owner = _owner(frame.f_code.co_filename)
+        if owner == "leveret":
             return None
-        if place == "user":
+        if owner == "user":
             return _line(stack[index:]) if is_in_client else None
-        is_in_client = is_in_client or place == "installed"
+        is_in_client = is_in_client or owner == "installed"
     return None
 
 
 def _line_in_handler(stack: list[FrameType]) -> str | None:
     """Return the innermost line of user code in a stack, unless it waits in an AMQP client that has not called it."""
-    places = [_place(frame.f_code.co_filename) for frame in stack]
-    if "user" not in places:
+    owners = [_owner(frame.f_code.co_filename) for frame in stack]
+    if "user" not in owners:
         return None
-    at = places.index("user")
-    if "leveret" in places[:at]:
+    at = owners.index("user")
+    if "leveret" in owners[:at]:
         return None
     is_idle = any(map(_is_of_client, stack[:at])) and not any(map(_is_of_client, stack[at:]))
     return None if is_idle else _line(stack[at:])
@@ -165,7 +165,7 @@ def _is_of_client(frame: FrameType) -> bool:
 def _line(stack: list[FrameType]) -> str | None:
     """Return the innermost line of user code, and the outermost within the test if it is in another function."""
     within = takewhile(lambda frame: _PYTEST not in frame.f_code.co_filename, stack)
-    frames = [frame for frame in within if _place(frame.f_code.co_filename) == "user"]
+    frames = [frame for frame in within if _owner(frame.f_code.co_filename) == "user"]
     if not frames:
         return None
     inner, outer = frames[0], frames[-1]
@@ -189,7 +189,7 @@ def _short(path: str) -> str:
 
 
 @cache
-def _place(path: str) -> str:
+def _owner(path: str) -> str:
     """Return whose code a file holds: "user", "installed", "python" or "leveret"."""
     if path.startswith(_OURS):
         return "leveret"
@@ -295,11 +295,11 @@ def _awaited_by(task: asyncio.Task[object], frames: list[FrameType]) -> list[asy
     """Return the tasks that a suspended task may wait for."""
     asyncio = sys.modules["asyncio"]
     future = getattr(task, "_fut_waiter", None)
-    places = [future, *(getattr(future, "_children", None) or ())]
+    candidates = [future, *(getattr(future, "_children", None) or ())]
     # Python's own coroutines hold the task that they wait for in a local variable.
-    innermost = frames[0] if frames and _place(frames[0].f_code.co_filename) == "python" else None
-    places += [] if innermost is None else list(innermost.f_locals.values())
-    return [place for place in places if isinstance(place, asyncio.Task) and place is not task]
+    innermost = frames[0] if frames and _owner(frames[0].f_code.co_filename) == "python" else None
+    candidates += [] if innermost is None else list(innermost.f_locals.values())
+    return [candidate for candidate in candidates if isinstance(candidate, asyncio.Task) and candidate is not task]
 
 
 def _awaiting(coroutine: object) -> list[FrameType]:

@@ -193,20 +193,20 @@ def wrong_table(name: str, value: object) -> TypeError | ValueError | None:
     return None
 
 
-def _wrong_field(place: str, key: Any, item: object) -> TypeError | ValueError | None:
-    kind = "argument" if place.startswith("argument") else "header"
+def _wrong_field(where: str, key: Any, item: object) -> TypeError | ValueError | None:
+    kind = "argument" if where.startswith("argument") else "header"
     try:
         Table.from_python({key: item}).encode()
     except RecursionError:
-        return ValueError(f"{place} is nested too deeply; use fewer levels")
+        return ValueError(f"{where} is nested too deeply; use fewer levels")
     except UnicodeEncodeError as error:
-        return ValueError(f"{place} has a lone surrogate, which UTF-8 cannot encode: {shown(error.object)}")
+        return ValueError(f"{where} has a lone surrogate, which UTF-8 cannot encode: {shown(error.object)}")
     except ShortStringTooLong:
-        return ValueError(f"{place} has a name of more than {LONGEST} bytes: {shown(item)}")
+        return ValueError(f"{where} has a name of more than {LONGEST} bytes: {shown(item)}")
     except (AttributeError, TypeError) as error:
-        return TypeError(f"{place} cannot be {_a(kind)}: {error}")
+        return TypeError(f"{where} cannot be {_a(kind)}: {error}")
     except (ValueError, OverflowError, StructError) as error:
-        return ValueError(f"{place} cannot be {_a(kind)}: {error}")
+        return ValueError(f"{where} cannot be {_a(kind)}: {error}")
     return None
 
 

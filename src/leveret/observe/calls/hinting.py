@@ -140,10 +140,10 @@ def hint_at(name: str, kind: type, *, at: str = "") -> str:
 
 
 def _near(name: str, kind: type) -> str:
-    close, known = nearest_call(name, _names(kind)), _names(kind)
+    close, names = nearest_call(name, _names(kind)), _names(kind)
     if close:
         return f"; did you mean {close[0]!r}?"
-    return "" if len(known) > _LISTED_MAX else f"; it has {', '.join(known)}"
+    return "" if len(names) > _LISTED_MAX else f"; it has {', '.join(names)}"
 
 
 def _names(kind: type) -> list[str]:

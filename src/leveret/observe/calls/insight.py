@@ -38,13 +38,13 @@ class ClientInsight:
         self._channel_number = channel_number
         self._text = text
         channels = _channel_classes()
-        known = _instances((Exception, *channels))
+        objects = _instances((Exception, *channels))
         # An earlier test may have made the same mistake.
-        self._earlier: Final = {id(one) for one in _with_text(known, text)}
+        self._earlier: Final = {id(error) for error in _with_text(objects, text)}
         # Also if the code under test has registered a callback for the end of such a channel.
         self.is_certain_to_be_seen: Final = product == _ALWAYS_RAISES or any(
             not _is_of_client(callback)
-            for channel in known
+            for channel in objects
             if issubclass(type(channel), channels)
             for callback in _close_callbacks(channel, channel_number)
         )
@@ -71,16 +71,16 @@ class ClientInsight:
         It did if the client is one that ends its process when nothing handles an error that it has read.
         """
         return self._product == _NEVER_SILENT or any(
-            id(one) not in self._earlier and any(is_of_user(frame) for frame, _ in walk_tb(one.__traceback__))
-            for one in _with_text(_instances((Exception,)), self._text)
+            id(error) not in self._earlier and any(is_of_user(frame) for frame, _ in walk_tb(error.__traceback__))
+            for error in _with_text(_instances((Exception,)), self._text)
         )
 
     def ignores_returns(self) -> bool:
         """Return whether such channels exist in this process, and none of them raises or calls back for a return."""
         module, number = _RETURNED_TO.get(str(self._product), ("", ""))
         kind = getattr(sys.modules.get(module), "Channel", None)
-        channels = [] if kind is None else [one for one in _instances((kind,)) if not one.is_closed]
-        own = [one for one in channels if getattr(one, number, None) == self._channel_number]
+        channels = [] if kind is None else [channel for channel in _instances((kind,)) if not channel.is_closed]
+        own = [channel for channel in channels if getattr(channel, number, None) == self._channel_number]
         return bool(own) and not any(map(_handles_returns, own))
 
 
@@ -93,23 +93,23 @@ def _handles_returns(channel: Any) -> bool:
         raises = channel.publisher_confirms and channel.on_return_raises
         # aio-pika registers its own channel in any case, which calls back what the code under test has registered.
         callbacks: list[Any] = list(channel.on_return_callbacks)
-        return raises or any(not _is_of_client(one) or list(one.__self__.return_callbacks) for one in callbacks)
+        return raises or any(not _is_of_client(call) or list(call.__self__.return_callbacks) for call in callbacks)
     return True
 
 
 def _instances(kinds: tuple[type, ...]) -> list[Any]:
     # `isinstance` would ask proxies and mocks for their class.
-    return [one for one in gc.get_objects() if issubclass(type(one), kinds)]
+    return [thing for thing in gc.get_objects() if issubclass(type(thing), kinds)]
 
 
 def _with_text(objects: Iterable[Any], text: str) -> list[Exception]:
-    errors = [one for one in objects if issubclass(type(one), Exception)]
-    return [one for one in errors if any(text in part for part in one.args if type(part) is str)]
+    errors = [error for error in objects if issubclass(type(error), Exception)]
+    return [error for error in errors if any(text in part for part in error.args if type(part) is str)]
 
 
 def _channel_classes() -> tuple[type, ...]:
-    known = (getattr(sys.modules.get(module), "Channel", None) for module in _WITH_CALLBACKS)
-    return tuple(kind for kind in known if isinstance(kind, type))
+    classes = (getattr(sys.modules.get(module), "Channel", None) for module in _WITH_CALLBACKS)
+    return tuple(kind for kind in classes if isinstance(kind, type))
 
 
 def _close_callbacks(channel: Any, number: int) -> Iterable[object]:
@@ -120,7 +120,7 @@ def _close_callbacks(channel: Any, number: int) -> Iterable[object]:
         if type(channel).__module__.startswith("aio_pika"):
             return list(channel.close_callbacks)
         stack = channel.callbacks._stack.get(str(number), {}).get("_on_channel_close", ())
-        return [one["callback"] for one in stack] if channel.channel_number == number else ()
+        return [entry["callback"] for entry in stack] if channel.channel_number == number else ()
     return ()
 
 

@@ -80,13 +80,13 @@ class CheckedAssertions(Assertions):
                 "assert_refused() needs a trace, but this broker records none; use Broker(record='recent')"
             )
 
-        def found() -> list[Event]:
+        def matches() -> list[Event]:
             return [event for event in _refusals(source) if _is_match(event, code, text, client)]
 
-        if timeout is None or not source.wait_until(lambda: bool(found()), timeout):
+        if timeout is None or not source.wait_until(lambda: bool(matches()), timeout):
             source.sync()
         with source.lock:
-            matching, others = found(), _refusals(source)
+            matching, others = matches(), _refusals(source)
         if matching:
             self._judge.knows_refusals(refusal_text(event) for event in matching)
             return matching[0]
@@ -119,18 +119,20 @@ class CheckedAssertions(Assertions):
         from leveret.observe.views.views import consumer_view
 
         source = self._source
-        found: list[ConsumerView] = []
+        consumers: list[ConsumerView] = []
 
         def look() -> bool:
-            known = source.node.vhosts.get(vhost)
-            declared = None if known is None else known.queues.get(queue)
-            found[:] = [] if declared is None else [consumer_view(one, source.node) for one in declared.consumers]
-            return bool(found)
+            host = source.node.vhosts.get(vhost)
+            declared = None if host is None else host.queues.get(queue)
+            consumers[:] = (
+                [] if declared is None else [consumer_view(consumer, source.node) for consumer in declared.consumers]
+            )
+            return bool(consumers)
 
         if source.wait_until(look, timeout):
-            return found[0]
+            return consumers[0]
         with source.lock:
-            left = Circumstances.of(source.recorder.raw()).consumer_left(vhost, queue, source.node.now)
+            left = Circumstances.from_events(source.recorder.raw()).consumer_left(vhost, queue, source.node.now)
             why = f"{f'; {left}' if left else ''}{consumers_text(source.node, vhost, queue)}"
         error = WaitTimeoutError(f"{queue!r} has no consumers after {timeout:g} s{why}")
         error.add_note(source.report(queues=[queue]))
@@ -147,14 +149,14 @@ class CheckedAssertions(Assertions):
         reason: object = None,
     ) -> MessageView | list[MessageView]:
         __tracebackhide__ = True
-        found = super()._assert(call, place, options, times=times, to=to, reason=reason)
+        matches = super()._assert(call, place, options, times=times, to=to, reason=reason)
         if call in ("assert_dropped", "assert_returned", "assert_requeued"):
-            self._expect(found)
-        return found
+            self._expect(matches)
+        return matches
 
-    def _expect(self, found: MessageView | list[MessageView]) -> None:
+    def _expect(self, matches: MessageView | list[MessageView]) -> None:
         """Do not report what became of messages that an assertion has returned."""
-        views = found if isinstance(found, list) else [found]
+        views = matches if isinstance(matches, list) else [matches]
         self._judge.knows_messages(view.source.id for view in views)
 
 

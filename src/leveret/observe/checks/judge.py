@@ -38,20 +38,20 @@ class Verdict:
         self.errors: list[str] = []
         self.warnings: list[str] = []
 
-    def speak(self, place: tuple[str, int] | None = None) -> None:
+    def speak(self, where: tuple[str, int] | None = None) -> None:
         """Issue the warnings, then raise CheckFailedError if there are errors.
 
-        If the user's filter turns a warning into an error, it raises too. `place`, a file and a line, is where the
+        If the user's filter turns a warning into an error, it raises too. `where`, a file and a line, is where the
         warnings point to; by default they point to the caller.
         """
         __tracebackhide__ = True
         failures: list[Exception] = []
         for text in self.warnings:
             try:
-                if place is None:
+                if where is None:
                     warnings.warn(printable(text), LeveretWarning, stacklevel=stack_level())
                 else:
-                    warnings.warn_explicit(printable(text), LeveretWarning, *place)
+                    warnings.warn_explicit(printable(text), LeveretWarning, *where)
             except LeveretWarning as warning:
                 failures.append(warning)
         if self.errors:
@@ -74,7 +74,7 @@ class Judge:
         self._has_gap = False
         self._is_over = False
         self._is_blindness_reported = False
-        self._found: list[Finding] = []
+        self._findings: list[Finding] = []
         self._allowances: list[Allowance] = []
         # What assertions have returned. The test expects these, so the checks do not report them.
         self._known_messages: Final[dict[int, None]] = {}
@@ -109,10 +109,10 @@ class Judge:
             return
         self._read()
         self._note(self._unused_faults.left())
-        publishers = Publishers(self._source.recorder.raw() if self._found else ())
-        for finding in self._found:
+        publishers = Publishers(self._source.recorder.raw() if self._findings else ())
+        for finding in self._findings:
             if finding.message is not None and finding.publisher is None:
-                finding.publisher = publishers.of(finding.message.id)
+                finding.publisher = publishers.publisher_of(finding.message.id)
 
     def begin_anew(self) -> None:
         """Start again after the broker was reset, and keep the findings."""
@@ -129,7 +129,7 @@ class Judge:
     def disallow(self, allowance: Allowance) -> None:
         """Stop allowing it."""
         self.catch_up()
-        self._allowances = [one for one in self._allowances if one is not allowance]
+        self._allowances = [kept for kept in self._allowances if kept is not allowance]
 
     def knows_messages(self, message_ids: Iterable[int]) -> None:
         """Do not report these messages: an assertion has returned them."""
@@ -170,7 +170,7 @@ class Judge:
         self._source.sync()
         with self._source.lock:
             self._read()
-            for reaction in [finding.reaction for finding in self._found]:
+            for reaction in [finding.reaction for finding in self._findings]:
                 if reaction is not None:
                     reaction.ended()
             self._note(self._leftovers.left(self._source.node, is_on=self._levels.is_on))
@@ -185,14 +185,14 @@ class Judge:
 
     def _groups(self, vhost: str | None = None) -> dict[str, list[Finding]]:
         groups: dict[str, list[Finding]] = {}
-        for finding in self._found:
+        for finding in self._findings:
             if vhost in (None, finding.vhost) and not self._is_known(finding):
                 groups.setdefault(finding.check, []).append(finding)
         return groups
 
     def level_of(self, check_name: str) -> CheckLevel:
         """Return the level of a check."""
-        return self._levels.of(check_name)
+        return self._levels.level_of(check_name)
 
     def refuse_unused(self, fault: Planned) -> None:
         """Report a fault that never happened when its `with` block ends, unless it is allowed."""
@@ -210,7 +210,7 @@ class Judge:
         self._note(self.never_awaited.left())
         verdict = Verdict()
         groups = self._groups()
-        self._found = []
+        self._findings = []
         with self._source.lock:
             publishers = Publishers(self._source.recorder.raw() if groups else ())
         for name in CHECKS:
@@ -221,13 +221,13 @@ class Judge:
 
     def _add(self, verdict: Verdict, name: str, findings: list[Finding], publishers: Publishers) -> None:
         text = group_text(name, findings, publishers)
-        (verdict.errors if self._levels.of(name) == "error" else verdict.warnings).append(text)
+        (verdict.errors if self._levels.level_of(name) == "error" else verdict.warnings).append(text)
 
     def forget(self) -> None:
         """Drop the findings so far, because the test has failed anyway."""
         self._unused_faults.left()
         self.never_awaited.forget()
-        self._found = []
+        self._findings = []
         self._has_gap = False
 
     def _read(self) -> None:
@@ -244,10 +244,12 @@ class Judge:
             self._note(self._trace_checks.feed(new, self._source.node))
 
     def _note(self, findings: Iterable[Finding]) -> None:
-        self._found += [finding for finding in findings if self._is_wanted(finding)]
+        self._findings += [finding for finding in findings if self._is_wanted(finding)]
 
     def _is_wanted(self, finding: Finding) -> bool:
-        return self._levels.is_on(finding.check) and not any(one.covers(finding) for one in self._allowances)
+        return self._levels.is_on(finding.check) and not any(
+            allowance.covers(finding) for allowance in self._allowances
+        )
 
     def _is_known(self, finding: Finding) -> bool:
         if finding.reaction is not None and finding.reaction.is_seen:

@@ -77,23 +77,23 @@ class Leftovers:
 
         Ready messages may be many, so they are read only if their check is on.
         """
-        found = []
+        findings = []
         given_back = map(self._went_back, self._given_back.left())
         for key, finding in chain(_left(node), given_back, _ready(node) if is_on("left_ready") else ()):
             if key not in self._known:
                 self._known[key] = None
-                found.append(finding)
-        return found
+                findings.append(finding)
+        return findings
 
     def _went_back(self, delivery: Event) -> tuple[_Key, Finding]:
         message, client = cast("Message", delivery.message), self._clients.get(cast("int", delivery.conn))
-        place = client_place_text(str(client), cast("int", delivery.conn), delivery.chan)
+        who = client_place_text(str(client), cast("int", delivery.conn), delivery.chan)
         return (
             ("unacked_at_end", delivery.conn, delivery.chan, delivery.tag),
             Finding(
                 "unacked_at_end",
                 delivery.vhost,
-                f"ready again, because {place} closed its channel without an ack that took effect",
+                f"ready again, because {who} closed its channel without an ack that took effect",
                 delivery.queue,
                 message.exchange,
                 message.routing_key,
@@ -106,11 +106,11 @@ class Leftovers:
 def _left(node: Node) -> Iterator[tuple[_Key, Finding]]:
     for connection in connections(node):
         client, vhost, number = client_text(connection), connection.vhost_name, connection.number
-        place = client_place_text(client, number)
+        who = client_place_text(client, number)
         opener = "" if connection.opener is None else f", opened at {connection.opener}"
         yield (
             ("connection_not_closed", number, None, None),
-            Finding("connection_not_closed", vhost, place + opener, client=client),
+            Finding("connection_not_closed", vhost, who + opener, client=client),
         )
         for channel in connection.channels.values():
             yield (

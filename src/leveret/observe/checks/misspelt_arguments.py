@@ -42,11 +42,11 @@ _KNOWN: Final = {
 
 def misspelt(kind: str, arguments: Table) -> list[tuple[str, str]]:
     """Return the misspelt arguments in a declaration or a consume, each with the name that it resembles."""
-    known = _KNOWN[kind]
-    found = []
+    names = _KNOWN[kind]
+    misspellings = []
     for name, _ in arguments:
         bare = _bare(name)
-        if name not in known.values() and bare not in _ELSEWHERE:
-            close = get_close_matches(bare, known, n=1, cutoff=_ALIKE)
-            found += [(name, known[close[0]])] if close else []
-    return found
+        if name not in names.values() and bare not in _ELSEWHERE:
+            close = get_close_matches(bare, names, n=1, cutoff=_ALIKE)
+            misspellings += [(name, names[close[0]])] if close else []
+    return misspellings

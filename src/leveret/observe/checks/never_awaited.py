@@ -34,7 +34,7 @@ class NeverAwaited:
         # Imported here because most tests make no such call.
         from weakref import ref
 
-        found = []
+        findings = []
         # Python's own warning would repeat the finding.
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", RuntimeWarning)
@@ -43,8 +43,8 @@ class NeverAwaited:
                 is_new, kept = _is_new(coroutine), ref(coroutine)
                 del coroutine
                 if is_new and kept() is None:
-                    found.append(_finding(name, line))
-        return found
+                    findings.append(_finding(name, line))
+        return findings
 
     def forget(self) -> None:
         """Forget the coroutines, and leave them to Python's own warning."""
@@ -56,5 +56,5 @@ def _is_new(coroutine: Call) -> bool:
 
 
 def _finding(name: str, line: str | None) -> Finding:
-    place = "" if line is None else f", at {line}"
-    return Finding("never_awaited", "/", f"{name}(...){place}: write await {name}(...)")
+    at = "" if line is None else f", at {line}"
+    return Finding("never_awaited", "/", f"{name}(...){at}: write await {name}(...)")

@@ -54,7 +54,7 @@ class NoClient:
             recorder = broker.recorder
             if not recorder.is_on or recorder.has_dropped or has_clients(recorder.raw()):
                 return None
-            texts = self._strangers() or [_place(*one) for one in self._elsewhere.items()]
+            texts = self._strangers() or [_place(*connected) for connected in self._elsewhere.items()]
         texts = texts or ([_UNUSED] if is_url_all else [])
         return Finding(CHECK, "/", "; ".join(texts)) if texts else None
 

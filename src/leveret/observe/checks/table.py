@@ -117,9 +117,9 @@ class Levels:
         self._levels: dict[str, CheckLevel] = {name: check.level for name, check in CHECKS.items()}
         self._asked: dict[str, None] = {}
         for name, level in _pairs(wanted):
-            for one in self._meant_by(name):
-                self._levels[one] = level
-                self._asked[one] = None
+            for check_name in self._meant_by(name):
+                self._levels[check_name] = level
+                self._asked[check_name] = None
 
     def _meant_by(self, name: str | None) -> list[str]:
         """Return the checks that a name means. None, a level alone, leaves a check off that is off by default."""
@@ -127,7 +127,7 @@ class Levels:
             return [check.name for check in _ROWS if check.level != "off" or self.is_on(check.name)]
         return list(CHECKS) if name == _ALL else [name]
 
-    def of(self, name: str) -> CheckLevel:
+    def level_of(self, name: str) -> CheckLevel:
         """Return the level of this check."""
         return self._levels[name]
 

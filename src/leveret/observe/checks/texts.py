@@ -34,7 +34,7 @@ class Publishers:
             elif raw[0] == events.CALLED:
                 caller = Event(raw).caller
 
-    def of(self, message_id: int) -> str:
+    def publisher_of(self, message_id: int) -> str:
         """Return the publisher of a message as text."""
         return self._texts.get(message_id, "an unknown publisher before the trace begins")
 
@@ -75,7 +75,7 @@ def _line(finding: Finding, publishers: Publishers) -> str:
     where = f"in queue {finding.queue!r}: " if finding.queue is not None else ""
     origin = f"{message.exchange!r} {message.routing_key!r} {content(message)}"
     why = f"; {finding.text}" if finding.text else ""
-    return f"{where}{origin}, published by {finding.publisher or publishers.of(message.id)}{why}"
+    return f"{where}{origin}, published by {finding.publisher or publishers.publisher_of(message.id)}{why}"
 
 
 def _publisher_text(event: Event, clients: dict[int, str], caller: str | None) -> str:
@@ -89,7 +89,7 @@ def _how_to_allow(finding: Finding) -> str:
     name = finding.check
     in_call = CHECKS[name].allowed_by
     first = "" if in_call is None else f"{in_call}, "
-    place = next(
+    limit = next(
         (
             f", {keyword}={value!r}"
             for keyword, value in (
@@ -102,6 +102,6 @@ def _how_to_allow(finding: Finding) -> str:
         "",
     )
     return (
-        f'if you expect this: {first}broker.allow("{name}"{place}), @pytest.mark.leveret(checks="{name}=off"), '
+        f'if you expect this: {first}broker.allow("{name}"{limit}), @pytest.mark.leveret(checks="{name}=off"), '
         f"or leveret_checks = {name}=off in the ini file"
     )

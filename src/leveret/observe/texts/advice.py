@@ -107,8 +107,8 @@ def advice(refusal: Event, declarers: Mapping[tuple[str, str, str], str]) -> lis
         ]
     if match := _MISSING.match(text):
         kind, name = match.groups()
-        known = [known for of_kind, vhost, known in declarers if (of_kind, vhost) == (kind, refusal.vhost)]
-        return [f"No {kind} {name!r}{hint}"] if (hint := did_you_mean(name, known)) else []
+        names = [declared for of_kind, vhost, declared in declarers if (of_kind, vhost) == (kind, refusal.vhost)]
+        return [f"No {kind} {name!r}{hint}"] if (hint := did_you_mean(name, names)) else []
     if match := _NO_TYPE.search(text):
         return [f"No exchange type {match[1]!r}{expected(match[1], EXCHANGE_TYPES)}"]
     if match := _NO_RIGHT.search(text):

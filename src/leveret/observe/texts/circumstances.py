@@ -60,16 +60,16 @@ class Circumstances:
         self._requests: Final[dict[_Queue, list[Message]]] = {}
 
     @classmethod
-    def of(cls, raw_events: Iterable[RawEvent]) -> Self:
+    def from_events(cls, raw_events: Iterable[RawEvent]) -> Self:
         """Return what these events show."""
-        found = cls()
+        circumstances = cls()
         for raw in raw_events:
             if raw[0] in cls.KINDS:
-                found.take(Event(raw))
-        return found
+                circumstances.note(Event(raw))
+        return circumstances
 
-    def take(self, event: Event) -> None:
-        """Take an event of one of the `KINDS`."""
+    def note(self, event: Event) -> None:
+        """Note an event of one of the `KINDS`."""
         match event.kind:
             case events.PUBLISHED:
                 self._published(event.vhost, cast("Message", event.message))
@@ -103,7 +103,7 @@ class Circumstances:
         departure = Departure(event.kind, event.at, conn, chan, event.reason is None)
         for queue in self._consumed.get(conn, {}):
             subscriptions = self._consuming[queue]
-            rest = [one for one in subscriptions if one[: len(ended)] != ended]
+            rest = [subscription for subscription in subscriptions if subscription[: len(ended)] != ended]
             before = self._departures.get(queue)
             # Clients cancel and close their channels before they close a connection, which says more.
             is_sequel = (
@@ -133,8 +133,8 @@ class Circumstances:
 
     def bound_after(self, vhost: str, exchange: str, queue: str, message: Message) -> list[str]:
         """Return the keys by which a queue was bound to an exchange after a message had been published."""
-        place = (vhost, exchange, queue)
-        return [key[3] for key, last in self._bound.items() if key[:3] == place and message.id <= last]
+        binding = (vhost, exchange, queue)
+        return [key[3] for key, last in self._bound.items() if key[:3] == binding and message.id <= last]
 
     def earlier_test(self, message: Message) -> str:
         """Return the test before this one that published a message; "" if this one did, or none."""
@@ -144,11 +144,11 @@ class Circumstances:
     def wrong_reply(self, vhost: str, message: Message) -> str:
         """Return what a reply has instead of its request's correlation id; "" if it answers one, or is no reply."""
         requests = self._requests.get((vhost, message.routing_key), []) if message.exchange == "" else []
-        found = message.properties.correlation_id
-        if not requests or any(one.properties.correlation_id == found for one in requests):
+        correlation_id = message.properties.correlation_id
+        if not requests or any(request.properties.correlation_id == correlation_id for request in requests):
             return ""
-        asked = ", ".join(f"#{one.id} has {one.properties.correlation_id!r}" for one in requests[-3:])
-        return f"has the correlation id {found!r}, but the request {asked}"
+        asked = ", ".join(f"#{request.id} has {request.properties.correlation_id!r}" for request in requests[-3:])
+        return f"has the correlation id {correlation_id!r}, but the request {asked}"
 
 
 def _subscription(event: Event) -> _Subscription:

@@ -19,7 +19,7 @@ def nearest(key: str, bound: list[tuple[str, str]]) -> list[tuple[str, str, str]
 
     `bound` has binding keys and their destinations. A key that is the same is no near miss.
     """
-    bound = [one for one in bound if one[0] != key]
+    bound = [binding for binding in bound if binding[0] != key]
     ranked = sorted(((_likeness(key, pattern), index) for index, (pattern, _) in enumerate(bound)), reverse=True)
     near = [bound[index] for likeness, index in ranked[:NEAR_MAX] if likeness > _ALIKE_MIN]
     return [(pattern, destination, why_not(key, pattern)) for pattern, destination in near]
@@ -48,7 +48,7 @@ def slip(key: str, pattern: str) -> str:
     has, wants = words(key), words(pattern)
     shorter, longer = (has, wants) if len(has) < len(wants) else (wants, has)
     rest = iter(longer)
-    is_part = len(has) != len(wants) and all(any(_fits(word, one) for one in rest) for word in shorter)
+    is_part = len(has) != len(wants) and all(any(_fits(word, other) for other in rest) for word in shorter)
     why = why_not(key, pattern)
     if len(has) == len(wants) > 1:
         differing = [pair for pair in zip(has, wants, strict=True) if not _fits(*pair)]
@@ -67,8 +67,8 @@ def _counted(has: list[str], wants: list[str]) -> str:
     for index in range(min(len(has), len(wants))):
         if wants[index] in (ONE_WORD, has[index]) and not _misplaced(has, wants, index):
             continue
-        place = f"before {has[index]!r}" if len(has) < len(wants) else f"at {has[index]!r}"
-        return _words_text(len(wants) - len(has), place)
+        where = f"before {has[index]!r}" if len(has) < len(wants) else f"at {has[index]!r}"
+        return _words_text(len(wants) - len(has), where)
     return _words_text(len(wants) - len(has), f"after {has[min(len(has), len(wants)) - 1]!r}")
 
 
@@ -77,10 +77,10 @@ def _misplaced(has: list[str], wants: list[str], index: int) -> bool:
     return wants[index] == ONE_WORD and len(has) < len(wants) and wants[index + 1 : index + 2] == [has[index]]
 
 
-def _words_text(missing: int, place: str) -> str:
+def _words_text(missing: int, where: str) -> str:
     count = "one word" if abs(missing) == 1 else f"{abs(missing)} words"
     verb = "is" if abs(missing) == 1 else "are"
-    return f"{count} {verb} {'missing' if missing > 0 else 'too many'} {place}"
+    return f"{count} {verb} {'missing' if missing > 0 else 'too many'} {where}"
 
 
 def _likeness(key: str, pattern: str) -> float:

@@ -32,7 +32,7 @@ def loops(node: Node) -> list[str]:
         for entry in _entries(queue)
         if entry.acquired_count >= _OFTEN
     ]
-    returned.sort(key=lambda found: -found[0])
+    returned.sort(key=lambda row: -row[0])
     return [
         f"message #{entry.message.id} was delivered {count} times from {queue.name} and requeued each time: "
         f"{limit_text(queue)}"

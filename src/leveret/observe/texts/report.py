@@ -56,7 +56,7 @@ class Report(str):
     broker: str
 
     @classmethod
-    def of(cls, text: str, broker: str) -> Report:
+    def about(cls, text: str, broker: str) -> Report:
         """Return a text as the report on a broker."""
         report = cls(text)
         report.broker = broker
@@ -132,7 +132,9 @@ def _states(node: Node, raw_events: Sequence[RawEvent]) -> dict[int, str]:
     """Return what to know about connections that are closed or blocked."""
     open_now = {connection.number: connection for connection in connections(node)}
     closed = {number: " (closed)" for number in clients_of(raw_events) if number not in open_now}
-    return closed | {number: " (blocked by an alarm)" for number, one in open_now.items() if one.is_blocked}
+    return closed | {
+        number: " (blocked by an alarm)" for number, connection in open_now.items() if connection.is_blocked
+    }
 
 
 def _queues(lines: list[str]) -> list[str]:
@@ -163,7 +165,7 @@ def refusal_lines(raw_events: Sequence[RawEvent]) -> list[str]:
 
 def declarers_of(raw_events: Sequence[RawEvent]) -> dict[tuple[str, str, str], str]:
     """Return who first declared what exists, by kind, virtual host and name: a client, or the test and its line."""
-    clients, found = clients_of(raw_events), dict[tuple[str, str, str], str]()
+    clients, declarers = clients_of(raw_events), dict[tuple[str, str, str], str]()
     caller: str | None = None
     for event in map(Event, raw_events):
         kind = _DECLARED.get(event.kind)
@@ -171,12 +173,12 @@ def declarers_of(raw_events: Sequence[RawEvent]) -> dict[tuple[str, str, str], s
             caller = event.caller
         elif kind is not None and event.conn is not None:
             who = client_place_text(clients.get(event.conn, "a client"), event.conn, event.chan)
-            found.setdefault((kind, event.vhost, str(event.get(kind))), who)
+            declarers.setdefault((kind, event.vhost, str(event.get(kind))), who)
         elif kind is not None:
-            found.setdefault(
+            declarers.setdefault(
                 (kind, event.vhost, str(event.get(kind))), f"the test at {caller}" if caller else "the test"
             )
-    return found
+    return declarers
 
 
 def _refusal(refusal: Event) -> list[str]:

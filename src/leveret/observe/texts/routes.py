@@ -42,7 +42,7 @@ def why_unrouted(node: Node, vhost_name: str, message: Message, *, deleted: str 
     if not bindings:
         return f"{exchange.name!r} has no bindings"
     if exchange.type_name in _READING and (destinations := list(exchange.route(message))):
-        return _later_text(exchange, [(one.name, one.is_queue) for one in destinations])
+        return _later_text(exchange, [(destination.name, destination.is_queue) for destination in destinations])
     what = "its headers match" if exchange.type_name == "headers" else f"{message.routing_key!r} matches"
     ordered = _nearest_first(message.routing_key, bindings)
     why = slip(message.routing_key, ordered[0].routing_key) if exchange.type_name in _BY_KEY else ""
@@ -56,8 +56,9 @@ def ways_to(node: Node, vhost_name: str, queue_name: str) -> str:
     queue = None if vhost is None else vhost.queues.get(queue_name)
     if vhost is None or queue is None:
         return ""
-    ways = [f"{one.source_name!r} by {_key_text(one)}" for one in vhost.incoming.get(queue, {}).values()]
-    dying = [repr(one.name) for one in vhost.queues.values() if one is not queue and _dead_letters_to(one, queue_name)]
+    ways = [f"{binding.source_name!r} by {_key_text(binding)}" for binding in vhost.incoming.get(queue, {}).values()]
+    others = [other for other in vhost.queues.values() if other is not queue]
+    dying = [repr(other.name) for other in others if _dead_letters_to(other, queue_name)]
     if not ways and dying:
         return f"{_cut(dying)} {'dead-letters' if len(dying) == 1 else 'dead-letter'} to {queue_name!r}"
     if not ways:
@@ -75,9 +76,9 @@ def why_not_there(node: Node, vhost_name: str, queue_name: str, message: Message
     exchange = None if vhost is None else vhost.exchanges.get(message.exchange)
     if vhost is None or queue is None or exchange is None or exchange.type_name not in (*_BY_KEY, "fanout"):
         return ""
-    own = [one for one in vhost.incoming.get(queue, {}).values() if one.source_name == exchange.name]
+    own = [binding for binding in vhost.incoming.get(queue, {}).values() if binding.source_name == exchange.name]
     key = message.routing_key
-    for pattern in (one.routing_key for one in _nearest_first(key, own)):
+    for pattern in (binding.routing_key for binding in _nearest_first(key, own)):
         if _takes(exchange, pattern, key):
             return f"it was published before {queue_name!r} was bound to {exchange.name!r}" if pattern in late else ""
         if why := slip(key, pattern):
@@ -105,10 +106,10 @@ def consumers_text(node: Node, vhost_name: str, queue_name: str) -> str:
     vhost = node.vhosts.get(vhost_name)
     if vhost is None:
         return f"; virtual host {vhost_name!r} does not exist"
-    known = "" if queue_name in vhost.queues else f"; queue {queue_name!r} was not declared"
+    missing = "" if queue_name in vhost.queues else f"; queue {queue_name!r} was not declared"
     consumed = [name for name, queue in vhost.queues.items() if len(queue.consumers)]
     others = list(dict.fromkeys([*nearest(queue_name, consumed), *consumed]))
-    return known + (f"; clients consume from {_cut([repr(name) for name in others])}" if others else "")
+    return missing + (f"; clients consume from {_cut([repr(name) for name in others])}" if others else "")
 
 
 def why_not_dead_lettered(node: Node, vhost_name: str, queue_name: str) -> str:
@@ -143,7 +144,7 @@ def _later_text(exchange: Exchange, destinations: list[tuple[str, bool]]) -> str
 
 def _nearest_first(key: str, bindings: list[Binding]) -> list[Binding]:
     order = nearest(key, dict.fromkeys(binding.routing_key for binding in bindings))
-    ranks = {one: rank for rank, one in enumerate(order)}
+    ranks = {binding_key: rank for rank, binding_key in enumerate(order)}
     return sorted(bindings, key=lambda binding: ranks.get(binding.routing_key, len(ranks)))
 
 

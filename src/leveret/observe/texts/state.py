@@ -64,15 +64,19 @@ def lost_consumers(node: Node) -> list[str]:
 
 def full_text(queue: StoredQueue, node: Node) -> str:
     """Return that all consumers of a queue are at their prefetch: "worker (c1/ch1) is at its prefetch of 1"; or ""."""
-    full = [one for one in queue.consumers if one.prefetch_count and one.unacked_count >= one.prefetch_count]
+    full = [
+        consumer
+        for consumer in queue.consumers
+        if consumer.prefetch_count and consumer.unacked_count >= consumer.prefetch_count
+    ]
     if not full or len(full) < len(queue.consumers):
         return ""
-    clients = {one.number: client_text(one) for one in peers(node)}
-    texts = [
-        f"{client_place_text(clients[one.connection_number], one.connection_number, one.channel_number)} is at its "
-        f"prefetch of {one.prefetch_count}"
-        for one in full[:_NAMED]
-    ]
+    clients = {peer.number: client_text(peer) for peer in peers(node)}
+    texts = []
+    for consumer in full[:_NAMED]:
+        number = consumer.connection_number
+        who = client_place_text(clients[number], number, consumer.channel_number)
+        texts.append(f"{who} is at its prefetch of {consumer.prefetch_count}")
     return ", ".join(texts)
 
 
@@ -135,7 +139,7 @@ def _held_text(group: Sequence[Holding], node: Node) -> str:
     held = f"{len(group)} unacked on {_queue_text(group[0].delivery.queue)} {_holder_text(group, node)}"
     numbers = sorted(holding.delivery.entry.message.id for holding in group)
     more = [f"{len(numbers) - _LISTED} more"] if len(numbers) > _LISTED else []
-    return f"{held}: {', '.join([*(f'#{one}' for one in numbers[:_LISTED]), *more])}{_due_text(group, node)}"
+    return f"{held}: {', '.join([*(f'#{number}' for number in numbers[:_LISTED]), *more])}{_due_text(group, node)}"
 
 
 def _due_text(group: Sequence[Holding], node: Node) -> str:
@@ -158,8 +162,8 @@ def _holder_text(group: Sequence[Holding], node: Node) -> str:
     age_us = node.now - delivery.delivered_at
     # While time stands still, the age says nothing.
     age = f" for {span_text(age_us)}" if age_us else ""
-    place = place_text(first.connection.number, first.channel.number)
-    return f"held by {holder_text(tag, client_text(first.connection), place)}{age}"
+    channel = place_text(first.connection.number, first.channel.number)
+    return f"held by {holder_text(tag, client_text(first.connection), channel)}{age}"
 
 
 def _queues(node: Node) -> Iterable[StoredQueue]:
@@ -245,7 +249,7 @@ def client_text(connection: Connection) -> str:
 _GENERATED_TAG: Final = re.compile(r"amq\.ctag-.*|ctag\d+\.[0-9a-f]+|(None)?\d+")
 
 
-def holder_text(consumer_tag: str | None, connection: str, place: str = "") -> str:
+def holder_text(consumer_tag: str | None, connection: str, channel: str = "") -> str:
     """Return the holder of a message as text: "worker (c2/ch1)", "tag of worker", "a basic.get of worker".
 
     A tag that was made up says nothing. Then the place of the channel does.
@@ -254,4 +258,4 @@ def holder_text(consumer_tag: str | None, connection: str, place: str = "") -> s
         return f"a basic.get of {connection}"
     if _GENERATED_TAG.fullmatch(consumer_tag) is None:
         return f"{consumer_tag} of {connection}"
-    return f"{connection} ({place})" if place else connection
+    return f"{connection} ({channel})" if channel else connection

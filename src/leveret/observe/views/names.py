@@ -76,21 +76,21 @@ def require_known(
     """Raise NotDeclaredError if a queue or exchange neither exists nor occurs in the trace."""
     __tracebackhide__ = True
     vhost = find_vhost(node, vhost_name)
-    known: dict[str, None] = {}
+    names: dict[str, None] = {}
     if place != "exchange":
-        known.update(dict.fromkeys(vhost.queues))
+        names.update(dict.fromkeys(vhost.queues))
     if place != "queue":
-        known.update(dict.fromkeys(vhost.exchanges))
-    if name in known:
+        names.update(dict.fromkeys(vhost.exchanges))
+    if name in names:
         return
     for raw in trace:
         event = Event(raw)
         if event.get("vhost") == vhost_name:
-            known.update(dict.fromkeys(_names_in(event, place)))
-    if name not in known:
+            names.update(dict.fromkeys(_names_in(event, place)))
+    if name not in names:
         what = "queue or exchange" if place == "either" else place
         is_queue = place == "exchange" and name in vhost.queues
-        hint = f"; {queue_not_exchange(name)}" if is_queue else _hint(name, known)
+        hint = f"; {queue_not_exchange(name)}" if is_queue else _hint(name, names)
         raise NotDeclaredError(
             f"{what} {name!r} was never declared or used in vhost {vhost_name!r}{_waited(timeout)}{hint}"
         )
@@ -132,5 +132,5 @@ def _waited(timeout: float | None) -> str:
     return "" if timeout is None else f" (waited {timeout:g} s)"
 
 
-def _hint(name: str, known: Iterable[str]) -> str:
-    return expected(name, (one for one in known if one and not one.startswith("amq.")), most=_SHOWN_NAMES)
+def _hint(name: str, names: Iterable[str]) -> str:
+    return expected(name, (other for other in names if other and not other.startswith("amq.")), most=_SHOWN_NAMES)
