@@ -13,7 +13,7 @@ def test_a_fault_that_never_fired_is_reported_with_every_way_to_allow_it(broker,
     broker.faults.reset_peer(on="basic.ack", queue="orders.work")
 
     assert found(broker)["unused_fault"].splitlines() == [
-        "unused_fault: 1 fault that the test added did not happen",
+        "unused_fault: 1 fault that the test added did not happen, or too rarely",
         "  <reset_peer on basic.ack, queue='orders.work', times=1> never fired: nothing matched",
         "  if you expect this: optional=True, broker.allow(\"unused_fault\", queue='orders.work'), "
         '@pytest.mark.leveret(checks="unused_fault=off"), or leveret_checks = unused_fault=off in the ini file',
@@ -128,3 +128,37 @@ def test_a_fixture_that_resets_the_broker_of_the_session_hides_no_unused_fault(p
 
     result.assert_outcomes(passed=2, errors=1)
     result.stdout.fnmatch_lines(["*ERROR at teardown of test_a*", "* <reset_peer on basic.ack, times=1> never fired*"])
+
+
+@pytest.mark.parametrize(("fired", "is_reported"), [(1, True), (2, True), (3, False), (4, False)])
+def test_a_fault_that_fired_less_often_than_its_times_is_reported(broker, connect, found, fired, is_reported):
+    channel = connect(broker).channel()
+    broker.faults.drop(on="basic.publish", times=3)
+    for _ in range(fired):
+        channel.basic_publish("", "orders.work", b"1")
+
+    text = found(broker).get("unused_fault", "")
+
+    assert bool(text) == is_reported
+    assert not text or f"fired only {fired} time" in text
+    assert not text or "of times=3" in text
+
+
+def test_a_block_that_ends_before_its_fault_fired_often_enough_fails(connect):
+    with Broker() as broker:
+        broker.declare_queue("orders.work")
+        fault = broker.faults.drop(on="basic.publish", times=2)
+        connect(broker).channel().basic_publish("", "orders.work", b"1")
+
+        with pytest.raises(CheckFailedError, match="fired only 1 time of times=2"), fault:
+            broker.sync()
+
+
+@pytest.mark.parametrize("option", [{"optional": True}, {"probability": 0.9}])
+def test_a_fault_with_a_probability_or_that_is_optional_may_fire_less_often(broker, connect, found, option):
+    channel = connect(broker).channel()
+    broker.faults.drop(on="basic.publish", times=3, **option)
+    for _ in range(2):
+        channel.basic_publish("", "orders.work", b"1")
+
+    assert "unused_fault" not in found(broker)

@@ -1003,3 +1003,22 @@ mistake(
     cause="unacked_at_end: 1 message delivered but not acked",
     way_out="closed its channel without an ack",
 )
+mistake(
+    "a fault that fires less often than the test says",
+    """
+    from client import connect
+
+    def test_it(leveret):
+        leveret.declare_queue("orders")
+        leveret.faults.nack_publishes(times=3)
+        with connect(leveret.url) as connection:
+            channel = connection.channel()
+            channel.confirm_delivery()
+            try:
+                channel.basic_publish("", "orders", b"7")
+            except Exception:
+                pass
+    """,
+    cause="fired only 1 time of times=3",
+    way_out="optional=True",
+)

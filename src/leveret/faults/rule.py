@@ -186,9 +186,9 @@ class Rule:
 
     @property
     def is_unused(self) -> bool:
-        """Whether it should have fired and has not. With a probability, one chance to fire is enough."""
+        """Whether it fired less often than it should: `times`, or once. With a probability, one chance is enough."""
         had_chance = self.probability is not None and self.seen > self.after
-        return not self.fired and not self.optional and not had_chance
+        return self.fired < (self.times or 1) and not self.optional and not had_chance
 
     def fires(self, occasion: Occasion, dice: Dice) -> bool:
         """Return whether to apply the fault on this occasion, and count the match."""
@@ -236,7 +236,10 @@ class Rule:
             self.on_unused(self)
 
     def complaint(self) -> str:
-        """Return the text for a rule that never fired."""
+        """Return the text for a rule that never fired, or not as often as it should."""
+        if self.fired:
+            often = f"fired only {count_text(self.fired, 'time')} of times={self.times}"
+            return f"{self!r} {often}, so the test did not see the rest; leave times= out, or lower it"
         matched = f"{count_text(self.seen, 'occasion')} matched, after={self.after}"
         return f"{self!r} never fired: {matched if self.seen else self.misses.summary(self.on)}"
 

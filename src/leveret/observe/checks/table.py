@@ -95,7 +95,7 @@ _ROWS: Final = (
     Check(
         "unused_fault",
         "error",
-        "that the test added did not happen",
+        "that the test added did not happen, or too rarely",
         "fault",
         needs_trace=False,
         allowed_by="optional=True",
