@@ -7,10 +7,11 @@ barrier, so a client that has just connected is found.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Final, get_args
 
-from leveret.admin.vhosts_and_users import VhostsAndUsers, find_user, refuse_unknown
+from leveret.admin.vhosts_and_users import VhostsAndUsers, refuse_unknown
 from leveret.core.model.errors import ConnectionForced
 from leveret.core.model.operators.policy import Policies, Policy, PolicyInvalid
 from leveret.errors import BrokerError, expected
@@ -21,6 +22,7 @@ from leveret.observe.views.names import find_vhost
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from leveret.core.model.node import Node
     from leveret.core.model.ports import ConnectionPort
 
 _CLOSED: Final = "Closed via leveret"
@@ -46,14 +48,15 @@ class Admin(VhostsAndUsers, Hinting):
     ) -> None:
         """Set a policy. Raises BrokerError, with RabbitMQ's text, for a policy that RabbitMQ refuses."""
         policy = Policy(name, pattern, definition, priority=priority, apply_to=apply_to)
-        self._change_policies(vhost, lambda policies: policies.set(policy))
-        with self._acting() as node:
-            node.announce("policy.set", name=name, vhost=vhost, **_described(policy))
+        with self._changing_policies(vhost) as (node, policies):
+            policies.set(policy)
+            node.announce("policy.set", name=name, vhost=vhost, **policy.described())
 
     def clear_policy(self, name: str, *, vhost: str = "/") -> None:
         """Remove a policy. A missing one is no error."""
-        self._change_policies(vhost, lambda policies: policies.clear(name) if name in policies.user_policies else None)
-        with self._acting() as node:
+        with self._changing_policies(vhost) as (node, policies):
+            if name in policies.user_policies:
+                policies.clear(name)
             node.announce("policy.cleared", name=name, vhost=vhost)
 
     def set_operator_policy(
@@ -68,26 +71,26 @@ class Admin(VhostsAndUsers, Hinting):
     ) -> None:
         """Set an operator policy. Raises BrokerError, with RabbitMQ's text, for a policy that RabbitMQ refuses."""
         policy = Policy(name, pattern, definition, priority=priority, apply_to=apply_to)
-        self._change_policies(vhost, lambda policies: policies.set_operator(policy))
-        with self._acting() as node:
-            described = _described(policy)
-            node.announce("parameter.set", component="operator_policy", name=name, vhost=vhost, value=described)
-            node.announce("policy.set", name=name, vhost=vhost, **described)
+        with self._changing_policies(vhost) as (node, policies):
+            policies.set_operator(policy)
+            value = policy.described()
+            node.announce("parameter.set", component="operator_policy", name=name, vhost=vhost, value=value)
+            node.announce("policy.set", name=name, vhost=vhost, **value)
 
     def clear_operator_policy(self, name: str, *, vhost: str = "/") -> None:
         """Remove an operator policy. A missing one is no error."""
-        self._change_policies(
-            vhost, lambda policies: policies.clear_operator(name) if name in policies.operator_policies else None
-        )
-        with self._acting() as node:
+        with self._changing_policies(vhost) as (node, policies):
+            if name in policies.operator_policies:
+                policies.clear_operator(name)
             node.announce("parameter.cleared", component="operator_policy", name=name, vhost=vhost)
             node.announce("operator.policy.cleared", name=name, vhost=vhost)
 
-    def _change_policies(self, vhost: str, change: Callable[[Policies], None]) -> None:
+    @contextmanager
+    def _changing_policies(self, vhost: str) -> Iterator[tuple[Node, Policies]]:
         with self._acting() as node:
             host = find_vhost(node, vhost)
             try:
-                change(host.policies)
+                yield node, host.policies
             except PolicyInvalid as error:
                 raise BrokerError(f"Validation failed: {error}") from None
             host.policies_changed()
@@ -146,8 +149,7 @@ class Admin(VhostsAndUsers, Hinting):
 
     def close_all_user_connections(self, user: str, reason: str = _CLOSED) -> int:
         """Close the connections of a user, and return how many."""
-        with self._acting() as node:
-            find_user(node, user)
+        with self._acting(user=user) as node:
             return _close(node.connections_of(user=user), reason)
 
     def import_definitions(self, definitions: Mapping[str, object] | str | Path, *, vhost: str | None = None) -> None:
@@ -175,15 +177,6 @@ class Admin(VhostsAndUsers, Hinting):
         if path is not None:
             write(described, path)
         return described
-
-
-def _described(policy: Policy) -> dict[str, object]:
-    return {
-        "pattern": policy.pattern,
-        "definition": policy.definition,
-        "priority": policy.priority,
-        "apply-to": policy.apply_to,
-    }
 
 
 def _names_of(connection: ConnectionPort) -> tuple[object, ...]:

@@ -18,9 +18,7 @@ if TYPE_CHECKING:
     from leveret.core.model.binding import Binding
     from leveret.core.model.exchanges.exchange import Exchange
     from leveret.core.model.node import Node
-    from leveret.core.model.operators.policy import Policy
     from leveret.core.model.vhost import VirtualHost
-    from leveret.core.wire.values import Table
 
 Described = dict[str, object]
 # The only exchange of RabbitMQ's own that it exports.
@@ -41,13 +39,9 @@ RABBITMQCTL: Final = Extent()
 
 def export(node: Node, extent: Extent = RABBITMQCTL) -> Described:
     """Return the definitions of the whole broker."""
-    version, vhosts = node.compat.product_version, list(node.vhosts.values())
+    vhosts = list(node.vhosts.values())
     return {
-        "rabbit_version": version,
-        "rabbitmq_version": version,
-        "product_name": "RabbitMQ",
-        "product_version": version,
-        "rabbitmq_definition_format": "cluster",
+        **_head(node, "cluster"),
         "original_cluster_name": NODE_NAME,
         "explanation": f"Definitions of cluster '{NODE_NAME}'",
         "users": [described_user(user) for user in node.access.users.values()],
@@ -57,7 +51,7 @@ def export(node: Node, extent: Extent = RABBITMQCTL) -> Described:
         "parameters": [each for vhost in vhosts for each in described_parameters(vhost)],
         "global_parameters": [{"name": "cluster_tags", "value": []}],
         "policies": [
-            {"name": policy.name, "vhost": vhost.name, **described_policy(policy)}
+            {"name": policy.name, "vhost": vhost.name, **policy.described()}
             for vhost in vhosts
             for policy in vhost.policies.user_policies.values()
         ],
@@ -69,26 +63,30 @@ def export(node: Node, extent: Extent = RABBITMQCTL) -> Described:
 
 def export_vhost(vhost: VirtualHost, extent: Extent = RABBITMQCTL) -> Described:
     """Return the definitions of one virtual host."""
-    version = vhost.node.compat.product_version
     sections = {
         "parameters": described_parameters(vhost),
-        "policies": ({"name": it.name, **described_policy(it)} for it in vhost.policies.user_policies.values()),
+        "policies": ({"name": it.name, **it.described()} for it in vhost.policies.user_policies.values()),
         "queues": _queues(vhost, extent),
         "exchanges": _exchanges(vhost, extent),
         "bindings": _bindings(vhost, extent),
     }
     return {
-        "rabbit_version": version,
-        "rabbitmq_version": version,
-        "product_name": "RabbitMQ",
-        "product_version": version,
-        "rabbitmq_definition_format": "single_virtual_host",
+        **_head(vhost.node, "single_virtual_host"),
         "original_vhost_name": vhost.name,
         "explanation": f"Definitions of virtual host '{vhost.name}'",
         "metadata": (metadata := described_metadata(vhost)),
         "description": metadata["description"],
         "limits": dict(vhost.limits),
         **{name: [_without_vhost(item) for item in items] for name, items in sections.items()},
+    }
+
+
+def _head(node: Node, extent: str) -> Described:
+    version = node.compat.product_version
+    return {
+        **dict.fromkeys(("rabbit_version", "rabbitmq_version", "product_version"), version),
+        "product_name": "RabbitMQ",
+        "rabbitmq_definition_format": extent,
     }
 
 
@@ -142,21 +140,11 @@ def described_parameters(vhost: VirtualHost) -> Iterator[Described]:
     if vhost.limits:
         yield _parameter(vhost, VHOST_LIMITS_PARAMETER, "limits", vhost.limits)
     for policy in vhost.policies.operator_policies.values():
-        yield _parameter(vhost, OPERATOR_POLICY, policy.name, described_policy(policy))
+        yield _parameter(vhost, OPERATOR_POLICY, policy.name, policy.described())
 
 
 def _parameter(vhost: VirtualHost, component: str, name: str, value: Mapping[str, object]) -> Described:
     return {"vhost": vhost.name, "component": component, "name": name, "value": dict(value)}
-
-
-def described_policy(policy: Policy) -> Described:
-    """Return a policy without its name and virtual host."""
-    return {
-        "pattern": policy.pattern,
-        "apply-to": policy.apply_to,
-        "definition": dict(policy.definition),
-        "priority": policy.priority,
-    }
 
 
 def _queues(vhost: VirtualHost, extent: Extent) -> Iterator[Described]:
@@ -168,7 +156,7 @@ def _queues(vhost: VirtualHost, extent: Extent) -> Iterator[Described]:
                 "type": queue.type.name,
                 "durable": queue.durable,
                 "auto_delete": queue.auto_delete,
-                "arguments": _arguments(queue.arguments),
+                "arguments": queue.arguments.to_python(),
             }
 
 
@@ -182,7 +170,7 @@ def _exchanges(vhost: VirtualHost, extent: Extent) -> Iterator[Described]:
                 "durable": exchange.durable,
                 "auto_delete": exchange.auto_delete,
                 **({"internal": exchange.internal} if extent.has_internal else {}),
-                "arguments": _arguments(exchange.arguments),
+                "arguments": exchange.arguments.to_python(),
             }
 
 
@@ -202,7 +190,7 @@ def _bindings(vhost: VirtualHost, extent: Extent) -> Iterator[Described]:
                     "destination": binding.destination_name,
                     "destination_type": binding.destination_kind,
                     "routing_key": binding.routing_key,
-                    "arguments": _arguments(binding.arguments),
+                    "arguments": binding.arguments.to_python(),
                 }
 
 
@@ -213,7 +201,3 @@ def _has_exported_ends(vhost: VirtualHost, binding: Binding, extent: Extent) -> 
         queue = vhost.queues[binding.destination_name]
         return queue.durable or (extent.has_transient and not queue.is_exclusive)
     return extent.has_transient or not vhost.exchanges[binding.destination_name].internal
-
-
-def _arguments(arguments: Table) -> Described:
-    return arguments.to_python()

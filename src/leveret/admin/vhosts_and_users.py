@@ -33,10 +33,17 @@ class VhostsAndUsers:
         self._engine = engine
 
     @contextmanager
-    def _acting(self) -> Iterator[Node]:
-        """Change the node once everything that clients had sent before is handled."""
+    def _acting(self, *, user: str | None = None, vhost: str | None = None) -> Iterator[Node]:
+        """Change the node, with this user and virtual host, once what clients had sent before is handled.
+
+        Raises BrokerError or NotDeclaredError if one of them does not exist.
+        """
         self._engine.sync()
         with self._engine.acting() as node:
+            if user is not None:
+                find_user(node, user)
+            if vhost is not None:
+                find_vhost(node, vhost)
             yield node
 
     def list_vhosts(self) -> list[str]:
@@ -76,8 +83,7 @@ class VhostsAndUsers:
 
     def delete_vhost(self, name: str) -> None:
         """Delete a virtual host with all it holds, and close its connections."""
-        with self._acting() as node:
-            find_vhost(node, name)
+        with self._acting(vhost=name) as node:
             node.delete_vhost(name)
 
     def set_vhost_limits(self, vhost: str, limits: Mapping[str, int]) -> None:
@@ -117,8 +123,7 @@ class VhostsAndUsers:
 
     def delete_user(self, name: str) -> None:
         """Delete a user, and close their connections."""
-        with self._acting() as node:
-            find_user(node, name)
+        with self._acting(user=name) as node:
             node.access.delete_user(name)
             node.announce("user.deleted", name=name)
             for connection in node.connections_of(user=name):
@@ -138,8 +143,7 @@ class VhostsAndUsers:
 
     def set_user_tags(self, name: str, *tags: str) -> None:
         """Replace the tags of a user. The tag `impersonator` lets the user publish under another user-id."""
-        with self._acting() as node:
-            find_user(node, name)
+        with self._acting(user=name) as node:
             node.access.set_tags(name, tags)
             node.announce("user.tags.set", name=name, tags=tags)
 
@@ -169,18 +173,14 @@ class VhostsAndUsers:
 
         A right that you leave out is granted for every name.
         """
-        with self._acting() as node:
-            find_user(node, user)
-            find_vhost(node, vhost)
+        with self._acting(user=user, vhost=vhost) as node:
             _check_patterns(node, configure=configure, write=write, read=read)
             node.access.set_permission(vhost, user, configure=configure, write=write, read=read)
             node.announce("permission.created", user=user, vhost=vhost, configure=configure, write=write, read=read)
 
     def clear_permissions(self, user: str, vhost: str = "/") -> None:
         """Remove a user's access to a virtual host. Open connections stay, but have no rights."""
-        with self._acting() as node:
-            find_user(node, user)
-            find_vhost(node, vhost)
+        with self._acting(user=user, vhost=vhost) as node:
             if node.access.may_open(user, vhost):
                 node.access.clear_permission(vhost, user)
                 node.announce("permission.deleted", user=user, vhost=vhost)
@@ -189,18 +189,14 @@ class VhostsAndUsers:
         self, user: str, vhost: str, exchange: str, *, write: str = ".*", read: str = ".*"
     ) -> None:
         """Restrict a user to some routing keys of a topic exchange."""
-        with self._acting() as node:
-            find_user(node, user)
-            find_vhost(node, vhost)
+        with self._acting(user=user, vhost=vhost) as node:
             _check_patterns(node, write=write, read=read)
             node.access.set_topic_permission(vhost, user, exchange, write=write, read=read)
             node.announce("topic.permission.created", user=user, vhost=vhost, exchange=exchange, write=write, read=read)
 
     def clear_topic_permissions(self, user: str, vhost: str = "/", exchange: str | None = None) -> None:
         """Remove the restriction for one exchange, or for all exchanges of the virtual host."""
-        with self._acting() as node:
-            find_user(node, user)
-            find_vhost(node, vhost)
+        with self._acting(user=user, vhost=vhost) as node:
             node.access.clear_topic_permission(vhost, user, exchange)
             node.announce("topic.permission.deleted", user=user, vhost=vhost)
 

@@ -39,6 +39,15 @@ class Policy(NamedTuple):
     apply_to: str = "all"
     priority: float = 0
 
+    def described(self) -> dict[str, object]:
+        """Return what RabbitMQ shows of it besides its name."""
+        return {
+            "pattern": self.pattern,
+            "apply-to": self.apply_to,
+            "definition": dict(self.definition),
+            "priority": self.priority,
+        }
+
 
 class _PolicySet:
     """The user policies, or the operator policies, of a vhost."""

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from html import escape
 from typing import TYPE_CHECKING, Final
 
-from leveret.admin.definitions_export import described_parameters, described_policy
+from leveret.admin.definitions_export import described_parameters
 from leveret.admin.definitions_import import VHOST_LIMITS_PARAMETER
 from leveret.admin.vhosts_and_users import VHOST_LIMITS
 from leveret.core.model.operators.policy import Policy, PolicyInvalid
@@ -67,7 +67,7 @@ class _Policies:
 
 
 def _shown(vhost: VirtualHost, policy: Policy) -> Described:
-    return {"vhost": vhost.name, "name": policy.name, **described_policy(policy)}
+    return {"vhost": vhost.name, "name": policy.name, **policy.described()}
 
 
 _Policies("/api/policies", "policymaker", are_operators=False)
