@@ -7,12 +7,16 @@ import re
 from pathlib import Path
 from typing import Any, Literal, get_origin
 
+import pytest
+
 import leveret as package
 from leveret import Broker
 from tests.house.definitions import Definitions
 from tests.house.repository import SourceFile, is_module, members_of
 
-# Names in docs/architecture.md that belong to others: the standard library, and fields of the protocol.
+# The maps of the code.
+MAPS = ("docs/architecture.md", "docs/architecture-pipeline.md")
+# Names in the maps that belong to others: the standard library, and fields of the protocol.
 NOT_OURS = ("selectors", "threading", "time", "ssl", "asyncio", "argparse", "pytest", "random.Random", "socket")
 
 
@@ -35,9 +39,10 @@ def test_every_public_name_of_a_broker_stands_in_its_reference(root: Path) -> No
     assert missing == []
 
 
-def test_every_name_in_the_architecture_exists(root: Path, source_files: list[SourceFile]) -> None:
+@pytest.mark.parametrize("page", MAPS)
+def test_every_name_in_the_architecture_exists(root: Path, source_files: list[SourceFile], page: str) -> None:
     known = {name for file in source_files for name in defined_names(file)}
-    text = re.sub(r"```.*?```", "", (root / "docs/architecture.md").read_text(encoding="utf-8"), flags=re.DOTALL)
+    text = re.sub(r"```.*?```", "", (root / page).read_text(encoding="utf-8"), flags=re.DOTALL)
     written = re.findall(r"`([A-Za-z_][\w.]*)(?:\([^`]*\))?`", text)
 
     unknown = [name for name in written if name not in NOT_OURS and not set(name.split(".")) <= known]
@@ -45,19 +50,22 @@ def test_every_name_in_the_architecture_exists(root: Path, source_files: list[So
     assert [name for name in unknown if not (root / name).exists() and not list(root.glob(f"src/**/{name}"))] == []
 
 
-def test_every_name_in_the_flows_of_the_architecture_is_defined(root: Path, source_files: list[SourceFile]) -> None:
-    flows = section(root, "Flows")
+@pytest.mark.parametrize("page", MAPS)
+def test_every_name_in_the_flows_of_the_architecture_is_defined(
+    root: Path, source_files: list[SourceFile], page: str
+) -> None:
+    flows = section(root, page, "Flows")
     names = re.findall(r"`([A-Za-z_][\w.]*)(?:\([^`]*\))?`", flows)
     definitions = Definitions(source_files)
 
     unknown = [name for name in dict.fromkeys(names) if not (definitions.has(name) or is_path(root, name))]
 
     assert names
-    assert unknown == [], "docs/architecture.md names these in its flows, and nothing defines them"
+    assert unknown == [], f"{page} names these in its flows, and nothing defines them"
 
 
 def test_every_package_has_its_place_in_the_architecture(root: Path) -> None:
-    rows = re.findall(r"^\| ([^|]+) \|", section(root, "Packages"), re.MULTILINE)
+    rows = re.findall(r"^\| ([^|]+) \|", section(root, MAPS[0], "Packages"), re.MULTILINE)
     placed = {name for row in rows for name in re.findall(r"`(\w+)`", row)}
     packages = [path.stem for path in sorted((root / "src/leveret").iterdir()) if is_module(path)]
 
@@ -97,9 +105,9 @@ def test_the_commands_of_the_readme_are_those_the_checks_run(root: Path) -> None
     assert [command for command in commands if command not in checks] == []
 
 
-def section(root: Path, title: str) -> str:
-    """Return a section of docs/architecture.md."""
-    text = (root / "docs/architecture.md").read_text(encoding="utf-8")
+def section(root: Path, page: str, title: str) -> str:
+    """Return a section of a page."""
+    text = (root / page).read_text(encoding="utf-8")
     return text.partition(f"## {title}\n")[2].partition("\n## ")[0]
 
 
