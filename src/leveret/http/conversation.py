@@ -191,7 +191,7 @@ class HttpConversation:
             self._send(_head_of(response, None))
             if has_body:
                 self._stream = body
-                body.opened(self._server.writer(self, body))
+                body.opened(self._server, self)
             else:
                 body.closed()
                 self._finish()

@@ -23,7 +23,6 @@ from leveret.server.loop import Loop
 if TYPE_CHECKING:
     from leveret.http.conversation import HttpConversation, Limits
     from leveret.http.messages import App, Request, Response
-    from leveret.http.stream import EventStream
 
 # What other threads want of the loop: a response, or a part of a stream.
 Errand = Callable[[], None]
@@ -124,10 +123,6 @@ class HttpServer:
         self._errands.append(errand)
         self.loop.wake()
 
-    def writer(self, conversation: HttpConversation, body: EventStream) -> Writer:
-        """Return the way for other threads to a streamed body."""
-        return Writer(self, conversation, body)
-
     def drop_if_slow(self, conversation: HttpConversation) -> None:
         """End a stream whose client leaves too much unread."""
         if self.loop.unsent_bytes(conversation) > self.limits.unread_bytes:
@@ -170,29 +165,3 @@ class HttpServer:
     def next_liveness_deadline(self) -> int | None:
         """Return the nearest deadline, in real time."""
         return self._timers.next_deadline()
-
-
-class Writer:
-    """The way from any thread to the client of a streamed body."""
-
-    def __init__(self, server: HttpServer, conversation: HttpConversation, body: EventStream) -> None:
-        self._server = server
-        self._conversation = conversation
-        self._body = body
-
-    @property
-    def is_full(self) -> bool:
-        """Whether the client has yet to read much of what was sent."""
-        return self._server.loop.unsent_bytes(self._conversation) > self._server.limits.unread_bytes // 4
-
-    def send(self, data: bytes) -> None:
-        """Send bytes. After the stream has ended, this does nothing. A client that does not read is dropped."""
-        self._server.run_on_loop(lambda: self._send(data))
-
-    def _send(self, data: bytes) -> None:
-        self._conversation.send_part(self._body, data)
-        self._server.drop_if_slow(self._conversation)
-
-    def end(self) -> None:
-        """End the body. A second call does nothing."""
-        self._server.run_on_loop(lambda: self._conversation.end_stream(self._body))

@@ -16,7 +16,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from leveret.engine.engine import Engine
-    from leveret.http.server import Writer
+    from leveret.http.conversation import HttpConversation
+    from leveret.http.server import HttpServer
     from leveret.trace.events import RawEvent
 
 # The rest between two readings.
@@ -200,7 +201,8 @@ class EventStream:
         """`on_closed` runs once the client has left."""
         self._on_closed: Final = on_closed
         self._lock: Final = native.reentrant_lock()
-        self._writer: Writer | None = None
+        # Where it goes, once the head of the response has gone out.
+        self._way: tuple[HttpServer, HttpConversation] | None = None
         self._waiting: list[bytes] = []
         self.is_closed = False
 
@@ -212,7 +214,10 @@ class EventStream:
     @property
     def is_full(self) -> bool:
         """Whether the client has yet to read much of what was sent, or even the head."""
-        return self._writer is None or self._writer.is_full
+        if self._way is None:
+            return True
+        server, conversation = self._way
+        return server.loop.unsent_bytes(conversation) > server.limits.unread_bytes // 4
 
     def send(self, data: str, event: str | None = None) -> None:
         """Send one event. Its data is one line."""
@@ -220,24 +225,30 @@ class EventStream:
         self.send_bytes(f"{head}data: {data}\n\n".encode("utf-8", "surrogateescape"))
 
     def send_bytes(self, data: bytes) -> None:
-        """Send events that are encoded already."""
+        """Send events that are encoded already. A client that does not read is dropped."""
         with self._lock:
-            if self._writer is None:
+            if self._way is None:
                 self._waiting.append(data)
                 return
-        self._writer.send(data)
+        server, conversation = self._way
+        server.run_on_loop(lambda: self._send(server, conversation, data))
+
+    def _send(self, server: HttpServer, conversation: HttpConversation, data: bytes) -> None:
+        conversation.send_part(self, data)
+        server.drop_if_slow(conversation)
 
     def end(self) -> None:
-        """End the stream."""
-        if self._writer is not None:
-            self._writer.end()
+        """End the stream. A second call does nothing."""
+        if self._way is not None:
+            server, conversation = self._way
+            server.run_on_loop(lambda: conversation.end_stream(self))
 
-    def opened(self, writer: Writer) -> None:
+    def opened(self, server: HttpServer, conversation: HttpConversation) -> None:
         """Begin to send: the head of the response is on its way. This runs on the server's thread."""
         with self._lock:
-            self._writer = writer
+            self._way = server, conversation
             waiting, self._waiting = self._waiting, []
-            writer.send(b"".join(waiting))
+            self.send_bytes(b"".join(waiting))
 
     def closed(self) -> None:
         """Stop: the client has left or reads too slowly, or the body has ended. This runs on the server's thread."""
