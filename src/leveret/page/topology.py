@@ -22,7 +22,7 @@ from leveret.trace import events
 if TYPE_CHECKING:
     from leveret.page.messages import MessageStory
     from leveret.page.queues import QueueStory
-    from leveret.page.readings.picture import Picture
+    from leveret.page.readings.live import Picture
     from leveret.story.deletions import Deletions
 
 Place = tuple[str, str]

@@ -1,6 +1,7 @@
 """The feed of the live page: what has changed, a few times a second, however much happens.
 
-One thread makes snapshots while a page is open, and each page gets what differs from what it has. Between two snapshots
+One thread makes snapshots while a page is open, as rows by key, and each page gets what differs from what it has. Rows
+are counts only: the page asks for the messages of a queue that is open. Between two snapshots
 the thread rests, the longer the more a snapshot costs. So the page costs the broker a small share of its time at most,
 and a page that is not open costs nothing. A page that does not read is dropped, and connects again by itself.
 """
@@ -12,14 +13,17 @@ import sys
 from typing import TYPE_CHECKING, Any, Final
 
 from leveret.clocks import SystemClock, thread_cpu_ns
-from leveret.http.live.snapshot import Rows, rows_of
+from leveret.http.control.shapes import Json, fault, json_of
 from leveret.http.messages import Response
 from leveret.http.stream import EventStream, Pump
 from leveret.observe.calls.callers import is_in_debugger, standing_line
+from leveret.observe.texts.state import all_holdings, client_text, connections
+from leveret.observe.views.views import exchange_view, queue_facts
 from leveret.server import native
 from leveret.trace.events import Event
 
 if TYPE_CHECKING:
+    from leveret.core.model.node import Node
     from leveret.engine.engine import Engine
     from leveret.trace.events import RawEvent
 
@@ -32,6 +36,11 @@ _REST_MAX_S: Final = 1.0
 _PROMPT_S: Final = 0.5
 # How many of the last events the page shows.
 _EVENTS_MOST: Final = 20
+# By the key of a row: its section, and its names there.
+Rows = dict[tuple[str, ...], Json]
+
+# How many bindings of an exchange are named.
+_BINDINGS_MOST: Final = 20
 
 
 class Viewer(EventStream):
@@ -110,3 +119,54 @@ def halted_at() -> str | None:
         if thread != own and is_in_debugger(thread):
             return standing_line(thread) or "a debugger"
     return None
+
+
+def rows_of(engine: Engine) -> Rows:
+    """Return the rows of a broker, whose lock the caller holds."""
+    node = engine.node
+    rows: Rows = {("head",): _head(engine)}
+    for vhost in node.vhosts.values():
+        for queue in vhost.queues.values():
+            rows["queues", vhost.name, queue.name] = json_of(queue_facts(queue, vhost))
+        for exchange in vhost.exchanges.values():
+            if exchange.bindings or not _is_predeclared(exchange.name):
+                view = exchange_view(exchange, vhost.name, _BINDINGS_MOST)
+                more = len(exchange.bindings) - len(view.bindings)
+                rows["exchanges", vhost.name, exchange.name] = {**json_of(view), "more": more}
+    _add_connections(rows, node)
+    for number, rule in enumerate(engine.fault_rules(), 1):
+        rows["faults", str(number)] = fault(number, rule)
+    return rows
+
+
+def _head(engine: Engine) -> Json:
+    clock = engine.clock
+    return {
+        "title": engine.name,
+        "rabbitmq": engine.compat.version,
+        "now": clock.now() // 1000 if clock.is_held else None,
+        "is_held": clock.is_held,
+        "is_jumping": engine.time_mover is not None,
+        "vhosts": list(engine.node.vhosts),
+    }
+
+
+def _is_predeclared(name: str) -> bool:
+    return not name or name.startswith("amq.")
+
+
+def _add_connections(rows: Rows, node: Node) -> None:
+    held: dict[int, int] = {}
+    for holding in all_holdings(node):
+        number = holding.connection.number
+        held[number] = held.get(number, 0) + 1
+    for connection in connections(node):
+        rows["connections", str(connection.number)] = {
+            "number": connection.number,
+            "name": client_text(connection),
+            "user": connection.user,
+            "vhost": connection.vhost_name,
+            "channels": len(connection.channels),
+            "unacked": held.get(connection.number, 0),
+            "is_blocked": connection.is_blocked,
+        }

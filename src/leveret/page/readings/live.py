@@ -6,10 +6,11 @@ The caller holds the broker's lock. Nothing is changed, and no finding counts as
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Sequence
-from typing import TYPE_CHECKING, Protocol
+from dataclasses import replace
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from leveret.observe.checks.texts import Publishers, group_text
-from leveret.page.readings.picture import picture_of
+from leveret.observe.views.views import ExchangeView, QueueFacts, exchange_view, queue_facts
 from leveret.page.readings.reading import Check, Fault, Reading, live_rows
 from leveret.page.story import Test
 from leveret.trace import events
@@ -17,7 +18,10 @@ from leveret.trace.events import Event
 from leveret.trace.redaction import Redaction
 
 if TYPE_CHECKING:
+    from leveret.core.model.exchanges.exchange import Exchange
     from leveret.core.model.node import Node
+    from leveret.core.model.queues.stored_queue import StoredQueue
+    from leveret.core.model.vhost import VirtualHost
     from leveret.observe.checks.judge import Judge
     from leveret.trace.events import RawEvent
     from leveret.trace.recorder import Recorded
@@ -96,3 +100,29 @@ def checks_of(judge: Judge, raw_events: Sequence[RawEvent], vhost: str | None = 
         )
         for name, findings in groups.items()
     ]
+
+
+class Picture(NamedTuple):
+    """The exchanges and queues of all virtual hosts. Secrets among their arguments are hidden."""
+
+    queues: list[QueueFacts]
+    exchanges: list[ExchangeView]
+
+
+def picture_of(node: Node, redaction: Redaction) -> Picture:
+    """Return the picture of a node."""
+
+    def queue_of(queue: StoredQueue, vhost: VirtualHost) -> QueueFacts:
+        facts, shown = queue_facts(queue, vhost), redaction.shown
+        return replace(facts, arguments=shown(facts.arguments), policy_keys=shown(facts.policy_keys))
+
+    def exchange_of(exchange: Exchange, vhost_name: str) -> ExchangeView:
+        view = exchange_view(exchange, vhost_name)
+        bindings = tuple(replace(each, arguments=redaction.shown(each.arguments)) for each in view.bindings)
+        return replace(view, arguments=redaction.shown(view.arguments), bindings=bindings)
+
+    vhosts = node.vhosts.values()
+    return Picture(
+        [queue_of(queue, vhost) for vhost in vhosts for queue in vhost.queues.values()],
+        [exchange_of(exchange, vhost.name) for vhost in vhosts for exchange in vhost.exchanges.values()],
+    )

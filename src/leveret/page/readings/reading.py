@@ -17,7 +17,7 @@ from leveret.trace.events import Event
 from leveret.trace.rows import Numbering, Rows
 
 if TYPE_CHECKING:
-    from leveret.page.readings.picture import Picture
+    from leveret.page.readings.live import Picture
     from leveret.trace.events import RawEvent
     from leveret.trace.redaction import Redaction
 
