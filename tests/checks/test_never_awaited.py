@@ -34,10 +34,10 @@ def test_a_twin_that_was_never_awaited_is_reported_with_its_line(broker, found, 
 
     text = found(broker)["never_awaited"]
 
-    assert text.startswith("never_awaited: 1 call that was never awaited, so it did nothing")
+    assert text.startswith("never_awaited: 1 call that was never awaited")
     assert f"  broker.{path}(...), at " in text
     assert "test_never_awaited.py:" in text
-    assert f": write await broker.{path}(...)" in text
+    assert f", did nothing: write await broker.{path}(...)" in text
 
 
 def test_a_consumers_next_that_was_never_awaited_is_reported(broker, found):
@@ -142,3 +142,75 @@ def test_a_test_that_failed_keeps_its_own_error(run):
     """)
 
     result.assert_outcomes(failed=1, errors=0)
+
+
+def run_with_task(broker, end):
+    """Assert in a task what is not so, and run `end` with the task once it has failed."""
+
+    async def check():
+        await broker.aio.assert_published("orders")
+
+    async def test():
+        task = asyncio.create_task(check())
+        await asyncio.wait([task], timeout=10)
+        await end(task)
+
+    asyncio.run(test())
+
+
+async def drop(task):
+    del task
+
+
+async def catch(task):
+    with pytest.raises(AssertionError):
+        await task
+
+
+async def look(task):
+    assert task.exception() is not None
+
+
+async def gather(task):
+    await asyncio.gather(task, return_exceptions=True)
+
+
+def test_an_assertion_that_failed_in_a_task_that_nothing_awaits_is_reported_with_its_line(broker, found):
+    run_with_task(broker, drop)
+
+    text = found(broker)["never_awaited"]
+
+    assert "the task that failed, at " in text
+    assert "in check: write await task, so that the test sees AssertionError: assert_published('orders'): " in text
+    assert "never_awaited" not in found(broker)
+
+
+@pytest.mark.parametrize("end", [catch, look, gather])
+def test_a_failed_task_whose_error_the_test_retrieves_is_no_finding(broker, found, end):
+    run_with_task(broker, end)
+
+    assert "never_awaited" not in found(broker)
+
+
+def test_a_task_that_handles_the_failure_is_no_finding(broker, found):
+    async def check():
+        with pytest.raises(AssertionError):
+            await broker.aio.assert_published("orders")
+
+    async def test():
+        await asyncio.wait([asyncio.create_task(check())], timeout=10)
+
+    asyncio.run(test())
+
+    assert "never_awaited" not in found(broker)
+
+
+def test_a_failure_in_trio_is_raised_by_its_nursery(broker, found):
+    async def test():
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(broker.aio.assert_published, "orders")
+
+    with pytest.raises(BaseExceptionGroup):
+        trio.run(test)
+
+    assert "never_awaited" not in found(broker)

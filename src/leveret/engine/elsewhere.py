@@ -44,17 +44,22 @@ def twin(act: Callable[Concatenate[Any, P], T]) -> Callable[Concatenate[Twins, P
 
     @wraps(act)
     def awaitable(twins: Twins, /, *arguments: P.args, **options: P.kwargs) -> Coroutine[Any, Any, T]:
-        coroutine = cast("CoroutineType[Any, Any, T]", elsewhere(partial(act, twins._owner, *arguments, **options)))
+        never_awaited = twins._owner._engine.judge.never_awaited
+        call = elsewhere(partial(act, twins._owner, *arguments, **options), on_error=never_awaited.note_failure)
+        coroutine = cast("CoroutineType[Any, Any, T]", call)
         # Python names a coroutine that was never awaited by this.
         coroutine.__qualname__ = f"{twins._called}.{act.__name__}"
-        twins._owner._engine.judge.never_awaited.note(coroutine, coroutine.__qualname__)
+        never_awaited.note(coroutine, coroutine.__qualname__)
         return coroutine
 
     return awaitable
 
 
-async def elsewhere(act: Callable[[], T]) -> T:
-    """Run `act` on another thread, and return or raise what it does. Warn here of what it warns of."""
+async def elsewhere(act: Callable[[], T], on_error: Callable[[], None] | None = None) -> T:
+    """Run `act` on another thread, and return or raise what it does. Warn here of what it warns of.
+
+    `on_error` is called before an error is raised.
+    """
     __tracebackhide__ = True
     texts: list[str] = []
 
@@ -70,6 +75,8 @@ async def elsewhere(act: Callable[[], T]) -> T:
             result = await _in_asyncio(noting)
     except Exception as error:
         leave_out_frames(error)
+        if on_error is not None:
+            on_error()
         raise
     for text in texts:
         warn(text)

@@ -1,17 +1,23 @@
-"""The check for calls of `broker.aio` that the test never awaited, so that they did nothing.
+"""The check for calls of `broker.aio` whose outcome the test never saw, because it did not await them or their task.
 
 Python only warns of such a coroutine, and the test passes. A coroutine that something still holds at the end, such as a
-task, is not reported, nor is one that was cancelled or closed before it began.
+task, is not reported, nor is one that was cancelled or closed before it began. If a call fails in a task, and nothing
+retrieves the error of that task, Python only logs it, and the test passes as well.
 """
 
 from __future__ import annotations
 
+import sys
 import warnings
+from contextlib import suppress
 from types import CoroutineType
-from typing import Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
-from leveret.observe.calls.callers import calling_line
+from leveret.observe.calls.callers import calling_line, raising_line
 from leveret.observe.checks.finding import Finding
+
+if TYPE_CHECKING:
+    import asyncio
 
 Call: TypeAlias = "CoroutineType[Any, Any, Any]"
 
@@ -21,14 +27,30 @@ class NeverAwaited:
 
     def __init__(self) -> None:
         self._calls: list[tuple[Call, str, str | None]] = []
+        # The tasks in which a call has failed.
+        self._failed: list[asyncio.Task[object]] = []
 
     def note(self, coroutine: Call, name: str) -> None:
         """Remember a new coroutine, the name of its call, and the line that this thread is at."""
         self._calls = [call for call in self._calls if _is_new(call[0])]
         self._calls.append((coroutine, name, calling_line()[1]))
 
+    def note_failure(self) -> None:
+        """Remember the task of asyncio in which a call fails now."""
+        asyncio = sys.modules.get("asyncio")
+        with suppress(RuntimeError):
+            task = None if asyncio is None else asyncio.current_task()
+            self._failed += [] if task is None else [task]
+
     def left(self) -> list[Finding]:
-        """Return a finding for each coroutine that nothing can await any more, and forget all of them."""
+        """Return a finding for each coroutine and each failed task that nothing has awaited, and forget all of them."""
+        failed, self._failed = self._failed, []
+        return [
+            *self._left_coroutines(),
+            *(_failure(task) for task in failed if getattr(task, "_log_traceback", False)),
+        ]
+
+    def _left_coroutines(self) -> list[Finding]:
         if not self._calls:
             return []
         # Imported here because most tests make no such call.
@@ -47,8 +69,9 @@ class NeverAwaited:
         return findings
 
     def forget(self) -> None:
-        """Forget the coroutines, and leave them to Python's own warning."""
+        """Forget the coroutines and tasks, and leave them to Python's own warning."""
         self._calls.clear()
+        self._failed.clear()
 
 
 def _is_new(coroutine: Call) -> bool:
@@ -57,4 +80,14 @@ def _is_new(coroutine: Call) -> bool:
 
 def _finding(name: str, line: str | None) -> Finding:
     at = "" if line is None else f", at {line}"
-    return Finding("never_awaited", "/", f"{name}(...){at}: write await {name}(...)")
+    return Finding("never_awaited", "/", f"{name}(...){at}, did nothing: write await {name}(...)")
+
+
+def _failure(task: asyncio.Task[object]) -> Finding:
+    # To ask for the error also keeps Python from logging it.
+    error = task.exception()
+    assert error is not None
+    line = raising_line(error)
+    place = "" if line is None else f", at {line}"
+    what = f"{type(error).__name__}: {str(error).partition(chr(10))[0]}"
+    return Finding("never_awaited", "/", f"the task that failed{place}: write await task, so that the test sees {what}")

@@ -100,7 +100,7 @@ _ROWS: Final = (
         needs_trace=False,
         allowed_by="optional=True",
     ),
-    Check("never_awaited", "error", "that was never awaited, so it did nothing", "call", needs_trace=False),
+    Check("never_awaited", "error", "that was never awaited", "call", needs_trace=False),
     Check("no_client", "warning", "to which no client came", "broker", needs_trace=False),
 )
 CHECKS: Final[Mapping[str, Check]] = {row.name: row for row in _ROWS}
