@@ -10,6 +10,7 @@ import logging
 import threading
 import warnings
 from collections.abc import Coroutine, Iterable, Mapping
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, Unpack
 
 from leveret.broker import KEYWORDS
@@ -81,31 +82,27 @@ def _not_a_scenario_text(given: object) -> str:
     )
 
 
+@dataclass
 class Settings:
     """The settings of an exploration. Raises ValueError or TypeError if one is invalid."""
 
-    def __init__(
-        self,
-        faults: FaultKind | Fault | Iterable[FaultKind | Fault] = DEFAULT,
-        on: str | Iterable[str] = "*",
-        pairs: int = 0,
-        only: str | None = None,
-        limit: float = LIMIT_S,
-        keep_going: bool = False,
-        seed: int = 0,
-    ) -> None:
+    faults: FaultKind | Fault | Iterable[FaultKind | Fault] = DEFAULT
+    on: str | Iterable[str] = "*"
+    pairs: int = 0
+    only: str | None = None
+    limit: float = LIMIT_S
+    keep_going: bool = False
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        kinds = kinds_of(self.faults)
         # The one schedule to run may use any kind.
-        self.kinds: Mapping[str, Kind] = kinds_of(faults) if only is None else {**KINDS, **kinds_of(faults)}
-        if pairs < 0:
-            raise ValueError(f"pairs={pairs!r} must be 0 or more")
-        if not limit > 0:
-            raise ValueError(f"limit={limit!r} must be above 0, in seconds for each run")
-        self.only = None if only is None else Schedule.parse(only, self.kinds)
-        self.on = on
-        self.pairs = pairs
-        self.limit = limit
-        self.keep_going = keep_going
-        self.seed = seed
+        self.kinds: Mapping[str, Kind] = kinds if self.only is None else {**KINDS, **kinds}
+        if self.pairs < 0:
+            raise ValueError(f"pairs={self.pairs!r} must be 0 or more")
+        if not self.limit > 0:
+            raise ValueError(f"limit={self.limit!r} must be above 0, in seconds for each run")
+        self.schedule = None if self.only is None else Schedule.parse(self.only, self.kinds)
         # Those that are running before the first run.
         self._threads = frozenset(threading.enumerate())
 
@@ -119,7 +116,7 @@ class Settings:
             return done
 
         search = Search(run, self.kinds, on=self.on, pairs=self.pairs, seed=self.seed, keep_going=self.keep_going)
-        exploration = search.explore(plain) if self.only is None else search.replay(plain, self.only)
+        exploration = search.explore(plain) if self.schedule is None else search.replay(plain, self.schedule)
         # Look once more: a thread may have been between two calls of its client.
         exploration.strays = lines_of([*strays, *STRAYS.note(self._threads)])
         STRAYS.hide(logging.getLogger().handlers)
