@@ -86,7 +86,6 @@ class Broker(BrokerActions, Peers, CheckedAssertions, Hinting):
     raises errors inside the broker and the findings of the strict checks.
     """
 
-    _called = "a Broker"
     _parts = ("admin", "clock", "faults")
 
     def __init__(

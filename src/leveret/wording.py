@@ -33,6 +33,11 @@ def count_text(count: int, noun: str) -> str:
     return f"{count} {noun}" if count == 1 else f"{count} {noun}s"
 
 
+def with_article(noun: str) -> str:
+    """Return a noun with its indefinite article: "a Broker", "an argument"."""
+    return f"an {noun}" if noun[0] in "aeiouAEIOU" else f"a {noun}"
+
+
 def place_text(connection: int, channel: int | None = None) -> str:
     """Return a connection, or a channel of it, as every report writes it: "c1", "c1/ch1".
 

@@ -38,8 +38,7 @@ _requests: Final[dict[int, str]] = {}
 
 def waiting_line() -> str | None:
     """Return the line of user code that waits for a client now, with the line that called it; None if none waits."""
-    own = native.thread_ident()
-    return _joined(_line_behind_client(stack) for thread in _threads() if thread != own for stack in _stacks(thread))
+    return _joined(map(_line_behind_client, _stacks_of_others()))
 
 
 def handling_line() -> str | None:
@@ -47,8 +46,7 @@ def handling_line() -> str | None:
 
     A handler that a client has called counts whatever it waits for.
     """
-    own = native.thread_ident()
-    return _joined(_line_in_handler(stack) for thread in _threads() if thread != own for stack in _stacks(thread))
+    return _joined(map(_line_in_handler, _stacks_of_others()))
 
 
 def line_of(frame: FrameType | None) -> str | None:
@@ -66,8 +64,7 @@ def client_calls() -> list[tuple[list[str], bool]]:
 
     Each is the names of its functions, innermost first, and whether a line of user code has made it.
     """
-    own = native.thread_ident()
-    return [_client_call(stack) for thread in _threads() if thread != own for stack in _stacks(thread)]
+    return [_client_call(stack) for stack in _stacks_of_others()]
 
 
 def _client_call(stack: list[FrameType]) -> tuple[list[str], bool]:
@@ -260,6 +257,12 @@ class _Inspection:
 _inspection = _Inspection()
 if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_inspection.release_in_child)
+
+
+def _stacks_of_others() -> Iterator[list[FrameType]]:
+    """Return the stacks of all threads but this one, and of the suspended tasks of their loops."""
+    own = native.thread_ident()
+    return chain.from_iterable(_stacks(thread) for thread in _threads() if thread != own)
 
 
 def _stacks(thread: int) -> Iterator[list[FrameType]]:

@@ -22,7 +22,7 @@ from typing import Any, Final
 from leveret.core.wire.errors import ShortStringTooLong
 from leveret.core.wire.values import Table, encode_short_string
 from leveret.errors import keyword_hint, unknown_keyword
-from leveret.wording import count_text
+from leveret.wording import count_text, with_article
 
 # What is wrong with an argument of this name, or None.
 Kind = Callable[[str, object], TypeError | ValueError | None]
@@ -204,14 +204,10 @@ def _wrong_field(where: str, key: Any, item: object) -> TypeError | ValueError |
     except ShortStringTooLong:
         return ValueError(f"{where} has a name of more than {LONGEST} bytes: {shown(item)}")
     except (AttributeError, TypeError) as error:
-        return TypeError(f"{where} cannot be {_a(kind)}: {error}")
+        return TypeError(f"{where} cannot be {with_article(kind)}: {error}")
     except (ValueError, OverflowError, StructError) as error:
-        return ValueError(f"{where} cannot be {_a(kind)}: {error}")
+        return ValueError(f"{where} cannot be {with_article(kind)}: {error}")
     return None
-
-
-def _a(kind: str) -> str:
-    return f"an {kind}" if kind[0] in "aeiou" else f"a {kind}"
 
 
 def _wrong_mapping(name: str, value: object) -> TypeError | ValueError | None:

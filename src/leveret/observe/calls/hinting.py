@@ -13,6 +13,7 @@ from types import FunctionType
 from typing import TYPE_CHECKING, ClassVar, Final, ParamSpec, TypeVar
 
 from leveret.errors import BrokerError, NotDeclaredError, WaitTimeoutError, nearest_call
+from leveret.wording import with_article
 
 if TYPE_CHECKING:
     from leveret.observe.calls.calls import Signature
@@ -96,8 +97,8 @@ class Hinting:
 
     __slots__ = ()
 
-    # What the object is, at the beginning of a sentence: "a Broker".
-    _called: ClassVar[str]
+    # What the object is, at the beginning of a sentence, if its class does not say it: "broker.admin".
+    _called: ClassVar[str] = ""
     # The attributes that hold a part of it, whose names a test may look for here.
     _parts: ClassVar[tuple[str, ...]] = ()
 
@@ -109,7 +110,8 @@ class Hinting:
             hint = "" if name.startswith("_") else hint_at(name, type(self)) or self._hint_at_part(name)
             if not hint and not name.startswith("_"):
                 hint = _near(name, type(self))
-            raise AttributeError(f"{self._called} has no attribute {name!r}{hint}")
+            called = self._called or with_article(type(self).__name__)
+            raise AttributeError(f"{called} has no attribute {name!r}{hint}")
 
         def _hint_at_part(self, name: str) -> str:
             # A part that is looked for here is missing itself, so this object is not complete.

@@ -49,8 +49,6 @@ class _Property(Generic[T]):
 class DeathView(Hinting):
     """One entry of a message's x-death: the message died `count` times in `queue` for `reason`."""
 
-    _called = "a DeathView"
-
     queue: str
     reason: str
     count: int
@@ -64,8 +62,6 @@ class DeathView(Hinting):
 @dataclass(frozen=True, slots=True, repr=False)
 class MessageView(Hinting):
     """A frozen view of a message, with its place in a queue if it was found in one."""
-
-    _called = "a MessageView"
 
     source: Message
     redelivered: bool = False

@@ -33,8 +33,6 @@ if TYPE_CHECKING:
 class BindingView(Hinting):
     """A frozen view of a binding from an exchange to a queue or another exchange."""
 
-    _called = "a BindingView"
-
     source: str
     # "queue" or "exchange".
     destination_kind: str
@@ -62,8 +60,6 @@ def binding_view(binding: Binding) -> BindingView:
 @dataclass(frozen=True, slots=True, repr=False)
 class ConsumerView(Hinting):
     """A frozen view of a consumer: the subscription of a channel to a queue."""
-
-    _called = "a ConsumerView"
 
     tag: str
     queue: str
@@ -108,8 +104,6 @@ def consumer_view(consumer: Consumer, node: Node) -> ConsumerView:
 class QueueFacts(Hinting):
     """What a queue is, and how much it holds. The page, the live page and the control API describe it by these too."""
 
-    _called = "a QueueFacts"
-
     name: str
     vhost: str
     type: str
@@ -131,8 +125,6 @@ class QueueFacts(Hinting):
 @dataclass(frozen=True, slots=True, repr=False)
 class QueueView(QueueFacts):
     """A frozen view of a queue: its ready and unacked messages, its consumers and bindings."""
-
-    _called = "a QueueView"
 
     # The next to be delivered first.
     ready: tuple[MessageView, ...]
@@ -191,8 +183,6 @@ def queue_view(queue: StoredQueue, node: Node, most: int | None = None) -> Queue
 class ExchangeView(Hinting):
     """A frozen view of an exchange and its bindings."""
 
-    _called = "an ExchangeView"
-
     name: str
     vhost: str
     type: str
@@ -228,8 +218,6 @@ def exchange_view(exchange: Exchange, vhost_name: str, most: int | None = None) 
 class ChannelView(Hinting):
     """A frozen view of a channel."""
 
-    _called = "a ChannelView"
-
     number: int
     connection: str
     confirming: bool
@@ -261,8 +249,6 @@ def channel_view(channel: Channel, connection: Connection, node: Node) -> Channe
 @dataclass(frozen=True, slots=True, repr=False)
 class ConnectionView(Hinting):
     """A frozen view of a client's connection."""
-
-    _called = "a ConnectionView"
 
     number: int
     # The client's own name for the connection, or its product.
