@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import json
+import os
 import re
+import subprocess
+import sys
 from collections.abc import Mapping
 from functools import partial
 from html.parser import HTMLParser
@@ -20,6 +23,7 @@ from leveret.pipeline.report import File, report
 from leveret.pipeline.report.subject import choose
 from leveret.pipeline.warehouse.tables import read_table
 from leveret.pipeline.warehouse.warehouse import Warehouse
+from leveret.spark.bundle import write_bundle
 from leveret.trace.rows import body_hash
 from tests.pipeline.in_memory import reader_of_files, runs_of
 from tests.pipeline.recorded_runs import record
@@ -303,6 +307,30 @@ def test_command_writes_the_page_and_prints_its_path(
     assert code == 0
     assert capsys.readouterr().out.startswith(f"{place}: ")
     assert "There is no earlier run" in _sections(place.read_text(encoding="utf-8"))["comparison"]
+
+
+def test_report_without_jinja_says_what_to_install(
+    traces: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setitem(sys.modules, "jinja2", None)
+
+    assert main(["pipeline", "report", str(traces)]) == 2
+    assert capsys.readouterr().err == "leveret: the report needs Jinja2: pip install 'leveret[pipeline]'\n"
+
+
+def test_leveret_from_a_zip_file_writes_the_page(traces: Path, tmp_path: Path) -> None:
+    write_bundle(tmp_path / "leveret.zip")
+    program = (
+        "import sys, leveret.cli\n"
+        "assert 'leveret.zip' in leveret.cli.__file__\n"
+        f"sys.exit(leveret.cli.main(['pipeline', 'report', {str(traces)!r}, '--processes', '1']))\n"
+    )
+    environ = {**os.environ, "PYTHONPATH": str(tmp_path / "leveret.zip")}
+
+    ran = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, cwd=tmp_path, env=environ)
+
+    assert ran.returncode == 0, ran.stderr
+    assert "placeBoxes" in (tmp_path / "report.html").read_text(encoding="utf-8")
 
 
 @pytest.mark.parametrize("word", ["--run", "--against"])

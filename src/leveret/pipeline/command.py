@@ -46,6 +46,12 @@ _FOLDER_PREFIX: Final = "leveret-report-"
 
 _NO_SPARK: Final = f"this needs Spark, and pyspark is not installed: {INSTALL}"
 
+# What to say without a module that a command needs.
+_WITHOUT: Final = {
+    "pyarrow": "the pipeline needs pyarrow and numpy: pip install 'leveret[pipeline]'",
+    "jinja2": "the report needs Jinja2: pip install 'leveret[pipeline]'",
+}
+
 _PIPELINE: Final = """\
 examples:
   leveret pipeline update traces/ --warehouse warehouse/
@@ -125,6 +131,7 @@ def _add_report(steps: argparse._SubParsersAction[argparse.ArgumentParser]) -> N
     report.add_argument(
         "--output", "-o", type=Path, default=Path("report.html"), metavar="FILE", help="the page (default: report.html)"
     )
+    report.set_defaults(run=_guarded(_report, "pyarrow", "jinja2"))
     _add_rules(report)
 
 
@@ -211,14 +218,13 @@ def _hours(text: str) -> float:
     return hours
 
 
-def _guarded(run: Callable[[argparse.Namespace], int], needs: str | None = None) -> Callable[[argparse.Namespace], int]:
-    """Wrap a command: print an expected error as one line, and return exit code 2."""
+def _guarded(run: Callable[[argparse.Namespace], int], *needs: str) -> Callable[[argparse.Namespace], int]:
+    """Wrap a command that needs some modules: print an expected error as one line, and return exit code 2."""
 
     def guarded(options: argparse.Namespace) -> int:
-        if needs == "pyspark" and find_spec("pyspark") is None:
-            return _refuse(_NO_SPARK)
-        if needs == "pyarrow" and find_spec("pyarrow") is None:
-            return _refuse("the pipeline needs pyarrow and numpy: pip install 'leveret[pipeline]'")
+        for name in needs:
+            if find_spec(name) is None:
+                return _refuse(_WITHOUT[name])
         try:
             for name in getattr(options, "rules", ()):
                 _import(name)

@@ -12,16 +12,18 @@ from typing import Final
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
-from leveret.page.formats.assets import Assets, asset
+from leveret.page.formats.assets import Assets
 from leveret.pipeline.report import charts, flow, life, words
 from leveret.pipeline.report.findings import Answers
 from leveret.pipeline.report.subject import Subject
 from leveret.pipeline.wording import copies, measure, thing
 from leveret.story.words import why
 
-# Of the page of a test, what draws a graph.
-_SHARED: Final = ("graph.css", "dom.js", "graph.js", "drawing.js")
-_OWN: Final = ("style.css", "flow.js")
+# What draws a graph on the page of a test, and what the report adds.
+_ASSETS: Final = {
+    "leveret.page": ("graph.css", "dom.js", "graph.js", "drawing.js"),
+    "leveret.pipeline.report": ("style.css", "flow.js"),
+}
 _BETWEEN_TAGS: Final = re.compile(r">\s*\n\s*<")
 # The longest name that needs no places to break it, and where those are: after "/", "::" and "_".
 _LONGEST_UNBROKEN: Final = 20
@@ -39,15 +41,18 @@ def page(
 
     `cut` names files whose end is missing. `refused` names files that could not be used, and why.
     """
-    folder = files("leveret.pipeline.report").joinpath("assets")
-    own = {name: folder.joinpath(name).read_text(encoding="utf-8") for name in _OWN}
+    assets = {
+        name: files(package).joinpath("assets", name).read_text(encoding="utf-8")
+        for package, names in _ASSETS.items()
+        for name in names
+    }
     return TEMPLATES.get_template("page.html").render(
         **answers,
         subject=subject,
         against=against,
         cut=cut,
         refused=refused,
-        assets=Assets.joined({name: asset(name) for name in _SHARED} | own),
+        assets=Assets.joined(assets),
     )
 
 
