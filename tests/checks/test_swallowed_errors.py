@@ -56,7 +56,9 @@ def test_a_client_that_throws_what_nothing_handles_has_shown_the_error_once_it_h
         parameters = pika.URLParameters(broker.url)
         parameters.client_properties = {"product": "amqplib", "connection_name": "shop"}
         with pika.BlockingConnection(parameters) as connection:
-            connection.channel().basic_publish("shoop", "k", b"x")
-            connection.process_data_events(0.2)
+            channel = connection.channel()
+            channel.basic_publish("shoop", "k", b"x")
+            while channel.is_open:
+                connection.process_data_events(0.2)
 
         assert "unseen_channel_error" not in found(broker)

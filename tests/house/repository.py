@@ -50,6 +50,11 @@ class SourceFile:
             gc.enable()
 
     @cached_property
+    def attributes(self) -> set[str]:
+        """The names that it asks objects for."""
+        return {node.attr for node in ast.walk(self.tree) if isinstance(node, ast.Attribute)}
+
+    @cached_property
     def comments(self) -> list[tuple[int, str]]:
         """Its comments with their lines."""
         tokens = tokenize.generate_tokens(io.StringIO(self.text).readline) if "#" in self.text else ()

@@ -221,12 +221,7 @@ def constants_of(file: SourceFile) -> set[object]:
 def is_read_in(name: str, files: list[SourceFile]) -> bool:
     """Tell whether any of these files has an attribute of this name."""
     # To parse a file takes long.
-    return any(
-        isinstance(node, ast.Attribute) and node.attr == name
-        for file in files
-        if f".{name}" in file.text
-        for node in ast.walk(file.tree)
-    )
+    return any(name in file.attributes for file in files if f".{name}" in file.text)
 
 
 def words_in(text: str) -> set[str]:

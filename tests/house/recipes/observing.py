@@ -47,7 +47,7 @@ def test_a_forbidden_purge_closes_the_channel_of_pika(broker, connect):
 @recipe("a fault")
 def add_fault(tree: Tree) -> None:
     tree.append("src/leveret/faults/conversation.py", FAULT)
-    tree.insert("src/leveret/faults/__init__.py", before="    ResetPeer,\n    Withhold,\n)", text="    Forbid,\n")
+    tree.insert("src/leveret/faults/__init__.py", before="    ResetPeer,\n", text="    Forbid,\n")
     tree.insert("src/leveret/faults/__init__.py", before='    "HalfClose"', text='    "Forbid",\n')
     tree.insert("src/leveret/faults/named.py", before="    ResetPeer,\n", text="    Forbid,\n")
     tree.insert("src/leveret/faults/named.py", before="    def restart(", text=NAMED_FAULT)
@@ -254,8 +254,9 @@ def test_a_fault_of_ones_own_has_its_base_at_the_top() -> None:
 )
 def add_public_name(tree: Tree) -> None:
     init = "src/leveret/__init__.py"
-    tree.insert(init, before="    from leveret.faults.plan import", text="    from leveret.faults.fault import Fault\n")
-    tree.insert(init, before='    "FaultKind",\n', text='    "Fault",\n')
+    tree.insert(
+        init, before="    from leveret.faults.plan import", text="    from leveret.faults.fault import Fault as Fault\n"
+    )
     tree.insert(init, before='    "faults.plan": (', text='    "faults.fault": ("Fault",),\n')
     tree.append("docs/reference/pytest.md", "`Fault` is the base of faults of your own.\n")
     tree.show("tests/users/test_public_fault.py", NAME_TEST)
