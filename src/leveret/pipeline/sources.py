@@ -1,8 +1,6 @@
-"""Trace files: finding them in folders, and inspecting them before Spark reads them.
+"""Trace files: finding them in folders, and inspecting them before they are read.
 
-An inspection finds a file's run and worker, whether the file is cut, and why it cannot be used if so. For a plain file
-it reads the first line and the last byte. It reads a compressed file completely, because only that shows whether the
-end is missing.
+An inspection reads the beginning of a file. It finds its run and worker, and why the file cannot be used if so.
 """
 
 from __future__ import annotations
@@ -13,7 +11,7 @@ import os
 import stat
 import zlib
 from codecs import BOM_UTF8
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from datetime import UTC, date, datetime
 from pathlib import Path
@@ -23,8 +21,6 @@ from leveret.errors import NoTracesError
 from leveret.trace.jsonl import HEADER_START, as_text
 from leveret.trace.schema import VERSION
 
-Progress = Callable[[str], None]
-
 SUFFIXES: Final = (".jsonl", ".jsonl.gz", ".parquet")
 
 # The folder in a warehouse that holds its log.
@@ -32,7 +28,6 @@ LOG: Final = "_commits"
 
 # A header has a few hundred bytes. A file whose first line is longer than this is not a trace.
 _LONGEST_HEADER: Final = 1 << 20
-_CHUNK: Final = 1 << 20
 # The approximate size of an event, by the suffix of the file.
 _BYTES_AN_EVENT: Final = {".jsonl": 190, ".gz": 15, ".parquet": 10}
 _NEEDED_COLUMNS: Final = ("day", "run", "worker", "seq", "kind")
@@ -113,16 +108,11 @@ def guessed_events(path: str, size_bytes: int) -> float:
 
 
 def inspect(path: Path) -> TraceFile:
-    """Inspect a file without parsing its events. A problem of its content goes into the result; nothing is raised."""
-    return _inspected(path, _inspect_parquet if path.name.endswith(".parquet") else _inspect_lines)
+    """Inspect the beginning of a file. A problem of its content goes into the result; nothing is raised.
 
-
-def inspect_head(path: Path) -> TraceFile:
-    """Inspect the beginning of a file. Whether a usable file is cut is left to its reader."""
-    return _inspected(path, _inspect_parquet if path.name.endswith(".parquet") else _inspect_first_line)
-
-
-def _inspected(path: Path, inspect_content: Callable[[Path, int], _Inspection]) -> TraceFile:
+    Whether a usable file is cut is left to its reader.
+    """
+    inspect_content = _inspect_parquet if path.name.endswith(".parquet") else _inspect_first_line
     status = path.stat()
     try:
         str(path).encode()
@@ -139,13 +129,6 @@ def _inspected(path: Path, inspect_content: Callable[[Path, int], _Inspection]) 
 
 # Header, whether it is cut, and the problem.
 _Inspection = tuple[dict[str, object], bool, str | None]
-
-
-def _inspect_lines(path: Path, size_bytes: int) -> _Inspection:
-    header, is_truncated, problem = _inspect_first_line(path, size_bytes)
-    if problem is None:
-        is_truncated = _is_cut_gzip(path) if path.name.endswith(".gz") else _is_cut(path)
-    return header, is_truncated, problem
 
 
 def _inspect_first_line(path: Path, size_bytes: int) -> _Inspection:
@@ -211,23 +194,6 @@ def _other_version(version: object) -> str:
         f"it has version {version} of the trace format, but this leveret reads version {VERSION}; use the "
         f"leveret that wrote it, or a newer one"
     )
-
-
-def _is_cut(path: Path) -> bool:
-    with open(path, "rb") as file:
-        file.seek(-1, 2)
-        return file.read(1) != b"\n"
-
-
-def _is_cut_gzip(path: Path) -> bool:
-    last = b"\n"
-    try:
-        with gzip.open(path) as file:
-            while chunk := file.read(_CHUNK):
-                last = chunk[-1:]
-    except (EOFError, OSError, zlib.error):
-        return True
-    return last != b"\n"
 
 
 def _inside(folder: Path) -> Iterator[Path]:

@@ -1,4 +1,4 @@
-"""RabbitMQ's own records of messages as rows of a trace: its firehose, and the logs of its tracing plugin.
+"""RabbitMQ's own records of messages as rows of a trace: its firehose, and the JSON logs of its tracing plugin.
 
 RabbitMQ reports publishes, with the queues they were routed to, and deliveries, including those of basic.get. It does
 not report acks or ids of copies, and of dead-lettering it reports only the delivery that follows. The firehose has no
@@ -12,7 +12,6 @@ from __future__ import annotations
 import base64
 import binascii
 import json
-import re
 from collections.abc import Iterable, Iterator, Mapping
 from datetime import datetime
 from itertools import count
@@ -21,19 +20,11 @@ from typing import Final, cast
 
 from leveret.errors import UnreadableTraceError
 from leveret.trace import events
-from leveret.trace.erlang_terms import Unparsable, parsed
 from leveret.trace.redaction import Redaction, body_text, plain
 from leveret.trace.rows import Row, attrs_text, body_hash, row_text
 from leveret.trace.trace_file import TraceFile
 
 _COLUMNS_OF_ITS_OWN: Final = ("message_id", "correlation_id")
-_RULE: Final = "=" * 80
-# The start of an entry in the text log: its time and type.
-_ENTRY: Final = re.compile(rf"\n{_RULE}\n(\S+): Message (published|received)\n\n")
-# The same start where the file was cut in the middle of it.
-_CUT_ENTRY: Final = re.compile(rf"\n(={{1,79}}|{_RULE}(\n[^\n]*\n?)?)\Z")
-_FIELD: Final = re.compile(r"^([A-Z][A-Za-z ]+): *", re.MULTILINE)
-_PAYLOAD: Final = "\nPayload: \n"
 
 
 class Firehose:
@@ -63,15 +54,12 @@ class Firehose:
         return self._row(kind, entry, cast("str", headers.get("exchange_name", "")), body, at=None)
 
     def log(self, path: str | PathLike[str]) -> Iterator[Row]:
-        """Yield the rows of a log of rabbitmq_tracing, in either of its formats.
+        """Yield the rows of a log of rabbitmq_tracing in its format JSON.
 
         An entry that is cut off at the end of the file is left out. Raises UnreadableTraceError if the file is not such
         a log, and OSError if it cannot be read.
         """
-        with open(path, "rb") as file:
-            content = file.read()
-        entries = _json_entries(content, fspath(path)) if content[:1] == b"{" else _text_entries(content, fspath(path))
-        for entry in entries:
+        for entry in _entries(fspath(path)):
             kind = events.PUBLISHED if entry["type"] == "published" else events.DELIVERED
             at = _microseconds(str(entry["timestamp"]))
             yield self._row(kind, entry, str(entry["exchange"]), cast("bytes", entry["payload"]), at=at)
@@ -144,7 +132,14 @@ def write_trace(
     return file.path
 
 
-def _json_entries(content: bytes, path: str) -> Iterator[dict[str, object]]:
+def _entries(path: str) -> Iterator[dict[str, object]]:
+    with open(path, "rb") as file:
+        content = file.read()
+    if content[:1] != b"{":
+        raise UnreadableTraceError(
+            f"{path} is not a log of rabbitmq_tracing in the format JSON: it does not begin with an entry; pass a log "
+            "of a trace that was added with the format JSON"
+        )
     *lines, _ = content.split(b"\n")
     for number, line in enumerate(lines, start=1):
         try:
@@ -156,76 +151,6 @@ def _json_entries(content: bytes, path: str) -> Iterator[dict[str, object]]:
                 f"{path}: line {number} is not an entry of rabbitmq_tracing ({error!r}); pass a log that the plugin "
                 "wrote, complete but for its last line"
             ) from None
-
-
-def _text_entries(content: bytes, path: str) -> Iterator[dict[str, object]]:
-    text = _CUT_ENTRY.sub("", _decoded(content))
-    heads = list(_ENTRY.finditer(text))
-    if not heads or heads[0].start() != 0:
-        raise UnreadableTraceError(
-            f"{path} is not a log of rabbitmq_tracing: it begins with an entry of neither format, text nor JSON; "
-            "pass a log that the plugin wrote"
-        )
-    for head, end in zip(heads, [*(head.start() for head in heads[1:]), len(text)], strict=True):
-        fields, payload_follows, payload = text[head.end() : end].partition(_PAYLOAD)
-        if not payload_follows:
-            # The last entry was cut before its payload.
-            return
-        entry: dict[str, object] = {"timestamp": head.group(1), "type": head.group(2), **_text_fields(fields, path)}
-        # The plugin prints each byte of a payload as one character.
-        entry["payload"] = payload.removesuffix("\n").encode("latin-1", "replace")
-        yield entry
-
-
-def _decoded(content: bytes) -> str:
-    """Decode a log: 4.3 writes its characters as UTF-8, 3.10 writes each as one byte."""
-    try:
-        return content.decode()
-    except UnicodeDecodeError:
-        return content.decode("latin-1")
-
-
-_TEXT_NAMES: Final = {
-    "Node": "node",
-    "Connection": "connection",
-    "Virtual host": "vhost",
-    "User": "user",
-    "Channel": "channel",
-    "Exchange": "exchange",
-    "Queue": "queue",
-}
-
-
-def _text_fields(text: str, path: str) -> dict[str, object]:
-    names = list(_FIELD.finditer(text))
-    ends = [*(name.start() for name in names[1:]), len(text)]
-    values = {name.group(1): text[name.end() : end].strip() for name, end in zip(names, ends, strict=True)}
-    try:
-        entry: dict[str, object] = {_TEXT_NAMES[name]: value for name, value in values.items() if name in _TEXT_NAMES}
-        entry["channel"] = int(values["Channel"])
-        entry["exchange"] = values["Exchange"]
-        entry["routing_keys"] = parsed(values["Routing keys"])
-        entry["routed_queues"] = parsed(values.get("Routed queues", "[]"))
-        entry["properties"] = _table(parsed(values["Properties"]))
-    except (KeyError, ValueError, TypeError, Unparsable, RecursionError) as error:
-        raise UnreadableTraceError(
-            f"{path}: an entry is not one of rabbitmq_tracing ({error!r}); pass a log that the plugin wrote"
-        ) from None
-    return entry
-
-
-def _table(entries: object) -> dict[str, object]:
-    return {
-        str(name): _typed(kind, value) for name, kind, value in cast("list[tuple[object, object, object]]", entries)
-    }
-
-
-def _typed(kind: object, value: object) -> object:
-    if kind == "table":
-        return _table(value)
-    if kind == "array":
-        return [_typed(item_kind, item) for item_kind, item in cast("list[tuple[object, object]]", value)]
-    return value
 
 
 def _with_lists(entry: dict[str, object]) -> dict[str, object]:

@@ -22,7 +22,7 @@ import pyarrow.parquet as pq
 from leveret.errors import UnreadableTraceError
 from leveret.pipeline.kernel.columns import Names, table
 from leveret.pipeline.kernel.schema import EVENTS, LINE
-from leveret.pipeline.sources import TraceFile, inspect_head
+from leveret.pipeline.sources import TraceFile, inspect
 from leveret.trace.jsonl import Content, as_text, events_of
 from leveret.trace.rows import Row
 from leveret.trace.schema import COLUMNS
@@ -44,7 +44,7 @@ class TraceReader:
 
     def __init__(self, path: Path) -> None:
         # Whether it is cut is known once all of it was read.
-        self.file = inspect_head(path)
+        self.file = inspect(path)
 
     def tables(self) -> Iterator[pa.Table]:
         """Yield the events in tables with the columns of `schema.EVENTS`, a few megabytes of the file at a time."""
