@@ -1022,3 +1022,22 @@ mistake(
     cause="fired only 1 time of times=3",
     way_out="optional=True",
 )
+mistake(
+    "an assertion that fails in a task that is never awaited",
+    """
+    import asyncio
+
+    def test_it(leveret):
+        async def check():
+            await leveret.aio.assert_published("", routing_key="orders")
+
+        async def test():
+            task = asyncio.create_task(check())
+            await asyncio.wait([task])
+
+        leveret.declare_queue("orders")
+        asyncio.run(test())
+    """,
+    cause="the task that failed, at .* in check",
+    way_out="write await task",
+)

@@ -58,7 +58,7 @@ def twin(act: Callable[Concatenate[Any, P], T]) -> Callable[Concatenate[Twins, P
 async def elsewhere(act: Callable[[], T], on_error: Callable[[], None] | None = None) -> T:
     """Run `act` on another thread, and return or raise what it does. Warn here of what it warns of.
 
-    `on_error` is called before an error is raised.
+    Before it raises, it calls `on_error`.
     """
     __tracebackhide__ = True
     texts: list[str] = []

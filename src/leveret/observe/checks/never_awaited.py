@@ -44,11 +44,10 @@ class NeverAwaited:
 
     def left(self) -> list[Finding]:
         """Return a finding for each coroutine and each failed task that nothing has awaited, and forget all of them."""
-        failed, self._failed = self._failed, []
-        return [
-            *self._left_coroutines(),
-            *(_failure(task) for task in failed if getattr(task, "_log_traceback", False)),
-        ]
+        # Python has no public name for the flag that an error was not retrieved.
+        failed = [_failure(task) for task in self._failed if getattr(task, "_log_traceback", False)]
+        self._failed.clear()
+        return self._left_coroutines() + failed
 
     def _left_coroutines(self) -> list[Finding]:
         if not self._calls:
