@@ -1,65 +1,25 @@
-"""The pollers: each one that this system has keeps the same promises, alone and under a broker.
-
-kqueue is missing on Linux. There its poller works on a model of kqueue, which shows that its calls fit together.
-"""
+"""The pollers: each one that this system has keeps the same promises, alone and under a broker."""
 
 from __future__ import annotations
 
 import os
-import select
 import socket
 import sys
 import time
-from collections import namedtuple
 from collections.abc import Callable, Iterator
-from types import SimpleNamespace
 
 import pika
 import pytest
 
 import leveret
 from leveret.server import native
-from leveret.server.pollers import BROKEN, POLLERS, READABLE, WRITABLE, KqueuePoller, Poller, SelectPoller
+from leveret.server.pollers import BROKEN, POLLERS, READABLE, WRITABLE, Poller, SelectPoller
 from tests.server.echo import echo_broker
 
-KEvent = namedtuple("KEvent", "ident filter flags")
 
-
-class ModelOfKqueue:
-    """Filters that are added and deleted one by one, as BSD describes it."""
-
-    def __init__(self) -> None:
-        self.watched: set[tuple[int, str]] = set()
-
-    def control(self, changes: list[KEvent] | None, most: int, timeout: float | None) -> list[KEvent]:
-        for event in changes or ():
-            key = (event.ident, event.filter)
-            if event.flags == "add":
-                self.watched.add(key)
-            else:
-                # The system refuses to delete what was never added.
-                self.watched.remove(key)
-        if not most:
-            return []
-        readers = [fd for fd, which in self.watched if which == "read"]
-        writers = [fd for fd, which in self.watched if which == "write"]
-        readable, writable, _ = select.select(readers, writers, [], timeout)
-        return [*(KEvent(fd, "read", 0) for fd in readable), *(KEvent(fd, "write", 0) for fd in writable)][:most]
-
-    def close(self) -> None:
-        self.watched.clear()
-
-
-def kqueue_poller() -> Poller:
-    if hasattr(select, "kqueue"):
-        return KqueuePoller()
-    model = {"KQ_FILTER_READ": "read", "KQ_FILTER_WRITE": "write", "KQ_EV_ADD": "add", "KQ_EV_DELETE": "delete"}
-    return KqueuePoller(SimpleNamespace(kqueue=ModelOfKqueue, kevent=KEvent, **model))
-
-
-@pytest.fixture(params=sorted({*POLLERS, "kqueue"}))
+@pytest.fixture(params=sorted(POLLERS))
 def new(request: pytest.FixtureRequest) -> Callable[[], Poller]:
-    return kqueue_poller if request.param == "kqueue" else POLLERS[request.param]
+    return POLLERS[request.param]
 
 
 @pytest.fixture
@@ -137,8 +97,6 @@ def test_a_wait_is_never_shorter_than_it_was_asked_to_be(poller: Poller, pair: P
 
 
 def test_a_broker_and_a_client_work_on_each(new: Callable[[], Poller], monkeypatch: pytest.MonkeyPatch) -> None:
-    if new is kqueue_poller and "kqueue" not in POLLERS:
-        monkeypatch.setitem(POLLERS, "kqueue", kqueue_poller)
     monkeypatch.setenv("LEVERET_POLLER", next(name for name, known in POLLERS.items() if known is new))
 
     with leveret.Broker(management=True) as broker:

@@ -1,8 +1,8 @@
-"""The ways to learn which sockets are ready: epoll, poll, kqueue and select, whichever the system has.
+"""The ways to learn which sockets are ready: epoll, poll and select, whichever the system has.
 
 Each calls the system directly, from a copy of the module `select` that gevent and eventlet cannot patch. Linux has
-epoll. Other systems take poll, which is the same code as on Linux, then kqueue. Windows has only select, which takes
-sockets only and not many of them.
+epoll. macOS and BSD take poll, which is the same code as on Linux. Windows has only select, which takes sockets only
+and not many of them.
 
 The environment variable LEVERET_POLLER forces one, so that the tests of leveret can run on each.
 """
@@ -20,15 +20,13 @@ from leveret.errors import BrokerError
 
 READABLE: Final = 1
 WRITABLE: Final = 4
-# That a connection is gone. select and kqueue report it as READABLE, the others without being asked.
+# That a connection is gone. select reports it as READABLE, the others without being asked.
 BROKEN: Final = 8 | 16
 
 _VARIABLE: Final = "LEVERET_POLLER"
 _IS_WINDOWS: Final = sys.platform == "win32"
 # FD_SETSIZE. Python's select takes this many sockets on Windows, and elsewhere those with a number below it.
 _SELECT_MAX: Final = 512 if _IS_WINDOWS else 1024
-# The events that one call fetches from a kqueue. The next call gets the others.
-_KQUEUE_EVENTS: Final = 256
 
 _select: Final[Any] = unpatched("select")
 
@@ -87,52 +85,6 @@ class PollPoller:
         """Do nothing: the system keeps nothing between two calls of poll."""
 
 
-class KqueuePoller:
-    """A poller that calls kqueue."""
-
-    def __init__(self, select: Any = _select) -> None:
-        self._kevent = select.kevent
-        self._filters = ((READABLE, select.KQ_FILTER_READ), (WRITABLE, select.KQ_FILTER_WRITE))
-        self._add, self._delete = select.KQ_EV_ADD, select.KQ_EV_DELETE
-        self._readable = select.KQ_FILTER_READ
-        self._queue = select.kqueue()
-        self._events: dict[int, int] = {}
-
-    def watch(self, fd: int, events: int) -> None:
-        """Start watching a socket."""
-        self._events[fd] = 0
-        self.change(fd, events)
-
-    def change(self, fd: int, events: int) -> None:
-        """Watch a socket for other events."""
-        different = self._events[fd] ^ events
-        self._events[fd] = events
-        changes = [
-            self._kevent(fd, which, self._add if events & flag else self._delete)
-            for flag, which in self._filters
-            if different & flag
-        ]
-        if changes:
-            self._queue.control(changes, 0, 0)
-
-    def forget(self, fd: int) -> None:
-        """Stop watching a socket."""
-        self.change(fd, 0)
-        del self._events[fd]
-
-    def wait(self, timeout: float | None) -> list[tuple[int, int]]:
-        """Return what is ready."""
-        ready: dict[int, int] = {}
-        for event in self._queue.control(None, _KQUEUE_EVENTS, timeout):
-            flag = READABLE if event.filter == self._readable else WRITABLE
-            ready[event.ident] = ready.get(event.ident, 0) | flag
-        return list(ready.items())
-
-    def close(self) -> None:
-        """Close the kqueue."""
-        self._queue.close()
-
-
 class SelectPoller:
     """A poller that calls select, which takes a limited number of sockets."""
 
@@ -175,7 +127,6 @@ class SelectPoller:
 _ALL: Final[dict[str, Callable[[], Poller]]] = {
     "epoll": EpollPoller,
     "poll": PollPoller,
-    "kqueue": KqueuePoller,
     "select": SelectPoller,
 }
 POLLERS: Final = {name: new for name, new in _ALL.items() if hasattr(_select, name)}
