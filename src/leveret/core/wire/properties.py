@@ -8,6 +8,7 @@ UTF-8 become surrogates, because RabbitMQ does not check them.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import cache
 from struct import Struct
 from struct import error as StructError
 from typing import Final, Self, TypeAlias
@@ -17,23 +18,24 @@ from leveret.core.wire.values import Table, encode_short_string
 
 PropertyValue: TypeAlias = str | int | Table | None
 
-# The order of the wire, which is the order of the flags from the highest bit down.
-PROPERTY_NAMES: Final = (
-    "content_type",
-    "content_encoding",
-    "headers",
-    "delivery_mode",
-    "priority",
-    "correlation_id",
-    "reply_to",
-    "expiration",
-    "message_id",
-    "timestamp",
-    "type",
-    "user_id",
-    "app_id",
-    "cluster_id",
-)
+# The domain of each property, in the order of the wire, which is that of the flags from the highest bit down.
+_DOMAINS: Final = {
+    "content_type": "short string",
+    "content_encoding": "short string",
+    "headers": "table",
+    "delivery_mode": "octet",
+    "priority": "octet",
+    "correlation_id": "short string",
+    "reply_to": "short string",
+    "expiration": "short string",
+    "message_id": "short string",
+    "timestamp": "timestamp",
+    "type": "short string",
+    "user_id": "short string",
+    "app_id": "short string",
+    "cluster_id": "short string",
+}
+PROPERTY_NAMES: Final = tuple(_DOMAINS)
 
 _FLAGS: Final = Struct(">H")
 _SIZE: Final = Struct(">I")
@@ -43,22 +45,7 @@ _TIMESTAMP: Final = Struct(">Q")
 class Properties:
     """The fourteen properties of a message. Treat them as immutable; `replace` makes a changed copy."""
 
-    __slots__ = (
-        "app_id",
-        "cluster_id",
-        "content_encoding",
-        "content_type",
-        "correlation_id",
-        "delivery_mode",
-        "expiration",
-        "headers",
-        "message_id",
-        "priority",
-        "reply_to",
-        "timestamp",
-        "type",
-        "user_id",
-    )
+    __slots__ = PROPERTY_NAMES
 
     def __init__(
         self,
@@ -111,48 +98,17 @@ class Properties:
         """Return flags and values. Raises `ShortStringTooLong`."""
         flags = 0
         parts = [b""]
-        if self.content_type is not None:
-            flags |= 0x8000
-            parts.append(encode_short_string(self.content_type))
-        if self.content_encoding is not None:
-            flags |= 0x4000
-            parts.append(encode_short_string(self.content_encoding))
-        if self.headers is not None:
-            flags |= 0x2000
-            parts.append(self.headers.encode())
-        if self.delivery_mode is not None:
-            flags |= 0x1000
-            parts.append(b"%c" % self.delivery_mode)
-        if self.priority is not None:
-            flags |= 0x0800
-            parts.append(b"%c" % self.priority)
-        if self.correlation_id is not None:
-            flags |= 0x0400
-            parts.append(encode_short_string(self.correlation_id))
-        if self.reply_to is not None:
-            flags |= 0x0200
-            parts.append(encode_short_string(self.reply_to))
-        if self.expiration is not None:
-            flags |= 0x0100
-            parts.append(encode_short_string(self.expiration))
-        if self.message_id is not None:
-            flags |= 0x0080
-            parts.append(encode_short_string(self.message_id))
-        if self.timestamp is not None:
-            flags |= 0x0040
-            parts.append(_TIMESTAMP.pack(self.timestamp))
-        if self.type is not None:
-            flags |= 0x0020
-            parts.append(encode_short_string(self.type))
-        if self.user_id is not None:
-            flags |= 0x0010
-            parts.append(encode_short_string(self.user_id))
-        if self.app_id is not None:
-            flags |= 0x0008
-            parts.append(encode_short_string(self.app_id))
-        if self.cluster_id is not None:
-            flags |= 0x0004
-            parts.append(encode_short_string(self.cluster_id))
+        for number, (name, domain) in enumerate(_DOMAINS.items()):
+            value = getattr(self, name)
+            if value is None:
+                continue
+            flags |= 0x8000 >> number
+            if domain == "short string":
+                parts.append(encode_short_string(value))
+            elif domain == "octet":
+                parts.append(b"%c" % value)
+            else:
+                parts.append(value.encode() if domain == "table" else _TIMESTAMP.pack(value))
         parts[0] = _FLAGS.pack(flags)
         return b"".join(parts)
 
@@ -214,62 +170,33 @@ def _seconds(name: str, value: object) -> int:
 
 def _read(properties: Properties, octets: bytes) -> int:
     """Set the properties that the flags announce, and return where the last value ends."""
-    # The two lowest flags are ignored, including the one that announces more flags. More flags are then excess octets.
-    (flags,) = _FLAGS.unpack_from(octets, 0)
     at = 2
-    if flags & 0x8000:
-        start = at + 1
-        at = start + octets[at]
-        properties.content_type = octets[start:at].decode("utf-8", "surrogateescape")
-    if flags & 0x4000:
-        start = at + 1
-        at = start + octets[at]
-        properties.content_encoding = octets[start:at].decode("utf-8", "surrogateescape")
-    if flags & 0x2000:
-        start = at + 4
-        at = start + _SIZE.unpack_from(octets, at)[0]
-        if at > len(octets):
-            raise UndecodableProperties("the headers are cut short")
-        properties.headers = Table.decode(octets[start:at])
-    if flags & 0x1000:
-        properties.delivery_mode = octets[at]
-        at += 1
-    if flags & 0x0800:
-        properties.priority = octets[at]
-        at += 1
-    if flags & 0x0400:
-        start = at + 1
-        at = start + octets[at]
-        properties.correlation_id = octets[start:at].decode("utf-8", "surrogateescape")
-    if flags & 0x0200:
-        start = at + 1
-        at = start + octets[at]
-        properties.reply_to = octets[start:at].decode("utf-8", "surrogateescape")
-    if flags & 0x0100:
-        start = at + 1
-        at = start + octets[at]
-        properties.expiration = octets[start:at].decode("utf-8", "surrogateescape")
-    if flags & 0x0080:
-        start = at + 1
-        at = start + octets[at]
-        properties.message_id = octets[start:at].decode("utf-8", "surrogateescape")
-    if flags & 0x0040:
-        properties.timestamp = _TIMESTAMP.unpack_from(octets, at)[0]
-        at += 8
-    if flags & 0x0020:
-        start = at + 1
-        at = start + octets[at]
-        properties.type = octets[start:at].decode("utf-8", "surrogateescape")
-    if flags & 0x0010:
-        start = at + 1
-        at = start + octets[at]
-        properties.user_id = octets[start:at].decode("utf-8", "surrogateescape")
-    if flags & 0x0008:
-        start = at + 1
-        at = start + octets[at]
-        properties.app_id = octets[start:at].decode("utf-8", "surrogateescape")
-    if flags & 0x0004:
-        start = at + 1
-        at = start + octets[at]
-        properties.cluster_id = octets[start:at].decode("utf-8", "surrogateescape")
+    for name, domain in _announced(_FLAGS.unpack_from(octets, 0)[0]):
+        value: PropertyValue
+        if domain == "short string":
+            start = at + 1
+            at = start + octets[at]
+            value = octets[start:at].decode("utf-8", "surrogateescape")
+        elif domain == "octet":
+            value = octets[at]
+            at += 1
+        elif domain == "timestamp":
+            value = _TIMESTAMP.unpack_from(octets, at)[0]
+            at += 8
+        else:
+            start = at + 4
+            at = start + _SIZE.unpack_from(octets, at)[0]
+            if at > len(octets):
+                raise UndecodableProperties("the headers are cut short")
+            value = Table.decode(octets[start:at])
+        setattr(properties, name, value)
     return at
+
+
+@cache
+def _announced(flags: int) -> tuple[tuple[str, str], ...]:
+    """Return the properties that flags announce, with their domains.
+
+    The two lowest flags are ignored, including the one that announces more flags. More flags are then excess octets.
+    """
+    return tuple(item for number, item in enumerate(_DOMAINS.items()) if flags & 0x8000 >> number)
