@@ -158,7 +158,7 @@ class Connection:
         self.is_blocked = False
         # Whether a fault lets no heartbeats through.
         self._is_silent = False
-        self._liveness = Liveness(node, on_dead=self._reset, on_beat=self._beat)
+        self._liveness = Liveness(node, on_dead=self.reset, on_beat=self._beat)
         self.rights = UserRights("", self.vhost)
 
     @property
@@ -421,7 +421,7 @@ class Connection:
         if self.state.is_ending:
             return
         if refusals.breaks_encoder(error, self.node.compat):
-            self._reset()
+            self.reset()
             return
         # A close ends blocking too, because the answer must be read.
         self.is_blocked = False
@@ -436,7 +436,7 @@ class Connection:
         """Send connection.close and reset the socket without waiting."""
         if self.state is State.OPENED:
             self.close(error)
-        self._reset()
+        self.reset()
 
     def send_channel_close(self, channel_number: int, error: AmqpError) -> None:
         """Send channel.close for an error."""
@@ -465,14 +465,11 @@ class Connection:
         self.state = State.CLOSED
         self._liveness.limit_close()
 
-    def reset(self) -> None:
-        """Ask the server to reset the socket at once."""
-        self._reset()
-
     def _beat(self) -> None:
         self.send(_BEAT[0])
 
-    def _reset(self) -> None:
+    def reset(self) -> None:
+        """Ask the server to reset the socket at once."""
         self._end("connection reset")
         self.state = State.ENDING
         self.is_reset = True
