@@ -36,7 +36,6 @@ VALUES: dict[str, tuple[object, tuple[object, ...]]] = {
     "bool": (True, ("yes", 1)),
     "int": (1, ("2", 1.5, True)),
     "int | None": (1, ("2", 1.5, True)),
-    "int | EllipsisType | None": (1, ("2", 1.5, True)),
     "float": (1, ("3", True, NAN, INFINITY)),
     "float | None": (1, ("3", True, NAN, INFINITY)),
     "float | timedelta | None": (1, ("3", True, NAN, INFINITY)),

@@ -10,14 +10,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from contextlib import AbstractContextManager
 from functools import partial
-from types import EllipsisType
-from typing import TYPE_CHECKING, Final, Literal, Unpack, cast
+from typing import TYPE_CHECKING, Any, Final, Unpack, cast
 
 from leveret.errors import BrokerError
 from leveret.faults.fault import Fault, Point
 from leveret.faults.named import NamedFaults
 from leveret.faults.occasion import Dice, Occasion
-from leveret.faults.rule import ACCEPT, Rule
+from leveret.faults.rule import ACCEPT, OPTIONS, PLACES, Rule
 from leveret.observe.calls.hinting import Hinting, checks_calls
 from leveret.trace import events
 from leveret.trace.events import Event
@@ -31,7 +30,7 @@ if TYPE_CHECKING:
     from leveret.core.protocol.connection import Connection
     from leveret.core.protocol.receiving.assembler import Content
     from leveret.core.wire.methods import Method
-    from leveret.observe.assertions.keywords import FaultCriteria
+    from leveret.observe.assertions.keywords import FaultOptions
     from leveret.trace.events import RawEvent, Tap
 
 Acting = Callable[[], AbstractContextManager["Node"]]
@@ -68,53 +67,22 @@ class FaultPlan(NamedFaults, Hinting):
         # The point that the next occasion passes without any rule, because a fault lets the broker proceed.
         self._passing: Point | None
 
-    def add(
-        self,
-        *,
-        on: str | None = None,
-        do: Fault,
-        after: int = 0,
-        times: int | EllipsisType | None = ...,
-        probability: float | None = None,
-        optional: bool = False,
-        sent_by: Literal["client", "broker"] | None = None,
-        vhost: object = None,
-        client: object = None,
-        connection: int | None = None,
-        channel: int | None = None,
-        queue: object = None,
-        consumer: object = None,
-        **matcher: Unpack[FaultCriteria],
-    ) -> Rule:
+    def add(self, *, on: str | None = None, do: Fault, **options: Unpack[FaultOptions]) -> Rule:
         """Apply a fault on a method or an event, and return the rule.
 
         `on` is the name that RabbitMQ gives a method or the trace gives an event, or "accept". Without it, the fault
         applies at once. `after` occasions pass first. `probability` is the chance of each occasion after that, by the
         broker's seed. `times` is how often the fault applies at most; None means every time. Without `times`, a fault
         that ends something applies once if it has `on`, and every other fault every time. If both sides send a method,
-        `on` means the client's, unless `sent_by="broker"`. The other keywords select occasions by virtual host, client
-        name, connection number, channel, queue, consumer and message, as in every assertion. A rule that never fires
-        fails the test, unless `optional`. Raises ValueError or TypeError if the rule is invalid.
+        `on` means the client's, unless `sent_by="broker"`. The other keywords select occasions by `vhost`, `client`
+        (its name), `connection` (its number), `channel`, `queue`, `consumer`, and by the message, as in every
+        assertion. A rule that never fires fails the test, unless `optional`. Raises ValueError or TypeError if the rule
+        is invalid.
         """
-        places = {
-            "vhost": vhost,
-            "client": client,
-            "connection": connection,
-            "channel": channel,
-            "queue": queue,
-            "consumer": consumer,
-        }
-        rule = Rule(
-            on=on,
-            do=do,
-            after=after,
-            times=_times(on, do) if times is ... else times,
-            probability=probability,
-            optional=optional,
-            sent_by=sent_by,
-            places=places,
-            matcher=matcher,
-        )
+        words: dict[str, Any] = {"times": _times(on, do), **options}
+        places = {name: words.pop(name) for name in PLACES if name in words}
+        settings = {name: words.pop(name) for name in OPTIONS if name in words}
+        rule = Rule(on=on, do=do, **settings, places=places, matcher=words)
         with self._acting() as node:
             rule.on_remove, rule.on_unused = self._remove, self._on_unused
             self._rules.append(rule)

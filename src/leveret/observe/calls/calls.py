@@ -269,7 +269,6 @@ _KINDS: Final[Mapping[str, Kind]] = {
     **dict.fromkeys(_TEXTS, _wrong_long_text),
     "bool": _wrong_flag,
     "int": _wrong_count,
-    "int | EllipsisType": _wrong_count,
     "float": _wrong_number,
     "float | timedelta": _unless(timedelta, _wrong_number),
     "int | str": _unless(str, _wrong_count),
