@@ -8,7 +8,7 @@ were dropped before a request read them are not counted.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, cast
 
 from leveret.trace import events
 
@@ -96,6 +96,8 @@ class Statistics:
     def read(self, new: Iterable[RawEvent]) -> None:
         """Count events."""
         for raw in new:
+            if raw[0] in _CHURN:
+                self._count(cast("int", raw[1]), (_CHURN[raw[0]],), BROKER)
             handler = _HANDLERS.get(raw[0])
             if handler is not None:
                 handler(self, *raw[1:])
@@ -108,14 +110,15 @@ class Statistics:
         """Return the user who declared an exchange."""
         return self.makers.get((vhost_name, exchange_name), _INTERNAL_USER)
 
-    def _count(self, at: int, key: Subject, subjects: Callable[[], Iterable[tuple[str, Subject]]]) -> None:
-        """Add 1 to each of some counts. `key` identifies them, and `subjects` names them."""
+    def _count(self, at: int, names: tuple[str, ...], *subjects: Subject, number: int = 1) -> None:
+        """Add to each of these counts of each subject. Hot: several times for each event."""
+        key: Subject = (names, subjects)
         known = self._known.get(key)
         if known is None:
-            known = self._known[key] = [self._counted(name, subject) for name, subject in subjects()]
+            known = self._known[key] = [self._counted(name, subject) for name in names for subject in subjects]
         second = at // _SECOND_US
         for count in known:
-            count.add(1, second)
+            count.add(number, second)
 
     def _counted(self, name: str, subject: Subject) -> Count:
         return self._counts.setdefault(subject, {}).setdefault(name, Count())
@@ -125,86 +128,54 @@ class Statistics:
             self._known.clear()
 
     def _add_length(self, at: int, vhost: str, queue: str | None, *, ready: int = 0, unacked: int = 0) -> None:
-        key: Subject = ("length", vhost, queue)
-        known = self._known.get(key)
-        if known is None:
-            subjects: tuple[Subject, ...] = (BROKER, ("vhost", vhost), ("queue", vhost, queue))
-            known = self._known[key] = [self._counted(name, subject) for name in LENGTHS for subject in subjects]
-        second = at // _SECOND_US
-        for index, number in enumerate((ready + unacked, ready, unacked)):
+        for name, number in zip(LENGTHS, (ready + unacked, ready, unacked), strict=True):
             if number:
-                for count in known[3 * index : 3 * index + 3]:
-                    count.add(number, second)
+                self._count(at, (name,), BROKER, ("vhost", vhost), ("queue", vhost, queue), number=number)
 
-    def _on_published(self, at: int, vhost: str, conn: object, chan: object, message: Any, tag: object) -> None:
-        exchange: Subject = ("exchange", vhost, message.exchange)
-        channel: Subject = ("channel", conn, chan)
+    def _on_published(self, at: int, vhost: str, conn: object, chan: object, message: Any, *rest: object) -> None:
+        exchange, channel = ("exchange", vhost, message.exchange), ("channel", conn, chan)
         self._published = (message.id, channel, exchange)
-        own = (BROKER, ("vhost", vhost), channel)
-        self._count(
-            at, ("publish", *exchange, *channel), lambda: [("publish_in", exchange), *(("publish", it) for it in own)]
-        )
+        self._count(at, ("publish_in",), exchange)
+        self._count(at, ("publish",), BROKER, ("vhost", vhost), channel)
 
     def _on_confirmed(self, at: int, vhost: str, conn: object, chan: object, *rest: object) -> None:
-        self._count_on_channel(at, "confirm", vhost, conn, chan)
+        self._count(at, ("confirm",), BROKER, ("vhost", vhost), ("channel", conn, chan))
 
     def _on_returned(self, at: int, vhost: str, conn: object, chan: object, *rest: object) -> None:
-        self._count_on_channel(at, "return_unroutable", vhost, conn, chan)
-
-    def _count_on_channel(self, at: int, name: str, vhost: str, conn: object, chan: object) -> None:
-        own = (BROKER, ("vhost", vhost), ("channel", conn, chan))
-        self._count(at, (name, vhost, conn, chan), lambda: [(name, it) for it in own])
+        self._count(at, ("return_unroutable",), BROKER, ("vhost", vhost), ("channel", conn, chan))
 
     def _on_enqueued(
-        self, at: int, vhost: str, name: str | None, message: Any, copy: object, src_copy: object, *rest: object
+        self, at: int, vhost: str, queue: str | None, message: Any, copy: object, src_copy: object, *rest: object
     ) -> None:
-        self._add_length(at, vhost, name, ready=1)
+        self._add_length(at, vhost, queue, ready=1)
         if src_copy is None:
-            queue: Subject = ("queue", vhost, name)
-            exchange: Subject = ("exchange", vhost, message.exchange)
-            self._count(at, ("route", *exchange, *queue), lambda: [("publish_out", exchange), ("publish", queue)])
+            self._count(at, ("publish_out",), ("exchange", vhost, message.exchange))
+            self._count(at, ("publish",), ("queue", vhost, queue))
 
-    def _on_delivered(
-        self, at: int, vhost: str, conn: object, chan: object, queue: str, message: object, copy: object,
-        consumer: object, tag: object, redelivered: bool, count: object,
-    ) -> None:  # fmt: skip
+    def _on_delivered(self, at: int, vhost: str, conn: object, chan: object, queue: str, *rest: object) -> None:
+        _, _, consumer, _, redelivered, _ = rest
         name = "deliver_no_ack" if self._automatic.get((conn, chan, consumer)) else "deliver"
-        self._handed_out(at, name, vhost, conn, chan, queue, redelivered=redelivered)
-
-    def _on_got(
-        self, at: int, vhost: str, conn: object, chan: object, queue: str, message: object, copy: object, tag: object,
-        redelivered: bool, count: object,
-    ) -> None:  # fmt: skip
-        self._got = copy
-        self._handed_out(at, "get", vhost, conn, chan, queue, redelivered=redelivered)
-
-    def _handed_out(
-        self, at: int, name: str, vhost: str, conn: object, chan: object, queue: str, *, redelivered: bool
-    ) -> None:
-        self._on_queue(at, name, vhost, conn, chan, queue)
-        self._on_queue(at, "deliver_get", vhost, conn, chan, queue)
-        if redelivered:
-            self._on_queue(at, "redeliver", vhost, conn, chan, queue)
+        self._handed_out(at, name, redelivered, *_ends(vhost, conn, chan, queue))
         self._add_length(at, vhost, queue, ready=-1, unacked=1)
 
-    def _on_queue(self, at: int, name: str, vhost: str, conn: object, chan: object, queue_name: str) -> None:
-        queue: Subject = ("queue", vhost, queue_name)
-        channel: Subject = ("channel", conn, chan)
-        own = (BROKER, ("vhost", vhost), queue, channel)
-        self._count(at, (name, *queue, *channel), lambda: [(name, it) for it in own])
+    def _on_got(self, at: int, vhost: str, conn: object, chan: object, queue: str, *rest: object) -> None:
+        _, self._got, _, redelivered, _ = rest
+        self._handed_out(at, "get", redelivered, *_ends(vhost, conn, chan, queue))
+        self._add_length(at, vhost, queue, ready=-1, unacked=1)
 
-    def _on_acked(
-        self, at: int, vhost: str, conn: object, chan: object, queue: str, message: object, copy: object, tag: object,
-        multiple: object, reason: object,
-    ) -> None:  # fmt: skip
+    def _handed_out(self, at: int, name: str, redelivered: object, *ends: Subject) -> None:
+        self._count(at, (name, "deliver_get", "redeliver") if redelivered else (name, "deliver_get"), *ends)
+
+    def _on_acked(self, at: int, vhost: str, conn: object, chan: object, queue: str, *rest: object) -> None:
+        _, copy, _, _, reason = rest
+        ends = _ends(vhost, conn, chan, queue)
         self._add_length(at, vhost, queue, unacked=-1)
         if reason != "no_ack":
-            self._on_queue(at, "ack", vhost, conn, chan, queue)
+            self._count(at, ("ack",), *ends)
         elif copy == self._got:
             # It was a basic.get without acknowledgement.
-            for count in self._known.get(("get", "queue", vhost, queue, "channel", conn, chan), ()):
-                count.add(-1, at // _SECOND_US)
-            self._on_queue(at, "get_no_ack", vhost, conn, chan, queue)
+            self._count(at, ("get",), *ends, number=-1)
+            self._count(at, ("get_no_ack",), *ends)
 
     def _on_refused(
         self, at: int, vhost: str, conn: object, chan: object, queue: str, message: object, copy: object, *rest: object
@@ -212,7 +183,7 @@ class Statistics:
         self._refused.add(copy)
         self._add_length(at, vhost, queue, unacked=-1)
 
-    def _on_requeued(self, at: int, vhost: str, queue: str, message: object, copy: object, reason: object) -> None:
+    def _on_requeued(self, at: int, vhost: str, queue: str, message: object, copy: object, *rest: object) -> None:
         is_counted = copy in self._refused
         self._refused.discard(copy)
         self._add_length(at, vhost, queue, ready=1, unacked=0 if is_counted else -1)
@@ -225,39 +196,25 @@ class Statistics:
                 self._add_length(at, vhost, queue, ready=-1)
             self._refused.discard(copy)
         elif reason == events.NO_ROUTE and self._published is not None and self._published[0] == message.id:
-            own = (BROKER, ("vhost", vhost), *self._published[1:])
-            self._count(at, ("drop", vhost, *self._published[1:]), lambda: [("drop_unroutable", it) for it in own])
+            self._count(at, ("drop_unroutable",), BROKER, ("vhost", vhost), *self._published[1:])
 
     def _on_connection(
         self, at: int, vhost: str, conn: object, chan: object, peer: object, user: str, *rest: object
     ) -> None:
         self._users[conn] = user
-        self._count_churn(at, "connection_created")
-
-    def _on_connection_closed(self, at: int, *rest: object) -> None:
-        self._count_churn(at, "connection_closed")
-
-    def _on_channel(self, at: int, *rest: object) -> None:
-        self._count_churn(at, "channel_created")
 
     def _on_channel_closed(self, at: int, vhost: str, conn: object, chan: object, *rest: object) -> None:
         self._forget("channel", conn, chan)
-        self._count_churn(at, "channel_closed")
 
     def _on_queue_declared(self, at: int, vhost: str, conn: object, chan: object, queue: str, *rest: object) -> None:
-        self._count_churn(at, "queue_declared")
         known: Subject = ("known", vhost, queue)
         if known not in self._counts:
             self._counts[known] = {}
-            self._count_churn(at, "queue_created")
+            self._count(at, ("queue_created",), BROKER)
 
     def _on_queue_deleted(self, at: int, vhost: str, conn: object, chan: object, queue: str, *rest: object) -> None:
         self._forget("queue", vhost, queue)
         self._forget("known", vhost, queue)
-        self._count_churn(at, "queue_deleted")
-
-    def _count_churn(self, at: int, name: str) -> None:
-        self._count(at, (name,), lambda: [(name, BROKER)])
 
     def _on_exchange_declared(self, at: int, vhost: str, conn: object, chan: object, name: str, *rest: object) -> None:
         self.makers.setdefault((vhost, name), self._users.get(conn, _INTERNAL_USER))
@@ -266,13 +223,25 @@ class Statistics:
         self.makers.pop((vhost, name), None)
         self._forget("exchange", vhost, name)
 
-    def _on_consume(
-        self, at: int, vhost: str, conn: object, chan: object, queue: object, consumer: object, no_ack: bool,
-        *rest: object,
-    ) -> None:  # fmt: skip
-        self._automatic[conn, chan, consumer] = no_ack
+    def _on_consume(self, at: int, vhost: str, conn: object, chan: object, *rest: object) -> None:
+        _, consumer, no_ack, *_ = rest
+        self._automatic[conn, chan, consumer] = bool(no_ack)
 
 
+def _ends(vhost: str, conn: object, chan: object, queue: str) -> tuple[Subject, ...]:
+    """Return what counts a message between a queue and a channel."""
+    return BROKER, ("vhost", vhost), ("queue", vhost, queue), ("channel", conn, chan)
+
+
+# What each kind of event is counted as for the broker.
+_CHURN: Final[dict[object, str]] = {
+    events.CONN_OPEN: "connection_created",
+    events.CONN_CLOSE: "connection_closed",
+    events.CHAN_OPEN: "channel_created",
+    events.CHAN_CLOSE: "channel_closed",
+    events.QUEUE_DECLARE: "queue_declared",
+    events.QUEUE_DELETE: "queue_deleted",
+}
 # Each takes the fields of its kind of event, in the order of `events.TABLE`.
 _HANDLERS: Final[dict[object, Callable[..., None]]] = {
     events.PUBLISHED: Statistics._on_published,
@@ -282,16 +251,10 @@ _HANDLERS: Final[dict[object, Callable[..., None]]] = {
     events.DELIVERED: Statistics._on_delivered,
     events.GOT: Statistics._on_got,
     events.ACKED: Statistics._on_acked,
-    events.NACKED: Statistics._on_refused,
-    events.REJECTED: Statistics._on_refused,
     events.REQUEUED: Statistics._on_requeued,
-    events.EXPIRED: Statistics._on_ended,
-    events.DROPPED: Statistics._on_ended,
-    events.DEAD_LETTERED: Statistics._on_ended,
-    events.PURGED: Statistics._on_ended,
+    **dict.fromkeys((events.NACKED, events.REJECTED), Statistics._on_refused),
+    **dict.fromkeys((events.EXPIRED, events.DROPPED, events.DEAD_LETTERED, events.PURGED), Statistics._on_ended),
     events.CONN_OPEN: Statistics._on_connection,
-    events.CONN_CLOSE: Statistics._on_connection_closed,
-    events.CHAN_OPEN: Statistics._on_channel,
     events.CHAN_CLOSE: Statistics._on_channel_closed,
     events.QUEUE_DECLARE: Statistics._on_queue_declared,
     events.QUEUE_DELETE: Statistics._on_queue_deleted,
