@@ -8,7 +8,7 @@ microseconds since the epoch by the broker's clock.
 from __future__ import annotations
 
 from base64 import b64encode
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import fields, is_dataclass
 from typing import TYPE_CHECKING, Any, Final
 
@@ -101,38 +101,43 @@ def json_of(value: object) -> Any:
     return value
 
 
-_MESSAGE: Final = record(
-    {
-        "id": COUNT,
-        "exchange": TEXT,
-        "routing_key": TEXT,
-        # Null if the body is not UTF-8. Then only `body_base64` holds it.
-        "body": optional(TEXT),
-        "body_base64": TEXT,
-        "headers": TABLE,
-        "properties": TABLE,
-        "deaths": listed(record(_fields_of(DeathView))),
-        **_fields_of(MessageView, "source"),
-    }
-)
+# What is written field by field: the schema of each, and its value.
+Written = dict[str, tuple[Schema, Callable[[Any], object]]]
+
+
+def _record_of(written: Written, further: Mapping[str, Schema] | None = None) -> Schema:
+    return record({**{name: schema for name, (schema, _) in written.items()}, **(further or {})})
+
+
+def _json_of(written: Written, thing: object) -> Json:
+    return {name: value(thing) for name, (_, value) in written.items()}
+
+
+_MESSAGE: Final[Written] = {
+    "id": (COUNT, lambda view: view.source.id),
+    "exchange": (TEXT, lambda view: view.exchange),
+    "routing_key": (TEXT, lambda view: view.routing_key),
+    # Null if the body is not UTF-8. Then only `body_base64` holds it.
+    "body": (optional(TEXT), lambda view: _text_of(view.body)),
+    "body_base64": (TEXT, lambda view: b64encode(view.body).decode()),
+    "headers": (TABLE, lambda view: plain(view.headers)),
+    "properties": (
+        TABLE,
+        lambda view: plain({name: value for name, value in view.properties.items() if name != "headers"}),
+    ),
+    "deaths": (listed(record(_fields_of(DeathView))), lambda view: json_of(view.deaths)),
+}
+
+
+def _text_of(octets: bytes) -> str | None:
+    try:
+        return octets.decode()
+    except UnicodeDecodeError:
+        return None
 
 
 def _message(view: MessageView) -> Json:
-    try:
-        text = view.body.decode()
-    except UnicodeDecodeError:
-        text = None
-    return {
-        "id": view.source.id,
-        "exchange": view.exchange,
-        "routing_key": view.routing_key,
-        "body": text,
-        "body_base64": b64encode(view.body).decode(),
-        "headers": plain(view.headers),
-        "properties": plain({name: value for name, value in view.properties.items() if name != "headers"}),
-        "deaths": json_of(view.deaths),
-        **{each.name: getattr(view, each.name) for each in fields(view) if each.name != "source"},
-    }
+    return {**_json_of(_MESSAGE, view), **{name: getattr(view, name) for name in _fields_of(MessageView, "source")}}
 
 
 _MESSAGES: Final = ("ready", "unacked")
@@ -143,8 +148,8 @@ def queue(queue: StoredQueue, node: Node, most: int) -> Json:
 
     The caller holds the broker's lock.
     """
-    found: Json = json_of(queue_view(queue, node, most))
-    return found
+    answer: Json = json_of(queue_view(queue, node, most))
+    return answer
 
 
 def queue_head(each: StoredQueue, node: Node) -> Json:
@@ -152,59 +157,43 @@ def queue_head(each: StoredQueue, node: Node) -> Json:
     return {name: value for name, value in queue(each, node, 0).items() if name not in _MESSAGES}
 
 
-_CHANNEL: Final = record(
-    {"number": COUNT, "prefetch_count": COUNT, "unacked_count": COUNT, "confirming": FLAG, "consumers": COUNT}
-)
-_CONNECTION: Final = record(
-    {"number": COUNT, "name": TEXT, "user": TEXT, "vhost": TEXT, "peer": TEXT, "channels": listed(_CHANNEL)}
-)
+_CHANNEL: Final[Written] = {
+    "number": (COUNT, lambda channel: channel.number),
+    "prefetch_count": (COUNT, lambda channel: channel.prefetch_count),
+    "unacked_count": (COUNT, lambda channel: len(channel.unacked)),
+    "confirming": (FLAG, lambda channel: channel.confirming),
+    "consumers": (COUNT, lambda channel: len(channel.consumers)),
+}
+_CONNECTION: Final[Written] = {
+    "number": (COUNT, lambda view: view.number),
+    "name": (TEXT, lambda view: view.name),
+    "user": (TEXT, lambda view: view.user),
+    "vhost": (TEXT, lambda view: view.vhost),
+    "peer": (TEXT, lambda view: f"{view.peer[0]}:{view.peer[1]}"),
+    "channels": (listed(_record_of(_CHANNEL)), lambda view: [_json_of(_CHANNEL, one) for one in view.channels]),
+}
 
 
 def connection(view: ConnectionView) -> Json:
     """Return a connection. Of its messages and consumers, it says how many there are."""
-    return {
-        **{name: getattr(view, name) for name in ("number", "name", "user", "vhost")},
-        "peer": f"{view.peer[0]}:{view.peer[1]}",
-        "channels": [
-            {
-                "number": channel.number,
-                "prefetch_count": channel.prefetch_count,
-                "unacked_count": len(channel.unacked),
-                "confirming": channel.confirming,
-                "consumers": len(channel.consumers),
-            }
-            for channel in view.channels
-        ],
-    }
+    return _json_of(_CONNECTION, view)
 
 
-_FAULT: Final = record(
-    {
-        "id": COUNT,
-        "fault": TEXT,
-        "on": TEXT,
-        "text": TEXT,
-        "fired": COUNT,
-        "seen": COUNT,
-        "is_spent": FLAG,
-        "vhost": optional(TEXT),
-    }
-)
+_FAULT: Final[Written] = {
+    "fault": (TEXT, lambda rule: rule.fault.name),
+    "on": (TEXT, lambda rule: rule.on),
+    "text": (TEXT, repr),
+    "fired": (COUNT, lambda rule: rule.fired),
+    "seen": (COUNT, lambda rule: rule.seen),
+    "is_spent": (FLAG, lambda rule: rule.is_spent),
+    # Null for any other pattern of names than a name.
+    "vhost": (optional(TEXT), lambda rule: vhost if isinstance(vhost := rule.places.get("vhost"), str) else None),
+}
 
 
 def fault(number: int, rule: Rule) -> Json:
     """Return a rule for a fault."""
-    vhost = rule.places.get("vhost")
-    return {
-        "id": number,
-        "fault": rule.fault.name,
-        "on": rule.on,
-        "text": repr(rule),
-        "fired": rule.fired,
-        "seen": rule.seen,
-        "is_spent": rule.is_spent,
-        "vhost": vhost if isinstance(vhost, str) else None,
-    }
+    return {"id": number, **_json_of(_FAULT, rule)}
 
 
 _DIFFERENCE: Final = record({"what": TEXT, "expected": ANYTHING, "found": ANYTHING})
@@ -243,11 +232,11 @@ _REFUSAL: Final = record(
 
 COMPONENTS: Final[dict[str, Schema]] = {
     "Binding": record(_fields_of(BindingView)),
-    "Connection": _CONNECTION,
+    "Connection": _record_of(_CONNECTION),
     "Consumer": record(_fields_of(ConsumerView)),
     "Exchange": record(_fields_of(ExchangeView)),
-    "Fault": _FAULT,
-    "Message": _MESSAGE,
+    "Fault": _record_of(_FAULT, {"id": COUNT}),
+    "Message": _record_of(_MESSAGE, _fields_of(MessageView, "source")),
     "Queue": record(_fields_of(QueueView)),
     "QueueHead": record(_fields_of(QueueView, *_MESSAGES)),
     "Refusal": _REFUSAL,

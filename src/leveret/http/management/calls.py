@@ -42,6 +42,13 @@ class Refusal(Exception):
         super().__init__(reason)
         self.response = Response.of_json({"error": error, "reason": reason}, status)
 
+    @classmethod
+    def of(cls, response: Response) -> Refusal:
+        """Return the refusal with this response."""
+        refusal = cls(response.status, "", "")
+        refusal.response = response
+        return refusal
+
 
 def bad_request(reason: object) -> Refusal:
     """Return the refusal of a request with a wrong body or value."""

@@ -88,41 +88,30 @@ class Management:
     def _user(self, request: Request) -> User:
         header = request.headers.get("authorization")
         if header is None:
-            raise _Answered(_CHALLENGE)
+            raise Refusal.of(_CHALLENGE)
         if header.partition(" ")[0].lower() != "bearer" and request.credentials is None:
-            raise _Answered(MALFORMED)
+            raise Refusal.of(MALFORMED)
         user = known_user(request, self._state.engine)
         if user is None:
             if self._state.engine.compat.challenges_again:
                 described = {"error": "not_authorized", "reason": "Login failed"}
-                raise _Answered(Response.of_json(described, 401, *_CHALLENGE.headers))
+                raise Refusal.of(Response.of_json(described, 401, *_CHALLENGE.headers))
             raise Refusal(401, "not_authorized", "Not_Authorized")
         if not any(tag in _TAGS for tag in user.tags):
             raise not_authorised("Not management user")
         return user
 
 
-class _Answered(Refusal):
-    """A refusal without a body."""
-
-    def __init__(self, response: Response) -> None:
-        super().__init__(response.status, "", "")
-        self.response = response
-
-
 def _refuse_unless_permitted(call: Call, who: Who) -> None:
     """Refuse a user without the tag, or without the virtual host. The caller holds the broker's lock."""
     if call.is_administrator or who == "management":
         return
+    is_monitor = call.is_tagged("monitoring")
     if who == "administrator":
         raise not_authorised("Not administrator user")
-    if who == "monitoring":
-        if not call.is_tagged("monitoring"):
-            raise not_authorised("Not monitor user")
-        return
-    if who == "visible" and call.is_tagged("monitoring"):
-        return
-    if who == "watched" and call.is_tagged("monitoring"):
+    if who == "monitoring" and not is_monitor:
+        raise not_authorised("Not monitor user")
+    if is_monitor and who in ("monitoring", "visible", "watched"):
         return
     if who in ("self", "watched") and call.values["user"] != call.user.name:
         raise not_authorised(_NOT_YOURS)

@@ -16,6 +16,7 @@ from leveret.http.management.routes import endpoint
 from leveret.http.messages import Response
 
 _CHECKS: Final = "/api/health/checks"
+_LEADERS: Final = f"{_CHECKS}/quorum-queues-without-elected-leaders"
 _OK: Final = {"status": "ok"}
 _UNITS: Final = ("days", "weeks", "months", "years")
 # The queue with which RabbitMQ checks a virtual host.
@@ -34,14 +35,10 @@ def _failed(reason: str, **details: object) -> Response:
 @endpoint("GET", f"{_CHECKS}/metadata-store/initialized", "management", SINCE_4_3)
 @endpoint("GET", f"{_CHECKS}/metadata-store/initialized/with-data", "management", SINCE_4_3)
 @endpoint("GET", f"{_CHECKS}/reached-target-cluster-size", "anyone", SINCE_4_3)
-@endpoint("GET", f"{_CHECKS}/quorum-queues-without-elected-leaders/all-vhosts", "management", SINCE_4_3)
-@endpoint(
-    "GET", f"{_CHECKS}/quorum-queues-without-elected-leaders/all-vhosts/pattern/{{pattern}}", "management", SINCE_4_3
-)
-@endpoint("GET", f"{_CHECKS}/quorum-queues-without-elected-leaders/vhost/{{vhost}}", "visible", SINCE_4_3)
-@endpoint(
-    "GET", f"{_CHECKS}/quorum-queues-without-elected-leaders/vhost/{{vhost}}/pattern/{{pattern}}", "visible", SINCE_4_3
-)
+@endpoint("GET", f"{_LEADERS}/all-vhosts", "management", SINCE_4_3)
+@endpoint("GET", f"{_LEADERS}/all-vhosts/pattern/{{pattern}}", "management", SINCE_4_3)
+@endpoint("GET", f"{_LEADERS}/vhost/{{vhost}}", "visible", SINCE_4_3)
+@endpoint("GET", f"{_LEADERS}/vhost/{{vhost}}/pattern/{{pattern}}", "visible", SINCE_4_3)
 def fine(call: Call) -> object:
     """Answer that all is well: nothing that the check looks for can fail in a single node."""
     return _OK
@@ -127,9 +124,7 @@ def in_service(call: Call) -> object:
 @endpoint("GET", f"{_CHECKS}/below-node-connection-limit", "anyone", SINCE_4_3)
 def below_limit(call: Call) -> object:
     """Check that the node takes another connection."""
-    with call.looking() as node:
-        count, limit = len(node.connections), node.settings.connection_max
-    return _OK if limit is None or count < limit else _failed(_LIMIT_REACHED, limit=limit, connections=count)
+    return _below_limit(call, limit=call.node.settings.connection_max)
 
 
 @endpoint("GET", f"{_CHECKS}/ready-to-serve-clients", "anyone", SINCE_4_3)
@@ -137,9 +132,13 @@ def serving(call: Call) -> object:
     """Check that clients may connect: both of the checks above, and that a port is open for them."""
     if not call.engine.loop.is_listening:
         return _failed("the rabbit node is not currently available to serve")
+    return _below_limit(call)
+
+
+def _below_limit(call: Call, **details: object) -> object:
     with call.looking() as node:
         count, limit = len(node.connections), node.settings.connection_max
-    return _OK if limit is None or count < limit else _failed(_LIMIT_REACHED, connections=count)
+    return _OK if limit is None or count < limit else _failed(_LIMIT_REACHED, **details, connections=count)
 
 
 @endpoint("GET", "/api/aliveness-test/{vhost}", "vhost")
