@@ -1,7 +1,7 @@
 """Each row of the table in CONTRIBUTING.md is carried out in a copy of the repository.
 
 A row names the files to write and the tests that find a forgotten one. So its recipe touches these files and no other,
-the tests pass with all of them, and with one left out they fail and name it.
+the tests pass with all of them, and with some left out they fail and name each.
 """
 
 from __future__ import annotations
@@ -46,16 +46,14 @@ def paths_in(cell: str) -> tuple[str, ...]:
     )
 
 
-def forgotten_together(row: Row) -> Iterator[tuple[str, ...]]:
-    """Yield what is left out at once: a file of the code alone, for others depend on it; pages and tests together."""
-    others = [path for path in row.patterns if path.startswith(("docs/", "tests/"))]
-    yield from ((path,) for path in row.patterns if path not in others)
-    if others:
-        yield tuple(others)
+def forgotten_of(name: str, *, is_apart: bool) -> list[str]:
+    """Return what is left out at once: the files that all others depend on, or those others."""
+    patterns = ROWS[name].patterns
+    apart = RECIPES[name].apart or patterns[:1]
+    return [path for path in patterns if (path in apart) == is_apart]
 
 
 ROWS = read_rows()
-FILES = [(row.name, patterns) for row in ROWS.values() for patterns in forgotten_together(row)]
 
 
 class Carried(NamedTuple):
@@ -146,14 +144,13 @@ def test_a_row_names_the_files_to_write_and_its_tests_pass(
     assert status == pytest.ExitCode.OK, output
 
 
-@pytest.mark.parametrize(
-    ("name", "patterns"), FILES, ids=lambda each: each if isinstance(each, str) else " ".join(each)
-)
-def test_a_forgotten_file_is_named(
-    name: str, patterns: tuple[str, ...], carry_out: Callable[[str], Carried], runner: Runner
+@pytest.mark.parametrize("is_apart", [True, False], ids=["the first", "the others"])
+@pytest.mark.parametrize("name", ROWS)
+def test_forgotten_files_are_named(
+    name: str, is_apart: bool, carry_out: Callable[[str], Carried], runner: Runner
 ) -> None:
     carried = carry_out(name)
-    forgotten = [path for pattern in patterns for path in carried.files[pattern]]
+    forgotten = [path for pattern in forgotten_of(name, is_apart=is_apart) for path in carried.files[pattern]]
     carried.tree.leave_out(forgotten)
 
     status, output = carried.run_tests(runner)

@@ -23,19 +23,22 @@ class Recipe:
     only: str = ""
     # What names a file in a failure beside its path: a table or a call that is defined in it, by the file's path.
     also_named: dict[str, str] = field(default_factory=dict)
+    # The files of the row that are forgotten without the others, because a failure names either these or those; by
+    # default the first one.
+    apart: tuple[str, ...] = ()
 
 
 RECIPES: Final[dict[str, Recipe]] = {}
 
 
 def recipe(
-    row: str, *, only: str = "", also_named: dict[str, str] | None = None
+    row: str, *, only: str = "", also_named: dict[str, str] | None = None, apart: tuple[str, ...] = ()
 ) -> Callable[[Callable[[Tree], None]], Callable[[Tree], None]]:
     """Register a function as the recipe of a row, named by the row's first cell."""
 
     def register(change: Callable[[Tree], None]) -> Callable[[Tree], None]:
         assert row not in RECIPES, row
-        RECIPES[row] = Recipe(row, change, only, also_named or {})
+        RECIPES[row] = Recipe(row, change, only, also_named or {}, apart)
         return change
 
     return register

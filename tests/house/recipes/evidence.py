@@ -52,7 +52,7 @@ transcripts.save("4.3", it.area, {it.name: answer}, known)
 """
 
 
-@recipe("a behaviour of RabbitMQ")
+@recipe("a behaviour of RabbitMQ", apart=("tools/features.toml",))
 def add_scenario(tree: Tree) -> None:
     name = "values/a_message_id_may_be_long"
     tree.append("tests/semantics/scenarios/values.py", SCENARIO)
@@ -111,7 +111,7 @@ def test_copies_of_all_tests_are_added() -> None:
 '''
 
 
-@recipe("a table of the pipeline")
+@recipe("a table of the pipeline", apart=("src/leveret/pipeline/kernel/schema.py",))
 def add_table(tree: Tree) -> None:
     tree.insert("src/leveret/pipeline/kernel/tables.py", before='        "queue_stats": ', text=TABLE_ROW)
     tree.append("src/leveret/pipeline/kernel/subjects/queues.py", TABLE)

@@ -50,6 +50,11 @@ def test_no_more_consumers_come_than_the_stricter_says(argument: int | None, pol
 @recipe(
     "a queue argument",
     only=FAST,
+    apart=(
+        "src/leveret/core/model/queues/arguments.py",
+        "src/leveret/core/model/queues/settings.py",
+        "src/leveret/core/model/queues/<module>.py",
+    ),
     also_named={
         "src/leveret/core/model/queues/arguments.py": "x-max-consumers",
         "src/leveret/core/model/queues/queue.py": "max_consumers",
@@ -106,6 +111,7 @@ POLICY_USE = """\
 @recipe(
     "a policy key without a queue argument",
     only=FAST,
+    apart=("src/leveret/core/model/operators/policy_keys.py", "src/leveret/core/model/exchanges/<module>.py"),
     also_named={
         "src/leveret/core/model/operators/policy_keys.py": "is-closed",
         "src/leveret/core/model/exchanges/exchange.py": "test_policy_key_closed",

@@ -47,8 +47,11 @@ def test_a_forbidden_purge_closes_the_channel_of_pika(broker, connect):
 @recipe("a fault")
 def add_fault(tree: Tree) -> None:
     tree.append("src/leveret/faults/conversation.py", FAULT)
-    tree.insert("src/leveret/faults/__init__.py", before="    ResetPeer,\n", text="    Forbid,\n")
-    tree.insert("src/leveret/faults/__init__.py", before='    "HalfClose"', text='    "Forbid",\n')
+    tree.insert(
+        "src/leveret/faults/__init__.py",
+        before="from leveret.faults.fault import Fault",
+        text="from leveret.faults.conversation import Forbid as Forbid\n",
+    )
     tree.insert("src/leveret/faults/named.py", before="    ResetPeer,\n", text="    Forbid,\n")
     tree.insert("src/leveret/faults/named.py", before="    def restart(", text=NAMED_FAULT)
     tree.append("docs/reference/faults.md", "| `forbid(on)` | `Forbid`: a method is refused |\n")
@@ -111,41 +114,43 @@ def add_assertion(tree: Tree) -> None:
 
 
 CHECK_METHOD = """\
-    def _purged(self, event: Event) -> None:
+    def _requeued(self, event: Event) -> None:
         message = cast("Message", event.message)
-        self._find("purged_unread", event, "", queue=event.queue, exchange=message.exchange, message=message)
+        self._find("put_back", event, "", queue=event.queue, exchange=message.exchange, message=message)
 
 """
 CHECK_TEST = '''\
-"""The check purged_unread."""
+"""The check put_back."""
 
 from __future__ import annotations
 
 
-def test_a_purged_message_is_found(broker, found):
+def test_a_message_that_is_put_back_is_found(broker, connect, found):
     broker.publish("orders", "order.created", b"1")
-    broker.purge_queue("orders.work")
+    channel = connect(broker).channel()
+    channel.basic_nack(channel.basic_get("orders.work")[0].delivery_tag)
+    channel.connection.close()
 
-    assert "1 message purged before a consumer took it" in found(broker)["purged_unread"]
+    assert "1 message put back into its queue" in found(broker)["put_back"]
 '''
 
 
 @recipe("a strict check", also_named={"src/leveret/observe/checks/table.py": "known_check"})
 def add_check(tree: Tree) -> None:
     checks = "src/leveret/observe/checks"
-    row = '    Check("purged_unread", "off", "purged before a consumer took it", "message"),\n'
+    row = '    Check("put_back", "off", "put back into its queue", "message"),\n'
     tree.insert(f"{checks}/table.py", before='    Check("left_ready"', text=row)
-    tree.insert(f"{checks}/table.py", before='    "left_ready",\n', text='    "purged_unread",\n')
+    tree.insert(f"{checks}/table.py", before='    "left_ready",\n', text='    "put_back",\n')
     tree.insert(
         f"{checks}/trace_checks.py",
         before="            events.QUEUE_DELETE:",
-        text="            events.PURGED: self._purged,\n",
+        text="            events.REQUEUED: self._requeued,\n",
     )
     tree.insert(f"{checks}/trace_checks.py", before="    def _lose(", text=CHECK_METHOD)
     tree.insert(
-        "docs/reference/checks.md", before="| `left_ready` |", text="| `purged_unread` | off | a purged message |\n"
+        "docs/reference/checks.md", before="| `left_ready` |", text="| `put_back` | off | a message put back |\n"
     )
-    tree.create("tests/checks/test_purged.py", CHECK_TEST)
+    tree.create("tests/checks/test_put_back.py", CHECK_TEST)
 
 
 OPTION_TEST = '''\
