@@ -258,8 +258,8 @@ def ordered(value: Any) -> Any:
 
 
 def driver(folder: Path, kind: str) -> None:
-    # Without these, work as small as here would be that of one task, and no run would be divided.
-    work._FEW_EVENTS, work._EVENTS_OF_A_LARGE_RUN, work.EVENTS_A_TASK = 0, 500, 300
+    # Without these, work as small as here would be that of one task.
+    work._FEW_EVENTS, work.EVENTS_A_TASK = 0, 300
     if kind in MASTERS:
         from leveret.pipeline.computing.spark_session import session
         from tests.pipeline.small_tables import SMALL_TABLES

@@ -12,7 +12,7 @@ from concurrent.futures import ThreadPoolExecutor, as_completed
 from queue import SimpleQueue
 from typing import TYPE_CHECKING, Final, Protocol
 
-from leveret.pipeline.computing.carrying_out import carry_out
+from leveret.pipeline.computing.tasks import carry_out
 from leveret.pipeline.computing.worker import ATTEMPTS, Worker
 from leveret.spark.bundle import supply
 
@@ -108,7 +108,7 @@ class SparkEngine:
         def work(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
             import pyarrow
 
-            from leveret.pipeline.computing.carrying_out import carry_out
+            from leveret.pipeline.computing.tasks import carry_out
 
             for batch in batches:
                 results = [carry_out(task, pieces[number]) for number in batch.column(0).to_pylist()]

@@ -6,6 +6,7 @@ so a task that dies or runs again leaves only files that no commit names.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
@@ -24,7 +25,6 @@ from leveret.pipeline.sources import TraceFile
 from leveret.pipeline.warehouse.log import FileState, Segment
 from leveret.pipeline.warehouse.parts import PartWriter, TableWriter, read_events, read_part
 from leveret.pipeline.warehouse.warehouse import Warehouse
-from leveret.trace.events import TEST_START
 from leveret.trace.jsonl import as_text, fitting
 from leveret.trace.schema import HEADER
 
@@ -120,15 +120,9 @@ class _Ingested:
         for name in names:
             of_run = rows if len(names) == 1 else rows.filter(pc.equal(rows["run"], name))
             self._count(of_run)
-            begun = _last_test(of_run)
-            # A row group ends with a test where it can, so that a large run can be divided there.
-            self._store(of_run.slice(0, begun), is_whole=True)
-            self._store(of_run.slice(begun), is_whole=begun == 0)
-
-    def _store(self, rows: pa.Table, *, is_whole: bool) -> None:
-        if len(rows):
-            self._end = max(self._end, self._events.groups + 1)
-            self._events.add(rows.cast(schema.STORED_EVENTS), is_whole=is_whole)
+            if len(of_run):
+                self._end = max(self._end, self._events.groups + 1)
+                self._events.add(of_run.cast(schema.STORED_EVENTS))
 
     def segment(self, part: str) -> Segment:
         """Return where the events are."""
@@ -194,12 +188,6 @@ def state_of(file: TraceFile) -> FileState:
     return FileState(file.size_bytes, file.modified_ns, file.problem, file.run, file.worker, day, file.is_truncated)
 
 
-def _last_test(rows: pa.Table) -> int:
-    """Return the position at which the last test of these events begins; 0 if none does."""
-    starts = pc.indices_nonzero(pc.equal(rows["kind"], TEST_START))
-    return starts[-1].as_py() if len(starts) else 0
-
-
 def _tables_of_run(events: pa.Table, files: Sequence[Row], is_repeated: bool) -> dict[str, pa.Table]:
     counted = None
     if is_repeated:
@@ -235,11 +223,6 @@ def _files_of(warehouse: Warehouse, runs: Mapping[str, Any]) -> dict[str, list[R
     return found
 
 
-def rows_of_runs(warehouse: Warehouse, name: str, wanted: Mapping[str, Any]) -> pa.Table:
-    """Return the table `runs` of one run, no event of which is repeated."""
-    return runs_of([*_files_of(warehouse, {name: wanted}).get(name, ()), *_refusals(wanted)])
-
-
 def _refusals(wanted: Mapping[str, Any]) -> list[Row]:
     return [_refusal(path, FileState(**file)) for path, file in wanted["refused"].items()]
 
@@ -250,3 +233,11 @@ def _refusal(path: str, file: FileState) -> Row:
     row: Row = dict.fromkeys(schema.FILES.names)
     told = {"file": as_text(path), "run": file.run, "worker": file.worker, "day": day, "problem": file.problem}
     return row | told | {"ingest": 0, "events": 0, "truncated": file.is_truncated}
+
+
+_TASKS: Final[dict[str, Task]] = {task.__name__: task for task in (ingest, update, compact_events, compact_tables)}
+
+
+def carry_out(task: str, piece: str) -> str:
+    """Carry out the task of this name on a piece of work."""
+    return json.dumps(_TASKS[task](json.loads(piece)))

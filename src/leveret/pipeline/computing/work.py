@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 from leveret.pipeline.computing.engines import Engine, ProcessEngine, SparkEngine
 from leveret.pipeline.progress import Progress
 from leveret.pipeline.sources import guessed_events
-from leveret.pipeline.warehouse.log import FileState, RunState, State
+from leveret.pipeline.warehouse.log import FileState, State
 from leveret.pipeline.warehouse.warehouse import Warehouse
 
 if TYPE_CHECKING:
@@ -19,8 +19,6 @@ if TYPE_CHECKING:
 
 # The events that one task works on. A task needs about a third of a gigabyte for as many.
 EVENTS_A_TASK: Final = 400_000
-# A run of more events is divided: a task would need more than a gigabyte.
-_EVENTS_OF_A_LARGE_RUN: Final = 1_500_000
 # Up to this many events, starting a process takes longer than the work.
 _FEW_EVENTS: Final = 100_000
 
@@ -28,9 +26,6 @@ _FEW_EVENTS: Final = 100_000
 _SAID: Final = {
     "ingest": "ingesting",
     "update": "computing tables",
-    "divide": "dividing a large run",
-    "update_slice": "computing tables",
-    "merge": "merging tables",
     "compact_events": "merging events",
     "compact_tables": "merging tables",
 }
@@ -75,10 +70,7 @@ class Work:
 
     def update(self, names: Iterable[str]) -> list[Result]:
         """Compute the tables of these runs."""
-        names = list(names)
-        large = [name for name in names if _is_large(self.state.runs[name])]
-        found = self._carry_out("update", self._pieces_of(set(names) - set(large), self.engine.width))
-        return found + [each for name in large for each in self._in_slices(name)]
+        return self._carry_out("update", self._pieces_of(names, self.engine.width))
 
     def merge_events(self, names: Iterable[str], parts: Container[str]) -> list[Result]:
         """Merge the events of these runs that are in these parts."""
@@ -92,20 +84,6 @@ class Work:
             live = {part: {"tables": answers[part].tables, "live": self.state.live_runs(part)} for part in group}
             pieces.append((self._piece(parts=live), int(sum(parts[part] for part in group))))
         return self._carry_out("compact_tables", pieces)
-
-    def _in_slices(self, name: str) -> list[Result]:
-        """Compute the tables of a large run in slices, and merge them."""
-        run = self.state.runs[name]
-        wanted = self._wanted(name, self.state.refused())
-        whole = self._piece(run=name, segments=run.segments, events=EVENTS_A_TASK)
-        (divided,) = self._carry_out("divide", [(whole, run.events)])
-        slices, control = divided["slices"], divided["control"]
-        pieces = [
-            (self._piece(run=name, segments=each, control=control, wanted=wanted), run.events // len(slices))
-            for each in slices
-        ]
-        parts = {each["part"]: each["tables"] for each in self._carry_out("update_slice", pieces)}
-        return self._carry_out("merge", [(self._piece(run=name, slices=parts, wanted=wanted), run.events)])
 
     def _carry_out(self, task: str, pieces: list[_Piece]) -> list[Result]:
         if not pieces:
@@ -152,11 +130,6 @@ class Work:
     def _piece(self, **content: Any) -> str:
         head = {"url": self.warehouse.url, "number": self.state.number + 1}
         return json.dumps({**head, **content}, separators=(",", ":"))
-
-
-def _is_large(run: RunState) -> bool:
-    # Repeated events must be looked for in all of the run.
-    return run.events > _EVENTS_OF_A_LARGE_RUN and not run.is_repeated
 
 
 def _one() -> int:

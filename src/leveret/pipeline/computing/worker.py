@@ -86,7 +86,7 @@ def _end(process: subprocess.Popen[str]) -> None:
 
 def main(task: str) -> None:
     """Carry out the pieces that come in."""
-    from leveret.pipeline.computing.carrying_out import carry_out
+    from leveret.pipeline.computing.tasks import carry_out
 
     answers = os.fdopen(os.dup(1), "w", encoding="utf-8")
     # Whatever a library prints must not come between the answers.

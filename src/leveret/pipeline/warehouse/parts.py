@@ -41,12 +41,12 @@ class TableWriter:
         # The row groups that are written.
         self.groups = 0
 
-    def add(self, rows: pa.Table, *, is_whole: bool = True) -> None:
-        """Add rows. Once there are enough of them, they are written; not yet if more belongs to them."""
+    def add(self, rows: pa.Table) -> None:
+        """Add rows. Once there are enough of them, they are written."""
         self._waiting.append(rows)
         self._waiting_rows += len(rows)
         self.rows += len(rows)
-        if is_whole and self._waiting_rows >= GROUP_ROWS:
+        if self._waiting_rows >= GROUP_ROWS:
             self.flush()
 
     def flush(self) -> None:
@@ -117,13 +117,6 @@ def read_part(
             if len(chosen(_read_groups(file, [group], of_where, None), where))
         ]
         return pa.concat_tables(found) if found else wanted.empty_table()
-
-
-def read_groups(storage: Storage, table: str, part: str, schema: pa.Schema) -> Iterator[pa.Table]:
-    """Yield the rows of a part of a table, a row group at a time."""
-    with _open(storage, f"{table}/{part}.parquet", schema) as file:
-        for number in range(file.num_row_groups):
-            yield _read_groups(file, [number], schema, None)
 
 
 def read_parts(
