@@ -560,9 +560,10 @@ class Engine:
         reasons = self.wait_while(partial(self._why_not_idle, reconnects=reconnects), timeout)
         if reasons:
             from leveret.observe.texts.redelivery import loops
+            from leveret.story.causes import sentence
 
             with self.lock:
-                reasons += loops(self.node)
+                reasons += map(sentence, loops(self.node))
             raise self.timed_out(f"not idle after {timeout:g} s: {'; '.join(reasons)}")
 
     def timed_out(self, text: str, queues: Sequence[str] = ()) -> WaitTimeoutError:

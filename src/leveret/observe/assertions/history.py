@@ -15,6 +15,7 @@ from leveret.observe.texts.circumstances import NOTABLE_US, Circumstances
 from leveret.observe.texts.routes import why_not_dead_lettered, why_unrouted
 from leveret.observe.texts.state import connections, full_text, holder_text, uncommitted
 from leveret.observe.views.message_view import DEATH_HEADERS
+from leveret.story.causes import Cause, clause
 from leveret.story.clients import Clients
 from leveret.story.deletions import Deletions
 from leveret.story.lives import CopyLife, MessageLife, end_text
@@ -179,7 +180,7 @@ class Histories:
         verb = "returned" if end.kind == events.RETURNED else "dropped"
         message = history.message
         deleted = self._deletions.text(history.vhost, message.routing_key, end.at)
-        return f"was {verb}, no route: {why_unrouted(self._node, history.vhost, message, deleted=deleted)}"
+        return f"was {verb}, no route: {clause(why_unrouted(self._node, history.vhost, message, deleted=deleted))}"
 
     def _end_text(self, history: MessageHistory, copy: CopyHistory, *, is_asked: bool) -> str:
         event = copy.facts[-1]
@@ -192,7 +193,7 @@ class Histories:
             "since": lambda: self._since(event),
             "untaken": lambda: self._untaken(event, copy, is_asked=is_asked),
             "target": lambda: _arrival_text(history.arrivals(copy.number), event),
-            "why": lambda: why_not_dead_lettered(self._node, event.vhost, copy.queue),
+            "why": lambda: _clause(why_not_dead_lettered(self._node, event.vhost, copy.queue)),
         }
         return end_text(copy, lambda name: slots[name]())
 
@@ -226,6 +227,10 @@ class Histories:
         """Return for how long it has been so, if that is long enough to matter."""
         age_us = self._node.now - event.at
         return f" for {span_text(age_us)}" if age_us >= NOTABLE_US else ""
+
+
+def _clause(cause: Cause | None) -> str:
+    return "" if cause is None else clause(cause)
 
 
 def _arrival_text(arrived: list[str], death: Event) -> str:

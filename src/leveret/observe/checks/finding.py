@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from leveret.wording import client_place_text
@@ -9,6 +10,7 @@ from leveret.wording import client_place_text
 if TYPE_CHECKING:
     from leveret.core.model.message import Message
     from leveret.core.model.node import Reacts
+    from leveret.story.causes import Cause
     from leveret.trace.events import Event
 
 # The keywords of `allow`.
@@ -16,20 +18,10 @@ PLACES = ("queue", "exchange", "routing_key", "client", "vhost")
 
 
 class Finding:
-    """A finding of a strict check."""
+    """A finding of a strict check: facts, of which `leveret.story.causes` makes words once a text is wanted."""
 
     __slots__ = (
-        "check",
-        "client",
-        "count",
-        "exchange",
-        "message",
-        "publisher",
-        "queue",
-        "reaction",
-        "refusal",
-        "routing_key",
-        "text",
+        *("because", "check", "count", "evidence", "kind", "message", "names", "publisher", "reaction", "refusal"),
         "vhost",
     )
 
@@ -37,33 +29,56 @@ class Finding:
         self,
         check: str,
         vhost: str,
-        text: str,
-        queue: str | None = None,
-        exchange: str | None = None,
-        routing_key: str | None = None,
-        client: str | None = None,
+        names: Mapping[str, object],
         message: Message | None = None,
+        *,
+        because: Cause | str | None = None,
         count: int = 1,
+        evidence: tuple[Event, ...] = (),
+        kind: str | None = None,
         refusal: str | None = None,
     ) -> None:
         self.check = check
+        # The cause that it is; by default, a check has one of its own name.
+        self.kind = kind or check
         self.vhost = vhost
-        # What happened, without the message.
-        self.text = text
-        self.queue = queue
-        self.exchange = exchange
-        self.routing_key = routing_key
-        # The client's name for its connection. None is the test itself.
-        self.client = client
+        # What the words of the cause leave open, and where it happened. `client` is the client's name for its
+        # connection; without one, it is the test itself.
+        self.names = names
         self.message = message
-        # Who published the message, once the broker has forgotten the event that shows it.
-        self.publisher: str | None = None
+        # The cause that it follows from; one without names is just its kind.
+        self.because = because
         # How many messages or other things this finding stands for.
         self.count = count
+        # The events that show it.
+        self.evidence = evidence
         # The text sent to the client, if the finding is about a refusal.
         self.refusal = refusal
+        # Who published the message, once the broker has forgotten the event that shows it.
+        self.publisher: str | None = None
         # How the client reacts to the error, if that may still show that the error was seen.
         self.reaction: Reacts | None = None
+
+    def place(self, name: str) -> object:
+        """Return one of the `PLACES` of the finding, None if it has none."""
+        if name == "vhost":
+            return self.vhost
+        if self.message is not None and name in ("exchange", "routing_key"):
+            return getattr(self.message, name)
+        return self.names.get(name)
+
+    @property
+    def cause(self) -> Cause:
+        """The finding as a cause, which has words."""
+        from leveret.story.causes import Cause
+
+        because = Cause(self.because) if isinstance(self.because, str) else self.because
+        names = dict(self.names)
+        numbers = {name: value for name, value in names.items() if isinstance(value, int)} | {"messages": self.count}
+        if self.message is not None:
+            names |= {"exchange": self.message.exchange, "routing_key": self.message.routing_key}
+            numbers["message"] = self.message.id
+        return Cause(self.kind, names, numbers, self.evidence, because)
 
 
 class Allowance:
@@ -78,7 +93,7 @@ class Allowance:
     def covers(self, finding: Finding) -> bool:
         """Return whether this allowance covers a finding."""
         return self.check == finding.check and all(
-            _fits(name, expected, getattr(finding, name)) for name, expected in self.places.items()
+            _fits(name, expected, finding.place(name)) for name, expected in self.places.items()
         )
 
 

@@ -63,11 +63,11 @@ class Leftovers:
         began = Finding(
             check,
             event.vhost,
-            "",
-            queue=cast("str | None", event.get("queue")),
-            exchange=None if message is None else message.exchange,
-            routing_key=None if message is None else message.routing_key,
-            client=None if connection is None else self._clients.get(connection),
+            {
+                "queue": event.get("queue"),
+                "client": None if connection is None else self._clients.get(connection),
+            },
+            message,
         )
         if any(allowance.covers(began) for allowance in allowances):
             self._known[check, connection, channel, cast("int | None", number)] = None
@@ -87,47 +87,33 @@ class Leftovers:
 
     def _went_back(self, delivery: Event) -> tuple[_Key, Finding]:
         message, client = cast("Message", delivery.message), self._clients.get(cast("int", delivery.conn))
-        who = client_place_text(str(client), cast("int", delivery.conn), delivery.chan)
+        place = client_place_text(str(client), cast("int", delivery.conn), delivery.chan)
+        names = {"queue": delivery.queue, "client": client, "place": place}
         return (
             ("unacked_at_end", delivery.conn, delivery.chan, delivery.tag),
-            Finding(
-                "unacked_at_end",
-                delivery.vhost,
-                f"ready again, because {who} closed its channel without an ack that took effect",
-                delivery.queue,
-                message.exchange,
-                message.routing_key,
-                client,
-                message,
-            ),
+            Finding("unacked_at_end", delivery.vhost, names, message, kind="given_back", evidence=(delivery,)),
         )
 
 
 def _left(node: Node) -> Iterator[tuple[_Key, Finding]]:
     for connection in connections(node):
         client, vhost, number = client_text(connection), connection.vhost_name, connection.number
-        who = client_place_text(client, number)
-        opener = "" if connection.opener is None else f", opened at {connection.opener}"
+        names = {"client": client, "place": client_place_text(client, number), "opener": connection.opener}
         yield (
             ("connection_not_closed", number, None, None),
-            Finding("connection_not_closed", vhost, who + opener, client=client),
+            Finding("connection_not_closed", vhost, names),
         )
         for channel in connection.channels.values():
+            of_channel = {**names, "place": client_place_text(client, number, channel.number)}
             yield (
                 ("channel_not_closed", number, channel.number, None),
-                Finding(
-                    "channel_not_closed",
-                    vhost,
-                    client_place_text(client, number, channel.number) + opener,
-                    client=client,
-                ),
+                Finding("channel_not_closed", vhost, of_channel),
             )
             yield from _held(node, connection, channel)
             for publish in [] if channel.transaction is None else channel.transaction.publishes:
-                message, text = publish.message, "its transaction is still open"
                 yield (
-                    ("uncommitted", number, channel.number, message.id),
-                    Finding("uncommitted", vhost, text, None, message.exchange, message.routing_key, client, message),
+                    ("uncommitted", number, channel.number, publish.message.id),
+                    Finding("uncommitted", vhost, {"client": client}, publish.message, because="open_transaction"),
                 )
 
 
@@ -135,21 +121,12 @@ def _ready(node: Node) -> Iterator[tuple[_Key, Finding]]:
     """Yield the messages ready in queues. A stream keeps its messages anyway, so it does not count."""
     queues = [queue for vhost in node.vhosts.values() for queue in vhost.queues.values() if queue.type_name != "stream"]
     for queue in queues:
-        why = "" if len(queue.consumers) else "the queue has no consumers"
+        why = None if len(queue.consumers) else "no_consumers"
+        names = {"queue": queue.name}
         for entry in queue.ready:
-            message = entry.message
             yield (
                 ("left_ready", None, None, entry.copy),
-                Finding(
-                    "left_ready",
-                    queue.vhost.name,
-                    why,
-                    queue.name,
-                    message.exchange,
-                    message.routing_key,
-                    None,
-                    message,
-                ),
+                Finding("left_ready", queue.vhost.name, names, entry.message, because=why),
             )
 
 
@@ -157,19 +134,14 @@ def _held(node: Node, connection: Connection, channel: Channel) -> Iterator[tupl
     for delivery in unsettled(channel):
         tag = None if delivery.consumer is None else delivery.consumer.tag
         client = client_text(connection)
-        age = span_text(node.now - delivery.delivered_at)
-        message = delivery.entry.message
-        uncommitted = "" if delivery.tag in channel.unacked else ", settled in a transaction without tx.commit"
+        names = {
+            "queue": delivery.queue.name,
+            "client": client,
+            "holder": holder_text(tag, client),
+            "age": span_text(node.now - delivery.delivered_at),
+        }
+        why = None if delivery.tag in channel.unacked else "settled_without_commit"
         yield (
             ("unacked_at_end", connection.number, channel.number, delivery.tag),
-            Finding(
-                "unacked_at_end",
-                connection.vhost_name,
-                f"held by {holder_text(tag, client)} for {age}{uncommitted}",
-                delivery.queue.name,
-                message.exchange,
-                message.routing_key,
-                client,
-                message,
-            ),
+            Finding("unacked_at_end", connection.vhost_name, names, delivery.entry.message, because=why),
         )

@@ -78,15 +78,12 @@ def _is_new(coroutine: Call) -> bool:
 
 
 def _finding(name: str, line: str | None) -> Finding:
-    at = "" if line is None else f", at {line}"
-    return Finding("never_awaited", "/", f"{name}(...){at}, did nothing: write await {name}(...)")
+    return Finding("never_awaited", "/", {"call": name, "line": line})
 
 
 def _failure(task: asyncio.Task[object]) -> Finding:
     # To ask for the error also keeps Python from logging it.
     error = task.exception()
     assert error is not None
-    line = raising_line(error)
-    place = "" if line is None else f", at {line}"
     what = f"{type(error).__name__}: {str(error).partition(chr(10))[0]}"
-    return Finding("never_awaited", "/", f"the task that failed{place}: write await task, so that the test sees {what}")
+    return Finding("never_awaited", "/", {"line": raising_line(error), "error": what}, kind="failed_unawaited")

@@ -56,7 +56,7 @@ class NoClient:
                 return None
             texts = self._strangers() or [_place(*connected) for connected in self._elsewhere.items()]
         texts = texts or ([_UNUSED] if is_url_all else [])
-        return Finding(CHECK, "/", "; ".join(texts)) if texts else None
+        return Finding(CHECK, "/", {"place": "; ".join(texts)}) if texts else None
 
     def _strangers(self) -> list[str]:
         from leveret.observe.texts.report import stranger_lines

@@ -69,12 +69,17 @@ def blind_text(names: Sequence[str]) -> str:
 
 
 def _line(finding: Finding, publishers: Publishers) -> str:
+    # Imported here because most tests find nothing.
+    from leveret.story.causes import clause
+
     message = finding.message
     if message is None:
-        return finding.text
-    where = f"in queue {finding.queue!r}: " if finding.queue is not None else ""
+        return clause(finding.cause)
+    queue = finding.place("queue")
+    where = f"in queue {queue!r}: " if queue is not None else ""
     origin = f"{message.exchange!r} {message.routing_key!r} {content(message)}"
-    why = f"; {finding.text}" if finding.text else ""
+    text = clause(finding.cause)
+    why = f"; {text}" if text else ""
     return f"{where}{origin}, published by {finding.publisher or publishers.publisher_of(message.id)}{why}"
 
 
@@ -90,15 +95,7 @@ def _how_to_allow(finding: Finding) -> str:
     in_call = CHECKS[name].allowed_by
     first = "" if in_call is None else f"{in_call}, "
     limit = next(
-        (
-            f", {keyword}={value!r}"
-            for keyword, value in (
-                ("queue", finding.queue),
-                ("exchange", finding.exchange),
-                ("client", finding.client),
-            )
-            if value
-        ),
+        (f", {keyword}={value!r}" for keyword in ("queue", "exchange", "client") if (value := finding.place(keyword))),
         "",
     )
     return (

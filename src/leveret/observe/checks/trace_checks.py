@@ -6,20 +6,19 @@ or it is lost. The checks keep only the messages that they report.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Final, cast
 
 from leveret.observe.checks.finding import Finding, refusal_text
-from leveret.observe.texts.redelivery import limit_text
 from leveret.trace import events
 from leveret.trace.events import Event
-from leveret.wording import count_text
 
 if TYPE_CHECKING:
     from leveret.core.model.message import Message
     from leveret.core.model.node import Node
     from leveret.core.model.queues.stored_queue import StoredQueue
     from leveret.core.wire.values import Table
+    from leveret.story.causes import Cause
     from leveret.trace.events import RawEvent
 
 # The check that reports a lost message, by the reason of the loss.
@@ -42,10 +41,6 @@ _WITH_CONNECTION: Final = ("exclusive", "auto_delete")
 # The exchanges of Celery's events and control replies, to which it publishes even without a listener.
 _CELERY_EXCHANGES: Final = ("celeryev", "celery.pidbox", "reply.celery.pidbox")
 _DIRECT_REPLY_PREFIX: Final = "amq.rabbitmq.reply-to."
-_IGNORED: Final = (
-    "; it was returned as mandatory, and the client drops that: use on_return_raises=True of aio-pika's channel(), "
-    "confirm_delivery() of pika, or a callback for returns"
-)
 # The number of a message, and the virtual host and queue in which it died.
 _Death = tuple[int, str, str | None]
 
@@ -141,22 +136,22 @@ class TraceChecks:
         if event.reason is None:
             return
         for queue, count in counts.items():
-            text = (
-                f"{count_text(count, 'message')} of {queue!r} went to {self._client(event.conn)}, then {event.reason}"
-            )
-            client = self._clients.get(event.conn)
-            self._auto_ack_lost.append(
-                Finding("auto_ack_lost", event.vhost, text, queue=queue, client=client, count=count)
-            )
+            names = {
+                "queue": queue,
+                "client": self._clients.get(event.conn),
+                "by": self._client(event.conn),
+                "reason": event.reason,
+            }
+            found = Finding("auto_ack_lost", event.vhost, names, count=count, evidence=(event,))
+            self._auto_ack_lost.append(found)
 
     def _queue_deleted(self, event: Event) -> None:
         if event.reason == _RESTART:
             for purged in (one for one in self._purged if one.queue == event.queue and one.reason == "queue_deleted"):
-                message, why = cast("Message", purged.message), "its queue is not durable"
-                self._find("lost_at_restart", purged, why, queue=event.queue, message=message)
+                self._find("lost_at_restart", purged, because="queue_not_durable")
         self._purged.clear()
         if event.reason in _WITH_CONNECTION:
-            self._auto_ack_lost = [finding for finding in self._auto_ack_lost if finding.queue != event.queue]
+            self._auto_ack_lost = [finding for finding in self._auto_ack_lost if finding.place("queue") != event.queue]
 
     def _refused(self, event: Event) -> None:
         # Until its connection is open, a client waits for the answer and so hears of any error.
@@ -164,13 +159,11 @@ class TraceChecks:
             return
         text = refusal_text(event)
         if _INEQUIVALENT in event.text:
-            line = "" if event.caller is None else f", at {event.caller}"
-            self._find("redeclared_differently", event, text + line, client=event.client, refusal=text)
+            self._find("redeclared_differently", event, {"client": event.client, "line": event.caller}, refusal=text)
             return
         reaction = self._node.reactions.get((event.conn, cast("int", event.chan), event.at))
         if reaction is not None or any(words in event.text for words in _WITHOUT_REPLY):
-            line = "" if event.opener is None else f", on the connection opened at {event.opener}"
-            self._find("unseen_channel_error", event, text + line, client=event.client, refusal=text)
+            self._find("unseen_channel_error", event, {"client": event.client, "opener": event.opener}, refusal=text)
             self._findings[-1].reaction = reaction
 
     def _limits_set(self, event: Event) -> None:
@@ -188,17 +181,16 @@ class TraceChecks:
         place = f"exchange {exchange!r}" if queue is None else f"queue {queue!r}"
         place = place if consumer is None else f"consumer {consumer!r} of {place}"
         for name, known in misspelt(event.kind, cast("Table", event.arguments)):
-            text = f"{name!r} of {place}, from {self._client(event.conn)}: did you mean {known!r}?"
             client = None if event.conn is None else self._clients.get(event.conn)
-            self._find("unknown_argument", event, text, queue=queue, exchange=exchange, client=client)
+            names = {"argument": name, "place": place, "by": self._client(event.conn), "known": known}
+            self._find("unknown_argument", event, {**names, "queue": queue, "exchange": exchange, "client": client})
 
     def _consumer_added(self, event: Event) -> None:
         self._arguments_given(event)
         is_limited = event.prefetch_count or event.no_ack or (event.conn, event.chan) in self._limited
         if event.conn is not None and not is_limited:
-            text = f"{event.consumer} of {self._client(event.conn)} on {event.queue!r}"
-            client = self._clients.get(event.conn)
-            self._find("unlimited_prefetch", event, text, queue=event.queue, client=client)
+            names = {"consumer": event.consumer, "by": self._client(event.conn), "queue": event.queue}
+            self._find("unlimited_prefetch", event, {**names, "client": self._clients.get(event.conn)})
 
     def _delivered(self, event: Event) -> None:
         self._last_delivered_copy = event.copy
@@ -231,35 +223,35 @@ class TraceChecks:
         elif event.reason == _CYCLE:
             self._cycle_closed(event)
         elif event.reason == "uncommitted":
-            why = "its channel was closed without tx.commit"
-            self._find("uncommitted", event, why, message=message)
+            self._find("uncommitted", event, because="closed_without_commit")
         elif event.reason == _RESTART:
-            why = "it was not persistent: publish it with delivery_mode=2"
-            self._find("lost_at_restart", event, why, queue=event.queue, message=message)
+            self._find("lost_at_restart", event, because="not_persistent")
         elif event.copy is not None and event.reason in _LOST_BY:
             self._lose(event, event.reason, self._why_not_dead_lettered(event))
 
     def _returned(self, event: Event) -> None:
         if event.message.id in self._node.ignored_returns:
-            self._find_unroutable(event, _IGNORED)
+            self._find_unroutable(event, "return_ignored")
 
-    def _find_unroutable(self, event: Event, more: str = "") -> None:
+    def _find_unroutable(self, event: Event, kind: str = "unroutable") -> None:
         # Imported here because most tests lose nothing.
         from leveret.observe.texts.routes import why_unrouted
 
         message = cast("Message", event.message)
-        self._find("unroutable", event, why_unrouted(self._node, event.vhost, message) + more, message=message)
+        self._find("unroutable", event, because=why_unrouted(self._node, event.vhost, message), kind=kind)
 
     def _cycle_closed(self, event: Event) -> None:
         """Remember the cycle for the copy that died last. Another copy of its letter may still arrive."""
         letter = cast("Message", event.message)
         self._cycles[letter.id, event.vhost, letter.deaths.newest.queue] = letter, cast("str", event.queue)
 
-    def _why_lost(self, event: Event) -> str:
+    def _why_lost(self, event: Event) -> Cause:
+        from leveret.story.causes import Cause
+
         cycle = self._cycles.get((event.message.id, event.vhost, event.queue))
         if cycle is not None:
-            return _cycle_text(*cycle)
-        return f"its dead letter reached no queue through exchange {event.exchange!r}"
+            return _cycle(*cycle)
+        return Cause("dead_letter_unrouted", {"exchange": event.exchange})
 
     def _dead_lettered(self, event: Event) -> None:
         self._expired.pop(event.copy, None)
@@ -272,34 +264,38 @@ class TraceChecks:
             self._expired.pop(event.src_copy, None)
 
     def _find_loop(self, event: Event) -> None:
-        message, queue = cast("Message", event.message), self._queue(event)
-        rule = "" if queue is None else f"; {limit_text(queue)}"
-        text = f"redelivered {count_text(event.count, 'time')}, last to {self._client(event.conn)}{rule}"
-        self._find("redelivered_too_often", event, text, queue=event.queue, message=message)
+        # Imported here because most tests have no loop.
+        from leveret.observe.texts.redelivery import why_no_end
 
-    def _lose(self, event: Event, reason: str, why: str) -> None:
-        message = cast("Message", event.message)
+        queue = self._queue(event)
+        names = {"queue": event.queue, "by": self._client(event.conn), "times": event.count}
+        self._find("redelivered_too_often", event, names, because=None if queue is None else why_no_end(queue))
+
+    def _lose(self, event: Event, reason: str, why: Cause | None) -> None:
         settled = self._settled.get(event.copy)
-        by = f"rejected by {self._client(settled.conn)}" if settled is not None else ""
-        text = ", ".join(part for part in (by, why) if part)
-        self._find(_LOST_BY[reason], event, text, queue=event.queue, message=message)
+        names = {"queue": event.queue, "by": None if settled is None else self._client(settled.conn)}
+        kind = "given_up" if reason == "delivery_limit" else None
+        evidence = () if settled is None else (settled,)
+        self._find(_LOST_BY[reason], event, names, because=why, kind=kind, evidence=evidence)
 
     def _find(
         self,
         check: str,
         event: Event,
-        text: str,
+        names: Mapping[str, object] | None = None,
         *,
-        queue: str | None = None,
-        exchange: str | None = None,
-        client: str | None = None,
-        message: Message | None = None,
+        because: Cause | str | None = None,
+        kind: str | None = None,
         refusal: str | None = None,
+        evidence: tuple[Event, ...] = (),
     ) -> None:
-        key = None
-        if message is not None:
-            exchange, key = message.exchange, message.routing_key
-        self._findings.append(Finding(check, event.vhost, text, queue, exchange, key, client, message, 1, refusal))
+        message = cast("Message | None", event.get("message"))
+        facts = {"queue": event.get("queue")} if names is None else names
+        facts = facts if refusal is None else {**facts, "refusal": refusal}
+        shown = (*evidence, event)
+        self._findings.append(
+            Finding(check, event.vhost, facts, message, because=because, evidence=shown, kind=kind, refusal=refusal)
+        )
 
     def _is_kept(self, event: Event) -> bool:
         """Return whether the queue keeps a dying message until its targets have it (at-least-once dead-lettering)."""
@@ -310,7 +306,7 @@ class TraceChecks:
         exchange = None if vhost is None else vhost.exchanges.get(event.exchange)
         return exchange is not None and exchange.can_delay
 
-    def _why_not_dead_lettered(self, event: Event) -> str:
+    def _why_not_dead_lettered(self, event: Event) -> Cause | None:
         from leveret.observe.texts.routes import why_not_dead_lettered
 
         return why_not_dead_lettered(self._node, event.vhost, cast("str", event.queue))
@@ -323,14 +319,13 @@ class TraceChecks:
         return "the test" if number is None else self._clients.get(number, f"connection {number}")
 
 
-def _cycle_text(letter: Message, queue: str) -> str:
+def _cycle(letter: Message, queue: str) -> Cause:
     """Return the way of a dead letter back to a queue in which it has died, queue by queue."""
+    from leveret.story.causes import Cause
+
     # The newest death is the first. On the way from one queue to the next, it was published with these keys.
     deaths = list(letter.deaths)
     deaths = deaths[: [death.queue for death in deaths].index(queue) + 1][::-1]
-    steps = [
-        f"{death.queue!r} by {death.exchange!r} {', '.join(map(repr, death.routing_keys))}" for death in deaths[1:]
-    ]
-    back = f"{queue!r} again by {letter.exchange!r} {', '.join(map(repr, letter.routing_keys))}"
-    way = ", then ".join([f"{queue!r} ({deaths[0].reason})", *steps, back])
-    return f"its dead letter came back to a queue in which it had died, and RabbitMQ drops it then: {way}"
+    way = [f"{death.queue!r} by {death.exchange!r} {', '.join(map(repr, death.routing_keys))}" for death in deaths[1:]]
+    way.append(f"{queue!r} again by {letter.exchange!r} {', '.join(map(repr, letter.routing_keys))}")
+    return Cause("cycle", {"queue": queue, "reason": deaths[0].reason, "way": way})

@@ -61,11 +61,5 @@ class UnusedFaults:
 
 def unused_finding(fault: Planned) -> Finding:
     """Return the finding for a fault that never happened."""
-    queue, client = (fault.places.get(name) for name in ("queue", "client"))
-    return Finding(
-        CHECK,
-        "/",
-        fault.complaint(),
-        queue=queue if isinstance(queue, str) else None,
-        client=client if isinstance(client, str) else None,
-    )
+    places = {name: place for name in ("queue", "client") if isinstance(place := fault.places.get(name), str)}
+    return Finding(CHECK, "/", {**places, "complaint": fault.complaint()})

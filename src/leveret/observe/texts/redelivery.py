@@ -10,6 +10,7 @@ from itertools import chain, islice
 from typing import TYPE_CHECKING, Final
 
 from leveret.core.model.queues.queue import Queue
+from leveret.story.causes import Cause
 
 if TYPE_CHECKING:
     from leveret.core.model.message import QueueEntry
@@ -23,8 +24,8 @@ _NAMED: Final = 3
 _EXAMINED: Final = 1_000
 
 
-def loops(node: Node) -> list[str]:
-    """Return a text for each message that came back often, the most frequent first. The caller holds the lock."""
+def loops(node: Node) -> list[Cause]:
+    """Return a cause for each message that came back often, the most frequent first. The caller holds the lock."""
     returned = [
         (entry.acquired_count, entry, queue)
         for vhost in node.vhosts.values()
@@ -34,26 +35,27 @@ def loops(node: Node) -> list[str]:
     ]
     returned.sort(key=lambda row: -row[0])
     return [
-        f"message #{entry.message.id} was delivered {count} times from {queue.name} and requeued each time: "
-        f"{limit_text(queue)}"
+        Cause(
+            "loop",
+            {"place": queue.name, "queue": queue.name},
+            {"message": entry.message.id, "times": count},
+            because=why_no_end(queue),
+        )
         for count, entry, queue in returned[:_NAMED]
     ]
 
 
-def limit_text(queue: StoredQueue) -> str:
+def why_no_end(queue: StoredQueue) -> Cause:
     """Return why the queue's delivery limit does not end a loop."""
     if not isinstance(queue, Queue) or queue.type_name != "quorum":
-        return f"a {queue.type_name} queue has no delivery limit"
+        return Cause("no_limit_of_type", {"type": queue.type_name})
     compat, limit = queue.node.compat, queue.delivery_limit
     if limit is None and queue.settings.delivery_limit is None:
-        return f"RabbitMQ {compat.version} has no delivery limit by default, and the queue sets none"
+        return Cause("no_limit_by_default", {"version": compat.version})
     if limit is None:
-        return "the queue has switched its delivery limit off"
-    if compat.counts_every_return:
-        return f"the queue has a delivery limit of {limit}"
-    return (
-        f"on RabbitMQ {compat.version} only basic.reject and lost channels count towards the delivery limit of "
-        f"{limit}; before 4.3, basic.nack and basic.recover did too"
+        return Cause("limit_off")
+    return Cause(
+        "limit" if compat.counts_every_return else "limit_of_rejects", {"version": compat.version}, {"limit": limit}
     )
 
 

@@ -6,12 +6,13 @@ and changes nothing; the caller holds the broker's lock.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection
 from typing import TYPE_CHECKING, Final
 
 from leveret.core.model.exchanges.topic import topic_matches
 from leveret.errors import nearest
 from leveret.observe.texts.near import slip
+from leveret.story.causes import Cause, cut
 
 if TYPE_CHECKING:
     from leveret.core.model.binding import Binding
@@ -21,33 +22,39 @@ if TYPE_CHECKING:
     from leveret.core.model.queues.stored_queue import StoredQueue
     from leveret.core.model.vhost import VirtualHost
 
-_LISTED: Final = 3
 # The types whose `route` only reads. Others choose at random or remember messages.
 _READING: Final = ("direct", "fanout", "topic", "headers")
 _BY_KEY: Final = ("direct", "topic")
 
 
-def why_unrouted(node: Node, vhost_name: str, message: Message, *, deleted: str | None = None) -> str:
+def why_unrouted(node: Node, vhost_name: str, message: Message, *, deleted: str | None = None) -> Cause:
     """Return why no binding took a message: its key beside those that would have, the most similar first.
 
     `deleted` says how the queue that its key names was deleted before.
     """
     vhost = node.vhosts.get(vhost_name)
     exchange = None if vhost is None else vhost.exchanges.get(message.exchange)
+    names = {"exchange": message.exchange, "routing_key": message.routing_key}
     if vhost is None or exchange is None:
-        return f"exchange {message.exchange!r} does not exist any more"
+        return Cause("exchange_gone", names)
     if exchange is vhost.default_exchange:
-        return deleted or _no_queue_text(vhost, message)
+        return _no_queue(vhost, message) if deleted is None else Cause("queue_deleted", {"deletion": deleted})
     bindings = list(exchange.bindings.values())
     if not bindings:
-        return f"{exchange.name!r} has no bindings"
+        return Cause("no_bindings", names)
     if exchange.type_name in _READING and (destinations := list(exchange.route(message))):
-        return _later_text(exchange, [(destination.name, destination.is_queue) for destination in destinations])
-    what = "its headers match" if exchange.type_name == "headers" else f"{message.routing_key!r} matches"
+        queues = [one.name for one in destinations if one.is_queue]
+        exchanges = [one.name for one in destinations]
+        return Cause(
+            "bound_later" if queues else "bound_to_exchange", {**names, "queues": queues, "exchanges": exchanges}
+        )
     ordered = _nearest_first(message.routing_key, bindings)
+    facts = {**names, "bindings": [f"{_key_text(one)} to {one.destination_name!r}" for one in ordered]}
+    if exchange.type_name == "headers":
+        return Cause("no_match_of_headers", facts)
     why = slip(message.routing_key, ordered[0].routing_key) if exchange.type_name in _BY_KEY else ""
-    more = f"; {mismatch_text(message.routing_key, ordered[0].routing_key, why)}" if why else ""
-    return f"{what} no binding of {exchange.name!r} ({_listed(ordered)}{more})"
+    more = {"slip": mismatch_text(message.routing_key, ordered[0].routing_key, why)} if why else {}
+    return Cause("no_match", {**facts, **more})
 
 
 def ways_to(node: Node, vhost_name: str, queue_name: str) -> str:
@@ -60,10 +67,10 @@ def ways_to(node: Node, vhost_name: str, queue_name: str) -> str:
     others = [other for other in vhost.queues.values() if other is not queue]
     dying = [repr(other.name) for other in others if _dead_letters_to(other, queue_name)]
     if not ways and dying:
-        return f"{_cut(dying)} {'dead-letters' if len(dying) == 1 else 'dead-letter'} to {queue_name!r}"
+        return f"{cut(dying)} {'dead-letters' if len(dying) == 1 else 'dead-letter'} to {queue_name!r}"
     if not ways:
         return f"{queue_name!r} has no bindings, so only the default exchange leads to it"
-    return f"{queue_name!r} is bound to {_cut(ways)}"
+    return f"{queue_name!r} is bound to {cut(ways)}"
 
 
 def why_not_there(node: Node, vhost_name: str, queue_name: str, message: Message, late: Collection[str]) -> str:
@@ -109,37 +116,28 @@ def consumers_text(node: Node, vhost_name: str, queue_name: str) -> str:
     missing = "" if queue_name in vhost.queues else f"; queue {queue_name!r} was not declared"
     consumed = [name for name, queue in vhost.queues.items() if len(queue.consumers)]
     others = list(dict.fromkeys([*nearest(queue_name, consumed), *consumed]))
-    return missing + (f"; clients consume from {_cut([repr(name) for name in others])}" if others else "")
+    return missing + (f"; clients consume from {cut([repr(name) for name in others])}" if others else "")
 
 
-def why_not_dead_lettered(node: Node, vhost_name: str, queue_name: str) -> str:
-    """Return why a queue has nowhere to send its dead letters; empty if it has, or does not exist."""
+def why_not_dead_lettered(node: Node, vhost_name: str, queue_name: str) -> Cause | None:
+    """Return why a queue has nowhere to send its dead letters; None if it has, or does not exist."""
     vhost = node.vhosts.get(vhost_name)
     queue = None if vhost is None else vhost.queues.get(queue_name)
     if vhost is None or queue is None:
-        return ""
+        return None
     name = queue.settings.dead_letter_exchange
     if name is None:
-        return "the queue has no dead-letter exchange"
-    return "" if name in vhost.exchanges else f"its dead-letter exchange {name!r} does not exist"
+        return Cause("no_dead_letter_exchange", {"queue": queue_name})
+    return None if name in vhost.exchanges else Cause("dead_letter_exchange_missing", {"exchange": name})
 
 
-def _no_queue_text(vhost: VirtualHost, message: Message) -> str:
+def _no_queue(vhost: VirtualHost, message: Message) -> Cause:
     key, names = message.routing_key, list(vhost.queues)
     if key in names:
-        return f"queue {key!r} was declared later"
-    if not names:
-        return f"there is no queue {key!r}, nor any other"
+        return Cause("declared_later", {"queue": key})
     # Names that are generated are no guide to each other.
     near = [] if key.startswith("amq.") else nearest(key, names)
-    return f"there is no queue {key!r}" + (f" (nearest: {_cut([repr(name) for name in near])})" if near else "")
-
-
-def _later_text(exchange: Exchange, destinations: list[tuple[str, bool]]) -> str:
-    queues = [repr(name) for name, is_queue in destinations if is_queue]
-    if queues:
-        return f"{exchange.name!r} had no such binding yet; now it leads to {_cut(queues)}"
-    return f"{exchange.name!r} leads to exchange {_cut([repr(name) for name, _ in destinations])}, which has no queue"
+    return Cause("no_queue" if names else "no_queues", {"queue": key, "near": near or None})
 
 
 def _nearest_first(key: str, bindings: list[Binding]) -> list[Binding]:
@@ -148,15 +146,6 @@ def _nearest_first(key: str, bindings: list[Binding]) -> list[Binding]:
     return sorted(bindings, key=lambda binding: ranks.get(binding.routing_key, len(ranks)))
 
 
-def _listed(bindings: Iterable[Binding]) -> str:
-    return _cut([f"{_key_text(binding)} to {binding.destination_name!r}" for binding in bindings])
-
-
 def _key_text(binding: Binding) -> str:
     arguments = binding.arguments.to_python()
     return f"{binding.routing_key!r} {arguments!r}" if arguments else repr(binding.routing_key)
-
-
-def _cut(texts: list[str]) -> str:
-    more = [f"{len(texts) - _LISTED} more"] if len(texts) > _LISTED else []
-    return ", ".join(texts[:_LISTED] + more)
