@@ -124,8 +124,8 @@ class Access:
     def set_user(self, name: str, password: str | None = None, tags: tuple[str, ...] = ()) -> User:
         """Add a user, or replace the password and tags of an existing one; the limits stay."""
         self.version += 1
-        known = self.users.get(name)
-        self.users[name] = User(name, password, tags, {} if known is None else known.limits)
+        previous = self.users.get(name)
+        self.users[name] = User(name, password, tags, {} if previous is None else previous.limits)
         return self.users[name]
 
     def put_user(self, user: User) -> None:

@@ -156,7 +156,7 @@ class Policies:
         """Raise PolicyInvalid with every fault that RabbitMQ reports, one per line."""
         from leveret.core.model.operators.policy_keys import faults
 
-        found = faults(
+        texts = faults(
             pattern=policy.pattern,
             definition=policy.definition,
             apply_to=policy.apply_to,
@@ -164,8 +164,8 @@ class Policies:
             keys=keys,
             pattern_bytes_max=self._pattern_bytes_max,
         )
-        if found:
-            raise PolicyInvalid("\n".join(found))
+        if texts:
+            raise PolicyInvalid("\n".join(texts))
 
 
 def combined(policy: Policy | None, operator_policy: Policy | None) -> Definition:

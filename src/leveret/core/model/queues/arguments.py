@@ -392,7 +392,7 @@ def refuse_invalid_dead_letter_exchange(arguments: Table, title: str) -> None:
 
 
 def refuse_invalid_values(arguments: Table, title: str, names: tuple[str, ...], compat: Compat) -> None:
-    """Refuse the first argument whose value RabbitMQ does not allow; `place` is like "queue 'q' in vhost '/'"."""
+    """Refuse the first argument whose value RabbitMQ does not allow; `title` is like "queue 'q' in vhost '/'"."""
     given = {name for name, _ in arguments}
     for name in sorted(given.intersection(names), key=_RANKS.__getitem__):
         field = arguments.get(name)
