@@ -35,7 +35,8 @@ class Management:
 
     def __init__(self, engine: Engine) -> None:
         self._state: Final = State(engine)
-        self._router: Final = Router(each for each in ENDPOINTS if engine.compat.version in each.versions)
+        version = engine.compat.version
+        self._router: Final = Router(each for each in ENDPOINTS if version in each.versions)
 
     def handle(self, request: Request) -> Response:
         """Answer a request, as RabbitMQ's management plugin does."""
