@@ -167,7 +167,7 @@ def test_markers_set_the_level_of_an_unused_fault(run):
         @pytest.mark.leveret(checks="unused_fault=off")
         @pytest.mark.leveret_fault(on="basic.get-ok", do=Withhold())
         def test_off(leveret):
-            pass
+            leveret.sync()
 
         @pytest.mark.leveret(checks="unused_fault=warning")
         def test_warned(leveret):

@@ -51,12 +51,13 @@ def test_a_client_that_connects_to_another_broker_is_named_with_its_line(run) ->
 @pytest.mark.parametrize(
     "test",
     [
-        # It never reads the url.
-        "def test_it(leveret): pass",
         # It uses leveret's own calls.
         "def test_it(leveret): leveret.url; leveret.declare_queue('mails'); leveret.publish('', 'mails', b'1')",
         "def test_it(leveret): leveret.url; leveret.respond('prices', b'1')",
-        "def test_it(leveret): leveret.url; leveret.assert_not_published()",
+        "def test_it(leveret): leveret.assert_not_published(); connect(leveret.url).close()",
+        # The test itself publishes, which may have consequences.
+        "def test_it(leveret):\n    leveret.declare_queue('mails'); leveret.publish('', 'mails', b'1')\n"
+        "    leveret.assert_dead_lettered('mails', times=0)",
         "def test_it(leveret): leveret.url; leveret.admin.add_user('ann', 'secret')",
         # A client comes.
         "def test_it(leveret): connect(leveret.url).close()",
@@ -107,3 +108,29 @@ def test_a_client_with_tls_that_failed_is_named(run) -> None:
 
     result.assert_outcomes(passed=1, warnings=1)
     result.stdout.fnmatch_lines([*WARNED, "*a TLS hello arrived on the port without TLS*"])
+
+
+def test_a_test_that_does_nothing_with_its_broker_is_warned(run) -> None:
+    result = run("def test_it(leveret): pass")
+
+    result.assert_outcomes(passed=1, warnings=1)
+    result.stdout.fnmatch_lines([*WARNED, "*the test did nothing with the broker: leave the argument out*"])
+
+
+@pytest.mark.parametrize(
+    "assertion",
+    [
+        *("assert_not_published()", "assert_published(times=0)", "assert_acked('mails', times=0)"),
+        *("assert_ready('mails', times=0)", "assert_empty('mails')"),
+    ],
+)
+def test_an_assertion_of_absence_without_a_client_is_warned_of_with_its_line(run, assertion) -> None:
+    result = run(f"""
+        def test_it(leveret):
+            leveret.declare_queue("mails")
+            leveret.{assertion}
+    """)
+
+    result.assert_outcomes(passed=1, warnings=1)
+    finding = f"*{assertion.partition('(')[0]} at *.py:3 in test_it passed, but without a client nothing could happen*"
+    result.stdout.fnmatch_lines([*WARNED, finding])

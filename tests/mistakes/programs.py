@@ -1041,3 +1041,25 @@ mistake(
     cause="the task that failed, at .* in check",
     way_out="write await task",
 )
+mistake(
+    "an assertion that nothing happened, on a broker that no client reached",
+    """
+    def place_order(url):
+        pass
+
+    def test_it(leveret):
+        place_order("amqp://elsewhere")
+        leveret.assert_not_published()
+    """,
+    cause="no_client: 1 broker to which no client came",
+    way_out="assert_not_published at .* passed, but without a client nothing could happen",
+)
+mistake(
+    "a broker that the test never touches",
+    """
+    def test_it(leveret):
+        assert True
+    """,
+    cause="no_client: 1 broker to which no client came",
+    way_out="leave the argument out",
+)

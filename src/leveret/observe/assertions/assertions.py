@@ -294,11 +294,8 @@ class Assertions:
         from leveret.observe.assertions.evaluation import evaluate_ready
 
         found = evaluate_ready(self._source, queue, options, times=times)
-        self._expect(found)
+        self._note("assert_ready", found)
         return found
-
-    def _expect(self, found: MessageView | list[MessageView]) -> None:
-        """Note that the test expects what became of these messages."""
 
     def assert_empty(self, queue: str, *, timeout: float | None = None, vhost: str = "/") -> None:
         """Assert that this queue has no ready and no unacked messages now. It needs no trace."""
@@ -312,6 +309,7 @@ class Assertions:
         with source.lock:
             view = queue_view(find_queue(source.node, vhost, queue, timeout=timeout), source.node)
             if not view.ready and not view.unacked:
+                self._note("assert_empty", [])
                 return
             failure = not_empty(source, f"assert_empty({queue!r})", view, timeout)
         raise failure.error(source.report(failure.messages, failure.queues))
@@ -329,7 +327,12 @@ class Assertions:
         __tracebackhide__ = True
         from leveret.observe.assertions.evaluation import evaluate
 
-        return evaluate(self._source, call, place, options, times=times, to=to, reason=reason)
+        found = evaluate(self._source, call, place, options, times=times, to=to, reason=reason)
+        self._note(call, found)
+        return found
+
+    def _note(self, call: str, found: MessageView | list[MessageView]) -> None:
+        """Note that an assertion has returned these messages, or has passed because there are none."""
 
 
 def _is_empty(node: Node, vhost: str, name: str) -> bool:

@@ -6,7 +6,7 @@ asserts.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Self, Unpack
+from typing import TYPE_CHECKING, Final, Self, Unpack
 
 from leveret.errors import EventsMissingError, WaitTimeoutError, unknown_keyword
 from leveret.observe.assertions.assertions import Assertions
@@ -15,13 +15,17 @@ from leveret.trace import events
 from leveret.trace.events import Event
 
 if TYPE_CHECKING:
-    from leveret.observe.assertions.keywords import AssertionOptions, Places
+    from leveret.observe.assertions.keywords import Places
     from leveret.observe.assertions.source import Source
     from leveret.observe.checks.finding import Allowance
     from leveret.observe.checks.judge import Judge
     from leveret.observe.checks.table import CheckName
     from leveret.observe.views.message_view import MessageView
     from leveret.observe.views.views import ConsumerView
+
+
+# The assertions about what a check might report: the test expects it.
+_EXPECTING: Final = ("assert_dropped", "assert_returned", "assert_requeued", "assert_ready")
 
 
 class Allowed:
@@ -138,26 +142,12 @@ class CheckedAssertions(Assertions):
         error.add_note(source.report(queues=[queue]))
         raise error
 
-    def _assert(
-        self,
-        call: str,
-        place: str | None,
-        options: AssertionOptions,
-        *,
-        times: int | None,
-        to: str | None = None,
-        reason: object = None,
-    ) -> MessageView | list[MessageView]:
-        __tracebackhide__ = True
-        matches = super()._assert(call, place, options, times=times, to=to, reason=reason)
-        if call in ("assert_dropped", "assert_returned", "assert_requeued"):
-            self._expect(matches)
-        return matches
-
-    def _expect(self, matches: MessageView | list[MessageView]) -> None:
-        """Do not report what became of messages that an assertion has returned."""
-        views = matches if isinstance(matches, list) else [matches]
-        self._judge.knows_messages(view.source.id for view in views)
+    def _note(self, call: str, found: MessageView | list[MessageView]) -> None:
+        views = found if isinstance(found, list) else [found]
+        if not views:
+            self._judge.note_absence(call)
+        elif call in _EXPECTING:
+            self._judge.knows_messages(view.source.id for view in views)
 
 
 def _refusals(source: Source) -> list[Event]:

@@ -100,6 +100,11 @@ class Judge:
             self._no_client = None
             self._note(() if finding is None else [finding])
 
+    def note_absence(self, call: str) -> None:
+        """Note that an assertion has passed because something did not happen."""
+        if self._no_client is not None:
+            self._no_client.note_absence(call)
+
     def read_to_the_reset(self) -> None:
         """Read what the broker is about to forget: the new events, who published, and the faults that never happened.
 

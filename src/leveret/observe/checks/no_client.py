@@ -1,7 +1,8 @@
 """The check for a test that asked for a broker to which no client came.
 
 Its code under test may use a fixed URL, and where something listens at that URL, the test passes. The check reports a
-test that read the URL and did nothing else with the broker, and one whose process connected to another broker instead.
+test that did nothing with the broker but read the URL, one whose process connected to another broker instead, and one
+that asserts that something did not happen, although without a client nothing could.
 """
 
 from __future__ import annotations
@@ -12,13 +13,15 @@ from contextlib import suppress
 from typing import Any, Final, Protocol
 
 from leveret.observe.assertions.source import Source
-from leveret.observe.calls.callers import line_of
+from leveret.observe.calls.callers import calling_line, line_of
 from leveret.observe.checks.finding import Finding
 from leveret.observe.texts.story import has_clients
+from leveret.trace import events
 
 CHECK: Final = "no_client"
 # The ports on which RabbitMQ usually listens for clients: with TLS, without, and beside another server.
 _PORTS: Final = (5671, 5672, 5673)
+_UNTOUCHED: Final = "the test did nothing with the broker: leave the argument out, or let the code under test connect"
 _UNUSED: Final = "the test read the broker's url and did nothing else with the broker: does the code under test use it?"
 
 
@@ -41,6 +44,8 @@ class NoClient:
         self._call_count = broker.call_count
         # The other brokers to which this process connected, each with the line that did.
         self._elsewhere: dict[tuple[str, int], str | None] = {}
+        # The assertions that have passed because something did not happen, each with its line.
+        self._absences: list[str] = []
         broker.is_url_read = False
         _watch(self)
 
@@ -48,20 +53,30 @@ class NoClient:
         """Return the finding if no client came. Call it before anything else looks at the broker."""
         _watch(None)
         broker = self._broker
-        is_url_all = broker.is_url_read and broker.call_count == self._call_count
+        is_untouched = broker.call_count == self._call_count
         broker.sync()
         with broker.lock:
             recorder = broker.recorder
             if not recorder.is_on or recorder.has_dropped or has_clients(recorder.raw()):
                 return None
             texts = self._strangers() or [_place(*connected) for connected in self._elsewhere.items()]
-        texts = texts or ([_UNUSED] if is_url_all else [])
+        if not texts and is_untouched:
+            texts = [_UNUSED if broker.is_url_read else _UNTOUCHED]
+        # What the test itself has published can have had consequences without a client.
+        if not texts and not any(raw[0] == events.PUBLISHED for raw in recorder.raw()):
+            texts = self._absences[:1]
         return Finding(CHECK, "/", {"place": "; ".join(texts)}) if texts else None
 
     def _strangers(self) -> list[str]:
         from leveret.observe.texts.report import stranger_lines
 
         return stranger_lines(self._broker.node)
+
+    def note_absence(self, call: str) -> None:
+        """Note that an assertion has passed because something did not happen."""
+        line = calling_line()[1]
+        at = "" if line is None else f" at {line}"
+        self._absences.append(f"{call}{at} passed, but without a client nothing could happen: does one connect?")
 
     def connects(self, address: tuple[Any, ...]) -> None:
         """Note that a socket of this process connects to an address."""
