@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from leveret.exploration import KINDS, Run, Schedule
+from leveret.exploration import Run, Schedule
 from leveret.exploration.schedule import Seen, Step
 from leveret.exploration.search import Search
 
@@ -39,7 +39,7 @@ class World:
 
 
 def explore(world, *, on="*", pairs=0, seed=0, keep_going=False):
-    search = Search(world, KINDS, on=on, pairs=pairs, seed=seed, keep_going=keep_going)
+    search = Search(world, on, pairs, seed, keep_going)
     plain = world(Schedule())
     world.ran.clear()
     return search.explore(plain)
@@ -144,6 +144,6 @@ def test_passed_runs_keep_no_trace():
         runs.append(run)
         return run
 
-    Search(execute, KINDS, on="*", pairs=0, seed=0, keep_going=True).explore(world(Schedule()))
+    Search(execute, "*", pairs=0, seed=0, keep_going=True).explore(world(Schedule()))
 
     assert [bool(run.raw_events) for run in runs] == [True, False, False, False, False]

@@ -61,7 +61,7 @@ def explore(
     if not callable(scenario):
         raise TypeError(_not_a_scenario_text(scenario))
     settings = Settings(faults, on, pairs, only, limit, keep_going, seed)
-    runner = ScenarioRunner(scenario, settings.kinds, limit=limit, options={"seed": seed, **options})
+    runner = ScenarioRunner(scenario, settings.kinds, limit, {"seed": seed, **options})
     plain = runner(Schedule())
     if plain.error is not None:
         plain.error.add_note("This is the plain run: it had no fault.")
@@ -115,7 +115,7 @@ class Settings:
             strays.extend(STRAYS.note(self._threads))
             return done
 
-        search = Search(run, self.kinds, on=self.on, pairs=self.pairs, seed=self.seed, keep_going=self.keep_going)
+        search = Search(run, self.on, self.pairs, self.seed, self.keep_going)
         exploration = search.explore(plain) if self.schedule is None else search.replay(plain, self.schedule)
         # Look once more: a thread may have been between two calls of its client.
         exploration.strays = lines_of([*strays, *STRAYS.note(self._threads)])

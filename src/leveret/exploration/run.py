@@ -76,22 +76,23 @@ class Run:
             self.error = errors[0]
 
 
+@dataclass(frozen=True, slots=True)
 class ScenarioRunner:
     """A scenario that can be run under one schedule after another."""
 
-    def __init__(self, scenario: Scenario, kinds: Mapping[str, Kind], *, limit: float, options: BrokerOptions) -> None:
-        """`limit` is in seconds of real time for each run; `options` are the broker's."""
-        self._scenario: Final = scenario
-        self._kinds: Final = kinds
-        self._limit: Final = limit
-        self._options: Final = options
+    scenario: Scenario
+    kinds: Mapping[str, Kind]
+    # In seconds of real time, for each run.
+    limit: float
+    # Those of the broker.
+    options: BrokerOptions
 
     def __call__(self, schedule: Schedule) -> Run:
         """Run the scenario once under this schedule."""
         run = Run(schedule)
-        broker = Broker(**self._options).start()
+        broker = Broker(**self.options).start()
         try:
-            watcher = Watcher(broker, schedule, self._kinds)
+            watcher = Watcher(broker, schedule, self.kinds)
             watcher.start()
             is_plain = not schedule.placements
             with nullcontext() if is_plain else _quiet(run):
@@ -104,11 +105,11 @@ class ScenarioRunner:
         return run
 
     def _play(self, broker: Broker, watcher: Watcher, run: Run) -> None:
-        thread = ScenarioThread(self._scenario, broker)
+        thread = ScenarioThread(self.scenario, broker)
         thread.start()
-        if not thread.wait(self._limit):
+        if not thread.wait(self.limit):
             watcher.stop()
-            run.hang = hang_text(thread.ident, self._limit)
+            run.hang = hang_text(thread.ident, self.limit)
             run.state = Harness(broker).report()
             broker.stop()
             thread.cancel()

@@ -9,13 +9,13 @@ from __future__ import annotations
 
 import logging
 import random
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from time import perf_counter
 from typing import TYPE_CHECKING, Final
 
-from leveret.exploration.kinds import OUT_OF_ORDER, Kind
+from leveret.exploration.kinds import OUT_OF_ORDER
 from leveret.exploration.schedule import Placement, Schedule, Step
 from leveret.wording import count_text, span_text
 
@@ -101,26 +101,19 @@ class ExplorationFailedError(AssertionError):
         self.exploration = exploration
 
 
+@dataclass
 class Search:
     """The search for schedules that fail."""
 
-    def __init__(
-        self,
-        execute: Execute,
-        kinds: Mapping[str, Kind],
-        *,
-        on: str | Iterable[str],
-        pairs: int,
-        seed: int,
-        keep_going: bool,
-    ) -> None:
-        """`on` is a pattern, or several, for the methods or the whole names of the steps at which faults are placed."""
-        self._execute: Final = execute
-        self._kinds: Final = kinds
-        self._patterns: Final = (on,) if isinstance(on, str) else tuple(on)
-        self._pairs: Final = pairs
-        self._dice: Final = random.Random(seed)
-        self._keep_going: Final = keep_going
+    execute: Execute
+    # A pattern, or several, for the methods or the whole names of the steps at which faults are placed.
+    on: str | Iterable[str]
+    pairs: int
+    seed: int
+    keep_going: bool
+
+    def __post_init__(self) -> None:
+        self._patterns = (self.on,) if isinstance(self.on, str) else tuple(self.on)
 
     def explore(self, plain: Run) -> Exploration:
         """Run all schedules. `plain` is the run without a fault, which has passed."""
@@ -128,7 +121,7 @@ class Search:
         seconds: list[tuple[Placement, list[Placement]]] = []
         for placement in self._placements(plain.seen):
             run = self._run(exploration, Schedule((placement,)))
-            if exploration.failed_runs and not self._keep_going:
+            if exploration.failed_runs and not self.keep_going:
                 return exploration
             if not run.has_failed and not run.missing:
                 seconds.append((placement, list(self._placements(_after_faults(run.seen)))))
@@ -144,17 +137,17 @@ class Search:
 
     def _explore_pairs(self, exploration: Exploration, seconds: list[tuple[Placement, list[Placement]]]) -> None:
         choices = [(first, second) for first, others in seconds for second in others]
-        for index in sorted(self._dice.sample(range(len(choices)), min(self._pairs, len(choices)))):
+        for index in sorted(random.Random(self.seed).sample(range(len(choices)), min(self.pairs, len(choices)))):
             run = self._run(exploration, Schedule(choices[index]))
             if run.has_failed:
                 self._shrink(exploration, run)
-                if not self._keep_going:
+                if not self.keep_going:
                     return
 
     def _shrink(self, exploration: Exploration, run: Run) -> None:
         """Run each fault of a failing pair alone. If one is enough, report that run instead."""
         for placement in run.schedule.placements:
-            alone = self._execute(Schedule((placement,)))
+            alone = self.execute(Schedule((placement,)))
             if alone.has_failed:
                 exploration.failed_runs[exploration.failed_runs.index(run)] = alone
                 return
@@ -164,10 +157,10 @@ class Search:
             step_count = count_text(len(exploration.plain.seen), "step")
             _LOG.info("%d schedules over %s run, now: %s", exploration.run_count, step_count, schedule)
         began = perf_counter()
-        run = self._execute(schedule)
+        run = self.execute(schedule)
         if run.missing and not run.has_failed:
             # The clients' threads may have run in a different order this time, so try once more.
-            run = self._execute(schedule)
+            run = self.execute(schedule)
         exploration.note_time(perf_counter() - began, schedule)
         exploration.run_count += 1
         if run.has_failed:
