@@ -6,7 +6,6 @@ JSON is redacted by the names of its keys, as headers are. What is no JSON is sh
 from __future__ import annotations
 
 import json
-import re
 from math import isfinite
 from typing import TYPE_CHECKING, Any, Final
 
@@ -22,7 +21,6 @@ _LABEL_LENGTH: Final = 40
 # JavaScript reads larger numbers inexactly, so such a body is shown as text.
 _EXACT_MAX: Final = 2**53
 _BEGINS_JSON: Final = (b"{", b"[")
-_CONTROL: Final = re.compile("[\0-\x08\x0b\x0c\x0e-\x1f\x7f]")
 
 
 class _InexactError(ValueError):

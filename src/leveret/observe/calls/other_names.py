@@ -20,8 +20,6 @@ _RULES: Final = "a fault ends with its rule: rule.remove(), or the `with` block 
 _TEST_ITSELF: Final = "a test needs no channel; call the broker itself, or let a client connect to broker.url"
 _PASSWORDS: Final = "broker.url has user and password, and broker.url_for(user=..., vhost=...) those of another user"
 _ABSENT: Final = "for a message that must not come, pass times=0, as in assert_published(..., times=0)"
-_REFUSED: Final = "assert_refused()"
-_EXPORTED: Final = "export_definitions()"
 _NOT_THERE: Final = "leveret is one node in this process, and has no such command"
 
 _OF_BROKER: Final = {

@@ -150,7 +150,6 @@ class _Brokers:
         self._of_connection: dict[object, int] = {}
         self._of_queue: dict[tuple[object, object], int] = {}
         self._calling = 0
-        self._last = 0
 
     def group(self, rows: list[PageRow]) -> dict[int, list[PageRow]]:
         """Return rows by broker. A broker whose every row is unclear is the one that acted last."""

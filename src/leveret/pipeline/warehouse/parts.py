@@ -28,7 +28,6 @@ class TableWriter:
     """Writes rows into one Parquet file, in memory until it is closed."""
 
     def __init__(self, schema: pa.Schema) -> None:
-        self._schema = schema
         self._sink = pa.BufferOutputStream()
         # Numbers get no dictionary: most of their values occur once, so it would take time and save no space.
         texts = [field.name for field in schema if pa.types.is_dictionary(field.type) or pa.types.is_string(field.type)]
