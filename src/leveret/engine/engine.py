@@ -635,9 +635,9 @@ def _insight(product: object, channel_number: int, text: str) -> ClientInsight:
 
 def refusal(error: AmqpError) -> RefusedError:
     """Return the refusal a client would have received, with the ways out if a denied feature is the reason."""
-    from leveret.observe.texts.advice import denied_feature, ways_out_of_version
+    from leveret.observe.texts.advice import ways_out_of_version
 
-    feature = denied_feature(error.reply_text)
+    feature = (error.subject or {}).get("feature")
     notes = [*getattr(error, "__notes__", ()), *([] if error.cause is None else [f"because {error.cause}"])]
     notes += [] if feature is None else ["\n".join(ways_out_of_version(feature))]
     return RefusedError(error.code, error.reply_text, notes)

@@ -199,9 +199,10 @@ TABLE: Final[dict[str, Kind]] = {
     CHAN_CLOSE: Kind("conversation", (*_WHERE, "reason")),
     # A client's mistake, with the reply code and text. caller is the line of the user's code that was waiting for a
     # client at that time, and opener the one when the connection was opened. Either is None if it could not be found.
-    # cause is what the text leaves out, such as the user that is unknown, or None.
+    # cause is what the text leaves out, such as an unknown user, or None. subject has the problem in a word and
+    # the names that it is about, such as that of the queue that is missing, or None.
     REFUSED: Kind(
-        "conversation", (*_WHERE, "client", "code", "text", "caller", "opener", "cause"), is_explanation=True
+        "conversation", (*_WHERE, "client", "code", "text", "caller", "opener", "cause", "subject"), is_explanation=True
     ),
     EXCHANGE_DECLARE: Kind("topology", (*_WHERE, "exchange", "type", "arguments")),
     EXCHANGE_DELETE: Kind("topology", (*_WHERE, "exchange")),
@@ -347,6 +348,7 @@ class Event:
     caller: str | None
     opener: str | None
     cause: str | None
+    subject: Mapping[str, str] | None
     call: str
     test: str
     outcome: str

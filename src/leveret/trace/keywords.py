@@ -44,6 +44,7 @@ class EventFields(TypedDict, total=False):
     caller: object
     opener: object
     cause: object
+    subject: object
     call: object
     test: object
     outcome: object

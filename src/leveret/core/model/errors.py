@@ -25,6 +25,8 @@ class AmqpError(Exception):
         self.method_id: int | None = None
         # What the test should know and RabbitMQ's text leaves out.
         self.cause: str | None = None
+        # What was wrong, for code that must not read RabbitMQ's text: a word as `problem`, and the names it is about.
+        self.subject: dict[str, str] | None = None
 
     def at(self, method_id: int) -> Self:
         """Name this method in the close instead of the one being handled; return the error itself."""
@@ -34,6 +36,11 @@ class AmqpError(Exception):
     def because(self, cause: str) -> Self:
         """Add what the text leaves out, for the trace only; return the error itself."""
         self.cause = cause
+        return self
+
+    def about(self, problem: str, **names: str) -> Self:
+        """Say what was wrong and with what, for the trace only; return the error itself."""
+        self.subject = {"problem": problem, **names}
         return self
 
     @property

@@ -118,7 +118,7 @@ class VirtualHost:
         """Return the exchange with this name. Raises NotFound if it does not exist."""
         exchange = self.exchanges.get(name)
         if exchange is None:
-            raise NotFound(f"no {self.title_of('exchange', name)}")
+            raise NotFound(f"no {self.title_of('exchange', name)}").about("missing", kind="exchange", name=name)
         return exchange
 
     def title_of(self, kind: str, name: str) -> str:
@@ -133,7 +133,7 @@ class VirtualHost:
         """
         queue = self.queues.get(name)
         if queue is None:
-            raise NotFound(f"no {self.title_of('queue', name)}")
+            raise NotFound(f"no {self.title_of('queue', name)}").about("missing", kind="queue", name=name)
         queue.refuse_others(connection)
         return queue
 

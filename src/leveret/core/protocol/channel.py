@@ -280,7 +280,7 @@ class Channel:
             f"delivery acknowledgement on channel {self.number} timed out. Timeout value used: {limit_ms} ms. "
             "This timeout value can be configured, see consumers doc guide to learn more"
         )
-        self.connection.refuse(self.number, PreconditionFailed(text).at(0))
+        self.connection.refuse(self.number, PreconditionFailed(text).at(0).about("held_too_long"))
 
     def pop_unacked(self, tag: int, *, multiple: bool, is_ack: bool = False) -> list[Delivery]:
         """Return the deliveries a client settles, which are no longer outstanding, without those it held too long.
@@ -443,7 +443,7 @@ def _requeue_to_one(deliveries: Sequence[Delivery], reason: str, *, is_failure: 
 
 def unknown_tag(channel: Channel, tag: int) -> PreconditionFailed:
     """Return the refusal of a delivery tag that is not outstanding on the channel."""
-    refusal = PreconditionFailed(f"unknown delivery tag {tag}")
+    refusal = PreconditionFailed(f"unknown delivery tag {tag}").about("unknown_tag")
     if 0 < tag <= channel.last_tag:
         return refusal.because("this channel has settled that delivery already; settle each delivery once")
     holder = next((other for other in channel.connection.channels.values() if tag in other.unacked), None)

@@ -534,7 +534,8 @@ class Connection:
         tap = self.node.hooks.tap
         if tap is not None and not self.state.is_ending:
             where = (self.vhost.name, self.number, channel_number or None)
-            fields = (self.client_name, error.code, error.reply_text, self._waiting_line(), self.opener, error.cause)
+            lines = (self._waiting_line(), self.opener)
+            fields = (self.client_name, error.code, error.reply_text, *lines, error.cause, error.subject)
             tap((events.REFUSED, self.node.now, *where, *fields))
 
     def _waiting_line(self) -> str | None:

@@ -32,8 +32,7 @@ _CYCLE: Final = "cycle"
 _RESTART: Final = "restart"
 _NO_ACK: Final = "no_ack"
 # Refusals that no client waits for: of acks, and of deliveries held too long.
-_WITHOUT_REPLY: Final = ("unknown delivery tag", "delivery acknowledgement on channel")
-_INEQUIVALENT: Final = "inequivalent arg"
+_WITHOUT_REPLY: Final = ("unknown_tag", "held_too_long")
 # The reply code of a connection closed by an operator, here by the test.
 _FORCED: Final = 320
 # Reasons of a queue deleted with its connection. Its messages were for that connection only.
@@ -158,11 +157,12 @@ class TraceChecks:
         if event.conn not in self._clients or event.code == _FORCED:
             return
         text = refusal_text(event)
-        if _INEQUIVALENT in event.text:
+        problem = (event.subject or {}).get("problem")
+        if problem == "inequivalent":
             self._find("redeclared_differently", event, {"client": event.client, "line": event.caller}, refusal=text)
             return
         reaction = self._node.reactions.get((event.conn, cast("int", event.chan), event.at))
-        if reaction is not None or any(words in event.text for words in _WITHOUT_REPLY):
+        if reaction is not None or problem in _WITHOUT_REPLY:
             self._find("unseen_channel_error", event, {"client": event.client, "opener": event.opener}, refusal=text)
             self._findings[-1].reaction = reaction
 

@@ -17,16 +17,6 @@ if TYPE_CHECKING:
 
     from leveret.trace.events import Event
 
-_FEATURE: Final = re.compile(r"Feature `(\w+)` is deprecated")
-_NO_VHOST: Final = re.compile(r"NOT_ALLOWED - vhost (.*) not found$")
-_NO_ACCESS: Final = re.compile(r"NOT_ALLOWED - access to vhost '(.*)' refused for user '(.*)'$")
-_NO_RIGHT: Final = re.compile(r"(?:(\w+) )?access to \w+ '(.*)' in vhost '(.*)' refused for user '(.*)'$")
-_UNLIKE: Final = re.compile(r"inequivalent arg '.*' for (queue|exchange) '(.*)' in vhost '")
-_MISSING: Final = re.compile(r"NOT_FOUND - no (queue|exchange) '(.*)' in vhost '")
-_NO_TYPE: Final = re.compile(r"(?:unknown|invalid) exchange type '(.*)'$")
-_UNKNOWN_USER: Final = re.compile(r"user '(.*)' is unknown$")
-_ASKING_USER: Final = re.compile(r"user '(.*)' asked for it$")
-_WRONG_PASSWORD: Final = re.compile(r"user '(.*)' has another password$")
 _UNEXPECTED_FRAME: Final = 505
 _ONE_THREAD: Final = (
     "Frames that do not fit together come from two threads in one connection, or from a client's bug. A connection of "
@@ -38,12 +28,6 @@ _INSTEAD: Final = {
     "queue_master_locator": "remove the argument x-queue-master-locator",
     "global_qos": "set a limit for each consumer: basic.qos with global=False",
 }
-
-
-def denied_feature(text: str) -> str | None:
-    """Return the feature that an error text calls deprecated, or None."""
-    match = _FEATURE.search(text)
-    return match[1] if match else None
 
 
 def ways_out(feature: str) -> list[str]:
@@ -72,49 +56,44 @@ def advice(refusal: Event, declarers: Mapping[tuple[str, str, str], str]) -> lis
 
     `declarers` says who declared each queue and exchange, by kind, virtual host and name.
     """
-    text, cause = refusal.text, refusal.cause or ""
     if refusal.code == _UNEXPECTED_FRAME:
         return [_ONE_THREAD]
-    feature = denied_feature(text)
-    if feature is not None:
-        return ways_out_of_version(feature)
-    if match := _UNKNOWN_USER.match(cause):
-        user = match[1]
-        return [
-            f"To add user {user!r}: Broker(users={{{user!r}: password}}), @pytest.mark.leveret(users=...), "
-            f"leveret_users = {user}=PASSWORD in the ini file, or "
-            f"broker.admin.add_user({user!r}, password) and broker.admin.set_permissions({user!r})"
-        ]
-    if match := _WRONG_PASSWORD.match(cause):
-        return [f"The URL with the password of user {match[1]!r}: broker.url_for(user={match[1]!r})"]
-    if match := _NO_VHOST.match(text):
-        vhost, asking = match[1], _ASKING_USER.match(cause)
-        user = "guest" if asking is None else asking[1]
-        return [
-            f"To add vhost {vhost!r}: Broker(vhosts={{{vhost!r}}}), @pytest.mark.leveret(vhosts={{{vhost!r}}}), "
-            f"leveret_vhosts = {vhost} in the ini file, or "
-            f"broker.admin.add_vhost({vhost!r}) and {_permissions(user, vhost)}"
-        ]
-    if match := _NO_ACCESS.match(text):
-        return [f"To let user {match[2]!r} in: {_permissions(match[2], match[1])}"]
-    if match := _UNLIKE.search(text):
-        kind, name = match.groups()
-        who = declarers.get((kind, refusal.vhost, name))
-        by = f" by {who}" if who else ""
-        return [
-            f"{kind.capitalize()} {name!r} exists, declared in another way{by}. Declare it alike everywhere, with "
-            "the same durable= and arguments=, or let only the application declare it"
-        ]
-    if match := _MISSING.match(text):
-        kind, name = match.groups()
-        names = [declared for of_kind, vhost, declared in declarers if (of_kind, vhost) == (kind, refusal.vhost)]
-        return [f"No {kind} {name!r}{hint}"] if (hint := did_you_mean(name, names)) else []
-    if match := _NO_TYPE.search(text):
-        return [f"No exchange type {match[1]!r}{expected(match[1], EXCHANGE_TYPES)}"]
-    if match := _NO_RIGHT.search(text):
-        right, name, vhost, user = match.groups()
-        given = f", {right}={re.escape(name)!r}" if right else ""
-        return [f"To give user {user!r} this right: {_permissions(user, vhost, given)}"]
+    subject = refusal.subject or {}
+    kind, name, vhost, user = (subject.get(word, "") for word in ("kind", "name", "vhost", "user"))
+    match subject.get("problem"):
+        case "denied_feature":
+            return ways_out_of_version(subject["feature"])
+        case "unknown_user":
+            return [
+                f"To add user {user!r}: Broker(users={{{user!r}: password}}), @pytest.mark.leveret(users=...), "
+                f"leveret_users = {user}=PASSWORD in the ini file, or "
+                f"broker.admin.add_user({user!r}, password) and broker.admin.set_permissions({user!r})"
+            ]
+        case "wrong_password":
+            return [f"The URL with the password of user {user!r}: broker.url_for(user={user!r})"]
+        case "no_vhost":
+            return [
+                f"To add vhost {vhost!r}: Broker(vhosts={{{vhost!r}}}), @pytest.mark.leveret(vhosts={{{vhost!r}}}), "
+                f"leveret_vhosts = {vhost} in the ini file, or "
+                f"broker.admin.add_vhost({vhost!r}) and {_permissions(user, vhost)}"
+            ]
+        case "no_access":
+            return [f"To let user {user!r} in: {_permissions(user, vhost)}"]
+        case "inequivalent":
+            who = declarers.get((kind, refusal.vhost, name))
+            by = f" by {who}" if who else ""
+            return [
+                f"{kind.capitalize()} {name!r} exists, declared in another way{by}. Declare it alike everywhere, with "
+                "the same durable= and arguments=, or let only the application declare it"
+            ]
+        case "missing":
+            declared = [other for its_kind, host, other in declarers if (its_kind, host) == (kind, refusal.vhost)]
+            return [f"No {kind} {name!r}{hint}"] if (hint := did_you_mean(name, declared)) else []
+        case "unknown_type":
+            return [f"No exchange type {subject['type']!r}{expected(subject['type'], EXCHANGE_TYPES)}"]
+        case "no_right":
+            given = f", {subject['right']}={re.escape(name)!r}"
+            return [f"To give user {user!r} this right: {_permissions(user, vhost, given)}"]
     return []
 
 

@@ -75,5 +75,5 @@ def exchange_type(type_name: str, compat: Compat) -> type[Exchange]:
     # RabbitMQ says "invalid" for any word that is already an atom in its runtime. Only the empty word always is.
     explanation = f"{'unknown' if type_name else 'invalid'} exchange type '{type_name}'"
     if compat.unknown_exchange_type_is_hard:
-        raise CommandInvalid(explanation)
-    raise PreconditionFailed(explanation)
+        raise CommandInvalid(explanation).about("unknown_type", type=type_name)
+    raise PreconditionFailed(explanation).about("unknown_type", type=type_name)

@@ -176,8 +176,8 @@ class Exchange:
             if received != current:
                 raise PreconditionFailed(
                     f"inequivalent arg '{field}' for {title}: received '{received}' but current is '{current}'"
-                )
-        refuse_inequivalent(title, (ALTERNATE_EXCHANGE,), arguments, self.arguments)
+                ).about("inequivalent", kind="exchange", name=self.name)
+        refuse_inequivalent(title, (ALTERNATE_EXCHANGE,), arguments, self.arguments, "exchange", self.name)
 
     def _prepare(self) -> None:
         """Make the type's index, empty. Called last in the constructor."""

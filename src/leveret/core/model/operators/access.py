@@ -215,7 +215,8 @@ class Access:
         if (vhost_name, user) in self._full or self.may(user, vhost_name, kind, name, right):
             return
         title = f"{kind} '{_checked_name(kind, name)}' in vhost '{vhost_name}'"
-        raise AccessRefused(f"{self._described(right)} to {title} refused for user '{user}'")
+        refusal = AccessRefused(f"{self._described(right)} to {title} refused for user '{user}'")
+        raise refusal.about("no_right", right=right, name=name, vhost=vhost_name, user=user)
 
     def refuse_unless_permitted_any(self, user: str, vhost_name: str, kind: Kind, name: str) -> None:
         """Raise AccessRefused if a user has none of the three rights; the text names configure."""

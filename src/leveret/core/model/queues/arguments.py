@@ -420,7 +420,9 @@ def refuse_unknown_to_type(
             raise PreconditionFailed(f"invalid arg '{name}' for {title} of queue type {erlang_type}")
 
 
-def refuse_inequivalent(title: str, names: tuple[str, ...], received: Table, current: Table) -> None:
+def refuse_inequivalent(
+    title: str, names: tuple[str, ...], received: Table, current: Table, kind: str, declared: str
+) -> None:
     """Refuse a redeclaration with different arguments; the text names the first difference in the order of `names`."""
     for name in names:
         new, old = received.get(name), current.get(name)
@@ -430,7 +432,8 @@ def refuse_inequivalent(title: str, names: tuple[str, ...], received: Table, cur
             shown = f"received {_described(new)} but current is {_described(old)}"
         else:
             shown = f"received '{printed(new)}' but current is '{printed(old)}'"
-        raise PreconditionFailed(f"inequivalent arg '{name}' for {title}: {shown}")
+        refusal = PreconditionFailed(f"inequivalent arg '{name}' for {title}: {shown}")
+        raise refusal.about("inequivalent", kind=kind, name=declared)
 
 
 def age_us(text: str) -> int | None:

@@ -7,6 +7,7 @@ only compared with it.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from leveret.core.model.errors import InternalRefusal, PreconditionFailed
@@ -71,7 +72,8 @@ class QueueDeclaration(NamedTuple):
         for flag, new, old in flags:
             if new is not old:
                 shown = f"received '{str(new).lower()}' but current is '{str(old).lower()}'"
-                raise PreconditionFailed(f"inequivalent arg '{flag}' for {queue.title}: {shown}")
+                refusal = PreconditionFailed(f"inequivalent arg '{flag}' for {queue.title}: {shown}")
+                raise refusal.about("inequivalent", kind="queue", name=queue.name)
         compat = queue.node.compat
         received, current = self.arguments, queue.arguments
         if compat.compares_ages_in_ms:
@@ -80,7 +82,7 @@ class QueueDeclaration(NamedTuple):
         if self.type_name == queue.type.name == "classic":
             # 3.x does not fill the type in, and treats a missing type as equal to classic.
             names = tuple(name for name in names if name != "x-queue-type")
-        checks.refuse_inequivalent(queue.title, names, received, current)
+        checks.refuse_inequivalent(queue.title, names, received, current, "queue", queue.name)
 
     def checked_type(self, vhost: VirtualHostPort, rights: Rights | None) -> QueueType:
         """Return the type of the new queue. Raises AmqpError if RabbitMQ refuses to create it."""
@@ -121,11 +123,15 @@ class QueueDeclaration(NamedTuple):
             return
         compat = vhost.node.compat
         if "x-queue-master-locator" in self.arguments and compat.denies_queue_master_locator:
-            raise InternalRefusal(denied_feature_text(QUEUE_MASTER_LOCATOR))
+            raise _denied(denied_feature_text, QUEUE_MASTER_LOCATOR)
         if compat.denies_transient_nonexcl_queues and not self.durable and not self.exclusive:
             text = configured_denial_text if compat.denies_by_configuration else denied_feature_text
             cause = f"queue '{self.name}' in vhost '{vhost.name}' has durable=False and exclusive=False"
-            raise InternalRefusal(text(TRANSIENT_NONEXCL_QUEUES)).because(cause)
+            raise _denied(text, TRANSIENT_NONEXCL_QUEUES).because(cause)
+
+
+def _denied(text: Callable[[str], str], feature: str) -> InternalRefusal:
+    return InternalRefusal(text(feature)).about("denied_feature", feature=feature)
 
 
 def configured_denial_text(feature: str) -> str:

@@ -129,8 +129,7 @@ def _take_answer(connection: Connection, answer: auth.Answer) -> None:
     else:
         error = [ord(character) for character in f"user '{answer.user}' {complaint}"]
         _announce(connection, "user.authentication.failure", name=answer.user, error=error)
-        is_known = answer.user in connection.node.access.users
-        _refuse_login(connection, f"user '{answer.user}' {'has another password' if is_known else 'is unknown'}")
+        _refuse_login(connection, answer.user)
 
 
 def _announce(connection: Connection, event: str, **details: object) -> None:
@@ -152,11 +151,14 @@ def _complaint_about(connection: Connection, credentials: auth.Credentials) -> s
     return None
 
 
-def _refuse_login(connection: Connection, cause: str) -> None:
+def _refuse_login(connection: Connection, user: str) -> None:
     """Refuse a login. A client that supports authentication_failure_close gets a close, the others only the reset."""
     error = LoginRefused(
         f"Login was refused using authentication mechanism {connection.mechanism}. For details see the broker logfile."
     )
+    is_known = user in connection.node.access.users
+    error.about("wrong_password" if is_known else "unknown_user", user=user)
+    cause = f"user '{user}' {'has another password' if is_known else 'is unknown'}"
     connection.tap_refusal(0, error.because(cause))
     if connection.supports_login_close:
         connection.send_control(ConnectionClose(error.code, error.reply_text, 0, 0))
@@ -184,10 +186,12 @@ def open_vhost(connection: Connection, method: ConnectionOpen) -> None:
     vhost = connection.node.vhosts.get(method.virtual_host)
     if vhost is None:
         cause = f"user '{connection.user}' asked for it"
-        raise NotAllowed(f"vhost {method.virtual_host} not found").because(cause)
+        refusal = NotAllowed(f"vhost {method.virtual_host} not found").because(cause)
+        raise refusal.about("no_vhost", vhost=method.virtual_host, user=connection.user)
     connection.node.refuse_beyond_limits(connection.user, vhost.name)
     if not connection.node.access.may_open(connection.user, vhost.name):
-        raise NotAllowed(f"access to vhost '{vhost.name}' refused for user '{connection.user}'")
+        refusal = NotAllowed(f"access to vhost '{vhost.name}' refused for user '{connection.user}'")
+        raise refusal.about("no_access", vhost=vhost.name, user=connection.user)
     connection.vhost = vhost
     connection.opened()
     connection.send_control(ConnectionOpenOk())
