@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from leveret.core.model.operators.access import Kind, Right
     from leveret.core.model.queues.consumer import Consumer
     from leveret.core.model.vhost import VirtualHost
-    from leveret.core.wire.frames import Encodable
+    from leveret.core.wire.methods import Method
 
 OnMessage = Callable[[int, MessageView], None]
 
@@ -100,7 +100,7 @@ class OwnChannel(Channel):
     def require(self, right: Right, kind: Kind, name: str) -> None:
         """Permit everything to the test."""
 
-    def send(self, method: Encodable) -> None:
+    def send(self, method: Method) -> None:
         """Send nothing, because there is no client."""
 
     def tap(self, kind: str, *fields: object) -> None:

@@ -13,7 +13,7 @@ import os
 import sys
 from collections.abc import Callable
 from math import ceil
-from typing import Any, Final, Protocol
+from typing import Any, Final, TypeAlias
 
 from leveret.clocks import unpatched
 from leveret.errors import BrokerError
@@ -29,30 +29,6 @@ _IS_WINDOWS: Final = sys.platform == "win32"
 _SELECT_MAX: Final = 512 if _IS_WINDOWS else 1024
 
 _select: Final[Any] = unpatched("select")
-
-
-class Poller(Protocol):
-    """A poller of sockets. Events are READABLE, WRITABLE and BROKEN combined, numbered as epoll and poll do."""
-
-    def watch(self, fd: int, events: int) -> None:
-        """Start watching a socket. Raises BrokerError if the system cannot watch so many."""
-        ...
-
-    def change(self, fd: int, events: int) -> None:
-        """Watch a socket for other events."""
-        ...
-
-    def forget(self, fd: int) -> None:
-        """Stop watching a socket. Call it before the socket is closed."""
-        ...
-
-    def wait(self, timeout: float | None) -> list[tuple[int, int]]:
-        """Return what is ready, after at most `timeout` seconds (None: no limit)."""
-        ...
-
-    def close(self) -> None:
-        """Close the poller."""
-        ...
 
 
 class EpollPoller:
@@ -123,6 +99,8 @@ class SelectPoller:
         """Do nothing: the system keeps nothing between two calls of select."""
 
 
+# Events are READABLE, WRITABLE and BROKEN combined, numbered as epoll and poll do. Forget a socket before it is closed.
+Poller: TypeAlias = EpollPoller | PollPoller | SelectPoller
 # Those that this system has, the preferred one first.
 _ALL: Final[dict[str, Callable[[], Poller]]] = {
     "epoll": EpollPoller,

@@ -22,8 +22,8 @@ from leveret.core.protocol.delivery import Delivery, DeliveryEncoder, with_conte
 from leveret.core.protocol.receiving.assembler import Assembler
 from leveret.core.protocol.state import ChannelState
 from leveret.core.protocol.transaction import Transaction
-from leveret.core.wire.frames import Encodable, method_frame
-from leveret.core.wire.methods import BasicAck, BasicCancel, BasicNack, BasicReturn
+from leveret.core.wire.frames import method_frame
+from leveret.core.wire.methods import BasicAck, BasicCancel, BasicNack, BasicReturn, Method
 from leveret.core.wire.properties import Properties
 from leveret.trace import events
 
@@ -122,14 +122,14 @@ class Channel:
 
         return Actor(self.connection.address_name, self.number, self.connection.user)
 
-    def send(self, method: Encodable) -> None:
+    def send(self, method: Method) -> None:
         """Send a method on this channel."""
         connection, octets = self.connection, method_frame(self.number, method)
         reply = connection.faults.reply
         if reply is None or not reply(connection, self.number, method, octets, None):
             connection.send(octets)
 
-    def send_message(self, method: Encodable, message: Message, properties_octets: bytes | None = None) -> None:
+    def send_message(self, method: Method, message: Message, properties_octets: bytes | None = None) -> None:
         """Send a method followed by a message; `properties_octets` replace the message's own."""
         connection = self.connection
         frame = method_frame(self.number, method)

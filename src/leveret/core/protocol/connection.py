@@ -24,13 +24,14 @@ from leveret.core.wire.constants import (
     CHANNEL_MAX,
     FRAME_HEARTBEAT,
 )
-from leveret.core.wire.frames import BadFrameEnd, Encodable, FrameTooLarge, method_frame, wrap
+from leveret.core.wire.frames import BadFrameEnd, FrameTooLarge, method_frame, wrap
 from leveret.core.wire.methods import (
     BasicPublish,
     ChannelClose,
     ConnectionBlocked,
     ConnectionClose,
     ConnectionUnblocked,
+    Method,
 )
 from leveret.core.wire.values import Table
 from leveret.trace import events
@@ -267,11 +268,11 @@ class Connection:
             self.is_dirty = True
             self._dirty.append(self)
 
-    def send_control(self, method: Encodable) -> None:
+    def send_control(self, method: Method) -> None:
         """Send a method on channel 0."""
         self._send_method(0, method)
 
-    def _send_method(self, channel_number: int, method: Encodable) -> None:
+    def _send_method(self, channel_number: int, method: Method) -> None:
         octets = method_frame(channel_number, method)
         reply = self.faults.reply
         if reply is None or not reply(self, channel_number, method, octets, None):

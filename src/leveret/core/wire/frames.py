@@ -7,10 +7,11 @@ interpret payloads.
 from __future__ import annotations
 
 from struct import Struct
-from typing import Final, Protocol
+from typing import Final
 
 from leveret.core.wire.constants import FRAME_END, FRAME_END_OCTET, FRAME_HEADER_SIZE, FRAME_METHOD
 from leveret.core.wire.errors import WireError
+from leveret.core.wire.methods import Method
 
 HEADER: Final = Struct(">BHI")
 
@@ -79,14 +80,7 @@ class FrameReader:
         return kind, channel_number, payload
 
 
-class Encodable(Protocol):
-    """A method that can encode itself."""
-
-    def encode(self) -> bytes:
-        """Return the payload of its frame."""
-
-
-def method_frame(channel_number: int, method: Encodable) -> bytes:
+def method_frame(channel_number: int, method: Method) -> bytes:
     """Return a method as a frame. Hot: once per method sent."""
     payload = method.encode()
     return HEADER.pack(FRAME_METHOD, channel_number, len(payload)) + payload + FRAME_END_OCTET

@@ -160,8 +160,9 @@ class Queue(StoredQueue):
     def expire_heads(self) -> None:
         """Expire every head that is past its deadline, then set the timer for the next one.
 
-        An entry expires only where RabbitMQ checks: at the head (see `Ready.pop_expired`). An expired entry behind an
-        older one that lives longer stays and counts as ready. There is one timer for all heads, never one per message.
+        An entry expires only where RabbitMQ checks: at the head (see `ReadyFifo.pop_expired`). An expired entry behind
+        an older one that lives longer stays and counts as ready. There is one timer for all heads, never one per
+        message.
         """
         now, ready = self.node.now, self.ready
         if ready.has_deadlines:

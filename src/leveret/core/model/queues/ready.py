@@ -14,7 +14,7 @@ from array import array
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import chain, count
-from typing import Final, Protocol, cast
+from typing import Final, TypeAlias, cast
 
 from leveret.core.model.message import Head, Message, QueueEntry
 
@@ -28,52 +28,6 @@ _EXPIRES_AT: Final = 4
 _TRIM: Final = 512
 # With two classes, age counts for one of so many entries.
 _TURNS: Final = 3
-
-
-class Ready(Protocol):
-    """The ready entries of a queue, next first."""
-
-    # How many entries wait. A field, because it is read for every message.
-    count: int
-    # True if any entry has a deadline; may stay true after the last such entry has gone.
-    has_deadlines: bool
-
-    @property
-    def size_bytes(self) -> int:
-        """What all entries count towards a limit in bytes."""
-
-    def append_message(self, message: Message, copy: int, now: int) -> None:
-        """Add an arriving message without a deadline, priority or failed deliveries."""
-
-    def append(self, entry: QueueEntry) -> None:
-        """Add an arriving entry."""
-
-    def put_back(self, entries: Iterable[QueueEntry]) -> None:
-        """Add returned entries, given in the order of their return."""
-
-    def pass_by(self) -> None:
-        """Count an entry that goes straight to a consumer, if that affects the order of the others."""
-
-    def pop(self) -> QueueEntry:
-        """Take the next entry out. Raises IndexError if empty."""
-
-    def head_deadline(self) -> int | None:
-        """Return the deadline of the entry that `pop` takes."""
-
-    def next_deadline(self) -> int | None:
-        """Return the nearest deadline of the entries whose age is checked: the head, or the head of every level."""
-
-    def pop_expired(self, now: int) -> list[QueueEntry]:
-        """Take out the checked entries that are past their deadline; the next call checks those behind them."""
-
-    def take_out(self, wanted: Callable[[QueueEntry], bool]) -> list[QueueEntry]:
-        """Take out all wanted entries, in any place."""
-
-    def clear(self) -> list[QueueEntry]:
-        """Take everything out."""
-
-    def __len__(self) -> int: ...
-    def __iter__(self) -> Iterator[QueueEntry]: ...
 
 
 class ReadyFifo:
@@ -104,8 +58,11 @@ class ReadyFifo:
         # The numbers of the copies in `_arrived`, from index `_first` on.
         self._copies: array[int] = array("q")
         self._first = 0
+        # How many entries wait. A field, because it is read for every message.
         self.count = 0
+        # True if any entry has a deadline; may stay true after the last such entry has gone.
         self.has_deadlines = False
+        # What all entries count towards a limit in bytes.
         self.size_bytes = 0
 
     def append_message(self, message: Message, copy: int, now: int) -> None:
@@ -518,6 +475,10 @@ class ReadyReturnsThenLevels(ReadyReturnsFirst):
     def pop_expired(self, now: int) -> list[QueueEntry]:
         """Take out the first returned entry and the first of every level if they are past their deadlines."""
         return self._counted_out([*self._returned.pop_expired(now), *self._levels.pop_expired_of_levels(now)])
+
+
+# The ready entries of a queue, next first.
+Ready: TypeAlias = ReadyFifo | ReadyByPriority | ReadyReturnsFirst
 
 
 def _nearest(deadlines: Iterable[int | None]) -> int | None:

@@ -12,7 +12,7 @@ from leveret.core.model.errors import AmqpError
 from leveret.core.protocol import publishing
 from leveret.core.protocol.handlers import basic
 from leveret.core.protocol.receiving.assembler import Content
-from leveret.core.wire.methods import BasicGet, BasicGetOk, BasicPublish, BasicReject
+from leveret.core.wire.methods import BasicGet, BasicGetOk, BasicPublish, BasicReject, Method
 from leveret.core.wire.properties import PROPERTY_NAMES, Properties
 from leveret.http.management.calls import ACCESS_REFUSED, Call, bad_request, not_authorised, not_found
 from leveret.http.management.listing import Described
@@ -26,7 +26,6 @@ if TYPE_CHECKING:
     from leveret.core.model.operators.access import Kind, Right
     from leveret.core.model.vhost import VirtualHost
     from leveret.core.protocol.rights import UserRights
-    from leveret.core.wire.frames import Encodable
 
 # What becomes of the messages that were got: whether they are acknowledged, and whether they return to the queue.
 _ACK_MODES: Final = {
@@ -112,7 +111,7 @@ class _Fetching(OwnChannel):
         """Refuse unless the user has the right."""
         self._user_rights.require(right, kind, name)
 
-    def send_message(self, method: Encodable, message: Message, properties_octets: bytes | None = None) -> None:
+    def send_message(self, method: Method, message: Message, properties_octets: bytes | None = None) -> None:
         """Keep what a client would be sent."""
         assert isinstance(method, BasicGetOk)
         self.got.append((method, message, properties_octets))
