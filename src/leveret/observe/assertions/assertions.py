@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final, Unpack, overload
 
-from leveret.observe.views.names import find_queue
+from leveret.observe.views.names import existing_queue, find_queue
 
 if TYPE_CHECKING:
     from re import Pattern
@@ -336,6 +336,5 @@ class Assertions:
 
 
 def _is_empty(node: Node, vhost: str, name: str) -> bool:
-    host = node.vhosts.get(vhost)
-    queue = host.queues.get(name) if host is not None else None
+    queue = existing_queue(node, vhost, name)
     return queue is not None and not queue.ready and not queue.unacked

@@ -14,7 +14,7 @@ from leveret.observe.assertions.matching import KEYWORDS, Matcher
 from leveret.observe.assertions.searching import HAPPENINGS, Question, Search
 from leveret.observe.texts.state import uncommitted
 from leveret.observe.views.message_view import MessageView, entry_view
-from leveret.observe.views.names import find_queue, require_known
+from leveret.observe.views.names import existing_queue, find_queue, require_known
 from leveret.trace.events import DEAD_LETTERED, DROPPED, REQUEUED, TABLE
 
 if TYPE_CHECKING:
@@ -69,8 +69,7 @@ def evaluate_ready(
     matches: list[MessageView] = []
 
     def is_so() -> bool:
-        host = source.node.vhosts.get(vhost)
-        declared = None if host is None else host.queues.get(queue)
+        declared = existing_queue(source.node, vhost, queue)
         # Views of a queue that is still too short would only cost time.
         if declared is None or len(declared.ready) < (1 if times is None else times):
             return False

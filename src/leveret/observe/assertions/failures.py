@@ -19,6 +19,7 @@ from leveret.observe.texts.routes import ways_to
 from leveret.observe.texts.state import holder_text
 from leveret.observe.texts.story import has_clients
 from leveret.observe.views.message_view import MessageView, entry_view
+from leveret.observe.views.names import existing_queue
 from leveret.story.failure import Failure
 from leveret.trace import events
 from leveret.wording import count_text, span_text
@@ -74,8 +75,7 @@ def look_here(source: Source, search: Search, timeout: float | None) -> Here:
 
 
 def _left_over(node: Node, question: Question, histories: Histories) -> list[str]:
-    vhost = node.vhosts.get(question.vhost)
-    queue = None if vhost is None or question.place is None else vhost.queues.get(question.place)
+    queue = existing_queue(node, question.vhost, question.place)
     if queue is None or question.happening.place == "exchange":
         return []
     recent = {history.message.id for history in histories.recent}

@@ -15,6 +15,7 @@ from leveret.observe.texts.circumstances import NOTABLE_US, Circumstances
 from leveret.observe.texts.routes import why_not_dead_lettered, why_unrouted
 from leveret.observe.texts.state import connections, full_text, holder_text, uncommitted
 from leveret.observe.views.message_view import DEATH_HEADERS
+from leveret.observe.views.names import existing_queue
 from leveret.story.causes import Cause, clause
 from leveret.story.clients import Clients
 from leveret.story.deletions import Deletions
@@ -27,7 +28,6 @@ from leveret.wording import client_place_text, count_text, place_text, span_text
 if TYPE_CHECKING:
     from leveret.core.model.message import Message
     from leveret.core.model.node import Node
-    from leveret.core.model.queues.stored_queue import StoredQueue
     from leveret.trace.events import RawEvent
 
 # How many copies of a message the text describes.
@@ -201,7 +201,7 @@ class Histories:
         """Return why no consumer has taken a copy that is ready."""
         if copy.state == AGAIN:
             return self._full(event)
-        queue = self._queue_of(event)
+        queue = existing_queue(self._node, event.vhost, event.queue)
         if not is_asked:
             return ""
         if queue is None or len(queue.consumers):
@@ -210,13 +210,9 @@ class Histories:
         return f", which has no consumers{f': {left}' if left else ''}"
 
     def _full(self, event: Event) -> str:
-        queue = self._queue_of(event)
+        queue = existing_queue(self._node, event.vhost, event.queue)
         full = "" if queue is None else full_text(queue, self._node)
         return f": {full}" if full else ""
-
-    def _queue_of(self, event: Event) -> StoredQueue | None:
-        vhost = self._node.vhosts.get(event.vhost)
-        return None if vhost is None else vhost.queues.get(str(event.queue))
 
     def _holder(self, delivery: Event) -> str:
         tag = delivery.get("consumer")

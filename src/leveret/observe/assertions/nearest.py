@@ -15,6 +15,7 @@ from leveret.observe.assertions.matching import Criterion, is_equal, value_dista
 from leveret.observe.assertions.searching import NO_ACK, Question, reason_of
 from leveret.observe.texts.routes import ways_to, why_not_there
 from leveret.observe.views.message_view import MessageView
+from leveret.observe.views.names import existing_queue
 from leveret.story.failure import Differing, Near, Stand
 from leveret.trace import events
 from leveret.trace.events import Event
@@ -151,8 +152,7 @@ class Nearest:
 
     def _is_awaited(self, vhost_name: str, copy_history: CopyHistory) -> bool:
         """Return whether a live consumer holds the copy, or can still be given it."""
-        vhost = self._node.vhosts.get(vhost_name)
-        queue = None if vhost is None else vhost.queues.get(copy_history.queue)
+        queue = existing_queue(self._node, vhost_name, copy_history.queue)
         if queue is None:
             return False
         last = copy_history.facts[-1]

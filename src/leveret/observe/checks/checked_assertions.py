@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Final, Self, Unpack
 from leveret.errors import EventsMissingError, WaitTimeoutError, unknown_keyword
 from leveret.observe.assertions.assertions import Assertions
 from leveret.observe.checks.table import known_check
+from leveret.observe.views.names import existing_queue
 from leveret.trace import events
 from leveret.trace.events import Event
 
@@ -126,8 +127,7 @@ class CheckedAssertions(Assertions):
         consumers: list[ConsumerView] = []
 
         def look() -> bool:
-            host = source.node.vhosts.get(vhost)
-            declared = None if host is None else host.queues.get(queue)
+            declared = existing_queue(source.node, vhost, queue)
             consumers[:] = (
                 [] if declared is None else [consumer_view(consumer, source.node) for consumer in declared.consumers]
             )

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Final, cast
 
 from leveret.observe.checks.finding import Finding, refusal_text
+from leveret.observe.views.names import existing_queue
 from leveret.trace import events
 from leveret.trace.events import Event
 
@@ -312,8 +313,7 @@ class TraceChecks:
         return why_not_dead_lettered(self._node, event.vhost, cast("str", event.queue))
 
     def _queue(self, event: Event) -> StoredQueue | None:
-        vhost = self._node.vhosts.get(event.vhost)
-        return None if vhost is None else vhost.queues.get(cast("str", event.queue))
+        return existing_queue(self._node, event.vhost, event.queue)
 
     def _client(self, number: int | None) -> str:
         return "the test" if number is None else self._clients.get(number, f"connection {number}")

@@ -38,6 +38,12 @@ def find_vhost(node: Node, name: str) -> VirtualHost:
     return vhost
 
 
+def existing_queue(node: Node, vhost_name: str, name: str | None) -> StoredQueue | None:
+    """Return the queue of this name, None if it does not exist."""
+    vhost = node.vhosts.get(vhost_name)
+    return None if vhost is None or name is None else vhost.queues.get(name)
+
+
 def find_queue(node: Node, vhost_name: str, name: str, *, timeout: float | None = None) -> StoredQueue:
     """Return the queue of this name. Raises NotDeclaredError if it does not exist.
 
