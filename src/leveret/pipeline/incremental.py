@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from leveret.errors import ConflictError
+from leveret.pipeline import rules
 from leveret.pipeline.computing.tasks import TABLE_NAMES, earliest
 from leveret.pipeline.computing.work import Result, Work
 from leveret.pipeline.progress import Progress, silence
@@ -134,7 +135,7 @@ def update(
         return []
     found = Work.on(warehouse, state, spark, processes, progress).update(stale)
     parts = {each["part"]: {"tables": each["tables"], "runs": each["runs"], "added": {}} for each in found}
-    if spark is not None and (added or own.rules()):
+    if spark is not None and (added or rules.RULES):
         places = own.build(spark, warehouse, state, parts, added)
         for part in parts.values():
             part["added"] = places

@@ -52,11 +52,6 @@ def checked(tables: Mapping[str, Table], spark: SparkSession | None) -> dict[str
     return stored
 
 
-def rules() -> list[Rule]:
-    """Return the rules of your own."""
-    return list(RULES.values())
-
-
 def build(
     spark: SparkSession, warehouse: Warehouse, state: State, parts: Mapping[str, Any], tables: Mapping[str, Table]
 ) -> dict[str, str]:
@@ -102,7 +97,7 @@ def build(
             error.add_note(f"while table {name!r} was built")
             raise
     if RULES:
-        store("violations", broken(frame, rules()))
+        store("violations", broken(frame, list(RULES.values())))
     return places
 
 

@@ -10,19 +10,8 @@ from typing import Final
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
-from pyspark.sql.types import (
-    ArrayType,
-    BooleanType,
-    DataType,
-    DateType,
-    DoubleType,
-    IntegerType,
-    LongType,
-    MapType,
-    StringType,
-    StructField,
-    StructType,
-)
+from pyspark.sql.pandas.types import from_arrow_schema
+from pyspark.sql.types import StructType
 
 from leveret.pipeline.computing.tasks import SCHEMAS
 from leveret.pipeline.kernel import schema
@@ -32,32 +21,12 @@ from leveret.pipeline.warehouse.log import Answer, State, parts_of
 from leveret.pipeline.warehouse.warehouse import Warehouse
 from leveret.spark.bundle import supply
 
-_TYPES: Final[dict[pa.DataType, DataType]] = {
-    pa.int64(): LongType(),
-    pa.int32(): IntegerType(),
-    pa.string(): StringType(),
-    pa.bool_(): BooleanType(),
-    pa.float64(): DoubleType(),
-    pa.date32(): DateType(),
-}
 _EVENT_KEY: Final = ["run", "worker", "seq"]
 
 
 def spark_schema(columns: pa.Schema) -> StructType:
     """Return the columns as Spark declares them."""
-    return StructType([StructField(field.name, _spark_type(field.type)) for field in columns])
-
-
-def _spark_type(kind: pa.DataType) -> DataType:
-    if pa.types.is_dictionary(kind):
-        return _spark_type(kind.value_type)
-    if pa.types.is_map(kind):
-        return MapType(_spark_type(kind.key_type), _spark_type(kind.item_type))
-    if pa.types.is_list(kind):
-        return ArrayType(_spark_type(kind.value_type))
-    if pa.types.is_struct(kind):
-        return StructType([StructField(field.name, _spark_type(field.type)) for field in kind])
-    return _TYPES[kind]
+    return from_arrow_schema(schema.plain(columns))
 
 
 def columns_of(table: str) -> pa.Schema:

@@ -25,7 +25,6 @@ from pyspark.sql.types import (
     ShortType,
     StringType,
     StructType,
-    TimestampType,
 )
 
 from leveret.core.wire.constants import CLASS_BASIC, FRAME_BODY, FRAME_HEADER, FRAME_METHOD, FRAME_OVERHEAD
@@ -33,6 +32,7 @@ from leveret.core.wire.frames import wrap
 from leveret.core.wire.properties import PROPERTY_NAMES
 from leveret.core.wire.values import Table, encode_short_string
 from leveret.errors import OptionError, unknown
+from leveret.spark.amqp.columns import COLUMN_TYPES
 from leveret.spark.amqp.options import WriteOptions
 
 if TYPE_CHECKING:
@@ -44,31 +44,20 @@ _HEADER: Final = Struct(">HHQH")
 _TIMESTAMP: Final = Struct(">Q")
 _PERSISTENT: Final = 2
 
-_TEXT: Final = (StringType,)
+# Columns of a message that was read which say where it came from. Writing ignores them.
+_IGNORED: Final = ("redelivered", "delivery_tag", "queue", "ordinal")
+_BODY: Final = (BinaryType, StringType)
 _WHOLE: Final = (ByteType, ShortType, IntegerType, LongType)
+# The types that a column may have: usually that in which it is read, and some others.
 _COLUMN_TYPES: Final[dict[str, tuple[type[DataType], ...]]] = {
-    "body": (BinaryType, StringType),
-    "value": (BinaryType, StringType),
-    "exchange": _TEXT,
-    "routing_key": _TEXT,
+    **{name: (type(kind),) for name, kind in COLUMN_TYPES.items() if name not in _IGNORED},
+    "body": _BODY,
+    "value": _BODY,
     "mandatory": (BooleanType,),
-    "content_type": _TEXT,
-    "content_encoding": _TEXT,
     "headers": (StringType, MapType),
     "delivery_mode": _WHOLE,
     "priority": _WHOLE,
-    "correlation_id": _TEXT,
-    "reply_to": _TEXT,
-    "expiration": _TEXT,
-    "message_id": _TEXT,
-    "timestamp": (TimestampType,),
-    "type": _TEXT,
-    "user_id": _TEXT,
-    "app_id": _TEXT,
-    "cluster_id": _TEXT,
 }
-# Columns of a message that was read which say where it came from. Writing ignores them.
-_IGNORED: Final = ("redelivered", "delivery_tag", "queue", "ordinal")
 
 
 def check_columns(schema: StructType, options: WriteOptions) -> None:
