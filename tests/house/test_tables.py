@@ -66,11 +66,11 @@ for name in ("classic", "stream"):
         print(refusal)
 policies = Policies()
 try:
-    policies.set(Policy("p", "", {"colour": 2}))
+    policies.user.set(Policy("p", "", {"colour": 2}))
 except PolicyInvalid as refusal:
     print(refusal)
-policies.set(Policy("p", "", {"colour": 5}))
-policies.set_operator(Policy("o", "", {"colour": 4}))
+policies.user.set(Policy("p", "", {"colour": 5}))
+policies.operator.set(Policy("o", "", {"colour": 4}))
 print(policies.effective_for_queue("q", "classic"), dict(policies.effective_for_queue("q", "quorum")))
 """
 

@@ -20,7 +20,7 @@ from leveret.core.model.operators.policy import Policies, Policy, PolicyInvalid
 def test_mirroring_keys_that_3_x_accepts_are_accepted(definition: dict[str, object]) -> None:
     policies = Policies(has_mirroring=True)
 
-    policies.set(Policy("p", ".*", definition))
+    policies.user.set(Policy("p", ".*", definition))
 
     assert policies.effective_for_queue("q", "classic") == definition
 
@@ -54,6 +54,6 @@ def test_mirroring_keys_that_3_x_accepts_are_accepted(definition: dict[str, obje
 )
 def test_mirroring_keys_that_3_x_refuses_are_refused(definition: dict[str, object], text: str) -> None:
     with pytest.raises(PolicyInvalid) as refused:
-        Policies(has_mirroring=True).set(Policy("p", ".*", definition))
+        Policies(has_mirroring=True).user.set(Policy("p", ".*", definition))
 
     assert str(refused.value) == text

@@ -10,9 +10,9 @@ from leveret.core.model.operators.policy import Policies, Policy, PolicyInvalid
 def policies(*given: Policy, operator: tuple[Policy, ...] = ()) -> Policies:
     made = Policies()
     for policy in given:
-        made.set(policy)
+        made.user.set(policy)
     for policy in operator:
-        made.set_operator(policy)
+        made.operator.set(policy)
     return made
 
 
@@ -25,7 +25,7 @@ def refusal(definition: object, *, operator: bool = False, **fields: object) -> 
     policy = Policy(**{"name": "p", "pattern": "^a", "definition": definition, **fields})
     made = Policies()
     try:
-        made.set_operator(policy) if operator else made.set(policy)
+        (made.operator if operator else made.user).set(policy)
     except PolicyInvalid as refused:
         return str(refused)
     return ""
@@ -63,20 +63,20 @@ def test_setting_a_policy_again_replaces_it() -> None:
     made = policies(Policy("p", ".*", {"max-length": 1}), Policy("p", ".*", {"max-length": 2}))
 
     assert made.effective_for_queue("q", "classic") == {"max-length": 2}
-    assert list(made.user_policies) == ["p"]
+    assert list(made.user.by_name) == ["p"]
 
 
 def test_clearing_a_policy_lets_the_next_one_apply() -> None:
     made = policies(Policy("a", ".*", {"max-length": 1}), Policy("b", ".*", {"max-length": 2}))
 
-    made.clear("a")
+    made.user.clear("a")
 
     assert applied(made) == "b"
 
 
 def test_clearing_a_missing_policy_raises_key_error() -> None:
     with pytest.raises(KeyError):
-        Policies().clear("p")
+        Policies().user.clear("p")
 
 
 @pytest.mark.parametrize(
@@ -227,6 +227,6 @@ def test_a_refused_policy_leaves_the_old_one() -> None:
     made = policies(Policy("p", ".*", {"max-length": 5}))
 
     with pytest.raises(PolicyInvalid):
-        made.set(Policy("p", ".*", {"max-length": -1}))
+        made.user.set(Policy("p", ".*", {"max-length": -1}))
 
     assert made.effective_for_queue("q", "classic") == {"max-length": 5}

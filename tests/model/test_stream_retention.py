@@ -77,7 +77,7 @@ def test_a_policy_applies_at_once(world: World) -> None:
     queue = stream(world, stream_max_segment_size_bytes=1000)
     world.fill(queue, *[b"%0100d" % number for number in range(10)])
 
-    world.vhost.policies.set(Policy("p", "s", {"max-length-bytes": 1000}, apply_to="streams"))
+    world.vhost.policies.user.set(Policy("p", "s", {"max-length-bytes": 1000}, apply_to="streams"))
     world.vhost.policies_changed()
 
     assert int(first_body(queue)) == 8
@@ -91,7 +91,7 @@ def test_the_shorter_of_two_ages_applies(
     world: World, argument: str | None, policy: str | None, span_us: int | None
 ) -> None:
     if policy is not None:
-        world.vhost.policies.set(Policy("p", "s", {"max-age": policy}))
+        world.vhost.policies.user.set(Policy("p", "s", {"max-age": policy}))
 
     queue = stream(world) if argument is None else stream(world, max_age=argument)
 

@@ -49,14 +49,14 @@ class Admin(VhostsAndUsers, Hinting):
         """Set a policy. Raises BrokerError, with RabbitMQ's text, for a policy that RabbitMQ refuses."""
         policy = Policy(name, pattern, definition, priority=priority, apply_to=apply_to)
         with self._changing_policies(vhost) as (node, policies):
-            policies.set(policy)
+            policies.user.set(policy)
             node.announce("policy.set", name=name, vhost=vhost, **policy.described())
 
     def clear_policy(self, name: str, *, vhost: str = "/") -> None:
         """Remove a policy. A missing one is no error."""
         with self._changing_policies(vhost) as (node, policies):
-            if name in policies.user_policies:
-                policies.clear(name)
+            if name in policies.user.by_name:
+                policies.user.clear(name)
             node.announce("policy.cleared", name=name, vhost=vhost)
 
     def set_operator_policy(
@@ -72,7 +72,7 @@ class Admin(VhostsAndUsers, Hinting):
         """Set an operator policy. Raises BrokerError, with RabbitMQ's text, for a policy that RabbitMQ refuses."""
         policy = Policy(name, pattern, definition, priority=priority, apply_to=apply_to)
         with self._changing_policies(vhost) as (node, policies):
-            policies.set_operator(policy)
+            policies.operator.set(policy)
             value = policy.described()
             node.announce("parameter.set", component="operator_policy", name=name, vhost=vhost, value=value)
             node.announce("policy.set", name=name, vhost=vhost, **value)
@@ -80,8 +80,8 @@ class Admin(VhostsAndUsers, Hinting):
     def clear_operator_policy(self, name: str, *, vhost: str = "/") -> None:
         """Remove an operator policy. A missing one is no error."""
         with self._changing_policies(vhost) as (node, policies):
-            if name in policies.operator_policies:
-                policies.clear_operator(name)
+            if name in policies.operator.by_name:
+                policies.operator.clear(name)
             node.announce("parameter.cleared", component="operator_policy", name=name, vhost=vhost)
             node.announce("operator.policy.cleared", name=name, vhost=vhost)
 

@@ -53,7 +53,7 @@ def export(node: Node, extent: Extent = RABBITMQCTL) -> Described:
         "policies": [
             {"name": policy.name, "vhost": vhost.name, **policy.described()}
             for vhost in vhosts
-            for policy in vhost.policies.user_policies.values()
+            for policy in vhost.policies.user.by_name.values()
         ],
         "queues": [each for vhost in vhosts for each in _queues(vhost, extent)],
         "exchanges": [each for vhost in vhosts for each in _exchanges(vhost, extent)],
@@ -65,7 +65,7 @@ def export_vhost(vhost: VirtualHost, extent: Extent = RABBITMQCTL) -> Described:
     """Return the definitions of one virtual host."""
     sections = {
         "parameters": described_parameters(vhost),
-        "policies": ({"name": it.name, **it.described()} for it in vhost.policies.user_policies.values()),
+        "policies": ({"name": it.name, **it.described()} for it in vhost.policies.user.by_name.values()),
         "queues": _queues(vhost, extent),
         "exchanges": _exchanges(vhost, extent),
         "bindings": _bindings(vhost, extent),
@@ -139,7 +139,7 @@ def described_parameters(vhost: VirtualHost) -> Iterator[Described]:
     """Yield the parameters of a virtual host: its limits and its operator policies."""
     if vhost.limits:
         yield _parameter(vhost, VHOST_LIMITS_PARAMETER, "limits", vhost.limits)
-    for policy in vhost.policies.operator_policies.values():
+    for policy in vhost.policies.operator.by_name.values():
         yield _parameter(vhost, OPERATOR_POLICY, policy.name, policy.described())
 
 

@@ -96,7 +96,7 @@ class _Loading:
         for item in items(self._definitions, "policies", "policy"):
             host = self._vhost_of(item)
             with _naming(item):
-                host.policies.set(_policy(item, item))
+                host.policies.user.set(_policy(item, item))
         for vhost in self._node.vhosts.values():
             vhost.policies_changed()
         _add_all(items(self._definitions, "exchanges", "exchange"), self._add_exchange)
@@ -152,7 +152,7 @@ class _Loading:
             value = Item("parameters", item.place, (), 0, item.mapping("value"))
             value.place = f"operator policy {item.text('name')!r}"
             with _naming(value):
-                host.policies.set_operator(_policy(item, value))
+                host.policies.operator.set(_policy(item, value))
         elif component == VHOST_LIMITS_PARAMETER:
             self._vhost_of(item).limits.update(item.limits("value", VHOST_LIMITS))
         else:

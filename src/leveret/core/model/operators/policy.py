@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final, Literal, NamedTuple
 
 if TYPE_CHECKING:
     from leveret.core.model.operators.patterns import Pattern
@@ -49,21 +49,43 @@ class Policy(NamedTuple):
         }
 
 
-class _PolicySet:
+class PolicySet:
     """The user policies, or the operator policies, of a vhost."""
 
-    __slots__ = ("by_name", "ranked")
+    __slots__ = ("_kind", "_pattern_bytes_max", "_ranked", "by_name")
 
-    def __init__(self) -> None:
+    def __init__(self, kind: Literal["user", "mirroring", "operator"], pattern_bytes_max: int | None) -> None:
+        """Make an empty set; user policies of the kind "mirroring" may ask for mirrors."""
+        self._kind = kind
+        self._pattern_bytes_max = pattern_bytes_max
+        # In order of creation.
         self.by_name: dict[str, Policy] = {}
         # In the order in which they are tried, each with the queue types to which it does not apply.
-        self.ranked: list[tuple[Policy, Pattern, tuple[str, ...]]] = []
+        self._ranked: list[tuple[Policy, Pattern, tuple[str, ...]]] = []
+
+    def check(self, policy: Policy) -> None:
+        """Raise PolicyInvalid, with a line for every fault that RabbitMQ reports, if RabbitMQ refuses a policy."""
+        from leveret.core.model.operators.policy_keys import KEYS, faults
+
+        texts = faults(
+            pattern=policy.pattern,
+            definition=policy.definition,
+            apply_to=policy.apply_to,
+            priority=policy.priority,
+            keys=KEYS[self._kind],
+            pattern_bytes_max=self._pattern_bytes_max,
+        )
+        if texts:
+            raise PolicyInvalid("\n".join(texts))
 
     def set(self, policy: Policy) -> None:
+        """Add a policy or replace the one with its name. Raises PolicyInvalid if RabbitMQ refuses it."""
+        self.check(policy)
         self.by_name[policy.name] = policy
         self._rank()
 
     def clear(self, name: str) -> None:
+        """Remove a policy. Raises KeyError if it does not exist."""
         del self.by_name[name]
         self._rank()
 
@@ -72,10 +94,11 @@ class _PolicySet:
         from leveret.core.model.operators.policy_keys import unsupported_by
 
         ranked = sorted(self.by_name.values(), key=lambda policy: (-policy.priority, policy.name))
-        self.ranked = [(policy, compiled(policy.pattern), unsupported_by(policy.definition)) for policy in ranked]
+        self._ranked = [(policy, compiled(policy.pattern), unsupported_by(policy.definition)) for policy in ranked]
 
     def match(self, name: str, targets: tuple[str, ...], queue_type: str = "") -> Policy | None:
-        for policy, pattern, unsupported in self.ranked:
+        """Return the policy that applies to a queue or exchange with this name."""
+        for policy, pattern, unsupported in self._ranked:
             if policy.apply_to not in targets or pattern.search(name) is None:
                 continue
             if queue_type not in unsupported:
@@ -86,63 +109,20 @@ class _PolicySet:
 class Policies:
     """All policies of one vhost. If there are none, a query costs two lookups in an empty list."""
 
-    __slots__ = ("_has_mirroring", "_operator", "_pattern_bytes_max", "_user")
+    __slots__ = ("operator", "user")
 
     def __init__(self, *, has_mirroring: bool = False, pattern_bytes_max: int | None = None) -> None:
-        self._has_mirroring = has_mirroring
-        self._pattern_bytes_max = pattern_bytes_max
-        self._user = _PolicySet()
-        self._operator = _PolicySet()
-
-    @property
-    def user_policies(self) -> Mapping[str, Policy]:
-        """The user policies by name, in order of creation."""
-        return self._user.by_name
-
-    @property
-    def operator_policies(self) -> Mapping[str, Policy]:
-        """The operator policies by name, in order of creation."""
-        return self._operator.by_name
-
-    def check(self, policy: Policy) -> None:
-        """Raise PolicyInvalid if RabbitMQ refuses a user policy."""
-        from leveret.core.model.operators import policy_keys
-
-        has_mirroring = self._has_mirroring
-        self._refuse_invalid(policy, policy_keys.USER_KEYS_WITH_MIRRORING if has_mirroring else policy_keys.USER_KEYS)
-
-    def set(self, policy: Policy) -> None:
-        """Add a user policy or replace the one with its name. Raises PolicyInvalid if RabbitMQ refuses it."""
-        self.check(policy)
-        self._user.set(policy)
-
-    def clear(self, name: str) -> None:
-        """Remove a user policy. Raises KeyError if it does not exist."""
-        self._user.clear(name)
-
-    def check_operator(self, policy: Policy) -> None:
-        """Raise PolicyInvalid if RabbitMQ refuses an operator policy."""
-        from leveret.core.model.operators import policy_keys
-
-        self._refuse_invalid(policy, policy_keys.OPERATOR_KEYS)
-
-    def set_operator(self, policy: Policy) -> None:
-        """Add an operator policy or replace the one with its name. Raises PolicyInvalid if RabbitMQ refuses it."""
-        self.check_operator(policy)
-        self._operator.set(policy)
-
-    def clear_operator(self, name: str) -> None:
-        """Remove an operator policy. Raises KeyError if it does not exist."""
-        self._operator.clear(name)
+        self.user = PolicySet("mirroring" if has_mirroring else "user", pattern_bytes_max)
+        self.operator = PolicySet("operator", pattern_bytes_max)
 
     def for_queue(self, name: str, queue_type: str) -> tuple[Policy | None, Policy | None]:
         """Return the user policy and the operator policy that apply to a queue with this name and type."""
         targets = _QUEUE_TARGETS[queue_type]
-        return self._user.match(name, targets, queue_type), self._operator.match(name, targets, queue_type)
+        return self.user.match(name, targets, queue_type), self.operator.match(name, targets, queue_type)
 
     def for_exchange(self, name: str) -> tuple[Policy | None, Policy | None]:
         """Return the user policy and the operator policy that apply to an exchange with this name."""
-        return self._user.match(name, _EXCHANGE_TARGETS), self._operator.match(name, _EXCHANGE_TARGETS)
+        return self.user.match(name, _EXCHANGE_TARGETS), self.operator.match(name, _EXCHANGE_TARGETS)
 
     def effective_for_queue(self, name: str, queue_type: str) -> Definition:
         """Return the combined definition of the policies that apply to a queue."""
@@ -151,21 +131,6 @@ class Policies:
     def effective_for_exchange(self, name: str) -> Definition:
         """Return the combined definition of the policies that apply to an exchange."""
         return combined(*self.for_exchange(name))
-
-    def _refuse_invalid(self, policy: Policy, keys: frozenset[str]) -> None:
-        """Raise PolicyInvalid with every fault that RabbitMQ reports, one per line."""
-        from leveret.core.model.operators.policy_keys import faults
-
-        texts = faults(
-            pattern=policy.pattern,
-            definition=policy.definition,
-            apply_to=policy.apply_to,
-            priority=policy.priority,
-            keys=keys,
-            pattern_bytes_max=self._pattern_bytes_max,
-        )
-        if texts:
-            raise PolicyInvalid("\n".join(texts))
 
 
 def combined(policy: Policy | None, operator_policy: Policy | None) -> Definition:

@@ -35,11 +35,14 @@ _MIRRORING_CHOICES: Final = {
     "ha-promote-on-shutdown": ("always", "when-synced"),
     "ha-promote-on-failure": ("always", "when-synced"),
 }
-USER_KEYS: Final = frozenset(_KEYS)
-# For versions that mirror classic queues.
-USER_KEYS_WITH_MIRRORING: Final = USER_KEYS | frozenset(_MIRRORING_KEYS)
-# An operator policy may have fewer keys.
-OPERATOR_KEYS: Final = frozenset(name for name, row in _KEYS.items() if row.operator_merge is not None)
+_USER_KEYS: Final = frozenset(_KEYS)
+# By kind of policy: those of users, those of users in versions that mirror classic queues, and operator policies, which
+# may have fewer keys.
+KEYS: Final = {
+    "user": _USER_KEYS,
+    "mirroring": _USER_KEYS | frozenset(_MIRRORING_KEYS),
+    "operator": frozenset(name for name, row in _KEYS.items() if row.operator_merge is not None),
+}
 APPLY_TO: Final = ("queues", "classic_queues", "quorum_queues", "streams", "exchanges", "all")
 
 
@@ -115,7 +118,7 @@ def _definition_fault(definition: object, keys: frozenset[str]) -> str:
         return f"definition must be a dictionary: {printed(definition)}"
     if not definition:
         return "no policy provided"
-    for key in sorted(keys & USER_KEYS & definition.keys()):
+    for key in sorted(keys & _USER_KEYS & definition.keys()):
         if not _KEYS[key].is_valid(definition[key]):
             return f"{printed(definition[key])} is not a valid {_KEYS[key].title}"
     if "ha-mode" in keys and (fault := _mirroring_fault(definition)):

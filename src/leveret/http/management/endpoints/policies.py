@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from html import escape
 from typing import TYPE_CHECKING, Final
 
 from leveret.admin.definitions_export import described_parameters
 from leveret.admin.definitions_import import VHOST_LIMITS_PARAMETER
 from leveret.admin.vhosts_and_users import VHOST_LIMITS
-from leveret.core.model.operators.policy import Policy, PolicyInvalid
+from leveret.core.model.operators.policy import Policy, PolicyInvalid, PolicySet
 from leveret.core.model.operators.policy_keys import printed
 from leveret.http.management.calls import CREATED, DONE, Call, no_object
 from leveret.http.management.endpoints.vhosts import invalid, limit_fault
@@ -28,22 +27,22 @@ class _Policies:
         lists(path, "management")(self._list)
         lists(f"{path}/{{vhost}}", "vhost")(self._list)
         one = f"{path}/{{vhost}}/{{name}}"
-        describes(one, who)(lambda call: _shown(call.vhost, call.existing(self._of(call.vhost), "name")))
+        describes(one, who)(lambda call: _shown(call.vhost, call.existing(self._of(call.vhost).by_name, "name")))
         endpoint("PUT", one, who, needs_json=are_operators)(self._put)
         endpoint("DELETE", one, who)(self._delete)
 
-    def _of(self, vhost: VirtualHost) -> Mapping[str, Policy]:
-        return vhost.policies.operator_policies if self._are_operators else vhost.policies.user_policies
+    def _of(self, vhost: VirtualHost) -> PolicySet:
+        return vhost.policies.operator if self._are_operators else vhost.policies.user
 
     def _list(self, call: Call) -> list[Described]:
-        return [_shown(vhost, policy) for vhost in call.vhosts() for policy in self._of(vhost).values()]
+        return [_shown(vhost, policy) for vhost in call.vhosts() for policy in self._of(vhost).by_name.values()]
 
     def _put(self, call: Call) -> object:
         body, name = call.body("pattern", "definition"), call.values["name"]
         with call.looking():
             vhost = call.changed_vhost
-            is_known = name in self._of(vhost)
-            check = vhost.policies.check_operator if self._are_operators else vhost.policies.check
+            policies = self._of(vhost)
+            is_known = name in policies.by_name
         policy = Policy(
             name,
             body["pattern"],  # type: ignore[arg-type]
@@ -52,7 +51,7 @@ class _Policies:
             priority=body.get("priority", 0),  # type: ignore[arg-type]
         )
         try:
-            check(policy)
+            policies.check(policy)
         except PolicyInvalid as error:
             raise invalid(str(error) if self._are_operators else _shown_text(call, str(error))) from None
         change = call.admin.set_operator_policy if self._are_operators else call.admin.set_policy
@@ -61,7 +60,7 @@ class _Policies:
 
     def _delete(self, call: Call) -> None:
         with call.looking():
-            name = call.existing(self._of(call.vhost), "name").name
+            name = call.existing(self._of(call.vhost).by_name, "name").name
         clear = call.admin.clear_operator_policy if self._are_operators else call.admin.clear_policy
         clear(name, vhost=call.values["vhost"])
 
