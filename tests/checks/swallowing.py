@@ -42,6 +42,9 @@ from taskiq_aio_pika import AioPikaBroker
 Outcome = Literal["raised", "called back", "swallowed", "went on", "refused"]
 Program = Callable[["Stage"], object]
 
+# No program waits so long: each goes on once its client has read the error.
+PATIENCE_S: Final = 30
+
 
 class Row(NamedTuple):
     """A row of the table."""
@@ -65,7 +68,7 @@ class Stage:
     def wait_until_read(self) -> None:
         """Wait until the client has read the error."""
         reactions = self.broker._engine.node.reactions
-        assert self.broker._engine.wait_until(lambda: any(one._is_read for one in reactions.values()), 5)
+        assert self.broker._engine.wait_until(lambda: any(one._is_read for one in reactions.values()), PATIENCE_S)
 
     def call_back(self, *_arguments: object) -> None:
         """Be called by the client."""
@@ -121,12 +124,18 @@ def _(stage: Stage) -> None:
         channel.basic_publish(stage.exchange, "k", b"x")
 
 
+def read_with_pika(wait: Callable[[float], object], channel: Any) -> None:
+    """Let pika read until it has read the error."""
+    while channel.is_open:
+        wait(0.05)
+
+
 with_pika("connection.close()", "swallowed")(lambda stage, connection, channel, publish: connection.close())
 with_pika("channel.close()", "raised")(lambda stage, connection, channel, publish: channel.close())
-with_pika("process_data_events(0.2)", "swallowed")(
-    lambda stage, connection, channel, publish: connection.process_data_events(0.2)
+with_pika("process_data_events()", "swallowed")(
+    lambda stage, connection, channel, publish: read_with_pika(connection.process_data_events, channel)
 )
-with_pika("sleep(0.2)", "swallowed")(lambda stage, connection, channel, publish: connection.sleep(0.2))
+with_pika("sleep()", "swallowed")(lambda stage, connection, channel, publish: read_with_pika(connection.sleep, channel))
 with_pika("connection.channel()", "swallowed")(lambda stage, connection, channel, publish: connection.channel())
 with_pika("queue_declare", "raised")(
     lambda stage, connection, channel, publish: channel.queue_declare("another", durable=True)
@@ -139,7 +148,7 @@ with_pika("basic_consume", "raised")(
     lambda stage, connection, channel, publish: channel.basic_consume("work", lambda *_: None)
 )
 with_pika("consume", "raised")(
-    lambda stage, connection, channel, publish: next(channel.consume("work", inactivity_timeout=5))
+    lambda stage, connection, channel, publish: next(channel.consume("work", inactivity_timeout=PATIENCE_S))
 )
 
 
@@ -151,13 +160,13 @@ def _(stage: Stage, connection: Any, channel: Any, publish: Callable[[], object]
 
 @with_pika("process_data_events(), connection.channel()", "went on")
 def _(stage: Stage, connection: Any, channel: Any, publish: Callable[[], object]) -> None:
-    connection.process_data_events(0.2)
+    read_with_pika(connection.process_data_events, channel)
     connection.channel()
 
 
 @with_pika("process_data_events(), basic_publish", "refused")
 def _(stage: Stage, connection: Any, channel: Any, publish: Callable[[], object]) -> None:
-    connection.process_data_events(0.2)
+    read_with_pika(connection.process_data_events, channel)
     publish()
 
 
@@ -188,8 +197,9 @@ def _(stage: Stage) -> None:
 def _(stage: Stage) -> None:
     with pika.BlockingConnection(pika.URLParameters(stage.broker.url)) as connection:
         properties = pika.BasicProperties(reply_to="amq.rabbitmq.reply-to")
-        connection.channel().basic_publish("", "work", b"x", properties)
-        connection.process_data_events(0.2)
+        channel = connection.channel()
+        channel.basic_publish("", "work", b"x", properties)
+        read_with_pika(connection.process_data_events, channel)
 
 
 # pika's adapters with callbacks.
@@ -279,7 +289,9 @@ def _(stage: Stage) -> None:
 
 with_amqp("connection.close()", "swallowed")(lambda stage, connection, channel, publish: connection.close())
 with_amqp("channel.close()", "swallowed")(lambda stage, connection, channel, publish: channel.close())
-with_amqp("drain_events", "raised")(lambda stage, connection, channel, publish: connection.drain_events(timeout=5))
+with_amqp("drain_events", "raised")(
+    lambda stage, connection, channel, publish: connection.drain_events(timeout=PATIENCE_S)
+)
 with_amqp("queue_declare", "raised")(
     lambda stage, connection, channel, publish: channel.queue_declare("another", durable=True)
 )
@@ -313,7 +325,7 @@ def _(stage: Stage) -> None:
 def _(stage: Stage) -> None:
     with kombu.Connection(stage.broker.url) as connection:
         publish_with_kombu(stage, connection)
-        connection.drain_events(timeout=5)
+        connection.drain_events(timeout=PATIENCE_S)
 
 
 @row("Celery", "send_task", "swallowed")
@@ -332,6 +344,15 @@ def _(stage: Stage) -> None:
 # amqpstorm, which reads in a thread of its own.
 
 
+def wait_for_amqpstorm(stage: Stage, channel: Any) -> None:
+    """Wait until it has read the error. If its thread answered that while the program closes, it would close twice."""
+    stage.wait_until_read()
+    # The thread that reads answers close-ok before it keeps the error.
+    deadline = time.monotonic() + PATIENCE_S
+    while not channel.exceptions and time.monotonic() < deadline:
+        time.sleep(0.001)
+
+
 def with_amqpstorm(does: str, outcome: Outcome) -> Callable[[Callable[..., object]], object]:
     def add(act: Callable[..., object]) -> None:
         def program(stage: Stage) -> None:
@@ -341,11 +362,7 @@ def with_amqpstorm(does: str, outcome: Outcome) -> Callable[[Callable[..., objec
             publish = lambda: channel.basic.publish("x", "k", stage.exchange)  # noqa: E731
             try:
                 publish()
-                stage.wait_until_read()
-                # The thread that reads answers close-ok before it keeps the error.
-                deadline = time.monotonic() + 5
-                while not channel.exceptions and time.monotonic() < deadline:
-                    time.sleep(0.001)
+                wait_for_amqpstorm(stage, channel)
                 act(stage, connection, channel, publish)
             finally:
                 connection.close()
@@ -362,6 +379,7 @@ def _(stage: Stage) -> None:
         connection.channel() as channel,
     ):
         channel.basic.publish("x", "k", stage.exchange)
+        wait_for_amqpstorm(stage, channel)
 
 
 with_amqpstorm("connection.close()", "swallowed")(lambda stage, connection, channel, publish: connection.close())

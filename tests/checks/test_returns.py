@@ -23,6 +23,8 @@ async def with_aio_pika(broker, **options):
         channel = await connection.channel(**options)
         with suppress(aiormq.exceptions.PublishError):
             await channel.default_exchange.publish(aio_pika.Message(b"7"), "ordrs")
+        # The client has read the return once it has the answer to this.
+        await channel.set_qos(1)
 
 
 async def with_a_callback_of_aio_pika(broker):
@@ -51,7 +53,9 @@ async def with_pika(broker, prepare=lambda channel: None):
         prepare(channel)
         with suppress(pika.exceptions.UnroutableError):
             channel.basic_publish("", "ordrs", b"7", mandatory=True)
-        connection.process_data_events(0.1)
+        # The client has read the return once it has the answer to this.
+        channel.basic_qos(prefetch_count=1)
+        connection.process_data_events(0)
 
 
 async def with_a_callback_of_pika(broker):

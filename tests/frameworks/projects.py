@@ -97,7 +97,7 @@ class Project:
         return set(self.folder.rglob("*"))
 
     def run_tests(
-        self, python: str, *options: str, plugins: Sequence[str] | None = None, timeout: float = 90
+        self, python: str, *options: str, plugins: Sequence[str] | None = None, timeout: float = 300
     ) -> subprocess.CompletedProcess[str]:
         """Run `pytest` in the folder with this interpreter; raise HungError if something does not end.
 

@@ -14,7 +14,7 @@ from pathlib import Path
 
 from tests.house.repository import FOLDERS, ROOT
 
-_TIMEOUT_S = 100
+_TIMEOUT_S = 300
 # Compiled files stay beside their sources: a run in a copy is to begin as fast as one here.
 _LEFT_BEHIND = shutil.ignore_patterns(".*", "*.egg-info", "node_modules")
 # No plugin but ours: each takes time to load, and the tests concerned need none.

@@ -378,7 +378,7 @@ mistake(
         connection = connect(leveret.url)
         channel = connection.channel()
         channel.basic_consume("orders", lambda *_: None, auto_ack=True)
-        connection.process_data_events(0.1)
+        connection.process_data_events(5)
         leveret.faults.reset_peer()
     """,
     cause="auto_ack_lost: 1 message",
@@ -430,7 +430,7 @@ mistake(
             channel = connection.channel()
             channel.basic_qos(prefetch_count=1)
             channel.basic_consume("orders", lambda *_: None)
-            connection.process_data_events(0.1)
+            connection.process_data_events(5)
             leveret.assert_delivered("orders", json={"id": 2}, timeout=0.1)
     """,
     cause="prefetch of 1",
