@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Final, Self
+from contextlib import AbstractContextManager
+from typing import TYPE_CHECKING, Final
 
 from leveret.core.wire import methods as wire
 from leveret.errors import did_you_mean
@@ -83,7 +84,7 @@ class Misses:
         return "; ".join(came)
 
 
-class Rule:
+class Rule(AbstractContextManager["Rule"]):
     """A fault and when it applies. `fired` counts how often it has applied."""
 
     def __init__(
@@ -225,9 +226,6 @@ class Rule:
         """Stop firing and undo lasting effects. Removing a rule twice is fine."""
         if self.on_remove is not None:
             self.on_remove(self)
-
-    def __enter__(self) -> Self:
-        return self
 
     def __exit__(self, kind: object, error: object, traceback: object) -> None:
         __tracebackhide__ = True

@@ -7,9 +7,9 @@ ends it, and messages it holds when it is closed return to the queue.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal, Self
+from typing import TYPE_CHECKING, Literal
 
 from leveret.core.model.errors import PreconditionFailed
 from leveret.core.protocol import handlers
@@ -80,7 +80,7 @@ class Delivered(MessageView):
 
 
 @checks_calls
-class ScriptedConsumer(Hinting):
+class ScriptedConsumer(AbstractContextManager["ScriptedConsumer"], Hinting):
     """A consumer that a test controls, as `broker.consume` returns it."""
 
     _called = "a consumer of the test"
@@ -194,9 +194,6 @@ class ScriptedConsumer(Hinting):
         """Close the consumer and return the messages it holds to the queue. Closing twice is fine."""
         with self._engine.ending():
             self._connection.end(None)
-
-    def __enter__(self) -> Self:
-        return self
 
     def __exit__(self, kind: object, error: object, traceback: object) -> None:
         self.close()

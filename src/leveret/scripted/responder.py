@@ -9,10 +9,10 @@ from __future__ import annotations
 
 import json as json_format
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field
 from functools import partial
-from typing import TYPE_CHECKING, Final, Self, Unpack
+from typing import TYPE_CHECKING, Final, Unpack
 
 from leveret.core.model.errors import AmqpError
 from leveret.core.protocol import handlers
@@ -113,7 +113,7 @@ class Script:
 
 
 @checks_calls
-class Responder(Hinting):
+class Responder(AbstractContextManager["Responder"], Hinting):
     """A consumer that answers requests, as `broker.respond` returns it."""
 
     _called = "a responder"
@@ -173,9 +173,6 @@ class Responder(Hinting):
         with self._engine.ending():
             self._pending.clear()
             self._connection.end(None)
-
-    def __enter__(self) -> Self:
-        return self
 
     def __exit__(self, kind: object, error: object, traceback: object) -> None:
         self.remove()

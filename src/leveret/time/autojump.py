@@ -10,7 +10,8 @@ again, ends it after `limit` jumps with an error that names the loop.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final, Self
+from contextlib import AbstractContextManager
+from typing import TYPE_CHECKING, Final
 
 from leveret.clocks import SystemClock
 from leveret.server import native, threads
@@ -28,7 +29,7 @@ _LONG_S: Final = 3600.0
 Sign = tuple[int, int, int]
 
 
-class Autojump:
+class Autojump(AbstractContextManager["Autojump"]):
     """What `clock.autojump` returns. It is on until `stop`, or until the end of its `with` block.
 
     The block leaves the clock held or running, as it was before. It raises EndlessTimeError if that ended autojump
@@ -66,9 +67,6 @@ class Autojump:
         """Stop jumping. Time stays held."""
         self._is_on = False
         self._engine.loop.wake()
-
-    def __enter__(self) -> Self:
-        return self
 
     def __exit__(self, kind: object, error: object, traceback: object) -> None:
         self.stop()

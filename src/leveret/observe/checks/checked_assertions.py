@@ -6,7 +6,8 @@ asserts.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final, Self, Unpack
+from contextlib import AbstractContextManager
+from typing import TYPE_CHECKING, Final, Unpack
 
 from leveret.errors import EventsMissingError, WaitTimeoutError, unknown_keyword
 from leveret.observe.assertions.assertions import Assertions
@@ -29,15 +30,12 @@ if TYPE_CHECKING:
 _EXPECTING: Final = ("assert_dropped", "assert_returned", "assert_requeued", "assert_ready")
 
 
-class Allowed:
+class Allowed(AbstractContextManager["Allowed"]):
     """What `allow` returns. Used as a context manager, it ends the allowance with the block."""
 
     def __init__(self, judge: Judge, allowance: Allowance) -> None:
         self._judge = judge
         self._allowance = allowance
-
-    def __enter__(self) -> Self:
-        return self
 
     def __exit__(self, kind: object, error: object, traceback: object) -> None:
         self._judge.disallow(self._allowance)
