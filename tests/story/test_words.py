@@ -7,7 +7,7 @@ import re
 import pytest
 
 from leveret.story.facts import RowFact
-from leveret.story.words import DETAILS, ENDS, KINDS, REASONS, Names, details, filled, told
+from leveret.story.words import DETAILS, ENDS, KINDS, REASONS, Names, Numbers, details, filled, told
 from leveret.trace import events
 
 ROW = {
@@ -76,6 +76,10 @@ def test_an_event_and_its_row_in_a_file_have_the_same_words() -> None:
     event = events.Event((events.CANCEL, 0, "/", 1, 2, "orders", "tag", None))
 
     assert told(event, Names()) == told(row, Names()) == "consumer 'tag' of 'orders' was cancelled"
+
+
+def test_a_text_without_room_names_messages_by_their_numbers() -> None:
+    assert told(RowFact({**ROW, "kind": "published"}), Numbers()) == "c1/ch2 published #7 to 'shop' with key 'new'"
 
 
 def test_a_bracket_with_an_empty_slot_is_left_out() -> None:

@@ -259,6 +259,15 @@ class Names:
         return self.quoted(str(value)) if name in _QUOTED else str(value)
 
 
+class Numbers(Names):
+    """The names in a text that has no room for what messages say: "#7"."""
+
+    def message(self, fact: Fact) -> str:
+        """Return the number of a message."""
+        number = fact.get("msg")
+        return "" if number is None else f"#{number}"
+
+
 def words_of(fact: Fact) -> Words:
     """Return the row of the table that applies to a fact."""
     return next((row for row in KINDS.get(fact.kind, ()) if _applies(row, fact)), _OTHER)

@@ -20,7 +20,8 @@ from leveret.observe.calls.callers import is_in_debugger, standing_line
 from leveret.observe.texts.state import all_holdings, client_text, connections
 from leveret.observe.views.views import exchange_view, queue_facts
 from leveret.server import native
-from leveret.trace.events import Event
+from leveret.story.words import Numbers, told
+from leveret.trace.events import Event, clock_text
 
 if TYPE_CHECKING:
     from leveret.core.model.node import Node
@@ -98,7 +99,7 @@ class Feed(Pump[Viewer]):
         newest = self._engine.recorder.newest(_EVENTS_MOST)
         if is_first or newest[-1:] != self._newest:
             self._newest = newest[-1:]
-            news["events"] = [repr(Event(raw)) for raw in newest]
+            news["events"] = [f"{clock_text(event.at)} {told(event, Numbers())}" for event in map(Event, newest)]
         now, published_count = _REAL.now(), self._engine.node.last_message_id
         seconds = (now - self._counted_at) / 1_000_000
         rate = round(max(0, published_count - self._published_count) / max(REST_S, seconds))

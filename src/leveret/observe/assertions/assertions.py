@@ -300,7 +300,6 @@ class Assertions:
     def assert_empty(self, queue: str, *, timeout: float | None = None, vhost: str = "/") -> None:
         """Assert that this queue has no ready and no unacked messages now. It needs no trace."""
         __tracebackhide__ = True
-        from leveret.observe.assertions.failures import not_empty
         from leveret.observe.views.views import queue_view
 
         source = self._source
@@ -311,6 +310,9 @@ class Assertions:
             if not view.ready and not view.unacked:
                 self._note("assert_empty", [])
                 return
+            # Imported here because only a failing test needs it.
+            from leveret.observe.assertions.failures import not_empty
+
             failure = not_empty(source, f"assert_empty({queue!r})", view, timeout)
         raise failure.error(source.report(failure.messages, failure.queues))
 
