@@ -11,9 +11,9 @@ from leveret import Broker
 
 with Broker() as broker:
     broker.declare_queue("orders")
-    consumer = broker.consume("orders")
+    consumer = broker.consume("orders", ack="manual")
     broker.publish("", "orders", b"1")
-    consumer.get(timeout=5).ack()
+    consumer.next().ack()
     broker.assert_acked("orders")
     broker.assert_empty("orders")
     broker.wait_idle()
