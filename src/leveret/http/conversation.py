@@ -7,16 +7,13 @@ thread under the server's lock.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final, NamedTuple
+from collections.abc import Callable
+from typing import Final, NamedTuple, Protocol
 
 import h11
 
 from leveret.core.model.timers import Timer
-from leveret.http.messages import Request, Response, refusal
-
-if TYPE_CHECKING:
-    from leveret.http.server import HttpServer
-    from leveret.http.stream import EventStream
+from leveret.http.messages import Request, Response, StreamedBody, Way, refusal
 
 
 class Limits(NamedTuple):
@@ -35,6 +32,32 @@ class Limits(NamedTuple):
     connections: int = 1000
 
 
+class Office(Protocol):
+    """What a conversation needs of its server."""
+
+    @property
+    def limits(self) -> Limits:
+        """What a peer may ask for."""
+
+    def answer(self, conversation: HttpConversation, request: Request) -> None:
+        """Answer a request, with `respond`, now or later."""
+
+    def after(self, span_us: int, act: Callable[[], None]) -> Timer:
+        """Call `act` after a time."""
+
+    def run_on_loop(self, errand: Callable[[], None]) -> None:
+        """Run something on the loop's thread soon. Every thread may call this."""
+
+    def unsent_bytes(self, conversation: HttpConversation) -> int:
+        """Return how much the client has yet to read."""
+
+    def mark_dirty(self, conversation: HttpConversation) -> None:
+        """Send what the conversation has to send."""
+
+    def forget(self, conversation: HttpConversation) -> None:
+        """Note that the conversation is over."""
+
+
 # The statuses whose responses have no body (RFC 9110, 6.4.1).
 _WITHOUT_BODY: Final = (204, 304)
 # The hint of h11 for a head that does not end within its limit.
@@ -45,11 +68,11 @@ _CONTINUE: Final = h11.InformationalResponse(status_code=100, headers=[])
 class HttpConversation:
     """One client's connection."""
 
-    def __init__(self, server: HttpServer, peer: str, local: str) -> None:
-        self._server = server
+    def __init__(self, office: Office, peer: str, local: str) -> None:
+        self._office = office
         self._peer = peer
         self._local = local
-        self._limits = server.limits
+        self._limits = office.limits
         self._http = h11.Connection(h11.SERVER, max_incomplete_event_size=self._limits.head_bytes)
         self._output: list[bytes] = []
         self._is_dirty = False
@@ -60,7 +83,7 @@ class HttpConversation:
         self._is_answering = False
         # Nothing more is answered; what still comes is read and dropped until the client closes.
         self._is_discarding = False
-        self._stream: EventStream | None = None
+        self._stream: StreamedBody | None = None
         self._timer: Timer | None = None
         self._has_begun = False
         self.is_closed = False
@@ -149,7 +172,7 @@ class HttpConversation:
             headers["host"] = authority
         method = self._head.method.decode("latin-1")
         body, self._body = b"".join(self._body), []
-        self._server.answer(self, Request(method, path, query, headers, body, self._peer, self._local))
+        self._office.answer(self, Request(method, path, query, headers, body, self._peer, self._local))
 
     def _refuse(self, status: int, error: str, reason: str) -> None:
         """Answer what is no complete request, read for a while what the client still sends, and close."""
@@ -191,7 +214,7 @@ class HttpConversation:
             self._send(_head_of(response, None))
             if has_body:
                 self._stream = body
-                body.opened(self._server, self)
+                body.opened(self._way_of(body))
             else:
                 body.closed()
                 self._finish()
@@ -200,13 +223,22 @@ class HttpConversation:
         """Answer that the response could not be sent, and close."""
         self._refuse(500, "internal_error", reason)
 
-    def send_part(self, body: EventStream, data: bytes) -> None:
-        """Send a part of a streamed body, unless it has ended."""
+    def _way_of(self, body: StreamedBody) -> Way:
+        run = self._office.run_on_loop
+        return Way(
+            send=lambda data: run(lambda: self._send_part(body, data)),
+            end=lambda: run(lambda: self._end_stream(body)),
+            is_full=lambda: self._office.unsent_bytes(self) > self._limits.unread_bytes // 4,
+        )
+
+    def _send_part(self, body: StreamedBody, data: bytes) -> None:
+        """Send a part of a streamed body, unless it has ended. A client that does not read is dropped."""
         if self._stream is body and data:
             self._send(h11.Data(data=data))
+        if self._office.unsent_bytes(self) > self._limits.unread_bytes:
+            self.reset()
 
-    def end_stream(self, body: EventStream) -> None:
-        """End a streamed body, unless it has ended."""
+    def _end_stream(self, body: StreamedBody) -> None:
         if self._stream is body:
             self._close_stream()
             self._finish()
@@ -237,7 +269,7 @@ class HttpConversation:
     def _mark(self) -> None:
         if not self._is_dirty:
             self._is_dirty = True
-            self._server.mark_dirty(self)
+            self._office.mark_dirty(self)
 
     def data_to_send(self) -> list[bytes]:
         """Return what is to be sent."""
@@ -250,7 +282,7 @@ class HttpConversation:
         self.is_closed = True
         self._unlimit()
         self._close_stream()
-        self._server.forget(self)
+        self._office.forget(self)
 
     def _close_stream(self) -> None:
         stream, self._stream = self._stream, None
@@ -259,7 +291,7 @@ class HttpConversation:
 
     def _limit(self, span_us: int) -> None:
         self._unlimit()
-        self._timer = self._server.after(span_us, self.reset)
+        self._timer = self._office.after(span_us, self.reset)
 
     def _unlimit(self) -> None:
         if self._timer is not None:

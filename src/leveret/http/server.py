@@ -29,7 +29,7 @@ Errand = Callable[[], None]
 
 
 class HttpServer:
-    """A listening port and the app behind it. It is the `Host` of its loop."""
+    """A listening port and the app behind it. It is the `Host` of its loop and the `Office` of its conversations."""
 
     def __init__(
         self,
@@ -123,10 +123,9 @@ class HttpServer:
         self._errands.append(errand)
         self.loop.wake()
 
-    def drop_if_slow(self, conversation: HttpConversation) -> None:
-        """End a stream whose client leaves too much unread."""
-        if self.loop.unsent_bytes(conversation) > self.limits.unread_bytes:
-            conversation.reset()
+    def unsent_bytes(self, conversation: HttpConversation) -> int:
+        """Return how much a client has yet to read."""
+        return self.loop.unsent_bytes(conversation)
 
     def after(self, span_us: int, act: Callable[[], None]) -> Timer:
         """Call `act` on the loop's thread after a time."""

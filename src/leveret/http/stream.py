@@ -9,15 +9,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final, Generic, Protocol, TypeVar
 
-from leveret.http.messages import Response
+from leveret.http.messages import Response, Way
 from leveret.server import native, threads
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from leveret.engine.engine import Engine
-    from leveret.http.conversation import HttpConversation
-    from leveret.http.server import HttpServer
     from leveret.trace.events import RawEvent
 
 # The rest between two readings.
@@ -202,7 +200,7 @@ class EventStream:
         self._on_closed: Final = on_closed
         self._lock: Final = native.reentrant_lock()
         # Where it goes, once the head of the response has gone out.
-        self._way: tuple[HttpServer, HttpConversation] | None = None
+        self._way: Way | None = None
         self._waiting: list[bytes] = []
         self.is_closed = False
 
@@ -214,10 +212,7 @@ class EventStream:
     @property
     def is_full(self) -> bool:
         """Whether the client has yet to read much of what was sent, or even the head."""
-        if self._way is None:
-            return True
-        server, conversation = self._way
-        return server.loop.unsent_bytes(conversation) > server.limits.unread_bytes // 4
+        return self._way is None or self._way.is_full()
 
     def send(self, data: str, event: str | None = None) -> None:
         """Send one event. Its data is one line."""
@@ -225,33 +220,27 @@ class EventStream:
         self.send_bytes(f"{head}data: {data}\n\n".encode("utf-8", "surrogateescape"))
 
     def send_bytes(self, data: bytes) -> None:
-        """Send events that are encoded already. A client that does not read is dropped."""
+        """Send events that are encoded already."""
         with self._lock:
             if self._way is None:
                 self._waiting.append(data)
                 return
-        server, conversation = self._way
-        server.run_on_loop(lambda: self._send(server, conversation, data))
-
-    def _send(self, server: HttpServer, conversation: HttpConversation, data: bytes) -> None:
-        conversation.send_part(self, data)
-        server.drop_if_slow(conversation)
+        self._way.send(data)
 
     def end(self) -> None:
-        """End the stream. A second call does nothing."""
+        """End the stream."""
         if self._way is not None:
-            server, conversation = self._way
-            server.run_on_loop(lambda: conversation.end_stream(self))
+            self._way.end()
 
-    def opened(self, server: HttpServer, conversation: HttpConversation) -> None:
-        """Begin to send: the head of the response is on its way. This runs on the server's thread."""
+    def opened(self, way: Way) -> None:
+        """Begin to send."""
         with self._lock:
-            self._way = server, conversation
+            self._way = way
             waiting, self._waiting = self._waiting, []
-            self.send_bytes(b"".join(waiting))
+            way.send(b"".join(waiting))
 
     def closed(self) -> None:
-        """Stop: the client has left or reads too slowly, or the body has ended. This runs on the server's thread."""
+        """Stop, because the client has left."""
         if not self.is_closed:
             self.is_closed = True
             self._on_closed()

@@ -16,13 +16,12 @@ from leveret.core.model.exchanges.exchange import ALTERNATE_EXCHANGE
 from leveret.core.model.exchanges.topic import topic_matches
 from leveret.observe.texts.near import nearest
 from leveret.page.lanes import Lanes
-from leveret.page.readings.reading import PageRow
+from leveret.page.readings.reading import PageRow, Picture
 from leveret.trace import events
 
 if TYPE_CHECKING:
     from leveret.page.messages import MessageStory
     from leveret.page.queues import QueueStory
-    from leveret.page.readings.live import Picture
     from leveret.story.deletions import Deletions
 
 Place = tuple[str, str]

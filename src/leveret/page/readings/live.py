@@ -7,11 +7,11 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from leveret.observe.checks.texts import Publishers, group_text
 from leveret.observe.views.views import ExchangeView, QueueFacts, exchange_view, queue_facts
-from leveret.page.readings.reading import Check, Fault, Reading, live_rows
+from leveret.page.readings.reading import Check, Fault, Picture, Reading, live_rows
 from leveret.page.story import Test
 from leveret.trace import events
 from leveret.trace.events import Event
@@ -100,13 +100,6 @@ def checks_of(judge: Judge, raw_events: Sequence[RawEvent], vhost: str | None = 
         )
         for name, findings in groups.items()
     ]
-
-
-class Picture(NamedTuple):
-    """The exchanges and queues of all virtual hosts. Secrets among their arguments are hidden."""
-
-    queues: list[QueueFacts]
-    exchanges: list[ExchangeView]
 
 
 def picture_of(node: Node, redaction: Redaction) -> Picture:

@@ -10,14 +10,14 @@ from bisect import bisect_left
 from collections import deque
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Final, cast
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, cast
 
 from leveret.trace import events
 from leveret.trace.events import Event
 from leveret.trace.rows import Numbering, Rows
 
 if TYPE_CHECKING:
-    from leveret.page.readings.live import Picture
+    from leveret.observe.views.views import ExchangeView, QueueFacts
     from leveret.trace.events import RawEvent
     from leveret.trace.redaction import Redaction
 
@@ -48,6 +48,13 @@ class Check:
     level: str
     text: str
     messages: list[int] = field(default_factory=list)
+
+
+class Picture(NamedTuple):
+    """The exchanges and queues of all virtual hosts. Secrets among their arguments are hidden."""
+
+    queues: list[QueueFacts]
+    exchanges: list[ExchangeView]
 
 
 @dataclass(slots=True)
