@@ -17,8 +17,8 @@ from pathlib import Path
 from typing import Final, cast
 
 from leveret.core.compat import VERSIONS as KNOWN_VERSIONS
-from tests.semantics import scenarios, transcripts
-from tests.semantics.scenario import SCENARIOS
+from tests.semantics import scenarios
+from tests.semantics.scenario import SCENARIOS, transcripts
 
 scenarios.load_all()
 

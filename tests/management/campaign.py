@@ -16,7 +16,9 @@ from contextlib import ExitStack
 from random import Random
 from urllib.parse import quote
 
-from . import target, transcripts
+from tests.recording import LATEST
+
+from . import target
 from .scenario import Run
 
 _NAMES = ("a", "b", "c d", "ä", "e/f")
@@ -198,7 +200,7 @@ _LEFT_OUT_BEFORE_4_3 = (*_LEFT_OUT, "policy", "operator_policy")
 
 def compare(version: str, url: str, seed: int) -> str | None:
     """Do one run, and return its first difference, or None."""
-    left_out = _LEFT_OUT if version == transcripts.LATEST else _LEFT_OUT_BEFORE_4_3
+    left_out = _LEFT_OUT if version == LATEST else _LEFT_OUT_BEFORE_4_3
     with ExitStack() as stack:
         sides = []
         for place in (target.oracle(url, version), target.leveret(version)):

@@ -16,7 +16,7 @@ from leveret.http.management.routes import Endpoint
 from leveret.http.messages import Request
 from leveret.http.router import Router
 
-from . import transcripts
+from .scenario import transcripts
 
 PAGE = Path(__file__).parents[2] / "docs" / "reference" / "management.md"
 _BEGIN, _END = "<!-- endpoints -->", "<!-- end of endpoints -->"
@@ -27,8 +27,8 @@ def counts() -> dict[tuple[str, str], int]:
     """Return how many recorded scenarios ask each endpoint, by method and template."""
     router = Router(ENDPOINTS)
     asking: dict[tuple[str, str], set[tuple[str, str]]] = defaultdict(set)
-    for area, name, answers in transcripts.recorded():
-        for answer in answers:
+    for area, name, version in transcripts.recorded():
+        for answer in transcripts.load(version, area, name):
             hit = _ASKED.match(answer[0]) if isinstance(answer[0], str) else None
             found = None if hit is None else router.find(Request(hit[1], f"/api{hit[2]}"))
             if found is not None:

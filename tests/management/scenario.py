@@ -12,23 +12,22 @@ import json
 import sys
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from pathlib import Path
 from typing import Protocol
 from urllib.parse import quote
 
+from tests.recording import ALL_VERSIONS, Scenario, Scenarios, Transcript, Transcripts
 from tests.semantics import scenario as amqp
 from tests.semantics.render import Names
 from tests.semantics.target import Endpoint
 
 from . import masking
 
-ALL_VERSIONS = amqp.ALL_VERSIONS
 PASSWORD = "pw"
 _HEADERS = ("allow", "content-type", "location", "www-authenticate")
 _PATIENCE_S = 30
 
 Answer = tuple[int, Mapping[str, str], bytes]
-Transcript = list[list[object]]
 
 
 class Asking(Protocol):
@@ -37,35 +36,21 @@ class Asking(Protocol):
     def __call__(self, method: str, target: str, headers: Mapping[str, str], body: bytes) -> Answer: ...
 
 
-@dataclass(frozen=True)
-class Scenario:
-    """One behaviour: its function, its area (the file it is in) and the versions it holds for."""
-
-    name: str
-    area: str
-    function: Callable[[Run], None]
-    versions: tuple[str, ...] = ALL_VERSIONS
-
-    @property
-    def id(self) -> str:
-        return f"{self.area}/{self.name}"
+def _text_of(kept: Mapping[str, Transcript]) -> str:
+    """Return the text of a file of transcripts, with an answer on each line."""
+    entries = [f"{json.dumps(name)}: {_lines_of(answers)}" for name, answers in kept.items()]
+    return "{\n" + ",\n".join(entries) + "\n}\n"
 
 
-SCENARIOS: dict[str, Scenario] = {}
+def _lines_of(answers: Transcript) -> str:
+    if isinstance(answers, str):
+        return json.dumps(answers)
+    return "[\n" + ",\n".join(" " + json.dumps(it, ensure_ascii=False, sort_keys=True) for it in answers) + "\n]"
 
 
-def scenario(
-    function: Callable[[Run], None] | None = None, *, versions: tuple[str, ...] = ALL_VERSIONS
-) -> Callable[[Run], None] | Callable[[Callable[[Run], None]], Callable[[Run], None]]:
-    """Register a function as a scenario; its name is the sentence it proves."""
-
-    def register(decorated: Callable[[Run], None]) -> Callable[[Run], None]:
-        made = Scenario(decorated.__name__, decorated.__module__.rsplit(".", 1)[-1], decorated, versions)
-        assert made.id not in SCENARIOS, f"scenario {made.id} exists twice; rename one of them"
-        SCENARIOS[made.id] = made
-        return decorated
-
-    return register(function) if function is not None else register
+transcripts = Transcripts(Path(__file__).parent / "transcripts", _text_of)
+SCENARIOS = Scenarios()
+scenario = SCENARIOS.scenario
 
 
 class Run:
@@ -257,4 +242,4 @@ def run(scenario: Scenario, endpoint: Endpoint, asking: Asking) -> Transcript:
     return current.answers
 
 
-__all__ = ["ALL_VERSIONS", "SCENARIOS", "Run", "Scenario", "run", "scenario"]
+__all__ = ["ALL_VERSIONS", "SCENARIOS", "Run", "Scenario", "run", "scenario", "transcripts"]

@@ -7,51 +7,22 @@ leveret.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+import json
+from collections.abc import Mapping
+from pathlib import Path
+
+from tests.recording import ALL_VERSIONS, Scenario, Scenarios, Transcripts
 
 from . import codec, render
 from .channel import Channel
 from .client import CAPABILITIES, Connection, Event, Log, ScenarioEnded
 from .target import Endpoint
 
-ALL_VERSIONS = ("4.3", "4.0", "3.10")
-
-
-@dataclass(frozen=True)
-class Scenario:
-    """One behaviour: its function, its area (the file it is in) and the versions it holds for."""
-
-    name: str
-    area: str
-    function: Callable[[Run], None]
-    versions: tuple[str, ...] = ALL_VERSIONS
-    # Stops or starves the whole node: recorded only on a node of its own.
-    needs_own_node: bool = False
-    # Runs on a node with target.SETTINGS.
-    has_settings: bool = False
-
-    @property
-    def id(self) -> str:
-        return f"{self.area}/{self.name}"
-
-
-SCENARIOS: dict[str, Scenario] = {}
-
-
-def scenario(
-    function: Callable[[Run], None] | None = None, **options: object
-) -> Callable[[Run], None] | Callable[[Callable[[Run], None]], Callable[[Run], None]]:
-    """Register a function as a scenario; its name is the sentence it proves."""
-
-    def register(decorated: Callable[[Run], None]) -> Callable[[Run], None]:
-        area = decorated.__module__.rsplit(".", 1)[-1]
-        made = Scenario(decorated.__name__, area, decorated, **options)  # type: ignore[arg-type]
-        assert made.id not in SCENARIOS, f"scenario {made.id} exists twice; rename one of them"
-        SCENARIOS[made.id] = made
-        return decorated
-
-    return register(function) if function is not None else register
+transcripts = Transcripts(
+    Path(__file__).parent / "transcripts", lambda kept: json.dumps(kept, indent=1, ensure_ascii=False) + "\n"
+)
+SCENARIOS = Scenarios()
+scenario = SCENARIOS.scenario
 
 
 class Run:
@@ -174,4 +145,16 @@ def run(scenario: Scenario, endpoint: Endpoint) -> dict[str, list[str]]:
     return current.finish()
 
 
-__all__ = ["SCENARIOS", "Channel", "Connection", "Event", "Run", "Scenario", "codec", "run", "scenario"]
+__all__ = [
+    "ALL_VERSIONS",
+    "SCENARIOS",
+    "Channel",
+    "Connection",
+    "Event",
+    "Run",
+    "Scenario",
+    "codec",
+    "run",
+    "scenario",
+    "transcripts",
+]

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from tests.features.table import matching, rows
 
-from . import scenarios, transcripts
-from .scenario import SCENARIOS
+from . import scenarios
+from .scenario import SCENARIOS, transcripts
 
 scenarios.load_all()
 BEHAVIOURS = [behaviour for row in rows() for behaviour in row.behaviours]

@@ -41,14 +41,13 @@ def a_message_id_may_be_long(s: Run) -> None:
 """
 # In place of a real server, which a test does not have, leveret gives the transcript.
 RECORD = """
-from tests.semantics import scenarios, target, transcripts
-from tests.semantics.scenario import SCENARIOS, run
+from tests.semantics import scenarios, target
+from tests.semantics.scenario import SCENARIOS, run, transcripts
 scenarios.load_all()
 it = SCENARIOS["values/a_message_id_may_be_long"]
 with target.leveret("4.3", has_settings=False) as endpoint:
     answer = run(it, endpoint)
-known = [each.name for each in SCENARIOS.values() if each.area == it.area]
-transcripts.save("4.3", it.area, {it.name: answer}, known)
+transcripts.save("4.3", it.area, {it.name: answer}, SCENARIOS.of_area(it.area))
 """
 
 

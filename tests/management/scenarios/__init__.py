@@ -2,11 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
-import pkgutil
+from tests.recording import loader
 
-
-def load_all() -> None:
-    """Import every module of scenarios, which registers them."""
-    for module in pkgutil.iter_modules(__path__):
-        importlib.import_module(f"{__name__}.{module.name}")
+load_all = loader(__name__, __path__)
