@@ -148,8 +148,7 @@ def test_the_house_is_kept(folder: Path, capsys: pytest.CaptureFixture[str]) -> 
         (["ingest", "nowhere", "-w", "w"], "nowhere does not exist; name a folder of traces, or a trace file"),
         (
             ["ingest", ".", "-w", "w"],
-            ". holds no trace: no file in it ends in .jsonl, .jsonl.gz, .parquet; record one with pytest "
-            "--leveret-trace-dir=DIR",
+            ". holds no trace: no file in it ends in .jsonl, .jsonl.gz; record one with pytest --leveret-trace-dir=DIR",
         ),
         (
             ["update", "-w", "w"],

@@ -9,7 +9,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import pyarrow.parquet as pq
 import pytest
 
 from leveret.errors import NoTracesError
@@ -76,13 +75,8 @@ def read(tmp_path_factory: pytest.TempPathFactory) -> Read:
     write(folder / "foreign.jsonl", [{"level": "info", "message": "hello"}])
     (folder / "empty.jsonl").touch()
     (folder / "head.jsonl").write_text('{"leveret":"trace","v":1,"ru')
-    (folder / "no.parquet").write_bytes(b"PAR1 not really")
     (folder / "notes.txt").write_text("of no interest")
     (folder / ".unfinished.jsonl").write_text("of no interest either")
-    write(folder.parent / "told.jsonl", [header("table"), *WHOLE])
-    told = Warehouse(folder.parent / "told")
-    ingest(told, [folder.parent / "told.jsonl"])
-    pq.write_table(read_table(told, "events"), folder / "table.parquet")
     warehouse = Warehouse(folder.parent / "warehouse")
     ingest(warehouse, [folder], processes=1)
     update(warehouse, processes=1)
@@ -105,7 +99,7 @@ def test_the_columns_are_those_of_the_schema(read: Read) -> None:
     assert read_table(read.warehouse, "runs").schema == RUNS
 
 
-@pytest.mark.parametrize("run", ["plain", "packed", "table"])
+@pytest.mark.parametrize("run", ["plain", "packed"])
 def test_every_event_is_read_as_it_was_written(read: Read, run: str) -> None:
     assert told(read.rows[run]) == WHOLE
 
@@ -172,7 +166,7 @@ def test_fields_added_by_a_later_version_are_kept(read: Read) -> None:
 
 def test_refused_files_are_counted_and_nothing_of_them_is_read(read: Read) -> None:
     assert (read.runs["newer", "main"]["refused"], read.runs["newer", "main"]["files"]) == (1, 0)
-    assert read.runs["", ""]["refused"] == 4
+    assert read.runs["", ""]["refused"] == 3
     assert {"newer", ""}.isdisjoint(read.rows)
 
 
@@ -183,7 +177,6 @@ def test_refused_files_are_counted_and_nothing_of_them_is_read(read: Read) -> No
         ("foreign.jsonl", "its first line is not the header of a leveret trace"),
         ("empty.jsonl", "it is empty"),
         ("head.jsonl", "its first line is cut off"),
-        ("no.parquet", "it is not a Parquet file, or its end is missing"),
     ],
 )
 def test_a_refusal_has_its_reason(read: Read, name: str, reason: str) -> None:

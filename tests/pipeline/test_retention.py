@@ -5,7 +5,6 @@ from __future__ import annotations
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
-import pyarrow.parquet as pq
 import pytest
 
 from leveret.pipeline.incremental import ingest, update
@@ -87,16 +86,6 @@ def test_a_late_file_that_cannot_be_used_does_not_bring_its_run_back(warehouse: 
 
     assert (list(done.refused), list(done.expired)) == ([str(tmp_path / "old.gw2.jsonl")], ["old"])
     assert "old" not in warehouse.state().runs
-
-
-def test_of_a_file_with_many_runs_those_that_have_expired_are_left_out(warehouse: Warehouse, tmp_path: Path) -> None:
-    pq.write_table(read_table(warehouse, "events"), tmp_path / "both.parquet")
-    expire(warehouse, 90)
-
-    done = ingest(warehouse, [tmp_path / "both.parquet"])
-
-    assert list(done.expired) == ["old"]
-    assert runs_in(warehouse, "events") == {"new"}
 
 
 def test_a_late_piece_of_a_run_that_is_still_there_counts(warehouse: Warehouse, tmp_path: Path) -> None:

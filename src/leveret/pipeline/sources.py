@@ -21,16 +21,12 @@ from leveret.errors import NoTracesError
 from leveret.trace.jsonl import HEADER_START, as_text
 from leveret.trace.schema import VERSION
 
-SUFFIXES: Final = (".jsonl", ".jsonl.gz", ".parquet")
-
-# The folder in a warehouse that holds its log.
-LOG: Final = "_commits"
+SUFFIXES: Final = (".jsonl", ".jsonl.gz")
 
 # A header has a few hundred bytes. A file whose first line is longer than this is not a trace.
 _LONGEST_HEADER: Final = 1 << 20
 # The approximate size of an event, by the suffix of the file.
-_BYTES_AN_EVENT: Final = {".jsonl": 190, ".gz": 15, ".parquet": 10}
-_NEEDED_COLUMNS: Final = ("day", "run", "worker", "seq", "kind")
+_BYTES_AN_EVENT: Final = {".jsonl": 190, ".gz": 15}
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,16 +36,11 @@ class TraceFile:
     path: str
     size_bytes: int
     modified_ns: int
-    # The first line of a JSON Lines file. A Parquet file has none, and names its runs in its columns.
+    # The first line.
     header: dict[str, object] = field(default_factory=dict)
     is_truncated: bool = False
     # Why the file is refused; None if it can be used.
     problem: str | None = None
-
-    @property
-    def is_parquet(self) -> bool:
-        """Whether the file holds a table of events instead of lines."""
-        return self.path.endswith(".parquet")
 
     @property
     def run(self) -> str:
@@ -74,7 +65,7 @@ class TraceFile:
 def find(places: Iterable[str | Path]) -> list[Path]:
     """Return the trace files in these folders, at any depth, and these files; each once, sorted by name in a folder.
 
-    In a folder, the tables of a warehouse are skipped, and names that begin with "." or "_", because such files are
+    In a folder, names are skipped that begin with "." or "_", because such files are
     still being written. Raises NoTracesError if a place does not exist or a folder has no trace.
     """
     found: dict[Path, None] = {}
@@ -112,12 +103,11 @@ def inspect(path: Path) -> TraceFile:
 
     Whether a usable file is cut is left to its reader.
     """
-    inspect_content = _inspect_parquet if path.name.endswith(".parquet") else _inspect_first_line
     status = path.stat()
     try:
         str(path).encode()
         if stat.S_ISREG(status.st_mode):
-            header, is_truncated, problem = inspect_content(path, status.st_size)
+            header, is_truncated, problem = _inspect_first_line(path, status.st_size)
         else:
             header, is_truncated, problem = {}, False, "it is not a regular file"
     except UnicodeEncodeError:
@@ -163,20 +153,6 @@ def _is_utf8(value: object) -> bool:
     return isinstance(value, str) and as_text(value) == value
 
 
-def _inspect_parquet(path: Path, size_bytes: int) -> _Inspection:
-    import pyarrow.parquet
-    from pyarrow import ArrowInvalid
-
-    if size_bytes == 0:
-        return {}, True, "it is empty"
-    try:
-        names = pyarrow.parquet.read_schema(path).names
-    except ArrowInvalid:
-        return {}, False, "it is not a Parquet file, or its end is missing"
-    missing = [name for name in _NEEDED_COLUMNS if name not in names]
-    return {}, False, f"it lacks columns of events: {', '.join(missing)}" if missing else None
-
-
 def _header(line: bytes) -> dict[str, object] | None:
     # Editors and shells of Windows begin a file with this mark.
     line = line.removeprefix(BOM_UTF8)
@@ -197,12 +173,9 @@ def _other_version(version: object) -> str:
 
 
 def _inside(folder: Path) -> Iterator[Path]:
-    for place, folders, files in os.walk(folder):
-        if LOG in folders:
-            # The tables of a warehouse end in .parquet, too.
-            folders.clear()
-        for name in files:
-            path = Path(place, name)
+    for inner, _, names in os.walk(folder):
+        for name in names:
+            path = Path(inner, name)
             if is_trace(path, folder) and path.is_file():
                 yield path
 

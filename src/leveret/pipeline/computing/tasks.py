@@ -41,14 +41,14 @@ def ingest(piece: dict[str, Any]) -> dict[str, Any]:
     files: dict[str, Any] = {}
     runs: dict[str, Any] = {}
     for path in piece["paths"]:
-        ingested = _Ingested(events)
+        ingested = _Stored(events)
         reader = TraceReader(Path(path))
         for table in reader.tables():
             ingested.add(table)
         file = reader.file
         files[path] = asdict(state_of(file))
         if file.problem is None:
-            rows.add(pa.Table.from_pylist(ingested.rows_of_file(file, piece["number"]), schema.FILES))
+            rows.add(pa.Table.from_pylist([ingested.row_of(file, piece["number"])], schema.FILES))
             ingested.count_in(runs, file, writer.part)
     writer.close()
     return {"files": files, "runs": runs}
@@ -80,7 +80,7 @@ def compact_events(piece: dict[str, Any]) -> dict[str, Any]:
     runs: dict[str, Any] = {}
     for name, of_run in _events_of_runs(warehouse, piece["runs"], schema.STORED_EVENTS):
         once = each_once(of_run) if piece["runs"][name]["is_repeated"] else of_run
-        moved = _Ingested(events)
+        moved = _Stored(events)
         moved.add(once)
         runs[name] = {"segments": [moved.segment(writer.part)], "events": len(once)}
     for of_files in _files_of(warehouse, piece["runs"]).values():
@@ -106,75 +106,55 @@ SCHEMAS: Final[dict[str, pa.Schema]] = {"runs": schema.RUNS, **schema.TABLES}
 TABLE_NAMES: Final = tuple(SCHEMAS)
 
 
-class _Ingested:
-    """What was stored of one file: the row groups it is in, and counts by run and worker."""
+class _Stored:
+    """What was stored of one file, or of a run that is stored anew: the row groups it is in, and its numbers."""
 
     def __init__(self, events: TableWriter) -> None:
         self._events = events
         self._first = self._end = events.groups
-        self._counts: dict[tuple[str, str], Row] = {}
+        self._count = 0
+        self._seqs: list[int] = []
 
     def add(self, rows: pa.Table) -> None:
-        """Store these events, those of each run together."""
-        names = pc.unique(rows["run"]).to_pylist()
-        for name in names:
-            of_run = rows if len(names) == 1 else rows.filter(pc.equal(rows["run"], name))
-            self._count(of_run)
-            if len(of_run):
-                self._end = max(self._end, self._events.groups + 1)
-                self._events.add(of_run.cast(schema.STORED_EVENTS))
+        """Store these events."""
+        if len(rows):
+            self._count += len(rows)
+            self._seqs += pc.min_max(rows["seq"]).as_py().values()
+            self._end = max(self._end, self._events.groups + 1)
+            self._events.add(rows.cast(schema.STORED_EVENTS))
 
     def segment(self, part: str) -> Segment:
         """Return where the events are."""
         return Segment(part, self._first, self._end - self._first)
 
-    def rows_of_file(self, file: TraceFile, ingest: int) -> list[Row]:
-        """Return the rows of FILES."""
-        header = {name: fitting(file.header.get(name), kind) for name, kind in _HEADER.items()}
-        counts = self._counts or {(file.run, file.worker): _NO_EVENTS | {"day": file.day}}
-        return [
-            {
-                **header,
-                **of_pair,
-                "ingest": ingest,
-                "file": file.path,
-                "run": run,
-                "worker": worker,
-                "truncated": file.is_truncated,
-            }
-            for (run, worker), of_pair in counts.items()
-            if file.run or self._counts
-        ]
+    def row_of(self, file: TraceFile, ingest: int) -> Row:
+        """Return the row of FILES for the file that was stored."""
+        return {
+            **{name: fitting(file.header.get(name), kind) for name, kind in _HEADER.items()},
+            "ingest": ingest,
+            "file": file.path,
+            "day": file.day,
+            "run": file.run,
+            "worker": file.worker,
+            "events": self._count,
+            "first_seq": min(self._seqs, default=None),
+            "last_seq": max(self._seqs, default=None),
+            "truncated": file.is_truncated,
+            "problem": None,
+        }
 
     def count_in(self, runs: dict[str, Any], file: TraceFile, part: str) -> None:
-        """Add what this file holds to the runs of a commit."""
-        # A file with a header and no events still makes its run known.
-        of_header = {(file.run, file.worker): _NO_EVENTS | {"day": file.day}} if file.run else {}
-        for (name, worker), of_pair in (self._counts or of_header).items():
-            events = of_pair["events"]
-            run = runs.setdefault(name, {"day": None, "events": 0, "files": {}, "segments": []})
-            run["day"] = earliest(run["day"], of_pair["day"].isoformat() if of_pair["day"] else None)
-            run["events"] += events
-            run["files"][worker] = run["files"].get(worker, 0) + (events > 0)
-            segment = self.segment(part)
-            if segment not in run["segments"]:
-                run["segments"].append(segment)
-
-    def _count(self, rows: pa.Table) -> None:
-        name = rows["run"][0].as_py()
-        workers = pc.unique(rows["worker"]).to_pylist()
-        for worker in workers:
-            of_worker = rows if len(workers) == 1 else rows.filter(pc.equal(rows["worker"], worker))
-            found = self._counts.setdefault((name, worker), _NO_EVENTS | {"day": of_worker["day"][0].as_py()})
-            seqs = pc.min_max(of_worker["seq"]).as_py()
-            known = found["last_seq"] is not None
-            found["events"] += len(of_worker)
-            found["first_seq"] = min(seqs["min"], found["first_seq"]) if known else seqs["min"]
-            found["last_seq"] = max(seqs["max"], found["last_seq"]) if known else seqs["max"]
+        """Add what this file holds to the runs of a commit. A file without events still makes its run known."""
+        run = runs.setdefault(file.run, {"day": None, "events": 0, "files": {}, "segments": []})
+        run["day"] = earliest(run["day"], file.day.isoformat() if file.day else None)
+        run["events"] += self._count
+        run["files"][file.worker] = run["files"].get(file.worker, 0) + (self._count > 0)
+        segment = self.segment(part)
+        if segment not in run["segments"]:
+            run["segments"].append(segment)
 
 
 _HEADER: Final = {name: kind for name, kind in {"v": "int", **HEADER}.items() if name in schema.FILES.names}
-_NO_EVENTS: Final[Row] = {"events": 0, "first_seq": None, "last_seq": None, "problem": None}
 
 
 def earliest(*days: str | None) -> str | None:

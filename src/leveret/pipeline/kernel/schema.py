@@ -42,7 +42,7 @@ EVENTS: Final = pa.schema([*pa.schema(_FILE), *LINE, pa.field("_extra", pa.strin
 _HEADER: Final = {"v": _INT, **{name: _PLAIN[kind] for name, kind in trace_schema.HEADER.items()}}
 _HEADER_OF_FILE: Final = {"run": pa.string(), "worker": pa.string(), **_HEADER}
 
-# A row for each trace file, and in a file of tables for each run and worker in it. `ingest` numbers the ingests of a
+# A row for each trace file. `ingest` numbers the ingests of a
 # file that came again, `problem` says why a file was refused.
 FILES: Final = pa.schema(
     {

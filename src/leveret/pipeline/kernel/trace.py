@@ -15,9 +15,7 @@ from typing import Final
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 import pyarrow.json
-import pyarrow.parquet as pq
 
 from leveret.errors import UnreadableTraceError
 from leveret.pipeline.kernel.columns import Names, table
@@ -27,7 +25,6 @@ from leveret.trace.jsonl import Content, as_text, events_of
 from leveret.trace.rows import Row
 from leveret.trace.schema import COLUMNS
 
-_PARQUET_ROWS: Final = 250_000
 _LINE_WITH_EXTRA: Final = LINE.append(pa.field("_extra", pa.string()))
 
 
@@ -50,9 +47,6 @@ class TraceReader:
         """Yield the events in tables with the columns of `schema.EVENTS`, a few megabytes of the file at a time."""
         if self.file.problem is not None:
             return
-        yield from self._tables_of_parquet() if self.file.is_parquet else self._tables_of_lines()
-
-    def _tables_of_lines(self) -> Iterator[pa.Table]:
         content = Content(self.file.path)
         has_damage = has_events = False
         try:
@@ -68,29 +62,12 @@ class TraceReader:
                 self.file = replace(self.file, problem=str(error))
         self.file = replace(self.file, is_truncated=content.is_cut or has_damage)
 
-    def _tables_of_parquet(self) -> Iterator[pa.Table]:
-        with pq.ParquetFile(self.file.path) as file:
-            for batch in file.iter_batches(_PARQUET_ROWS):
-                rows = pa.Table.from_batches([batch])
-                columns = [
-                    rows[field.name].cast(field.type)
-                    if field.name in rows.column_names
-                    else pa.nulls(len(rows), field.type)
-                    for field in EVENTS
-                ]
-                yield _valid(pa.Table.from_arrays(columns, schema=EVENTS))
-
 
 def read(path: Path) -> Trace:
     """Read a whole trace file."""
     reader = TraceReader(path)
     parts = list(reader.tables())
     return Trace(reader.file, pa.concat_tables(parts) if parts else EVENTS.empty_table())
-
-
-def _valid(rows: pa.Table) -> pa.Table:
-    is_event = pc.and_(pc.is_valid(rows["seq"]), pc.is_valid(rows["kind"]))
-    return rows if pc.all(is_event).as_py() is not False else rows.filter(is_event)
 
 
 def _parsed(piece: bytes) -> tuple[pa.Table, bool]:

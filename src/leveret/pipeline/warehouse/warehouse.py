@@ -25,12 +25,11 @@ from secrets import token_hex
 from typing import Any, Final
 
 from leveret.errors import ConflictError, NoWarehouseError
-from leveret.pipeline.sources import LOG
 from leveret.pipeline.storage import Storage, Stored, open_storage
 from leveret.pipeline.warehouse.log import VERSION, State
 from leveret.pipeline.warehouse.snapshots import decode, encode
 
-COMMITS: Final = LOG
+COMMITS: Final = "_commits"
 
 # At most so many commits are read one by one. A snapshot of 100,000 runs takes two seconds to write.
 _SNAPSHOT_EVERY: Final = 20
