@@ -186,7 +186,10 @@ class Message:
 
     def with_headers(self, headers: Table) -> Message:
         """Return the same message with other headers."""
-        properties = self.properties.replace(headers=headers)
+        return self.with_properties(self.properties.replace(headers=headers))
+
+    def with_properties(self, properties: Properties) -> Message:
+        """Return the same message with other properties."""
         return Message(
             self.id,
             self.exchange,

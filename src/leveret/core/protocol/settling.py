@@ -11,6 +11,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
+from leveret.core.wire import erlang
+
 if TYPE_CHECKING:
     from leveret.core.protocol.delivery import Delivery
 
@@ -53,9 +55,9 @@ def by_ended_queue(deliveries: Iterable[Delivery], *, are_consumers_numbered: bo
 def _settling_key(group: list[Delivery]) -> tuple[bytes, int, bytes]:
     first = group[0]
     if first.consumer is None:
-        return _octets(first.queue.name), first.tag, b""
+        return erlang.text(first.queue.name), first.tag, b""
     # Erlang sorts numbers before texts. A get has a number for a tag.
-    return _octets(first.queue.name), 1 << 64, _octets(first.consumer.tag)
+    return erlang.text(first.queue.name), 1 << 64, erlang.text(first.consumer.tag)
 
 
 def _number_key(delivery: Delivery) -> tuple[bool, int, bytes]:
@@ -66,8 +68,4 @@ def _number_key(delivery: Delivery) -> tuple[bool, int, bytes]:
 
 def _text_key(delivery: Delivery) -> bytes:
     """Return the consumer's tag, or the text of the delivery tag for a get."""
-    return _octets(str(delivery.tag) if delivery.consumer is None else delivery.consumer.tag)
-
-
-def _octets(name: str) -> bytes:
-    return name.encode("utf-8", "surrogateescape")
+    return erlang.text(str(delivery.tag) if delivery.consumer is None else delivery.consumer.tag)

@@ -142,17 +142,17 @@ class Access:
         """Delete a user and all their permissions. Raises KeyError if the user does not exist."""
         self.version += 1
         del self.users[name]
-        for key in [key for key in self.permissions if key[1] == name]:
-            self.clear_permission(*key)
-        for key in [key for key in self.topic_permissions if key[1] == name]:
-            del self.topic_permissions[key]
+        self._forget(lambda key: key[1] == name)
 
     def forget_vhost(self, vhost_name: str) -> None:
         """Drop all permissions on a deleted vhost."""
         self.version += 1
-        for key in [key for key in self.permissions if key[0] == vhost_name]:
+        self._forget(lambda key: key[0] == vhost_name)
+
+    def _forget(self, is_gone: Callable[[tuple[str, str]], bool]) -> None:
+        for key in filter(is_gone, list(self.permissions)):
             self.clear_permission(*key)
-        for key in [key for key in self.topic_permissions if key[0] == vhost_name]:
+        for key in filter(is_gone, list(self.topic_permissions)):
             del self.topic_permissions[key]
 
     def set_permission(

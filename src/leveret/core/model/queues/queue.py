@@ -136,6 +136,11 @@ class Queue(StoredQueue):
         raise NotImplementedError
 
     @property
+    def drops_last_first(self) -> bool:
+        """Whether the last of several messages that exceed the limits leaves first."""
+        return False
+
+    @property
     def exceeds_limits(self) -> bool:
         """Whether the ready messages exceed a limit of length."""
         return self.settings.are_exceeded_by(self.ready.count, self.ready.size_bytes)
@@ -149,13 +154,17 @@ class Queue(StoredQueue):
 
     def drop_from_head(self) -> bool:
         """Drop entries from the head until the queue is within its limits; return whether any were dropped."""
-        ready, has_dropped = self.ready, False
-        while ready and self.exceeds_limits:
-            entry = ready.pop()
-            if not dead_letter.send(self, entry, dead_letter.MAXLEN):
-                self.tap_dropped(entry, dead_letter.MAXLEN)
-            has_dropped = True
-        return has_dropped
+        dropped: list[QueueEntry] = []
+        while self.ready and self.exceeds_limits:
+            dropped.append(self.ready.pop())
+        for entry in reversed(dropped) if self.drops_last_first else dropped:
+            self.give_up(entry, dead_letter.MAXLEN)
+        return bool(dropped)
+
+    def give_up(self, entry: QueueEntry, reason: str) -> None:
+        """Dead-letter an entry that left the queue, or drop it if it has nowhere to go."""
+        if not dead_letter.send(self, entry, reason):
+            self.tap_dropped(entry, reason)
 
     def expire_heads(self) -> None:
         """Expire every head that is past its deadline, then set the timer for the next one.
@@ -248,8 +257,7 @@ class Queue(StoredQueue):
         if self.is_deleted:
             return
         entry.delivery_count += is_failure
-        if not dead_letter.send(self, entry, REJECTED):
-            self.tap_dropped(entry, REJECTED)
+        self.give_up(entry, REJECTED)
         self.deliver_ready()
 
     def requeue(self, returns: Sequence[tuple[QueueEntry, Consumer | None]], reason: str, *, is_failure: bool) -> None:

@@ -192,17 +192,10 @@ class QuorumQueue(Queue):
         if not self.is_deleted:
             self.expire_heads()
 
-    def drop_from_head(self) -> bool:
-        """Drop entries beyond the limits; depending on the version, the last one leaves first."""
-        if not self.node.compat.quorum_drops_last_first:
-            return super().drop_from_head()
-        dropped = []
-        while self.ready and self.exceeds_limits:
-            dropped.append(self.ready.pop())
-        for entry in reversed(dropped):
-            if not dead_letter.send(self, entry, dead_letter.MAXLEN):
-                self.tap_dropped(entry, dead_letter.MAXLEN)
-        return bool(dropped)
+    @property
+    def drops_last_first(self) -> bool:
+        """Whether the last of several messages that exceed the limits leaves first, as in some versions."""
+        return self.node.compat.quorum_drops_last_first
 
     def requeue(self, returns: Sequence[tuple[QueueEntry, Consumer | None]], reason: str, *, is_failure: bool) -> None:
         """Return deliveries. Those that go to the back return one by one (rabbit_fifo, seen on 3.10 and 4.0)."""
@@ -217,8 +210,7 @@ class QuorumQueue(Queue):
         self.publishers.resume_if_low()
         limit = self.delivery_limit
         if limit is not None and self.delivery_count_of(entry) > limit:
-            if not dead_letter.send(self, entry, dead_letter.DELIVERY_LIMIT):
-                self.tap_dropped(entry, dead_letter.DELIVERY_LIMIT)
+            self.give_up(entry, dead_letter.DELIVERY_LIMIT)
             if consumer is not None and consumer.limit and self.node.compat.giving_up_raises_limit:
                 consumer.limit += 1
                 self.ring_if_room(consumer)

@@ -32,7 +32,8 @@ def stored(message: Message, offset: int, compat: Compat) -> Message:
         mode = PERSISTENT if mode == PERSISTENT else _TRANSIENT
     shown = Field("l", offset)
     if message.headers:
-        headers = _sorted(_stored_headers(message.headers, compat).with_entry(OFFSET_HEADER, shown), compat)
+        headers = _stored_headers(message.headers, compat).with_entry(OFFSET_HEADER, shown)
+        headers = headers.sorted_unique() if compat.sorts_header_keys else headers.sorted()
     else:
         headers = Table(((OFFSET_HEADER, shown),))
     expiration = properties.expiration
@@ -41,18 +42,7 @@ def stored(message: Message, offset: int, compat: Compat) -> Message:
         expirations = (death.original_expiration for death in message.deaths)
         expiration = next((it for it in expirations if it is not None), None)
     properties = properties.replace(headers=headers, delivery_mode=mode, cluster_id=None, expiration=expiration)
-    return Message(
-        message.id,
-        message.exchange,
-        message.routing_key,
-        properties,
-        properties.encode(),
-        message.body,
-        message.routing_keys,
-        message.hidden_keys,
-        message.deaths,
-        message.failed_delivery_count,
-    )
+    return message.with_properties(properties)
 
 
 def _stored_headers(headers: Table, compat: Compat) -> Table:
@@ -78,10 +68,3 @@ def _keeps(name: str, field: Field) -> bool:
 
 def _keeps_plain(_name: str, field: Field) -> bool:
     return field.tag not in "AFD"
-
-
-def _sorted(headers: Table, compat: Compat) -> Table:
-    """Sort headers by name; if the version keeps duplicates, they stay in their order."""
-    if compat.sorts_header_keys:
-        return headers.sorted_unique()
-    return Table(tuple(sorted(headers, key=lambda entry: entry[0].encode("utf-8", "surrogateescape"))))
