@@ -13,8 +13,9 @@ if TYPE_CHECKING:
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Let one worker of pytest-xdist run all tests that need Spark."""
+    here = Path(__file__).parent
     for item in items:
-        if item.path.parent == Path(__file__).parent:
+        if item.path.parent == here:
             item.add_marker(pytest.mark.xdist_group("spark"))
 
 
