@@ -64,9 +64,9 @@ def new_files(state: State, places: Iterable[str | Path]) -> tuple[list[Path], l
 
     Raises NoTracesError if a place does not exist or is a folder without a trace.
     """
-    found = find(places)
-    is_known = {path: _is_known(path, state) for path in found}
-    return [path for path in found if not is_known[path]], [path for path in found if is_known[path]]
+    paths = find(places)
+    is_known = {path: _is_known(path, state) for path in paths}
+    return [path for path in paths if not is_known[path]], [path for path in paths if is_known[path]]
 
 
 def ingest(
@@ -88,13 +88,13 @@ def ingest(
     places = [places] if isinstance(places, str | Path) else list(places)
     state = warehouse.state() if state is None else state
     for _ in range(_MOST_ATTEMPTS):
-        changed, known = new_files(state, places)
-        refused_before = sum(state.files[str(path)].problem is not None for path in known)
+        changed, unchanged = new_files(state, places)
+        refused_before = sum(state.files[str(path)].problem is not None for path in unchanged)
         if not changed:
-            return Ingested({}, len(known), refused_before)
+            return Ingested({}, len(unchanged), refused_before)
         commit = _ingest_commit(Work.on(warehouse, state, spark, processes, progress).ingest(changed))
         if _commit_files(warehouse, state, commit):
-            return _ingested(state, commit, len(known), refused_before)
+            return _ingested(state, commit, len(unchanged), refused_before)
     raise ConflictError(
         f"{warehouse.url} was changed by other processes during each of {_MOST_ATTEMPTS} attempts; let only one "
         "process ingest a file"
@@ -133,8 +133,8 @@ def update(
     stale = list(state.runs) if everything else state.stale([*TABLE_NAMES, *added])
     if not stale:
         return []
-    found = Work.on(warehouse, state, spark, processes, progress).update(stale)
-    parts = {each["part"]: {"tables": each["tables"], "runs": each["runs"], "added": {}} for each in found}
+    results = Work.on(warehouse, state, spark, processes, progress).update(stale)
+    parts = {each["part"]: {"tables": each["tables"], "runs": each["runs"], "added": {}} for each in results}
     if spark is not None and (added or rules.RULES):
         places = own.build(spark, warehouse, state, parts, added)
         for part in parts.values():
@@ -144,10 +144,10 @@ def update(
     return stale
 
 
-def _ingest_commit(found: list[Result]) -> dict[str, Any]:
+def _ingest_commit(results: list[Result]) -> dict[str, Any]:
     files: dict[str, Any] = {}
     runs: dict[str, Any] = {}
-    for each in found:
+    for each in results:
         files |= each["files"]
         for name, added in each["runs"].items():
             run = runs.setdefault(name, {"day": None, "events": 0, "files": {}, "segments": []})
@@ -168,11 +168,11 @@ def _commit_files(warehouse: Warehouse, state: State, commit: Mapping[str, Any])
             return True
         except ConflictError:
             warehouse.catch_up(state)
-            if any(state.files.get(path) != known for path, known in before.items()):
+            if any(state.files.get(path) != file for path, file in before.items()):
                 return False
 
 
 def _is_known(path: Path, state: State) -> bool:
-    known = state.files.get(str(path))
+    file = state.files.get(str(path))
     status = path.stat()
-    return known is not None and (known.size_bytes, known.modified_ns) == (status.st_size, status.st_mtime_ns)
+    return file is not None and (file.size_bytes, file.modified_ns) == (status.st_size, status.st_mtime_ns)

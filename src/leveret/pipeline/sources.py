@@ -68,7 +68,7 @@ def find(places: Iterable[str | Path]) -> list[Path]:
     In a folder, names are skipped that begin with "." or "_", because such files are
     still being written. Raises NoTracesError if a place does not exist or a folder has no trace.
     """
-    found: dict[Path, None] = {}
+    paths: dict[Path, None] = {}
     for place in map(Path, places):
         path = place.absolute()
         if path.is_dir():
@@ -78,12 +78,12 @@ def find(places: Iterable[str | Path]) -> list[Path]:
                     f"{place} holds no trace: no file in it ends in {', '.join(SUFFIXES)}; record one with "
                     "pytest --leveret-trace-dir=DIR"
                 )
-            found.update(dict.fromkeys(inside))
+            paths.update(dict.fromkeys(inside))
         elif path.exists():
-            found[path] = None
+            paths[path] = None
         else:
             raise NoTracesError(f"{place} does not exist; name a folder of traces, or a trace file")
-    return list(found)
+    return list(paths)
 
 
 def is_trace(path: Path, folder: Path) -> bool:

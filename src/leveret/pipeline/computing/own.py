@@ -85,9 +85,9 @@ def build(
 
     def store(name: str, rows: DataFrame) -> None:
         places[name] = f"{name}/{folder}"
-        place = f"{warehouse.url}/{places[name]}"
-        rows.write.option("compression", "zstd").parquet(place)
-        frames.setdefault(name, spark.read.schema(rows.schema).parquet(place))
+        folder_url = f"{warehouse.url}/{places[name]}"
+        rows.write.option("compression", "zstd").parquet(folder_url)
+        frames.setdefault(name, spark.read.schema(rows.schema).parquet(folder_url))
 
     for name, table in tables.items():
         try:
@@ -102,8 +102,8 @@ def build(
 
 
 def _as_declared(name: str, built: DataFrame, columns: StructType) -> DataFrame:
-    for declared, found in zip(columns, built.schema, strict=True):
-        wanted, made = declared.dataType.simpleString(), found.dataType.simpleString()
+    for declared, actual in zip(columns, built.schema, strict=True):
+        wanted, made = declared.dataType.simpleString(), actual.dataType.simpleString()
         if wanted != made:
             raise ValueError(
                 f"table {name!r} declares column {declared.name!r} as {wanted}, but it was built as {made}: cast it"
@@ -129,15 +129,15 @@ def _broken(rule: Rule, frame: Callable[[str, str], DataFrame]) -> DataFrame:
 
     rows = frame(rule.about, f"rule {rule.name!r}")
     try:
-        found = rows.where(F.expr(rule.condition)).withColumn("text", _text(rule))
+        wrong = rows.where(F.expr(rule.condition)).withColumn("text", _text(rule))
         if rule.of_end:
-            found = _without_cut(found, frame("runs", rule.name), frame("tests", rule.name))
+            wrong = _without_cut(wrong, frame("runs", rule.name), frame("tests", rule.name))
         columns = [
             (F.col(name) if name in rows.columns else F.lit(None)).cast(kind.dataType).alias(name)
             for name, kind in ((kind.name, kind) for kind in spark_schema(VIOLATIONS))
             if name in _KEY
         ]
-        chosen = found.select(*columns, F.lit(rule.name).alias("rule"), "text")
+        chosen = wrong.select(*columns, F.lit(rule.name).alias("rule"), "text")
         # Connect analyses a frame only when it is asked for its columns.
         assert chosen.columns
     except AnalysisException as error:

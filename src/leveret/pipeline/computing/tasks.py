@@ -186,9 +186,9 @@ def _events_of_runs(
     waiting: dict[str, list[pa.Table]] = {}
     every = [(name, segment) for name, of_run in segments.items() for segment in of_run]
     for name, rows in read_events(warehouse.storage, every, columns):
-        found = waiting.setdefault(name, [])
-        found.append(rows)
-        if len(found) == len(segments[name]):
+        pieces = waiting.setdefault(name, [])
+        pieces.append(rows)
+        if len(pieces) == len(segments[name]):
             yield name, pa.concat_tables(waiting.pop(name))
     yield from ((name, columns.empty_table()) for name, of_run in segments.items() if not of_run)
 
@@ -196,11 +196,11 @@ def _events_of_runs(
 def _files_of(warehouse: Warehouse, runs: Mapping[str, Any]) -> dict[str, list[Row]]:
     """Return the rows of FILES of each run."""
     parts = dict.fromkeys(part for run in runs.values() for part, _, _ in run["segments"])
-    found: dict[str, list[Row]] = {}
+    by_run: dict[str, list[Row]] = {}
     for part in parts:
         for row in read_part(warehouse.storage, "files", part, schema.FILES, runs=list(runs)).to_pylist():
-            found.setdefault(row["run"], []).append(row)
-    return found
+            by_run.setdefault(row["run"], []).append(row)
+    return by_run
 
 
 def _refusals(wanted: Mapping[str, Any]) -> list[Row]:

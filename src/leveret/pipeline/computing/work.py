@@ -89,13 +89,13 @@ class Work:
         if not pieces:
             return []
         total = sum(events for _, events in pieces)
-        found = []
+        results = []
         with self.progress(total, "events") as bar:
             bar.say(_SAID[task])
             for result in self.engine.carry_out(task, [piece for piece, _ in pieces]):
-                found.append(json.loads(result))
+                results.append(json.loads(result))
                 bar.advance(total // len(pieces))
-        return found
+        return results
 
     def _pieces_of(self, names: Iterable[str], width: _Width, only_parts: Container[str] | None = None) -> list[_Piece]:
         """Return the work on these runs. Runs whose events are in the same files come together."""

@@ -60,12 +60,12 @@ def events(spark: SparkSession, warehouse: Warehouse, state: State, runs: Collec
     for name in runs:
         for part in parts_of(segment for segment in state.runs[name].segments if segment.groups):
             live.setdefault(part, []).append(name)
-    found = _of_parts(spark, warehouse, "events", schema.EVENTS, live)
+    all_rows = _of_parts(spark, warehouse, "events", schema.EVENTS, live)
     repeated = [name for name in runs if state.runs[name].is_repeated]
     if not repeated:
-        return found
+        return all_rows
     is_repeated = F.col("run").isin(repeated)
-    return found.where(~is_repeated).unionByName(found.where(is_repeated).dropDuplicates(_EVENT_KEY))
+    return all_rows.where(~is_repeated).unionByName(all_rows.where(is_repeated).dropDuplicates(_EVENT_KEY))
 
 
 def rows(
@@ -109,9 +109,9 @@ def across(table: Across, rows: DataFrame) -> DataFrame:
     """Return a table across runs, from the rows of the table that it reads."""
 
     def build(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        found = list(batches)
-        if found:
-            yield from plain(table.build(pa.Table.from_batches(found))).to_batches()
+        rows_of_key = list(batches)
+        if rows_of_key:
+            yield from plain(table.build(pa.Table.from_batches(rows_of_key))).to_batches()
 
     supply(rows.sparkSession)
     return rows.repartition(*table.key).mapInArrow(build, spark_schema(table.columns))
@@ -165,10 +165,10 @@ def _of_files(
     spark: SparkSession, columns: StructType, files: list[str], position: int, live: Mapping[str, Collection[str]]
 ) -> DataFrame:
     """Return the rows of the live runs. `position` is where in a file's path the name stands that `live` knows."""
-    found = spark.read.option("__globPaths__", "false").schema(columns).parquet(*files)
+    stored = spark.read.option("__globPaths__", "false").schema(columns).parquet(*files)
     place = F.element_at(F.split(F.col("_metadata.file_path"), "/"), position)
     current = spark.createDataFrame(
         [(name, run) for name, runs in live.items() for run in runs], "_at string, run string"
     )
-    placed = found.withColumn("_at", place).join(F.broadcast(current), ["_at", "run"], "left_semi")
+    placed = stored.withColumn("_at", place).join(F.broadcast(current), ["_at", "run"], "left_semi")
     return placed.select(columns.fieldNames())

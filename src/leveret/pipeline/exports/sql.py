@@ -38,13 +38,11 @@ _EVENT_KEY: Final = "run, worker, seq"
 
 
 class _Source(NamedTuple):
-    """A file of a table, the place it belongs to, and which rows there are current: those of all runs but `gone`, or,
-    if `live` is known instead, of these runs only."""
+    """A file of a table, the part or folder it belongs to, and the runs whose rows are current there; None for all."""
 
     path: str
     place: str
-    gone: Collection[str] = ()
-    live: Collection[str] | None = None
+    live: Collection[str] | None
 
 
 def query(warehouse: Warehouse | str | Path, text: str, *, state: State | None = None) -> pa.Table:
@@ -109,7 +107,7 @@ def _open(
 
 def _events(connection: DuckDBPyConnection, warehouse: Warehouse, state: State, is_named: bool) -> DuckDBPyRelation:
     columns = schema.STORED_EVENTS
-    sources = [_Source(f"events/{part}.parquet", part, live=runs) for part, runs in state.event_parts().items()]
+    sources = [_Source(f"events/{part}.parquet", part, runs) for part, runs in state.event_parts().items()]
     rows = connection.from_arrow(_dataset(warehouse, columns, sources if is_named else [])).project(_list(columns))
     repeated = [name for name, run in state.runs.items() if run.is_repeated]
     if not repeated:
@@ -125,14 +123,14 @@ def _sources(warehouse: Warehouse, state: State, table: str) -> Iterator[_Source
     folders: dict[str, list[str]] = {}
     for part, answer in state.answers.items():
         if answer.tables.get(table):
-            gone = {*answer.runs}.difference(state.live_runs(part))
-            yield _Source(f"{table}/{part}.parquet", part, gone=gone)
+            live = state.live_runs(part)
+            yield _Source(f"{table}/{part}.parquet", part, None if len(live) == len(answer.runs) else live)
         if table in answer.added:
             folders.setdefault(answer.added[table], []).extend(state.live_runs(part))
-    for folder, live in folders.items():
+    for folder, runs in folders.items():
         for stored in warehouse.storage.list(folder):
             if stored.path.endswith(".parquet"):
-                yield _Source(stored.path, folder, live=live)
+                yield _Source(stored.path, folder, runs)
 
 
 def _columns_of(warehouse: Warehouse, sources: list[_Source]) -> pa.Schema:
@@ -158,10 +156,9 @@ def _dataset(warehouse: Warehouse, columns: pa.Schema, sources: list[_Source]) -
 
 
 def _condition(source: _Source) -> ds.Expression | None:
-    elsewhere = ds.field(_PLACE) != source.place
-    if source.live is not None:
-        return elsewhere | ds.field("run").isin(list(source.live))
-    return elsewhere | ~ds.field("run").isin(list(source.gone)) if source.gone else None
+    if source.live is None:
+        return None
+    return (ds.field(_PLACE) != source.place) | ds.field("run").isin(list(source.live))
 
 
 def _list(columns: pa.Schema) -> str:

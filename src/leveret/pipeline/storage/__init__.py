@@ -28,11 +28,11 @@ def open_storage(place: str | Path) -> Storage:
     extra for it is not installed.
     """
     text = str(place)
-    found = _SCHEME.match(text)
-    scheme = found[1].lower() if found else ""
-    if not found:
+    match = _SCHEME.match(text)
+    scheme = match[1].lower() if match else ""
+    if not match:
         return LocalStorage(Path(text))
-    if isinstance(place, Path) or found[2] != "//":
+    if isinstance(place, Path) or match[2] != "//":
         raise ValueError(f"{text}: a URL has two slashes after {scheme}:, and is a str; a Path loses one of them")
     if scheme == "file":
         return LocalStorage(_folder_of(text))

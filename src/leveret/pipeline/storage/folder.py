@@ -55,9 +55,9 @@ class LocalStorage:
 
     def create(self, path: str, data: bytes) -> bool:
         """Write a whole object unless it exists; see Storage."""
-        place = self._folder / path
+        target = self._folder / path
         with self._draft(path, data) as draft:
-            return _put_if_absent(draft, place)
+            return _put_if_absent(draft, target)
 
     def list(self, folder: str = "") -> Iterator[Stored]:
         """Return all objects below a folder; see Storage."""
@@ -86,9 +86,9 @@ class LocalStorage:
     @contextmanager
     def _draft(self, path: str, data: bytes | pa.Buffer) -> Iterator[Path]:
         """Write the bytes to the disk under a name beside their path, and remove that name in the end."""
-        place = self._folder / path
-        place.parent.mkdir(parents=True, exist_ok=True)
-        draft = place.with_name(f".{token_hex(8)}{_DRAFT}")
+        target = self._folder / path
+        target.parent.mkdir(parents=True, exist_ok=True)
+        draft = target.with_name(f".{token_hex(8)}{_DRAFT}")
         try:
             with open(draft, "xb") as file:
                 file.write(data)
@@ -97,42 +97,42 @@ class LocalStorage:
             yield draft
         except OSError as error:
             # A full disk is reported without a name.
-            error.filename = error.filename or str(place)
+            error.filename = error.filename or str(target)
             raise
         finally:
             draft.unlink(missing_ok=True)
 
 
-def _put_if_absent(draft: Path, place: Path) -> bool:
+def _put_if_absent(draft: Path, target: Path) -> bool:
     try:
-        os.link(draft, place)
+        os.link(draft, target)
     except FileExistsError:
         # NFS may report that the name exists because the answer to its own first request was lost.
-        return draft.samefile(place)
+        return draft.samefile(target)
     except OSError as error:
         if error.errno not in _NO_LINKS:
             raise
-        return _put_under_lock(draft, place)
+        return _put_under_lock(draft, target)
     return True
 
 
-def _put_under_lock(draft: Path, place: Path) -> bool:
+def _put_under_lock(draft: Path, target: Path) -> bool:
     """Put a draft in its place without hard links. The system frees the lock of a process that is killed."""
     if os.name == "nt":
         try:
             # Windows refuses to rename a file to a name that exists.
-            draft.rename(place)
+            draft.rename(target)
         except FileExistsError:
             return False
         return True
     import fcntl
 
-    with open(place.with_name(".lock"), "ab") as lock:
+    with open(target.with_name(".lock"), "ab") as lock:
         # Each call opens the file anew, so flock also keeps out other threads.
         fcntl.flock(lock, fcntl.LOCK_EX)
-        if place.exists():
+        if target.exists():
             return False
-        draft.rename(place)
+        draft.rename(target)
         return True
 
 

@@ -77,10 +77,10 @@ class S3Storage:
         """Return all objects below a folder; see Storage."""
         listing = self._call(folder, lambda store: list(store.list(folder or None)))
         for chunk in listing:
-            for found in chunk:
-                path = found["path"]
+            for entry in chunk:
+                path = entry["path"]
                 if not path.startswith(".") and "/." not in path:
-                    yield Stored(path, found["size"], found["last_modified"].timestamp())
+                    yield Stored(path, entry["size"], entry["last_modified"].timestamp())
 
     def delete(self, paths: Iterable[str]) -> None:
         """Delete objects; see Storage."""
@@ -94,9 +94,9 @@ class S3Storage:
         import pyarrow as pa
 
         def get(store: Any) -> tuple[int, bytes | None]:
-            found = store.get(path)
-            size_bytes = found.meta["size"]
-            return size_bytes, bytes(found.bytes()) if size_bytes <= _SMALL_BYTES else None
+            answer = store.get(path)
+            size_bytes = answer.meta["size"]
+            return size_bytes, bytes(answer.bytes()) if size_bytes <= _SMALL_BYTES else None
 
         size_bytes, content = self._call(path, get)
         if content is not None:
@@ -200,9 +200,9 @@ class _Ranges(io.RawIOBase):
         """Return the next bytes: as many as asked for, or all up to the end."""
         left = max(0, self._size_bytes - self._position)
         count = left if size < 0 else min(size, left)
-        found = self._storage.read_range(self._path, self._position, count) if count else b""
-        self._position += len(found)
-        return found
+        data = self._storage.read_range(self._path, self._position, count) if count else b""
+        self._position += len(data)
+        return data
 
 
 def _store(bucket: str, prefix: str) -> Any:

@@ -136,11 +136,11 @@ class State:
 
     def refused(self) -> dict[str, dict[str, FileState]]:
         """Return the refused files by the run in which they count, and by path."""
-        found: dict[str, dict[str, FileState]] = {}
+        by_run: dict[str, dict[str, FileState]] = {}
         for path, file in self.files.items():
             if file.problem is not None:
-                found.setdefault(file.run, {})[path] = file
-        return found
+                by_run.setdefault(file.run, {})[path] = file
+        return by_run
 
     def _ingest(self, commit: Mapping[str, Any]) -> None:
         today = commit["at"][:10]

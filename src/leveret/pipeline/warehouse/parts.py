@@ -110,12 +110,12 @@ def read_part(
         if not where:
             return _read_groups(file, groups, wanted, runs)
         of_where = pa.schema([field for field in schema if field.name in where])
-        found = [
+        tables = [
             chosen(_read_groups(file, [group], wanted, runs), where)
             for group in groups
             if len(chosen(_read_groups(file, [group], of_where, None), where))
         ]
-        return pa.concat_tables(found) if found else wanted.empty_table()
+        return pa.concat_tables(tables) if tables else wanted.empty_table()
 
 
 def read_parts(
@@ -167,12 +167,12 @@ def _open(storage: Storage, path: str, schema: pa.Schema) -> pq.ParquetFile:
 def _groups_with(file: pq.ParquetFile, runs: Collection[str]) -> list[int]:
     """Return the row groups that may hold rows of these runs, by their statistics."""
     column = file.schema_arrow.get_field_index("run")
-    found = []
+    numbers = []
     for number in range(file.num_row_groups):
         of_group = file.metadata.row_group(number).column(column).statistics
         if of_group is None or not of_group.has_min_max or any(of_group.min <= run <= of_group.max for run in runs):
-            found.append(number)
-    return found
+            numbers.append(number)
+    return numbers
 
 
 def _read_groups(

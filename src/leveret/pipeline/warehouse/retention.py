@@ -19,10 +19,10 @@ _DAYS: Final = {"d": 1, "w": 7}
 
 def days_of(period: int | str) -> int:
     """Return the days of a period: a number of days, 90d or 12w. Raises ValueError if it is none."""
-    found = _PERIOD.fullmatch(f"{period}d" if isinstance(period, int) else period)
-    if found is None:
+    match = _PERIOD.fullmatch(f"{period}d" if isinstance(period, int) else period)
+    if match is None:
         raise ValueError(f"{period!r} is not a period; write a number of days or weeks, such as 90d or 12w")
-    return int(found[1]) * _DAYS[found[2]]
+    return int(match[1]) * _DAYS[match[2]]
 
 
 def expire(warehouse: Warehouse | str | Path, keep: int | str, *, state: State | None = None) -> list[str]:

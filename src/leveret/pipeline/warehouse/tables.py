@@ -72,9 +72,9 @@ def read_table(
     warehouse = opened(warehouse)
     state = warehouse.existing() if state is None else state
     names = _known(state, runs)
-    known = ("events", *TABLE_NAMES, *ACROSS, *(tables or {}))
-    if name not in known:
-        raise KeyError(unknown("table", name, known))
+    names_of_tables = ("events", *TABLE_NAMES, *ACROSS, *(tables or {}))
+    if name not in names_of_tables:
+        raise KeyError(unknown("table", name, names_of_tables))
     if spark is not None:
         frame = _frame(spark, warehouse, state, name, names, tables or {})
         return frame if columns is None else frame.select(*columns)
@@ -110,11 +110,11 @@ def _rows(
         if part is not None and state.answers[part].tables.get(name):
             live.setdefault(part, []).append(run)
     chosen_runs = {part: None if len(names) == len(state.answers[part].runs) else names for part, names in live.items()}
-    found = read_parts(warehouse.storage, name, chosen_runs, SCHEMAS[name], columns=columns, where=where)
+    tables = read_parts(warehouse.storage, name, chosen_runs, SCHEMAS[name], columns=columns, where=where)
     answers = {part for part in (state.runs[run].answer for run in runs) if part is not None}
     added = {state.answers[part].added[name] for part in answers if name in state.answers[part].added}
-    found += [chosen(_added(warehouse, state, name, place, runs, columns), where) for place in added]
-    return pa.concat_tables(found) if found else _of(SCHEMAS[name], columns).empty_table()
+    tables += [chosen(_added(warehouse, state, name, folder, runs, columns), where) for folder in added]
+    return pa.concat_tables(tables) if tables else _of(SCHEMAS[name], columns).empty_table()
 
 
 def _events(
@@ -125,8 +125,8 @@ def _events(
         for part in parts_of(segment for segment in state.runs[run].segments if segment.groups):
             live.setdefault(part, []).append(run)
     needed = None if columns is None else {*columns, "run", "worker", "seq"}
-    found = read_parts(warehouse.storage, "events", live, schema.STORED_EVENTS, columns=needed, where=where)
-    rows = pa.concat_tables(found) if found else _of(schema.STORED_EVENTS, needed).empty_table()
+    tables = read_parts(warehouse.storage, "events", live, schema.STORED_EVENTS, columns=needed, where=where)
+    rows = pa.concat_tables(tables) if tables else _of(schema.STORED_EVENTS, needed).empty_table()
     repeated = [run for run in runs if state.runs[run].is_repeated]
     if repeated:
         is_repeated = pc.is_in(rows["run"], value_set=pa.array(repeated))

@@ -122,12 +122,12 @@ class Warehouse:
         NoWarehouseError if nothing was ever committed here.
         """
         newest = time.time() - older_than_s
-        found = [stored for stored in self.storage.list() if stored.modified_s <= newest]
+        old = [stored for stored in self.storage.list() if stored.modified_s <= newest]
         state = self.existing()
         parts = state.event_parts().keys() | state.answers.keys()
         added = {place for answer in state.answers.values() for place in answer.added.values()}
         gone = []
-        for stored in found:
+        for stored in old:
             table, _, name = stored.path.partition("/")
             is_part = name.removesuffix(".parquet") in parts
             if table != COMMITS and not is_part and f"{table}/{name.partition('/')[0]}" not in added:
@@ -145,9 +145,9 @@ class Warehouse:
 
     def _log(self) -> tuple[list[Stored], list[Stored]]:
         """Return the commits and the snapshots, oldest first."""
-        found = list(self.storage.list(COMMITS))
-        snapshots = [stored for stored in found if stored.path.endswith(_STATE)]
-        return [stored for stored in found if stored.path.endswith(".json")], snapshots
+        objects = list(self.storage.list(COMMITS))
+        snapshots = [stored for stored in objects if stored.path.endswith(_STATE)]
+        return [stored for stored in objects if stored.path.endswith(".json")], snapshots
 
     def _read_state(self) -> State:
         commits, snapshots = self._log()
