@@ -135,6 +135,7 @@ def expect_client(item: pytest.Item, broker: Broker) -> None:
     """Expect a client of the broker for which the test itself asks. A fixture may ask for one that few tests need."""
     from leveret.engine.harness import Harness
 
+    Harness(broker).name_in_tests("leveret")
     if "leveret" in signature(getattr(item, "function", None) or _nothing).parameters:
         Harness(broker).expect_client()
 
@@ -155,6 +156,9 @@ def share(session: pytest.Session, fixture: str, broker: Broker, *, with_all: bo
     """Note the broker that a fixture gives to several tests, or to all tests while it runs."""
     if with_all:
         session.stash.setdefault(_WITH_ALL, set()).add(fixture)
+    from leveret.engine.harness import Harness
+
+    Harness(broker).name_in_tests(fixture)
     session.stash.setdefault(_SHARED, {}).setdefault(fixture, []).append(broker)
     recording.begin_with_session(session, broker)
     _begin(broker, session.stash.get(_CURRENT, ""))

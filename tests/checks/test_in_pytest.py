@@ -218,3 +218,37 @@ def test_a_number_of_redeliveries_that_is_none_fails_its_test(run):
 
     result.assert_outcomes(errors=1)
     result.stdout.fnmatch_lines(["*max_redeliveries=0 must be a whole number of 1 or more, as in max_redeliveries=20*"])
+
+
+def test_the_way_out_calls_the_broker_as_the_test_does(run):
+    result = run("""
+        def test_own(leveret):
+            leveret.publish("", "nowhere", b"1")
+
+        def test_shared(leveret_session):
+            leveret_session.publish("", "nowhere", b"1")
+
+        def test_made(make_leveret):
+            make_leveret().publish("", "nowhere", b"1")
+    """)
+
+    result.assert_outcomes(passed=3, warnings=3)
+    result.stdout.fnmatch_lines_random(
+        [f'*if you expect this: {name}.allow("unroutable"*' for name in ("leveret", "leveret_session", "broker")]
+    )
+
+
+def test_a_fault_that_an_earlier_test_left_behind_is_attributed_to_it(run):
+    result = run("""
+        def test_first(leveret_session):
+            leveret_session.faults.nack_publishes(optional=True)
+
+        def test_second(leveret_session):
+            leveret_session.faults.drop(optional=True)
+            leveret_session.assert_published("")
+    """)
+
+    result.assert_outcomes(passed=1, failed=1)
+    result.stdout.fnmatch_lines(
+        ["*<nack_publishes*> never fired: nothing matched, added in *::test_first", "*<drop*> never fired*matched"]
+    )

@@ -273,3 +273,30 @@ def test_a_message_that_survives_or_is_asserted_as_lost_at_a_restart_is_no_findi
     broker.assert_dropped("orders.work", reason="restart", body=b"8")
 
     assert "lost_at_restart" not in found(broker)
+
+
+def test_a_dead_letter_that_no_binding_takes_is_reported_with_its_key_and_the_nearest_binding(broker, connect, found):
+    broker.declare_queue("failed")
+    broker.bind_queue("failed", "orders", "failed.#")
+    arguments = {"x-dead-letter-exchange": "orders", "x-dead-letter-routing-key": "faild.work"}
+    broker.declare_queue("work", arguments=arguments)
+    channel = connect(broker).channel()
+    broker.publish("", "work", b"poison")
+    channel.basic_reject(channel.basic_get("work")[0].delivery_tag, requeue=False)
+
+    text = found(broker)["rejected_into_nothing"]
+
+    assert "its dead letter reached no queue through exchange 'orders': 'faild.work' matches no binding of" in text
+    assert "'failed.#' to 'failed'" in text
+
+
+def test_a_dead_letter_for_a_queue_that_does_not_exist_is_reported_with_the_nearest_queue(broker, connect, found):
+    arguments = {"x-dead-letter-exchange": "", "x-dead-letter-routing-key": "orders.wrok"}
+    broker.declare_queue("work", arguments=arguments)
+    channel = connect(broker).channel()
+    broker.publish("", "work", b"poison")
+    channel.basic_reject(channel.basic_get("work")[0].delivery_tag, requeue=False)
+
+    text = found(broker)["rejected_into_nothing"]
+
+    assert "there is no queue 'orders.wrok' (nearest: 'orders.work')" in text

@@ -32,7 +32,7 @@ def test_an_unused_fault_fails_a_test_with_the_fixture(run):
         [
             "*CheckFailedError: unused_fault: 1 fault that the test added did not happen, or too rarely",
             "*<reset_peer on basic.ack, times=1> never fired: nothing matched",
-            "*if you expect this: optional=True, broker.allow(*",
+            "*if you expect this: optional=True, leveret.allow(*",
         ]
     )
 

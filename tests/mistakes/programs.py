@@ -58,7 +58,7 @@ mistake(
             connection.channel().basic_publish("shoop", "order.created", b"7")
     """,
     cause="no exchange 'shoop' in vhost '/'",
-    way_out="did you mean 'shop'|confirm_delivery|broker.allow",
+    way_out="did you mean 'shop'|confirm_delivery|leveret.allow",
 )
 mistake(
     "a misspelt routing key",
@@ -333,7 +333,7 @@ mistake(
         connections[0].channel().basic_get("orders")
     """,
     cause="unacked_at_end: 1 message",
-    way_out="broker.allow|ack",
+    way_out="leveret.allow|ack",
 )
 mistake(
     "a second ack of one delivery",
@@ -382,7 +382,7 @@ mistake(
         leveret.faults.reset_peer()
     """,
     cause="auto_ack_lost: 1 message",
-    way_out="broker.allow|ack",
+    way_out="leveret.allow|ack",
 )
 mistake(
     "a message that is requeued for ever",

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pika
 import pytest
 
+from leveret import Broker, WaitTimeoutError
 from leveret.observe.texts.report import report_text
 from leveret.observe.texts.story import Story
 from leveret.trace import events
@@ -188,3 +189,40 @@ def test_every_kind_of_event_can_be_told(world, story, kind):
     world.recorder.tap((kind, world.node.now, *fields))
 
     assert all(line.startswith("0.000 ") for line in story())
+
+
+def test_the_error_of_a_wait_and_its_report_say_that_the_clock_is_held():
+    with Broker() as broker:
+        broker.declare_queue("orders")
+        broker.clock.hold()
+
+        with pytest.raises(WaitTimeoutError, match="s; the clock is held") as error:
+            broker.wait_for_consumer("orders", timeout=0.01)
+
+        assert "the clock is held, so nothing comes due: move it with broker.clock.advance()" in notes(error.value)
+        broker.clock.release()
+        with pytest.raises(WaitTimeoutError) as error:
+            broker.wait_for_consumer("orders", timeout=0.01)
+        assert "the clock is held" not in f"{error.value}{notes(error.value)}"
+
+
+def test_a_failure_of_a_test_that_needs_no_client_does_not_ask_for_one():
+    with Broker() as broker:
+        broker.declare_queue("orders")
+        with pytest.raises(AssertionError) as error:
+            broker.assert_published("", timeout=0.01)
+        assert "no client has connected" in notes(error.value)
+        broker.publish("", "orders", b"7")
+
+        with pytest.raises(AssertionError) as error:
+            broker.assert_dead_lettered("orders")
+        assert "no client has connected" not in notes(error.value)
+
+        assert broker.url
+        with pytest.raises(AssertionError) as error:
+            broker.assert_acked("orders")
+        assert "no client has connected" in notes(error.value)
+
+
+def notes(error):
+    return "\n".join(error.__notes__)

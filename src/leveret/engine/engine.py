@@ -131,6 +131,8 @@ class Engine:
         self.script_errors: list[BaseException] = []
         # The test that the broker belongs to, if a plugin has set it.
         self.owner: str | None = None
+        # The test that runs, on a broker that serves several.
+        self.test: str | None = None
         # The environment variables that hold its URL.
         self.url_variables: Sequence[str] = ()
         # Whether the port was open and is closed.
@@ -200,7 +202,9 @@ class Engine:
             from leveret.faults.plan import FaultPlan, attach
 
             # A random generator of its own, so that a fault does not change the names the node generates.
-            self._faults = FaultPlan(self._changing_faults, lambda: Random(self.seed), ending=self._ending_faults)
+            self._faults = FaultPlan(
+                self._changing_faults, lambda: Random(self.seed), ending=self._ending_faults, test=lambda: self.test
+            )
             attach(self._faults, self.node)
         return self._faults
 
@@ -568,7 +572,7 @@ class Engine:
 
     def timed_out(self, text: str, queues: Sequence[str] = ()) -> WaitTimeoutError:
         """Return the error of a wait that timed out, with the state of the broker as a note."""
-        error = WaitTimeoutError(text)
+        error = WaitTimeoutError(f"{text}; the clock is held" if self.clock.is_held else text)
         error.add_note(self.report(queues=queues))
         return error
 
@@ -617,6 +621,8 @@ class Engine:
                 messages=messages,
                 queues=queues,
                 url_variables=self.url_variables,
+                is_url_read=self.is_url_read,
+                is_clock_held=self.clock.is_held,
             )
             return Report.about(text + self._faults_text(), self.name)
 

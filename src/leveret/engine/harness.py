@@ -37,11 +37,16 @@ class Harness:
     def begin_test(self, node_id: str) -> None:
         """Record that a test begins. It does not wait for clients that an earlier test has lost."""
         self._tap(events.TEST_START, node_id)
+        self._engine.test = node_id
         if self._is_ours:
             with self._engine.lock:
                 for vhost in self._engine.node.vhosts.values():
                     for queue in vhost.queues.values():
                         queue.lost_client = None
+
+    def name_in_tests(self, name: str) -> None:
+        """Note the name of the fixture, by which the tests call the broker."""
+        self._engine.judge.broker_name = name
 
     def belong_to(self, node_id: str) -> None:
         """Note that the broker belongs to one test.

@@ -45,14 +45,22 @@ class FaultPlan(NamedFaults, Hinting):
 
     _called = "broker.faults"
 
-    def __init__(self, acting: Acting, new_dice: Callable[[], Dice], *, ending: Acting | None = None) -> None:
+    def __init__(
+        self,
+        acting: Acting,
+        new_dice: Callable[[], Dice],
+        *,
+        ending: Acting | None = None,
+        test: Callable[[], str | None] = lambda: None,
+    ) -> None:
         """`acting` waits for the barrier and holds the broker's lock while rules change.
 
-        `ending` does the same to remove rules, if that is allowed for longer.
+        `ending` does the same to remove rules, if that is allowed for longer. `test` returns the test that runs.
         """
         self._acting: Final = acting
         self._ending: Final = ending or acting
         self._new_dice: Final = new_dice
+        self._test: Final = test
         # Called with a rule that never fired when its `with` block ends.
         self._on_unused: Callable[[Rule], None] | None = None
         self._watch: Watch | None = None
@@ -72,17 +80,17 @@ class FaultPlan(NamedFaults, Hinting):
 
         `on` is the name that RabbitMQ gives a method or the trace gives an event, or "accept". Without it, the fault
         applies at once. `after` occasions pass first. `probability` is the chance of each occasion after that, by the
-        broker's seed. `times` is how often the fault applies at most; None means every time. Without `times`, a fault
+        broker's seed. `times` is how often the fault applies; None means every time. Without `times`, a fault
         that ends something applies once if it has `on`, and every other fault every time. If both sides send a method,
         `on` means the client's, unless `sent_by="broker"`. The other keywords select occasions by `vhost`, `client`
         (its name), `connection` (its number), `channel`, `queue`, `consumer`, and by the message, as in every
-        assertion. A rule that never fires fails the test, unless `optional`. Raises ValueError or TypeError if the rule
-        is invalid.
+        assertion. A rule that fires less often fails the test, unless `optional`. Raises ValueError or TypeError if the
+        rule is invalid.
         """
         words: dict[str, Any] = {"times": _times(on, do), **options}
         places = {name: words.pop(name) for name in PLACES if name in words}
         settings = {name: words.pop(name) for name in OPTIONS if name in words}
-        rule = Rule(on=on, do=do, **settings, places=places, matcher=words)
+        rule = Rule(on=on, do=do, **settings, places=places, matcher=words, test=self._test())
         with self._acting() as node:
             rule.on_remove, rule.on_unused = self._remove, self._on_unused
             self._rules.append(rule)
@@ -312,7 +320,10 @@ def kept_back(plan: FaultPlan) -> list[str]:
 
 def report(plan: FaultPlan) -> str:
     """Return a title and a line for each rule with how often it fired; an empty text without rules."""
-    lines = [f"\n  {f'{rule!r} {_fired(rule.fired)}' if rule.fired else rule.complaint()}" for rule in plan._rules]
+    lines = [
+        f"\n  {f'{rule!r} {_fired(rule.fired)}' if rule.fired else rule.complaint()}{_added_by(rule, plan._test())}"
+        for rule in plan._rules
+    ]
     lines += [f"\n  {text}" for text in kept_back(plan)]
     return "\nfaults:" + "".join(lines) if lines else ""
 
@@ -320,6 +331,10 @@ def report(plan: FaultPlan) -> str:
 def call_for_unused(plan: FaultPlan, act: Callable[[Rule], None]) -> None:
     """Call `act` with each rule that has never fired when its `with` block ends."""
     plan._on_unused = act
+
+
+def _added_by(rule: Rule, test: str | None) -> str:
+    return "" if rule.test in (None, test) else f", added in {rule.test}"
 
 
 def _fired(count: int) -> str:

@@ -99,6 +99,7 @@ class Rule(AbstractContextManager["Rule"]):
         sent_by: str | None = None,
         places: Mapping[str, object],
         matcher: Mapping[str, object],
+        test: str | None = None,
     ) -> None:
         __tracebackhide__ = True
         if not isinstance(do, Fault):
@@ -111,6 +112,8 @@ class Rule(AbstractContextManager["Rule"]):
         self.times: Final = None if times is None else _count("times", times, 1)
         self.probability: Final = _probability(probability)
         self.optional = optional
+        # The test that added it, on a broker that serves several.
+        self.test: Final = test
         self.places: Final = {name: value for name, value in places.items() if value is not None}
         self.matcher: Final = Matcher(matcher, also_known=OPTIONS)
         self._refuse_impossible()

@@ -121,7 +121,7 @@ CAUSES: Final[dict[str, CauseWords]] = {
     # Why a queue had nowhere to send a dead letter.
     "no_dead_letter_exchange": CauseWords("the queue has no dead-letter exchange"),
     "dead_letter_exchange_missing": CauseWords("its dead-letter exchange {exchange} does not exist"),
-    "dead_letter_unrouted": CauseWords("its dead letter reached no queue through exchange {exchange}"),
+    "dead_letter_unrouted": CauseWords("its dead letter reached no queue through exchange {exchange}[: {why}]"),
     "cycle": CauseWords(
         "its dead letter came back to a queue in which it had died, and RabbitMQ drops it then: {queue} ({reason}), "
         "then {way}"

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
     from leveret.core.model.node import Node
     from leveret.engine.engine import Engine
+    from leveret.errors import WaitTimeoutError
     from leveret.faults.rule import Rule
     from leveret.observe.checks.judge import Judge
     from leveret.page.readings.reading import Check, Reading
@@ -106,13 +107,12 @@ class Scope(BrokerActions, CheckedAssertions, Hinting):
             lambda: why_not_idle(self.node) + (lost_consumers(self.node) if reconnects else []), timeout
         )
         if reasons:
-            raise self._timed_out(f"not idle after {timeout:g} s: {'; '.join(reasons)}")
+            raise self.timed_out(f"not idle after {timeout:g} s: {'; '.join(reasons)}")
 
-    def _timed_out(self, text: str) -> Exception:
-        from leveret.errors import WaitTimeoutError
-
-        error = WaitTimeoutError(text)
-        error.add_note(self.report())
+    def timed_out(self, text: str, queues: Sequence[str] = ()) -> WaitTimeoutError:
+        """Return the error of a wait that timed out, with the state of this virtual host as a note."""
+        error = self._engine.timed_out(text, queues)
+        error.__notes__ = [self.report(queues=queues)]
         return error
 
     def rules(self) -> list[Rule]:

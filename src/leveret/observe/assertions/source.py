@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:
     from leveret.core.model.node import Node
+    from leveret.errors import WaitTimeoutError
     from leveret.trace.recorder import Recorded
 
 
@@ -35,6 +36,9 @@ class Source(Protocol):
 
     def report(self, messages: Sequence[int] = (), queues: Sequence[str] = ()) -> str:
         """Return the state of the broker and its last events; those of the given messages and queues come first."""
+
+    def timed_out(self, text: str, queues: Sequence[str] = ()) -> WaitTimeoutError:
+        """Return the error of a wait that timed out, with the state of the broker as a note."""
 
     def sync(self) -> None:
         """Handle what has arrived and do the work that is due. Call it without the lock."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Final, Unpack
 
-from leveret.errors import EventsMissingError, WaitTimeoutError, unknown_keyword
+from leveret.errors import EventsMissingError, unknown_keyword
 from leveret.observe.assertions.assertions import Assertions
 from leveret.observe.checks.table import known_check
 from leveret.observe.views.names import existing_queue
@@ -136,9 +136,7 @@ class CheckedAssertions(Assertions):
         with source.lock:
             left = Circumstances.from_events(source.recorder.raw()).consumer_left(vhost, queue, source.node.now)
             why = f"{f'; {left}' if left else ''}{consumers_text(source.node, vhost, queue)}"
-        error = WaitTimeoutError(f"{queue!r} has no consumers after {timeout:g} s{why}")
-        error.add_note(source.report(queues=[queue]))
-        raise error
+        raise source.timed_out(f"{queue!r} has no consumers after {timeout:g} s{why}", [queue])
 
     def _note(self, call: str, found: MessageView | list[MessageView]) -> None:
         views = found if isinstance(found, list) else [found]

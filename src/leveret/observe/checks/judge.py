@@ -84,6 +84,8 @@ class Judge:
         self._unused_faults = UnusedFaults(planned)
         self.never_awaited: Final = NeverAwaited()
         self._no_client: NoClient | None = None
+        # How the tests call the broker.
+        self.broker_name = "broker"
 
     def expect_client(self, broker: Asked, ports: Callable[[], Collection[int]]) -> None:
         """Watch whether a client comes, if the check is on. `ports` returns those of the brokers in this process."""
@@ -225,7 +227,7 @@ class Judge:
         return verdict
 
     def _add(self, verdict: Verdict, name: str, findings: list[Finding], publishers: Publishers) -> None:
-        text = group_text(name, findings, publishers)
+        text = group_text(name, findings, publishers, self.broker_name)
         (verdict.errors if self._levels.level_of(name) == "error" else verdict.warnings).append(text)
 
     def forget(self) -> None:

@@ -39,8 +39,8 @@ class Publishers:
         return self._texts.get(message_id, "an unknown publisher before the trace begins")
 
 
-def group_text(check_name: str, findings: Sequence[Finding], publishers: Publishers) -> str:
-    """Return one text for all findings of a check."""
+def group_text(check_name: str, findings: Sequence[Finding], publishers: Publishers, broker: str) -> str:
+    """Return one text for all findings of a check. `broker` is how the test calls its broker."""
     check = CHECKS[check_name]
     count = sum(finding.count for finding in findings)
     lines = [f"{check_name}: {count_text(count, check.noun)} {check.text}"]
@@ -52,7 +52,7 @@ def group_text(check_name: str, findings: Sequence[Finding], publishers: Publish
         lines.append(f"  {line}" + (f" (x{times})" if times > 1 else ""))
     if len(listed) > _LISTED:
         lines.append(f"  ... and {len(listed) - _LISTED} more")
-    return "\n".join([*lines, f"  {_how_to_allow(findings[0])}"])
+    return "\n".join([*lines, f"  {_how_to_allow(findings[0], broker)}"])
 
 
 def incomplete_text(names: Sequence[str], size: int) -> str:
@@ -90,7 +90,7 @@ def _publisher_text(event: Event, clients: dict[int, str], caller: str | None) -
     return client_place_text(name, event.conn, event.chan)
 
 
-def _how_to_allow(finding: Finding) -> str:
+def _how_to_allow(finding: Finding, broker: str) -> str:
     name = finding.check
     in_call = CHECKS[name].allowed_by
     first = "" if in_call is None else f"{in_call}, "
@@ -99,6 +99,6 @@ def _how_to_allow(finding: Finding) -> str:
         "",
     )
     return (
-        f'if you expect this: {first}broker.allow("{name}"{limit}), @pytest.mark.leveret(checks="{name}=off"), '
+        f'if you expect this: {first}{broker}.allow("{name}"{limit}), @pytest.mark.leveret(checks="{name}=off"), '
         f"or leveret_checks = {name}=off in the ini file"
     )

@@ -252,7 +252,13 @@ class TraceChecks:
         cycle = self._cycles.get((event.message.id, event.vhost, event.queue))
         if cycle is not None:
             return _cycle(*cycle)
-        return Cause("dead_letter_unrouted", {"exchange": event.exchange})
+        from leveret.core.model.message import Message
+        from leveret.observe.texts.routes import why_unrouted
+
+        dead, key = cast("Message", event.message), event.routing_key
+        letter = Message(dead.id, event.exchange, key, dead.properties, b"", dead.body, (key,))
+        why = why_unrouted(self._node, event.vhost, letter)
+        return Cause("dead_letter_unrouted", {"exchange": event.exchange}, because=why)
 
     def _dead_lettered(self, event: Event) -> None:
         self._expired.pop(event.copy, None)

@@ -44,6 +44,7 @@ _STRANGERS: Final = {
     ),
 }
 _WIDTH: Final = 120
+_CLOCK_HELD: Final = "the clock is held, so nothing comes due: move it with broker.clock.advance(), or release() it"
 _DECLARED: Final = {events.QUEUE_DECLARE: "queue", events.EXCHANGE_DECLARE: "exchange"}
 
 
@@ -84,19 +85,28 @@ def report_text(
     messages: Sequence[int] = (),
     queues: Sequence[str] = (),
     url_variables: Sequence[str] = (),
+    is_url_read: bool = True,
+    is_clock_held: bool = False,
 ) -> str:
     """Return the whole report under a title. What is about the given messages and queues comes first.
 
     The error beside the report has described these messages, so the report only names their numbers. `url_variables`
-    are the environment variables that hold the broker's URL.
+    are the environment variables that hold the broker's URL. If the test has published by itself and nothing has read
+    that URL, it needs no client.
     """
     raw_events = recorder.raw()
     story = Story(raw_events)
     parts = [title, f"set-up: {story.set_up(_states(node, raw_events))}"]
     if node.strangers:
         parts += stranger_lines(node)
-    elif recorder.is_on and not recorder.has_dropped and not has_clients(raw_events):
+    elif (
+        recorder.is_on
+        and not recorder.has_dropped
+        and not has_clients(raw_events)
+        and (is_url_read or all(raw[0] != events.PUBLISHED for raw in raw_events))
+    ):
         parts.append(_no_client(url_variables))
+    parts += [_CLOCK_HELD] if is_clock_held else []
     parts += _queues(queue_lines(node, first=queues))
     parts += _section("errors sent to clients:", refusal_lines(raw_events))
     parts += _section("errors inside leveret:", [line for error in node.internal_errors for line in _traceback(error)])

@@ -95,7 +95,7 @@ def checks_of(judge: Judge, raw_events: Sequence[RawEvent], vhost: str | None = 
         Check(
             name,
             "error" if judge.level_of(name) == "error" else "warn",
-            group_text(name, findings, publishers),
+            group_text(name, findings, publishers, judge.broker_name),
             list(dict.fromkeys(finding.message.id for finding in findings if finding.message is not None)),
         )
         for name, findings in groups.items()
