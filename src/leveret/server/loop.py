@@ -290,7 +290,7 @@ class Loop:
     def _turn(self, events: list[tuple[int, int]]) -> float | None:
         """Do what there is to do. Return the seconds to sleep, or None for no limit."""
         wall_now = self._wall.now()
-        self._advance(wall_now)
+        self._guarded_work(self.host.advance, self._clock.now(), wall_now)
         for fd, mask in events:
             transport = self._transports.get(fd)
             if transport is not None:
@@ -330,12 +330,6 @@ class Loop:
             return WORK_PAUSE_S if timeout is None else min(timeout, WORK_PAUSE_S)
         return timeout
 
-    def _advance(self, wall_now: int) -> None:
-        try:
-            self.host.advance(self._clock.now(), wall_now)
-        except Exception as error:
-            self.host.internal_errors.append(error)
-
     def _guarded_after(self, act: Callable[[float | None], float | None], timeout: float | None) -> float | None:
         try:
             return act(timeout)
@@ -343,9 +337,9 @@ class Loop:
             self.host.internal_errors.append(error)
             return timeout
 
-    def _guarded_work(self, act: Callable[[], None]) -> None:
+    def _guarded_work(self, act: Callable[..., None], *arguments: object) -> None:
         try:
-            act()
+            act(*arguments)
         except Exception as error:
             self.host.internal_errors.append(error)
 
@@ -409,7 +403,7 @@ class Loop:
         for transport in self.transports:
             if transport.is_reading:
                 self._guarded(transport, self._drain, transport)
-        self._advance(self._wall.now())
+        self._guarded_work(self.host.advance, self._clock.now(), self._wall.now())
         self._guarded_work(self.host.finish_work)
         self._flush()
         for request in requests:

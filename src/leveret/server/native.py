@@ -4,8 +4,8 @@ A broker must go on while a test's thread is busy or blocked, so its loop needs 
 thread would be a greenlet of the hub that started it. These come from copies of their modules that nothing patches.
 `_socket` lies below what both libraries patch.
 
-A hub runs the greenlets of one thread, and with them the clients. A test that waits on such a thread waits at a `Gate`
-that gives way to the hub. Threads without a hub, such as the broker's own, simply block.
+A hub runs the greenlets of one thread, and with them the clients. A test that waits on such a thread waits at a
+gate that gives way to the hub. Threads without a hub, such as the broker's own, simply block.
 """
 
 from __future__ import annotations
@@ -54,19 +54,7 @@ def reentrant_lock() -> Lock:
     return _rlock()
 
 
-class Gate(Protocol):
-    """A gate that one thread waits at until another one opens it."""
-
-    def open(self) -> None:
-        """Open the gate. Call it once, from any thread."""
-        ...
-
-    def wait(self, timeout: float) -> None:
-        """Wait until the gate is open, at most `timeout` seconds. Call it once."""
-        ...
-
-
-def shut_gate() -> Gate:
+def shut_gate() -> _ThreadGate | _HubGate:
     """Return a gate for this thread to wait at. If the thread has a hub, its greenlets run meanwhile."""
     own_hub = hub()
     return _ThreadGate() if own_hub is None else _HubGate(own_hub)
@@ -99,7 +87,7 @@ def _greenlet_of(hub: Any) -> Any:
 
 
 class _ThreadGate:
-    """A gate that blocks the thread."""
+    """A gate that one thread waits at until another one opens it: it blocks the thread."""
 
     def __init__(self) -> None:
         self._lock = allocate_lock()

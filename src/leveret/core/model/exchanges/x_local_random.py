@@ -5,22 +5,19 @@ Local queues are those of the node to which the publisher is connected. With one
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 from leveret.core.compat import Compat
 from leveret.core.model.binding import Destination
 from leveret.core.model.errors import PreconditionFailed
-from leveret.core.model.exchanges.exchange import NOWHERE, Exchange, Routable
+from leveret.core.model.exchanges.x_random import RandomExchange
 from leveret.core.wire.values import Table
 
 
-class LocalRandomExchange(Exchange):
+class LocalRandomExchange(RandomExchange):
     """An exchange that routes to one of its queues, all equally likely."""
 
     __slots__ = ()
 
     TYPE = "x-local-random"
-    routes_by_key_alone = False
 
     def check_binding(self, destination: Destination, routing_key: str, arguments: Table, compat: Compat) -> None:
         """Refuse a key, an exchange, and a queue that is not classic."""
@@ -32,9 +29,3 @@ class LocalRandomExchange(Exchange):
             raise PreconditionFailed(
                 f"Queue type rabbit_{destination.type_name}_queue not valid for this exchange type"
             )
-
-    def route(self, message: Routable) -> Sequence[Destination]:
-        """Return one queue."""
-        if not self.bindings:
-            return NOWHERE
-        return (self.dice.choice(list(self.bindings.values())).destination,)
