@@ -358,7 +358,8 @@ def test_a_file_cut_anywhere_has_its_whole_lines(content, tmp_path_factory, cut)
     whole = kept.count(b"\n")
     if not whole:
         with pytest.raises(
-            UnreadableTraceError, match=r"r\.main\.jsonl is not a trace: its first line is cut off|it is empty"
+            UnreadableTraceError,
+            match=r"r\.main\.jsonl cannot be read as a trace: its first line is cut off|it is empty",
         ):
             TraceReader(path)
         return
@@ -385,11 +386,14 @@ def test_a_compressed_file_cut_anywhere_has_a_beginning(content, tmp_path_factor
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ("", "is not a trace: it is empty"),
-        ("name,age\nada,36\n", "is not a trace of leveret: its first line is not a header"),
-        ('{"kind": "published"}\n', "is not a trace of leveret: its first line is not a header"),
-        ("[1]\n", "is not a trace of leveret: its first line is not a header"),
-        ('{"leveret":"trace","v":2}\n', "is a trace of version 2, but this leveret reads version 1"),
+        ("", "cannot be read as a trace: it is empty"),
+        ("name,age\nada,36\n", "cannot be read as a trace: its first line is not the header of a leveret trace"),
+        ('{"kind": "published"}\n', "cannot be read as a trace: its first line is not the header of a leveret trace"),
+        ("[1]\n", "cannot be read as a trace: its first line is not the header of a leveret trace"),
+        (
+            '{"leveret":"trace","v":2}\n',
+            "cannot be read as a trace: it has version 2 of the trace format, but this leveret reads version 1",
+        ),
     ],
 )
 def test_another_file_is_refused_by_name(tmp_path, text, said):
@@ -457,5 +461,5 @@ def test_a_header_that_is_nested_too_deeply_is_refused_by_name(tmp_path):
     path = tmp_path / "deep.jsonl"
     path.write_text(deep)
 
-    with pytest.raises(UnreadableTraceError, match=r"deep\.jsonl is not"):
+    with pytest.raises(UnreadableTraceError, match=r"deep\.jsonl cannot be read"):
         list(TraceReader(path))

@@ -5,26 +5,19 @@ An inspection reads the beginning of a file. It finds its run and worker, and wh
 
 from __future__ import annotations
 
-import gzip
-import json
 import os
 import stat
-import zlib
-from codecs import BOM_UTF8
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from datetime import UTC, date, datetime
 from pathlib import Path
 from typing import Final
 
-from leveret.errors import NoTracesError
-from leveret.trace.jsonl import HEADER_START, as_text
-from leveret.trace.schema import VERSION
+from leveret.errors import NoTracesError, UnreadableTraceError
+from leveret.trace.jsonl import Content, as_text
 
 SUFFIXES: Final = (".jsonl", ".jsonl.gz")
 
-# A header has a few hundred bytes. A file whose first line is longer than this is not a trace.
-_LONGEST_HEADER: Final = 1 << 20
 # The approximate size of an event, by the suffix of the file.
 _BYTES_AN_EVENT: Final = {".jsonl": 190, ".gz": 15}
 
@@ -104,72 +97,32 @@ def inspect(path: Path) -> TraceFile:
     Whether a usable file is cut is left to its reader.
     """
     status = path.stat()
+    content = Content(path)
+    header: dict[str, object] = {}
     try:
         str(path).encode()
-        if stat.S_ISREG(status.st_mode):
-            header, is_truncated, problem = _inspect_first_line(path, status.st_size)
+        if not stat.S_ISREG(status.st_mode):
+            problem: str | None = "it is not a regular file"
+        elif path.name.startswith((".", "_")):
+            problem = "its name begins with '.' or '_', as of files that are still being written; rename it"
         else:
-            header, is_truncated, problem = {}, False, "it is not a regular file"
+            header, problem = content.header()
+            if problem is None and not (
+                _is_utf8(header.get("run")) and header["run"] and _is_utf8(header.get("worker"))
+            ):
+                header, problem = {}, "its header lacks the run or the worker"
     except UnicodeEncodeError:
-        header, is_truncated, problem = {}, False, "its name is not UTF-8; rename it"
+        problem = "its name is not UTF-8; rename it"
+    except UnreadableTraceError as error:
+        problem = str(error)
     except OSError as error:
-        header, is_truncated, problem = {}, False, f"cannot be read: {error.strerror or error}"
+        problem = f"cannot be read: {error.strerror or error}"
+    is_truncated = problem is not None and (content.is_cut or not status.st_size)
     return TraceFile(str(path), status.st_size, status.st_mtime_ns, header, is_truncated, problem)
-
-
-# Header, whether it is cut, and the problem.
-_Inspection = tuple[dict[str, object], bool, str | None]
-
-
-def _inspect_first_line(path: Path, size_bytes: int) -> _Inspection:
-    if path.name.startswith((".", "_")):
-        return {}, False, "its name begins with '.' or '_', and Spark skips such files; rename it"
-    if size_bytes == 0:
-        return {}, True, "it is empty"
-    is_compressed = path.name.endswith(".gz")
-    try:
-        with gzip.open(path) if is_compressed else open(path, "rb") as file:
-            first = file.readline(_LONGEST_HEADER)
-    except (EOFError, zlib.error):
-        return {}, True, "its first line is cut off"
-    except gzip.BadGzipFile:
-        return {}, False, "it ends in .gz but is not compressed with gzip; rename it or compress it"
-    header = _header(first)
-    if header is None:
-        is_cut = not first.endswith(b"\n") and len(first) < _LONGEST_HEADER
-        return (
-            {},
-            is_cut,
-            "its first line is cut off" if is_cut else "its first line is not the header of a leveret trace",
-        )
-    if header.get("v") != VERSION:
-        return header, False, _other_version(header.get("v"))
-    if not (_is_utf8(header.get("run")) and header["run"] and _is_utf8(header.get("worker"))):
-        return {}, False, "its header lacks the run or the worker"
-    return header, False, None
 
 
 def _is_utf8(value: object) -> bool:
     return isinstance(value, str) and as_text(value) == value
-
-
-def _header(line: bytes) -> dict[str, object] | None:
-    # Editors and shells of Windows begin a file with this mark.
-    line = line.removeprefix(BOM_UTF8)
-    if not line.startswith(HEADER_START.encode()):
-        return None
-    try:
-        header = json.loads(line)
-    except (ValueError, RecursionError):
-        return None
-    return header if isinstance(header, dict) and header.get("leveret") == "trace" else None
-
-
-def _other_version(version: object) -> str:
-    return (
-        f"it has version {version} of the trace format, but this leveret reads version {VERSION}; use the "
-        f"leveret that wrote it, or a newer one"
-    )
 
 
 def _inside(folder: Path) -> Iterator[Path]:

@@ -112,7 +112,10 @@ class TraceReader:
         self.path: Final = fspath(path)
         self._content: Final = Content(self.path)
         self._has_damage = False
-        self.header: Final = self._read_header()
+        header, problem = self._content.header()
+        if problem is not None:
+            raise UnreadableTraceError(f"{self.path} cannot be read as a trace: {problem}")
+        self.header: Final = header
 
     @property
     def is_cut(self) -> bool:
@@ -127,26 +130,6 @@ class TraceReader:
                     self._has_damage = True
                 else:
                     yield event
-
-    def _read_header(self) -> Row:
-        first = self._content.head()
-        if first is None:
-            what = "its first line is cut off" if self.is_cut else "it is empty"
-            raise UnreadableTraceError(f"{self.path} is not a trace: {what}; leave it out")
-        try:
-            header = json.loads(first.removeprefix(BOM_UTF8))
-        except (ValueError, RecursionError):
-            header = None
-        if not isinstance(header, dict) or header.get("leveret") != "trace":
-            raise UnreadableTraceError(
-                f"{self.path} is not a trace of leveret: its first line is not a header; leave it out"
-            )
-        if header.get("v") != VERSION:
-            raise UnreadableTraceError(
-                f"{self.path} is a trace of version {header.get('v')!r}, but this leveret reads version {VERSION}; "
-                "read it with the leveret that wrote it, or with a newer one"
-            )
-        return header
 
 
 class Content:
@@ -175,6 +158,25 @@ class Content:
         self.is_cut |= any(self._kept)
         self._kept = []
         return None
+
+    def header(self) -> tuple[Row, str | None]:
+        """Return the header in the first line, and why the file cannot be used, or None."""
+        line = self.head()
+        if line is None:
+            return {}, "its first line is cut off" if self.is_cut else "it is empty"
+        try:
+            # Editors and shells of Windows begin a file with this mark.
+            header = json.loads(line.removeprefix(BOM_UTF8))
+        except (ValueError, RecursionError):
+            header = None
+        if not isinstance(header, dict) or header.get("leveret") != "trace":
+            return {}, "its first line is not the header of a leveret trace"
+        if header.get("v") != VERSION:
+            return header, (
+                f"it has version {header.get('v')!r} of the trace format, but this leveret reads version {VERSION}; "
+                "use the leveret that wrote it, or a newer one"
+            )
+        return header, None
 
     def pieces(self) -> Iterator[bytes]:
         """Yield the content after the first line in pieces of whole lines; the last piece may end within a line.
