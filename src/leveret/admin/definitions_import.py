@@ -13,7 +13,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, TypeVar
 
 from leveret.admin.vhosts_and_users import USER_LIMITS, VHOST_LIMITS
 from leveret.core.model.errors import AmqpError
@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from leveret.core.model.node import Node
     from leveret.core.model.vhost import VirtualHost
 
+T = TypeVar("T")
 _MISSING: Final = object()
 OPERATOR_POLICY: Final = "operator_policy"
 VHOST_LIMITS_PARAMETER: Final = "vhost-limits"
@@ -83,20 +84,16 @@ class _Loading:
         self._default_vhost = vhost
 
     def run(self) -> None:
-        for item in items(self._definitions, "users", "user"):
-            self._add_user(item)
-        for item in items(self._definitions, "vhosts", "vhost"):
-            self._add_vhost(item)
-        for item in items(self._definitions, "permissions", "permission of", ("user", "vhost")):
-            self._add_permission(item)
-        for item in items(self._definitions, "topic_permissions", "topic permission of", ("user", "vhost", "exchange")):
-            self._add_topic_permission(item)
-        for item in items(self._definitions, "parameters", "parameter", ("component", "name")):
-            self._add_parameter(item)
-        for item in items(self._definitions, "policies", "policy"):
-            host = self._vhost_of(item)
-            with _naming(item):
-                host.policies.user.set(_policy(item, item))
+        for section, what, named_by, add in (
+            ("users", "user", ("name",), self._add_user),
+            ("vhosts", "vhost", ("name",), self._add_vhost),
+            ("permissions", "permission of", ("user", "vhost"), self._add_permission),
+            ("topic_permissions", "topic permission of", ("user", "vhost", "exchange"), self._add_topic_permission),
+            ("parameters", "parameter", ("component", "name"), self._add_parameter),
+            ("policies", "policy", ("name",), self._add_policy),
+        ):
+            for item in items(self._definitions, section, what, named_by):
+                add(item)
         for vhost in self._node.vhosts.values():
             vhost.policies_changed()
         _add_all(items(self._definitions, "exchanges", "exchange"), self._add_exchange)
@@ -122,8 +119,7 @@ class _Loading:
         self._node.access.put_user(user)
 
     def _add_vhost(self, item: Item) -> None:
-        metadata = Item("vhosts", item.place, (), 0, item.mapping("metadata", {}))
-        metadata.place = item.place
+        metadata = item.inner("metadata", {})
         kind = metadata.get("default_queue_type") or item.get("default_queue_type") or "undefined"
         if kind not in (*QUEUE_TYPES, "undefined"):
             raise item.wrong("default_queue_type", f"is {kind!r}{expected(str(kind), QUEUE_TYPES)}")
@@ -149,8 +145,7 @@ class _Loading:
         component = item.text("component")
         if component == OPERATOR_POLICY:
             host = self._vhost_of(item)
-            value = Item("parameters", item.place, (), 0, item.mapping("value"))
-            value.place = f"operator policy {item.text('name')!r}"
+            value = item.inner("value", place=f"operator policy {item.text('name')!r}")
             with _naming(value):
                 host.policies.operator.set(_policy(item, value))
         elif component == VHOST_LIMITS_PARAMETER:
@@ -160,6 +155,11 @@ class _Loading:
             raise item.wrong(
                 "component", f"is {component!r}; expected one of {OPERATOR_POLICY}, {VHOST_LIMITS_PARAMETER}"
             )
+
+    def _add_policy(self, item: Item) -> None:
+        host = self._vhost_of(item)
+        with _naming(item):
+            host.policies.user.set(_policy(item, item))
 
     def _add_queue(self, item: Item) -> None:
         host, name, arguments = self._vhost_of(item), item.name("name"), item.table("arguments")
@@ -273,9 +273,7 @@ class Item:
 
     def text(self, key: str, default: object = _MISSING) -> str:
         """Return the string of a key."""
-        value = self._value(key, default)
-        if not isinstance(value, str):
-            raise self.wrong(key, f"must be a string, not {value!r}")
+        value = self._typed(key, default, str, "a string")
         try:
             value.encode("utf-8", "surrogateescape")
         except UnicodeEncodeError:
@@ -300,24 +298,16 @@ class Item:
 
     def flag(self, key: str, default: object = _MISSING) -> bool:
         """Return the boolean of a key."""
-        value = self._value(key, default)
-        if not isinstance(value, bool):
-            raise self.wrong(key, f"must be true or false, not {value!r}")
-        return value
+        return self._typed(key, default, bool, "true or false")
 
     def number(self, key: str, default: object = _MISSING) -> int:
         """Return the integer of a key."""
-        value = self._value(key, default)
-        if not isinstance(value, int) or isinstance(value, bool):
-            raise self.wrong(key, f"must be an integer, not {value!r}")
-        return value
+        return self._typed(key, default, int, "an integer")
 
     def mapping(self, key: str, default: object = _MISSING) -> Mapping[str, object]:
         """Return the object of a key."""
-        value = self._value(key, default)
-        if value == []:
-            # Erlang sometimes writes an empty object so.
-            return {}
+        # Erlang sometimes writes an empty object as an empty list.
+        value = {} if self.get(key) == [] else self._value(key, default)
         if not isinstance(value, Mapping):
             raise self.wrong(key, f"must be an object, not {value!r}")
         return value
@@ -351,12 +341,17 @@ class Item:
 
     def limits(self, key: str, known: Sequence[str]) -> dict[str, int]:
         """Return the limits of a key, by name."""
-        found = Item(key, self.place, (), 0, self.mapping(key, {}))
-        found.place = self.place
-        for name in found._values:
+        limits = self.inner(key, {})
+        for name in limits._values:
             if name not in known:
                 raise self.wrong(key, f"has the unknown limit {name!r}{expected(name, known)}")
-        return {name: found.number(name) for name in found._values}
+        return {name: limits.number(name) for name in limits._values}
+
+    def inner(self, key: str, default: object = _MISSING, place: str = "") -> Item:
+        """Return the object of a key as an item, for errors in the same place or another one."""
+        inner = Item(key, "", (), 0, self.mapping(key, default))
+        inner.place = place or self.place
+        return inner
 
     def _value(self, key: str, default: object) -> object:
         value = self._values.get(key, default)
@@ -364,15 +359,22 @@ class Item:
             raise self.wrong(key, "is missing")
         return value
 
+    def _typed(self, key: str, default: object, kind: type[T], what: str) -> T:
+        value = self._value(key, default)
+        # In Python a truth value is a number.
+        if not isinstance(value, kind) or (isinstance(value, bool) and kind is not bool):
+            raise self.wrong(key, f"must be {what}, not {value!r}")
+        return value
+
 
 def items(
     definitions: Mapping[str, object], section: str, what: str, named_by: Sequence[str] = ("name",)
 ) -> Iterator[Item]:
     """Yield the objects of one section. Raises BrokerError if the section is not a list of objects."""
-    found = definitions.get(section, ())
-    if not isinstance(found, (list, tuple)):
-        raise BrokerError(f"definitions: {section!r} must be a list, not {found!r}")
-    for index, values in enumerate(found):
+    objects = definitions.get(section, ())
+    if not isinstance(objects, (list, tuple)):
+        raise BrokerError(f"definitions: {section!r} must be a list, not {objects!r}")
+    for index, values in enumerate(objects):
         if not isinstance(values, Mapping):
             raise BrokerError(f"definitions: number {index + 1} of {section!r} must be an object, not {values!r}")
         yield Item(section, what, named_by, index, values)

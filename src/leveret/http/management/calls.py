@@ -1,4 +1,4 @@
-"""A call of the management API: the user, the request, and the refusals that every endpoint may give."""
+"""A call of the management API: the user, the request, the refusals of every endpoint, and what the API keeps."""
 
 from __future__ import annotations
 
@@ -9,9 +9,12 @@ from typing import TYPE_CHECKING, Final, TypeVar
 
 from leveret.admin.admin import Admin
 from leveret.core.model.errors import AccessRefused, AmqpError
+from leveret.core.model.operators.node_settings import NODE_NAME
 from leveret.core.protocol.rights import UserRights
 from leveret.errors import RefusedError
+from leveret.http.management.statistics import Statistics
 from leveret.http.messages import Request, Response, json_of
+from leveret.server import native
 
 if TYPE_CHECKING:
     from leveret.core.compat import Compat
@@ -19,7 +22,6 @@ if TYPE_CHECKING:
     from leveret.core.model.operators.access import User
     from leveret.core.model.vhost import VirtualHost
     from leveret.engine.engine import Engine
-    from leveret.http.management.state import State
 
 T = TypeVar("T")
 # Erlang breaks a list into lines if it is longer.
@@ -68,6 +70,33 @@ def not_found(reason: str = "Not Found") -> Refusal:
 def not_authorised(reason: str) -> Refusal:
     """Return the refusal of a user who lacks a tag or a permission."""
     return Refusal(401, "not_authorised", reason)
+
+
+class State:
+    """What one management API keeps beside the broker's own state. A broker that is reset begins with a fresh one."""
+
+    def __init__(self, engine: Engine) -> None:
+        self.engine = engine
+        # Held while a request is answered. It is taken before the broker's lock, which is held for parts of that only.
+        self.lock = native.reentrant_lock()
+        self._begin(engine.node)
+
+    def _begin(self, node: Node) -> None:
+        self._node = node
+        self.statistics = Statistics()
+        self.started_at = node.wall_now
+        self.cluster_name = NODE_NAME
+        self.global_parameters: dict[str, object] = {}
+        # The virtual hosts that the API refuses to delete, and those that were once so.
+        self.protected: dict[str, bool] = {}
+
+    def catch_up(self) -> None:
+        """Count what has happened. The caller holds this state's lock, and not the broker's."""
+        with self.engine.lock:
+            if self.engine.node is not self._node:
+                self._begin(self.engine.node)
+            new = self.statistics.unread(self.engine.recorder)
+        self.statistics.read(new)
 
 
 class Call:

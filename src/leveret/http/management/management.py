@@ -9,10 +9,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from leveret.http.guard import known_user
-from leveret.http.management.calls import DONE, MALFORMED, Call, Refusal, no_object, not_authorised, not_found
+from leveret.http.management.calls import DONE, MALFORMED, Call, Refusal, State, no_object, not_authorised, not_found
 from leveret.http.management.endpoints import ENDPOINTS
 from leveret.http.management.routes import Who
-from leveret.http.management.state import State
 from leveret.http.messages import Request, Response
 from leveret.http.router import Router
 

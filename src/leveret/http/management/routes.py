@@ -69,10 +69,14 @@ def lists(
     by: tuple[str, ...] = ("vhost", "name"),
     versions: tuple[str, ...] = ALL,
     *,
+    in_vhost: Who | None = None,
     paged: bool = False,
     has_head: bool = True,
 ) -> Callable[[Listing], Listing]:
-    """Declare that the decorated function lists the objects of a path, sorted by these keys without a query."""
+    """Declare that the decorated function lists the objects of a path, sorted by these keys without a query.
+
+    `in_vhost` may list those of one virtual host.
+    """
 
     def declare(listing: Listing) -> Listing:
         def answer(call: Call) -> object:
@@ -81,6 +85,8 @@ def lists(
             return listed(call, objects, by, paged=paged)
 
         endpoint("GET", template, who, versions, has_head=has_head)(answer)
+        if in_vhost is not None:
+            endpoint("GET", f"{template}/{{vhost}}", in_vhost, versions, has_head=has_head)(answer)
         return listing
 
     return declare

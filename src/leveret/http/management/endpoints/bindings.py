@@ -84,8 +84,7 @@ def _row(vhost: VirtualHost, it: Binding) -> _Row:
     return _Row(vhost.name, it.source_name, it.destination_name, it.destination_kind, it.routing_key, it.arguments)
 
 
-@lists("/api/bindings", "management", _ORDER)
-@lists("/api/bindings/{vhost}", "vhost", _ORDER)
+@lists("/api/bindings", "management", _ORDER, in_vhost="vhost")
 def list_bindings(call: Call) -> list[Described]:
     """List all bindings of a virtual host, or of all that the user sees."""
     return [row.shown() for vhost in call.vhosts() for row in _rows(vhost)]

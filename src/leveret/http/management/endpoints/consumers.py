@@ -22,8 +22,7 @@ if TYPE_CHECKING:
 _ORDER: Final = ("channel_details.name", "consumer_tag")
 
 
-@lists("/api/consumers", "management", _ORDER)
-@lists("/api/consumers/{vhost}", "management", _ORDER)
+@lists("/api/consumers", "management", _ORDER, in_vhost="management")
 def list_consumers(call: Call) -> list[Described]:
     """List the consumers of a virtual host, or of all that the user sees."""
     name = call.values.get("vhost", "")

@@ -18,8 +18,7 @@ _EXCHANGE: Final = "/api/exchanges/{vhost}/{exchange}"
 _COUNTED = (("publish_in",), ("publish_out",))
 
 
-@lists("/api/exchanges", "management", paged=True)
-@lists("/api/exchanges/{vhost}", "vhost", paged=True)
+@lists("/api/exchanges", "management", in_vhost="vhost", paged=True)
 def list_exchanges(call: Call) -> list[Described]:
     """List the exchanges of a virtual host, or of all that the user sees."""
     return [_described(call, vhost, each) for vhost in call.vhosts() for each in vhost.exchanges.values()]

@@ -54,6 +54,7 @@ _QUEUE_GAUGES: Final = (
     ("messages", "messages", "Sum of ready and unacknowledged messages"),
     ("messages_ready", "messages_ready", "Messages ready to be delivered to consumers"),
     ("messages_unacked", "messages_unacknowledged", "Messages delivered to consumers but not yet acknowledged"),
+    ("consumers", "consumers", "Consumers on a queue"),
 )
 
 
@@ -125,17 +126,12 @@ def _total(counts: statistics.Counts, name: str) -> int:
 
 
 def _of_queues(queues: list[StoredQueue], *, is_per_object: bool) -> Iterator[Metric]:
+    counted = [(_labels(queue), {**totals(queue), "consumers": len(queue.consumers)}) for queue in queues]
     for name, key, description in _QUEUE_GAUGES:
-        lengths = [(queue, totals(queue)[key]) for queue in queues]
-        if is_per_object:
-            values: list[tuple[Labels, float]] = [(_labels(queue), length) for queue, length in lengths]
-        else:
-            values = [((), sum(length for _, length in lengths))]
+        values: list[tuple[Labels, float]] = [(labels, counts[key]) for labels, counts in counted]
+        if not is_per_object:
+            values = [((), sum(value for _, value in values))]
         yield f"queue_{name}", "gauge", description, values
-    consumers: list[tuple[Labels, float]] = [(_labels(queue), len(queue.consumers)) for queue in queues]
-    if not is_per_object:
-        consumers = [((), sum(count for _, count in consumers))]
-    yield "queue_consumers", "gauge", "Consumers on a queue", consumers
 
 
 def _labels(queue: StoredQueue) -> Labels:

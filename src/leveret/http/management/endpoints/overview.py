@@ -74,34 +74,28 @@ def exchange_types(call: Call) -> list[Described]:
 
 
 def _totals(call: Call, vhosts: list[VirtualHost]) -> Described:
-    counts, now = call.state.statistics.of(*statistics.BROKER), call.node.now
+    node, known = call.node, call.state.statistics
+    broker, now = known.of(*statistics.BROKER), node.now
     queues = [queue for vhost in vhosts for queue in vhost.queues.values()]
-    connections = [it for it in clients(call.node) if call.is_monitor or it.user == call.user.name]
-    totals: Described = {
-        "connections": len(connections),
-        "channels": sum(it.channel_count for it in connections),
-        "exchanges": sum(len(vhost.exchanges) for vhost in vhosts),
-        "queues": len(queues),
-    }
-    found: Described = {
-        "churn_rates": statistics.shown(counts, statistics.CHURN, now),
+    connections = [it for it in clients(node) if call.is_monitor or it.user == call.user.name]
+    counts = broker if call.is_monitor else statistics.together(known.of("vhost", vhost.name) for vhost in vhosts)
+    messages = statistics.message_stats(counts, now, *_COUNTED).get("message_stats", {})
+    assert isinstance(messages, dict)
+    consumer_count = sum(len(queue.consumers) for queue in queues)
+    return {
+        "churn_rates": statistics.shown(broker, statistics.CHURN, now),
         "statistics_db_event_queue": 0,
-        "object_totals": totals,
+        "object_totals": {
+            "connections": len(connections),
+            "channels": sum(it.channel_count for it in connections),
+            "exchanges": sum(len(vhost.exchanges) for vhost in vhosts),
+            "queues": len(queues),
+            **({"consumers": consumer_count} if call.is_monitor or consumer_count else {}),
+        },
+        "message_stats": messages
+        | (statistics.shown({}, ("disk_reads", "disk_writes"), now) if call.is_monitor else {}),
+        "queue_totals": statistics.rates(counts, lengths(queues), now) if call.is_monitor or queues else {},
     }
-    if call.is_monitor:
-        messages = statistics.message_stats(counts, now, *_COUNTED).get("message_stats", {})
-        assert isinstance(messages, dict)
-        found["message_stats"] = {**messages, **statistics.shown({}, ("disk_reads", "disk_writes"), now)}
-        found["queue_totals"] = statistics.rates(counts, lengths(queues), now)
-        totals["consumers"] = sum(len(queue.consumers) for queue in queues)
-        return found
-    own = [call.state.statistics.of("vhost", vhost.name) for vhost in vhosts]
-    together = statistics.together(own)
-    found["message_stats"] = statistics.message_stats(together, now, *_COUNTED).get("message_stats", {})
-    found["queue_totals"] = statistics.rates(together, lengths(queues), now) if queues else {}
-    if queues and any(queue.consumers for queue in queues):
-        totals["consumers"] = sum(len(queue.consumers) for queue in queues)
-    return found
 
 
 def _listeners(call: Call) -> list[Described]:

@@ -26,9 +26,8 @@ _ONLY_OF_ONE: Final = {"stream": ("garbage_collection",)}
 _PLACED: Final[Described] = {"leader": NODE_NAME, "members": [NODE_NAME], "online": [NODE_NAME]}
 
 
-@lists("/api/queues", "management", paged=True)
+@lists("/api/queues", "management", in_vhost="vhost", paged=True)
 @lists("/api/queues/detailed", "management", paged=True, versions=SINCE_4)
-@lists("/api/queues/{vhost}", "vhost", paged=True)
 def list_queues(call: Call) -> list[Described]:
     """List the queues of a virtual host, or of all that the user sees."""
     return [_listed(call, vhost, queue) for vhost in call.vhosts() for queue in vhost.queues.values()]

@@ -163,8 +163,7 @@ def tags_of(value: object) -> tuple[str, ...]:
     return tuple(str(each) for each in value) if isinstance(value, list) else ()
 
 
-@lists("/api/vhost-limits", "management", ("vhost",), has_head=False)
-@lists("/api/vhost-limits/{vhost}", "visible", ("vhost",), has_head=False)
+@lists("/api/vhost-limits", "management", ("vhost",), in_vhost="visible", has_head=False)
 def list_limits(call: Call) -> list[Described]:
     """List the limits of one virtual host, or of all that the user sees."""
     vhosts = [call.vhost] if "vhost" in call.values else _visible(call)
