@@ -308,17 +308,23 @@ class _File:
     def _violations(self, messages: list[Row]) -> Iterator[Row]:
         unfinished = self._unfinished()
         for key, copy in self.copies.items():
-            for rule, text in self._broken(key, copy):
+            for rule, text, *seqs in self._broken(key, copy):
                 if rule in ("unacked_at_end", "lost") and key[0] in unfinished:
                     continue
                 names = ("test", "vhost", "queue", "msg", "copy")
-                yield {**self.trace.file, **dict(zip(names, key, strict=True)), "rule": rule, "text": text}
+                yield {
+                    **self.trace.file,
+                    **dict(zip(names, key, strict=True)),
+                    "rule": rule,
+                    "text": text,
+                    "seqs": seqs,
+                }
         for row in messages:
             is_missing = row["publish_number"] is not None and row["confirmed"] is None
             if is_missing and row["test"] not in unfinished:
                 told = {name: row[name] for name in ("test", "vhost", "msg")}
                 text = f"publish {row['publish_number']} of its channel was neither confirmed nor nacked"
-                rule = {"rule": "confirm_missing", "text": text}
+                rule = {"rule": "confirm_missing", "text": text, "seqs": []}
                 yield {**self.trace.file, **told, "queue": None, "copy": None, **rule}
 
     def _unfinished(self) -> set[str | None]:
@@ -332,19 +338,19 @@ class _File:
                 state[event.get("test")] = event["kind"]
         return {test for test, last in state.items() if last != "test_end"}
 
-    def _broken(self, key: tuple[Any, ...], copy: _Copy) -> Iterator[tuple[str, str]]:
-        """Yield each rule that the copy breaks, and the text for readers."""
+    def _broken(self, key: tuple[Any, ...], copy: _Copy) -> Iterator[tuple[Any, ...]]:
+        """Yield each rule that the copy breaks, the text for readers, and the events that it names."""
         acks = [event["seq"] for event in copy.of("acked")]
         deliveries = copy.of(*DELIVERIES)
         seqs = [event["seq"] for event in deliveries]
         if len(acks) > 1:
             yield "acked_twice", f"acknowledged {len(acks)} times"
         if acks and any(seq < acks[0] for seq in seqs) and any(seq > acks[0] for seq in seqs):
-            yield "delivered_after_ack", f"acknowledged at {acks[0]}, delivered again at {seqs[-1]}"
+            yield "delivered_after_ack", f"acknowledged at {acks[0]}, delivered again at {seqs[-1]}", acks[0], seqs[-1]
         if acks and not any(seq < acks[0] for seq in seqs):
-            yield "ack_without_delivery", f"acknowledged at {acks[0]}, before any delivery"
+            yield "ack_without_delivery", f"acknowledged at {acks[0]}, before any delivery", acks[0]
         if copy.is_open and copy.events[-1]["kind"] in DELIVERIES:
-            yield "unacked_at_end", f"delivered at {seqs[-1]} and never settled"
+            yield "unacked_at_end", f"delivered at {seqs[-1]} and never settled", seqs[-1]
         if self._has_wrong_flag(copy, deliveries):
             yield "redelivered_flag_wrong", "its deliveries and their redelivered flags do not agree"
         if not self._goes_by_priority(key[:3]):
@@ -363,15 +369,15 @@ class _File:
             text = "delivered to a consumer that already held as many as its prefetch of "
             yield "prefetch_exceeded", min(f"{text}{limit}" for limit in limits)
 
-    def _overtaken(self, copy: _Copy, siblings: list[_Copy]) -> Iterator[tuple[str, str]]:
+    def _overtaken(self, copy: _Copy, siblings: list[_Copy]) -> Iterator[tuple[Any, ...]]:
         younger = [other.delivered_seq for other in siblings if _is_younger(other, copy)]
         delivered = [seq for seq in younger if seq is not None]
         if _is_passed(copy, siblings):
             text = f"ready since {copy.events[-1]['seq']} and never delivered, although a younger message was delivered"
-            yield "lost", f"{text} at {max(delivered)}"
+            yield "lost", f"{text} at {max(delivered)}", copy.events[-1]["seq"], max(delivered)
         if _is_late(copy, siblings):
             text = f"first delivered at {copy.delivered_seq}, after a younger message at {min(delivered)}"
-            yield "out_of_order", text
+            yield "out_of_order", text, copy.delivered_seq, min(delivered)
 
     def _of_same_attempt(self, copy: _Copy, siblings: list[_Copy]) -> list[_Copy]:
         """Leave out siblings of other attempts: a retried test has a fresh broker with a new queue of that name."""

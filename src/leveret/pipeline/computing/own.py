@@ -137,7 +137,8 @@ def _broken(rule: Rule, frame: Callable[[str, str], DataFrame]) -> DataFrame:
             for name, kind in ((kind.name, kind) for kind in spark_schema(VIOLATIONS))
             if name in _KEY
         ]
-        chosen = wrong.select(*columns, F.lit(rule.name).alias("rule"), "text")
+        named = F.lit(None).cast("array<bigint>").alias("seqs")
+        chosen = wrong.select(*columns, F.lit(rule.name).alias("rule"), "text", named)
         # Connect analyses a frame only when it is asked for its columns.
         assert chosen.columns
     except AnalysisException as error:

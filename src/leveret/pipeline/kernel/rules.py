@@ -1,6 +1,7 @@
 """Rules: what a broker or its clients must not do, as a table of rules with a function and a text each.
 
 A rule's function returns the copies (or the messages) that break it, with the values that its text shows in {braces}.
+The names of those that are events, by their `seq`, end in `_seq`.
 Most rules compare columns of `Copies`. The others first use counts in other tables to find the queues, channels and
 consumers where something is wrong, and then examine only those: the order of copies in a queue needs the walk of
 `queues.order_of`, and the copies that a consumer held need the sort of `holds.held_counts`.

@@ -199,7 +199,7 @@ FAULT_EFFECT: Final = pa.schema(
     }
 )
 
-VIOLATIONS: Final = pa.schema({**_QUEUE, **_of_trace("msg", "copy"), **_texts("rule", "text")})
+VIOLATIONS: Final = pa.schema({**_QUEUE, **_of_trace("msg", "copy"), **_texts("rule", "text"), "seqs": pa.list_(_LONG)})
 
 # The tables of one run, in the order in which docs/reference/pipeline-tables.md explains them.
 TABLES: Final[dict[str, pa.Schema]] = {

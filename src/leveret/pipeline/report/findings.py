@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import json
 import math
-import re
 from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Iterable, Sequence
 from functools import partial
@@ -56,8 +55,6 @@ _MARKED: Final = {
     "prefetch_exceeded": DELIVERIES,
     "confirm_missing": ("published",),
 }
-# The words with which the texts of rules name events: "acknowledged at 17", "ready since 9".
-_NAMED_EVENTS: Final = re.compile(r"\b(?:at|since) (\d+)")
 _OF_RUNS: Final = (
     "run",
     "worker",
@@ -77,7 +74,7 @@ _OF_LIVES: Final = (
     *("run", "worker", "seq", "ts", "kind", "conn", "chan", "msg", "copy", "src_copy", "exchange", "routing_key"),
     *("queue", "consumer", "tag", "multiple", "redelivered", "reason", "size"),
 )
-_IN_VIOLATIONS: Final = ("run", "worker", "test", "vhost", "queue", "msg", "copy", "rule", "text")
+_IN_VIOLATIONS: Final = ("run", "worker", "test", "vhost", "queue", "msg", "copy", "rule", "text", "seqs")
 
 
 def find(read: Read, subject: Subject, against: Subject | None) -> Answers:
@@ -407,7 +404,7 @@ def _add_lives(mine: Mine, violations: Sequence[Row]) -> None:
     if not violations:
         return
     runs = {row["run"] for row in violations}
-    named = {seq for row in violations for seq in _named_events(row["text"])}
+    named = {seq for row in violations for seq in row["seqs"] or ()}
     events = {
         (row["run"], row["worker"], row["seq"]): row
         for name, values in (("msg", {row["msg"] for row in violations}), ("seq", named))
@@ -416,7 +413,7 @@ def _add_lives(mine: Mine, violations: Sequence[Row]) -> None:
     }
     for violation in violations:
         file, message = (violation["run"], violation["worker"]), violation["msg"]
-        named = set(_named_events(violation["text"]))
+        named = set(violation["seqs"] or ())
         its = [
             event
             for event in events.values()
@@ -441,11 +438,6 @@ def _life(violation: Row, events: Sequence[Row], named: Collection[int]) -> list
         after_us = None if event["ts"] is None else event["ts"] - (shown[0]["ts"] or 0)
         life.append({**event, "is_other": is_other, "is_marked": is_marked, "after_us": after_us})
     return life
-
-
-def _named_events(text: str) -> list[int]:
-    """Return the sequence numbers of the events that the text of a violation names."""
-    return [int(number) for number in _NAMED_EVENTS.findall(text)]
 
 
 def _top(rows: Collection[Row], by: Sequence[str], limit: int | None = None) -> list[Row]:

@@ -19,11 +19,19 @@ from leveret.pipeline.kernel.rules import RULES, Broken, Rule, Run
 
 @dataclass(frozen=True)
 class _Found:
-    """The rows that break one rule, each once, with their texts."""
+    """The rows that break one rule, each once, with their texts and the events that these name."""
 
     rule: Rule
     rows: Array
     texts: list[str]
+    seqs: list[list[int]]
+
+    def kept(self, is_kept: Array) -> _Found:
+        """Return some of the rows."""
+        chosen = np.flatnonzero(is_kept).tolist()
+        return _Found(
+            self.rule, self.rows[is_kept], [self.texts[row] for row in chosen], [self.seqs[row] for row in chosen]
+        )
 
 
 def violations(run: Run, truncated: Collection[str]) -> pa.Table:
@@ -35,8 +43,7 @@ def violations(run: Run, truncated: Collection[str]) -> pa.Table:
         event = _events_of(run, found)
         if rule.of_end:
             is_kept = ~unfinished.holds(event)
-            texts = [text for text, is_kept_text in zip(found.texts, is_kept.tolist(), strict=True) if is_kept_text]
-            found, event = _Found(rule, found.rows[is_kept], texts), event[is_kept]
+            found, event = found.kept(is_kept), event[is_kept]
         if len(event):
             parts.append(_part(run, found, event))
     if not parts:
@@ -46,13 +53,16 @@ def violations(run: Run, truncated: Collection[str]) -> pa.Table:
 
 def _each_once(rule: Rule, broken: Broken) -> _Found:
     """Make the texts. A row that breaks the rule several times gets the first of its texts by the alphabet."""
-    texts: dict[int, str] = {}
+    texts: dict[int, tuple[str, list[int]]] = {}
+    is_event = [name.endswith("_seq") for name in broken.values]
     columns = [values.tolist() for values in broken.values.values()]
     for row, *values in zip(broken.rows.tolist(), *columns, strict=True):
         shown = ["none" if value == NULL else value for value in values]
         text = rule.text.format_map(dict(zip(broken.values, shown, strict=True)))
-        texts[row] = min(text, texts.get(row, text))
-    return _Found(rule, np.array(list(texts), np.int64), list(texts.values()))
+        seqs = [value for value, is_named in zip(values, is_event, strict=True) if is_named and value != NULL]
+        texts[row] = min((text, seqs), texts.get(row, (text, seqs)))
+    told, named = [text for text, _ in texts.values()], [seqs for _, seqs in texts.values()]
+    return _Found(rule, np.array(list(texts), np.int64), told, named)
 
 
 def _events_of(run: Run, found: _Found) -> Array:
@@ -84,6 +94,7 @@ def _part(run: Run, found: _Found, event: Array) -> pa.Table:
             **about_copy,
             "rule": [found.rule.name] * count,
             "text": found.texts,
+            "seqs": found.seqs,
         },
     )
 
