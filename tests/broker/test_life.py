@@ -347,6 +347,21 @@ def _published(broker: Broker) -> MessageView:
         ),
         (lambda broker: broker.assert_acked("q", within=1), TypeError, "no keyword 'within'; did you mean 'timeout'?"),
         (
+            lambda broker: broker.assert_published("q", routingkey="a"),
+            TypeError,
+            "assert_published() has no keyword 'routingkey'; did you mean 'routing_key'?",
+        ),
+        (
+            lambda broker: broker.allow("unroutable", on="a"),
+            TypeError,
+            "allow() has no keyword 'on'; it takes check, queue, exchange, routing_key, client, vhost",
+        ),
+        (
+            lambda broker: broker.faults.drop(to="a"),
+            TypeError,
+            "drop() has no keyword 'to'; it takes on, ",
+        ),
+        (
             lambda broker: broker.assert_published("q", reason="rejected"),
             TypeError,
             "assert_published() has no keyword 'reason'; assert_requeued, assert_dead_lettered, assert_dropped take it",

@@ -285,11 +285,6 @@ def test_the_error_for_an_unknown_name_says_how_long_it_waited(assertions, name)
         getattr(assertions, name)("jobs", timeout=0.5)
 
 
-def test_a_misspelt_keyword_is_refused(assertions):
-    with pytest.raises(TypeError, match="did you mean 'routing_key'"):
-        assertions.assert_published("orders", routingkey="a")
-
-
 def test_a_broker_without_a_trace_says_which_option_makes_one(make_world):
     world = make_world(Recorder(level="off"))
 

@@ -139,18 +139,6 @@ def test_any_object_with_its_own_equality_is_a_value(view):
     assert not matches(view(b"123"), body=Long())
 
 
-def test_an_unknown_keyword_is_refused_with_the_nearest_that_exists():
-    with pytest.raises(
-        TypeError, match="unknown keyword 'routingkey' for matching messages; did you mean 'routing_key'"
-    ):
-        Matcher({"routingkey": "a"})
-
-
-def test_an_unknown_keyword_is_compared_with_the_other_keywords_of_the_call():
-    with pytest.raises(TypeError, match="did you mean 'within'"):
-        Matcher({"with_in": 3}, also_known=("times", "within"))
-
-
 @pytest.mark.parametrize(
     ("criteria", "reason"),
     [

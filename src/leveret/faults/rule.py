@@ -115,7 +115,7 @@ class Rule(AbstractContextManager["Rule"]):
         # The test that added it, on a broker that serves several.
         self.test: Final = test
         self.places: Final = {name: value for name, value in places.items() if value is not None}
-        self.matcher: Final = Matcher(matcher, also_known=OPTIONS)
+        self.matcher: Final = Matcher(matcher)
         self._refuse_impossible()
         # How often the fault has applied.
         self.fired = 0

@@ -10,12 +10,12 @@ from __future__ import annotations
 
 from datetime import timedelta
 from math import isfinite
-from typing import TYPE_CHECKING, Final, Unpack
+from typing import TYPE_CHECKING, Final
 
 from leveret.clocks import SystemClock
 from leveret.engine.elsewhere import warn
 from leveret.engine.engine import refuse_to_starve_clients
-from leveret.errors import BrokerError, unknown_keyword
+from leveret.errors import BrokerError
 from leveret.observe.calls.hinting import Hinting, checks_calls
 from leveret.observe.texts.state import DeliveryKey
 from leveret.time.autojump import Autojump
@@ -25,7 +25,6 @@ from leveret.wording import span_text
 
 if TYPE_CHECKING:
     from leveret.engine.engine import Engine
-    from leveret.observe.assertions.keywords import NoKeywords
 
 # In real time: how long a step of `advance` waits for clients, and a jump of `autojump` for threads at work.
 SETTLE_S: Final = 1.0
@@ -127,7 +126,6 @@ class Clock(Hinting):
         settle: float = SETTLE_S,
         heartbeats: bool = False,
         limit: int = STEP_LIMIT,
-        **unknown: Unpack[NoKeywords],
     ) -> None:
         """Hold time, end autojump, and move time on by the sum of what is given, in seconds or as a timedelta.
 
@@ -141,8 +139,6 @@ class Clock(Hinting):
         refuse_to_starve_clients()
         if isinstance(seconds, timedelta):
             seconds = seconds.total_seconds()
-        for word in unknown:
-            raise unknown_keyword("advance()", word, [*_UNITS_US, "settle", "heartbeats", "limit"])
         given = {"seconds": seconds, "ms": ms, "minutes": minutes, "hours": hours, "days": days}
         if all(span is None for span in given.values()):
             raise TypeError("advance() needs a span: pass seconds, as in advance(30), ms=, minutes=, hours= or days=")

@@ -9,8 +9,8 @@ from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from typing import TYPE_CHECKING, Final
 
-from leveret.errors import EventsMissingError, NotDeclaredError, unknown, unknown_keyword
-from leveret.observe.assertions.matching import KEYWORDS, Matcher
+from leveret.errors import EventsMissingError, NotDeclaredError, unknown
+from leveret.observe.assertions.matching import Matcher
 from leveret.observe.assertions.searching import HAPPENINGS, Question, Search
 from leveret.observe.texts.state import uncommitted
 from leveret.observe.views.message_view import MessageView, entry_view
@@ -38,7 +38,7 @@ def evaluate(
     """
     __tracebackhide__ = True
     _require_known_reason(call, reason)
-    _require_known_keywords(call, options)
+    _refuse_keywords_of_others(call, options)
     timeout, vhost, matcher = _parts_of(options)
     happening = HAPPENINGS["published" if call == "assert_not_published" else call.removeprefix("assert_")]
     asked = {"to": to, "reason": reason, "times": None if call == "assert_not_published" else times}
@@ -64,7 +64,7 @@ def evaluate_ready(
     Raises AssertionError with what is ready there instead, and what became of the other messages.
     """
     __tracebackhide__ = True
-    _require_known_keywords("assert_ready", options)
+    _refuse_keywords_of_others("assert_ready", options)
     timeout, vhost, matcher = _parts_of(options)
     matches: list[MessageView] = []
 
@@ -117,15 +117,12 @@ def _require_known_reason(call: str, reason: object) -> None:
         raise ValueError(f"{call}: {unknown('reason', reason, reasons)}")
 
 
-def _require_known_keywords(call: str, options: Iterable[str]) -> None:
+def _refuse_keywords_of_others(call: str, options: Iterable[str]) -> None:
     __tracebackhide__ = True
-    keywords = ("timeout", "times", *_OWN_KEYWORDS.get(call, ()), *KEYWORDS, "vhost")
     for word in options:
         others = [other for other, own in _OWN_KEYWORDS.items() if word in own]
-        if others and word not in keywords:
+        if others:
             raise TypeError(f"{call}() has no keyword {word!r}; {', '.join(others)} take it")
-        if word not in keywords:
-            raise unknown_keyword(f"{call}()", word, keywords)
 
 
 class _Evaluation:

@@ -22,7 +22,6 @@ from typing import Any, Final, NamedTuple, cast
 from leveret.core.model.exchanges.topic import topic_matches
 from leveret.core.model.operators.patterns import Expression
 from leveret.core.wire.properties import PROPERTY_NAMES
-from leveret.errors import expected, keyword_hint
 from leveret.observe.calls.calls import shown
 from leveret.observe.views.message_view import MessageView
 from leveret.trace.events import preview
@@ -222,17 +221,9 @@ class Matcher:
 
     __slots__ = ("criteria",)
 
-    def __init__(self, criteria: Mapping[str, object], *, also_known: Sequence[str] = ()) -> None:
-        """Compile the keywords.
-
-        `also_known` are further keywords of the call, for the hint. Raises TypeError if a keyword is unknown,
-        or if a value is a function or a class: no message equals one.
-        """
+    def __init__(self, criteria: Mapping[str, object]) -> None:
+        """Compile the keywords. Raises TypeError if a value is a function or a class: no message equals one."""
         for keyword in criteria:
-            if keyword not in _CRITERIA:
-                words = (*KEYWORDS, *also_known)
-                hint = keyword_hint(keyword, words) or expected(keyword, words)
-                raise TypeError(f"unknown keyword {keyword!r} for matching messages{hint}")
             if isinstance(criteria[keyword], _NOT_COMPARABLE):
                 raise TypeError(_not_comparable_text(keyword, criteria[keyword]))
             kinds, said = _KINDS.get(keyword, (_PLAIN, "comparable"))

@@ -21,7 +21,7 @@ from typing import Any, Final
 
 from leveret.core.wire.errors import ShortStringTooLong
 from leveret.core.wire.values import Table, encode_short_string
-from leveret.errors import keyword_hint, unknown_keyword
+from leveret.errors import unknown_keyword
 from leveret.wording import count_text, with_article
 
 # What is wrong with an argument of this name, or None.
@@ -47,6 +47,11 @@ _RANGES: Final[dict[str, tuple[float, float, str]]] = {
 _UNITS: Final = frozenset({"timeout", "settle", "delay", "seconds"})
 # Checked by the methods themselves, which know better what to write instead.
 _OWN: Final = {"publish": frozenset({"exchange", "routing_key", "headers"})}
+# Keywords that only some methods with these others take. The rest of them say which, or why they do not take it.
+_ANSWERED: Final[Mapping[str, tuple[str, ...]]] = {
+    **dict.fromkeys(("AssertionOptions", "QueueAssertionOptions"), ("reason", "to")),
+    "FaultOptions": ("on",),
+}
 # Types of which all values are text.
 _TEXTS: Final = frozenset(
     {"str", "AckMode", "Alarm", "ApplyTo", "CheckName", "Direction", "ExchangeType", "RecordLevel", "Refusal", "When"}
@@ -80,8 +85,17 @@ class Signature:
         # Parameters that may be given by position, without `self`.
         self._positional = names[: code.co_argcount - 1]
         self._has_others = bool(code.co_flags & 0x04)
-        keywords = self._keywords_of(annotations) if code.co_flags & 0x08 else {}
-        self._takes_any_keyword = bool(code.co_flags & 0x08)
+        # The type of the keywords that `**` stands for.
+        of_keywords = next(
+            (kind[len("Unpack[") : -1] for kind in annotations.values() if kind.startswith("Unpack[")), ""
+        )
+        keywords: dict[str, str] = {}
+        if of_keywords:
+            from leveret.observe.assertions import keywords as tables
+
+            table = getattr(tables, of_keywords).__annotations__
+            keywords = {word: kind.__forward_arg__ for word, kind in table.items()}
+        self._answered = _ANSWERED.get(of_keywords, ())
         self._words = (*names, *keywords)
         optional = len(act.__defaults__ or ())
         required = self._positional[: len(self._positional) - optional]
@@ -91,16 +105,6 @@ class Signature:
         own = _OWN.get(act.__name__, ())
         checks = {name: _kind(act.__name__, name, kind) for name, kind in kinds.items() if name not in own}
         self._kinds: Final = {name: check for name, check in checks.items() if check is not None}
-
-    @staticmethod
-    def _keywords_of(annotations: Mapping[str, str]) -> dict[str, str]:
-        """Return the keywords that `**` stands for, with their types."""
-        from leveret.observe.assertions import keywords
-        from leveret.trace.keywords import EventFields
-
-        name = next((kind for kind in annotations.values() if kind.startswith("Unpack[")), "").removeprefix("Unpack[")
-        table = EventFields if name == "EventFields]" else getattr(keywords, name.removesuffix("]"), None)
-        return {word: kind.__forward_arg__ for word, kind in getattr(table, "__annotations__", {}).items()}
 
     def check(self, arguments: tuple[object, ...], options: Mapping[str, object]) -> None:
         """Raise TypeError or ValueError if the call has a wrong argument, or lacks one."""
@@ -121,8 +125,7 @@ class Signature:
         for name, value in options.items():
             if name in kinds:
                 self._refuse(kinds[name](name, value))
-            elif name not in self._words and (not self._takes_any_keyword or keyword_hint(name, self._words)):
-                # A method that takes other keywords knows best what to say about one that resembles none.
+            elif name not in self._words and name not in self._answered:
                 raise unknown_keyword(self._call, name, self._words)
         for name in self._required:
             if name not in options and name not in positional[:given]:
