@@ -70,12 +70,21 @@ def add_sections(item: pytest.Item, report: pytest.TestReport) -> None:
         # pytest draws the title as a line, so that the first line of the report costs none of its own.
         title, _, rest = text.partition("\n")
         add_section(report, f"leveret: {title}", rest)
+    for broker in brokers_of(item):
+        _add_outputs(report, broker)
     if texts and (died := item.stash.get(_DIED, [])):
         add_section(report, "leveret: threads that an error has ended", "\n".join(died))
     if missing := item.stash.get(_MISSING, None):
         add_section(report, "leveret", missing)
     if texts and "leveret_session" not in getattr(item, "fixturenames", ()) and (hint := url_env.hint(item.config)):
         add_section(report, "leveret: another broker", hint)
+
+
+def _add_outputs(report: pytest.TestReport, broker: Broker) -> None:
+    from leveret.engine.harness import Harness
+
+    for name, lines in Harness(broker).outputs():
+        add_section(report, f"leveret: output of worker {name!r}", lines)
 
 
 def _forget_hidden_frames(report: pytest.TestReport) -> None:

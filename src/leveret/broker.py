@@ -10,7 +10,7 @@ has no file descriptor left cannot use a call for the first time: Python reports
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Final, Self, Unpack
 
 from leveret.core.compat import DEFAULT_VERSION, DENIABLE, Compat
@@ -49,6 +49,7 @@ if TYPE_CHECKING:
     from leveret.time.clock import Clock
     from leveret.trace.recorder import Recorder, RecordLevel
     from leveret.trace.writer import TraceOptions
+    from leveret.workers.worker import Worker, WorkerOptions
 
 _PERMIT: Final = "deprecated_features.permit."
 # The keywords whose types are checked, as most brokers leave them.
@@ -288,6 +289,12 @@ class Broker(BrokerActions, Peers, CheckedAssertions, Hinting):
 
         Raises BrokerError if the user does not exist.
         """
+        scheme, port = ("amqps", self._tls_port) if tls else ("amqp", self.port)
+        return self._url_at(port, vhost, user, password, scheme)
+
+    def _url_at(
+        self, port: int | None, vhost: str, user: str, password: str | None = None, scheme: str = "amqp"
+    ) -> str:
         if password is None:
             known = self._engine.node.access.users.get(user)
             if known is None:
@@ -295,7 +302,6 @@ class Broker(BrokerActions, Peers, CheckedAssertions, Hinting):
             password = known.password or ""
         from leveret.engine.urls import amqp_url
 
-        scheme, port = ("amqps", self._tls_port) if tls else ("amqp", self.port)
         return amqp_url(self.host, port, user=user, password=password, vhost=vhost, scheme=scheme)
 
     @property
@@ -396,6 +402,30 @@ class Broker(BrokerActions, Peers, CheckedAssertions, Hinting):
         from leveret.time.aio import Aio
 
         return Aio(self, self.clock)
+
+    def worker(
+        self,
+        run: Sequence[str] | Callable[..., object],
+        *,
+        vhost: str = "/",
+        user: str = "guest",
+        **options: Unpack[WorkerOptions],
+    ) -> Worker:
+        """Return a worker: a program, as the list of its command and arguments, or a function in a process of its own.
+
+        Use it as a context manager. It gets the URL of `vhost` for `user` in the environment variables `url_env`.
+
+        - `args` are the arguments of a function, which must be at the top of a module.
+        - `url_env` names one variable, or several (default: AMQP_URL). `env` sets others, and `cwd` is its folder.
+        - `ready` says when it is ready: a text in its output, or a function that returns True; without it, when it
+          consumes. `timeout` is how long that may take, in seconds of real time (default: 30).
+        - `name` is its name in reports.
+
+        See docs/how-to/workers.md.
+        """
+        from leveret.workers.worker import Worker
+
+        return Worker(self._engine, run, lambda port: self._url_at(port, vhost, user), **options)
 
     def sync(self) -> None:
         """Handle what clients have sent, do the work that is due, and offer the output to the clients.

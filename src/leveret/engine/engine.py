@@ -70,6 +70,19 @@ class TimeMover(Protocol):
         """Stop moving it."""
 
 
+class Ending(Protocol):
+    """What lives beside a broker and ends with it: a process of the user's."""
+
+    name: str
+
+    @property
+    def lines(self) -> list[tuple[int, str]]:
+        """What it has printed: the broker's time in microseconds since the epoch, and the line."""
+
+    def end(self) -> None:
+        """End it."""
+
+
 class Engine:
     """One broker without its public face."""
 
@@ -106,6 +119,9 @@ class Engine:
         self._judge: Judge | None = None
         # The ports in use: the plain one, then the one for TLS.
         self._addresses: list[Address] = []
+        # Those of workers, and the workers.
+        self._worker_addresses: list[Address] = []
+        self.workers: list[Ending] = []
         # The port for HTTP, None if there is none.
         self.management_port: int | None = None
         self.lock = native.reentrant_lock()
@@ -313,6 +329,21 @@ class Engine:
         """The plain port, or None before the first start."""
         return self._addresses[0][1] if self._addresses else None
 
+    def open_port(self) -> int:
+        """Open one more port for clients, at the same address, and return it. Raises OSError if there is none."""
+        self.refuse_not_running()
+        listener = Listener(self._addresses[0][0], 0)
+        self._worker_addresses.append(listener.address)
+        self.ask(lambda: self.loop.listen(listener))
+        return listener.address[1]
+
+    def close_port(self, port: int) -> None:
+        """Close a port that `open_port` has opened."""
+        for address in [address for address in self._worker_addresses if address[1] == port]:
+            self._worker_addresses.remove(address)
+            if self.loop.is_running:
+                self.ask(partial(self.loop.close_port, address))
+
     def close_ports(self) -> None:
         """Accept no connections until `reopen_ports`."""
         self.ask(self.loop.close_ports)
@@ -324,9 +355,13 @@ class Engine:
     def _reopen_ports(self) -> None:
         if self.loop.is_running and not self.loop.is_listening:
             self._open(self._addresses, self.loop.listen)
+            self.loop.listen(*(Listener(*address) for address in self._worker_addresses))
 
     def stop(self) -> None:
-        """Close the port and every connection. The state can still be inspected."""
+        """Close the port and every connection, and end the workers. The state can still be inspected."""
+        for worker in self.workers:
+            worker.end()
+        self._worker_addresses.clear()
         self._is_stopped = self._is_stopped or self.loop.is_running
         if self in _running:
             _running.remove(self)

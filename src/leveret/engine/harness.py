@@ -7,7 +7,7 @@ failed test. It raises nothing about a broker that has stopped or belongs to ano
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Final, Protocol
 
 from leveret.observe.checks.judge import Verdict
 from leveret.observe.texts.state import why_not_idle
@@ -19,6 +19,9 @@ if TYPE_CHECKING:
     from leveret.observe.texts.report import Report
     from leveret.page.readings.reading import Reading
     from leveret.trace.trace_file import TraceFile
+
+
+_OUTPUT_LINES: Final = 60
 
 
 class HasEngine(Protocol):
@@ -65,6 +68,14 @@ class Harness:
         """Look whether a client has come. Call it at the end of the test, before anything else looks at the broker."""
         if self._is_ours:
             self._engine.judge.end_expecting()
+
+    def outputs(self) -> list[tuple[str, str]]:
+        """Return the name of each worker, and the last lines of what it has printed."""
+        return [
+            (worker.name, "\n".join(line for _, line in worker.lines[-_OUTPUT_LINES:]))
+            for worker in self._engine.workers
+            if worker.lines
+        ]
 
     def name_variables(self, names: Sequence[str]) -> None:
         """Note which environment variables hold the broker's URL, for its report."""

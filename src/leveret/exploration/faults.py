@@ -1,4 +1,5 @@
-"""The faults that only exploration places: a connection lost after a step, and a delivery that the next one overtakes.
+"""The faults that only exploration places: a connection lost after a step, a worker killed at a step, and a delivery
+that the next one overtakes.
 
 The first lets nothing arrive that follows on the connection, in either direction. The second is as when a message was
 held by a consumer that has gone: RabbitMQ requeues it in its old position, but messages that were delivered meanwhile
@@ -12,6 +13,7 @@ from typing import TYPE_CHECKING, Final
 
 from leveret.core.model.queues.queue import Queue
 from leveret.faults import Fault, Occasion, ResetPeer
+from leveret.workers.worker import RUNNING, Worker
 
 if TYPE_CHECKING:
     from leveret.core.protocol.connection import Connection
@@ -36,6 +38,31 @@ class LostAfter(ResetPeer):
         assert occasion.connection is not None
         occasion.call_in_real_time(_READ_US, partial(_reset, occasion.connection))
         return True
+
+
+class Killed(ResetPeer):
+    """A worker's process that is killed just `when` ("before" or "after") the broker handles what it has sent.
+
+    It is started again at once, and connects anew.
+    """
+
+    points = ("method",)
+
+    def can_apply(self, occasion: Occasion) -> bool:
+        """Return whether a worker has sent this."""
+        return _worker_of(occasion) is not None
+
+    def apply(self, occasion: Occasion) -> bool:
+        """Kill first, so that the process does nothing more, and then lose the connection before or after."""
+        worker = _worker_of(occasion)
+        assert worker is not None
+        worker.die()
+        return super().apply(occasion)
+
+
+def _worker_of(occasion: Occasion) -> Worker | None:
+    connection = occasion.connection
+    return None if connection is None else RUNNING.get(connection.local[1])
 
 
 def _reset(connection: Connection) -> None:

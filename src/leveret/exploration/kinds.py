@@ -13,16 +13,27 @@ from typing import Final, Literal
 
 from leveret.core.protocol.state import State
 from leveret.errors import unknown
-from leveret.exploration.faults import LostAfter, OutOfOrder
+from leveret.exploration.faults import Killed, LostAfter, OutOfOrder
 from leveret.exploration.schedule import Step
 from leveret.faults import Duplicate, Fault, Occasion, Redeliver, Reorder, ResetPeer, Restart
 from leveret.faults.plan import WATCHED
 
 # The names, for type checkers, in the order of `KINDS`.
-FaultKind = Literal["lost before", "lost after", "redelivered", "out of order", "duplicated", "restart before"]
+FaultKind = Literal[
+    "lost before",
+    "lost after",
+    "killed before",
+    "killed after",
+    "redelivered",
+    "out of order",
+    "duplicated",
+    "restart before",
+]
 
 LOST_BEFORE: Final = "lost before"
 LOST_AFTER: Final = "lost after"
+KILLED_BEFORE: Final = "killed before"
+KILLED_AFTER: Final = "killed after"
 REDELIVERED: Final = "redelivered"
 OUT_OF_ORDER: Final = "out of order"
 DUPLICATED: Final = "duplicated"
@@ -82,6 +93,16 @@ KINDS: Final = {
     for kind in (
         Kind(LOST_BEFORE, lambda: ResetPeer("before"), _lost_before),
         Kind(LOST_AFTER, LostAfter, _lost_after),
+        Kind(
+            KILLED_BEFORE,
+            lambda: Killed("before"),
+            lambda step: f"the process of connection {step.connection} is killed before the broker handles this",
+        ),
+        Kind(
+            KILLED_AFTER,
+            lambda: Killed("after"),
+            lambda step: f"the process of connection {step.connection} is killed after the broker has handled this",
+        ),
         Kind(REDELIVERED, Redeliver, lambda step: "this is delivered twice, the second time flagged as redelivered"),
         Kind(
             OUT_OF_ORDER,
@@ -93,10 +114,13 @@ KINDS: Final = {
     )
 }
 # The kinds that end the connection.
-ENDING: Final = (LOST_BEFORE, LOST_AFTER, RESTART_BEFORE)
+ENDING: Final = (LOST_BEFORE, LOST_AFTER, KILLED_BEFORE, KILLED_AFTER, RESTART_BEFORE)
 # Without "duplicated": RabbitMQ itself never delivers a second copy without a flag, but a publisher that retries can
 # cause one.
-DEFAULT: Final[tuple[FaultKind, ...]] = (LOST_BEFORE, LOST_AFTER, REDELIVERED, OUT_OF_ORDER, RESTART_BEFORE)
+DEFAULT: Final[tuple[FaultKind, ...]] = (
+    *(LOST_BEFORE, LOST_AFTER, KILLED_BEFORE, KILLED_AFTER),
+    *(REDELIVERED, OUT_OF_ORDER, RESTART_BEFORE),
+)
 
 
 def kinds_of(faults: FaultKind | Fault | Iterable[FaultKind | Fault]) -> dict[str, Kind]:

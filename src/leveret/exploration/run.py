@@ -13,6 +13,8 @@ import traceback
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field
+from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Final, cast
 
 from leveret.broker import Broker
@@ -31,7 +33,8 @@ if TYPE_CHECKING:
     from leveret.engine.broker_options import BrokerOptions
     from leveret.trace.events import RawEvent
 
-Scenario = Callable[[Broker], object]
+# A scenario that takes two arguments gets a fresh folder too.
+Scenario = Callable[[Broker], object] | Callable[[Broker, Path], object]
 
 # How long a scenario may take to end once its broker has stopped.
 _GRACE_S: Final = 2.0
@@ -105,7 +108,10 @@ class ScenarioRunner:
         return run
 
     def _play(self, broker: Broker, watcher: Watcher, run: Run) -> None:
-        thread = ScenarioThread(self.scenario, broker)
+        with TemporaryDirectory(prefix="leveret-explore-", ignore_cleanup_errors=True) as folder:
+            self._play_on(ScenarioThread(_given_a_folder(self.scenario, Path(folder)), broker), broker, watcher, run)
+
+    def _play_on(self, thread: ScenarioThread, broker: Broker, watcher: Watcher, run: Run) -> None:
         thread.start()
         if not thread.wait(self.limit):
             watcher.stop()
@@ -121,10 +127,26 @@ class ScenarioRunner:
         watcher.stop()
 
 
+def _given_a_folder(scenario: Scenario, folder: Path) -> Callable[[Broker], object]:
+    """Return a scenario that takes a broker only."""
+    needed = [it for it in inspect.signature(scenario).parameters.values() if it.default is it.empty]
+    positional = [it for it in needed if it.kind in (it.POSITIONAL_ONLY, it.POSITIONAL_OR_KEYWORD)]
+    if len(positional) < 2:
+        return cast("Callable[[Broker], object]", scenario)
+    whole = cast("Callable[[Broker, Path], object]", scenario)
+    if inspect.iscoroutinefunction(whole):
+
+        async def awaited(broker: Broker) -> object:
+            return await whole(broker, folder)
+
+        return awaited
+    return lambda broker: whole(broker, folder)
+
+
 class ScenarioThread:
     """A scenario on a thread of its own."""
 
-    def __init__(self, scenario: Scenario, broker: Broker) -> None:
+    def __init__(self, scenario: Callable[[Broker], object], broker: Broker) -> None:
         self._scenario: Final = scenario
         self._broker: Final = broker
         self._done: Final = threading.Event()

@@ -185,6 +185,11 @@ class Loop:
             listener.close()
         self._listeners.clear()
 
+    def close_port(self, address: Address) -> None:
+        """Accept no more connections at one address. Call it on the loop's thread."""
+        for fd in [fd for fd, listener in self._listeners.items() if listener.address == address]:
+            self._listeners.pop(fd).close()
+
     @property
     def is_listening(self) -> bool:
         """Whether the loop accepts connections."""

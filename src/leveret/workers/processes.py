@@ -1,0 +1,144 @@
+"""Processes of workers: programs, and functions of the test's in children of a fork server.
+
+Each has a process group of its own (a session on POSIX), so that it ends with all its children. Its output is read line
+by line on a thread.
+"""
+
+from __future__ import annotations
+
+import os
+import pickle
+import signal
+import subprocess
+import sys
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from typing import Any, Final, Protocol
+
+from leveret.workers import fork_server
+
+_CAN_FORK: Final = hasattr(os, "fork") and sys.platform != "darwin"
+Note = Callable[[str], None]
+
+
+class Handle(Protocol):
+    """A running process, as `subprocess.Popen` has it."""
+
+    pid: int
+
+    def poll(self) -> int | None:
+        """Return the exit code; None while it runs."""
+
+    def wait(self, timeout: float | None = None) -> int:
+        """Wait for its end."""
+
+
+class Process:
+    """A process, its group and its output."""
+
+    def __init__(self, handle: Handle, output: int, note: Note) -> None:
+        """`output` is the descriptor that its output is read from."""
+        self._handle = handle
+        self.pid = handle.pid
+        self._reader = threading.Thread(target=_read, args=(output, note), daemon=True, name=f"output of {self.pid}")
+        self._reader.start()
+
+    def code(self) -> int | None:
+        """Return the exit code; None while it runs."""
+        return self._handle.poll()
+
+    def kill(self) -> None:
+        """Kill the group at once."""
+        if sys.platform == "win32":
+            subprocess.run(["taskkill", "/F", "/T", "/PID", str(self.pid)], check=False, capture_output=True)
+        else:
+            self._signal(signal.SIGKILL)
+
+    def terminate(self) -> None:
+        """Ask the group to end."""
+        if sys.platform == "win32":
+            self.kill()
+        else:
+            self._signal(signal.SIGTERM)
+
+    def wait(self, seconds: float) -> bool:
+        """Wait for the end of the process, and return whether it came."""
+        try:
+            self._handle.wait(seconds)
+        except subprocess.TimeoutExpired:
+            return False
+        return True
+
+    def close(self) -> None:
+        """End what is left of the group, and read the rest of the output."""
+        if sys.platform != "win32":
+            self._signal(signal.SIGKILL)
+        self._reader.join(1)
+
+    def _signal(self, number: int) -> None:
+        # A group lives as long as one of its processes does.
+        with suppress(ProcessLookupError, PermissionError):
+            os.killpg(self.pid, number)
+
+
+def program(command: Sequence[str], environment: Mapping[str, str], cwd: str | None, note: Note) -> Process:
+    """Start a program. Raises OSError with its name if there is none."""
+    read_end, write_end = os.pipe()
+    try:
+        started = subprocess.Popen(
+            [os.fspath(word) for word in command],
+            stdin=subprocess.DEVNULL,
+            stdout=write_end,
+            stderr=subprocess.STDOUT,
+            env=dict(environment),
+            cwd=cwd,
+            start_new_session=True,
+        )
+    except BaseException:
+        os.close(read_end)
+        raise
+    finally:
+        os.close(write_end)
+    return Process(started, read_end, note)
+
+
+def forked(
+    function: Callable[..., object], args: tuple[Any, ...], environment: Mapping[str, str], cwd: str | None, note: Note
+) -> Process:
+    """Run a function in a child of the fork server; where fork is not safe, in a fresh Python.
+
+    Raises ValueError for a function that another process cannot import.
+    """
+    if "<" in function.__qualname__ or function.__module__ not in sys.modules:
+        raise ValueError(
+            f"worker({function.__name__}): its process imports the function; define it at the top of a module"
+        )
+    module = sys.modules[function.__module__]
+    task = fork_server.Task(
+        module=module.__name__,
+        file=getattr(module, "__file__", None) or "",
+        function=function.__qualname__,
+        args=pickle.dumps(args),
+        environment=dict(environment),
+        cwd=cwd or os.getcwd(),
+        path=list(sys.path),
+        needs=fork_server.needs_of(module),
+    )
+    if not _CAN_FORK:
+        packed = pickle.dumps(task).hex()
+        return program([sys.executable, "-m", "leveret.workers.fork_server", packed], environment, cwd, note)
+    read_end, write_end = os.pipe()
+    try:
+        return Process(fork_server.SERVER.fork(task, write_end), read_end, note)
+    except BaseException:
+        os.close(read_end)
+        raise
+    finally:
+        os.close(write_end)
+
+
+def _read(output: int, note: Note) -> None:
+    with suppress(OSError), open(output, encoding="utf-8", errors="replace") as lines:
+        for line in lines:
+            note(line.rstrip("\n"))

@@ -1,0 +1,260 @@
+"""One worker: a process that gets the broker's URL, is ready when it consumes, and ends with the test."""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
+from os import PathLike
+from time import monotonic
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Final, Self, TypedDict
+
+from leveret.errors import BrokerError, WaitTimeoutError
+from leveret.observe.calls.hinting import Hinting, checks_calls
+from leveret.observe.texts.state import connections
+from leveret.workers.processes import Process, forked, program
+
+if TYPE_CHECKING:
+    from leveret.engine.engine import Engine
+
+Ready = Callable[[], object] | str | None
+
+READY_S: Final = 30.0
+# How long a process may take to end when it is asked to, before it is killed.
+GRACE_S: Final = 5.0
+# How long a wait for a worker goes on before it looks whether its process is still there.
+_LOOK_EVERY_S: Final = 0.02
+_SHOWN_LINES: Final = 40
+# The workers that run, by their ports. A fault finds the worker of a connection here.
+RUNNING: Final[dict[int, Worker]] = {}
+
+
+class WorkerOptions(TypedDict, total=False):
+    """The keywords of `Broker.worker` that a worker takes itself."""
+
+    args: tuple[Any, ...]
+    url_env: str | Iterable[str]
+    env: Mapping[str, str] | None
+    cwd: str | PathLike[str] | None
+    ready: Ready
+    name: str | None
+    timeout: float
+
+
+@checks_calls
+class Worker(Hinting):
+    """A process of the user's. Use it as a context manager: it is ready at the beginning of the block.
+
+    Its output is shown with a failed test. It ends with its block, or else with its broker, and all its children end
+    with it. If it has ended by itself with an error, the end of the block raises BrokerError.
+    """
+
+    _called = "a Worker"
+
+    def __init__(
+        self,
+        engine: Engine,
+        run: Sequence[str] | Callable[..., object],
+        url_at: Callable[[int], str],
+        *,
+        args: tuple[Any, ...] = (),
+        url_env: str | Iterable[str] = "AMQP_URL",
+        env: Mapping[str, str] | None = None,
+        cwd: str | PathLike[str] | None = None,
+        ready: Ready = None,
+        name: str | None = None,
+        timeout: float = READY_S,
+    ) -> None:
+        """`url_at` makes the URL of a port. `Broker.worker` describes the other arguments."""
+        self._engine = engine
+        self._url_at = url_at
+        self._run = run
+        self._args = args
+        self._variables = (url_env,) if isinstance(url_env, str) else tuple(url_env)
+        self._env = dict(env or {})
+        self._cwd = None if cwd is None else os.fspath(cwd)
+        self._ready = ready
+        self._timeout = timeout
+        self.name = name or (" ".join(run) if not callable(run) else run.__name__)
+        self._port: int | None = None
+        self._process: Process | None = None
+        # What its processes have printed: the broker's time in microseconds since the epoch, and the line.
+        self._lines: list[tuple[int, str]] = []
+        self._is_ended_on_purpose = True
+        # How often a fault has killed it.
+        self.death_count = 0
+        self._restart: threading.Thread | None = None
+
+    def __repr__(self) -> str:
+        return f"<Worker {self.name!r}: {'running' if self.is_running else 'not running'}>"
+
+    @property
+    def port(self) -> int:
+        """The port of the broker that is in this worker's URL only."""
+        if self._port is None:
+            raise BrokerError(f"worker {self.name!r} was not started; use it in a with statement, or call start()")
+        return self._port
+
+    @property
+    def pid(self) -> int:
+        """The number of its process."""
+        return self._running().pid
+
+    @property
+    def is_running(self) -> bool:
+        """Whether its process runs."""
+        return self._process is not None and self._process.code() is None
+
+    @property
+    def returncode(self) -> int | None:
+        """The exit code of its process, negative for a signal; None while it runs."""
+        return None if self._process is None else self._process.code()
+
+    @property
+    def output(self) -> str:
+        """What it has printed so far, to stdout and stderr."""
+        return "".join(f"{line}\n" for _, line in self._lines)
+
+    @property
+    def lines(self) -> list[tuple[int, str]]:
+        """What it has printed so far: the broker's time in microseconds since the epoch, and the line."""
+        return list(self._lines)
+
+    def start(self) -> Self:
+        """Start the process, and do not wait until it is ready. Raises OSError if the program cannot be started."""
+        if self.is_running:
+            raise BrokerError(f"worker {self.name!r} is running already; call restart() for a new process")
+        if self._port is None:
+            self._port = self._engine.open_port()
+            if self not in self._engine.workers:
+                self._engine.workers.append(self)
+        RUNNING[self._port] = self
+        urls = dict.fromkeys(self._variables, self._url_at(self._port))
+        environment = {**os.environ, "PYTHONUNBUFFERED": "1", **urls, **self._env}
+        run = self._run
+        if callable(run):
+            self._process = forked(run, self._args, environment, self._cwd, self._note)
+        else:
+            self._process = program(run, environment, self._cwd, self._note)
+        self._is_ended_on_purpose = False
+        return self
+
+    def wait_ready(self, timeout: float | None = None) -> None:
+        """Wait until it is ready, in seconds of real time: by default until it consumes.
+
+        Raises BrokerError if it ends before, and WaitTimeoutError if it takes longer; both show its output.
+        """
+        __tracebackhide__ = True
+        limit = monotonic() + (self._timeout if timeout is None else timeout)
+        while not self._is_ready():
+            if not self.is_running and self._restart is None:
+                raise BrokerError(
+                    f"worker {self.name!r} ended with {self.returncode} before {self._what()}{self._said()}"
+                )
+            if monotonic() > limit:
+                raise WaitTimeoutError(
+                    f"worker {self.name!r} runs and has not come so far that {self._what()}{self._said()}"
+                )
+
+    def kill(self) -> None:
+        """Kill it and its children at once: SIGKILL, TerminateProcess on Windows. Nothing of it is flushed."""
+        self._end(self._running().kill)
+
+    def terminate(self, timeout: float = GRACE_S) -> None:
+        """Ask it to end, with SIGTERM, and kill it if it has not ended after `timeout` seconds of real time."""
+        process = self._running()
+        self._end(process.terminate, timeout)
+
+    def restart(self) -> None:
+        """Kill it, start it again, and wait until it is ready."""
+        __tracebackhide__ = True
+        if self.is_running:
+            self.kill()
+        self.start()
+        self.wait_ready()
+
+    def die(self) -> None:
+        """Kill it and start it again, as a fault does: at once, on the loop's thread, without a wait."""
+        if self.is_running:
+            self.death_count += 1
+            self._is_ended_on_purpose = True
+            self._running().kill()
+            self._restart = threading.Thread(target=self._revive, daemon=True, name=f"restart of {self.name}")
+            self._restart.start()
+
+    def _revive(self) -> None:
+        self._running().wait(GRACE_S)
+        with suppress(BrokerError, OSError):
+            self.start()
+        self._restart = None
+
+    def __enter__(self) -> Self:
+        __tracebackhide__ = True
+        self.start()
+        try:
+            self.wait_ready()
+        except BaseException:
+            self.end()
+            raise
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        __tracebackhide__ = True
+        code, is_by_itself = self.returncode, not self.is_running and not self._is_ended_on_purpose
+        self.end()
+        if error is None and is_by_itself and code:
+            raise BrokerError(f"worker {self.name!r} ended by itself with {code} before its block did{self._said()}")
+
+    def end(self) -> None:
+        """End it, with all its children. A second call does nothing."""
+        if self._restart is not None:
+            self._restart.join(GRACE_S)
+        if self.is_running:
+            self.terminate()
+        if self._process is not None:
+            self._process.close()
+        if self._port is not None:
+            RUNNING.pop(self._port, None)
+            self._engine.close_port(self._port)
+            self._port = None
+
+    def _end(self, ask: Callable[[], None], timeout: float = GRACE_S) -> None:
+        self._is_ended_on_purpose = True
+        process = self._running()
+        ask()
+        if not process.wait(timeout):
+            process.kill()
+            process.wait(GRACE_S)
+
+    def _running(self) -> Process:
+        if self._process is None:
+            raise BrokerError(f"worker {self.name!r} was not started; use it in a with statement, or call start()")
+        return self._process
+
+    def _note(self, line: str) -> None:
+        self._lines.append((self._engine.clock.now(), line))
+
+    def _is_ready(self) -> bool:
+        ready = self._ready
+        if ready is None:
+            return self._engine.wait_until(self._consumes, _LOOK_EVERY_S)
+        if isinstance(ready, str):
+            return ready in self.output or self._engine.wait_until(lambda: ready in self.output, _LOOK_EVERY_S)
+        return bool(ready()) or self._engine.wait_until(lambda: False, _LOOK_EVERY_S)
+
+    def _consumes(self) -> bool:
+        ours = [it for it in connections(self._engine.node) if it.local[1] == self._port]
+        return any(channel.consumers for connection in ours for channel in connection.channels.values())
+
+    def _what(self) -> str:
+        if self._ready is None:
+            return "it consumes; pass ready= if it only publishes"
+        return f"{self._ready!r} is in its output" if isinstance(self._ready, str) else "ready() is true"
+
+    def _said(self) -> str:
+        lines = self.output.splitlines()[-_SHOWN_LINES:]
+        return "; it printed:\n" + "\n".join(f"  {line}" for line in lines) if lines else "; it printed nothing"

@@ -1,0 +1,95 @@
+"""Workers of users, as programs and functions of a process of their own."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sqlite3
+import subprocess
+import sys
+import threading
+from pathlib import Path
+
+import pika
+
+
+def connected(name: str = "payer") -> pika.BlockingConnection:
+    parameters = pika.URLParameters(os.environ["AMQP_URL"])
+    parameters.client_properties = {"connection_name": name}
+    return pika.BlockingConnection(parameters)
+
+
+def consume(queue: str = "payments") -> None:
+    """Ack each message of a queue, and say so."""
+
+    def handle(channel, method, properties, body):
+        print("handled", body.decode(), flush=True)
+        channel.basic_ack(method.delivery_tag)
+
+    channel = connected().channel()
+    channel.basic_consume(queue, handle)
+    channel.start_consuming()
+
+
+def pay() -> None:
+    """Write each payment into a database, publish its receipt, and ack: a payment may be written twice."""
+
+    def handle(channel, method, properties, body):
+        with sqlite3.connect(os.environ["DB"]) as database:
+            database.execute("create table if not exists paid (id text)")
+            database.execute("insert into paid values (?)", (body.decode(),))
+        database.close()
+        channel.basic_publish("", "receipts", body, pika.BasicProperties(delivery_mode=2))
+        channel.basic_ack(method.delivery_tag)
+
+    channel = connected().channel()
+    channel.basic_consume("payments", handle)
+    channel.start_consuming()
+
+
+def pay_once() -> None:
+    """Do the same, but write a payment with its id as key: a second time changes nothing."""
+
+    def handle(channel, method, properties, body):
+        with sqlite3.connect(os.environ["DB"]) as database:
+            database.execute("create table if not exists paid (id text primary key)")
+            database.execute("insert or ignore into paid values (?)", (body.decode(),))
+        database.close()
+        channel.basic_ack(method.delivery_tag)
+
+    channel = connected().channel()
+    channel.basic_consume("payments", handle)
+    channel.start_consuming()
+
+
+def fail() -> None:
+    print("no licence")
+    raise SystemExit(3)
+
+
+def fail_after_the_first() -> None:
+    channel = connected().channel()
+    for _ in channel.consume("payments"):
+        raise ValueError("out of money")
+
+
+def publish_and_stay() -> None:
+    connected("publisher").channel().basic_publish("", "payments", b"7")
+    print("published", flush=True)
+    threading.Event().wait()
+
+
+def ignore_sigterm() -> None:
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    consume()
+
+
+def consume_in_a_child() -> None:
+    """Start a child that consumes, as a prefork pool does, and write its number to a file."""
+    child = subprocess.Popen([sys.executable, __file__])
+    Path(os.environ["PID_FILE"]).write_text(str(child.pid), encoding="utf-8")
+    child.wait()
+
+
+if __name__ == "__main__":
+    consume()

@@ -1,0 +1,58 @@
+"""explore kills a worker at each step of its client, starts it again, and finds what that breaks."""
+
+from __future__ import annotations
+
+import sqlite3
+import sys
+
+import pytest
+
+from leveret import ExplorationFailedError, explore
+from tests.workers import services
+
+pytestmark = [
+    pytest.mark.skipif(sys.platform == "win32", reason="SIGKILL is POSIX"),
+    pytest.mark.timeout(200),
+]
+KILLED = ("killed before", "killed after")
+
+
+def payment_with(worker):
+    def scenario(broker, folder):
+        broker.declare_queue("payments")
+        broker.declare_queue("receipts")
+        with broker.worker(worker, env={"DB": str(folder / "shop.db")}):
+            broker.publish("", "payments", b"7")
+            broker.wait_idle(timeout=20)
+        with sqlite3.connect(folder / "shop.db") as database:
+            assert database.execute("select id from paid").fetchall() == [("7",)]
+        database.close()
+
+    return scenario
+
+
+def test_a_payment_that_is_written_twice_is_found_with_its_step():
+    with pytest.raises(ExplorationFailedError) as failed:
+        explore(payment_with(services.pay), faults=KILLED, on="basic.*", limit=30)
+
+    text = str(failed.value)
+    assert "the process of connection payer is killed before the broker handles this" in text
+    assert "'7' from payments was delivered twice instead of once" in text
+    assert 'explore(scenario, only="killed before conn payer chan 1 client->server basic.publish #1")' in text
+
+
+def test_its_mended_twin_passes_at_every_step():
+    exploration = explore(payment_with(services.pay_once), faults=KILLED, on="basic.*", limit=30)
+
+    assert exploration.passed_count == exploration.run_count == 4
+
+
+def test_a_connection_of_the_test_itself_is_never_killed():
+    def scenario(broker):
+        import pika
+
+        with pika.BlockingConnection(pika.URLParameters(broker.url)) as connection:
+            connection.channel()
+
+    with pytest.raises(ValueError, match="matches no step for killed before, killed after"):
+        explore(scenario, faults=KILLED)

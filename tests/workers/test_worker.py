@@ -1,0 +1,155 @@
+"""A user's program or function runs as a process beside the test, with the broker's URL, and ends with the test."""
+
+from __future__ import annotations
+
+import os
+import sys
+import threading
+from pathlib import Path
+
+import pytest
+
+from leveret import Broker, BrokerError, WaitTimeoutError
+from tests.workers import services
+
+PROGRAM = [sys.executable, "-m", "tests.workers.services"]
+pytestmark = [
+    pytest.mark.skipif(sys.platform == "win32", reason="the children of these workers are found by POSIX means"),
+    pytest.mark.timeout(120),
+]
+
+
+@pytest.fixture
+def broker():
+    with Broker() as broker:
+        broker.declare_queue("payments")
+        broker.declare_queue("receipts")
+        yield broker
+
+
+@pytest.mark.parametrize("run", [PROGRAM, services.consume], ids=["program", "function"])
+def test_a_worker_is_ready_when_it_consumes(broker, run):
+    with broker.worker(run) as worker:
+        assert len(broker.queue("payments").consumers) == 1
+        broker.publish("", "payments", b"7")
+        broker.wait_idle()
+
+        broker.assert_acked("payments", body=b"7")
+        assert worker.is_running
+    assert not worker.is_running
+    assert "handled 7" in worker.output
+    assert broker.queue("payments").consumers == ()
+
+
+def test_arguments_reach_the_function(broker):
+    with broker.worker(services.consume, args=("receipts",)):
+        assert len(broker.queue("receipts").consumers) == 1
+
+
+def test_the_url_is_for_the_wanted_user_and_virtual_host():
+    with Broker(users={"app": "pw"}, vhosts={"shop"}) as broker:
+        broker.declare_queue("payments", vhost="shop")
+        with broker.worker(services.consume, vhost="shop", user="app"):
+            (connection,) = broker.connections
+            assert (connection.user, connection.vhost) == ("app", "shop")
+
+
+def test_a_worker_that_only_publishes_is_ready_by_its_output(broker):
+    with broker.worker(services.publish_and_stay, ready="published"):
+        broker.assert_ready("payments", times=1)
+
+
+def test_a_worker_may_be_ready_by_a_condition(broker):
+    with broker.worker(services.publish_and_stay, ready=lambda: broker.queue("payments").ready):
+        broker.assert_ready("payments", times=1)
+
+
+def test_a_program_that_ends_before_it_is_ready_fails_with_its_output(broker):
+    with (
+        pytest.raises(BrokerError, match=r"(?s)worker 'fail' ended with 3 before it consumes.*printed:\n  no licence"),
+        broker.worker(services.fail),
+    ):
+        raise AssertionError("unreachable")
+
+
+def test_a_worker_that_is_not_ready_in_time_says_what_it_has_printed(broker):
+    with (
+        pytest.raises(WaitTimeoutError, match=r"(?s)worker 'publish_and_stay' runs and has not .*  published"),
+        broker.worker(services.publish_and_stay, timeout=2),
+    ):
+        raise AssertionError("unreachable")
+
+
+def test_a_worker_that_ends_by_itself_fails_the_block(broker):
+    def scenario():
+        with broker.worker(services.fail_after_the_first) as worker:
+            broker.publish("", "payments", b"7")
+            while worker.is_running:
+                broker.sync()
+
+    with pytest.raises(BrokerError, match=r"(?s)'fail_after_the_first' ended by itself with 1.*out of money"):
+        scenario()
+
+
+def test_kill_ends_it_at_once_and_restart_starts_it_again(broker):
+    with broker.worker(services.consume) as worker:
+        first = worker.pid
+
+        worker.kill()
+        assert worker.returncode == -9
+        worker.restart()
+
+        assert worker.pid != first
+        broker.publish("", "payments", b"8")
+        broker.wait_idle()
+        broker.assert_acked("payments", body=b"8")
+
+
+def test_one_that_ignores_sigterm_is_killed(broker):
+    with broker.worker(services.ignore_sigterm) as worker:
+        worker.terminate(timeout=0.05)
+
+        assert worker.returncode == -9
+
+
+def test_the_children_of_a_worker_end_with_it(broker, tmp_path):
+    pid_file = tmp_path / "pid"
+    with broker.worker(services.consume_in_a_child, env={"PID_FILE": str(pid_file)}):
+        child = int(pid_file.read_text(encoding="utf-8"))
+        assert Path(f"/proc/{child}").exists() or not Path("/proc").exists()
+    assert not Path(f"/proc/{child}/exe").exists()
+
+
+def test_a_worker_ends_with_its_broker():
+    with Broker() as broker:
+        broker.declare_queue("payments")
+        worker = broker.worker(services.consume).start()
+        worker.wait_ready()
+
+    assert not worker.is_running
+
+
+def test_a_function_that_cannot_be_imported_is_refused(broker):
+    def inner():
+        pass
+
+    with pytest.raises(ValueError, match="define it at the top of a module"):
+        broker.worker(inner).start()
+
+
+def test_a_program_that_is_not_there_is_named(broker):
+    with pytest.raises(FileNotFoundError, match="no-such-program"):
+        broker.worker(["no-such-program"]).start()
+
+
+def test_workers_leave_no_thread_and_no_descriptor(broker):
+    with broker.worker(services.consume):
+        pass
+    threads, descriptors = threading.active_count(), len(os.listdir("/proc/self/fd"))
+
+    for _ in range(20):
+        with broker.worker(services.consume):
+            pass
+
+    assert threading.active_count() <= threads
+    assert len(os.listdir("/proc/self/fd")) <= descriptors
