@@ -2,10 +2,10 @@
 
     python benchmarks/pipeline.py [MILLION_EVENTS] [--passes 3] [--engine spark|processes|duckdb ...] [--folder FOLDER]
 
-The events are Parquet files of runs of 111,000 events each. First they are ingested; with --lines, from compressed
-files of JSON Lines, as pytest records them. Then each pass computes and writes every table of every run, in one session
-on two cores: the first passes of Spark pay for the JVM's compiler. DuckDB runs equivalent queries that were written for
-it (benchmarks/pipeline.sql). CPU seconds are those of all processes of an engine; on a busy machine, they are the
+The events are those of runs of 111,000 events each. First they are ingested from compressed files of JSON Lines, as
+pytest records them. Then each pass computes and writes every table of every run, in one session on two cores: the first
+passes of Spark pay for the JVM's compiler. DuckDB reads the same events from Parquet, and runs equivalent queries that
+were written for it (benchmarks/pipeline.sql). CPU seconds are those of all processes of an engine; on a busy machine, they are the
 figure to look at.
 """
 
@@ -42,13 +42,12 @@ def main() -> None:
     parser.add_argument("--engine", choices=tuple(ENGINES), nargs="+", default=["spark", "duckdb"])
     parser.add_argument("--folder", type=Path, default=Path(tempfile.gettempdir(), "leveret-benchmark"))
     parser.add_argument("--memory", default="600m", help="the JVM's heap")
-    parser.add_argument("--lines", action="store_true", help="ingest .jsonl.gz instead of Parquet")
     options = parser.parse_args()
     source = options.folder / f"events-{options.millions:g}M"
     if not source.is_dir():
         here = Path(__file__).parent
         subprocess.run([sys.executable, here / "traces.py", source, str(options.millions)], check=True)
-    lines = as_lines(source) if options.lines else source
+    lines = as_lines(source)
     for engine in options.engine:
         # Each engine runs in a separate process, so that its memory does not count as the other's.
         place = options.folder / f"tables-{engine}"
