@@ -15,13 +15,14 @@ from typing import Any, Final
 from leveret.page.causes import Causes
 from leveret.page.lanes import Lanes, short_line
 from leveret.page.messages import COLOURS, MessageStory
-from leveret.page.queues import Queues
+from leveret.page.queues import QueueStory
 from leveret.page.readings.reading import PageRow, Reading
 from leveret.page.steps import ALWAYS_SETUP, SETUP, StoryEvent, step_of
 from leveret.page.topology import Topology
 from leveret.story.clients import Clients
 from leveret.story.deletions import Deletion, Deletions
 from leveret.story.facts import BY_SOMEONE, RowFact
+from leveret.story.queues import Queues
 from leveret.story.words import PLAIN, channel_text, details
 from leveret.trace import events
 from leveret.trace.redaction import Redaction
@@ -67,7 +68,7 @@ class BrokerStory:
         self.lanes = Lanes(self.id)
         self.events: list[StoryEvent] = []
         self.messages: dict[int, MessageStory] = {}
-        self.queues = Queues()
+        self.queues: Final = Queues(QueueStory)
         self.topology = Topology()
         self._causes = Causes()
         self._start = start
@@ -112,7 +113,7 @@ class BrokerStory:
         if row["kind"] == events.CONN_OPEN:
             step_of(row, self.lanes, "")
         row = self._explained(row)
-        self.queues.take(row, None, None)
+        self.queues.take(RowFact(row), None, None)
         self.topology.take(row, -1, None)
 
     def _take(self, row: PageRow, index: int) -> None:
@@ -140,7 +141,7 @@ class BrokerStory:
             if kind == events.PUBLISHED:
                 message.publisher, message.line = channel_text(row.get("conn"), row.get("chan")), event.get("line")
             self._causes.take(row, event, message, copy)
-        self.queues.take(row, event.get("t"), event.get("wall"))
+        self.queues.take(RowFact(row), event.get("t"), event.get("wall"))
         self.topology.take(row, index, message)
         self.events.append(event)
         if kind == events.CALLED:

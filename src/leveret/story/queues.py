@@ -1,0 +1,163 @@
+"""The queues of a story: what each was declared with, and how many messages and consumers it had at any moment."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Final, Generic, NamedTuple, TypeVar, cast
+
+from leveret.story.facts import HAS_ACKS, Fact
+from leveret.trace import events
+from leveret.trace.events import as_python
+
+# From a kind of event to the changes of ready and unacked messages.
+_CHANGES: Final[dict[str, tuple[int, int]]] = {
+    events.ENQUEUED: (1, 0),
+    events.DELIVERED: (-1, 1),
+    events.GOT: (-1, 1),
+    events.ACKED: (0, -1),
+    events.REQUEUED: (1, -1),
+}
+_LEAVING: Final = frozenset({events.EXPIRED, events.DROPPED, events.DEAD_LETTERED, events.PURGED})
+_TYPE: Final = "x-queue-type"
+
+
+class QueueCount(NamedTuple):
+    """How many messages and consumers a queue had at a moment."""
+
+    ready: int = 0
+    unacked: int = 0
+    consumers: int = 0
+
+
+class QueueLife:
+    """What one queue was declared with, and what it held."""
+
+    def __init__(self, vhost: str, name: str) -> None:
+        self.vhost = vhost
+        self.name = name
+        self.type: str | None = None
+        self.durable: bool | None = None
+        self.arguments: dict[str, Any] = {}
+        self.policy: str | None = None
+        self.policy_keys: dict[str, Any] = {}
+        self.is_deleted = False
+        # Who deleted it, when by the broker's clock, and how that came.
+        self.deleted_by: str | None = None
+        self.deleted_at: int | None = None
+        self.deleted_how: str | None = None
+        self.was_consumed = False
+        self.ready = 0
+        self.unacked = 0
+        self.consumers: dict[tuple[object, object, object], None] = {}
+        self.series: list[list[int | None]] = []
+        # How much the counts must be raised: messages and consumers from before the first event.
+        self.raise_by = (0, 0, 0)
+
+    def note(self, t: int | None, wall: int | None) -> None:
+        """Note the counts at this moment."""
+        point: list[int | None] = [t, wall, self.ready, self.unacked, len(self.consumers)]
+        if self.series and self.series[-1][0] == t:
+            self.series[-1] = point
+        elif not self.series or self.series[-1][2:] != point[2:]:
+            self.series.append(point)
+
+    @property
+    def dead_letters(self) -> tuple[str, str | None] | None:
+        """The exchange and the key that the queue's dead letters get, as far as they are set."""
+        exchange = self.arguments.get("x-dead-letter-exchange", self.policy_keys.get("dead-letter-exchange"))
+        if exchange is None:
+            return None
+        key = self.arguments.get("x-dead-letter-routing-key", self.policy_keys.get("dead-letter-routing-key"))
+        return str(exchange), None if key is None else str(key)
+
+    def count_at(self, t: int) -> QueueCount:
+        """Return what the queue held at an instant: what it held after the last change until then."""
+        points = [point for point in self.series if point[0] is None or point[0] <= t]
+        counts = points[-1][2:] if points else (0, 0, 0)
+        return QueueCount(*((count or 0) + more for count, more in zip(counts, self.raised(), strict=True)))
+
+    def raised(self) -> tuple[int, int, int]:
+        """Return how much to raise each count, so that none is negative."""
+        lowest = [min((point[index] or 0 for point in self.series), default=0) for index in (2, 3, 4)]
+        ready, unacked, consumers = (max(known, -low) for known, low in zip(self.raise_by, lowest, strict=True))
+        return ready, unacked, consumers
+
+
+Q = TypeVar("Q", bound=QueueLife)
+
+
+class Queues(Generic[Q]):
+    """The queues of one broker, found while facts go by."""
+
+    def __init__(self, make: Callable[[str, str], Q]) -> None:
+        """`make` returns the life of a queue for its virtual host and its name."""
+        self._make: Final = make
+        self.known: dict[tuple[str, str], Q] = {}
+        # For each copy: whether a client holds it.
+        self._held: dict[int, bool] = {}
+
+    def queue(self, vhost: str, name: str) -> Q:
+        """Return the life of a queue."""
+        found = self.known.get((vhost, name))
+        if found is None:
+            found = self.known[vhost, name] = self._make(vhost, name)
+        return found
+
+    def take(self, fact: Fact, t: int | None, wall: int | None) -> None:
+        """Take the next fact, which happened at these instants."""
+        kind, name = fact.kind, cast("str | None", fact.get("queue"))
+        if kind in (events.CONN_CLOSE, events.CHAN_CLOSE):
+            self._channel_closed(fact, t, wall)
+        if name is None or kind in (events.BIND, events.UNBIND):
+            return
+        queue = self.queue(str(fact.get("vhost") or "/"), name)
+        match kind:
+            case events.QUEUE_DECLARE:
+                self._declared(queue, fact)
+            case events.QUEUE_DELETE:
+                queue.is_deleted, queue.deleted_at = True, t
+                queue.ready = queue.unacked = 0
+                queue.consumers.clear()
+            case events.CONSUME:
+                queue.consumers[fact.get("conn"), fact.get("chan"), fact.get("consumer")] = None
+                queue.was_consumed = True
+            case events.CANCEL:
+                queue.consumers.pop((fact.get("conn"), fact.get("chan"), fact.get("consumer")), None)
+            case _:
+                self._moved(queue, fact)
+        queue.note(t, wall)
+
+    def _moved(self, queue: Q, fact: Fact) -> None:
+        kind, copy = fact.kind, cast("int | None", fact.get("copy"))
+        if copy is None:
+            return
+        if kind in _CHANGES:
+            ready, unacked = _CHANGES[kind]
+            if kind == events.REQUEUED and not self._held.get(copy, True):
+                return
+            queue.ready += ready
+            queue.unacked += 0 if fact.get(HAS_ACKS) is False else unacked
+            self._held[copy] = kind in events.DELIVERIES
+        elif kind in _LEAVING and copy in self._held:
+            if self._held.pop(copy):
+                queue.unacked -= 1
+            else:
+                queue.ready -= 1
+        elif kind in _LEAVING and kind != events.DEAD_LETTERED:
+            queue.ready -= 1
+
+    @staticmethod
+    def _declared(queue: Q, fact: Fact) -> None:
+        queue.is_deleted = False
+        arguments = cast("dict[str, Any]", as_python(fact.get("arguments")) or {})
+        queue.arguments = arguments
+        queue.type = str(arguments.get(_TYPE, "classic"))
+
+    def _channel_closed(self, fact: Fact, t: int | None, wall: int | None) -> None:
+        gone = (fact.get("conn"), fact.get("chan"))
+        for queue in self.known.values():
+            left = [one for one in queue.consumers if one[0] == gone[0] and (gone[1] is None or one[1] == gone[1])]
+            for one in left:
+                del queue.consumers[one]
+            if left:
+                queue.note(t, wall)
