@@ -44,7 +44,7 @@ def bodies(endpoint: Endpoint) -> Iterator[dict[str, object]]:
     "endpoint", [one for one in ENDPOINTS if one.name not in ("reset", "restart")], ids=lambda one: one.name
 )
 def test_a_wrong_value_is_refused_in_words(quiet: Broker, endpoint: Endpoint) -> None:
-    app = control.app(quiet._engine)
+    app = control.Control(quiet._engine)
     path = endpoint.template.replace("{vhost}", "%2F").replace("{queue}", "q").replace("{exchange}", "shop")
     path = path.replace("{fault}", "1")
 
@@ -71,7 +71,7 @@ def test_a_wrong_value_is_refused_in_words(quiet: Broker, endpoint: Endpoint) ->
     ],
 )
 def test_what_is_no_json_is_refused(quiet: Broker, body: bytes, reason: str) -> None:
-    app = control.app(quiet._engine)
+    app = control.Control(quiet._engine)
 
     response = app.handle(Request("POST", "/leveret/v1/vhosts", headers={"authorization": GUEST}, body=body))
 
@@ -80,7 +80,7 @@ def test_what_is_no_json_is_refused(quiet: Broker, body: bytes, reason: str) -> 
 
 
 def test_a_number_beyond_all_numbers_is_refused(quiet: Broker) -> None:
-    app = control.app(quiet._engine)
+    app = control.Control(quiet._engine)
     path = "/leveret/v1/clock/advance"
 
     response = app.handle(Request("POST", path, headers={"authorization": GUEST}, body=b'{"seconds": 1e999}'))
