@@ -52,14 +52,14 @@ def read(source: Mapping[str, object] | str | Path) -> Mapping[str, object]:
     if isinstance(source, Mapping):
         return source
     try:
-        found = json.loads(Path(source).read_bytes())
+        definitions = json.loads(Path(source).read_bytes())
     except RecursionError:
         raise BrokerError(f"{source} is nested too deeply to be definitions") from None
     except ValueError as error:
         raise BrokerError(f"{source} is not JSON: {error}") from None
-    if not isinstance(found, Mapping) or not any(section in found for section in _SECTIONS):
+    if not isinstance(definitions, Mapping) or not any(section in definitions for section in _SECTIONS):
         raise BrokerError(f"{source} holds no definitions; expected at least one of {', '.join(_SECTIONS)}")
-    return found
+    return definitions
 
 
 def write(definitions: Mapping[str, object], path: str | Path) -> None:
@@ -112,10 +112,10 @@ class _Loading:
                 user.password_hash = PasswordHash.from_text(item.text("password_hash"), algorithm)
             except ValueError as error:
                 raise item.wrong("password_hash", str(error)) from None
-        known = self._node.access.users.get(user.name)
-        if known is not None and known.password and user.password_hash and user.password_hash.matches(known.password):
+        old = self._node.access.users.get(user.name)
+        if old is not None and old.password and user.password_hash and user.password_hash.matches(old.password):
             # The password is the same. A test is better served by the one that can be read.
-            user.password, user.password_hash = known.password, None
+            user.password, user.password_hash = old.password, None
         self._node.access.put_user(user)
 
     def _add_vhost(self, item: Item) -> None:
@@ -197,11 +197,11 @@ class _Loading:
         if source not in host.exchanges:
             raise item.wrong("source", f"names the unknown exchange {source!r}{expected(source, host.exchanges)}")
         kind, name = item.word("destination_type", ("queue", "exchange")), item.text("destination")
-        known: Mapping[str, Destination] = host.queues if kind == "queue" else host.exchanges
-        if name not in known:
-            raise item.wrong("destination", f"names the unknown {kind} {name!r}{expected(name, known)}")
+        destinations: Mapping[str, Destination] = host.queues if kind == "queue" else host.exchanges
+        if name not in destinations:
+            raise item.wrong("destination", f"names the unknown {kind} {name!r}{expected(name, destinations)}")
         with _naming(item):
-            host.bind(host.exchanges[source], known[name], item.name("routing_key"), item.table("arguments"))
+            host.bind(host.exchanges[source], destinations[name], item.name("routing_key"), item.table("arguments"))
 
     def _vhost_of(self, item: Item) -> VirtualHost:
         default = self._default_vhost

@@ -150,10 +150,10 @@ class VhostsAndUsers:
     def set_user_limits(self, user: str, limits: Mapping[str, int]) -> None:
         """Set limits of a user: `max-connections`, `max-channels`. A negative number means no limit; 0 allows none."""
         with self._acting() as node:
-            known = find_user(node, user)
+            limited = find_user(node, user)
             _check_limits(limits, USER_LIMITS)
-            known.limits.update(limits)
-            node.announce("user.limits.set", name="limits", username=user, **known.limits)
+            limited.limits.update(limits)
+            node.announce("user.limits.set", name="limits", username=user, **limited.limits)
 
     def clear_user_limits(self, user: str, limit: str = "all") -> None:
         """Remove one limit of a user, or all."""

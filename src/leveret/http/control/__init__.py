@@ -47,14 +47,14 @@ class Control:
         refused = refuse_stranger(request, self._engine)
         if refused is not None:
             return refused
-        found = self._router.find(request)
-        if found is None:
+        hit = self._router.find(request)
+        if hit is None:
             return self._refuse_unrouted(request)
         try:
-            parameters = found.route.parameters(request.query)
-            body = parsed(request.body, found.route.body)
-            call = Call(self._engine, self._pump, self._numbers, request, found.values, parameters, body)
-            return found.route.respond(found.route.handler(call))
+            parameters = hit.route.parameters(request.query)
+            body = parsed(request.body, hit.route.body)
+            call = Call(self._engine, self._pump, self._numbers, request, hit.values, parameters, body)
+            return hit.route.respond(hit.route.handler(call))
         except tuple(kind for kind, _, _ in _ANSWERS) as error:
             return _answer(error)
 

@@ -54,23 +54,23 @@ def parsed(octets: bytes, schema: Schema | None) -> Json:
 
 def _check_record(value: Json, schema: Schema, place: str = "") -> None:
     """Raise WrongBody unless an object fits. `place` is where it stands in the body, such as "properties."."""
-    known: Mapping[str, Schema] = schema["properties"]
+    properties: Mapping[str, Schema] = schema["properties"]
     for name in value:
-        if name not in known:
-            raise WrongBody(f"unknown name {place + name!r}{expected(name, known)}")
+        if name not in properties:
+            raise WrongBody(f"unknown name {place + name!r}{expected(name, properties)}")
     for name in schema["required"]:
         if name not in value:
-            raise WrongBody(f"{place + name!r} is missing; it must be {_described(known[name])}")
+            raise WrongBody(f"{place + name!r} is missing; it must be {_described(properties[name])}")
     for name, given in value.items():
-        if isinstance(given, dict) and "properties" in known[name]:
-            _check_record(given, known[name], f"{place}{name}.")
-        elif not _fits(given, known[name]):
-            raise WrongBody(f"{place}{name}={json.dumps(given)} must be {_described(known[name])}")
+        if isinstance(given, dict) and "properties" in properties[name]:
+            _check_record(given, properties[name], f"{place}{name}.")
+        elif not _fits(given, properties[name]):
+            raise WrongBody(f"{place}{name}={json.dumps(given)} must be {_described(properties[name])}")
 
 
 def _fits(value: Any, schema: Schema) -> bool:
     if "oneOf" in schema:
-        return any(_fits(value, one) for one in schema["oneOf"])
+        return any(_fits(value, option) for option in schema["oneOf"])
     if "enum" in schema:
         return value in schema["enum"]
     if "type" not in schema:
@@ -86,16 +86,16 @@ def _fits(value: Any, schema: Schema) -> bool:
 
 
 def _fits_record(value: Json, schema: Schema) -> bool:
-    known: Mapping[str, Schema] | None = schema.get("properties")
-    if known is None:
+    properties: Mapping[str, Schema] | None = schema.get("properties")
+    if properties is None:
         return True
     has_all = all(name in value for name in schema["required"])
-    return has_all and all(name in known and _fits(one, known[name]) for name, one in value.items())
+    return has_all and all(name in properties and _fits(inner, properties[name]) for name, inner in value.items())
 
 
 def _described(schema: Schema) -> str:
     if "oneOf" in schema:
-        return " or ".join(_described(one) for one in schema["oneOf"])
+        return " or ".join(_described(option) for option in schema["oneOf"])
     if "enum" in schema:
         return f"one of {', '.join(schema['enum'])}"
     if "type" not in schema:

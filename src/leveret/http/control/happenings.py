@@ -187,7 +187,9 @@ def list_findings(call: Call) -> object:
     else:
         with engine.lock:
             checks = checks_of(engine.judge, engine.recorder.raw())
-    return [{"check": one.name, "level": one.level, "text": one.text, "messages": one.messages} for one in checks]
+    return [
+        {"check": check.name, "level": check.level, "text": check.text, "messages": check.messages} for check in checks
+    ]
 
 
 @_of_both("/page", media="text/html")

@@ -59,7 +59,7 @@ _OWN: Final[dict[str, Schema]] = {"times": COUNT, "reason": PATTERN, "to": TEXT}
 def _declare(name: str, act: Callable[..., object]) -> None:
     """Declare the endpoint of an assertion, whose signature says what it takes."""
     _, first, *others = inspect.signature(act).parameters.values()
-    own = {one.name: _OWN.get(one.name, ANYTHING) for one in others if one.kind is inspect.Parameter.KEYWORD_ONLY}
+    own = {each.name: _OWN.get(each.name, ANYTHING) for each in others if each.kind is inspect.Parameter.KEYWORD_ONLY}
     criteria = {word: schema for word, schema in CRITERIA.items() if word != first.name}
     named: dict[str, Schema] = {first.name: TEXT}
     is_optional = first.default is not inspect.Parameter.empty

@@ -58,8 +58,8 @@ def _operation(declared: Endpoint) -> Json:
         {"name": name, "in": "path", "required": True, "schema": TEXT} for name in _NAME.findall(declared.template)
     ]
     parameters += [
-        {"name": name, "in": "query", "description": one.meaning, "schema": one.schema}
-        for name, one in declared.query.items()
+        {"name": name, "in": "query", "description": parameter.meaning, "schema": parameter.schema}
+        for name, parameter in declared.query.items()
     ]
     if parameters:
         described["parameters"] = parameters

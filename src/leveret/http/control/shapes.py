@@ -51,8 +51,8 @@ def listed(schema: Schema) -> Schema:
 
 def record(properties: Mapping[str, Schema], optional: Mapping[str, Schema] | None = None) -> Schema:
     """Return the schema of an object with these properties and no others; those in `optional` may be missing."""
-    known = {**properties, **(optional or {})}
-    return {"type": "object", "properties": known, "required": list(properties), "additionalProperties": False}
+    every = {**properties, **(optional or {})}
+    return {"type": "object", "properties": every, "required": list(properties), "additionalProperties": False}
 
 
 def component(name: str) -> Schema:

@@ -173,7 +173,7 @@ def list_connections(call: Call) -> object:
     """List the connections of clients, oldest first."""
     with call.engine.looking():
         node = call.scope.node
-        return [shapes.connection(connection_view(one, node)) for one in connections(node)]
+        return [shapes.connection(connection_view(connection, node)) for connection in connections(node)]
 
 
 @endpoint("POST", f"{VHOST}/connections/close", record({"closed": COUNT}))

@@ -51,7 +51,7 @@ def get_state(call: Call) -> object:
             "clock": get_clock(call),
             "vhosts": list(node.vhosts),
             "queues": [shapes.queue_head(queue, node) for queue in _queues(node)],
-            "connections": [shapes.connection(connection_view(one, node)) for one in connections(node)],
+            "connections": [shapes.connection(connection_view(connection, node)) for connection in connections(node)],
             "faults": list_faults(call),
         }
 
@@ -126,8 +126,8 @@ _WHEN: Final[dict[str, Schema]] = {
 def _own_parameters(name: str) -> dict[str, Schema]:
     """Return the parameters that belong to a fault itself."""
     parameters = inspect.signature(_METHODS[name]).parameters.values()
-    own = [one for one in parameters if one.name not in ("self", "options", *_WHEN)]
-    return {one.name: _TYPES.get(one.annotation, ANYTHING) for one in own}
+    own = [parameter for parameter in parameters if parameter.name not in ("self", "options", *_WHEN)]
+    return {parameter.name: _TYPES.get(parameter.annotation, ANYTHING) for parameter in own}
 
 
 # The faults that act at once without `on`. Over HTTP that must be said, because it hits the clients of every test.
@@ -189,7 +189,7 @@ def _require_any_length(word: str, expression: Expression) -> None:
 def _rule(call: Call) -> tuple[int, Rule]:
     rules, number = call.engine.fault_rules(), call.values["fault"]
     if not (number.isdecimal() and 1 <= int(number) <= len(rules)):
-        known = [str(one) for one in range(1, len(rules) + 1)]
+        known = [str(number_of_rule) for number_of_rule in range(1, len(rules) + 1)]
         raise NotDeclaredError(f"fault {number} does not exist{expected(number, known)}")
     return int(number), rules[int(number) - 1]
 

@@ -61,8 +61,8 @@ class Live:
                 queue = find_queue(node, place.get("vhost", "/"), place.get("name", ""))
             except NotDeclaredError as error:
                 return refusal(404, "not_found", str(error))
-            found = queue_json(queue, node, _MESSAGES_MOST)
-        return Response.of_json(found)
+            answer = queue_json(queue, node, _MESSAGES_MOST)
+        return Response.of_json(answer)
 
 
 @cache

@@ -25,15 +25,15 @@ def listed(
     call: Call, items: Iterable[Described], by: Sequence[str] = ("vhost", "name"), *, paged: bool = True
 ) -> object:
     """Return a list as the query asks for it. `by` names the keys it is sorted by without a query."""
-    found = sorted(items, key=lambda item: [_rank(_value(item, key)) for key in by])
+    ordered = sorted(items, key=lambda item: [_rank(_value(item, key)) for key in by])
     wanted = call.parameters.get("sort")
     if wanted:
-        found.sort(key=lambda item: _rank(_value(item, wanted)))
+        ordered.sort(key=lambda item: _rank(_value(item, wanted)))
     if call.flag("sort_reverse"):
-        found.reverse()
+        ordered.reverse()
     if not paged or "page" not in call.parameters:
-        return [chosen(call, item) for item in found]
-    return _page(call, found)
+        return [chosen(call, item) for item in ordered]
+    return _page(call, ordered)
 
 
 def chosen(call: Call, item: Described) -> object:

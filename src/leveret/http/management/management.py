@@ -51,8 +51,8 @@ class Management:
         own = self._router.methods(request)
         if not own:
             return _OF_FILES
-        found = self._router.find(Request("GET", request.path))
-        heads = ["HEAD"] if found is not None and found.route.has_head else []
+        hit = self._router.find(Request("GET", request.path))
+        heads = ["HEAD"] if hit is not None and hit.route.has_head else []
         return tuple(sorted([*own, *heads, "OPTIONS"], key=_METHODS.index))
 
     def _answered(self, request: Request, methods: tuple[str, ...]) -> Response:
@@ -60,15 +60,15 @@ class Management:
             return Response(405)
         if request.method == "OPTIONS":
             return Response(200)
-        found = self._router.find(request)
-        if found is None:
+        hit = self._router.find(request)
+        if hit is None:
             return no_object().response
-        endpoint = found.route
+        endpoint = hit.route
         try:
             user = None
             if endpoint.who != "anyone":
                 user = self._user(request)
-            call = Call(self._state, request, user, found.values)
+            call = Call(self._state, request, user, hit.values)
             if user is not None:
                 with self._state.engine.lock:
                     _refuse_unless_permitted(call, endpoint.who)

@@ -38,7 +38,7 @@ def totals(queue: StoredQueue) -> dict[str, int]:
 def measured(call: Call, vhost: VirtualHost, queue: StoredQueue) -> Described:
     """Return what RabbitMQ measures of a queue every few seconds."""
     counts, now = call.state.statistics.of("queue", vhost.name, queue.name), call.node.now
-    found: Described = {
+    description: Described = {
         **statistics.rates(counts, totals(queue), now),
         **statistics.message_stats(counts, now, *_COUNTED),
         "consumers": len(queue.consumers),
@@ -48,19 +48,19 @@ def measured(call: Call, vhost: VirtualHost, queue: StoredQueue) -> Described:
         **{name: policy for name, policy in policies_of(vhost, queue).items() if policy is not None},
     }
     if isinstance(queue, ClassicQueue):
-        found |= {**_classic(queue), **call.compat.classic_queue_internals}
+        description |= {**_classic(queue), **call.compat.classic_queue_internals}
     elif isinstance(queue, QuorumQueue):
-        found |= {**_quorum(call, queue), **delivery_limit(call, queue)}
+        description |= {**_quorum(call, queue), **delivery_limit(call, queue)}
         if call.compat.has_delayed_retry:
-            found |= {"delayed_retry": queue.settings.delayed_retry_type, "messages_delayed": len(queue.delayed)}
+            description |= {"delayed_retry": queue.settings.delayed_retry_type, "messages_delayed": len(queue.delayed)}
     else:
-        found |= {
+        description |= {
             "members": [NODE_NAME],
             "online": [NODE_NAME],
             "readers": {NODE_NAME: len(queue.consumers)},
             **call.compat.stream_internals,
         }
-    return found
+    return description
 
 
 def policies_of(vhost: VirtualHost, queue: StoredQueue) -> Described:
@@ -100,7 +100,7 @@ def _sizes(entries: Iterable[QueueEntry]) -> tuple[int, int, int]:
     """Return the bytes of bodies, and of those that are persistent, and how many are."""
     total = persistent = count = 0
     # Messages of one publisher often share their head, which says whether they are persistent.
-    known: dict[int, bool] = {}
+    by_head: dict[int, bool] = {}
     for entry in entries:
         message = entry.message
         size = len(message.body)
@@ -109,9 +109,9 @@ def _sizes(entries: Iterable[QueueEntry]) -> tuple[int, int, int]:
         octets = head[2]
         if isinstance(octets, bytes) and not octets[0] & _HAS_DELIVERY_MODE:
             continue
-        is_persistent = known.get(id(head))
+        is_persistent = by_head.get(id(head))
         if is_persistent is None:
-            is_persistent = known[id(head)] = message.is_persistent
+            is_persistent = by_head[id(head)] = message.is_persistent
         if is_persistent:
             persistent += size
             count += 1
@@ -144,13 +144,13 @@ def _quorum(call: Call, queue: QuorumQueue) -> Described:
 
 
 def _by_priority(call: Call, waiting: Counter[int], returned_count: int) -> Described:
-    found: Described = {"publishers": 0, "messages_ready_returned": returned_count}
+    counts: Described = {"publishers": 0, "messages_ready_returned": returned_count}
     match call.compat.quorum_priorities:
         case "levels":
             by_priority = {str(level): count for level, count in sorted(waiting.items())}
-            return {**found, "messages_by_priority": by_priority, "messages_active_priorities": len(by_priority)}
+            return {**counts, "messages_by_priority": by_priority, "messages_active_priorities": len(by_priority)}
         case "two_classes":
-            return {**found, "messages_ready_normal": waiting[0], "messages_ready_high": waiting[1]}
+            return {**counts, "messages_ready_normal": waiting[0], "messages_ready_high": waiting[1]}
         case _:
             return {}
 
@@ -164,7 +164,7 @@ def delivery_limit(call: Call, queue: StoredQueue) -> Described:
 
 def in_detail(call: Call, queue: StoredQueue) -> Described:
     """Return what only the description of one queue has."""
-    found: Described = {
+    details: Described = {
         "consumer_details": consumers_of(call, queue),
         # By exchange and channel; empty in the rates mode "basic".
         "incoming": [],
@@ -174,15 +174,15 @@ def in_detail(call: Call, queue: StoredQueue) -> Described:
     if isinstance(queue, Queue):
         exclusive, active, head = queue.exclusive_consumer, queue.active_consumer, next(iter(queue.ready), None)
         if call.compat.shows_delivery_limit or queue.type_name == "classic":
-            found["single_active_consumer_tag"] = None if active is None else active.tag
+            details["single_active_consumer_tag"] = None if active is None else active.tag
         if queue.type_name == "classic":
-            found["exclusive_consumer_tag"] = None if exclusive is None else exclusive.tag
-            found["head_message_timestamp"] = head.message.properties.timestamp if head else None
+            details["exclusive_consumer_tag"] = None if exclusive is None else exclusive.tag
+            details["head_message_timestamp"] = head.message.properties.timestamp if head else None
             if not (queue.consumers or queue.unacked):
-                found["idle_since"] = moment(call.node.now)
+                details["idle_since"] = moment(call.node.now)
     if queue.exclusive_owner is not None:
-        found["owner_pid_details"] = peer_details(queue.exclusive_owner)
-    return found
+        details["owner_pid_details"] = peer_details(queue.exclusive_owner)
+    return details
 
 
 def moment(at: int) -> str:

@@ -113,11 +113,11 @@ class Statistics:
     def _count(self, at: int, names: tuple[str, ...], *subjects: Subject, number: int = 1) -> None:
         """Add to each of these counts of each subject. Hot: several times for each event."""
         key: Subject = (names, subjects)
-        known = self._known.get(key)
-        if known is None:
-            known = self._known[key] = [self._counted(name, subject) for name in names for subject in subjects]
+        counts = self._known.get(key)
+        if counts is None:
+            counts = self._known[key] = [self._counted(name, subject) for name in names for subject in subjects]
         second = at // _SECOND_US
-        for count in known:
+        for count in counts:
             count.add(number, second)
 
     def _counted(self, name: str, subject: Subject) -> Count:
@@ -207,9 +207,9 @@ class Statistics:
         self._forget("channel", conn, chan)
 
     def _on_queue_declared(self, at: int, vhost: str, conn: object, chan: object, queue: str, *rest: object) -> None:
-        known: Subject = ("known", vhost, queue)
-        if known not in self._counts:
-            self._counts[known] = {}
+        mark: Subject = ("known", vhost, queue)
+        if mark not in self._counts:
+            self._counts[mark] = {}
             self._count(at, ("queue_created",), BROKER)
 
     def _on_queue_deleted(self, at: int, vhost: str, conn: object, chan: object, queue: str, *rest: object) -> None:
@@ -271,30 +271,30 @@ def shown(counts: Counts, names: Iterable[str], now: int) -> Described:
 
 def rates(counts: Counts, values: Mapping[str, object], now: int) -> Described:
     """Return values that are known otherwise, each with the rate at which it changes."""
-    found: Described = {}
+    rated: Described = {}
     for name, value in values.items():
         count = counts.get(name)
-        found[name] = value
-        found[f"{name}_details"] = {"rate": 0.0 if count is None else count.rate(now)}
-    return found
+        rated[name] = value
+        rated[f"{name}_details"] = {"rate": 0.0 if count is None else count.rate(now)}
+    return rated
 
 
 def message_stats(counts: Counts, now: int, *groups: tuple[str, ...]) -> Described:
     """Return the groups of counts of which any has begun, as an entry `message_stats`; nothing if none has."""
-    found: Described = {}
+    stats: Described = {}
     for group in groups:
         if any(name in counts for name in group):
-            found |= shown(counts, group, now)
-    return {"message_stats": found} if found else {}
+            stats |= shown(counts, group, now)
+    return {"message_stats": stats} if stats else {}
 
 
 def together(several: Iterable[Counts]) -> Counts:
     """Return the sums of counts."""
-    found: Counts = {}
+    sums: Counts = {}
     for counts in several:
         for name, count in counts.items():
-            total = found.setdefault(name, Count())
+            total = sums.setdefault(name, Count())
             total.total += count.total
             for second, number in count.by_second.items():
                 total.by_second[second] = total.by_second.get(second, 0) + number
-    return found
+    return sums

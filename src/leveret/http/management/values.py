@@ -17,10 +17,10 @@ _FLAGS: Final[dict[object, bool]] = {True: True, False: False, "true": True, "fa
 
 def described(table: Table) -> Described:
     """Return a table as JSON. Of duplicates the first counts."""
-    found: Described = {}
+    values: Described = {}
     for name, field in table:
-        found.setdefault(name, plain(field))
-    return found
+        values.setdefault(name, plain(field))
+    return values
 
 
 def plain(field: Field) -> object:
@@ -82,9 +82,9 @@ def flag_of(values: Mapping[str, object], name: str) -> bool:
 
 def described_properties(properties: Properties) -> object:
     """Return a message's properties as JSON; none at all are an empty list, as RabbitMQ writes them."""
-    found: Described = {}
+    values: Described = {}
     for name in Properties.__slots__:
         value = getattr(properties, name)
         if value is not None:
-            found[name] = described(value) if isinstance(value, Table) else value
-    return found or []
+            values[name] = described(value) if isinstance(value, Table) else value
+    return values or []

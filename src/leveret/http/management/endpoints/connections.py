@@ -38,20 +38,20 @@ def _visible(call: Call) -> Iterator[Connection]:
 @lists("/api/connections", "management", paged=True)
 def list_connections(call: Call) -> list[Described]:
     """List the connections that the user sees."""
-    return [_described(call, one) for one in _visible(call)]
+    return [_described(call, connection) for connection in _visible(call)]
 
 
 @lists("/api/vhosts/{vhost}/connections", "vhost")
 def list_of_vhost(call: Call) -> list[Described]:
     """List the connections to a virtual host that the user sees."""
     name = call.vhost.name
-    return [_described(call, one) for one in _visible(call) if one.vhost_name == name]
+    return [_described(call, connection) for connection in _visible(call) if connection.vhost_name == name]
 
 
 @lists("/api/connections/username/{user}", "watched")
 def list_of_user(call: Call) -> list[Described]:
     """List the connections of a user."""
-    return [_tracked(one) for one in clients(call.node) if one.user == call.values["user"]]
+    return [_tracked(connection) for connection in clients(call.node) if connection.user == call.values["user"]]
 
 
 @endpoint("GET", "/api/connections/{connection}", "management")
@@ -97,15 +97,15 @@ def _close(call: Call, connection: Connection) -> None:
 @lists("/api/channels", "management", paged=True)
 def list_channels(call: Call) -> list[Described]:
     """List the channels of all connections that the user sees."""
-    return [_channel(call, channel) for one in _visible(call) for channel in one.channels.values()]
+    return [_channel(call, channel) for connection in _visible(call) for channel in connection.channels.values()]
 
 
 @lists("/api/vhosts/{vhost}/channels", "vhost")
 def list_channels_of_vhost(call: Call) -> list[Described]:
     """List the channels of the connections to a virtual host."""
     name = call.vhost.name
-    visible = [one for one in _visible(call) if one.vhost_name == name]
-    return [_channel(call, channel) for one in visible for channel in one.channels.values()]
+    visible = [connection for connection in _visible(call) if connection.vhost_name == name]
+    return [_channel(call, channel) for connection in visible for channel in connection.channels.values()]
 
 
 @lists("/api/connections/{connection}/channels", "management")
@@ -133,7 +133,7 @@ def _name(channel: Channel) -> str:
 def _described(call: Call, connection: Connection, *, is_detailed: bool = False) -> Described:
     properties = described(connection.client_properties)
     tls_keys = (*_TLS_KEYS, "peer_cert_serial_number") if call.compat.shows_peer_serial_number else _TLS_KEYS
-    found: Described = {
+    description: Described = {
         **peer_details(connection),
         "user": connection.user,
         "user_who_performed_action": connection.user,
@@ -156,9 +156,9 @@ def _described(call: Call, connection: Connection, *, is_detailed: bool = False)
         **constant("connection"),
     }
     if "connection_name" in properties:
-        found["user_provided_name"] = properties["connection_name"]
+        description["user_provided_name"] = properties["connection_name"]
     # RabbitMQ writes what does not apply as null in lists, and as empty text in the description of one connection.
-    return {**found, **dict.fromkeys(tls_keys, "")} if is_detailed else found
+    return {**description, **dict.fromkeys(tls_keys, "")} if is_detailed else description
 
 
 def _tracked(connection: Connection) -> Described:

@@ -64,7 +64,7 @@ def peer_details(connection: ConnectionPort) -> Described:
 
 def _described(call: Call, consumer: Consumer, connection: ConnectionPort) -> Described:
     timeout_us = consumer.queue.settings.consumer_timeout_us
-    found: Described = {
+    description: Described = {
         "consumer_tag": consumer.tag,
         "queue": {"name": consumer.queue.name, "vhost": consumer.queue.vhost.name},
         "channel_details": channel_details(connection, consumer.channel_number),
@@ -76,8 +76,8 @@ def _described(call: Call, consumer: Consumer, connection: ConnectionPort) -> De
         "arguments": described(consumer.arguments),
     }
     if call.compat.shows_consumer_timeout:
-        found["consumer_timeout"] = (call.node.consumer_timeout_us if timeout_us is None else timeout_us) // 1000
-    return found
+        description["consumer_timeout"] = (call.node.consumer_timeout_us if timeout_us is None else timeout_us) // 1000
+    return description
 
 
 def _channel(consumer: Consumer) -> Channel:

@@ -16,10 +16,10 @@ from leveret.http.messages import Response
 def get_definitions(call: Call) -> object:
     """Return the definitions of the broker."""
     with call.looking() as node:
-        found = export(node, _extent(call))
-    known = call.state.global_parameters
-    found["global_parameters"] = [{"name": name, "value": value} for name, value in known.items()]
-    return _named(call, _shown(call, found))
+        definitions = export(node, _extent(call))
+    parameters = call.state.global_parameters
+    definitions["global_parameters"] = [{"name": name, "value": value} for name, value in parameters.items()]
+    return _named(call, _shown(call, definitions))
 
 
 @endpoint("GET", "/api/definitions/{vhost}", "administrator")
@@ -41,22 +41,22 @@ def _shown(call: Call, definitions: Described) -> Described:
         return definitions
     queues, metadata = definitions["queues"], definitions.get("metadata")
     assert isinstance(queues, list)
-    found: Described = {
+    shown: Described = {
         **definitions,
         "queues": [{name: value for name, value in queue.items() if name != "type"} for queue in queues],
     }
     if isinstance(metadata, dict):
-        found |= {"default_queue_type": metadata["default_queue_type"], "limits": definitions["limits"] or []}
+        shown |= {"default_queue_type": metadata["default_queue_type"], "limits": definitions["limits"] or []}
     if not call.compat.hidden_definitions:
-        return found
+        return shown
     hidden = call.compat.hidden_definitions
     if metadata is not None:
         hidden = (*hidden, "product_name", "product_version", "rabbitmq_version")
         for section in ("parameters", "policies"):
             items = definitions[section]
             assert isinstance(items, list)
-            found[section] = [{**item, "vhost": definitions["original_vhost_name"]} for item in items]
-    return {name: value for name, value in found.items() if name not in hidden}
+            shown[section] = [{**item, "vhost": definitions["original_vhost_name"]} for item in items]
+    return {name: value for name, value in shown.items() if name not in hidden}
 
 
 def _named(call: Call, found: object) -> object:

@@ -65,8 +65,8 @@ def local_alarms(call: Call) -> object:
 
 def _alarms(call: Call, reason: str) -> object:
     with call.looking() as node:
-        found = [{"node": NODE_NAME, "resource": resource} for resource in node.alarms]
-    return _failed(reason, alarms=found) if found else _OK
+        alarms_on = [{"node": NODE_NAME, "resource": resource} for resource in node.alarms]
+    return _failed(reason, alarms=alarms_on) if alarms_on else _OK
 
 
 @endpoint("GET", f"{_CHECKS}/port-listener/{{port}}", "management")
@@ -76,7 +76,7 @@ def port(call: Call) -> object:
         wanted = int(call.values["port"])
     except ValueError:
         raise bad_request("Invalid port") from None
-    ports = [one for _, one in listeners(call)]
+    ports = [number for _, number in listeners(call)]
     if wanted in ports:
         return {**_OK, "port": wanted}
     return _failed("No active listener", missing=wanted, ports=ports)
@@ -98,9 +98,9 @@ def listeners(call: Call) -> list[tuple[str, int]]:
     """Return the protocols and ports of the broker."""
     engine = call.engine
     ports = [address[1] for address in engine.addresses]
-    found = list(zip(("amqp", "amqp/ssl"), ports, strict=False)) if engine.loop.is_listening else []
+    open_ports = list(zip(("amqp", "amqp/ssl"), ports, strict=False)) if engine.loop.is_listening else []
     management = engine.management_port
-    return found if management is None else [*found, ("http", management)]
+    return open_ports if management is None else [*open_ports, ("http", management)]
 
 
 @endpoint("GET", f"{_CHECKS}/certificate-expiration/{{within}}/{{unit}}", "management")

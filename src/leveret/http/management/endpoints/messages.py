@@ -79,20 +79,20 @@ def _payload(body: Mapping[str, object]) -> bytes:
 def _properties(given: object) -> Properties:
     """Return the properties of a body. Those that AMQP does not have are ignored."""
     values = given if isinstance(given, Mapping) else {}
-    known: dict[str, object] = {}
+    properties: dict[str, object] = {}
     for name in PROPERTY_NAMES:
         value = values.get(name)
         if value is None:
             continue
         if name == "headers":
-            known[name] = table_of(value)
+            properties[name] = table_of(value)
         elif name in _NUMBERS:
             if not isinstance(value, int):
                 raise bad_request(f"{name} must be a number, not {value!r}")
-            known[name] = value
+            properties[name] = value
         else:
-            known[name] = str(value)
-    return Properties(**known)  # type: ignore[arg-type]
+            properties[name] = str(value)
+    return Properties(**properties)  # type: ignore[arg-type]
 
 
 class _Fetching(OwnChannel):

@@ -99,7 +99,7 @@ def _metrics(call: Call, *, is_per_object: bool) -> Iterator[Metric]:
     yield _gauge("build_info", "RabbitMQ version info", 1, build)
     yield _gauge("identity_info", "RabbitMQ node & cluster identity info", 1, identity)
     yield _gauge("connections", "Connections currently open", len(connections))
-    yield _gauge("channels", "Channels currently open", sum(one.channel_count for one in connections))
+    yield _gauge("channels", "Channels currently open", sum(connection.channel_count for connection in connections))
     yield _gauge("consumers", "Consumers currently connected", sum(len(queue.consumers) for queue in queues))
     yield _gauge("queues", "Queues available", len(queues))
     yield _gauge("process_open_fds", "Open file descriptors", open_files())

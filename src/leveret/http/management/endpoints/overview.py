@@ -32,7 +32,7 @@ _COUNTED: Final = (statistics.PUBLISHING, statistics.DELIVERING)
 def get_overview(call: Call) -> Described:
     """Describe the broker: its version, what it holds, and what has happened."""
     is_short = call.flag("disable_stats")
-    found: Described = {
+    overview: Described = {
         **call.compat.overview,
         "management_version": call.compat.product_version,
         "rates_mode": "basic",
@@ -47,21 +47,21 @@ def get_overview(call: Call) -> Described:
         "enable_queue_totals": is_short and call.flag("enable_queue_totals"),
     }
     if call.is_monitor:
-        found["node"] = NODE_NAME
+        overview["node"] = NODE_NAME
     if not is_short:
-        found |= _totals(call, list(call.vhosts()))
+        overview |= _totals(call, list(call.vhosts()))
         if call.is_monitor:
-            found |= {"listeners": _listeners(call), "contexts": _contexts(call)}
-    return found
+            overview |= {"listeners": _listeners(call), "contexts": _contexts(call)}
+    return overview
 
 
 def _runtime(call: Call) -> Described:
     """Return what runs the broker, under the names of what runs RabbitMQ."""
-    found: Described = {
+    versions: Described = {
         "erlang_version": "",
         "erlang_full_version": f"leveret on {platform.python_implementation()} {platform.python_version()}",
     }
-    return {**found, "crypto_lib_version": ""} if call.compat.names_crypto else found
+    return {**versions, "crypto_lib_version": ""} if call.compat.names_crypto else versions
 
 
 def exchange_types(call: Call) -> list[Described]:
@@ -74,11 +74,11 @@ def exchange_types(call: Call) -> list[Described]:
 
 
 def _totals(call: Call, vhosts: list[VirtualHost]) -> Described:
-    node, known = call.node, call.state.statistics
-    broker, now = known.of(*statistics.BROKER), node.now
+    node, counted = call.node, call.state.statistics
+    broker, now = counted.of(*statistics.BROKER), node.now
     queues = [queue for vhost in vhosts for queue in vhost.queues.values()]
     connections = [it for it in clients(node) if call.is_monitor or it.user == call.user.name]
-    counts = broker if call.is_monitor else statistics.together(known.of("vhost", vhost.name) for vhost in vhosts)
+    counts = broker if call.is_monitor else statistics.together(counted.of("vhost", vhost.name) for vhost in vhosts)
     messages = statistics.message_stats(counts, now, *_COUNTED).get("message_stats", {})
     assert isinstance(messages, dict)
     consumer_count = sum(len(queue.consumers) for queue in queues)

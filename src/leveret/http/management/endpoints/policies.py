@@ -96,8 +96,8 @@ def put_parameter(call: Call) -> object:
     value, component = call.body("value")["value"], call.values["component"]
     name = call.values["vhost"]
     with call.looking():
-        known = [(each["component"], each["name"]) for each in described_parameters(call.changed_vhost)]
-        is_known = (component, call.values["name"]) in known
+        names = [(each["component"], each["name"]) for each in described_parameters(call.changed_vhost)]
+        is_known = (component, call.values["name"]) in names
     if component != VHOST_LIMITS_PARAMETER:
         raise invalid(_shown_text(call, f"component {component} not found"))
     limits = value if isinstance(value, dict) else {}

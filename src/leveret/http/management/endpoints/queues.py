@@ -35,12 +35,12 @@ def list_queues(call: Call) -> list[Described]:
 
 def _listed(call: Call, vhost: VirtualHost, queue: StoredQueue) -> Described:
     if not call.flag("disable_stats"):
-        found = {**_declared(call, queue), **_effective(call, vhost, queue), **measured(call, vhost, queue)}
+        description = {**_declared(call, queue), **_effective(call, vhost, queue), **measured(call, vhost, queue)}
         if call.compat.lists_queues_in_detail:
-            found |= {**policies_of(vhost, queue), **in_detail(call, queue)}
+            description |= {**policies_of(vhost, queue), **in_detail(call, queue)}
             for name in ("consumer_details", "incoming", "deliveries", *_ONLY_OF_ONE.get(queue.type_name, ())):
-                del found[name]
-        return found
+                del description[name]
+        return description
     if call.flag("enable_queue_totals"):
         online = {"online": None} if call.compat.totals_show_online and queue.type_name == "classic" else {}
         return {**_declared(call, queue), **online, **totals(queue)}
@@ -52,12 +52,12 @@ def get_queue(call: Call) -> Described:
     """Describe a queue, with its consumers."""
     vhost = call.vhost
     queue = call.existing(vhost.queues, "queue")
-    found = {**_declared(call, queue), **_by_operator(call, vhost, queue)}
+    description = {**_declared(call, queue), **_by_operator(call, vhost, queue)}
     if not call.flag("disable_stats"):
-        found |= {**policies_of(vhost, queue), **_effective(call, vhost, queue)}
-        found |= measured(call, vhost, queue)
-        found |= in_detail(call, queue)
-    return found
+        description |= {**policies_of(vhost, queue), **_effective(call, vhost, queue)}
+        description |= measured(call, vhost, queue)
+        description |= in_detail(call, queue)
+    return description
 
 
 @endpoint("PUT", _QUEUE, "vhost")

@@ -29,8 +29,8 @@ _TOPIC_RIGHTS: Final = ("write", "read")
 @endpoint("GET", "/api/whoami", "management")
 def who_am_i(call: Call) -> object:
     """Describe the user of the request."""
-    found: Described = {"name": call.user.name, "tags": list(call.user.tags)}
-    return {**found, "is_internal_user": True} if call.compat.names_internal_users else found
+    description: Described = {"name": call.user.name, "tags": list(call.user.tags)}
+    return {**description, "is_internal_user": True} if call.compat.names_internal_users else description
 
 
 @lists("/api/users", "administrator", ("name",))
@@ -48,8 +48,8 @@ def list_without_permissions(call: Call) -> list[Described]:
 
 
 def _described(user: User) -> Described:
-    found = described_user(user)
-    return {name: found[name] for name in ("name", "password_hash", "hashing_algorithm", "tags", "limits")}
+    description = described_user(user)
+    return {name: description[name] for name in ("name", "password_hash", "hashing_algorithm", "tags", "limits")}
 
 
 @describes("/api/users/{user}", "administrator")
@@ -230,10 +230,10 @@ def delete_topic_permission(call: Call) -> None:
 @lists("/api/user-limits/{user}", "watched", ("user",), versions=SINCE_4_3, has_head=False)
 def list_limits(call: Call) -> list[Described]:
     """List the limits of one user, or of all."""
-    known = call.node.access.users
+    by_name = call.node.access.users
     if "user" not in call.values and not call.is_monitor:
         return []
-    users = [call.existing(known, "user")] if "user" in call.values else known.values()
+    users = [call.existing(by_name, "user")] if "user" in call.values else by_name.values()
     return [{"user": it.name, "value": dict(it.limits)} for it in users if it.limits]
 
 

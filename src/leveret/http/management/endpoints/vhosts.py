@@ -124,7 +124,7 @@ def _described(call: Call, vhost: VirtualHost) -> Described:
     if shown_type == "classic" and call.compat.unset_queue_type != "classic":
         shown_type = call.compat.unset_queue_type
         shown_metadata = {name: value for name, value in metadata.items() if name != "default_queue_type"}
-    found: Described = {
+    description: Described = {
         "name": vhost.name,
         "description": metadata["description"],
         "tags": metadata["tags"],
@@ -134,26 +134,26 @@ def _described(call: Call, vhost: VirtualHost) -> Described:
         "cluster_state": {NODE_NAME: "running"},
     }
     if call.compat.protects_vhosts:
-        found["protected_from_deletion"] = call.state.protected.get(vhost.name, False)
+        description["protected_from_deletion"] = call.state.protected.get(vhost.name, False)
         if vhost.name in call.state.protected:
-            found["metadata"] = {**metadata, "protected_from_deletion": call.state.protected[vhost.name]}
+            description["metadata"] = {**metadata, "protected_from_deletion": call.state.protected[vhost.name]}
     counts, now = call.state.statistics.of("vhost", vhost.name), call.node.now
     if vhost.queues:
-        found |= statistics.rates(counts, lengths(vhost.queues.values()), now)
-    found |= statistics.message_stats(counts, now, *_COUNTED)
+        description |= statistics.rates(counts, lengths(vhost.queues.values()), now)
+    description |= statistics.message_stats(counts, now, *_COUNTED)
     if call.node.connections_of(vhost_name=vhost.name):
         for name in ("recv_oct", "send_oct"):
-            found[name], found[f"{name}_details"] = 0, {"rate": 0.0}
-    return found
+            description[name], description[f"{name}_details"] = 0, {"rate": 0.0}
+    return description
 
 
 def lengths(queues: Iterable[StoredQueue]) -> Described:
     """Return how many messages some queues hold together."""
-    found = dict.fromkeys(statistics.LENGTHS, 0)
+    sums = dict.fromkeys(statistics.LENGTHS, 0)
     for queue in queues:
         for name, number in totals(queue).items():
-            found[name] += number
-    return {**found}
+            sums[name] += number
+    return {**sums}
 
 
 def tags_of(value: object) -> tuple[str, ...]:
