@@ -11,13 +11,9 @@ import pytest
 from leveret.core.compat import Compat
 from leveret.core.model.binding import Binding, binding_key
 from leveret.core.model.errors import AmqpError, CommandInvalid, PreconditionFailed
-from leveret.core.model.exchanges import (
-    EXCHANGE_TYPES,
-    DefaultExchange,
-    Exchange,
-    exchange_class,
-    exchange_type,
-)
+from leveret.core.model.exchanges import EXCHANGE_TYPES, exchange_class, exchange_type
+from leveret.core.model.exchanges.default import DefaultExchange
+from leveret.core.model.exchanges.exchange import Exchange
 from leveret.core.model.message import Message
 from leveret.core.wire.properties import Properties
 from leveret.core.wire.values import Field, Table

@@ -9,7 +9,9 @@ import pytest
 from leveret.core.compat import Compat
 from leveret.core.model.binding import Binding
 from leveret.core.model.errors import PreconditionFailed
-from leveret.core.model.exchanges import DefaultExchange, Exchange, exchange_class
+from leveret.core.model.exchanges import exchange_class
+from leveret.core.model.exchanges.default import DefaultExchange
+from leveret.core.model.exchanges.exchange import Exchange
 from leveret.core.model.message import Message
 from leveret.core.wire.properties import Properties
 from leveret.core.wire.values import Field, Table

@@ -12,10 +12,8 @@ import pytest
 from leveret.core.compat import Compat
 from leveret.core.model.binding import Binding
 from leveret.core.model.errors import AmqpError, InternalRefusal
-from leveret.core.model.exchanges import (
-    Exchange,
-    exchange_class,
-)
+from leveret.core.model.exchanges import exchange_class
+from leveret.core.model.exchanges.exchange import Exchange
 from leveret.core.model.exchanges.x_delayed_message import headers_after_delay
 from leveret.core.model.message import Message
 from leveret.core.wire.properties import Properties

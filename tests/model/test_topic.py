@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 from leveret.core.compat import Compat
 from leveret.core.model.binding import Binding
 from leveret.core.model.errors import PreconditionFailed
-from leveret.core.model.exchanges import Exchange, exchange_class
+from leveret.core.model.exchanges import exchange_class
+from leveret.core.model.exchanges.exchange import Exchange
 from leveret.core.model.exchanges.topic import MEMO_SIZE, TopicExchange, matching_nodes, words
 from leveret.core.model.message import Message
 from leveret.core.wire.properties import Properties

@@ -1,8 +1,8 @@
 """The meeting point of other threads and the loop: they run something on its thread, or wait for its next turn.
 
 Both wait at something shut that the other side opens, so no thread polls. A request takes the loop a turn and waits for
-no client, so it blocks its thread. The next turn may be long in coming, so greenlets run meanwhile (`native.shut_gate`). The
-gate of an interrupted waiter is still opened later, to no effect.
+no client, so it blocks its thread. The next turn may be long in coming, so greenlets run meanwhile
+(`native.shut_gate`). The gate of an interrupted waiter is still opened later, to no effect.
 """
 
 from __future__ import annotations

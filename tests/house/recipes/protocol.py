@@ -20,7 +20,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from leveret.core.model.binding import Destination
-from leveret.core.model.exchanges.exchange import Exchange, Routable
+from leveret.core.model.exchanges.exchange import Exchange
+from leveret.core.model.message import Message
 
 
 class FirstExchange(Exchange):
@@ -30,7 +31,7 @@ class FirstExchange(Exchange):
 
     TYPE = "x-first"
 
-    def route(self, message: Routable) -> Sequence[Destination]:
+    def route(self, message: Message) -> Sequence[Destination]:
         """Return the oldest destination."""
         return [binding.destination for binding in self.bindings.values()][:1]
 '''

@@ -61,8 +61,3 @@ class Binding:
     def destination_kind(self) -> DestinationKind:
         """The kind of its destination: "queue" or "exchange"."""
         return self.key[0]
-
-    def __repr__(self) -> str:
-        """Show source, destination and routing key."""
-        ends = f"{self.source_name!r} -> {self.destination_kind} {self.destination_name!r}"
-        return f"<Binding {ends} by {self.routing_key!r}>"

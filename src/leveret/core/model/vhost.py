@@ -18,16 +18,11 @@ from leveret.core.model.errors import (
     NotFound,
     PreconditionFailed,
 )
-from leveret.core.model.exchanges import (
-    PREDECLARED,
-    DefaultExchange,
-    exchange_class,
-    exchange_type,
-)
+from leveret.core.model.exchanges import PREDECLARED, exchange_class, exchange_type
+from leveret.core.model.exchanges.default import DefaultExchange
 from leveret.core.model.exchanges.exchange import (
     ALTERNATE_EXCHANGE,
     Exchange,
-    Routable,
     refuse_invalid_alternate_exchange,
 )
 from leveret.core.model.message import Message
@@ -271,9 +266,8 @@ class VirtualHost:
         if source.is_due_for_deletion:
             self._remove_exchange(source)
 
-    def _replay(self, kept: Routable, destination: Destination) -> None:
+    def _replay(self, kept: Message, destination: Destination) -> None:
         # A message that an exchange kept (x-recent-history) arrives as it was first published.
-        assert isinstance(kept, Message)
         if isinstance(destination, StoredQueue):
             self._enqueue_unpublished(destination, kept, None)
         elif isinstance(destination, Exchange):

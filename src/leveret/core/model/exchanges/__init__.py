@@ -7,9 +7,8 @@ from typing import Final, cast
 
 from leveret.core.compat import Compat
 from leveret.core.model.errors import CommandInvalid, PreconditionFailed
-from leveret.core.model.exchanges.default import DefaultExchange
 from leveret.core.model.exchanges.direct import DirectExchange
-from leveret.core.model.exchanges.exchange import Dice, Exchange, Routable, refuse_invalid_alternate_exchange
+from leveret.core.model.exchanges.exchange import Exchange
 from leveret.core.model.exchanges.fanout import FanoutExchange
 from leveret.core.model.exchanges.headers import HeadersExchange
 from leveret.core.model.exchanges.topic import TopicExchange
@@ -41,18 +40,6 @@ PREDECLARED: Final[tuple[tuple[str, str, bool], ...]] = (
     ("amq.match", "headers", False),
     ("amq.rabbitmq.trace", "topic", True),
 )
-
-__all__ = [
-    "EXCHANGE_TYPES",
-    "PREDECLARED",
-    "DefaultExchange",
-    "Dice",
-    "Exchange",
-    "Routable",
-    "exchange_class",
-    "exchange_type",
-    "refuse_invalid_alternate_exchange",
-]
 
 
 def exchange_class(type_name: str) -> type[Exchange]:

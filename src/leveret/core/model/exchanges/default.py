@@ -9,7 +9,8 @@ from collections.abc import Mapping, Sequence
 
 from leveret.core.compat import Compat
 from leveret.core.model.binding import Destination
-from leveret.core.model.exchanges.exchange import Dice, Exchange, Routable
+from leveret.core.model.exchanges.exchange import Dice, Exchange
+from leveret.core.model.message import Message
 
 
 class DefaultExchange(Exchange):
@@ -23,7 +24,7 @@ class DefaultExchange(Exchange):
         super().__init__("", durable=True, dice=dice, compat=compat)
         self._queues = queues
 
-    def route(self, message: Routable) -> Sequence[Destination]:
+    def route(self, message: Message) -> Sequence[Destination]:
         """Return the queues named by the message's routing keys."""
         queues = self._queues
         return [queues[key] for key in message.routing_keys if key in queues]

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from leveret.core.model.binding import Binding, BindingKey, Destination
-from leveret.core.model.exchanges.exchange import NOWHERE, Exchange, Routable
+from leveret.core.model.exchanges.exchange import NOWHERE, Exchange
+from leveret.core.model.message import Message
 
 
 class DirectExchange(Exchange):
@@ -29,7 +30,7 @@ class DirectExchange(Exchange):
         if not bound:
             del self._by_routing_key[binding.routing_key]
 
-    def route(self, message: Routable) -> Sequence[Destination]:
+    def route(self, message: Message) -> Sequence[Destination]:
         """Return the destinations bound with one of the message's routing keys."""
         by_routing_key = self._by_routing_key
         keys = message.routing_keys

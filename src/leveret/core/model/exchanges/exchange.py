@@ -13,35 +13,15 @@ from typing import ClassVar, Protocol, TypeVar
 from leveret.core.compat import Compat
 from leveret.core.model.binding import Binding, BindingKey, Destination
 from leveret.core.model.errors import PreconditionFailed
+from leveret.core.model.message import Message
 from leveret.core.model.queues.arguments import refuse_inequivalent, string_of
 from leveret.core.wire import erlang
-from leveret.core.wire.properties import Properties
 from leveret.core.wire.values import TYPE_NAMES, Table
 
 T = TypeVar("T")
 
 ALTERNATE_EXCHANGE = "alternate-exchange"
 NOWHERE: Sequence[Destination] = ()
-
-
-class Routable(Protocol):
-    """The part of a message that routing may use."""
-
-    @property
-    def routing_keys(self) -> tuple[str, ...]:
-        """The routing key, then CC, then BCC."""
-
-    @property
-    def headers(self) -> Table | None:
-        """The headers table, None if it has none."""
-
-    @property
-    def routing_headers(self) -> Table | None:
-        """The headers without an x-death that the broker added."""
-
-    @property
-    def properties(self) -> Properties:
-        """The message's properties."""
 
 
 class Dice(Protocol):
@@ -112,10 +92,6 @@ class Exchange:
         """Whether it is auto-delete and has lost its last binding as a source."""
         return self.auto_delete and self.has_been_bound and not self.bindings
 
-    def __repr__(self) -> str:
-        """Show name, type and the number of bindings."""
-        return f"<Exchange {self.name!r} ({self.TYPE}), {len(self.bindings)} bindings>"
-
     @classmethod
     def check_arguments(cls, name: str, vhost_name: str, arguments: Table, compat: Compat) -> None:
         """Refuse arguments of a new exchange that RabbitMQ refuses. An override calls this first."""
@@ -147,18 +123,18 @@ class Exchange:
         self._remove(binding)
         return True
 
-    def route(self, message: Routable) -> Sequence[Destination]:
+    def route(self, message: Message) -> Sequence[Destination]:
         """Return the destinations of a message by this exchange's own bindings; one may occur more than once.
 
         Hot: once per published message that is not a known repeat.
         """
         raise NotImplementedError
 
-    def on_bound(self, binding: Binding) -> Sequence[Routable]:
+    def on_bound(self, binding: Binding) -> Sequence[Message]:
         """Return messages to deliver to the destination of a new binding, oldest first."""
         return ()
 
-    def delay_us(self, message: Routable) -> int:
+    def delay_us(self, message: Message) -> int:
         """Return how long to hold the message back before routing it; called only if `can_delay`."""
         return 0
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from leveret.core.model.binding import Destination
-from leveret.core.model.exchanges.exchange import Exchange, Routable
+from leveret.core.model.exchanges.exchange import Exchange
+from leveret.core.model.message import Message
 
 
 class FanoutExchange(Exchange):
@@ -15,6 +16,6 @@ class FanoutExchange(Exchange):
 
     TYPE = "fanout"
 
-    def route(self, message: Routable) -> Sequence[Destination]:
+    def route(self, message: Message) -> Sequence[Destination]:
         """Return all destinations."""
         return [binding.destination for binding in self.bindings.values()]

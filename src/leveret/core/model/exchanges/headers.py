@@ -15,7 +15,8 @@ from leveret.core.compat import Compat
 from leveret.core.model.binding import Binding, BindingKey, Destination
 from leveret.core.model.erlang_terms import binary, term
 from leveret.core.model.errors import PreconditionFailed
-from leveret.core.model.exchanges.exchange import Exchange, Routable
+from leveret.core.model.exchanges.exchange import Exchange
+from leveret.core.model.message import Message
 from leveret.core.wire.values import TYPE_NAMES, Field, Table
 
 X_MATCH: Final = "x-match"
@@ -79,7 +80,7 @@ class HeadersExchange(Exchange):
     def _remove(self, binding: Binding) -> None:
         del self._conditions[binding.key]
 
-    def route(self, message: Routable) -> Sequence[Destination]:
+    def route(self, message: Message) -> Sequence[Destination]:
         """Return the destinations whose conditions the headers fulfil."""
         seen = message.headers if self.compat.routes_by_x_death else message.routing_headers
         headers = comparable_headers(seen, self.compat)

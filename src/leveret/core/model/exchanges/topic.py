@@ -13,7 +13,8 @@ from typing import Final
 from leveret.core.compat import Compat
 from leveret.core.model.binding import Binding, BindingKey, Destination
 from leveret.core.model.errors import PreconditionFailed
-from leveret.core.model.exchanges.exchange import Exchange, Routable
+from leveret.core.model.exchanges.exchange import Exchange
+from leveret.core.model.message import Message
 from leveret.core.wire.values import Table
 
 ONE_WORD: Final = "*"
@@ -74,7 +75,7 @@ class TopicExchange(Exchange):
             del path[-1].children[binding_words.pop()]
         self._memo.clear()
 
-    def route(self, message: Routable) -> Sequence[Destination]:
+    def route(self, message: Message) -> Sequence[Destination]:
         """Return the destinations whose patterns match one of the message's routing keys."""
         memo = self._memo
         keys = message.routing_keys

@@ -16,7 +16,8 @@ from leveret.core.compat import Compat
 from leveret.core.model.binding import Binding, Destination
 from leveret.core.model.erlang_terms import binary, term
 from leveret.core.model.errors import InternalRefusal, PreconditionFailed
-from leveret.core.model.exchanges.exchange import NOWHERE, Exchange, Routable
+from leveret.core.model.exchanges.exchange import NOWHERE, Exchange
+from leveret.core.model.message import Message
 from leveret.core.wire import erlang
 from leveret.core.wire.values import Table
 
@@ -92,14 +93,14 @@ class ConsistentHashExchange(Exchange):
     def _bucket_count(self) -> int:
         return self._bucket_ends[-1] if self._bucket_ends else 0
 
-    def route(self, message: Routable) -> Sequence[Destination]:
+    def route(self, message: Message) -> Sequence[Destination]:
         """Return the one destination whose bucket the hash selects."""
         if not self._owners:
             return NOWHERE
         bucket = _jump_bucket(self._hash(message), self._bucket_count)
         return (self._owners[bisect_right(self._bucket_ends, bucket)],)
 
-    def _hash(self, message: Routable) -> int:
+    def _hash(self, message: Message) -> int:
         header, hashed_property = self.arguments.get(HASH_HEADER), self.arguments.get(HASH_PROPERTY)
         if header is not None and isinstance(header.value, bytes):
             field = None if message.headers is None else message.headers.get(header.value.decode("utf-8"))
@@ -110,7 +111,7 @@ class ConsistentHashExchange(Exchange):
         return hash_keys(message.routing_keys)
 
 
-def _property_value(message: Routable, name: object) -> str | None:
+def _property_value(message: Message, name: object) -> str | None:
     properties = message.properties
     if name == b"message_id":
         return properties.message_id

@@ -14,7 +14,8 @@ from leveret.core.compat import Compat
 from leveret.core.model import exchanges
 from leveret.core.model.binding import Binding, Destination
 from leveret.core.model.errors import PreconditionFailed
-from leveret.core.model.exchanges.exchange import Exchange, Routable
+from leveret.core.model.exchanges.exchange import Exchange
+from leveret.core.model.message import Message
 from leveret.core.model.queues.arguments import INTEGER_TAGS, string_of
 from leveret.core.wire.values import Field, Table
 
@@ -70,15 +71,15 @@ class DelayedMessageExchange(Exchange):
     def _remove(self, binding: Binding) -> None:
         self._inner.unbind(binding.key)
 
-    def route(self, message: Routable) -> Sequence[Destination]:
+    def route(self, message: Message) -> Sequence[Destination]:
         """Return the destinations to which the inner type routes the message."""
         return self._inner.route(message)
 
-    def on_bound(self, binding: Binding) -> Sequence[Routable]:
+    def on_bound(self, binding: Binding) -> Sequence[Message]:
         """Return the messages that the inner type has for a new binding."""
         return self._inner.on_bound(binding)
 
-    def delay_us(self, message: Routable) -> int:
+    def delay_us(self, message: Message) -> int:
         """Return the delay that the message asks for, 0 for none or an invalid one."""
         field = None if message.headers is None else message.headers.get(DELAY)
         delay_ms = None if field is None else _integer(field)

@@ -8,8 +8,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from leveret.core.model.binding import Binding, Destination
-from leveret.core.model.exchanges.exchange import NOWHERE, Exchange, Routable
+from leveret.core.model.exchanges.exchange import NOWHERE, Exchange
 from leveret.core.model.exchanges.x_consistent_hash import hash_keys
+from leveret.core.model.message import Message
 
 
 class ModulusHashExchange(Exchange):
@@ -35,7 +36,7 @@ class ModulusHashExchange(Exchange):
         distinct = dict.fromkeys(binding.destination for binding in self.bindings.values())
         self._destinations = sorted(distinct, key=lambda destination: (destination.is_queue, destination.name))
 
-    def route(self, message: Routable) -> Sequence[Destination]:
+    def route(self, message: Message) -> Sequence[Destination]:
         """Return the one destination that the hash selects."""
         if not self._destinations:
             return NOWHERE

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from leveret.core.model.binding import Destination
-from leveret.core.model.exchanges.exchange import NOWHERE, Exchange, Routable
+from leveret.core.model.exchanges.exchange import NOWHERE, Exchange
+from leveret.core.model.message import Message
 
 
 class RandomExchange(Exchange):
@@ -16,7 +17,7 @@ class RandomExchange(Exchange):
     TYPE = "x-random"
     routes_by_key_alone = False
 
-    def route(self, message: Routable) -> Sequence[Destination]:
+    def route(self, message: Message) -> Sequence[Destination]:
         """Return one destination."""
         if not self.bindings:
             return NOWHERE

@@ -10,7 +10,8 @@ from leveret.core.compat import Compat
 from leveret.core.model.binding import Binding, Destination
 from leveret.core.model.erlang_terms import term
 from leveret.core.model.errors import PreconditionFailed
-from leveret.core.model.exchanges.exchange import Exchange, Routable
+from leveret.core.model.exchanges.exchange import Exchange
+from leveret.core.model.message import Message
 from leveret.core.model.queues.arguments import INTEGER_TAGS, integer_of, is_true
 from leveret.core.wire.values import Table
 
@@ -28,7 +29,7 @@ class RecentHistoryExchange(Exchange):
     routes_by_key_alone = False
 
     # Oldest first.
-    _kept: deque[Routable]
+    _kept: deque[Message]
 
     @classmethod
     def check_arguments(cls, name: str, vhost_name: str, arguments: Table, compat: Compat) -> None:
@@ -43,13 +44,13 @@ class RecentHistoryExchange(Exchange):
     def _prepare(self) -> None:
         self._kept = deque(maxlen=integer_of(self.arguments, LENGTH) or DEFAULT_LENGTH)
 
-    def route(self, message: Routable) -> Sequence[Destination]:
+    def route(self, message: Message) -> Sequence[Destination]:
         """Return all destinations; keep the message, even if there are none."""
         headers = message.headers
         if headers is None or not is_true(headers, NO_STORE):
             self._kept.append(message)
         return [binding.destination for binding in self.bindings.values()]
 
-    def on_bound(self, binding: Binding) -> Sequence[Routable]:
+    def on_bound(self, binding: Binding) -> Sequence[Message]:
         """Return the kept messages, for the destination of the new binding."""
         return tuple(self._kept)
