@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
-from inspect import cleandoc
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from urllib.parse import parse_qsl
 
@@ -132,17 +131,18 @@ def endpoint(
     body: Schema | None = None,
     *,
     name_end: str = "",
+    extent: str = "",
     **more: Any,
 ) -> Callable[[Handler], Handler]:
     """Declare the decorated handler as an endpoint, under its own name with `name_end`.
 
-    `more` are other fields of `Endpoint`. The summary is the docstring's first paragraph.
+    `more` are other fields of `Endpoint`. The summary is the docstring as one line, with `extent` before its last dot.
     """
 
     def declare(handler: Handler) -> Handler:
         first, *others = handler.__name__.split("_")
         name = first + "".join(map(str.title, others)) + name_end
-        summary = " ".join(cleandoc(handler.__doc__ or "").partition("\n\n")[0].split())
+        summary = " ".join((handler.__doc__ or "").split()).removesuffix(".") + extent + "."
         ENDPOINTS.append(Endpoint(name, method, template, summary, handler, answer, body, **more))
         return handler
 

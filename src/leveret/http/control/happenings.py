@@ -46,12 +46,12 @@ _SSE: Final = "text/event-stream"
 _REAL: Final = SystemClock()
 
 
-def _of_both(path: str, *schemas: Schema, **more: Any) -> Callable[[Handler], Handler]:
+def _of_both(path: str, answer: Schema | None = None, **more: Any) -> Callable[[Handler], Handler]:
     """Declare the decorated handler as an endpoint for a virtual host, and as one for the whole broker."""
 
     def declare(handler: Handler) -> Handler:
-        endpoint("GET", f"{ROOT}{path}", *schemas, name_end="OfAll", **more)(handler)
-        return endpoint("GET", f"{VHOST}{path}", *schemas, **more)(handler)
+        endpoint("GET", f"{ROOT}{path}", answer, name_end="OfAll", extent=" of the whole broker", **more)(handler)
+        return endpoint("GET", f"{VHOST}{path}", answer, extent=" of a virtual host", **more)(handler)
 
     return declare
 
@@ -124,7 +124,7 @@ def list_events(call: Call) -> object:
 
 @_of_both("/events/stream", query={**_FILTERS, "from": _FROM}, media=_SSE)
 def stream_events(call: Call) -> object:
-    """Send the events as they happen, after a first one named open."""
+    """After a first event named open, send the events."""
     lines = _lines_of(call)
     _require_recording(call)
     call.engine.sync()
@@ -194,7 +194,7 @@ def list_findings(call: Call) -> object:
 
 @_of_both("/page", media="text/html")
 def get_page(call: Call) -> object:
-    """Return the page of what has happened."""
+    """Return the page."""
     from leveret.page.formats.html import page_of
     from leveret.page.readings.live import test_of
     from leveret.page.story import story_of

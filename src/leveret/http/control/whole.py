@@ -149,8 +149,10 @@ def list_faults(call: Call) -> list[Json]:
 
 @endpoint("POST", f"{ROOT}/faults", component("Fault"), _FAULT, status=201)
 def add_fault(call: Call) -> object:
-    """Add a fault. `vhost` limits it to one virtual host; the other names select occasions, as in Python. With `"on":
-    "now"` it acts at once.
+    """Add a fault.
+
+    `vhost` limits it to one virtual host; the other names select occasions, as in Python. With `"on": "now"` it acts at
+    once.
     """
     body = dict(call.body)
     name = body.pop("fault")
@@ -189,8 +191,7 @@ def _require_any_length(word: str, expression: Expression) -> None:
 def _rule(call: Call) -> tuple[int, Rule]:
     rules, number = call.engine.fault_rules(), call.values["fault"]
     if not (number.isdecimal() and 1 <= int(number) <= len(rules)):
-        known = [str(number_of_rule) for number_of_rule in range(1, len(rules) + 1)]
-        raise NotDeclaredError(f"fault {number} does not exist{expected(number, known)}")
+        raise NotDeclaredError(f"fault {number} does not exist{expected(number, map(str, range(1, len(rules) + 1)))}")
     return int(number), rules[int(number) - 1]
 
 
