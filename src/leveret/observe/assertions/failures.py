@@ -17,9 +17,8 @@ from leveret.observe.assertions.nearest import Nearest, NearMiss, missed_text
 from leveret.observe.assertions.searching import Occurrence, Question, Search
 from leveret.observe.texts.routes import ways_to
 from leveret.observe.texts.state import holder_text
-from leveret.observe.texts.story import has_clients
 from leveret.observe.views.message_view import MessageView, entry_view
-from leveret.observe.views.names import existing_queue
+from leveret.observe.views.names import existing_queue, has_clients
 from leveret.story.failure import Failure
 from leveret.trace import events
 from leveret.wording import count_text, span_text

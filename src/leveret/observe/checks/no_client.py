@@ -15,7 +15,7 @@ from typing import Any, Final, Protocol
 from leveret.observe.assertions.source import Source
 from leveret.observe.calls.callers import calling_line, line_of
 from leveret.observe.checks.finding import Finding
-from leveret.observe.texts.story import has_clients
+from leveret.observe.views.names import has_clients
 from leveret.trace import events
 
 CHECK: Final = "no_client"

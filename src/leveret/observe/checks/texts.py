@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Sequence
 from typing import TYPE_CHECKING, Final
 
 from leveret.observe.checks.finding import Finding
 from leveret.observe.checks.table import CHECKS
 from leveret.trace import events
 from leveret.trace.events import Event, content
-from leveret.wording import client_place_text, count_text
+from leveret.wording import count_text
 
 if TYPE_CHECKING:
     from leveret.trace.events import RawEvent
@@ -20,19 +20,18 @@ _LISTED: Final = 5
 class Publishers:
     """The publisher of each message in a trace: a client, or the test and its line."""
 
-    def __init__(self, raw_events: Iterable[RawEvent]) -> None:
+    def __init__(self, raw_events: Collection[RawEvent]) -> None:
         self._texts: dict[int, str] = {}
-        clients: dict[int, str] = {}
-        caller: str | None = None
-        for raw in raw_events:
-            if raw[0] == events.PUBLISHED:
-                event = Event(raw)
-                self._texts.setdefault(event.message.id, _publisher_text(event, clients, caller))
-            elif raw[0] == events.CONN_OPEN:
-                event = Event(raw)
-                clients[event.conn or 0] = event.client
-            elif raw[0] == events.CALLED:
-                caller = Event(raw).caller
+        if not raw_events:
+            return
+        # Imported here because most tests find nothing.
+        from leveret.story.clients import Clients
+
+        clients = Clients()
+        for event in (Event(raw) for raw in raw_events if raw[0] in Clients.KINDS):
+            clients.take(event)
+            if event.kind == events.PUBLISHED:
+                self._texts.setdefault(event.message.id, clients.who(event))
 
     def publisher_of(self, message_id: int) -> str:
         """Return the publisher of a message as text."""
@@ -81,13 +80,6 @@ def _line(finding: Finding, publishers: Publishers) -> str:
     text = clause(finding.cause)
     why = f"; {text}" if text else ""
     return f"{where}{origin}, published by {finding.publisher or publishers.publisher_of(message.id)}{why}"
-
-
-def _publisher_text(event: Event, clients: dict[int, str], caller: str | None) -> str:
-    if event.conn is None:
-        return "the test" if caller is None else f"the test at {caller}"
-    name = clients.get(event.conn, "a client")
-    return client_place_text(name, event.conn, event.chan)
 
 
 def _how_to_allow(finding: Finding, broker: str) -> str:

@@ -13,7 +13,9 @@ from typing import TYPE_CHECKING, Final, cast
 from leveret.core.protocol.receiving import strangers
 from leveret.observe.texts.advice import advice
 from leveret.observe.texts.state import connections, queue_lines
-from leveret.observe.texts.story import Story, clients_of, has_clients
+from leveret.observe.texts.story import Story, clients_of
+from leveret.observe.views.names import has_clients
+from leveret.story.clients import Clients
 from leveret.trace import events
 from leveret.trace.events import Event, printable
 from leveret.wording import client_place_text
@@ -175,19 +177,12 @@ def refusal_lines(raw_events: Sequence[RawEvent]) -> list[str]:
 
 def declarers_of(raw_events: Sequence[RawEvent]) -> dict[tuple[str, str, str], str]:
     """Return who first declared what exists, by kind, virtual host and name: a client, or the test and its line."""
-    clients, declarers = clients_of(raw_events), dict[tuple[str, str, str], str]()
-    caller: str | None = None
+    clients, declarers = Clients(), dict[tuple[str, str, str], str]()
     for event in map(Event, raw_events):
-        kind = _DECLARED.get(event.kind)
-        if event.kind == events.CALLED:
-            caller = event.caller
-        elif kind is not None and event.conn is not None:
-            who = client_place_text(clients.get(event.conn, "a client"), event.conn, event.chan)
-            declarers.setdefault((kind, event.vhost, str(event.get(kind))), who)
-        elif kind is not None:
-            declarers.setdefault(
-                (kind, event.vhost, str(event.get(kind))), f"the test at {caller}" if caller else "the test"
-            )
+        if event.kind in Clients.KINDS:
+            clients.take(event)
+        elif (kind := _DECLARED.get(event.kind)) is not None:
+            declarers.setdefault((kind, event.vhost, str(event.get(kind))), clients.who(event))
     return declarers
 
 

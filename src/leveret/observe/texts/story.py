@@ -136,11 +136,6 @@ def clients_of(raw_events: Sequence[RawEvent]) -> dict[int, str]:
     return {event.conn: event.client for event in opened if event.conn is not None}
 
 
-def has_clients(raw_events: Sequence[RawEvent]) -> bool:
-    """Return whether a client has connected, or tried to and was refused."""
-    return any(raw[0] in (events.CONN_OPEN, events.REFUSED) for raw in raw_events)
-
-
 def _told(raw_events: Sequence[RawEvent]) -> Iterator[Told]:
     """Yield the events that matter, each with what the others say about it."""
     enqueued, letters = _destinations(raw_events)

@@ -140,3 +140,8 @@ def _waited(timeout: float | None) -> str:
 
 def _hint(name: str, names: Iterable[str]) -> str:
     return expected(name, (other for other in names if other and not other.startswith("amq.")), most=_SHOWN_NAMES)
+
+
+def has_clients(raw_events: Iterable[RawEvent]) -> bool:
+    """Return whether a client has connected, or tried to and was refused."""
+    return any(raw[0] in (events.CONN_OPEN, events.REFUSED) for raw in raw_events)
