@@ -26,7 +26,7 @@ from tests.pipeline.random_traces import Made
 
 NAMES: Final = (
     *("control", "copies", "messages", "tests", "consumers", "routes", "test_queues", "latency_hist", "queue_stats"),
-    *("consumer_stats", "run_lineage", "run_coverage", "fingerprints", "fault_effect", "violations"),
+    *("consumer_stats", "run_lineage", "run_coverage", "run_counts", "fingerprints", "fault_effect", "violations"),
 )
 # Numbers for consumers, which only the kernel gives.
 _OWN: Final = ("holder", "last_holder")
@@ -75,6 +75,7 @@ def tables_of_runs(traces: Iterable[Trace]) -> list[dict[str, pa.Table]]:
         tables_of(
             events_of(of_run),
             commit=of_run[0].commit,
+            began=of_run[0].began,
             truncated=[trace.worker for trace in of_run if trace.truncated],
         )
         for of_run in by_run.values()

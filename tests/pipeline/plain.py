@@ -11,6 +11,8 @@ import math
 from collections import Counter, defaultdict
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from datetime import date
+from fractions import Fraction
 from hashlib import sha256
 from itertools import pairwise
 from typing import Any
@@ -43,6 +45,11 @@ class Trace:
     truncated: bool = False
 
     @property
+    def began(self) -> int | None:
+        """The microsecond at which the run began, as `random_traces.write` writes it."""
+        return None if self.day is None else ((self.day - date(1970, 1, 1)).days * 24 + 10) * 3_600_000_000
+
+    @property
     def file(self) -> Row:
         return {"day": self.day, "run": self.run, "worker": self.worker}
 
@@ -61,6 +68,8 @@ def tables(traces: list[Trace]) -> dict[str, list[Row]]:
     found["run_lineage"] = _counted(found["_lineage"], "n")
     found["run_coverage"] = _run_coverage(found)
     found["fingerprints"] = _fingerprints(found, {trace.run: trace.commit for trace in traces})
+    found["run_counts"] = _run_counts(found, traces)
+    found["changes"] = _changes(found["run_counts"])
     found["lineage"] = _lineage(found["run_lineage"])
     found["coverage"] = _coverage(found["run_coverage"])
     found["flaky"] = _flaky(found["fingerprints"])
@@ -837,3 +846,112 @@ def _flaky(fingerprints: list[Row]) -> list[Row]:
             }
         )
     return rows
+
+
+TEST_OUTCOMES = ["passed", "xfailed", "skipped", "xpassed", "failed", "error"]
+SERIES = ["test", "vhost", "queue", "measure", "reason", "to_queue"]
+
+
+def _run_counts(found: dict[str, list[Row]], traces: list[Trace]) -> list[Row]:
+    counts: Counter[tuple[Any, ...]] = Counter()
+    for row in found["copies"]:
+        if row["enq_seq"] is not None and row["src_copy"] is None:
+            counts[row["day"], row["run"], row["test"], row["vhost"], row["queue"], "published", None, None] += 1
+    for row in found["test_queues"]:
+        for name in ("redeliveries", "leaked", "dropped"):
+            key = (row["day"], row["run"], row["test"], row["vhost"], row["queue"], name, None, None)
+            counts[key] += row[name]
+    for row in found["messages"]:
+        if not row["copies"] and not row["returned"]:
+            counts[row["day"], row["run"], row["test"], row["vhost"], None, "dropped", None, None] += 1
+    for row in found["run_lineage"]:
+        way = (row["from_queue"], "dead_letters", row["reason"], row["to_queue"])
+        counts[row["day"], row["run"], row["test"], None, *way] += row["n"]
+    rows = [(*key, n) for key, n in counts.items() if n]
+    for row in found["tests"]:
+        if row["outcome"] is not None:
+            of_test = (row["day"], row["run"], row["test"], None, None, "outcome", None, None)
+            rows.append((*of_test, TEST_OUTCOMES.index(row["outcome"])))
+    about = {trace.run: {"began": trace.began, "commit": trace.commit} for trace in traces}
+    return [dict(zip(("day", "run", *SERIES, "n"), row, strict=True)) | about[row[1]] for row in rows]
+
+
+def _changes(counts: list[Row]) -> list[Row]:
+    times = {row["run"]: (row["began"] or 0, row["day"] or date.min, row["run"]) for row in counts}
+    commits = {row["run"]: row["commit"] for row in counts}
+    found = []
+    for (test,), of_test in _grouped(counts, "test").items():
+        ended = [row for row in of_test if row["measure"] == "outcome"]
+        counted = [row for row in ended if row["n"] != 2] if test is not None else of_test
+        for key, series in _grouped(of_test, *SERIES).items():
+            is_outcome = key[3] == "outcome"
+            chosen = {row["run"] for row in (ended if is_outcome else counted)}
+            runs = sorted(chosen, key=times.__getitem__)[-100:]
+            by_run = {run: [row["n"] for row in series if row["run"] == run] for run in runs}
+            values = [max(of, default=0) if is_outcome else sum(of) for of in by_run.values()]
+            for start, kind, before, after, length, later, holds in _changes_in(values, may_grow=not is_outcome):
+                row = dict(zip(SERIES, key, strict=True)) | {"kind": kind, "before": before, "after": after}
+                row |= {"since_run": None, "since_commit": None, "commit_before": None, "holds": holds}
+                if start is not None:
+                    row |= {"since_run": runs[start], "since_commit": commits[runs[start]]}
+                    row |= {"commit_before": commits[runs[start - 1]]}
+                found.append(row | {"runs_before": length, "runs_after": later})
+    return found
+
+
+def _changes_in(values: list[int], *, may_grow: bool) -> list[tuple[Any, ...]]:
+    if len(values) < 6 or len(set(values)) == 1:
+        return []
+    if may_grow:
+        middles = [_median(values[at : at + 3]) for at in range(len(values) - 2)]
+        smooth = [middles[0], *middles, middles[-1]]
+        start = max(at for at, value in enumerate(smooth) if value == min(smooth)) + 1
+        risen = values[start:]
+        if len(risen) >= 8 and _rises(risen):
+            since = start if start >= 3 else None
+            return [(since, "growth", smooth[start - 1], max(values[-2:]), start, len(risen), True)]
+    edges = [0, *_steps(values), len(values)]
+    parts = [values[start:end] for start, end in pairwise(edges)]
+    return [
+        (start, "step", _median(left), _median(right), len(left), len(right), start == edges[-2])
+        for start, (left, right) in zip(edges[1:], pairwise(parts), strict=False)
+        if _median(left) != _median(right)
+    ]
+
+
+def _median(values: list[int]) -> int:
+    return sorted(values)[(len(values) - 1) // 2]
+
+
+def _rises(values: list[int]) -> bool:
+    size, longer = divmod(len(values), 4)
+    lengths = [size + (number < longer) for number in range(4)]
+    ends = [sum(lengths[: number + 1]) for number in range(4)]
+    quarters = [_median(values[end - length : end]) for end, length in zip(ends, lengths, strict=True)]
+    pairs = [(values[i], values[j]) for j in range(len(values)) for i in range(j)]
+    score = sum((right > left) - (right < left) for left, right in pairs)
+    sizes = [len(values), *Counter(values).values()]
+    spreads = [count * (count - 1) * (2 * count + 5) for count in sizes]
+    variance = (spreads[0] - sum(spreads[1:])) / 18
+    return all(left < right for left, right in pairwise(quarters)) and score >= 3.29 * math.sqrt(variance)
+
+
+def _steps(values: list[int]) -> list[int]:
+    count, best, at = len(values), Fraction(-1), 0
+    for size in range(3, count - 2):
+        pairs = [(left, right) for left in values[:size] for right in values[size:]]
+        excess = sum((right > left) - (right < left) for left, right in pairs)
+        if Fraction(excess * excess, size * (count - size)) > best:
+            best, at = Fraction(excess * excess, size * (count - size)), size
+    before, after = _median(values[:at]), _median(values[at:])
+    if not at or before == after:
+        return []
+    middle = Fraction(before + after, 2)
+    high = [(value > middle) == (after > before) for value in values]
+    total, later = sum(high), sum(high[at:])
+    ways = sum(
+        math.comb(total, n) * math.comb(count - total, count - at - n) for n in range(later, min(total, count - at) + 1)
+    )
+    if ways * (count - 5) > 0.01 * math.comb(count, at):
+        return []
+    return [*_steps(values[:at]), at, *(at + more for more in _steps(values[at:]))]

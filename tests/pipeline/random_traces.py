@@ -11,7 +11,7 @@ import json
 import random
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
-from datetime import date
+from datetime import date, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -129,6 +129,30 @@ def disturbed(trace: Trace, seed: int) -> Trace:
                 moved[name] = event[name] // 7 * distance + event[name] % 7
         events.append({name: value for name, value in moved.items() if value is not None})
     return replace(trace, events=events)
+
+
+def history(seed: int) -> list[Trace]:
+    """Return 30 runs of the same tests. From the thirteenth on, one test leaves one more message in each run, and some
+    copies of the others are delivered twice.
+    """
+    made = several(1, seed=seed)[0].trace
+    end = max(at for at, event in enumerate(made.events) if event["kind"] == "test_end")
+    more = {"kind": "enqueued", "test": made.events[end]["test"], "vhost": "/", "queue": "growing"}
+    runs = []
+    for number in range(30):
+        left = [{**more, "msg": 10_000 + n, "copy": 10_000 + n} for n in range(max(number - 11, 0))]
+        events = [
+            again
+            for event in [*made.events[:end], *left, *made.events[end:]]
+            for again in ([event, event] if number > 11 and event["kind"] == "delivered" else [event])
+        ]
+        # Each event has a number of its own, and other tests than those of other traces.
+        told = [
+            {**event, "seq": seq, "test": f"{event['test']} of a history"} for seq, event in enumerate(events, start=1)
+        ]
+        day = date(2026, 2, 1) + timedelta(days=number)
+        runs.append(Trace(f"history-{number:02}", "main", day, told, f"commit-{number:02}"))
+    return runs
 
 
 def write(path: Path, trace: Trace) -> None:

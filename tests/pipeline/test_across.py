@@ -34,7 +34,8 @@ def _repeated(traces: list[Trace]) -> list[Trace]:
 
 @pytest.fixture(scope="module")
 def traces() -> list[Trace]:
-    return _repeated([made.trace for made in random_traces.several(COUNT, seed=SEED)])
+    made = [made.trace for made in random_traces.several(COUNT, seed=SEED)]
+    return [*_repeated(made), *random_traces.history(SEED)]
 
 
 @pytest.fixture(scope="module")
@@ -83,6 +84,10 @@ def test_table_in_parts_by_its_key_has_the_same_rows(
     ]
 
     assert texts(found) == texts(expected[name])
+
+
+def test_some_numbers_of_the_traces_change_and_some_grow(expected: dict[str, list[dict[str, Any]]]) -> None:
+    assert {row["kind"] for row in expected["changes"]} == {"step", "growth"}
 
 
 def test_some_tests_of_the_traces_are_flaky(expected: dict[str, list[dict[str, Any]]]) -> None:

@@ -39,7 +39,7 @@ class Filled:
 @pytest.fixture(scope="module")
 def filled(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Filled:
     folder = tmp_path_factory.mktemp("engines")
-    traces = [made.trace for made in random_traces.several(COUNT, seed=SEED)]
+    traces = [made.trace for made in random_traces.several(COUNT, seed=SEED)] + random_traces.history(SEED)
     (folder / "traces").mkdir()
     for trace in traces:
         random_traces.write(folder / "traces" / f"{trace.run}.{trace.worker}.jsonl", trace)

@@ -101,7 +101,7 @@ def test_order_repetition_and_encoding_of_the_events_do_not_matter() -> None:
             for name in ["queue"]
         ]
         cut = [trace.worker for trace in traces if trace.truncated]
-        found.append(tables_of(pa.concat_tables(coded), commit=traces[0].commit, truncated=cut))
+        found.append(tables_of(pa.concat_tables(coded), commit=traces[0].commit, began=traces[0].began, truncated=cut))
 
     assert all_texts(found) == expected
 

@@ -17,7 +17,7 @@ import pyarrow.compute as pc
 
 from leveret.pipeline.kernel import schema
 from leveret.pipeline.kernel.events import NEEDED, each_once
-from leveret.pipeline.kernel.subjects.runs import Row, commit_of, runs_of, truncated_of
+from leveret.pipeline.kernel.subjects.runs import Row, began_of, commit_of, runs_of, truncated_of
 from leveret.pipeline.kernel.subjects.runs import latest as latest_files
 from leveret.pipeline.kernel.tables import tables_of
 from leveret.pipeline.kernel.trace import TraceReader
@@ -175,7 +175,8 @@ def _tables_of_run(events: pa.Table, files: Sequence[Row], is_repeated: bool) ->
         by_worker = events["worker"].cast(pa.string()).value_counts().to_pylist()
         counted = {each["values"]: each["counts"] for each in by_worker}
     runs = runs_of(files, counted)
-    return {"runs": runs, **tables_of(events, commit=commit_of(runs), truncated=truncated_of(runs))}
+    tables = tables_of(events, commit=commit_of(runs), began=began_of(runs), truncated=truncated_of(runs))
+    return {"runs": runs, **tables}
 
 
 def _events_of_runs(

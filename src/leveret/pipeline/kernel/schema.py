@@ -168,6 +168,19 @@ RUN_LINEAGE: Final = pa.schema({**_RUN, **_texts("test", "from_queue", "reason",
 
 RUN_COVERAGE: Final = pa.schema({**_RUN, **_texts("kind", "name"), "declared": pa.bool_(), "messages": _LONG})
 
+_SERIES: Final = _texts("test", "vhost", "queue", "measure", "reason", "to_queue")
+
+RUN_COUNTS: Final = pa.schema({**_RUN, "began": _LONG, **_texts("commit"), **_SERIES, "n": _LONG})
+
+CHANGES: Final = pa.schema(
+    {
+        **_SERIES,
+        **_texts("kind", "since_run", "since_commit", "commit_before"),
+        **_longs("before", "after", "runs_before", "runs_after"),
+        "holds": pa.bool_(),
+    }
+)
+
 _PART: Final = pa.struct({"queue": pa.string(), "outcome": pa.string(), "n": _LONG, "requeues": _LONG})
 
 FINGERPRINTS: Final = pa.schema(
@@ -215,6 +228,7 @@ TABLES: Final[dict[str, pa.Schema]] = {
     "consumer_stats": CONSUMER_STATS,
     "run_lineage": RUN_LINEAGE,
     "run_coverage": RUN_COVERAGE,
+    "run_counts": RUN_COUNTS,
     "fingerprints": FINGERPRINTS,
     "fault_effect": FAULT_EFFECT,
     "violations": VIOLATIONS,

@@ -10,6 +10,7 @@ from leveret.pipeline.kernel import control
 from leveret.pipeline.kernel.events import Events
 from leveret.pipeline.kernel.rules import Run
 from leveret.pipeline.kernel.subjects import (
+    changes,
     copies,
     coverage,
     faults,
@@ -23,11 +24,13 @@ from leveret.pipeline.kernel.subjects import (
 )
 
 
-def tables_of(events: pa.Table, *, commit: str | None = None, truncated: Collection[str] = ()) -> dict[str, pa.Table]:
+def tables_of(
+    events: pa.Table, *, commit: str | None = None, began: int | None = None, truncated: Collection[str] = ()
+) -> dict[str, pa.Table]:
     """Return the tables of one run by their names.
 
-    `events` has the columns `events.NEEDED`, in any order; strings may be dictionary codes. `commit` and `truncated`
-    come from `runs`: the run's commit, and the workers of which a part is missing.
+    `events` has the columns `events.NEEDED`, in any order; strings may be dictionary codes. The others come from
+    `runs`: the run's commit, the microsecond at which it began, and the workers of which a part is missing.
     """
     every = Events.of(events)
     controls = control.control_of(every)
@@ -42,6 +45,8 @@ def tables_of(events: pa.Table, *, commit: str | None = None, truncated: Collect
     run = Run(every, controls, all_tests, all_copies, all_messages, all_holds, all_consumers, all_queues)
     copies_table = copies.copies(all_copies, *holds.holder_numbers(all_copies, all_holds, all_consumers))
     tests_table = tests.tests(controls, all_tests, all_messages)
+    lineage_table = lineage.run_lineage(all_copies)
+    about = {"commit": commit, "began": began}
     return {
         "control": control.control(controls),
         "copies": copies_table,
@@ -53,8 +58,9 @@ def tables_of(events: pa.Table, *, commit: str | None = None, truncated: Collect
         "latency_hist": queues.latency_hist(histograms),
         "queue_stats": queues.queue_stats(all_queues, histograms),
         "consumer_stats": holds.consumer_stats(all_copies, all_consumers),
-        "run_lineage": lineage.run_lineage(all_copies),
+        "run_lineage": lineage_table,
         "run_coverage": coverage.run_coverage(controls, all_routes, all_consumers),
+        "run_counts": changes.run_counts(all_queues, all_messages, lineage_table, tests_table, about),
         "fingerprints": fingerprints.fingerprints(copies_table, tests_table, commit),
         "fault_effect": faults.fault_effect(controls, all_tests, all_queues),
         "violations": violations.violations(run, truncated),

@@ -11,6 +11,7 @@ import pyarrow as pa
 
 from leveret.errors import NoSuchRunError
 from leveret.pipeline.cut import cut_among
+from leveret.pipeline.kernel.subjects.runs import moment
 
 if TYPE_CHECKING:
     from leveret.pipeline.reading import Read
@@ -135,12 +136,3 @@ def _usable(runs: pa.Table) -> list[_Run]:
 
 def _extreme(which: Any, rows: Iterable[dict[str, Any]], name: str) -> Any:
     return which((row[name] for row in rows if row[name] is not None), default=None)
-
-
-def moment(text: str | None) -> datetime | None:
-    """Return the instant that an ISO text names, in UTC unless it says otherwise; None if it names none."""
-    try:
-        instant = datetime.fromisoformat(text) if text else None
-    except ValueError:
-        return None
-    return instant if instant is None or instant.tzinfo else instant.replace(tzinfo=UTC)

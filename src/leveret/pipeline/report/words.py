@@ -6,7 +6,7 @@ import re
 from datetime import datetime
 from typing import Final
 
-from leveret.pipeline.report.subject import moment
+from leveret.pipeline.kernel.subjects.runs import moment
 from leveret.pipeline.wording import COPY_OUTCOMES
 
 # The text for a missing number.

@@ -1,4 +1,4 @@
-"""The tables across runs: lineage, coverage and flaky, from the rows of many runs.
+"""The tables across runs: lineage, coverage and flaky, from the rows of many runs. `changes` has a file of its own.
 
 Each needs one numbering of rows by its key, and sums and counts of what is different over those numbers. A function
 accepts all rows, or the rows of some keys: rows with equal values of its `key` must come together. `ACROSS` lists the
@@ -18,6 +18,7 @@ import pyarrow.compute as pc
 from leveret.pipeline.kernel import schema
 from leveret.pipeline.kernel.columns import NEVER, Array, Names, numbers, table
 from leveret.pipeline.kernel.groups import Numbering, numbered
+from leveret.pipeline.kernel.subjects.changes import changes
 
 
 @dataclass(frozen=True)
@@ -143,4 +144,5 @@ ACROSS: Final = {
     "lineage": Across("run_lineage", (*_WAY, "run", "test", "n"), _WAY, schema.LINEAGE, lineage),
     "coverage": Across("run_coverage", (*_THING, "run", "declared", "messages"), _THING, schema.COVERAGE, coverage),
     "flaky": Across("fingerprints", (*_TEST, "outcome", "fp", "parts"), _TEST, schema.FLAKY, flaky),
+    "changes": Across("run_counts", tuple(schema.RUN_COUNTS.names), ("test",), schema.CHANGES, changes),
 }

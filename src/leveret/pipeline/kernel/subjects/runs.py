@@ -6,6 +6,7 @@ Files are few, so this goes through them one by one.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
+from datetime import UTC, datetime
 from typing import Any, Final
 
 import pyarrow as pa
@@ -43,6 +44,21 @@ def commit_of(runs: pa.Table) -> str | None:
     """Return the commit that the run's files name; of several, the last by name."""
     named = [row["commit"] for row in runs.select(["commit", "files"]).to_pylist() if row["files"] and row["commit"]]
     return max(named, default=None)
+
+
+def began_of(runs: pa.Table) -> int | None:
+    """Return the microsecond, since 1970, at which the first of the run's files began; None if none says so."""
+    instants = [moment(started) for started in runs["started"].to_pylist()]
+    return min((round(at.timestamp() * 1e6) for at in instants if at is not None), default=None)
+
+
+def moment(text: str | None) -> datetime | None:
+    """Return the instant that an ISO text names, in UTC unless it says otherwise; None if it names none."""
+    try:
+        instant = datetime.fromisoformat(text) if text else None
+    except ValueError:
+        return None
+    return instant if instant is None or instant.tzinfo else instant.replace(tzinfo=UTC)
 
 
 def truncated_of(runs: pa.Table) -> list[str]:
