@@ -115,7 +115,7 @@ def write(written: dict[Path, str]) -> None:
     """Write the files."""
     for path, text in written.items():
         path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(text, encoding="utf-8")
+        path.write_text(text, encoding="utf-8", newline="\n")
 
 
 def advice(project: Project) -> Iterator[str]:
