@@ -13,6 +13,7 @@ which do the same.
 from __future__ import annotations
 
 import re
+from functools import cache
 from struct import Struct
 from struct import error as StructError
 from typing import ClassVar, Final, Self, TypeAlias, dataclass_transform
@@ -34,7 +35,7 @@ _I: Final = Struct(">I")
 _IQB: Final = Struct(">IQB")
 _QB: Final = Struct(">QB")
 _NUMBERS: Final = {"Octet": _B, "Short": Struct(">H"), "Long": _I, "LongLong": Struct(">Q")}
-_RESERVED: Final = re.compile(r"ClassVar\[(\w+)\]")
+_RESERVED: Final = "ClassVar["
 
 # What the server writes in a reserved field.
 _EMPTY: Final = {"Bit": bytes(1), "Short": bytes(2), "ShortString": bytes(1), "LongString": bytes(4)}
@@ -45,28 +46,27 @@ _Part: TypeAlias = tuple[str, list[str | None]]
 
 @dataclass_transform(eq_default=False)
 class _Declaration(type):
-    """The metaclass of methods: it makes slots and parts of the annotations of a class."""
+    """The metaclass of methods: it makes ids, a name and slots of the declaration of a class."""
 
     def __new__(
-        mcs, name: str, bases: tuple[type, ...], body: dict[str, object], **identity: tuple[int, int] | str
+        mcs,
+        name: str,
+        bases: tuple[type, ...],
+        body: dict[str, object],
+        ids: tuple[int, int] = (0, 0),
+        senders: str = "",
     ) -> _Declaration:
         if bases:
-            body["PARTS"] = parts = _parts_of(body.get("__annotations__", {}))
-            names = [name for _, names in parts for name in names if name is not None]
+            fields = body.get("__annotations__", {})
+            assert isinstance(fields, dict)
+            class_name, *words = re.findall("[A-Z][a-z]*", name)
+            body["ID"] = ids[0] << 16 | ids[1]
+            body["NAME"] = f"{class_name}.{'-'.join(words)}".lower()
+            body["SENDERS"] = senders
+            body["FIELDS"] = fields
+            names = [field for field, domain in fields.items() if not domain.startswith(_RESERVED)]
             body["__slots__"] = body["__match_args__"] = tuple(names)
-        return super().__new__(mcs, name, bases, body, **identity)
-
-
-def _parts_of(annotations: object) -> list[_Part]:
-    assert isinstance(annotations, dict)
-    parts: list[_Part] = []
-    for name, annotation in annotations.items():
-        reserved = _RESERVED.match(annotation)
-        domain = reserved[1] if reserved else annotation
-        if not parts or not domain == parts[-1][0] == "Bit":
-            parts.append((domain, []))
-        parts[-1][1].append(None if reserved else name)
-    return parts
+        return super().__new__(mcs, name, bases, body)
 
 
 class Method(metaclass=_Declaration):
@@ -79,13 +79,8 @@ class Method(metaclass=_Declaration):
     ID: ClassVar[int]
     NAME: ClassVar[str]
     SENDERS: ClassVar[str]
-    PARTS: ClassVar[list[_Part]]
-
-    def __init_subclass__(cls, ids: tuple[int, int], senders: str) -> None:
-        class_name, *words = re.findall("[A-Z][a-z]*", cls.__name__)
-        cls.ID = ids[0] << 16 | ids[1]
-        cls.NAME = f"{class_name}.{'-'.join(words)}".lower()
-        cls.SENDERS = senders
+    # The annotations by name.
+    FIELDS: ClassVar[dict[str, str]]
 
     def __init__(self, *values: object) -> None:
         for name, value in zip(self.__match_args__, values, strict=True):
@@ -99,9 +94,10 @@ class Method(metaclass=_Declaration):
         the first field that is either. `errors` says what is done about short strings that are not UTF-8, as in
         `bytes.decode`.
         """
+        parts = _parts_of(cls)
         values: list[object] = []
         try:
-            for (domain, names), piece in zip(cls.PARTS, _pieces(cls.PARTS, payload), strict=True):
+            for (domain, names), piece in zip(parts, _pieces(parts, payload), strict=True):
                 value: object = piece
                 if isinstance(piece, int):
                     if domain == "Bit":
@@ -120,7 +116,7 @@ class Method(metaclass=_Declaration):
     def encode(self) -> bytes:
         """Return the whole payload. Raises `ShortStringTooLong`."""
         octets = [_I.pack(self.ID)]
-        for domain, names in type(self).PARTS:
+        for domain, names in _parts_of(type(self)):
             if names[0] is None:
                 octets.append(_EMPTY[domain])
                 continue
@@ -145,6 +141,18 @@ class Method(metaclass=_Declaration):
     def __repr__(self) -> str:
         fields = ", ".join(f"{name}={getattr(self, name)!r}" for name in self.__match_args__)
         return f"{type(self).__name__}({fields})"
+
+
+@cache
+def _parts_of(method: type[Method]) -> list[_Part]:
+    """Return the parts of a method's arguments on the wire."""
+    parts: list[_Part] = []
+    for name, annotation in method.FIELDS.items():
+        domain = annotation.removeprefix(_RESERVED).removesuffix("]")
+        if domain != "Bit" or not parts or parts[-1][0] != "Bit":
+            parts.append((domain, []))
+        parts[-1][1].append(name if domain == annotation else None)
+    return parts
 
 
 def _pieces(parts: list[_Part], payload: bytes) -> list[int | bytes]:
