@@ -65,7 +65,7 @@ def add_fault(tree: Tree) -> None:
 
 ASSERTION = '''\
     def assert_purged(
-        self, queue: str, *, times: int | None = None, **options: Unpack[QueueOptions]
+        self, queue: str, *, times: int | None = None, **options: Unpack[QueueAssertionOptions]
     ) -> MessageView | list[MessageView]:
         """Assert that a matching message was purged from this queue. Its keywords are those of `assert_published`."""
         __tracebackhide__ = True
@@ -115,8 +115,7 @@ def add_assertion(tree: Tree) -> None:
 
 CHECK_METHOD = """\
     def _requeued(self, event: Event) -> None:
-        message = cast("Message", event.message)
-        self._find("put_back", event, "", queue=event.queue, exchange=message.exchange, message=message)
+        self._find("put_back", event)
 
 """
 CHECK_TEST = '''\
@@ -147,6 +146,8 @@ def add_check(tree: Tree) -> None:
         text="            events.REQUEUED: self._requeued,\n",
     )
     tree.insert(f"{checks}/trace_checks.py", before="    def _lose(", text=CHECK_METHOD)
+    words = '    "put_back": CauseWords("{message} went back to {queue}"),\n'
+    tree.insert("src/leveret/story/causes.py", before='    "unknown_argument": ', text=words)
     tree.insert(
         "docs/reference/checks.md", before="| `left_ready` |", text="| `put_back` | off | a message put back |\n"
     )
