@@ -28,7 +28,7 @@ class Answer:
 
 def connection(broker: Broker) -> HTTPConnection:
     parts = urlsplit(broker.management_url)
-    return HTTPConnection(parts.hostname, parts.port, timeout=10)
+    return HTTPConnection(parts.hostname, parts.port, timeout=60)
 
 
 def ask(
