@@ -16,6 +16,7 @@ from leveret.core.model.queues.arguments import QUEUE_ARGUMENTS
 from leveret.core.model.queues.queue_types import QUEUE_TYPES
 from leveret.core.protocol.handlers import CONTROL_HANDLERS, HANDLERS
 from leveret.core.wire.methods import METHODS
+from leveret.story.words import ENDS, KINDS
 from leveret.trace import events
 from tests.house.repository import SourceFile, without_house
 
@@ -121,6 +122,12 @@ def test_every_kind_of_event_is_told_by_the_core(core_files: list[SourceFile], s
     missing = [kind for kind in events.KINDS if kind not in TOLD_ELSEWHERE and not is_read_in(constants[kind], files)]
 
     assert missing == [], "nothing in src/leveret/core records these"
+
+
+def test_every_kind_of_event_and_every_end_of_a_copy_has_words() -> None:
+    missing = [kind for kind in events.KINDS if kind not in KINDS] + [kind for kind in events.ENDS if kind not in ENDS]
+
+    assert missing == [], "src/leveret/story/words.py has no words for these"
 
 
 def test_every_kind_of_event_has_a_test(python_files: list[SourceFile]) -> None:

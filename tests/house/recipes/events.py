@@ -44,6 +44,11 @@ def add_event(tree: Tree) -> None:
         before="    QOS: Kind(",
         text='    PURGE_ASKED: Kind("topology", (*_WHERE, "queue")),\n',
     )
+    tree.insert(
+        "src/leveret/story/words.py",
+        before="    events.QOS: (Words(",
+        text='    events.PURGE_ASKED: (Words("<{who} >asked to purge {queue}", "client", "queue"),),\n',
+    )
     handlers = "src/leveret/core/protocol/handlers/queue.py"
     tree.insert(handlers, before="if TYPE_CHECKING:", text="from leveret.trace import events\n\n")
     tree.insert(
