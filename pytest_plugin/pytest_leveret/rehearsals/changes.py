@@ -13,7 +13,8 @@ from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import Final
 
-from leveret.observe.texts.advice import denied_feature, ways_out
+from leveret.core.compat import PERMITTED
+from leveret.observe.texts.advice import ways_out
 from pytest_leveret.rehearsals.fingerprint import SHARED, X_DEATH, Fact, Refusal, normal
 
 
@@ -106,8 +107,7 @@ def _refused(refusal: Refusal) -> tuple[tuple[str, ...], list[str]]:
     # The entry lists the tests, so the line that called this one is left out.
     line = refusal.line.partition(", called from ")[0]
     lines = [f"{refusal.client} is refused: {refusal.code} {summary}", *([f"  {line}"] if line else [])]
-    feature = denied_feature(refusal.text)
-    if feature is not None:
+    if feature := refusal.feature:
         return ("denied", feature, line or refusal.client), [*lines, *_indented(ways_out(feature))]
     return ("refused", str(refusal.code), refusal.text, line or refusal.client), lines
 
@@ -122,7 +122,8 @@ def _not_refused(refusal: Refusal, step: Step) -> tuple[tuple[str, ...], list[st
 def _failed(run: Run, differences: list[list[str]]) -> tuple[tuple[str, ...], list[str]]:
     """Return the entry for a failure without a refused client. A call of the test itself may have been refused."""
     summary = run.message.strip().partition("\n")[0]
-    feature = denied_feature(run.message)
+    # Of a failure, pytest keeps its message only.
+    feature = next((name for name in PERMITTED if name in run.message), None)
     if feature is not None:
         lines = [f"the test is refused: {summary}", f"  during the call at {run.place}", *_indented(ways_out(feature))]
         return ("denied", feature, run.place), lines

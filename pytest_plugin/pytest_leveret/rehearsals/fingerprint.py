@@ -58,6 +58,8 @@ class Refusal:
     code: int
     text: str
     line: str
+    # The deprecated feature that the version denies, if that is why.
+    feature: str = ""
 
 
 class Fingerprint:
@@ -173,4 +175,5 @@ def _refusal(event: Event) -> Refusal:
     line = f"during the call at {event.caller}" if event.caller else ""
     if not line and event.opener:
         line = f"on the connection opened at {event.opener}"
-    return Refusal(normal(event.client), event.code, normal(event.text), line)
+    feature = (event.subject or {}).get("feature", "")
+    return Refusal(normal(event.client), event.code, normal(event.text), line, feature)
