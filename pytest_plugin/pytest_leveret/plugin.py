@@ -12,7 +12,19 @@ from contextlib import contextmanager
 
 import pytest
 
-from pytest_leveret import brokers, explore, faults, markers, options, pages, recording, report, standins, url_env
+from pytest_leveret import (
+    attachments,
+    brokers,
+    explore,
+    faults,
+    markers,
+    options,
+    pages,
+    recording,
+    report,
+    standins,
+    url_env,
+)
 from pytest_leveret.fixtures import fresh_broker, leveret_session, make_leveret, rehearsed_version
 from pytest_leveret.rehearsals import real, rehearsal
 
@@ -60,6 +72,7 @@ def pytest_configure(config: pytest.Config) -> None:
     brokers.refuse_unusable(config)
     brokers.refuse_shared_port(config)
     pages.prepare(config)
+    attachments.prepare(config)
     real.prepare(config)
     standins.prepare(config)
     url_env.prepare(config)
@@ -171,6 +184,7 @@ def pytest_runtest_makereport(
         report.add_sections(item, result)
         explore.note_failure(item, call)
     pages.add_page(item, result, call)
+    attachments.add_to_reports(item, result)
     if result.when == "call":
         brokers.note_end(item, result, recording.error_text(call) if result.failed else None)
     rehearsal.add_to_report(item, result)
