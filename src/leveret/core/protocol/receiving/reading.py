@@ -96,7 +96,7 @@ class Reading:
             if connection.state is State.ENDING:
                 break
         if connection.confirming and not connection.is_behind:
-            self._flush_confirms()
+            self._send_confirms()
 
     def _take_protocol_header(self, octets: bytes) -> bytes:
         """Handle the protocol header, and return the bytes behind it."""
@@ -132,7 +132,7 @@ class Reading:
             connection.do_work()
         return True
 
-    def _flush_confirms(self) -> None:
+    def _send_confirms(self) -> None:
         for channel, confirms in self._connection.confirming.items():
             if channel.state not in (ChannelState.CLOSING, ChannelState.CLOSED):
                 channel.confirm(confirms.pop_answers())
@@ -162,4 +162,4 @@ class Reading:
             if connection.state is State.ENDING:
                 break
             self._handle_unless_held(frame)
-        self._flush_confirms()
+        self._send_confirms()
