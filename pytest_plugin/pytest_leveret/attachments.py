@@ -19,7 +19,7 @@ _TITLE: Final = "leveret: what happened"
 
 
 def add_to_reports(item: pytest.Item, report: pytest.TestReport) -> None:
-    """Add the page of a test to the reports of the plugins that are there."""
+    """Add the page of a test to the reports of the plugins that a run has."""
     path = item.stash.get(PAGE, None)
     if path is None or not report.failed:
         return
