@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from leveret.faults import FaultPlan
     from leveret.http.messages import App
     from leveret.http.server import HttpServer
-    from leveret.observe.assertions.keywords import NoKeywords
+    from leveret.observe.assertions.keywords import NoKeywords, WorkerOptions
     from leveret.observe.checks.judge import Judge
     from leveret.observe.views.views import (
         ConnectionView,
@@ -49,7 +49,7 @@ if TYPE_CHECKING:
     from leveret.time.clock import Clock
     from leveret.trace.recorder import Recorder, RecordLevel
     from leveret.trace.writer import TraceOptions
-    from leveret.workers.worker import Worker, WorkerOptions
+    from leveret.workers.worker import Worker
 
 _PERMIT: Final = "deprecated_features.permit."
 # The keywords whose types are checked, as most brokers leave them.

@@ -145,11 +145,11 @@ def test_a_program_that_is_not_there_is_named(broker):
 def test_workers_leave_no_thread_and_no_descriptor(broker):
     with broker.worker(services.consume):
         pass
-    threads, descriptors = threading.active_count(), len(os.listdir("/proc/self/fd"))
+    threads, descriptors = set(threading.enumerate()), len(os.listdir("/proc/self/fd"))
 
     for _ in range(20):
         with broker.worker(services.consume):
             pass
 
-    assert threading.active_count() <= threads
+    assert [thread.name for thread in threading.enumerate() if thread not in threads] == []
     assert len(os.listdir("/proc/self/fd")) <= descriptors

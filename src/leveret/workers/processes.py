@@ -18,6 +18,8 @@ from typing import Any, Final, Protocol
 
 from leveret.workers import fork_server
 
+# How long the rest of the output may take.
+_READ_S: Final = 5.0
 _CAN_FORK: Final = hasattr(os, "fork") and sys.platform != "darwin"
 Note = Callable[[str], None]
 
@@ -74,7 +76,7 @@ class Process:
         """End what is left of the group, and read the rest of the output."""
         if sys.platform != "win32":
             self._signal(signal.SIGKILL)
-        self._reader.join(1)
+        self._reader.join(_READ_S)
 
     def _signal(self, number: int) -> None:
         # A group lives as long as one of its processes does.

@@ -9,7 +9,7 @@ from contextlib import suppress
 from os import PathLike
 from time import monotonic
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Final, Self, TypedDict
+from typing import TYPE_CHECKING, Any, Final, Self
 
 from leveret.errors import BrokerError, WaitTimeoutError
 from leveret.observe.calls.hinting import Hinting, checks_calls
@@ -29,18 +29,6 @@ _LOOK_EVERY_S: Final = 0.02
 _SHOWN_LINES: Final = 40
 # The workers that run, by their ports. A fault finds the worker of a connection here.
 RUNNING: Final[dict[int, Worker]] = {}
-
-
-class WorkerOptions(TypedDict, total=False):
-    """The keywords of `Broker.worker` that a worker takes itself."""
-
-    args: tuple[Any, ...]
-    url_env: str | Iterable[str]
-    env: Mapping[str, str] | None
-    cwd: str | PathLike[str] | None
-    ready: Ready
-    name: str | None
-    timeout: float
 
 
 @checks_calls

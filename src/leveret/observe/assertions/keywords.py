@@ -9,7 +9,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Literal, TypedDict
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping
     from datetime import datetime
+    from os import PathLike
 
 # The values of `reason=` in the assertions about messages that leave or return to a queue.
 RequeueReason = Literal["nacked", "rejected", "recovered", "channel_closed", "consumer_timeout"]
@@ -125,3 +127,15 @@ class Places(TypedDict, total=False):
     routing_key: object
     client: object
     vhost: object
+
+
+class WorkerOptions(TypedDict, total=False):
+    """The keywords of `Broker.worker` that a worker takes itself."""
+
+    args: tuple[object, ...]
+    url_env: str | Iterable[str]
+    env: Mapping[str, str] | None
+    cwd: str | PathLike[str] | None
+    ready: Callable[[], object] | str | None
+    name: str | None
+    timeout: float
