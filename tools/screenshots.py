@@ -2,10 +2,10 @@
 
     python tools/screenshots.py [FOLDER]
 
-It runs the test below and those of some examples with the plugin. It saves `page-*.png` of the page that leveret writes
-of the failed test, `report.png` of the report on the run, and `live-page.png` of the live page of a broker, to the
-folder, by default docs/images. Take them on an idle machine, as a page marks every pause. It needs the extras `dev` and
-`pipeline`, and the programs `chromium` and `pngquant`.
+It runs the test below with the plugin, and records the history of a shop. To the folder, by default docs/images, it
+saves `page-*.png` of the page that leveret writes of the failed test, `report.png` of the report on the history, and
+`live-page.png` of the live page of a broker. Take them on an idle machine, as a page marks every pause. It needs the
+extras `dev` and `pipeline`, and the programs `chromium` and `pngquant`.
 """
 
 from __future__ import annotations
@@ -88,8 +88,8 @@ PICTURES: Final = (
     ("page-topology", "#topology", False),
     ("page-dark", "#message-4", True),
 )
-# The examples whose tests are in the report besides: dead letters, time, and two that pass.
-EXAMPLES: Final = ("dead_letters", "virtual_time", "first_test", "rpc_service")
+# The runs of the report.
+HISTORY: Final = "from tests.pipeline import shop_history; shop_history.record('traces')"
 # The colours of a picture. More are not seen, and a file of 256 has a third of the bytes.
 PNGQUANT: Final = ("pngquant", "--force", "--strip", "--speed=1", "256", "--ext=.png")
 
@@ -116,7 +116,7 @@ def main(folder: Path) -> int:
 
 
 def failing_page(folder: Path) -> Path:
-    """Run the tests, write `report.html` on the run, and return the page that leveret writes of the failed test."""
+    """Run the test, write `report.html` on a history, and return the page that leveret writes of the failed test."""
     test = folder / "tests" / "test_billing.py"
     test.parent.mkdir()
     test.write_text(FAILING_TEST, encoding="utf-8")
@@ -125,16 +125,12 @@ def failing_page(folder: Path) -> Path:
         subprocess.run, cwd=folder, env={**os.environ, "PYTHONPATH": path, "CI": ""}, capture_output=True, text=True
     )
     command = [sys.executable, "-m", "pytest", "-q", "-n", "0", "-p", "no:cacheprovider", "--import-mode=importlib"]
-    options = [
-        f"--rootdir={folder}",
-        f"--leveret-pages-dir={folder / 'pages'}",
-        f"--leveret-trace-dir={folder / 'traces'}",
-    ]
-    examples = [str(ROOT / "examples" / name) for name in EXAMPLES]
-    done = run([*command, *options, "--leveret-seed=7", str(test), *examples])
+    options = [f"--rootdir={folder}", f"--leveret-pages-dir={folder / 'pages'}", "--leveret-seed=7"]
+    done = run([*command, *options, str(test)])
     pages = sorted((folder / "pages").glob("*test_billing*.html"))
     if len(pages) != 1 or "expected exactly 4 acked" not in pages[0].read_text(encoding="utf-8"):
         raise RuntimeError(f"the test failed otherwise than it should\n{done.stdout}\n{done.stderr}")
+    run([sys.executable, "-c", HISTORY], check=True)
     run([sys.executable, "-m", "leveret", "pipeline", "report", "traces"], check=True)
     return pages[0]
 

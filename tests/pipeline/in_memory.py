@@ -11,6 +11,7 @@ import pyarrow as pa
 from leveret.errors import unknown
 from leveret.pipeline.kernel import trace
 from leveret.pipeline.kernel.subjects.across import ACROSS
+from leveret.pipeline.kernel.subjects.runs import began_of
 from leveret.pipeline.kernel.tables import tables_of
 from leveret.pipeline.reading import Read, Where, chosen
 from leveret.pipeline.sources import TraceFile, find
@@ -49,7 +50,10 @@ def reader_of_files(*places: str | Path) -> tuple[Read, dict[str, TraceFile]]:
         }
         for each in used
     ]
-    parts = [(each.events, each.file.header.get("commit"), each.file.is_truncated) for each in used]
+    parts = [
+        (each.events, each.file.header.get("commit"), began_of(runs_of([row])), each.file.is_truncated)
+        for each, row in zip(used, rows, strict=True)
+    ]
     return _reader(parts, runs_of(rows)), {each.file.path: each.file for each in read}
 
 
@@ -57,14 +61,14 @@ def reader_of_traces(traces: Iterable[Trace]) -> Read:
     """Return a reader of the tables of these traces, one for each run."""
     traces = list(traces)
     runs = [{**each.file, "commit": each.commit, "events": len(each.events)} for each in traces]
-    return _reader([(events_of([each]), each.commit, each.truncated) for each in traces], runs_of(runs))
+    return _reader([(events_of([each]), each.commit, None, each.truncated) for each in traces], runs_of(runs))
 
 
-def _reader(parts: Iterable[tuple[pa.Table, Any, bool]], runs: pa.Table) -> Read:
+def _reader(parts: Iterable[tuple[pa.Table, Any, int | None, bool]], runs: pa.Table) -> Read:
     every = []
-    for events, commit, is_truncated in parts:
+    for events, commit, began, is_truncated in parts:
         workers = events["worker"].unique().to_pylist() if is_truncated else []
-        every.append({"events": events, **tables_of(events, commit=commit, truncated=workers)})
+        every.append({"events": events, **tables_of(events, commit=commit, began=began, truncated=workers)})
     return _of_tables({"runs": runs, **{name: pa.concat_tables([of[name] for of in every]) for name in every[0]}})
 
 

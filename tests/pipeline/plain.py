@@ -908,8 +908,8 @@ def _changes_in(values: list[int], *, may_grow: bool) -> list[tuple[Any, ...]]:
         start = max(at for at, value in enumerate(smooth) if value == min(smooth)) + 1
         risen = values[start:]
         if len(risen) >= 8 and _rises(risen):
-            since = start if start >= 3 else None
-            return [(since, "growth", smooth[start - 1], max(values[-2:]), start, len(risen), True)]
+            since, before = (start, smooth[start - 1]) if start >= 3 else (None, values[0])
+            return [(since, "growth", before, max(values[-2:]), start, len(risen), True)]
     edges = [0, *_steps(values), len(values)]
     parts = [values[start:end] for start, end in pairwise(edges)]
     return [

@@ -35,7 +35,7 @@ def commit(run: int) -> str:
     return sha1(f"run {run}".encode(), usedforsecurity=False).hexdigest()
 
 
-def record(folder: Path) -> None:
+def record(folder: str | Path) -> None:
     """Record all runs into this folder."""
     for run in range(1, RUNS + 1):
         with patch.dict("os.environ", {"GITHUB_SHA": commit(run), "GITHUB_REF_NAME": "main"}):
@@ -44,7 +44,7 @@ def record(folder: Path) -> None:
             close_files()
 
 
-def _play(folder: Path, run: int, test: Callable[[int, BlockingChannel], bool]) -> None:
+def _play(folder: str | Path, run: int, test: Callable[[int, BlockingChannel], bool]) -> None:
     name = f"tests/test_shop.py::test{test.__name__}"
     with Broker(trace_dir=folder) as broker:
         harness = Harness(broker)

@@ -5,9 +5,11 @@ from __future__ import annotations
 import re
 from typing import Any
 
+import pyarrow as pa
 import pytest
 
 from leveret.pipeline import rules
+from leveret.pipeline.history import History
 from leveret.pipeline.report import words
 from leveret.pipeline.report.flow import MOST_NODES, graph_of
 from leveret.pipeline.report.life import in_words
@@ -25,6 +27,9 @@ NOTHING: dict[str, Any] = {
     "flow_totals": {"flows": 0, "n": None},
     "coverage_runs": 1,
     "flaky_totals": {"tests": 0, "rows": 0, "repeated": 0},
+    "history": History(("run7",), pa.table({}), []),
+    "queue_lines": [],
+    "test_marks": [],
 }
 # An event of a life; those in which a value is missing have None.
 EVENT = dict.fromkeys(
@@ -113,19 +118,31 @@ def test_long_name_breaks_between_its_words() -> None:
 
 
 @pytest.mark.parametrize(
-    ("totals", "is_cut", "tile"),
+    ("totals", "is_cut", "item"),
     [
-        ({"tests": 3, "failed": 0, "unended": 0}, False, '<li class="good"><a href="#run"><b>None failed'),
-        ({"tests": 3, "failed": 0, "unended": 0}, True, '<li class="wait"><a href="#run"><b>None failed'),
-        ({"tests": 3, "failed": 0, "unended": 1}, True, '<li class="bad"><a href="#run"><b>1 without an end'),
-        ({"tests": 3, "failed": 2, "unended": 1}, True, '<li class="bad"><a href="#run"><b>2 of 3 failed'),
-        ({"tests": 0, "failed": 0, "unended": 0}, False, '<li class="plain"><a href="#run"><b>No tests'),
+        (
+            {"tests": 3, "failed": 0, "unended": 0},
+            False,
+            '<li class="good"><a href="#run">None of 3 tests failed</a>, and every',
+        ),
+        (
+            {"tests": 3, "failed": 0, "unended": 0},
+            True,
+            '<li class="wait"><a href="#run">None of 3 tests failed</a>, but a part',
+        ),
+        ({"tests": 3, "failed": 0, "unended": 1}, True, '<li class="bad"><a href="#run">1 of 3 tests never ended'),
+        (
+            {"tests": 3, "failed": 2, "unended": 1},
+            True,
+            '<li class="bad"><a href="#run">2 of 3 tests failed</a>, and 1 never',
+        ),
+        ({"tests": 0, "failed": 0, "unended": 0}, False, '<li class="plain"><a href="#run">No tests'),
     ],
 )
-def test_only_a_whole_run_without_failures_is_green(totals: dict[str, int], is_cut: bool, tile: str) -> None:
+def test_only_a_whole_run_without_failures_is_green(totals: dict[str, int], is_cut: bool, item: str) -> None:
     runs = {**NOTHING["run_totals"], "is_cut": is_cut}
 
-    assert tile in _page(run_totals=runs, test_totals=totals)
+    assert item in _page(run_totals=runs, test_totals=totals)
 
 
 def test_dead_letters_of_each_reason_are_an_edge() -> None:

@@ -98,7 +98,8 @@ def _add_pipeline(commands: argparse._SubParsersAction[argparse.ArgumentParser])
         "diff",
         "show how two runs or commits differ",
         _diff,
-        note="The exit code is 1 if they differ. Without --flaky, differences that come from flaky tests do not count.",
+        note="Say first what changed over the last runs up to the second one. The exit code is 1 if the two differ. "
+        "Without --flaky, differences that come from flaky tests do not count.",
     )
     difference.add_argument(
         "--flaky", action="store_true", help="also list the differences that come from tests known to be flaky"
@@ -353,8 +354,9 @@ def _subject(options: argparse.Namespace, state: State, read: Read) -> Subject:
 
 def _diff(options: argparse.Namespace) -> int:
     from leveret.pipeline.diff import diff, lines
+    from leveret.pipeline.history import history
     from leveret.pipeline.incremental import update
-    from leveret.pipeline.report.subject import COLUMNS, choose
+    from leveret.pipeline.report.subject import COLUMNS, choose, up_to
     from leveret.pipeline.warehouse.warehouse import Warehouse
 
     warehouse = Warehouse(options.warehouse)
@@ -364,6 +366,8 @@ def _diff(options: argparse.Namespace) -> int:
     read = _reader(warehouse, state)
     runs = read("runs", columns=COLUMNS)
     left, right = (choose(runs, name) for name in (options.left, options.right))
+    for cause in history(read, up_to(runs, right)).causes:
+        print(cause)
     compared = diff(read, left, right)
     for line in lines(compared, with_flaky=options.flaky):
         print(line)

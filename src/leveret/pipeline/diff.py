@@ -24,7 +24,7 @@ from leveret.pipeline.kernel.events import NEEDED
 from leveret.pipeline.kernel.schema import plain
 from leveret.pipeline.kernel.subjects.across import flaky
 from leveret.pipeline.kernel.tables import tables_of
-from leveret.pipeline.wording import copies, measure, thing
+from leveret.pipeline.wording import copies, label, measure, thing
 from leveret.trace.events import BIND, CONSUME, EXCHANGE_DECLARE, QUEUE_DECLARE
 
 if TYPE_CHECKING:
@@ -219,7 +219,7 @@ def _of_tests(read: Read, runs: Collection[str], kept: Callable[[pa.Table], pa.T
     queues = kept(read("test_queues", runs=runs, columns=("run", "test", "vhost", "queue", *_OF_QUEUES)))
     for row in grouped(queues, ("run", "vhost", "queue"), sums=summed, highest=["max_depth"]):
         for position, name in enumerate(_OF_QUEUES):
-            numbers[Place("queue", _label(row), position, name)] += row[name]
+            numbers[Place("queue", label(row), position, name)] += row[name]
     letters = kept(read("run_lineage", runs=runs, columns=("test", "from_queue", "reason", "to_queue", "n")))
     for row in grouped(letters, ("from_queue", "reason", "to_queue"), sums=["n"]):
         way = " to ".join(name for name in (row["reason"], row["to_queue"]) if name is not None)
@@ -305,10 +305,6 @@ def _flow(parts: Iterable[Row]) -> str:
     for part in parts:
         by_queue[part["queue"]].append(copies(part))
     return "; ".join(f"{queue}: {', '.join(of)}" for queue, of in by_queue.items()) or "no message"
-
-
-def _label(row: Row) -> str:
-    return str(row["queue"]) if row["vhost"] in (None, "/") else f"{row['vhost']}/{row['queue']}"
 
 
 def _mean(value: float, runs: int) -> str:

@@ -1,15 +1,21 @@
-"""The words for numbers, outcomes and things, which the report and the lines of `diff` share.
+"""The words for numbers, outcomes, things and changes, which the report and the lines of `diff` share.
 
 The tables keep short names for queries, such as `leaked`. Readers see one word for each of them, wherever it stands.
+`change_text` and `since_text` make the sentences on what changed over the last runs.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Final
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any, Final
 
+from leveret.pipeline.kernel.subjects.changes import OUTCOMES
+from leveret.pipeline.progress import counted
 from leveret.story import words
 from leveret.trace.events import DEAD_LETTERED
+
+if TYPE_CHECKING:
+    from leveret.pipeline.history import Cause
 
 DEFAULT_EXCHANGE: Final = "the default exchange"
 
@@ -40,8 +46,72 @@ def thing(kind: str, name: str) -> str:
     return name + DEFAULT_EXCHANGE if is_nameless else name
 
 
+def label(row: Mapping[str, object]) -> str:
+    """Return the name of a queue, with its virtual host in front unless that is "/"."""
+    return str(row["queue"]) if row["vhost"] in (None, "/") else f"{row['vhost']}/{row['queue']}"
+
+
 def copies(part: Mapping[str, object]) -> str:
     """Return the words for copies with one outcome: an element of `parts` of a fingerprint."""
     n, requeues = part["n"], part["requeues"]
     after = f" after {requeues} requeue{'' if requeues == 1 else 's'}" if requeues else ""
     return f"{n:,} {COPY_OUTCOMES.get(str(part['outcome']), part['outcome'])}{after}"
+
+
+# What a test does and did, by its outcome.
+_ENDINGS: Final = {
+    "passed": ("passes", "passed"),
+    "xfailed": ("fails as expected", "failed as expected"),
+    "skipped": ("is skipped", "was skipped"),
+    "xpassed": ("passes unexpectedly", "passed unexpectedly"),
+    "failed": ("fails", "failed"),
+    "error": ("ends with an error", "ended with an error"),
+}
+# What changed, by its measure; "dropped" has no queue if none matched.
+_NUMBERS: Final = {
+    "redeliveries": "redeliveries in {queue}",
+    "leaked": "messages left over in {queue}",
+    "dropped": "messages dropped from {queue}",
+    "published": "messages published to {queue}",
+    "dead_letters": "dead letters from {queue} to {to_queue} ({reason})",
+}
+_LEAK: Final = "{queue} slowly leaks: messages left over grow from run to run, {before} to {after}"
+_UNROUTED: Final = "messages dropped because no queue matched"
+
+
+def change_text(change: Mapping[str, Any], named: Callable[[str], str] = str, text: Callable[[str], str] = str) -> str:
+    """Return the sentence on a change of `history`, without its point.
+
+    `named` returns how a name is shown, and `text` makes of a template what its slots are put into.
+    """
+    names = {name: named(change[name]) for name in ("queue", "to_queue") if change[name] is not None}
+    before, after = change["before"], change["after"]
+    if change["measure"] == "outcome":
+        template = f"{{test}} {_ENDINGS[OUTCOMES[after]][0]}, and {_ENDINGS[OUTCOMES[before]][1]} before"
+        return text(template).format(test=named(change["test"]))
+    number = _NUMBERS[change["measure"]] if change["queue"] is not None else _UNROUTED
+    if change["kind"] == "growth":
+        template = _LEAK if change["measure"] == "leaked" else number + " grow from run to run, {before} to {after}"
+    elif change["measure"] == "dead_letters" and not before:
+        template = "new path {queue} to {to_queue}: " + counted(after, "dead letter") + " ({reason})"
+    else:
+        template = number + (" rose" if after > before else " fell") + " from {before} to {after}"
+    tests = change["tests"]
+    names["test"] = named(tests[0]) if tests else ""
+    template += " in {test}" if len(tests) == 1 else f" in {len(tests)} tests" if tests else ""
+    reason = REASONS.get(change["reason"], change["reason"])
+    return text(template).format(**names, before=before, after=after, reason=reason)
+
+
+def since_text(cause: Cause, named: Callable[[str], str] = str, text: Callable[[str], str] = str) -> str:
+    """Return since when it is so: "since 59395c05, 6 runs ago"."""
+    if cause.run is None:
+        return f"in all of the last {cause.runs_ago} runs"
+    ago = counted(cause.runs_ago, "run") + " ago"
+    if cause.commit is None:
+        return text("since run {run}, {ago}").format(run=named(cause.run), ago=ago)
+    commit = named(cause.commit[:12])
+    if cause.is_same_commit:
+        template = "since run {run}, {ago}, which has the commit of the run before it, {commit}"
+        return text(template).format(run=named(cause.run), ago=ago, commit=commit)
+    return text("since {commit}, {ago}").format(commit=commit, ago=ago)

@@ -117,6 +117,14 @@ def pieces(shares: Iterable[Share], width: int) -> list[Piece]:
     return drawn
 
 
+def points(values: Sequence[int], width: int, height: int) -> list[tuple[float, float]]:
+    """Return the points of a line of values, of which zero is at the bottom."""
+    step, most = width / max(len(values), 1), max(1, *values)
+    return [
+        (round((at + 0.5) * step, 1), round(height - 1 - n / most * (height - 3), 1)) for at, n in enumerate(values)
+    ]
+
+
 def shares_of_tests(outcomes: Iterable[Row]) -> list[Share]:
     """Return the outcomes of tests as shares."""
     return [

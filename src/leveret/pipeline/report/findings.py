@@ -10,20 +10,23 @@ import math
 from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Iterable, Sequence
 from functools import partial
-from itertools import accumulate
+from itertools import accumulate, pairwise
 from typing import Any, Final
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from leveret.pipeline.cut import cut_workers
-from leveret.pipeline.diff import Counted, Difference, diff
+from leveret.pipeline.diff import diff, lines
 from leveret.pipeline.grouping import Row, grouped
+from leveret.pipeline.history import History, history
 from leveret.pipeline.kernel.codes import DEATH_REASONS, GROWTH
 from leveret.pipeline.kernel.columns import NULL
-from leveret.pipeline.reading import Read
+from leveret.pipeline.kernel.subjects.changes import OUTCOMES
+from leveret.pipeline.reading import Read, chosen
 from leveret.pipeline.report.charts import BINS_A_DECADE
-from leveret.pipeline.report.subject import Subject
+from leveret.pipeline.report.subject import COLUMNS, Subject, up_to
+from leveret.pipeline.wording import label
 from leveret.trace.events import DELIVERIES
 
 # What the templates show, by name.
@@ -43,7 +46,9 @@ BEHAVIOURS_SHOWN: Final = 4
 VIOLATIONS_SHOWN: Final = 20
 VIOLATIONS_OF_A_RULE: Final = 3
 LIFE_SHOWN: Final = 30
-DIFFERENCES_SHOWN: Final = 12
+LINES_SHOWN: Final = 12
+# The measures of `run_counts` that are drawn as a line for each queue.
+LINES: Final = ("published", "redeliveries", "dead_letters", "dropped", "leaked")
 
 _FAILED: Final = ("failed", "error")
 # The kinds of events to mark in the life of a copy, for rules whose text does not name events.
@@ -81,6 +86,7 @@ def find(read: Read, subject: Subject, against: Subject | None) -> Answers:
     """Return all content of the page."""
     mine = partial(read, runs=subject.runs)
     return {
+        **_about_history(history(read, up_to(read("runs", columns=COLUMNS), subject))),
         **_about_runs(mine, cut_workers(read, subject.runs)),
         **_about_tests(mine, subject.runs),
         **_about_messages(mine),
@@ -353,47 +359,43 @@ def _sortable(column: pa.ChunkedArray) -> pa.ChunkedArray:
 
 def _about_differences(read: Read, left: Subject, right: Subject) -> Answers:
     compared = diff(read, left, right)
-    by_side: dict[str, list[Difference]] = defaultdict(list)
-    for difference in compared.differences:
-        by_side[difference.place.side].append(difference)
-    for of_side in by_side.values():
-        # An outcome that differs comes first, then what differs most.
-        of_side.sort(key=lambda each: (each.place.difference != "outcome", -_size(each)))
+    # The first two lines say what is compared.
+    return {"compared": compared, "differences": lines(compared)[2:]}
+
+
+def _about_history(past: History) -> Answers:
+    """Return what changed over the last runs, and lines for the queues and marks for the tests in which it did."""
+    position = {run: at for at, run in enumerate(past.runs)}
+    changes = [(row, cause.run) for cause in past.causes for row in cause.changes]
+    since = {(label(row), row["measure"]): position.get(run or "") for row, run in reversed(changes) if row["queue"]}
+    outcomes = chosen(past.counts, {"measure": ["outcome"]})
+    tests: dict[str, list[str | None]] = defaultdict(lambda: [None] * len(position))
+    for row in grouped(outcomes, ("run", "test"), highest=["n"]):
+        tests[row["test"]][position[row["run"]]] = OUTCOMES[row["n"]]
+    queues: dict[str, dict[str, list[int]]] = defaultdict(lambda: {name: [0] * len(position) for name in LINES})
+    of_queues = past.counts.filter(pc.is_valid(past.counts["queue"]))
+    for row in grouped(of_queues, ("run", "vhost", "queue", "measure"), sums=["n"]):
+        queues[label(row)][row["measure"]][position[row["run"]]] += row["n"]
+    lines_of_queues = [
+        {
+            "queue": queue,
+            "has_changed": any((queue, name) in since for name in LINES),
+            "unrest": sum(left != right for name in LINES for left, right in pairwise(of_queue[name])),
+            "lines": [{"values": of_queue[name], "since": since.get((queue, name))} for name in LINES],
+        }
+        for queue, of_queue in queues.items()
+    ]
+    changed_tests = {row["test"] for row, _ in changes if row["measure"] == "outcome"}
+    marks_of_tests = [
+        {"test": test, "has_changed": test in changed_tests, "failed": failed, "marks": marks}
+        for test, marks in tests.items()
+        if (failed := sum(mark in _FAILED for mark in marks)) or test in changed_tests
+    ]
     return {
-        "sides": [_row_of_side(compared.left), _row_of_side(compared.right)],
-        "differences": {side: _first_of(of_side) for side, of_side in by_side.items()},
-        "flaky_differences": {**_first_of(compared.of_flaky), "tests": compared.flaky_tests},
+        "history": past,
+        "queue_lines": _top(lines_of_queues, ("-has_changed", "-unrest", "queue"), LINES_SHOWN),
+        "test_marks": _top(marks_of_tests, ("-has_changed", "-failed", "test"), LINES_SHOWN),
     }
-
-
-def _first_of(differences: Sequence[Difference]) -> Row:
-    return {"rows": [_row_of(each) for each in differences[:DIFFERENCES_SHOWN]], "total": len(differences)}
-
-
-def _row_of_side(side: Counted) -> Row:
-    return {"text": str(side), "has_cut": bool(side.cut)}
-
-
-def _row_of(difference: Difference) -> Row:
-    place = difference.place
-    return {
-        "side": place.side,
-        "queue": place.queue,
-        "difference": place.difference,
-        "left": difference.left,
-        "right": difference.right,
-    }
-
-
-def _size(difference: Difference) -> float:
-    return abs(_as_number(difference.right) - _as_number(difference.left))
-
-
-def _as_number(text: str | None) -> float:
-    try:
-        return float(text or 0)
-    except ValueError:
-        return 0.0
 
 
 def _add_lives(mine: Mine, violations: Sequence[Row]) -> None:

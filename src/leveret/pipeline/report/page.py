@@ -11,12 +11,13 @@ from importlib.resources import files
 from typing import Final
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
+from markupsafe import Markup
 
 from leveret.page.formats.assets import Assets
 from leveret.pipeline.report import charts, flow, life, words
 from leveret.pipeline.report.findings import Answers
 from leveret.pipeline.report.subject import Subject
-from leveret.pipeline.wording import copies, measure, thing
+from leveret.pipeline.wording import change_text, copies, since_text
 from leveret.story.words import why
 
 # What draws a graph on the page of a test, and what the report adds.
@@ -91,14 +92,16 @@ TEMPLATES.filters |= {
     "breakable": _breakable,
     "copies": copies,
     "counted": words.counted,
+    "capitalized": lambda text: text[:1].upper() + text[1:],
+    "change_text": lambda change, named: change_text(change, named, Markup),
     "cut": _cut,
     "dense": _dense,
     "graph_of": flow.graph_of,
     "in_words": life.in_words,
     "instant": words.instant,
-    "measure": measure,
     "number": words.number,
     "pieces": charts.pieces,
+    "points": charts.points,
     "readable": words.readable,
     "reason_class": flow.reason_class,
     "reason_words": flow.reason_words,
@@ -106,7 +109,7 @@ TEMPLATES.filters |= {
     "shares_of_messages": charts.shares_of_messages,
     "shares_of_tests": charts.shares_of_tests,
     "shortened": _shortened,
+    "since_text": lambda cause, named: since_text(cause, named, Markup),
     "span": words.span,
-    "thing": thing,
     "why": why,
 }

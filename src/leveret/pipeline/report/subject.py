@@ -123,6 +123,13 @@ def before(read: Read, runs: pa.Table, subject: Subject) -> Subject | None:
     return next(whole, tried[0] if tried else None)
 
 
+def up_to(runs: pa.Table, subject: Subject) -> tuple[str, ...]:
+    """Return the runs that began no later than the last of the subject's, oldest first."""
+    ordered = sorted(_usable(runs), key=lambda each: each.age)
+    last = max(at for at, each in enumerate(ordered) if each.run in subject.runs)
+    return tuple(each.run for each in ordered[: last + 1])
+
+
 def _usable(runs: pa.Table) -> list[_Run]:
     by_run: dict[str, list[dict[str, Any]]] = {}
     for row in runs.select(list(COLUMNS)).to_pylist():

@@ -194,9 +194,10 @@ def _growth(values: Array) -> Change | None:
     quarters = [_level(quarter) for quarter in np.array_split(risen, 4)]
     if any(left >= right for left, right in pairwise(quarters)) or _trend(risen) < _TREND:
         return None
-    is_seen = start >= _LEAST
     after = int(values[-2:].max())
-    return Change(start if is_seen else None, "growth", int(smooth[start - 1]), after, start, len(risen), True)
+    if start < _LEAST:
+        return Change(None, "growth", int(values[0]), after, start, len(risen), True)
+    return Change(start, "growth", int(smooth[start - 1]), after, start, len(risen), True)
 
 
 def _trend(values: Array) -> float:

@@ -1,0 +1,102 @@
+"""What changed over the last runs and still holds, by cause: the commit, or else the run, with which it came.
+
+The report and the lines of `diff` say it in the same sentences, whose words are in `wording`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from operator import itemgetter
+from typing import TYPE_CHECKING, Final
+
+import pyarrow as pa
+
+from leveret.pipeline.grouping import Row
+from leveret.pipeline.kernel.subjects.changes import RUNS, changes
+from leveret.pipeline.wording import change_text, since_text
+
+if TYPE_CHECKING:
+    from leveret.pipeline.reading import Read
+
+# The measures by how bad it is if one rises.
+_MEASURES: Final = ("outcome", "dropped", "dead_letters", "leaked", "redeliveries", "published")
+_OF_CHANGE: Final = ("kind", "vhost", "queue", "measure", "reason", "to_queue")
+
+
+@dataclass(frozen=True, slots=True)
+class Cause:
+    """All that came with one commit or run: `changes` are rows of the table, the worst first.
+
+    A row sums those of several `tests`; but an outcome is that of one test. `run` is None if the first runs of all had
+    the change.
+    """
+
+    run: str | None
+    commit: str | None
+    # Whether the run before was one of the same commit, so that the code is not the cause.
+    is_same_commit: bool
+    runs_ago: int
+    changes: list[Row]
+
+    @property
+    def is_bad(self) -> bool:
+        """Whether one of the changes is for the worse."""
+        return any(is_worse(row) for row in self.changes)
+
+    def __str__(self) -> str:
+        return f"{since_text(self)}: {'; '.join(change_text(row) for row in self.changes)}"
+
+
+@dataclass(frozen=True, slots=True)
+class History:
+    """The last runs, oldest first, their rows of `run_counts`, and the causes of what changed, the worst first."""
+
+    runs: tuple[str, ...]
+    counts: pa.Table
+    causes: list[Cause]
+
+
+def history(read: Read, runs: Sequence[str]) -> History:
+    """Return what changed over the last of these runs, which are given oldest first."""
+    runs = tuple(runs[-RUNS:])
+    counts = read("run_counts", runs=runs)
+    position = {run: at for at, run in enumerate(runs)}
+    by_cause: dict[str | None, list[Row]] = {}
+    for row in changes(counts).to_pylist():
+        if row["holds"]:
+            by_cause.setdefault(row["since_commit"] or row["since_run"], []).append(row)
+    causes = [_cause(rows, position) for rows in by_cause.values()]
+    return History(runs, counts, sorted(causes, key=lambda cause: (_badness(cause.changes[0]), cause.runs_ago)))
+
+
+def is_worse(row: Row) -> bool:
+    """Return whether a change is for the worse."""
+    return bool(row["after"] > row["before"]) and row["measure"] != "published"
+
+
+def _cause(rows: list[Row], position: dict[str, int]) -> Cause:
+    first = min(rows, key=lambda row: position.get(row["since_run"], -1))
+    ago = len(position) - 1 - position[first["since_run"]] if first["since_run"] else len(position)
+    commit = first["since_commit"]
+    is_same = commit is not None and first["commit_before"] == commit
+    return Cause(first["since_run"], commit, is_same, ago, sorted(_summed(rows), key=_badness))
+
+
+def _summed(rows: Iterable[Row]) -> list[Row]:
+    """Return a row for each number that changed, over the tests in which it did."""
+    summed: dict[tuple[object, ...], Row] = {}
+    for row in sorted(rows, key=lambda row: row["test"] or ""):
+        key = (
+            *itemgetter(*_OF_CHANGE)(row),
+            row["test"] if row["measure"] == "outcome" else row["after"] > row["before"],
+        )
+        total = summed.setdefault(key, {**row, "tests": [], "before": 0, "after": 0})
+        total["before"] += row["before"]
+        total["after"] += row["after"]
+        total["tests"] += [row["test"]] if row["test"] is not None else []
+    return list(summed.values())
+
+
+def _badness(row: Row) -> tuple[bool, int, str]:
+    return (not is_worse(row), _MEASURES.index(row["measure"]), row["queue"] or "")
