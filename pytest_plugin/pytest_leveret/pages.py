@@ -119,7 +119,8 @@ class Pages:
         if folder is None:
             vars(report)[_ATTRIBUTE] = {"no_folder": True}
             return None
-        from leveret.page.formats.saving import save
+        from leveret.page.formats import facts
+        from leveret.page.formats.saving import save, write
 
         story = _story(item, report, call)
         if story is None:
@@ -127,13 +128,22 @@ class Pages:
         if not self._may_write(folder):
             vars(report)[_ATTRIBUTE] = {"left_out": report.outcome}
             return f"page: none, because --leveret-pages-limit={self._limit} was reached"
-        path = item.stash[PAGE] = save(story, os.path.join(folder, self._name(item.nodeid)))
+        name = story["file"] = self._name(item.nodeid)
+        path = item.stash[PAGE] = save(story, os.path.join(folder, name))
+        write(facts.written(facts.facts_of(story, name)), os.path.splitext(path)[0] + ".json")
         error = story["test"].get("error", {}).get("text", "")
+        causes = [cause["sentence"] for cause in story["causes"]]
+        if report.failed:
+            # pytest writes the properties of the item to JUnit's XML with the report on the teardown.
+            item.user_properties += [("leveret_cause", cause) for cause in causes]
+            report.user_properties = list(item.user_properties)
         vars(report)[_ATTRIBUTE] = {
             "path": path,
             "test": item.nodeid,
             "outcome": story["test"]["outcome"],
             "error": error.strip().partition("\n")[0][:500],
+            "causes": causes,
+            "seconds": report.duration,
             "diagram": _diagram(story) if report.failed else "",
         }
         return f"page: {Path(path).as_uri()}"
@@ -148,7 +158,9 @@ class Pages:
         """Return a file name that no other test of the run has, on any worker."""
         worker = "" if self._worker is None else str(self._worker["workerid"])
         digest = blake2b(f"{worker} {node_id}".encode("utf-8", "backslashreplace"), digest_size=4).hexdigest()
-        readable = _UNSAFE.sub("-", node_id.rpartition("/")[2].encode("ascii", "ignore").decode())
+        file, separator, test = node_id.partition("::")
+        name = f"{file.rpartition('/')[2]}{separator}{test}"
+        readable = _UNSAFE.sub("-", name.encode("ascii", "ignore").decode())
         return f"{readable[:_NAME_MAX].strip('-.')}-{digest}.html"
 
     def _may_write(self, folder: str) -> bool:
@@ -240,7 +252,7 @@ def _story(item: pytest.Item, report: pytest.TestReport, call: pytest.CallInfo[N
     outcome = "passed" if report.passed else "failed" if report.when == "call" else "error"
     test = Test(item.nodeid, outcome, report.when, round(report.duration, 6), error_text(call))
     if (failure := failure_of(call)) is not None:
-        test.messages, test.queues = failure.messages, failure.queues
+        test.messages, test.queues, test.assertion = failure.messages, failure.queues, failure.as_json()
     test.failed_at = round(call.stop * 1_000_000) if report.failed else None
     return story_of(recorded, test, source="memory")
 

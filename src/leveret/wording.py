@@ -5,6 +5,14 @@ from __future__ import annotations
 import re
 from typing import Final
 
+# Marks that turn the direction of the text after them, by which a name could hide what it is.
+_TURNING: Final = re.compile("[\u200e\u200f\u202a-\u202e\u2066-\u2069]")
+
+
+def shown_controls(text: str) -> str:
+    """Return a text whose marks of direction can be seen: they become escapes."""
+    return _TURNING.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
+
 
 def span_text(span_us: int) -> str:
     """Return a span of time as text: "350 ms", "2.1 s", "3 min 20 s"."""

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import html
+import json
 import re
 import unittest
 from pathlib import Path
+from xml.etree import ElementTree
 
 import pytest
 
@@ -164,6 +167,83 @@ def test_the_index_lists_the_pages(run, pytester):
     assert all((pytester.path / "pages" / link).exists() for link, _ in links)
 
 
+LOSING = """
+    from client import connect
+
+    def test_an_order_is_paid(leveret):
+        leveret.declare_queue("payments")
+        channel = connect(leveret.url, "payment service").channel()
+        for number in (7, 8):
+            channel.basic_publish("", "payments", b"%d" % number)
+        channel.basic_get("payments")
+        method, _, _ = channel.basic_get("payments")
+        channel.basic_reject(method.delivery_tag, requeue=False)
+        leveret.assert_acked("payments", body=b"8")
+"""
+CAUSE = "payment service rejected #2 in 'payments': the queue has no dead-letter exchange; the message is gone"
+
+
+def test_the_cause_is_on_the_page_in_the_index_and_in_junit(run, pytester):
+    run(LOSING, "--leveret-pages-dir=pages", "--junitxml=junit.xml")
+
+    (page,) = pages_in(pytester.path / "pages")
+    (cause,) = story_in(page)["causes"]
+    assert (cause["kind"], cause["sentence"], cause["messages"]) == ("rejected_into_nothing", CAUSE, [2])
+    assert html.escape(CAUSE) in (pytester.path / "pages" / "index.html").read_text(encoding="utf-8")
+    (found,) = ElementTree.parse(pytester.path / "junit.xml").iterfind(".//property")
+    assert (found.get("name"), found.get("value")) == ("leveret_cause", CAUSE)
+
+
+def test_the_facts_stand_as_json_beside_the_page(run, pytester):
+    run(LOSING, "--leveret-pages-dir=pages")
+
+    (page,) = pages_in(pytester.path / "pages")
+    facts = json.loads(page.with_suffix(".json").read_text(encoding="utf-8"))
+    assert (facts["format"], facts["page"]) == (1, page.name)
+    assert facts["test"]["id"].endswith("::test_an_order_is_paid")
+    assert [each["kind"] for each in facts["causes"][0]["evidence"]] == ["rejected", "dropped"]
+    assert facts["assertion"]["nearest"][0]["message"] == 2
+    lost = facts["messages"][1]
+    assert lost["outcome"] == "dropped from 'payments' (rejected) by c1/ch1 after 1 delivery"
+    assert [each["kind"] for each in lost["life"]] == ["published", "enqueued", "got", "rejected", "dropped"]
+    (queue,) = facts["queues"]
+    assert (queue["name"], queue["ready"], queue["unacked"]) == ("payments", 0, 1)
+
+
+def test_messages_that_share_a_cause_are_one_sentence(run, pytester):
+    run(
+        """
+        def test_failed(leveret):
+            for body in (b"1", b"2", b"3"):
+                leveret.publish("", "nowhere", body)
+            assert False
+        """,
+        "--leveret-pages-dir=pages",
+    )
+
+    (page,) = pages_in(pytester.path / "pages")
+    (cause,) = story_in(page)["causes"]
+    assert cause["sentence"].startswith("#1 reached no queue")
+    assert cause["messages"] == [1, 2, 3]
+
+
+def test_a_slash_in_a_parameter_leaves_the_name_of_the_test(suite, pytester):
+    suite.makepyfile(
+        test_a="""
+        import pytest
+
+        @pytest.mark.parametrize("path", ["a/b"])
+        def test_failed(leveret, path):
+            assert False
+        """
+    )
+
+    suite.runpytest_inprocess("-p", "pytest_leveret.plugin", "--leveret-pages-dir=pages")
+
+    (page,) = pages_in(pytester.path / "pages")
+    assert page.name.startswith("test_a.py-test_failed-a-b-")
+
+
 def test_workers_share_the_limit_and_the_controller_writes_the_index(run_apart, pytester):
     result = run_apart(MANY, "-n", "2", "--leveret-pages-dir=pages", "--leveret-pages-limit=4", beside=("xdist",))
 
@@ -171,7 +251,7 @@ def test_workers_share_the_limit_and_the_controller_writes_the_index(run_apart, 
     assert len(pages_in(folder)) == 4
     index = (folder / "index.html").read_text(encoding="utf-8")
     assert index.count("<a href=") == 4
-    assert sorted(path.name for path in folder.iterdir() if path.suffix != ".html") == []
+    assert {path.suffix for path in folder.iterdir()} == {".html", ".json"}
     result.stdout.fnmatch_lines(["leveret: 2 tests have no page, because --leveret-pages-limit=4 was reached"])
 
 
@@ -295,6 +375,16 @@ def test_a_ci_job_gets_a_summary_with_a_diagram(run, pytester, monkeypatch):
     assert text.count("<details>") == text.count("```mermaid\nsequenceDiagram\n") == 1
     assert "::test_failed</code> failed</summary>" in text
     assert "published #35;1 to queue 'q'" in text
+
+
+def test_the_summary_of_a_ci_job_says_the_cause_before_the_error(run, pytester, monkeypatch):
+    summary = pytester.path / "summary.md"
+    monkeypatch.setenv("GITHUB_STEP_SUMMARY", str(summary))
+
+    run(LOSING, "--leveret-pages-dir=pages")
+
+    text = summary.read_text(encoding="utf-8")
+    assert 0 < text.index(f"    {CAUSE}\n") < text.index("    AssertionError: ")
 
 
 def test_a_trace_file_says_what_a_test_failed_with(run, pytester):

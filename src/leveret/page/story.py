@@ -7,12 +7,13 @@ microseconds since the start of the test: `t` by the broker's clock, `wall` in r
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import reduce
 from typing import Any, Final
 
 from leveret.page.causes import Causes
+from leveret.page.diagnosis import causes_of
 from leveret.page.lanes import Lanes, short_line
 from leveret.page.messages import COLOURS, MessageStory
 from leveret.page.queues import QueueStory
@@ -21,7 +22,7 @@ from leveret.page.steps import ALWAYS_SETUP, SETUP, StoryEvent, step_of
 from leveret.page.topology import Topology
 from leveret.story.clients import Clients
 from leveret.story.deletions import Deletion, Deletions
-from leveret.story.facts import BY_SOMEONE, RowFact
+from leveret.story.facts import BY_SOMEONE, Fact, RowFact
 from leveret.story.queues import Queues
 from leveret.story.words import PLAIN, channel_text, details
 from leveret.trace import events
@@ -57,6 +58,8 @@ class Test:
     # The messages and queues that the failure of an assertion is about, if it was one of leveret's.
     messages: Sequence[int] = ()
     queues: Sequence[str] = ()
+    # That failure as a value of JSON.
+    assertion: dict[str, object] | None = None
 
 
 class BrokerStory:
@@ -186,7 +189,7 @@ class BrokerStory:
             self._held.pop(copy, None)
 
     def _message(self, row: PageRow) -> MessageStory:
-        number = row["msg"] + self._first
+        number = self.number_of(row["msg"])
         message: MessageStory | None = self.messages.get(number)
         if message is None:
             message = self.messages[number] = MessageStory(
@@ -273,6 +276,19 @@ class BrokerStory:
                 queue.deleted_by, queue.deleted_how = self.deletions.who(deletion), self.deletions.how(deletion)
         self.topology.count()
 
+    def number_of(self, message: int) -> int:
+        """Return the number in the story of a message of this broker."""
+        return message + self._first
+
+    def events_of(self, facts: Iterable[Fact]) -> list[int]:
+        """Return the places of facts among the events of the story, as far as it shows them."""
+        start, _ = self._start
+        wanted = {
+            (fact.kind, None if fact.at is None or start is None else fact.at - start, fact.get("copy"))
+            for fact in facts
+        }
+        return [event["i"] for event in self.events if (event["kind"], event.get("t"), event.get("copy")) in wanted]
+
     def faults(self) -> list[dict[str, Any]]:
         """Return the faults that the test added, with the events of those that fired."""
         return [
@@ -302,6 +318,7 @@ def story_of(readings: Sequence[Reading], test: Test, *, source: str) -> Story:
         "leveret": __version__,
         "python": ".".join(map(str, sys.version_info[:3])),
         "source": source,
+        "causes": causes_of(stories, test.messages),
         "test": _shown_test(test, shown, [message.number for message in messages], stories, start),
         "start": {name: value for name, value in zip(("ts", "wall"), start, strict=True) if value is not None},
         "brokers": [_shown_broker(one, _title(readings, number)) for number, one in enumerate(stories)],
@@ -375,7 +392,7 @@ def _shown_test(
     if test.error is not None:
         text = reduce(lambda text, one: one.redaction.text(text), stories, test.error)
         named = dict.fromkeys(number for number in test.messages if number in numbers)
-        shown["error"] = {"text": text, "messages": list(named)}
+        shown |= {"error": {"text": text, "messages": list(named)}, "assertion": test.assertion}
     return {name: value for name, value in shown.items() if value is not None}
 
 
@@ -401,7 +418,12 @@ def _title(readings: Sequence[Reading], number: int) -> str:
 def _shown_broker(one: BrokerStory, title: str) -> dict[str, Any]:
     reading = one.reading
     checks = [
-        {"name": check.name, "level": check.level, "text": check.text, "messages": check.messages}
+        {
+            "name": check.name,
+            "level": check.level,
+            "text": check.text,
+            "messages": [one.number_of(each) for each in check.messages],
+        }
         for check in reading.checks
     ]
     return {

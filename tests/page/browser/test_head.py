@@ -32,6 +32,61 @@ def test_head_shows_what_a_check_found_and_its_messages(open_story: Open) -> Non
     expect(finding.get_by_text("in detail")).to_be_visible()
 
 
+CAUSE = {
+    "broker": "b1",
+    "kind": "rejected_into_nothing",
+    "sentence": "worker rejected #2 in 'jobs': the queue has no dead-letter exchange; the message is gone",
+    "messages": [2, 3, 4],
+    "events": [13, 14],
+}
+
+
+def test_what_went_wrong_stands_above_the_error_with_its_messages(open_story: Open) -> None:
+    page = open_story({**shop(), "causes": [CAUSE]})
+
+    box = page.get_by_role("region", name="What went wrong")
+    expect(box.locator("li")).to_have_text(f"{CAUSE['sentence']} The same: #3 #4 show")
+    below = page.locator(".failure").bounding_box()
+    above = box.bounding_box()
+    assert above is not None
+    assert below is not None
+    assert above["y"] + above["height"] <= below["y"]
+    box.get_by_role("link", name="show").click()
+    expect(page.locator(".step.active")).to_contain_text("dead-lettered #2")
+
+
+def test_findings_of_checks_fold_below_the_causes(open_story: Open) -> None:
+    page = open_story({**shop(), "causes": [CAUSE]})
+
+    expect(page.get_by_text("1 message lost")).to_be_hidden()
+    page.get_by_text("1 finding of checks, and how to allow them").click()
+    expect(page.get_by_text("1 message lost")).to_be_visible()
+
+
+def test_cause_of_the_second_broker_opens_the_message_of_that_broker(open_story: Open) -> None:
+    cause = {**CAUSE, "broker": "b2", "sentence": "#1 reached no queue", "messages": [1_000_001], "events": []}
+    page = open_story({**two_brokers(), "causes": [cause]})
+
+    page.locator(".wrong").get_by_role("link", name="#1 of b2").click()
+
+    expect(page.locator(".details h2")).to_have_text("#1 of b2 second")
+
+
+def test_page_of_a_run_links_the_others_through_the_index(open_story: Open) -> None:
+    page = open_story({**shop(), "file": "a b.html"})
+
+    links = page.get_by_role("navigation", name="Pages of the run").get_by_role("link")
+    expect(links).to_have_text(["Previous", "All tests", "Next"])
+    expect(links.last).to_have_attribute("href", "index.html#after=a%20b.html")
+
+
+def test_direction_marks_of_a_name_are_shown(open_story: Open) -> None:
+    story = shop()
+    story["test"]["id"] = "test_a.py::test_b[\u202eabc]"
+
+    expect(open_story(story).get_by_role("heading", level=1)).to_have_text("test_a.py::test_b[\\u202eabc]")
+
+
 def test_number_in_the_failure_opens_its_message(open_story: Open) -> None:
     page = open_story(shop())
 

@@ -90,8 +90,16 @@ function decorate(element, attributes, children) {
 function fill(element, ...children) {
   for (const child of children) {
     if (child === null || child === undefined || child === false) continue;
-    element.append(typeof child === "number" ? String(child) : child);
+    element.append(child instanceof Node ? child : readable(String(child)));
   }
+}
+
+/**
+ * Return text whose marks of direction can be seen, by which a name could hide what it is.
+ * @param {string} text
+ */
+function readable(text) {
+  return text.replace(/[\u200e\u200f\u202a-\u202e\u2066-\u2069]/g, (mark) => `\\u${mark.charCodeAt(0).toString(16)}`);
 }
 
 /**

@@ -14,15 +14,64 @@ function pageHead() {
       el("h1", {}, names.length ? span("file", `${file}::`) : "", names.length ? names.join("::") : file),
       outcome && span(`outcome ${isBad ? "bad" : "good"}`, outcome),
       span("spring"),
+      ...pageLinks(),
       clockButton(),
       themeButton(),
       button("Help", () => showHelp(), { title: "Keys and legend (?)" }),
     ),
     el("p", { class: "line" }, ...between(testFacts(), " · ")),
+    wrongPart(),
     test.error && failurePart(test.error.text),
     ...story.brokers.map(brokerPart),
     cutPart(),
   );
+}
+
+/** Return the links to the other pages of the run. Its index knows which come before and after this one. */
+function pageLinks() {
+  const { file } = story;
+  if (!file) return [];
+  const name = encodeURIComponent(file);
+  return [
+    el("nav", { "aria-label": "Pages of the run", class: "screen" },
+      el("a", { href: `index.html#before=${name}` }, "Previous"),
+      el("a", { href: "index.html" }, "All tests"),
+      el("a", { href: `index.html#after=${name}` }, "Next"),
+    ),
+  ];
+}
+
+/** Return what went wrong, a sentence a cause. */
+function wrongPart() {
+  const { causes } = story;
+  if (!causes.length) return null;
+  return el(
+    "section",
+    { class: "wrong", "aria-label": "What went wrong" },
+    el("h2", {}, "What went wrong"),
+    el("ul", {}, ...causes.map((cause) => el("li", {}, ...causeSentence(cause)))),
+  );
+}
+
+// Of the messages that share a cause, more than these are counted.
+const MOST_ALIKE = 8;
+
+/**
+ * @param {Wrong} cause
+ * @returns {Child[]}
+ */
+function causeSentence({ sentence, messages, events, broker }) {
+  const named = linked(sentence, chipLink, broker);
+  const others = messages.filter((number) => !sentence.match(new RegExp(`${plainName(number)}(?!\\d)`)));
+  const more = others.length - MOST_ALIKE;
+  const last = events[events.length - 1];
+  return [
+    span("", hasManyBrokers && el("strong", {}, `${brokerTitle(broker)}: `), ...named),
+    others.length > 0 && span("", " The same: ", ...between(others.slice(0, MOST_ALIKE).map(chipLink), " ")),
+    more > 0 && ` and ${more} more`,
+    " ",
+    last !== undefined && el("a", { href: `#event-${last}`, class: "where" }, "show"),
+  ];
 }
 
 // An error of more lines is folded.
@@ -71,7 +120,8 @@ function between(items, separator) {
 
 /** @param {BrokerFacts} broker */
 function brokerPart(broker) {
-  const notes = [...(broker.checks ?? []).map(checkNote), ...(broker.faults ?? []).map(faultNote)];
+  const found = (broker.checks ?? []).map((check) => checkNote(check, broker.id));
+  const notes = [...folded(found), ...(broker.faults ?? []).map(faultNote)];
   const dropped = broker.dropped_events ?? 0;
   if (dropped)
     notes.push(
@@ -91,8 +141,21 @@ function brokerPart(broker) {
   );
 }
 
-/** @param {Check} check */
-function checkNote(check) {
+/**
+ * Return the findings of checks. The causes above them say most of it, so that they fold below these.
+ * @param {HTMLElement[]} found
+ */
+function folded(found) {
+  if (!story.causes.length || !found.length) return found;
+  const summary = el("summary", {}, `${counted(found.length, "finding")} of checks, and how to allow them`);
+  return [el("li", {}, el("details", {}, summary, el("ul", { class: "notes" }, ...found)))];
+}
+
+/**
+ * @param {Check} check
+ * @param {string} broker
+ */
+function checkNote(check, broker) {
   const tone = check.level === "error" ? "bad" : "warn";
   const [first, ...rest] = check.text.split("\n");
   const line = span(
@@ -100,14 +163,14 @@ function checkNote(check) {
     markIcon(MARKS.refused, tone),
     span(`word ${tone}`, check.name),
     " ",
-    ...linked(first.replace(`${check.name}: `, "")),
+    ...linked(first.replace(`${check.name}: `, ""), chipLink, broker),
     ...(check.messages ?? []).slice(0, 5).flatMap((number) => [" ", chipLink(number)]),
   );
   return el(
     "li",
     {},
     line,
-    rest.length > 0 && el("details", {}, el("summary", {}, "more"), el("pre", {}, ...linked(rest.join("\n")))),
+    rest.length > 0 && el("details", {}, el("summary", {}, "more"), el("pre", {}, ...linked(rest.join("\n"), chipLink, broker))),
   );
 }
 

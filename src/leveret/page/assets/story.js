@@ -9,6 +9,7 @@
  * @typedef {{id: string, broker: string, kind: string, label: string, detail?: string, line?: string}} Lane
  * @typedef {{message: number, how: string, guess?: boolean}} Cause
  * @typedef {{copy: number, queue: string, from_copy?: number, deliveries?: number, end?: string}} Copy
+ * @typedef {{broker: string, sentence: string, kind: string, messages: number[], events: number[]}} Wrong
  * @typedef {{queue: string, reason: string, count: number, exchange?: string, routing_keys?: string[]}} Death
  * @typedef {{size: number, hash?: string, json?: unknown, text?: string, hex?: string, cut?: number}} MessageBody
  * @typedef {{
@@ -44,7 +45,7 @@
  *   test: Test, leveret?: string, python?: string, source?: string, start?: {ts: number, wall: number},
  *   brokers: BrokerFacts[], lanes: Lane[], events: StoryEvent[], messages: Message[], queues: Queue[],
  *   topology: {nodes: GraphNode[], edges: GraphEdge[], unroutable: Unroutable[]},
- *   cut: {events: number, bodies: number}
+ *   cut: {events: number, bodies: number}, causes: Wrong[], file?: string
  * }} Story
  */
 
@@ -88,6 +89,7 @@ function readStory(raw) {
     messages: unfolded(raw.messages),
     queues: raw.queues ?? [],
     topology: { nodes: topology.nodes ?? [], edges: topology.edges ?? [], unroutable: topology.unroutable ?? [] },
+    causes: raw.causes ?? [],
     cut: { events: raw.cut?.events ?? 0, bodies: raw.cut?.bodies ?? 0 },
   };
 }
@@ -251,6 +253,14 @@ function messageName(number) {
 }
 
 /**
+ * Return what the message's own broker calls it.
+ * @param {number} number
+ */
+function plainName(number) {
+  return messageName(number).split(" ")[0];
+}
+
+/**
  * Return the text of an event with a short consumer tag.
  * @param {StoryEvent} event
  */
@@ -262,11 +272,13 @@ function shortText(event) {
  * Return text in which the names of messages are drawn, by default as links that open them.
  * @param {string} text
  * @param {(number: number) => Node} [draw]
+ * @param {string} [broker] The broker that a text of its own is about: it does not name itself.
  * @returns {Child[]}
  */
-function linked(text, draw = chipLink) {
+function linked(text, draw = chipLink, broker) {
+  const suffix = broker && broker !== story.brokers[0]?.id ? ` of ${broker}` : "";
   return text.split(/(#\d+(?: of b\d+)?)/).map((part) => {
-    const number = numberOf.get(part);
+    const number = numberOf.get(part.includes(" ") ? part : `${part}${suffix}`);
     return number === undefined ? part : draw(number);
   });
 }

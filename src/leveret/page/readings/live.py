@@ -71,6 +71,7 @@ def reading_of(
         picture=picture_of(node, redaction),
         faults=[Fault(repr(rule), rule.on, repr(rule.fault), rule.fired) for rule in rules],
         checks=checks_of(judge, raw_events, vhost),
+        causes=[finding.cause for findings in judge.found_so_far(vhost).values() for finding in findings],
         dropped_count=int(recorder.has_dropped),
         cut_count=cut_count,
         redaction=redaction,

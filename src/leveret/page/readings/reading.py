@@ -18,6 +18,7 @@ from leveret.trace.rows import Numbering, Rows
 
 if TYPE_CHECKING:
     from leveret.observe.views.views import ExchangeView, QueueFacts
+    from leveret.story.causes import Cause
     from leveret.trace.events import RawEvent
     from leveret.trace.redaction import Redaction
 
@@ -72,6 +73,8 @@ class Reading:
     picture: Picture | None = None
     faults: list[Fault] = field(default_factory=list)
     checks: list[Check] = field(default_factory=list)
+    # What went wrong, as far as it is known.
+    causes: Sequence[Cause] = ()
     # How many events the recorder no longer had, and how many this reading leaves out; at least.
     dropped_count: int = 0
     cut_count: int = 0
