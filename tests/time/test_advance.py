@@ -15,6 +15,7 @@ import pytest
 from pika.adapters.blocking_connection import BlockingChannel
 
 from leveret import Broker, BrokerError, EndlessTimeError, LeveretWarning
+from leveret.observe.calls.callers import handling_line, standing
 from leveret.server.threads import Threads
 from tests.time.workers import PATIENCE, compute, pika_worker, rejecting_worker
 
@@ -413,3 +414,25 @@ def test_advance_without_a_span_is_refused(leveret: Broker) -> None:
         leveret.clock.advance()
 
     leveret.clock.advance(0)
+
+
+def test_a_thread_that_stood_still_before_a_delivery_does_not_count_as_its_handler(leveret: Broker) -> None:
+    reached = threading.Event()
+    released = threading.Event()
+
+    def idle() -> None:
+        reached.set()
+        released.wait()
+
+    thread = threading.Thread(target=idle)
+    thread.start()
+    reached.wait()
+    try:
+        while handling_line() is None:
+            leveret.sync()
+        before = standing()
+
+        assert handling_line(before) is None
+    finally:
+        released.set()
+        thread.join()

@@ -172,7 +172,7 @@ class Clock(Hinting):
     def _left_by(self, newcomers: Newcomers, settle: float) -> tuple[int, list[str]] | None:
         """Let clients react. If that took too long, return for how long and which new messages they still hold."""
         began_at = _REAL.now()
-        if settle <= 0 or not self._stillness.wait(newcomers.reasons, settle):
+        if settle <= 0 or not self._stillness.wait(newcomers.reasons, settle, newcomers.standing):
             return None
         waited_us = _REAL.now() - began_at
         texts = self._engine.ask(lambda: self._keep(newcomers))

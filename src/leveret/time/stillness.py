@@ -11,11 +11,11 @@ a sleep, is going to publish. Such a test must wait for that itself.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 from typing import TYPE_CHECKING, Final
 
 from leveret.clocks import SystemClock
-from leveret.observe.calls.callers import handling_line
+from leveret.observe.calls.callers import handling_line, standing
 from leveret.observe.texts.state import DeliveryKey, connections, held_texts, holdings, why_not_idle
 from leveret.server import native
 from leveret.server.threads import SELF, Threads, processes_of
@@ -47,18 +47,19 @@ class Stillness:
         # The ports of each connection, the client's first, and the processes that have its socket.
         self._processes: dict[tuple[int, int], set[str]] = {}
 
-    def wait(self, reasons: Reasons, settle: float) -> list[str]:
+    def wait(self, reasons: Reasons, settle: float, standing: Collection[tuple[int, int]] = ()) -> list[str]:
         """Wait until there are no `reasons` and all is still. Return what is left after `settle` seconds.
 
         While clients are visibly at work on what is left, or a handler of this process waits for something else, such
-        as a web service, they get up to ten times as long: a slow machine must not change what a test shows.
+        as a web service, they get up to ten times as long: a slow machine must not change what a test shows. What was
+        `standing` before has not begun to handle anything.
         """
         settle_us = round(settle * 1_000_000)
         limit = _REAL.now() + settle_us
         latest = limit + (_PATIENCE - 1) * settle_us
         while True:
             left = self._engine.wait_while(reasons, (limit - _REAL.now()) / 1_000_000)
-            if left and limit < latest and (handling_line() is not None or self.are_clients_at_work()):
+            if left and limit < latest and (handling_line(standing) is not None or self.are_clients_at_work()):
                 limit = min(latest, _REAL.now() + settle_us)
                 continue
             if left:
@@ -114,6 +115,8 @@ class Newcomers:
     def __init__(self, engine: Engine, but_for: Iterable[DeliveryKey] | None = None) -> None:
         """Remember what is in progress now, or of the deliveries only `but_for`. Call it on the loop's thread."""
         self._engine = engine
+        # Where threads and tasks stand that have nothing of what comes next. With `but_for`, any may be handling.
+        self.standing = standing() if but_for is None else frozenset()
         self._held = set(held(engine) if but_for is None else but_for)
         self._unread = set(_unread(engine))
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 import gc
 import os
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from functools import cache
 from itertools import accumulate, chain, repeat, starmap, takewhile
@@ -41,12 +41,23 @@ def waiting_line() -> str | None:
     return _joined(map(_line_behind_client, _stacks_of_others()))
 
 
-def handling_line() -> str | None:
+def standing() -> frozenset[tuple[int, int]]:
+    """Return where the other threads and tasks stand now, for `handling_line`."""
+    return frozenset(_position(stack[0]) for stack in _stacks_of_others() if stack)
+
+
+def handling_line(but_for: Collection[tuple[int, int]] = ()) -> str | None:
     """Return the line of user code that may handle a message now: it waits for something other than its next message.
 
-    A handler that a client has called counts whatever it waits for.
+    A handler that a client has called counts whatever it waits for. What stands where it stood before the message was
+    delivered, `but_for`, does not handle it.
     """
-    return _joined(map(_line_in_handler, _stacks_of_others()))
+    stacks = (stack for stack in _stacks_of_others() if stack and _position(stack[0]) not in but_for)
+    return _joined(map(_line_in_handler, stacks))
+
+
+def _position(frame: FrameType) -> tuple[int, int]:
+    return id(frame), frame.f_lasti
 
 
 def line_of(frame: FrameType | None) -> str | None:
