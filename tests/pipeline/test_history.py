@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from functools import partial
 from html import unescape
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -14,7 +16,9 @@ from leveret.pipeline import Warehouse, ingest, read_table, update
 from leveret.pipeline.history import History, history
 from leveret.pipeline.reading import Read
 from leveret.pipeline.report import report
+from leveret.pipeline.report.page import TEMPLATES
 from leveret.pipeline.report.subject import choose, up_to
+from leveret.pipeline.wording import change_text
 from tests.pipeline import shop_history
 from tests.pipeline.in_memory import reader_of_files
 from tests.pipeline.shop_history import DEAD_LETTERED_FROM, LEAKS_FROM, REDELIVERED_FROM, commit
@@ -22,15 +26,15 @@ from tests.pipeline.traces import Line, header, lives, write
 
 TEST = "tests/test_shop.py::test"
 LEAK = (
-    f"since {commit(LEAKS_FROM)[:12]}, 30 runs ago: audit slowly leaks: messages left over grow from run to run, "
-    f"0 to 31 in {TEST}_audit"
+    f"since {commit(LEAKS_FROM)[:12]}, 30 runs ago: audit slowly leaks: run by run, messages left over grew "
+    f"from 0 to 31 in {TEST}_audit"
 )
 REDELIVERED = (
     f"since {commit(REDELIVERED_FROM)[:12]}, 23 runs ago: redeliveries in orders rose from 5 to 20 in {TEST}_orders"
 )
 PATH = (
-    f"since {commit(DEAD_LETTERED_FROM)[:12]}, 15 runs ago: new path invoices to orders.dead: 1 dead letter (rejected) "
-    f"in {TEST}_invoices"
+    f"since {commit(DEAD_LETTERED_FROM)[:12]}, 15 runs ago: new path from invoices to orders.dead: 1 dead letter "
+    f"(rejected) in {TEST}_invoices"
 )
 
 
@@ -94,10 +98,13 @@ def test_older_run_is_reported_with_what_had_changed_by_then(read: Read) -> None
     assert [cause.runs_ago for cause in causes] == [14, 7]
 
 
-def _runs(folder: Path, *runs: list[Line], commits: int = 1) -> Read:
-    """Return a reader of these runs, of which as many as `commits` have the same commit."""
+def _runs(folder: Path, *runs: list[Line], commits: int = 1, branches: Sequence[str] = ("main",)) -> Read:
+    """Return a reader of these runs, of which as many as `commits` have the same commit, and which take turns on these
+    branches.
+    """
     for number, lines in enumerate(runs):
-        about = header(f"run-{number:03}", commit=f"commit-{number // commits:03}")
+        branch = branches[number % len(branches)]
+        about = header(f"run-{number:03}", commit=f"commit-{number // commits:03}", branch=branch)
         write(
             folder / f"{number:03}.jsonl",
             [about | {"started": f"2026-05-{1 + number // 24:02}T{number % 24:02}:00:00Z"}, *lines],
@@ -117,7 +124,7 @@ def test_change_between_two_runs_of_a_commit_is_that_of_a_run(tmp_path: Path) ->
     (cause,) = _history(_runs(tmp_path, *[lives(2)] * 9, *[lives(3)] * 7, commits=2)).causes
 
     assert str(cause).startswith(
-        "since run run-009, 6 runs ago, which has the commit of the run before it, commit-004: "
+        "since run run-009, 6 runs ago, on the same commit as the run before it (commit-004): "
     )
 
 
@@ -125,7 +132,7 @@ def test_number_that_always_grew_has_no_commit(tmp_path: Path) -> None:
     (cause,) = _history(_runs(tmp_path, *[lives(number) for number in range(1, 13)])).causes
 
     assert str(cause) == (
-        "in all of the last 12 runs: messages published to orders grow from run to run, 1 to 12 in test_it"
+        "in all of the last 12 runs: run by run, messages published to orders grew from 1 to 12 in test_it"
     )
 
 
@@ -159,3 +166,61 @@ def test_only_the_last_hundred_runs_are_looked_at(tmp_path: Path) -> None:
 
     assert (len(past.runs), past.causes) == (100, [])
     assert past.runs[-1] == "run-120"
+
+
+def test_runs_of_other_branches_do_not_hide_a_change(tmp_path: Path) -> None:
+    mixed = [each for messages in (2,) * 8 + (5,) * 8 for each in (lives(9), lives(messages))]
+
+    (cause,) = _history(_runs(tmp_path, *mixed, branches=("feature", "main"))).causes
+
+    assert str(cause) == "since commit-017, 7 runs ago: messages published to orders rose from 2 to 5 in test_it"
+
+
+def test_young_branch_is_compared_with_the_runs_before_it(tmp_path: Path) -> None:
+    branches = ["main"] * 21 + ["feature"] * 3
+
+    (cause,) = _history(_runs(tmp_path, *[lives(2)] * 21, *[lives(5)] * 3, branches=branches)).causes
+
+    assert str(cause) == "since commit-021, 2 runs ago: messages published to orders rose from 2 to 5 in test_it"
+
+
+STEP = {"kind": "step", "queue": "orders", "reason": None, "to_queue": None, "before": 3, "after": 0, "tests": []}
+DEAD = {**STEP, "measure": "dead_letters", "to_queue": "dead", "reason": "maxlen"}
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        (
+            {**STEP, "measure": "leaked", "tests": ["a", "b"]},
+            "messages left over in orders fell from 3 to 0 in 2 tests",
+        ),
+        ({**STEP, "measure": "dropped"}, "messages dropped from orders fell from 3 to 0"),
+        ({**STEP, "measure": "dropped", "queue": None}, "unroutable messages fell from 3 to 0"),
+        (DEAD, "dead letters from orders to dead (queue full) fell from 3 to 0"),
+        (
+            {**DEAD, "queue": None, "before": 0, "after": 2, "tests": ["a"]},
+            "new path from an unknown queue to dead: 2 dead letters (queue full) in a",
+        ),
+    ],
+)
+def test_each_kind_of_change_has_its_sentence(change: dict[str, Any], said: str) -> None:
+    assert change_text(change) == said
+
+
+def test_names_in_a_sentence_of_the_page_are_never_markup() -> None:
+    render = TEMPLATES.from_string('{% from "macros.html" import code %}{{ change|change_text(code) }}').render
+
+    said = render(change={**STEP, "measure": "leaked", "queue": "<b>{before}</b>"})
+
+    assert said == "messages left over in <code>&lt;b&gt;{before}&lt;/b&gt;</code> fell from 3 to 0"
+
+
+def test_queue_with_a_name_made_by_chance_has_no_line(tmp_path: Path) -> None:
+    runs = [[*lives(1), *lives(1, queue=f"amq.gen-{number}")] for number in range(3)]
+    told = [[{**line, "seq": seq} for seq, line in enumerate(lines, 1)] for lines in runs]
+
+    page = report(_runs(tmp_path, *told), {})
+
+    lines = page.partition('id="lines"')[2].partition("</section>")[0]
+    assert ("orders" in lines, "amq.gen" in lines) == (True, False)

@@ -75,8 +75,8 @@ _NUMBERS: Final = {
     "published": "messages published to {queue}",
     "dead_letters": "dead letters from {queue} to {to_queue} ({reason})",
 }
-_LEAK: Final = "{queue} slowly leaks: messages left over grow from run to run, {before} to {after}"
-_UNROUTED: Final = "messages dropped because no queue matched"
+_LEAK: Final = "{queue} slowly leaks: run by run, messages left over grew from {before} to {after}"
+_UNROUTED: Final = "unroutable messages"
 
 
 def change_text(change: Mapping[str, Any], named: Callable[[str], str] = str, text: Callable[[str], str] = str) -> str:
@@ -84,21 +84,22 @@ def change_text(change: Mapping[str, Any], named: Callable[[str], str] = str, te
 
     `named` returns how a name is shown, and `text` makes of a template what its slots are put into.
     """
-    names = {name: named(change[name]) for name in ("queue", "to_queue") if change[name] is not None}
     before, after = change["before"], change["after"]
     if change["measure"] == "outcome":
         template = f"{{test}} {_ENDINGS[OUTCOMES[after]][0]}, and {_ENDINGS[OUTCOMES[before]][1]} before"
         return text(template).format(test=named(change["test"]))
-    number = _NUMBERS[change["measure"]] if change["queue"] is not None else _UNROUTED
+    is_unrouted = change["measure"] == "dropped" and change["queue"] is None
+    number = _UNROUTED if is_unrouted else _NUMBERS[change["measure"]]
     if change["kind"] == "growth":
-        template = _LEAK if change["measure"] == "leaked" else number + " grow from run to run, {before} to {after}"
+        template = _LEAK if change["measure"] == "leaked" else f"run by run, {number} grew from {{before}} to {{after}}"
     elif change["measure"] == "dead_letters" and not before:
-        template = "new path {queue} to {to_queue}: " + counted(after, "dead letter") + " ({reason})"
+        template = "new path from {queue} to {to_queue}: " + counted(after, "dead letter") + " ({reason})"
     else:
         template = number + (" rose" if after > before else " fell") + " from {before} to {after}"
     tests = change["tests"]
-    names["test"] = named(tests[0]) if tests else ""
     template += " in {test}" if len(tests) == 1 else f" in {len(tests)} tests" if tests else ""
+    values = {"queue": change["queue"], "to_queue": change["to_queue"], "test": tests[0] if tests else None}
+    names = {name: "an unknown queue" if value is None else named(value) for name, value in values.items()}
     reason = REASONS.get(change["reason"], change["reason"])
     return text(template).format(**names, before=before, after=after, reason=reason)
 
@@ -112,6 +113,6 @@ def since_text(cause: Cause, named: Callable[[str], str] = str, text: Callable[[
         return text("since run {run}, {ago}").format(run=named(cause.run), ago=ago)
     commit = named(cause.commit[:12])
     if cause.is_same_commit:
-        template = "since run {run}, {ago}, which has the commit of the run before it, {commit}"
+        template = "since run {run}, {ago}, on the same commit as the run before it ({commit})"
         return text(template).format(run=named(cause.run), ago=ago, commit=commit)
     return text("since {commit}, {ago}").format(commit=commit, ago=ago)

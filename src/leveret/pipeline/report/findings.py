@@ -384,6 +384,8 @@ def _about_history(past: History) -> Answers:
             "lines": [{"values": of_queue[name], "since": since.get((queue, name))} for name in LINES],
         }
         for queue, of_queue in queues.items()
+        # A queue that only one run had has a name made by chance.
+        if sum(map(any, zip(*of_queue.values(), strict=True))) > 1
     ]
     changed_tests = {row["test"] for row, _ in changes if row["measure"] == "outcome"}
     marks_of_tests = [

@@ -33,11 +33,13 @@ class Subject:
 
 
 # The columns of `runs` by which a subject is chosen.
-COLUMNS: Final = ("run", "commit", "started", "day", "files")
+COLUMNS: Final = ("run", "commit", "branch", "started", "day", "files")
 # The fewest characters with which the beginning of a name may stand for a run or commit.
 _LEAST: Final = 4
 # Of the earlier runs, those that may be looked at for one that was not cut.
 _EARLIER_TRIED: Final = 10
+# The fewest runs of a branch that are looked at alone.
+_ENOUGH: Final = 12
 _BEFORE_ALL: Final = datetime.min.replace(tzinfo=UTC)
 
 
@@ -47,6 +49,7 @@ class _Run:
 
     run: str
     commit: str | None
+    branch: str | None
     started: str | None
     day: date | None
 
@@ -124,10 +127,14 @@ def before(read: Read, runs: pa.Table, subject: Subject) -> Subject | None:
 
 
 def up_to(runs: pa.Table, subject: Subject) -> tuple[str, ...]:
-    """Return the runs that began no later than the last of the subject's, oldest first."""
+    """Return the runs that began no later than the last of the subject's, oldest first.
+
+    They are those of its branch, if these are enough to find changes, and else those of all branches.
+    """
     ordered = sorted(_usable(runs), key=lambda each: each.age)
     last = max(at for at, each in enumerate(ordered) if each.run in subject.runs)
-    return tuple(each.run for each in ordered[: last + 1])
+    of_branch = [each for each in ordered[: last + 1] if each.branch == ordered[last].branch]
+    return tuple(each.run for each in (of_branch if len(of_branch) >= _ENOUGH else ordered[: last + 1]))
 
 
 def _usable(runs: pa.Table) -> list[_Run]:
@@ -136,7 +143,11 @@ def _usable(runs: pa.Table) -> list[_Run]:
         if row["run"] and (row["files"] or 0) > 0:
             by_run.setdefault(row["run"], []).append(row)
     return [
-        _Run(run, _extreme(max, rows, "commit"), _extreme(min, rows, "started"), _extreme(min, rows, "day"))
+        _Run(
+            run,
+            *(_extreme(max, rows, name) for name in ("commit", "branch")),
+            *(_extreme(min, rows, name) for name in ("started", "day")),
+        )
         for run, rows in by_run.items()
     ]
 

@@ -89,9 +89,9 @@ def run_counts(
     parts.append({**events.run_of(rows), **named, "measure": "dropped", "n": n[n > 0]})
     of_way = {name: run_lineage[name] for name in ("day", "run", "test", "reason", "to_queue", "n")}
     parts.append({**of_way, "queue": run_lineage["from_queue"], "measure": "dead_letters"})
-    ended = tests.filter(pc.is_in(tests["outcome"].cast(pa.string()), value_set=pa.array(OUTCOMES)))
-    n = np.array([OUTCOMES.index(outcome) for outcome in ended["outcome"].to_pylist()], np.int64)
-    parts.append({**{name: ended[name] for name in ("day", "run", "test")}, "measure": "outcome", "n": n})
+    outcomes = pc.index_in(tests["outcome"].cast(pa.string()), value_set=pa.array(OUTCOMES))
+    of_ended = {name: tests[name].filter(outcomes.is_valid()) for name in ("day", "run", "test")}
+    parts.append({**of_ended, "measure": "outcome", "n": outcomes.drop_null()})
     return pa.concat_tables([_counts({**part, **about}) for part in parts]).unify_dictionaries()
 
 
@@ -107,32 +107,20 @@ def changes(rows: pa.Table) -> pa.Table:
     series = numbered(*(names[name].codes for name in SERIES))
     order = in_order(series.number)
     edges = [*Segments.between(series.number[order]).starts.tolist(), len(order)]
-    found: list[dict[str, Any]] = []
+    changed: list[dict[str, Any]] = []
     for begin, end in pairwise(edges):
         chosen = order[begin:end]
         row = int(chosen[0])
         runs = (ended if is_outcome[row] else attended).get(int(test[row]), rank[:0])
         values = _values(runs, rank[chosen], n[chosen], is_sum=not is_outcome[row])
         for change in changes_in(values, may_grow=not is_outcome[row]):
-            since, before = (
-                None if at is None else int(first_of_run[runs[at]])
-                for at in (change.start, None if change.start is None else change.start - 1)
-            )
-            found.append(
-                {name: names[name].text(row) for name in SERIES}
-                | {
-                    "kind": change.kind,
-                    "since_run": None if since is None else names["run"].text(since),
-                    "since_commit": None if since is None else names["commit"].text(since),
-                    "commit_before": None if before is None else names["commit"].text(before),
-                    "before": change.before,
-                    "after": change.after,
-                    "runs_before": change.runs_before,
-                    "runs_after": change.runs_after,
-                    "holds": change.holds,
-                }
-            )
-    return pa.Table.from_pylist(found, schema.CHANGES)
+            as_row = {name: names[name].text(row) for name in SERIES} | change._asdict()
+            if change.start is not None:
+                first, before = (int(first_of_run[runs[at]]) for at in (change.start, change.start - 1))
+                as_row |= {"since_run": names["run"].text(first), "since_commit": names["commit"].text(first)}
+                as_row["commit_before"] = names["commit"].text(before)
+            changed.append(as_row)
+    return pa.Table.from_pylist(changed, schema.CHANGES)
 
 
 def changes_in(values: Array, *, may_grow: bool = True) -> list[Change]:
@@ -144,12 +132,12 @@ def changes_in(values: Array, *, may_grow: bool = True) -> list[Change]:
         return [growth]
     edges = [0, *_steps(values), len(values)]
     levels = [_level(values[start:end]) for start, end in pairwise(edges)]
-    found = []
+    steps = []
     for at in range(1, len(levels)):
         lengths = (edges[at] - edges[at - 1], edges[at + 1] - edges[at])
         if levels[at] != levels[at - 1]:
-            found.append(Change(edges[at], "step", levels[at - 1], levels[at], *lengths, at == len(levels) - 1))
-    return found
+            steps.append(Change(edges[at], "step", levels[at - 1], levels[at], *lengths, at == len(levels) - 1))
+    return steps
 
 
 def _steps(values: Array, offset: int = 0) -> list[int]:
