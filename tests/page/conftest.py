@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import base64
+import gzip
 import json
 import re
 from collections.abc import Callable, Iterator
@@ -15,15 +17,15 @@ import pytest
 from leveret import Broker
 
 Story = dict[str, Any]
-_STORY = re.compile(r'<script type="application/json" id="story">(.*?)</script>', re.DOTALL)
+_STORY = re.compile(r'<script type="text/plain" id="story">(.*?)</script>', re.DOTALL)
 
 
 def unfolded(items: Any) -> list[dict[str, Any]]:
-    """Return items that a page may write as columns and rows."""
+    """Return items that a page may write as columns."""
     if isinstance(items, list):
         return items
-    columns, rows = items["columns"], items["rows"]
-    return [{name: value for name, value in zip(columns, row, strict=False) if value is not None} for row in rows]
+    names, rows = items["columns"], zip(*items["columns"].values(), strict=True)
+    return [{name: value for name, value in zip(names, row, strict=True) if value is not None} for row in rows]
 
 
 def story_in(page: str | Path) -> Story:
@@ -31,7 +33,7 @@ def story_in(page: str | Path) -> Story:
     text = page.read_text(encoding="utf-8") if isinstance(page, Path) else page
     found = _STORY.search(text)
     assert found is not None
-    story: Story = json.loads(found[1])
+    story: Story = json.loads(gzip.decompress(base64.b64decode(found[1])))
     for name in ("events", "messages"):
         story[name] = unfolded(story[name])
     return story

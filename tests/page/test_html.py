@@ -21,5 +21,11 @@ def test_every_asset_is_in_the_page():
     assert "</style" not in assets().style
 
 
+def test_without_scripts_the_page_shows_the_story_as_text():
+    page = page_of(STORY, "published #1 to <orders>")
+
+    assert "<noscript><pre>published #1 to &lt;orders&gt;</pre></noscript>" in page
+
+
 def test_the_title_is_escaped():
-    assert "<title>failed test_&lt;b&gt;&amp;</title>" in page_of(STORY)
+    assert "<title>failed test_&lt;b&gt;&amp;</title>" in page_of(STORY, "")

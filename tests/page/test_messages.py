@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import random
 import re
 
 import pika
@@ -161,8 +162,9 @@ def test_a_message_of_no_framework_has_none(clients):
 
 def test_many_large_bodies_still_fit(broker, clients):
     broker.declare_queue("jobs")
-    for number in range(300):
-        broker.publish("", "jobs", f"{number} ".encode() * 4_000)
+    chance = random.Random(5)
+    for _ in range(300):
+        broker.publish("", "jobs", chance.randbytes(8_000).hex().encode())
 
     page = clients.page()
 
@@ -171,6 +173,20 @@ def test_many_large_bodies_still_fit(broker, clients):
     assert len(story["messages"]) == 300
     assert story["cut"]["bodies"] == 300
     assert story["cut"]["events"] == 0
+
+
+def test_a_page_keeps_every_event_and_the_whole_bodies_of_ten_thousand(broker, clients):
+    broker.declare_queue("jobs")
+    for number in range(5_100):
+        broker.publish("", "jobs", b'{"id": %d, "customer": "number %d", "items": ["tea", "cups"]}' % (number, number))
+
+    page = clients.page()
+
+    assert len(page) < 700_000
+    story = story_in(page)
+    assert story["cut"] == {"events": 0, "bodies": 0}
+    assert len([event for event in story["events"] if event["kind"] == "published"]) == 5_100
+    assert story["messages"][0]["body"]["json"] == {"id": 0, "customer": "number 0", "items": ["tea", "cups"]}
 
 
 def test_a_withheld_confirm_comes_first_and_names_its_fault(broker, clients):

@@ -22,7 +22,7 @@ def open_story(open_file: Open, tmp_path: Path) -> Open:
     """Return what opens a story as a page, at a place such as "#message-3"."""
 
     def open_it(story: dict[str, Any], place: str = "", **options: Any) -> Page:
-        return open_file(written(story, tmp_path), place, **options)
+        return unpacked(open_file(written(story, tmp_path), place, **options))
 
     return open_it
 
@@ -39,7 +39,7 @@ def read_story(open_file: Open, stories: Path) -> Open:
     """
 
     def open_it(story: dict[str, Any], place: str = "#sequence", **options: Any) -> Page:
-        page = open_file(written(story, stories), place, **options)
+        page = unpacked(open_file(written(story, stories), place, **options))
         # The page draws a place when the browser says that it has changed.
         page.evaluate("new Promise((resolve) => requestAnimationFrame(() => setTimeout(resolve)))")
         return page
@@ -47,9 +47,15 @@ def read_story(open_file: Open, stories: Path) -> Open:
     return open_it
 
 
+def unpacked(page: Page) -> Page:
+    """Return a page once it has unpacked its story and put itself together."""
+    page.wait_for_selector("main", state="attached")
+    return page
+
+
 def written(story: dict[str, Any], folder: Path) -> Path:
     """Return the page of a story, in a file that is named by what is in it."""
-    text = page_of(story)
+    text = page_of(story, "")
     path = folder / f"{hashlib.sha256(text.encode()).hexdigest()}.html"
     path.write_text(text, encoding="utf-8")
     return path

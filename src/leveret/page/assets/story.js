@@ -40,7 +40,7 @@
  *   id: string, outcome: string, phase?: string, seconds?: number, broker_seconds?: number,
  *   error?: {text: string, messages?: number[]}, failed_at?: {t?: number, wall?: number}
  * }} Test
- * @typedef {{columns: string[], rows: unknown[][]}} Columns
+ * @typedef {{count: number, columns: Record<string, unknown[]>}} Columns
  * @typedef {{
  *   test: Test, leveret?: string, python?: string, source?: string, start?: {ts: number, wall: number},
  *   brokers: BrokerFacts[], lanes: Lane[], events: StoryEvent[], messages: Message[], queues: Queue[],
@@ -50,20 +50,22 @@
  */
 
 /**
- * Return the rows of a table that is written by columns as objects; a null leaves its name out.
+ * Return the items of a list that is written by columns; a null leaves its name out.
  * @param {unknown} table
  * @returns {any[]}
  */
 function unfolded(table) {
   if (!table) return [];
   if (Array.isArray(table)) return table;
-  const { columns, rows } = /** @type {Columns} */ (table);
-  return rows.map((row) => {
+  const { columns, count } = /** @type {Columns} */ (table);
+  const named = Object.entries(columns);
+  return Array.from({ length: count }, (_, index) => {
     /** @type {Record<string, unknown>} */
     const item = {};
-    columns.forEach((name, index) => {
-      if (row[index] !== null && row[index] !== undefined) item[name] = row[index];
-    });
+    for (const [name, values] of named) {
+      const value = values[index];
+      if (value !== null && value !== undefined) item[name] = value;
+    }
     return item;
   });
 }
@@ -94,7 +96,7 @@ function readStory(raw) {
   };
 }
 
-const story = readStory(JSON.parse(document.getElementById("story")?.textContent || "{}"));
+const story = readStory(JSON.parse(storyText));
 
 /**
  * @param {number} index

@@ -10,6 +10,7 @@ from functools import cache
 from typing import Final, NamedTuple
 
 _ORDER: Final = "order.txt"
+_UNPACKING: Final = "unpack.js"
 _STYLE: Final = ".css"
 _FOLDER: Final = os.path.join(os.path.dirname(os.path.dirname(__file__)), "assets")
 
@@ -38,8 +39,9 @@ class Assets(NamedTuple):
 
 @cache
 def assets() -> Assets:
-    """Return the joined assets."""
-    return Assets.joined({name: asset(name) for name in asset(_ORDER).split()})
+    """Return the joined assets. The script begins once it has unpacked the story."""
+    style, script = Assets.joined({name: asset(name) for name in asset(_ORDER).split()})
+    return Assets(style, f"{asset(_UNPACKING)}\nunpackStory().then(() => {{\n{script}\n}});\n")
 
 
 def asset(name: str) -> str:

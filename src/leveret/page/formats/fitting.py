@@ -1,11 +1,13 @@
-"""The fitting of a story into a page: the same facts in fewer characters, and fewer facts if they are still too many.
+"""The fitting of a story into a page: the same facts in fewer characters.
 
-Long lists become columns and rows. What follows from the events is left out. If the story is still larger than the
-limit, bodies get shorter first, then the details of events go, then the oldest events. `cut` in the story says so.
+Long lists become columns, what follows from the events is left out, and the rest is compressed. If the bodies of
+messages are still too long, they get shorter, and `cut` in the story says so. No event is left out.
 """
 
 from __future__ import annotations
 
+import base64
+import gzip
 import json
 from typing import TYPE_CHECKING, Any, Final
 
@@ -14,38 +16,28 @@ from leveret.page.bodies import cut
 if TYPE_CHECKING:
     from leveret.page.story import Story
 
-# The most characters of a story in a page: with the viewer, a page stays below two megabytes.
-STORY_MAX: Final = 1_850_000
+# The most characters of a compressed story: with the viewer, a page stays below two megabytes.
+PACKED_MAX: Final = 1_800_000
 # How far bodies are cut, step by step.
 _BODY_STEPS: Final = (4_000, 1_000, 250, 60)
-# From this many on, events and messages are written as rows without the names of their columns.
-_ROWS_FROM: Final = 50
-# Characters that could end the script or be read as something else inside it.
-_ESCAPES: Final = {
-    ord("<"): "\\u003c",
-    ord(">"): "\\u003e",
-    ord("&"): "\\u0026",
-    0x2028: "\\u2028",
-    0x2029: "\\u2029",
-}
+# From this many on, events and messages are written as columns.
+_COLUMNS_FROM: Final = 50
 
 
-def json_of(story: Story, limit: int = STORY_MAX) -> str:
-    """Return a story as JSON that is safe inside a script element, of at most `limit` characters if it can be."""
+def packed_of(story: Story, limit: int = PACKED_MAX) -> str:
+    """Return a story as compressed JSON in base64, of at most `limit` characters if shorter bodies can make it so."""
     lean = _lean(story)
-    text = _written(lean)
+    packed = _packed(lean)
     for shown_max in _BODY_STEPS:
-        if len(text) <= limit:
-            return text
+        if len(packed) <= limit:
+            break
         if _cut_bodies(lean, shown_max):
-            text = _written(lean)
-    if len(text) > limit:
-        lean["events"] = [_without(event, "detail") for event in lean["events"]]
-        text = _written(lean)
-    while len(text) > limit and lean["events"]:
-        _cut_events(lean, max(1, round(len(lean["events"]) * (1 - limit / len(text) * 0.95))))
-        text = _written(lean)
-    return text
+            packed = _packed(lean)
+    return packed
+
+
+def _packed(lean: Story) -> str:
+    return base64.b64encode(gzip.compress(_written(lean), mtime=0)).decode()
 
 
 def _lean(story: Story) -> Story:
@@ -59,8 +51,7 @@ def _lean(story: Story) -> Story:
         if "body" in shown:
             shown["body"] = dict(shown["body"])
         messages.append(shown)
-    brokers = [{**broker, "faults": [dict(fault) for fault in broker["faults"]]} for broker in story["brokers"]]
-    return {**story, "events": events, "messages": messages, "brokers": brokers, "cut": dict(story["cut"])}
+    return {**story, "events": events, "messages": messages, "cut": dict(story["cut"])}
 
 
 def _lean_event(event: dict[str, Any]) -> dict[str, Any]:
@@ -81,50 +72,16 @@ def _cut_bodies(lean: Story, shown_max: int) -> bool:
     return count > 0
 
 
-def _cut_events(lean: Story, count: int) -> None:
-    """Leave out the oldest events, and the messages that no other event names."""
-    lean["events"] = [_moved(event, count) for event in lean["events"][count:]]
-    named = {event.get("message") for event in lean["events"]}
-    lean["messages"] = [message for message in lean["messages"] if message["number"] in named]
-    lean["cut"]["events"] += count
-    for broker in lean["brokers"]:
-        for fault in broker["faults"]:
-            fault["events"] = [index - count for index in fault["events"] if index >= count]
-
-
-def _moved(event: dict[str, Any], count: int) -> dict[str, Any]:
-    """Return an event whose causes and effects are named by their new places."""
-    moved = dict(event)
-    if "causes" in moved:
-        moved["causes"] = [index - count for index in moved["causes"] if index >= count]
-    if "caused_by" in moved:
-        moved["caused_by"] -= count
-        if moved["caused_by"] < 0:
-            del moved["caused_by"]
-    return moved
-
-
-def _written(lean: Story) -> str:
+def _written(lean: Story) -> bytes:
     shown = {**lean, "events": _folded(lean["events"]), "messages": _folded(lean["messages"])}
     text = json.dumps(shown, separators=(",", ":"), ensure_ascii=False)
     # A lone surrogate cannot be written as UTF-8. JSON can name it.
-    return text.translate(_ESCAPES).encode("utf-8", "backslashreplace").decode("utf-8")
+    return text.encode("utf-8", "backslashreplace")
 
 
 def _folded(items: list[dict[str, Any]]) -> list[dict[str, Any]] | dict[str, Any]:
-    """Return many items as rows of the values of their columns. Values that are missing at the end are left out."""
-    if len(items) < _ROWS_FROM:
+    """Return many items as columns, which compress better; a null stands for a value that an item does not have."""
+    if len(items) < _COLUMNS_FROM:
         return items
-    # The more frequent a column, the earlier it comes, so that most rows end early.
-    counts: dict[str, int] = {}
-    for item in items:
-        for name in item:
-            counts[name] = counts.get(name, 0) + 1
-    columns = sorted(counts, key=lambda name: -counts[name])
-    rows = []
-    for item in items:
-        row = [item.get(name) for name in columns]
-        while row and row[-1] is None:
-            row.pop()
-        rows.append(row)
-    return {"columns": columns, "rows": rows}
+    names = dict.fromkeys(name for item in items for name in item)
+    return {"count": len(items), "columns": {name: [item.get(name) for item in items] for name in names}}

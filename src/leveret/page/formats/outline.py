@@ -11,11 +11,16 @@ if TYPE_CHECKING:
     from leveret.page.story import Story
 
 
-def outline_of(story: Story) -> str:
-    """Return a story as text, for a terminal or a file."""
-    lines = [*_head(story), "", *_sequence(story), "", *_messages(story), "", *_queues(story)]
-    lines += _unroutable(story)
+def outline_of(story: Story, limit: int | None = None) -> str:
+    """Return a story as text, for a terminal or a file; of each of its parts the first `limit` lines."""
+    parts = [_head(story), _sequence(story), _messages(story), _queues(story), _unroutable(story)]
+    lines = [line for part in parts for line in ["", *_first(part, limit)] if part][1:]
     return printable("\n".join(lines)) + "\n"
+
+
+def _first(lines: list[str], limit: int | None) -> list[str]:
+    left = 0 if limit is None else len(lines) - limit
+    return [*lines[:limit], f"  ... and {count_text(left, 'line')} more"] if left > 0 else lines
 
 
 def _head(story: Story) -> list[str]:
@@ -23,6 +28,8 @@ def _head(story: Story) -> list[str]:
     spent = f" in {test['seconds']:.3f} s" if "seconds" in test else ""
     moved = f", {test['broker_seconds']:.3f} s by the broker's clock" if "broker_seconds" in test else ""
     lines = [f"{test.get('id') or 'a test'} {test.get('outcome', '')}{spent}{moved}".rstrip()]
+    if story["causes"]:
+        lines += ["what went wrong:", *(f"  {cause['sentence']}" for cause in story["causes"])]
     if "error" in test:
         lines += [f"  {line}" for line in test["error"]["text"].splitlines()]
     for broker in story["brokers"]:
@@ -114,4 +121,4 @@ def _unroutable(story: Story) -> list[str]:
         lines.append(f"  {lost['key']!r} at {where}: {count_text(len(lost['messages']), 'message')}")
         for near in lost["near"]:
             lines.append(f"      nearly {near['key']!r} to {labels.get(near['to'], near['to'])}: {near['why']}")
-    return ["", "routed to no queue:", *lines] if lines else []
+    return ["routed to no queue:", *lines] if lines else []

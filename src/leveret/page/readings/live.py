@@ -60,7 +60,7 @@ def reading_of(
     """
     redaction = Redaction(redact.replace(",", " ").split() if isinstance(redact, str) else redact)
     raw_events = recorder.raw()
-    rows, before, cut_count = live_rows(raw_events, test, redaction, moves)
+    rows, before = live_rows(raw_events, test, redaction, moves)
     return Reading(
         rows,
         before,
@@ -73,7 +73,6 @@ def reading_of(
         checks=checks_of(judge, raw_events, vhost),
         causes=[finding.cause for findings in judge.found_so_far(vhost).values() for finding in findings],
         dropped_count=int(recorder.has_dropped),
-        cut_count=cut_count,
         redaction=redaction,
         now=node.now,
         moves=tuple(moves),

@@ -23,8 +23,6 @@ if TYPE_CHECKING:
     from leveret.trace.redaction import Redaction
 
 PageRow = dict[str, Any]
-# A page has at most this many events, the latest.
-EVENTS_MAX: Final = 10_000
 # What happened before the test and still explains it: who is connected, what is declared, who consumes.
 EXPLAINING: Final = frozenset(
     name for name, kind in events.TABLE.items() if kind.category in ("conversation", "topology")
@@ -106,19 +104,18 @@ class OwnNumbers(Numbering):
 
 def live_rows(
     raw_events: Sequence[RawEvent], test: str | None, redaction: Redaction, moves: Iterable[tuple[int, int]]
-) -> tuple[list[PageRow], list[PageRow], int]:
-    """Return the rows of a test and of what came before it, and how many events of the test are left out.
+) -> tuple[list[PageRow], list[PageRow]]:
+    """Return the rows of a test and of what came before it.
 
     The rows begin with the last start of the test; without one, with the oldest event. `moves` are those of the
     broker's clock.
     """
-    began = _start_of(raw_events, test)
-    first = max(began, len(raw_events) - EVENTS_MAX)
+    first = _start_of(raw_events, test)
     reader = _LiveReader(redaction, RealTime(moves))
     rows = [reader.row(raw) for raw in raw_events[first:]]
     before = [reader.row(raw) for raw in raw_events[:first] if raw[0] in EXPLAINING]
     before += reader.unpublished(raw_events[:first], raw_events[first:])
-    return rows, before, first - began
+    return rows, before
 
 
 def _start_of(raw_events: Sequence[RawEvent], test: str | None) -> int:

@@ -14,7 +14,7 @@ from typing import Any, Final, NamedTuple, cast
 
 from leveret.errors import UnreadableTraceError, did_you_mean
 from leveret.page.readings.firehose import Completion
-from leveret.page.readings.reading import EVENTS_MAX, EXPLAINING, Fault, PageRow, Reading
+from leveret.page.readings.reading import EXPLAINING, Fault, PageRow, Reading
 from leveret.page.story import Test
 from leveret.trace import events
 from leveret.trace.jsonl import TraceReader
@@ -24,6 +24,9 @@ _NUMBERS: Final = ("msg", "copy", "src_copy")
 _BASE64: Final = "base64:"
 _LISTED: Final = 40
 _FAILED: Final = ("failed", "error")
+# A page of a file has at most this many events: the first, with the set-up, and the latest.
+_EVENTS_MAX: Final = 100_000
+_FIRST_EVENTS: Final = 500
 
 
 class Recorded(NamedTuple):
@@ -43,11 +46,12 @@ def read_test(path: str | PathLike[str], name: str | None) -> Recorded:
     is_rabbitmq = str(reader.header.get("broker", "")).startswith("rabbitmq")
     chosen = _chosen(reader.path, _outcomes(reader), name)
     rows, test = _rows_of(TraceReader(path), chosen)
-    cut_count = max(0, len(rows) - EVENTS_MAX)
+    cut_count = max(0, len(rows) - _EVENTS_MAX)
+    del rows[_FIRST_EVENTS : _FIRST_EVENTS + cut_count]
     groups = _Brokers().group(rows)
     before = {} if is_rabbitmq else _before(TraceReader(path), rows, groups)
     readings = [
-        _reading(reader.header, before.get(ordinal, []), group[-EVENTS_MAX:], is_rabbitmq=is_rabbitmq)
+        _reading(reader.header, before.get(ordinal, []), group, is_rabbitmq=is_rabbitmq)
         for ordinal, group in sorted(groups.items())
     ]
     if not readings:
