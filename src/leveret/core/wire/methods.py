@@ -3,7 +3,7 @@
 A class declares its fields in wire order, each with its AMQP domain as its type. Consecutive bits share a byte; the
 first bit is the lowest, and unused bits are ignored. A field that is annotated as ClassVar is reserved: it is on the
 wire, but methods do not carry it. A client's value is checked and dropped, and the server writes an empty one.
-`senders` says who sends the method: "C" a client, "S" the server.
+`senders` says who sends the method: "C" a client, "S" the server. So a class needs no docstring.
 
 A payload is that of a whole method frame; its arguments begin after the four-byte id. `Method.decode` and
 `Method.encode` read the declaration. The methods that a broker handles most have a decoder or an encoder of their own,
@@ -180,8 +180,6 @@ def _pieces(parts: list[_Part], payload: bytes) -> list[int | bytes]:
 
 
 class ConnectionStart(Method, ids=(10, 10), senders="S"):
-    """connection.start, sent by the server."""
-
     version_major: Octet
     version_minor: Octet
     server_properties: Table
@@ -190,8 +188,6 @@ class ConnectionStart(Method, ids=(10, 10), senders="S"):
 
 
 class ConnectionStartOk(Method, ids=(10, 11), senders="C"):
-    """connection.start-ok, sent by a client."""
-
     client_properties: Table
     mechanism: ShortString
     response: LongString
@@ -199,121 +195,87 @@ class ConnectionStartOk(Method, ids=(10, 11), senders="C"):
 
 
 class ConnectionSecure(Method, ids=(10, 20), senders="S"):
-    """connection.secure, sent by the server."""
-
     challenge: LongString
 
 
 class ConnectionSecureOk(Method, ids=(10, 21), senders="C"):
-    """connection.secure-ok, sent by a client."""
-
     response: LongString
 
 
 class ConnectionTune(Method, ids=(10, 30), senders="S"):
-    """connection.tune, sent by the server."""
-
     channel_max: Short
     frame_max: Long
     heartbeat: Short
 
 
 class ConnectionTuneOk(Method, ids=(10, 31), senders="C"):
-    """connection.tune-ok, sent by a client."""
-
     channel_max: Short
     frame_max: Long
     heartbeat: Short
 
 
 class ConnectionOpen(Method, ids=(10, 40), senders="C"):
-    """connection.open, sent by a client."""
-
     virtual_host: ShortString
     capabilities: ClassVar[ShortString]
     insist: ClassVar[Bit]
 
 
 class ConnectionOpenOk(Method, ids=(10, 41), senders="S"):
-    """connection.open-ok, sent by the server."""
-
     known_hosts: ClassVar[ShortString]
 
 
 class ConnectionClose(Method, ids=(10, 50), senders="CS"):
-    """connection.close, sent by both sides."""
-
     reply_code: Short
     reply_text: ShortString
     class_id: Short
     method_id: Short
 
 
-class ConnectionCloseOk(Method, ids=(10, 51), senders="CS"):
-    """connection.close-ok, sent by both sides."""
+class ConnectionCloseOk(Method, ids=(10, 51), senders="CS"): ...
 
 
 class ConnectionBlocked(Method, ids=(10, 60), senders="S"):
-    """connection.blocked, sent by the server."""
-
     reason: ShortString
 
 
-class ConnectionUnblocked(Method, ids=(10, 61), senders="S"):
-    """connection.unblocked, sent by the server."""
+class ConnectionUnblocked(Method, ids=(10, 61), senders="S"): ...
 
 
 class ConnectionUpdateSecret(Method, ids=(10, 70), senders="C"):
-    """connection.update-secret, sent by a client."""
-
     new_secret: LongString
     reason: ShortString
 
 
-class ConnectionUpdateSecretOk(Method, ids=(10, 71), senders="S"):
-    """connection.update-secret-ok, sent by the server."""
+class ConnectionUpdateSecretOk(Method, ids=(10, 71), senders="S"): ...
 
 
 class ChannelOpen(Method, ids=(20, 10), senders="C"):
-    """channel.open, sent by a client."""
-
     out_of_band: ClassVar[ShortString]
 
 
 class ChannelOpenOk(Method, ids=(20, 11), senders="S"):
-    """channel.open-ok, sent by the server."""
-
     channel_id: ClassVar[LongString]
 
 
 class ChannelFlow(Method, ids=(20, 20), senders="CS"):
-    """channel.flow, sent by both sides."""
-
     active: Bit
 
 
 class ChannelFlowOk(Method, ids=(20, 21), senders="CS"):
-    """channel.flow-ok, sent by both sides."""
-
     active: Bit
 
 
 class ChannelClose(Method, ids=(20, 40), senders="CS"):
-    """channel.close, sent by both sides."""
-
     reply_code: Short
     reply_text: ShortString
     class_id: Short
     method_id: Short
 
 
-class ChannelCloseOk(Method, ids=(20, 41), senders="CS"):
-    """channel.close-ok, sent by both sides."""
+class ChannelCloseOk(Method, ids=(20, 41), senders="CS"): ...
 
 
 class AccessRequest(Method, ids=(30, 10), senders="C"):
-    """access.request, sent by a client."""
-
     realm: ShortString
     exclusive: Bit
     passive: Bit
@@ -323,14 +285,10 @@ class AccessRequest(Method, ids=(30, 10), senders="C"):
 
 
 class AccessRequestOk(Method, ids=(30, 11), senders="S"):
-    """access.request-ok, sent by the server."""
-
     ticket: Short
 
 
 class ExchangeDeclare(Method, ids=(40, 10), senders="C"):
-    """exchange.declare, sent by a client."""
-
     ticket: ClassVar[Short]
     exchange: ShortString
     type: ShortString
@@ -342,26 +300,20 @@ class ExchangeDeclare(Method, ids=(40, 10), senders="C"):
     arguments: Table
 
 
-class ExchangeDeclareOk(Method, ids=(40, 11), senders="S"):
-    """exchange.declare-ok, sent by the server."""
+class ExchangeDeclareOk(Method, ids=(40, 11), senders="S"): ...
 
 
 class ExchangeDelete(Method, ids=(40, 20), senders="C"):
-    """exchange.delete, sent by a client."""
-
     ticket: ClassVar[Short]
     exchange: ShortString
     if_unused: Bit
     nowait: Bit
 
 
-class ExchangeDeleteOk(Method, ids=(40, 21), senders="S"):
-    """exchange.delete-ok, sent by the server."""
+class ExchangeDeleteOk(Method, ids=(40, 21), senders="S"): ...
 
 
 class ExchangeBind(Method, ids=(40, 30), senders="C"):
-    """exchange.bind, sent by a client."""
-
     ticket: ClassVar[Short]
     destination: ShortString
     source: ShortString
@@ -370,13 +322,10 @@ class ExchangeBind(Method, ids=(40, 30), senders="C"):
     arguments: Table
 
 
-class ExchangeBindOk(Method, ids=(40, 31), senders="S"):
-    """exchange.bind-ok, sent by the server."""
+class ExchangeBindOk(Method, ids=(40, 31), senders="S"): ...
 
 
 class ExchangeUnbind(Method, ids=(40, 40), senders="C"):
-    """exchange.unbind, sent by a client."""
-
     ticket: ClassVar[Short]
     destination: ShortString
     source: ShortString
@@ -386,13 +335,10 @@ class ExchangeUnbind(Method, ids=(40, 40), senders="C"):
 
 
 # The method id is 51 and not 41: RabbitMQ assigned the number so and keeps it.
-class ExchangeUnbindOk(Method, ids=(40, 51), senders="S"):
-    """exchange.unbind-ok, sent by the server."""
+class ExchangeUnbindOk(Method, ids=(40, 51), senders="S"): ...
 
 
 class QueueDeclare(Method, ids=(50, 10), senders="C"):
-    """queue.declare, sent by a client."""
-
     ticket: ClassVar[Short]
     queue: ShortString
     passive: Bit
@@ -404,16 +350,12 @@ class QueueDeclare(Method, ids=(50, 10), senders="C"):
 
 
 class QueueDeclareOk(Method, ids=(50, 11), senders="S"):
-    """queue.declare-ok, sent by the server."""
-
     queue: ShortString
     message_count: Long
     consumer_count: Long
 
 
 class QueueBind(Method, ids=(50, 20), senders="C"):
-    """queue.bind, sent by a client."""
-
     ticket: ClassVar[Short]
     queue: ShortString
     exchange: ShortString
@@ -422,27 +364,20 @@ class QueueBind(Method, ids=(50, 20), senders="C"):
     arguments: Table
 
 
-class QueueBindOk(Method, ids=(50, 21), senders="S"):
-    """queue.bind-ok, sent by the server."""
+class QueueBindOk(Method, ids=(50, 21), senders="S"): ...
 
 
 class QueuePurge(Method, ids=(50, 30), senders="C"):
-    """queue.purge, sent by a client."""
-
     ticket: ClassVar[Short]
     queue: ShortString
     nowait: Bit
 
 
 class QueuePurgeOk(Method, ids=(50, 31), senders="S"):
-    """queue.purge-ok, sent by the server."""
-
     message_count: Long
 
 
 class QueueDelete(Method, ids=(50, 40), senders="C"):
-    """queue.delete, sent by a client."""
-
     ticket: ClassVar[Short]
     queue: ShortString
     if_unused: Bit
@@ -451,14 +386,10 @@ class QueueDelete(Method, ids=(50, 40), senders="C"):
 
 
 class QueueDeleteOk(Method, ids=(50, 41), senders="S"):
-    """queue.delete-ok, sent by the server."""
-
     message_count: Long
 
 
 class QueueUnbind(Method, ids=(50, 50), senders="C"):
-    """queue.unbind, sent by a client."""
-
     ticket: ClassVar[Short]
     queue: ShortString
     exchange: ShortString
@@ -466,25 +397,19 @@ class QueueUnbind(Method, ids=(50, 50), senders="C"):
     arguments: Table
 
 
-class QueueUnbindOk(Method, ids=(50, 51), senders="S"):
-    """queue.unbind-ok, sent by the server."""
+class QueueUnbindOk(Method, ids=(50, 51), senders="S"): ...
 
 
 class BasicQos(Method, ids=(60, 10), senders="C"):
-    """basic.qos, sent by a client."""
-
     prefetch_size: Long
     prefetch_count: Short
     global_: Bit
 
 
-class BasicQosOk(Method, ids=(60, 11), senders="S"):
-    """basic.qos-ok, sent by the server."""
+class BasicQosOk(Method, ids=(60, 11), senders="S"): ...
 
 
 class BasicConsume(Method, ids=(60, 20), senders="C"):
-    """basic.consume, sent by a client."""
-
     ticket: ClassVar[Short]
     queue: ShortString
     consumer_tag: ShortString
@@ -496,27 +421,19 @@ class BasicConsume(Method, ids=(60, 20), senders="C"):
 
 
 class BasicConsumeOk(Method, ids=(60, 21), senders="S"):
-    """basic.consume-ok, sent by the server."""
-
     consumer_tag: ShortString
 
 
 class BasicCancel(Method, ids=(60, 30), senders="CS"):
-    """basic.cancel, sent by both sides."""
-
     consumer_tag: ShortString
     nowait: Bit
 
 
 class BasicCancelOk(Method, ids=(60, 31), senders="CS"):
-    """basic.cancel-ok, sent by both sides."""
-
     consumer_tag: ShortString
 
 
 class BasicPublish(Method, ids=(60, 40), senders="C"):
-    """basic.publish, sent by a client."""
-
     ticket: ClassVar[Short]
     exchange: ShortString
     routing_key: ShortString
@@ -552,8 +469,6 @@ class BasicPublish(Method, ids=(60, 40), senders="C"):
 
 
 class BasicReturn(Method, ids=(60, 50), senders="S"):
-    """basic.return, sent by the server."""
-
     reply_code: Short
     reply_text: ShortString
     exchange: ShortString
@@ -561,8 +476,6 @@ class BasicReturn(Method, ids=(60, 50), senders="S"):
 
 
 class BasicDeliver(Method, ids=(60, 60), senders="S"):
-    """basic.deliver, sent by the server."""
-
     consumer_tag: ShortString
     delivery_tag: LongLong
     redelivered: Bit
@@ -571,16 +484,12 @@ class BasicDeliver(Method, ids=(60, 60), senders="S"):
 
 
 class BasicGet(Method, ids=(60, 70), senders="C"):
-    """basic.get, sent by a client."""
-
     ticket: ClassVar[Short]
     queue: ShortString
     no_ack: Bit
 
 
 class BasicGetOk(Method, ids=(60, 71), senders="S"):
-    """basic.get-ok, sent by the server."""
-
     delivery_tag: LongLong
     redelivered: Bit
     exchange: ShortString
@@ -589,14 +498,10 @@ class BasicGetOk(Method, ids=(60, 71), senders="S"):
 
 
 class BasicGetEmpty(Method, ids=(60, 72), senders="S"):
-    """basic.get-empty, sent by the server."""
-
     cluster_id: ClassVar[ShortString]
 
 
 class BasicAck(Method, ids=(60, 80), senders="CS"):
-    """basic.ack, sent by both sides."""
-
     delivery_tag: LongLong
     multiple: Bit
 
@@ -618,8 +523,6 @@ class BasicAck(Method, ids=(60, 80), senders="CS"):
 
 
 class BasicReject(Method, ids=(60, 90), senders="C"):
-    """basic.reject, sent by a client."""
-
     delivery_tag: LongLong
     requeue: Bit
 
@@ -637,24 +540,17 @@ class BasicReject(Method, ids=(60, 90), senders="C"):
 
 
 class BasicRecoverAsync(Method, ids=(60, 100), senders="C"):
-    """basic.recover-async, sent by a client."""
-
     requeue: Bit
 
 
 class BasicRecover(Method, ids=(60, 110), senders="C"):
-    """basic.recover, sent by a client."""
-
     requeue: Bit
 
 
-class BasicRecoverOk(Method, ids=(60, 111), senders="S"):
-    """basic.recover-ok, sent by the server."""
+class BasicRecoverOk(Method, ids=(60, 111), senders="S"): ...
 
 
 class BasicNack(Method, ids=(60, 120), senders="CS"):
-    """basic.nack, sent by both sides."""
-
     delivery_tag: LongLong
     multiple: Bit
     requeue: Bit
@@ -674,37 +570,28 @@ class BasicNack(Method, ids=(60, 120), senders="CS"):
 
 
 class ConfirmSelect(Method, ids=(85, 10), senders="C"):
-    """confirm.select, sent by a client."""
-
     nowait: Bit
 
 
-class ConfirmSelectOk(Method, ids=(85, 11), senders="S"):
-    """confirm.select-ok, sent by the server."""
+class ConfirmSelectOk(Method, ids=(85, 11), senders="S"): ...
 
 
-class TxSelect(Method, ids=(90, 10), senders="C"):
-    """tx.select, sent by a client."""
+class TxSelect(Method, ids=(90, 10), senders="C"): ...
 
 
-class TxSelectOk(Method, ids=(90, 11), senders="S"):
-    """tx.select-ok, sent by the server."""
+class TxSelectOk(Method, ids=(90, 11), senders="S"): ...
 
 
-class TxCommit(Method, ids=(90, 20), senders="C"):
-    """tx.commit, sent by a client."""
+class TxCommit(Method, ids=(90, 20), senders="C"): ...
 
 
-class TxCommitOk(Method, ids=(90, 21), senders="S"):
-    """tx.commit-ok, sent by the server."""
+class TxCommitOk(Method, ids=(90, 21), senders="S"): ...
 
 
-class TxRollback(Method, ids=(90, 30), senders="C"):
-    """tx.rollback, sent by a client."""
+class TxRollback(Method, ids=(90, 30), senders="C"): ...
 
 
-class TxRollbackOk(Method, ids=(90, 31), senders="S"):
-    """tx.rollback-ok, sent by the server."""
+class TxRollbackOk(Method, ids=(90, 31), senders="S"): ...
 
 
 METHODS: Final[dict[int, type[Method]]] = {method.ID: method for method in Method.__subclasses__()}
