@@ -41,12 +41,7 @@ UNTESTED = ("x-max-in-memory-bytes",)
 
 # A queue argument that RabbitMQ does not have, as a further row; and what it does by that row alone.
 FURTHER_ROW = """
-        QueueArgument(
-            "x-colour",
-            _not_negative,
-            _CLASSIC,
-            PolicyKey("colour", integer_from(3), "colour", "lower", _QUORUM),
-        ),"""
+    _with_key("x-colour", _not_negative, _CLASSIC, integer_from(3), "colour", operator="lower"),"""
 USE_OF_FURTHER_ROW = """
 from leveret.core.compat import Compat
 from leveret.core.model.operators import policy
@@ -142,7 +137,7 @@ def test_a_queue_argument_and_its_policy_key_are_one_row(root: Path, tmp_path: P
     shutil.copytree(root / "src", tmp_path / "src")
     table = tmp_path / "src/leveret/core/model/queues/arguments.py"
     text = table.read_text(encoding="utf-8")
-    table.write_text(text.replace("    for row in (", "    for row in (" + FURTHER_ROW, 1), encoding="utf-8")
+    table.write_text(text.replace("_ROWS: Final = (", "_ROWS: Final = (" + FURTHER_ROW, 1), encoding="utf-8")
 
     program = [sys.executable, "-c", USE_OF_FURTHER_ROW]
     environment = {**os.environ, "PYTHONPATH": str(tmp_path / "src")}

@@ -7,13 +7,7 @@ from tests.house.recipes import recipe
 from tests.house.recipes.protocol import FAST, add_feature
 
 ARGUMENT = """\
-        QueueArgument(
-            "x-max-consumers",
-            _positive,
-            _CLASSIC_QUORUM,
-            PolicyKey("max-consumers", integer_from(1), "maximum number of consumers", "lower", _STREAM),
-            "lower",
-        ),
+    _limit("x-max-consumers", _positive, _CLASSIC_QUORUM, integer_from(1), "maximum number of consumers"),
 """
 ARGUMENT_USE = """\
         most = self.settings.max_consumers
@@ -63,7 +57,7 @@ def test_no_more_consumers_come_than_the_stricter_says(argument: int | None, pol
 )
 def add_queue_argument(tree: Tree) -> None:
     queues = "src/leveret/core/model/queues"
-    tree.insert(f"{queues}/arguments.py", before='        QueueArgument("x-max-priority"', text=ARGUMENT)
+    tree.insert(f"{queues}/arguments.py", before='    QueueArgument("x-max-priority"', text=ARGUMENT)
     tree.insert(
         f"{queues}/settings.py",
         before='    overflow: str = "drop-head"\n',

@@ -7,6 +7,7 @@ effect and its valid values, and which value applies if several are set. Texts a
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Final, Literal, NamedTuple, TypeGuard
 
 from leveret.core.compat import Compat
@@ -26,6 +27,7 @@ class _Invalid(Exception):
 
 
 Check = Callable[[Field, Compat], None]
+OperatorMerge = Literal["lower", "higher", "limit", "operator"]
 
 
 class PolicyKey(NamedTuple):
@@ -37,7 +39,7 @@ class PolicyKey(NamedTuple):
     title: str
     # Which value applies if a user policy and an operator policy both have the key; None if an operator policy may not
     # have it.
-    operator_merge: Literal["lower", "higher", "limit", "operator"] | None = None
+    operator_merge: OperatorMerge | None = None
     # A policy with this key does not apply to queues of these types at all (rabbit_*_queue, capabilities).
     unsupported_by: tuple[str, ...] = ()
 
@@ -192,192 +194,117 @@ _OVERFLOWS: Final = ("drop-head", "reject-publish", "reject-publish-dlx")
 _LOCATORS: Final = ("client-local", "balanced", "random", "least-leaders")
 _RETRY_TYPES: Final = ("all", "failed", "returned", "disabled")
 
-# The types that know an argument, or to which no policy with a key applies.
+# The types that know an argument.
 _CLASSIC: Final = ("classic",)
 _QUORUM: Final = ("quorum",)
 _STREAM: Final = ("stream",)
 _CLASSIC_QUORUM: Final = ("classic", "quorum")
-_CLASSIC_STREAM: Final = ("classic", "stream")
-_QUORUM_STREAM: Final = ("quorum", "stream")
 _ALL: Final = ("classic", "quorum", "stream")
 
+
+def _with_key(
+    name: str,
+    check: Check,
+    types: tuple[str, ...],
+    is_valid: Callable[[object], bool],
+    title: str,
+    *,
+    operator: OperatorMerge | None = None,
+    winner: str = "argument",
+    is_key_ignored: bool = False,
+) -> QueueArgument:
+    """Return the row of an argument and of its policy key, which has the same name without "x-".
+
+    Other types of queues ignore the key, or else no policy with it applies to them.
+    """
+    others = () if is_key_ignored else tuple(each for each in _ALL if each not in types)
+    return QueueArgument(name, check, types, PolicyKey(name[2:], is_valid, title, operator, others), winner)
+
+
+# The lower number applies, wherever it is set.
+_limit: Final = partial(_with_key, operator="lower", winner="lower")
+# Queues of other types ignore the key.
+_ignored: Final = partial(_with_key, is_key_ignored=True)
+
+
+def _choice(
+    name: str,
+    words: tuple[str, ...],
+    refusal: str,
+    types: tuple[str, ...],
+    title: str,
+    operator: OperatorMerge | None = None,
+) -> QueueArgument:
+    return _with_key(name, _one_of(words, refusal), types, _is_one_of(*words), title, operator=operator)
+
+
 # In RabbitMQ's order of validation.
-QUEUE_ARGUMENTS: Final[dict[str, QueueArgument]] = {
-    row.name: row
-    for row in (
-        QueueArgument(
-            "x-expires",
-            _expires,
-            _CLASSIC_QUORUM,
-            PolicyKey("expires", integer_from(1), "queue expiry", "lower", _STREAM),
-            "lower",
-        ),
-        QueueArgument(
-            "x-message-ttl",
-            _message_ttl,
-            _CLASSIC_QUORUM,
-            PolicyKey("message-ttl", integer_from(0), "message TTL", "lower", _STREAM),
-            "lower",
-        ),
-        QueueArgument(
-            "x-dead-letter-exchange",
-            _any_string,
-            _CLASSIC_QUORUM,
-            PolicyKey("dead-letter-exchange", is_string, "dead letter exchange name", None, _STREAM),
-        ),
-        QueueArgument(
-            "x-dead-letter-routing-key",
-            _any_string,
-            _CLASSIC_QUORUM,
-            PolicyKey("dead-letter-routing-key", is_string, "dead letter routing key", None, _STREAM),
-        ),
-        QueueArgument(
-            "x-dead-letter-strategy",
-            _one_of(_STRATEGIES, "invalid_dlx_strategy"),
-            _QUORUM,
-            PolicyKey("dead-letter-strategy", _is_one_of(*_STRATEGIES), "dead letter strategy", None, _CLASSIC_STREAM),
-        ),
-        QueueArgument(
-            "x-max-length",
-            _not_negative,
-            _CLASSIC_QUORUM,
-            PolicyKey("max-length", integer_from(0), "maximum length", "lower", _STREAM),
-            "lower",
-        ),
-        QueueArgument(
-            "x-max-length-bytes",
-            _not_negative,
-            _ALL,
-            PolicyKey("max-length-bytes", integer_from(0), "maximum length in bytes", "lower"),
-            "lower",
-        ),
-        QueueArgument(
-            "x-max-in-memory-length",
-            _not_negative,
-            _QUORUM,
-            PolicyKey("max-in-memory-length", integer_from(0), "maximum memory in bytes", "lower", _CLASSIC_STREAM),
-            "lower",
-        ),
-        QueueArgument(
-            "x-max-in-memory-bytes",
-            _not_negative,
-            _QUORUM,
-            PolicyKey("max-in-memory-bytes", integer_from(0), "maximum memory in bytes", "lower", _CLASSIC_STREAM),
-            "lower",
-        ),
-        QueueArgument("x-max-priority", _max_priority, _CLASSIC),
-        QueueArgument(
-            "x-overflow",
-            _one_of(_OVERFLOWS, "invalid_overflow"),
-            _CLASSIC_QUORUM,
-            PolicyKey("overflow", _is_one_of(*_OVERFLOWS), "overflow value", "operator", _STREAM),
-        ),
-        QueueArgument(
-            "x-queue-mode",
-            _queue_mode,
-            _CLASSIC,
-            PolicyKey("queue-mode", _is_one_of("default", "lazy"), "queue-mode value", None, _QUORUM_STREAM),
-        ),
-        QueueArgument(
-            "x-queue-version",
-            _queue_version,
-            _CLASSIC,
-            PolicyKey("queue-version", _is_one_of(1, 2), "queue-version value", "operator"),
-        ),
-        QueueArgument("x-single-active-consumer", _boolean, _CLASSIC_QUORUM),
-        QueueArgument("x-queue-type", _anything, _ALL),
-        QueueArgument("x-quorum-initial-group-size", _positive, _QUORUM),
-        QueueArgument(
-            "x-delivery-limit",
-            _anything,
-            _QUORUM,
-            PolicyKey("delivery-limit", is_integer, "delivery limit", "limit", _CLASSIC_STREAM),
-            "delivery_limit",
-        ),
-        QueueArgument(
-            "x-consumer-timeout",
-            _not_negative,
-            _QUORUM,
-            PolicyKey("consumer-timeout", integer_from(0), "consumer timeout"),
-            "lower",
-        ),
-        QueueArgument(
-            "x-consumer-disconnected-timeout",
-            _not_negative,
-            _QUORUM,
-            PolicyKey("consumer-disconnected-timeout", integer_from(0), "consumer disconnected timeout"),
-        ),
-        QueueArgument(
-            "x-delayed-retry-type",
-            _anything,
-            _QUORUM,
-            PolicyKey(
-                "delayed-retry-type",
-                _is_one_of(*_RETRY_TYPES),
-                f"delayed retry type. Must be one of: {', '.join(_RETRY_TYPES)}",
-                "operator",
-            ),
-        ),
-        QueueArgument(
-            "x-delayed-retry-min",
-            _anything,
-            _QUORUM,
-            PolicyKey(
-                "delayed-retry-min",
-                integer_from(1),
-                "delayed retry minimum delay. Must be a positive integer",
-                "higher",
-            ),
-        ),
-        QueueArgument(
-            "x-delayed-retry-max",
-            _anything,
-            _QUORUM,
-            PolicyKey(
-                "delayed-retry-max",
-                integer_from(1),
-                "delayed retry maximum delay. Must be a positive integer",
-                "lower",
-            ),
-        ),
-        QueueArgument(
-            "x-max-age", _max_age, _STREAM, PolicyKey("max-age", _is_age, "max age", None, _CLASSIC_QUORUM), "shorter"
-        ),
-        QueueArgument(
-            "x-stream-max-segment-size-bytes",
-            _segment_size,
-            _STREAM,
-            PolicyKey(
-                "stream-max-segment-size-bytes",
-                integer_from(0, 3_000_000_000),
-                "segment size",
-                None,
-                _CLASSIC_QUORUM,
-            ),
-            "lower",
-        ),
-        QueueArgument(
-            "x-stream-filter-size-bytes",
-            _filter_size,
-            _STREAM,
-            PolicyKey("stream-filter-size-bytes", integer_from(16, 255), "filter size. Valid range is 16-255"),
-        ),
-        QueueArgument(
-            "x-initial-cluster-size",
-            _positive,
-            _STREAM,
-            PolicyKey("initial-cluster-size", integer_from(0), "cluster size", None, _CLASSIC_QUORUM),
-        ),
-        # A policy with such a key is refused with a text of its own (see `policy_keys`).
-        QueueArgument("x-queue-master-locator", _anything, _CLASSIC),
-        QueueArgument(
-            "x-queue-leader-locator",
-            _one_of(_LOCATORS, "invalid_queue_locator_arg"),
-            _ALL,
-            PolicyKey("queue-leader-locator", _is_one_of(*_LOCATORS), "queue leader locator value"),
-        ),
-    )
-}
+_ROWS: Final = (
+    _limit("x-expires", _expires, _CLASSIC_QUORUM, integer_from(1), "queue expiry"),
+    _limit("x-message-ttl", _message_ttl, _CLASSIC_QUORUM, integer_from(0), "message TTL"),
+    _with_key("x-dead-letter-exchange", _any_string, _CLASSIC_QUORUM, is_string, "dead letter exchange name"),
+    _with_key("x-dead-letter-routing-key", _any_string, _CLASSIC_QUORUM, is_string, "dead letter routing key"),
+    _choice("x-dead-letter-strategy", _STRATEGIES, "invalid_dlx_strategy", _QUORUM, "dead letter strategy"),
+    _limit("x-max-length", _not_negative, _CLASSIC_QUORUM, integer_from(0), "maximum length"),
+    _limit("x-max-length-bytes", _not_negative, _ALL, integer_from(0), "maximum length in bytes"),
+    _limit("x-max-in-memory-length", _not_negative, _QUORUM, integer_from(0), "maximum memory in bytes"),
+    _limit("x-max-in-memory-bytes", _not_negative, _QUORUM, integer_from(0), "maximum memory in bytes"),
+    QueueArgument("x-max-priority", _max_priority, _CLASSIC),
+    _choice("x-overflow", _OVERFLOWS, "invalid_overflow", _CLASSIC_QUORUM, "overflow value", "operator"),
+    _with_key("x-queue-mode", _queue_mode, _CLASSIC, _is_one_of("default", "lazy"), "queue-mode value"),
+    _ignored("x-queue-version", _queue_version, _CLASSIC, _is_one_of(1, 2), "queue-version value", operator="operator"),
+    QueueArgument("x-single-active-consumer", _boolean, _CLASSIC_QUORUM),
+    QueueArgument("x-queue-type", _anything, _ALL),
+    QueueArgument("x-quorum-initial-group-size", _positive, _QUORUM),
+    _with_key(
+        "x-delivery-limit", _anything, _QUORUM, is_integer, "delivery limit", operator="limit", winner="delivery_limit"
+    ),
+    _ignored("x-consumer-timeout", _not_negative, _QUORUM, integer_from(0), "consumer timeout", winner="lower"),
+    _ignored(
+        "x-consumer-disconnected-timeout", _not_negative, _QUORUM, integer_from(0), "consumer disconnected timeout"
+    ),
+    _ignored(
+        "x-delayed-retry-type",
+        _anything,
+        _QUORUM,
+        _is_one_of(*_RETRY_TYPES),
+        f"delayed retry type. Must be one of: {', '.join(_RETRY_TYPES)}",
+        operator="operator",
+    ),
+    _ignored(
+        "x-delayed-retry-min",
+        _anything,
+        _QUORUM,
+        integer_from(1),
+        "delayed retry minimum delay. Must be a positive integer",
+        operator="higher",
+    ),
+    _ignored(
+        "x-delayed-retry-max",
+        _anything,
+        _QUORUM,
+        integer_from(1),
+        "delayed retry maximum delay. Must be a positive integer",
+        operator="lower",
+    ),
+    _with_key("x-max-age", _max_age, _STREAM, _is_age, "max age", winner="shorter"),
+    _with_key(
+        "x-stream-max-segment-size-bytes",
+        _segment_size,
+        _STREAM,
+        integer_from(0, 3_000_000_000),
+        "segment size",
+        winner="lower",
+    ),
+    _ignored(
+        "x-stream-filter-size-bytes", _filter_size, _STREAM, integer_from(16, 255), "filter size. Valid range is 16-255"
+    ),
+    _with_key("x-initial-cluster-size", _positive, _STREAM, integer_from(0), "cluster size"),
+    # A policy with such a key is refused with a text of its own (see `policy_keys`).
+    QueueArgument("x-queue-master-locator", _anything, _CLASSIC),
+    _choice("x-queue-leader-locator", _LOCATORS, "invalid_queue_locator_arg", _ALL, "queue leader locator value"),
+)
+QUEUE_ARGUMENTS: Final[dict[str, QueueArgument]] = {row.name: row for row in _ROWS}
 
 
 # The rank of each argument in the order of validation.
