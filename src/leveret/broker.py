@@ -13,7 +13,7 @@ import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Final, Self, Unpack
 
-from leveret.core.compat import DEFAULT_VERSION, DENIABLE, Compat
+from leveret.core.compat import DEFAULT_VERSION, DENIABLE, Compat, RabbitMQVersion
 from leveret.core.model.operators import node_settings
 from leveret.core.model.operators.node_settings import NodeSettings
 from leveret.engine.engine import EVENT_EXCHANGE, Engine
@@ -31,7 +31,6 @@ if TYPE_CHECKING:
     from ssl import SSLContext
 
     from leveret.admin.admin import Admin
-    from leveret.core.compat import RabbitMQVersion
     from leveret.core.model.node import Node
     from leveret.faults import FaultPlan
     from leveret.http.messages import App

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, TypeVar
@@ -27,8 +27,6 @@ from leveret.errors import BrokerError, expected
 from leveret.observe.calls.calls import shown, wrong_table, wrong_text
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from leveret.core.model.binding import Destination
     from leveret.core.model.node import Node
     from leveret.core.model.vhost import VirtualHost

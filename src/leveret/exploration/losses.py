@@ -11,13 +11,12 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Final, cast
 
 from leveret.trace import events
-from leveret.trace.events import Event, content
+from leveret.trace.events import Event, RawEvent, content
 
 if TYPE_CHECKING:
     from leveret.core.model.message import Message, QueueEntry
     from leveret.core.model.node import Node
     from leveret.exploration.watcher import Confirm
-    from leveret.trace.events import RawEvent
 
 # The reasons for which a dropped message counts as lost.
 _LOST_BY: Final = {

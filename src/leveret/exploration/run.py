@@ -10,7 +10,7 @@ import contextvars
 import inspect
 import threading
 import traceback
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Coroutine, Iterator, Mapping
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -27,7 +27,6 @@ from leveret.exploration.watcher import Watcher
 from leveret.observe.calls.callers import is_at_prompt, standing_line
 
 if TYPE_CHECKING:
-    from collections.abc import Coroutine
     from logging import LogRecord
 
     from leveret.engine.broker_options import BrokerOptions

@@ -16,12 +16,11 @@ from time import perf_counter
 from typing import TYPE_CHECKING, Final
 
 from leveret.exploration.kinds import OUT_OF_ORDER
-from leveret.exploration.schedule import Placement, Schedule, Step
+from leveret.exploration.schedule import Placement, Schedule, Seen, Step
 from leveret.wording import count_text, span_text
 
 if TYPE_CHECKING:
     from leveret.exploration.run import Run
-    from leveret.exploration.schedule import Seen
 
 Execute = Callable[[Schedule], "Run"]
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Protocol
 
 from leveret.core.model.errors import AmqpError
-from leveret.core.model.message import Message
+from leveret.core.model.message import Message, QueueEntry
 from leveret.core.protocol import publishing
 from leveret.core.protocol.state import ChannelState
 from leveret.core.wire.errors import WireError
@@ -20,7 +20,6 @@ from leveret.faults.fault import Point
 from leveret.observe.views.message_view import MessageView
 
 if TYPE_CHECKING:
-    from leveret.core.model.message import QueueEntry
     from leveret.core.model.node import Node
     from leveret.core.model.queues.consumer import Consumer
     from leveret.core.protocol.channel import Channel

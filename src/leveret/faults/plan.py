@@ -19,7 +19,7 @@ from leveret.faults.occasion import Dice, Occasion
 from leveret.faults.rule import ACCEPT, OPTIONS, PLACES, Rule
 from leveret.observe.calls.hinting import Hinting, checks_calls
 from leveret.trace import events
-from leveret.trace.events import Event
+from leveret.trace.events import Event, RawEvent, Tap
 from leveret.wording import span_text
 
 if TYPE_CHECKING:
@@ -31,7 +31,6 @@ if TYPE_CHECKING:
     from leveret.core.protocol.receiving.assembler import Content
     from leveret.core.wire.methods import Method
     from leveret.observe.assertions.keywords import FaultOptions
-    from leveret.trace.events import RawEvent, Tap
 
 Acting = Callable[[], AbstractContextManager["Node"]]
 Watch = Callable[[Occasion], bool]

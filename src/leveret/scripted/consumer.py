@@ -6,7 +6,7 @@ ends it, and messages it holds when it is closed return to the queue.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
@@ -16,7 +16,7 @@ from leveret.core.protocol import handlers
 from leveret.core.wire.methods import BasicAck, BasicCancel, BasicConsume, BasicNack, BasicReject
 from leveret.core.wire.values import Field, Table
 from leveret.engine.elsewhere import Twins, twin
-from leveret.engine.engine import is_in_event_loop
+from leveret.engine.engine import Engine, is_in_event_loop
 from leveret.errors import BrokerError
 from leveret.observe.calls.hinting import Hinting, checks_calls
 from leveret.observe.views.message_view import MessageView
@@ -24,10 +24,7 @@ from leveret.observe.views.names import find_vhost
 from leveret.scripted.own_connection import OwnChannel, OwnConnection
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from leveret.core.model.node import Node
-    from leveret.engine.engine import Engine
 
 AckMode = Literal["manual", "auto"]
 

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from leveret.core.model.errors import AmqpError
-from leveret.core.model.message import Message
+from leveret.core.model.message import Message, QueueEntry
 from leveret.core.protocol.channel import Channel
 from leveret.core.protocol.connection import Connection
 from leveret.core.protocol.delivery import Delivery
@@ -22,7 +22,6 @@ from leveret.scripted.own_publisher import tap_as_test
 from leveret.trace import events
 
 if TYPE_CHECKING:
-    from leveret.core.model.message import QueueEntry
     from leveret.core.model.node import Node
     from leveret.core.model.operators.access import Kind, Right
     from leveret.core.model.queues.consumer import Consumer

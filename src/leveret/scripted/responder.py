@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Final, Unpack
 from leveret.core.model.errors import AmqpError
 from leveret.core.protocol import handlers
 from leveret.core.wire.methods import BasicAck, BasicCancel
-from leveret.engine.engine import refusal
+from leveret.engine.engine import Engine, refusal
 from leveret.observe.calls.callers import calling_line
 from leveret.observe.calls.hinting import Hinting, checks_calls
 from leveret.observe.views.message_view import MessageView
@@ -30,7 +30,6 @@ from leveret.trace import events
 
 if TYPE_CHECKING:
     from leveret.core.model.node import Node
-    from leveret.engine.engine import Engine
     from leveret.observe.assertions.keywords import BasicProperties
 
 

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final
 
 from leveret.clocks import SystemClock
 from leveret.engine.elsewhere import warn
-from leveret.engine.engine import refuse_to_starve_clients
+from leveret.engine.engine import Engine, refuse_to_starve_clients
 from leveret.errors import BrokerError
 from leveret.observe.calls.hinting import Hinting, checks_calls
 from leveret.observe.texts.state import DeliveryKey
@@ -22,9 +22,6 @@ from leveret.time.autojump import Autojump
 from leveret.time.endless import endless
 from leveret.time.stillness import Newcomers, Stillness, held
 from leveret.wording import span_text
-
-if TYPE_CHECKING:
-    from leveret.engine.engine import Engine
 
 # In real time: how long a step of `advance` waits for clients, and a jump of `autojump` for threads at work.
 SETTLE_S: Final = 1.0

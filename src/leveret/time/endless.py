@@ -8,12 +8,11 @@ from typing import TYPE_CHECKING, Final
 
 from leveret.errors import EndlessTimeError
 from leveret.trace import events
-from leveret.trace.events import Event
+from leveret.trace.events import Event, RawEvent
 from leveret.wording import span_text
 
 if TYPE_CHECKING:
     from leveret.engine.engine import Engine
-    from leveret.trace.events import RawEvent
 
 
 # Enough of the end of a trace to hold a loop several times.

@@ -9,15 +9,12 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Mapping
 from hashlib import blake2b
-from typing import TYPE_CHECKING, Final, cast
+from typing import Final, cast
 
 from leveret.trace import events
-from leveret.trace.events import FIELDS, TracedMessage, as_python
+from leveret.trace.events import FIELDS, RawEvent, TracedMessage, as_python
 from leveret.trace.redaction import Redaction, body_text, plain
 from leveret.trace.schema import COLUMNS
-
-if TYPE_CHECKING:
-    from leveret.trace.events import RawEvent
 
 Row = dict[str, object]
 

@@ -15,7 +15,7 @@ from os import PathLike, fspath
 from os.path import abspath, exists, isdir
 from typing import TYPE_CHECKING, Final
 
-from leveret.clocks import SystemClock
+from leveret.clocks import HoldableClock, SystemClock
 from leveret.errors import LeveretWarning
 from leveret.trace.lines import Lines
 from leveret.trace.redaction import Redaction
@@ -25,7 +25,6 @@ from leveret.trace.run import file_in
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
 
-    from leveret.clocks import HoldableClock
     from leveret.trace.events import RawEvent, Tap
     from leveret.trace.trace_file import TraceFile
 

@@ -18,13 +18,12 @@ from leveret.core.wire import erlang
 from leveret.core.wire.properties import Properties
 from leveret.core.wire.values import Field, Table
 from leveret.trace import events
-from leveret.trace.events import Event
+from leveret.trace.events import Event, RawEvent
 
 if TYPE_CHECKING:
     from leveret.core.model.node import Node
     from leveret.core.model.ports import ConnectionPort
     from leveret.core.model.vhost import VirtualHost
-    from leveret.trace.events import RawEvent
 
 NAME: Final = "amq.rabbitmq.event"
 # The user named in an event that an operator caused, and in one that the broker caused itself.

@@ -17,7 +17,7 @@ from leveret.core.model.operators.node_settings import NODE_NAME
 from leveret.core.model.queues.arguments import TEN_YEARS_MS
 from leveret.core.model.reply_to import ReplyQueue
 from leveret.core.protocol.receiving.assembler import Content, undecodable_properties
-from leveret.core.protocol.transaction import HeldPublish
+from leveret.core.protocol.transaction import HeldPublish, Transaction
 from leveret.core.wire import erlang
 from leveret.core.wire.constants import NO_ROUTE
 from leveret.core.wire.errors import WireError
@@ -33,7 +33,6 @@ if TYPE_CHECKING:
     from leveret.core.model.vhost import Published, VirtualHost
     from leveret.core.protocol.channel import Channel
     from leveret.core.protocol.confirms import Confirms
-    from leveret.core.protocol.transaction import Transaction
 
 _DIGITS: Final = frozenset("0123456789")
 

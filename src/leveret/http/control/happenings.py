@@ -20,7 +20,7 @@ from leveret.http.control.shapes import COUNT, FLAG, TABLE, TEXT, Schema, listed
 from leveret.http.messages import Response
 from leveret.http.stream import EventStream, numbered
 from leveret.page.readings.live import checks_of
-from leveret.page.readings.reading import OwnNumbers, RealTime
+from leveret.page.readings.reading import OwnNumbers, Reading, RealTime
 from leveret.trace import events
 from leveret.trace.jsonl import header_line
 from leveret.trace.lines import Lines
@@ -31,7 +31,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from leveret.engine.engine import Engine
-    from leveret.page.readings.reading import Reading
     from leveret.trace.events import RawEvent
 
 _FILTERS: Final = {

@@ -4,13 +4,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from leveret.core.model.operators.patterns import UnboundedError, compiled
-from leveret.http.management.calls import Refusal, bad_request
-
-if TYPE_CHECKING:
-    from leveret.http.management.calls import Call
+from leveret.http.management.calls import Call, Refusal, bad_request
 
 Described = dict[str, object]
 

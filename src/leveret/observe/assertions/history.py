@@ -22,13 +22,12 @@ from leveret.story.deletions import Deletions
 from leveret.story.lives import CopyLife, MessageLife, end_text
 from leveret.story.words import AGAIN, why
 from leveret.trace import events
-from leveret.trace.events import Event, named, task_of
+from leveret.trace.events import Event, RawEvent, named, task_of
 from leveret.wording import client_place_text, count_text, place_text, span_text
 
 if TYPE_CHECKING:
     from leveret.core.model.message import Message
     from leveret.core.model.node import Node
-    from leveret.trace.events import RawEvent
 
 # How many copies of a message the text describes.
 _COPIES: Final = 3

@@ -14,11 +14,10 @@ from typing import TYPE_CHECKING, Final, Literal, NamedTuple, cast
 from leveret.observe.assertions.matching import Matcher, is_equal
 from leveret.observe.views.message_view import MessageView
 from leveret.trace import events
-from leveret.trace.events import Event
+from leveret.trace.events import Event, RawEvent
 
 if TYPE_CHECKING:
     from leveret.core.model.message import Message
-    from leveret.trace.events import RawEvent
 
 Place = Literal["exchange", "queue", "either"]
 

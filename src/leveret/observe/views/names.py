@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final
 
 from leveret.errors import NotDeclaredError, did_you_mean, expected
 from leveret.trace import events
-from leveret.trace.events import Event
+from leveret.trace.events import Event, RawEvent
 
 if TYPE_CHECKING:
     from leveret.core.model.exchanges.exchange import Exchange
@@ -19,7 +19,6 @@ if TYPE_CHECKING:
     from leveret.core.model.queues.stored_queue import StoredQueue
     from leveret.core.model.vhost import VirtualHost
     from leveret.observe.assertions.searching import Place
-    from leveret.trace.events import RawEvent
 
 _SHOWN_NAMES: Final = 10
 _NAMING_QUEUES: Final = frozenset(name for name, kind in events.TABLE.items() if "queue" in kind.fields)

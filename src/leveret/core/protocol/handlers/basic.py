@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 from leveret.core.model import reply_to
 from leveret.core.model.errors import (
@@ -18,7 +17,7 @@ from leveret.core.model.queues import consumer_arguments
 from leveret.core.model.queues.arguments import integer_of
 from leveret.core.model.queues.consumer import Consumer
 from leveret.core.protocol import publishing, settling
-from leveret.core.protocol.channel import unknown_tag
+from leveret.core.protocol.channel import Channel, unknown_tag
 from leveret.core.protocol.delivery import Delivery, DeliveryEncoder
 from leveret.core.protocol.handlers.queue import leads_to_reply_queue, named
 from leveret.core.protocol.receiving.assembler import Content
@@ -44,9 +43,6 @@ from leveret.core.wire.methods import (
     BasicReject,
 )
 from leveret.trace import events
-
-if TYPE_CHECKING:
-    from leveret.core.protocol.channel import Channel
 
 
 def publish(channel: Channel, method: BasicPublish, content: Content) -> None:

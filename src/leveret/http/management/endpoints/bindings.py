@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Final, NamedTuple
 from urllib.parse import quote_plus, unquote_plus
 
-from leveret.core.model.binding import Binding
+from leveret.core.model.binding import Binding, Destination
 from leveret.core.wire.values import Table
 from leveret.http.management.calls import Call, bad_request, no_object, refuse_default_exchange
 from leveret.http.management.erlang_hash import hash_of_arguments
@@ -17,7 +17,6 @@ from leveret.http.management.values import described, table_of
 from leveret.http.messages import Response
 
 if TYPE_CHECKING:
-    from leveret.core.model.binding import Destination
     from leveret.core.model.operators.access import Kind
     from leveret.core.model.vhost import VirtualHost
 

@@ -6,21 +6,18 @@ import base64
 import binascii
 import re
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from leveret.admin.definitions_export import described_permissions, described_topic_permissions, described_user
 from leveret.admin.vhosts_and_users import USER_LIMITS
 from leveret.core.compat import BEFORE_4_3, SINCE_4, SINCE_4_3
-from leveret.core.model.operators.access import RIGHTS
+from leveret.core.model.operators.access import RIGHTS, User
 from leveret.core.model.operators.passwords import DEFAULT_ALGORITHM, PasswordHash
 from leveret.core.model.operators.patterns import compiled
 from leveret.http.management.calls import CREATED, DONE, Call, bad_request, no_object
 from leveret.http.management.endpoints.vhosts import limit_fault, tags_of
 from leveret.http.management.listing import Described
 from leveret.http.management.routes import describes, endpoint, lists
-
-if TYPE_CHECKING:
-    from leveret.core.model.operators.access import User
 
 _TOPIC: Final = "/api/topic-permissions/{vhost}/{user}"
 _TOPIC_RIGHTS: Final = ("write", "read")
