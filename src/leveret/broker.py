@@ -10,7 +10,7 @@ has no file descriptor left cannot use a call for the first time: Python reports
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Final, Self, Unpack
 
 from leveret.core.compat import DEFAULT_VERSION, DENIABLE, Compat, RabbitMQVersion
@@ -44,6 +44,7 @@ if TYPE_CHECKING:
         QueueView,
     )
     from leveret.server.tls import Authority, TlsEndpoint
+    from leveret.story.flow import Flow
     from leveret.time.aio import Aio
     from leveret.time.clock import Clock
     from leveret.trace.recorder import Recorder, RecordLevel
@@ -425,6 +426,30 @@ class Broker(BrokerActions, Peers, CheckedAssertions, Hinting):
         from leveret.workers.worker import Worker
 
         return Worker(self._engine, run, lambda port: self._url_at(port, vhost, user), **options)
+
+    def flow(
+        self, *, queue: str | None = None, client: str | None = None, bodies: bool | Collection[str] = False
+    ) -> Flow:
+        """Return what has flowed in this test, as lines of text that are the same in each run: pin them with `==`.
+
+        With `queue` or `client`, only messages that it touched. `bodies` adds their bodies: True for whole ones, or the
+        names of fields of JSON. Call `wait_idle` before. Raises BrokerError if the broker records nothing. See
+        docs/how-to/flow.md.
+        """
+        from leveret.story.flow import FlowReader
+        from leveret.trace import events
+
+        if not self._engine.recorder.is_on:
+            raise BrokerError("flow() needs recorded events, but this broker has record='off'; use record='recent'")
+        self._engine.sync()
+        reader = FlowReader(queue=queue, client=client, bodies=bodies)
+        raw = self._engine.recorder.raw()
+        began = max((at for at, event in enumerate(raw) if event[0] == events.TEST_START), default=0)
+        for at, event in enumerate(map(events.Event, raw)):
+            if at >= began or event.kind == events.CONN_OPEN:
+                body = event.message.body if event.kind == events.PUBLISHED else None
+                reader.take(event, None if body is None else body.decode("utf-8", "replace"))
+        return reader.flow()
 
     def sync(self) -> None:
         """Handle what clients have sent, do the work that is due, and offer the output to the clients.

@@ -1,0 +1,186 @@
+"""A flow: who sent what, through which exchange, into which queue, and what became of it, as lines that can be pinned.
+
+The lines are the same in each run of a test, whatever its threads do. Equal lines are one with a count, generated names
+and numbers are masked, and only spans that a queue or a message sets are shown. What a client sends of its own accord
+comes first, in its order. What follows from it comes after, in the order of names: a test cannot control which of two
+consumers is faster.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Collection, Mapping
+from typing import Final, cast
+
+from leveret.story.clients import Clients
+from leveret.story.facts import NO_ACK, Fact
+from leveret.story.lives import CopyLife, MessageLife
+from leveret.story.words import AGAIN, UNACKED
+from leveret.trace import events
+from leveret.wording import MADE_UP, span_text
+
+_GENERATED: Final = ("amq.gen-", "amq.rabbitmq.reply-to.", "amq_", "spring.gen-")
+# How a copy stands, where the kind of its last event is no word for a flow.
+_STANDS: Final = {AGAIN: "ready again", NO_ACK: "taken", "delivered": "taken", UNACKED: "held"}
+
+
+class Flow(str):
+    """The text of a flow. It equals any text with the same lines, however these are indented."""
+
+    __slots__ = ()
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, str) and _lines_of(self) == _lines_of(other)
+
+    def __ne__(self, other: object) -> bool:
+        return not self == other
+
+    def __hash__(self) -> int:
+        return hash(tuple(_lines_of(self)))
+
+
+def _lines_of(text: str) -> list[str]:
+    return [line.strip() for line in text.splitlines() if line.strip()]
+
+
+class FlowReader:
+    """Reads the events of one test, and writes their flow."""
+
+    def __init__(self, *, queue: str | None, client: str | None, bodies: bool | Collection[str]) -> None:
+        """With `queue` or `client`, only messages that touched it; `bodies` are True for whole, or names of fields."""
+        self._queue: Final = queue
+        self._client: Final = client
+        self._bodies: Final = bodies
+        self._clients: Final = Clients()
+        self._lives: Final[dict[int, MessageLife[Fact]]] = {}
+        # The names of those that consumed from each queue, and from which each name got something before it published.
+        self._consumers: Final[dict[str, set[str]]] = {}
+        self._has_got: Final[set[str]] = set()
+        self._roots: Final[list[str]] = []
+        self._texts: Final[dict[int, str]] = {}
+
+    def take(self, fact: Fact, text: str | None) -> None:
+        """Take the next event. `text` is the body of the message that it is about."""
+        if fact.kind in Clients.KINDS:
+            self._clients.take(fact)
+        number = cast("int | None", fact.get("msg"))
+        if number is None:
+            return
+        self._lives.setdefault(number, MessageLife(number, str(fact.get("vhost") or "/"))).live(fact)
+        if text is not None:
+            self._texts[number] = text
+        if fact.kind in events.DELIVERIES:
+            name = self._name(fact)
+            self._has_got.add(name)
+            self._consumers.setdefault(str(fact.get("queue")), set()).add(name)
+        elif fact.kind == events.PUBLISHED:
+            name = self._name(fact)
+            if name not in self._has_got and name not in self._roots:
+                self._roots.append(name)
+
+    def flow(self) -> Flow:
+        """Return the flow so far."""
+        lives = [life for life in self._lives.values() if life.published is not None and self._is_wanted(life)]
+        levels = self._levels()
+        counts: Counter[tuple[int, int, str]] = Counter()
+        orders: dict[str, int] = {}
+        for life in lives:
+            assert life.published is not None
+            publisher = self._name(life.published)
+            line = self._line(publisher, life)
+            is_root = publisher in self._roots
+            order = orders.setdefault(line, len(orders)) if is_root else 0
+            counts[levels.get(publisher, len(levels)), order, line] += 1
+        return Flow(
+            "\n".join(
+                line if count == 1 else f"{line} ({count} times)" for (_, _, line), count in sorted(counts.items())
+            )
+        )
+
+    def _levels(self) -> dict[str, int]:
+        """Return how many queues lie between each client and those that act of their own accord."""
+        levels = dict.fromkeys(self._roots, 0)
+        sent = [
+            (self._name(life.published), copy.queue)
+            for life in self._lives.values()
+            if life.published is not None
+            for copy in life.copies.values()
+        ]
+        is_new = True
+        while is_new:
+            reached = {
+                consumer: levels[publisher] + 1
+                for publisher, queue in sent
+                if publisher in levels
+                for consumer in self._consumers.get(queue, ())
+                if consumer not in levels
+            }
+            levels |= reached
+            is_new = bool(reached)
+        return levels
+
+    def _is_wanted(self, life: MessageLife[Fact]) -> bool:
+        assert life.published is not None
+        queues = {copy.queue for copy in life.copies.values()}
+        names = {self._name(life.published), *(name for queue in queues for name in self._consumers.get(queue, ()))}
+        return (self._queue is None or self._queue in queues) and (self._client is None or self._client in names)
+
+    def _line(self, publisher: str, life: MessageLife[Fact]) -> str:
+        published = life.published
+        assert published is not None
+        exchange, key = str(published.get("exchange") or ""), masked(str(published.get("routing_key") or ""))
+        through = f"{exchange} {key!r} -> " if exchange else ""
+        copies = [copy for copy in life.copies.values() if copy.source is None]
+        ends = sorted(self._end(life, copy) for copy in copies)
+        reached = ", ".join(ends) or f"{'' if exchange else repr(key) + ' '}no queue"
+        return f"{publisher} -> {through}{reached}{self._body(life.number)}"
+
+    def _end(self, life: MessageLife[Fact], copy: CopyLife[Fact]) -> str:
+        """Return a queue, what became of the message there, and where that led."""
+        names = sorted(self._consumers.get(copy.queue, ())) if copy.deliveries else []
+        by = f" by {' or '.join(names)}" if names else ""
+        state = _STANDS.get(copy.state, copy.state.replace("_", " "))
+        if copy.is_dead_lettered:
+            last = copy.facts[-1]
+            state = f"{last.get('reason')}{self._span(copy)}"
+            arrivals = sorted(self._end(life, other) for other in life.copies.values() if other.source == copy.number)
+            by += f" -> {', '.join(arrivals)}" if arrivals else ", into nothing"
+        again = (
+            f" after {copy.requeue_count} requeue{'' if copy.requeue_count == 1 else 's'}" if copy.requeue_count else ""
+        )
+        return f"{masked_name(copy.queue)}: {state}{again}{by}"
+
+    def _span(self, copy: CopyLife[Fact]) -> str:
+        """Return how long a message that expired was to live."""
+        first, expires = copy.facts[0], copy.facts[0].get("expires")
+        if copy.facts[-1].get("reason") != "expired" or not isinstance(expires, int) or first.at is None:
+            return ""
+        return f" after {span_text(expires - first.at)}"
+
+    def _body(self, number: int) -> str:
+        text = self._texts.get(number)
+        if self._bodies is False or text is None:
+            return ""
+        if self._bodies is True:
+            return f" {masked(text)}"
+        try:
+            body = json.loads(text)
+        except ValueError:
+            return ""
+        fields = {name: body.get(name) for name in self._bodies} if isinstance(body, Mapping) else {}
+        return f" {masked(json.dumps(fields))}" if fields else ""
+
+    def _name(self, fact: Fact) -> str:
+        return masked(self._clients.name(cast("int | None", fact.get("conn"))))
+
+
+def masked(text: str) -> str:
+    """Return a text without what is generated anew in each run."""
+    return MADE_UP.sub("*", text)
+
+
+def masked_name(queue: str) -> str:
+    """Return the name of a queue; one that a broker or a client has generated has only its beginning."""
+    prefix = next((prefix for prefix in _GENERATED if queue.startswith(prefix)), None)
+    return masked(queue) if prefix is None else f"{prefix}*"

@@ -1,0 +1,232 @@
+"""`broker.flow()`: what has flowed in a test, as lines that are the same in each run, and others after a change."""
+
+from __future__ import annotations
+
+import json
+import random
+import threading
+import uuid
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+
+import pika
+import pytest
+
+from leveret import Broker, BrokerError
+
+FLOW = """
+    shop -> shop 'order.created' -> audit: ready, billing: acked by billing (2 times)
+    shop -> shop 'order.paid' -> audit: ready, shipping: acked by shipping
+    billing -> mails: acked by mailer
+    billing -> mails: rejected by mailer -> retry: expired after 30 s -> mails: acked by mailer
+    shipping -> mails: acked by mailer
+"""
+
+
+@dataclass(frozen=True)
+class Shop:
+    """A few services and what they share. Each field may be changed by who works on them."""
+
+    keys: tuple[str, ...] = ("order.created", "order.created", "order.paid")
+    exchange: str = "shop"
+    bindings: tuple[tuple[str, str], ...] = (("billing", "order.created"), ("shipping", "order.paid"), ("audit", "#"))
+    names: dict[str, str] = field(
+        default_factory=lambda: {name: name for name in ("shop", "billing", "shipping", "mailer")}
+    )
+    mails: dict[str, int] = field(default_factory=lambda: {"billing": 1, "shipping": 1})
+    mail_queue: str = "mails"
+    rejects: int = 1
+    acks: bool = True
+    auto_ack: bool = False
+    requeues: bool = False
+    retry_ms: int = 30_000
+    retry_to: str = "mails"
+    body: dict[str, object] = field(default_factory=lambda: {"id": 7, "total": "9.90"})
+
+    def run(self, broker: Broker, dice: random.Random) -> None:
+        broker.declare_exchange("shop", "topic")
+        broker.declare_exchange("other", "topic")
+        dead = {"x-dead-letter-exchange": "", "x-dead-letter-routing-key": "retry"}
+        broker.declare_queue("mails", arguments=dead)
+        back = {"x-dead-letter-exchange": "", "x-dead-letter-routing-key": self.retry_to}
+        broker.declare_queue("retry", arguments={"x-message-ttl": self.retry_ms, **back})
+        for name in ("billing", "shipping", "audit", "letters"):
+            broker.declare_queue(name)
+        for queue, key in self.bindings:
+            broker.bind_queue(queue, "shop", key)
+        broker.clock.hold()
+        tries = [0]
+        with (
+            self.served(broker, "billing", self.mail, dice),
+            self.served(broker, "shipping", self.mail, dice),
+            self.served(broker, "mails", lambda *delivery: self.send(tries, *delivery), dice, "mailer"),
+        ):
+            with connected(broker, self.names["shop"]) as connection:
+                for key in self.keys:
+                    connection.channel().basic_publish(self.exchange, key, json.dumps(self.body).encode())
+            broker.wait_idle(timeout=30)
+            broker.clock.advance(60)
+            broker.wait_idle(timeout=30)
+
+    def mail(self, channel, method, properties, body) -> None:
+        for _ in range(self.mails[method.consumer_tag]):
+            channel.basic_publish("", self.mail_queue, uuid.uuid4().hex)
+        if self.acks and not self.auto_ack:
+            channel.basic_ack(method.delivery_tag)
+
+    def send(self, tries, channel, method, properties, body) -> None:
+        tries[0] += 1
+        if self.auto_ack:
+            return
+        if tries[0] <= self.rejects:
+            channel.basic_reject(method.delivery_tag, requeue=self.requeues)
+        else:
+            channel.basic_ack(method.delivery_tag)
+
+    @contextmanager
+    def served(
+        self, broker: Broker, queue: str, handle: Callable[..., None], dice: random.Random, name: str | None = None
+    ) -> Iterator[None]:
+        """Run a service on a thread, as fast as the dice say."""
+        stopping, pause = threading.Event(), dice.random() / 500
+
+        def work() -> None:
+            with connected(broker, self.names[name or queue]) as connection:
+                channel = connection.channel()
+                channel.basic_consume(queue, handle, auto_ack=self.auto_ack, consumer_tag=queue)
+                while not stopping.is_set():
+                    connection.process_data_events(pause)
+
+        thread = threading.Thread(target=work)
+        thread.start()
+        broker.wait_for_consumer(queue, timeout=30)
+        try:
+            yield
+        finally:
+            stopping.set()
+            thread.join()
+
+
+@contextmanager
+def connected(broker: Broker, name: str) -> Iterator[pika.BlockingConnection]:
+    parameters = pika.URLParameters(broker.url)
+    parameters.client_properties = {"connection_name": name}
+    connection = pika.BlockingConnection(parameters)
+    try:
+        yield connection
+    finally:
+        if connection.is_open:
+            connection.close()
+
+
+def flow_of(shop: Shop, seed: int = 0, **options: object) -> str:
+    with Broker(checks="off") as broker:
+        shop.run(broker, random.Random(seed))
+        return broker.flow(**options)
+
+
+def test_a_flow_says_who_sent_what_where_and_what_became_of_it() -> None:
+    assert flow_of(Shop()) == FLOW
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_a_flow_is_the_same_however_fast_its_services_are(seed: int) -> None:
+    assert flow_of(Shop(), seed) == FLOW
+
+
+OTHERS = {"shop": "shop", "billing": "billing", "shipping": "shipping", "mailer": "mailer"}
+CHANGES = {
+    "a key is renamed": {"keys": ("order.created", "order.created", "order.payed")},
+    "a key is gone": {"keys": ("order.created", "order.paid")},
+    "one publish more": {"keys": ("order.created", "order.created", "order.paid", "order.paid")},
+    "another order": {"keys": ("order.paid", "order.created", "order.created")},
+    "another exchange": {"exchange": "other"},
+    "no such queue": {"mail_queue": "mials"},
+    "another queue": {"mail_queue": "letters"},
+    "a binding is gone": {"bindings": (("billing", "order.created"), ("audit", "#"))},
+    "a binding is new": {"bindings": (*Shop().bindings, ("letters", "order.paid"))},
+    "a binding is wider": {"bindings": (("billing", "order.*"), ("shipping", "order.paid"), ("audit", "#"))},
+    "a binding is narrower": {
+        "bindings": (("billing", "order.created"), ("shipping", "order.paid"), ("audit", "order.paid"))
+    },
+    "no audit": {"bindings": (("billing", "order.created"), ("shipping", "order.paid"))},
+    "a client has another name": {"names": {**OTHERS, "mailer": "mail service"}},
+    "a publisher has another name": {"names": {**OTHERS, "shop": "store"}},
+    "a mail twice": {"mails": {"billing": 1, "shipping": 2}},
+    "no mail": {"mails": {"billing": 1, "shipping": 0}},
+    "mails of bills twice": {"mails": {"billing": 2, "shipping": 1}},
+    "nothing is rejected": {"rejects": 0},
+    "two are rejected": {"rejects": 2},
+    "all are rejected": {"rejects": 3},
+    "acks are forgotten": {"acks": False},
+    "acks are automatic": {"auto_ack": True, "rejects": 0},
+    "what is rejected is requeued": {"requeues": True},
+    "the retry is shorter": {"retry_ms": 20_000},
+    "the retry is slower than the test": {"retry_ms": 90_000},
+    "the retry is quicker by a factor of thirty": {"retry_ms": 1_000},
+    "the retry leads elsewhere": {"retry_to": "letters"},
+    "the retry leads nowhere": {"retry_to": "nowhere"},
+}
+
+
+@pytest.mark.parametrize("change", CHANGES)
+def test_a_change_of_the_services_changes_the_flow(change: str) -> None:
+    changed = replace(Shop(), **CHANGES[change])
+    with Broker(checks="off") as broker:
+        try:
+            changed.run(broker, random.Random(1))
+        except TimeoutError:
+            assert change == "acks are forgotten"
+        assert broker.flow() != FLOW
+
+
+@pytest.mark.parametrize(
+    "body", [{"id": 7, "total": 9.9}, {"id": 7}, {"id": 7, "total": None}, {"id": 8, "total": "9.90"}]
+)
+def test_a_change_of_a_field_changes_a_flow_with_bodies(body: dict[str, object]) -> None:
+    fields = ("id", "total")
+
+    assert flow_of(replace(Shop(), body=body), bodies=fields) != flow_of(Shop(), bodies=fields)
+
+
+def test_bodies_are_whole_or_their_fields_and_generated_values_are_masked() -> None:
+    with Broker() as broker:
+        broker.declare_queue("orders")
+        broker.publish("", "orders", json={"id": str(uuid.uuid4()), "total": "9.90"})
+
+        assert broker.flow(bodies=["total"]) == """the test -> orders: ready {"total": "9.90"}"""
+        assert "9.90" in broker.flow(bodies=True)
+        assert "*" in broker.flow(bodies=True)
+        assert broker.flow() == "the test -> orders: ready"
+
+
+def test_a_flow_of_one_queue_or_client_leaves_out_the_rest() -> None:
+    with Broker(checks="off") as broker:
+        Shop().run(broker, random.Random(2))
+
+        assert broker.flow(queue="shipping") == "shop -> shop 'order.paid' -> audit: ready, shipping: acked by shipping"
+        assert broker.flow(client="mailer") == "\n".join(FLOW.splitlines()[3:])
+
+
+def test_generated_names_of_queues_are_masked() -> None:
+    with Broker() as broker, connected(broker, "shop") as connection:
+        channel = connection.channel()
+        queue = channel.queue_declare("", exclusive=True).method.queue
+        channel.basic_publish("", queue, b"x")
+        connection.process_data_events(0)
+
+        assert broker.flow() == "shop -> amq.gen-*: ready"
+
+
+def test_a_message_without_a_queue_ends_there() -> None:
+    with Broker(checks="off") as broker, connected(broker, "shop") as connection:
+        connection.channel().basic_publish("amq.topic", "order.lost", b"x")
+        connection.process_data_events(0)
+
+        assert broker.flow() == "shop -> amq.topic 'order.lost' -> no queue"
+
+
+def test_a_flow_needs_recorded_events() -> None:
+    with Broker(record="off") as broker, pytest.raises(BrokerError, match="record='off'"):
+        broker.flow()
