@@ -15,6 +15,7 @@ import pytest
 from pytest_leveret import (
     attachments,
     brokers,
+    diagnosing,
     explore,
     faults,
     markers,
@@ -69,6 +70,7 @@ def pytest_configure(config: pytest.Config) -> None:
     config.pluginmanager.register(explore.Explorer(), "leveret-explorer")
     config.pluginmanager.register(recording.Recording(), "leveret-recording")
     config.pluginmanager.register(report.Reporting(), "leveret-reporting")
+    config.pluginmanager.register(diagnosing.Diagnosing(), "leveret-diagnosing")
     brokers.refuse_unusable(config)
     brokers.refuse_shared_port(config)
     pages.prepare(config)

@@ -6,13 +6,11 @@ pytest the note becomes a section, below the traceback, so that the error itself
 
 from __future__ import annotations
 
-import threading
-from collections.abc import Generator
 from typing import TYPE_CHECKING, Final
 
 import pytest
 
-from pytest_leveret import url_env
+from pytest_leveret import diagnosing, url_env
 from pytest_leveret.brokers import brokers_of
 from pytest_leveret.scopes import explain_mismatch, explain_missing
 
@@ -20,33 +18,12 @@ if TYPE_CHECKING:
     from leveret import Broker
     from leveret.observe.texts.report import Report
 
-_MESSAGE_MAX: Final = 200
 _TAKEN: Final = pytest.StashKey["list[Report]"]()
 _MISSING: Final = pytest.StashKey["str | None"]()
-# The errors that ended threads, a line each.
-_DIED: Final = pytest.StashKey["list[str]"]()
 
 
 class Reporting:
     """The part of the plugin that takes reports from errors before pytest shows them."""
-
-    @pytest.hookimpl(wrapper=True)
-    def pytest_runtest_call(self, item: pytest.Item) -> Generator[None, object, object]:
-        """Note the errors that end threads while a test with a broker runs: a consumer is often such a thread."""
-        before = threading.excepthook
-        died: list[str] = item.stash.setdefault(_DIED, [])
-
-        def note(ended: threading.ExceptHookArgs) -> None:
-            died.append(_death_text(ended))
-            before(ended)
-
-        if brokers_of(item):
-            threading.excepthook = note
-        try:
-            return (yield)
-        finally:
-            if threading.excepthook is note:
-                threading.excepthook = before
 
     def pytest_runtest_makereport(self, item: pytest.Item, call: pytest.CallInfo[None]) -> None:
         """Take the reports from the error of a test. pytest's own hook runs next and makes the text of the error."""
@@ -59,11 +36,15 @@ class Reporting:
             from leveret.observe.texts.report import take_reports
 
             item.stash[_TAKEN] = take_reports(call.excinfo.value)
+        if not isinstance(call.excinfo.value, pytest.skip.Exception):
+            diagnosing.note_failure(item, call, item.stash[_TAKEN])
 
 
 def add_sections(item: pytest.Item, report: pytest.TestReport) -> None:
     """Add a section for each broker of a failed test: as it was when the error was raised, or else as it is now."""
     _forget_hidden_frames(report)
+    if sentences := diagnosing.sentences_of(item):
+        add_section(report, "leveret: what went wrong", "\n".join(sentences))
     taken = item.stash.get(_TAKEN, [])
     texts = [*taken, *(_text(broker) for broker in brokers_of(item) if not _is_shown(broker, taken))]
     for text in texts:
@@ -72,8 +53,6 @@ def add_sections(item: pytest.Item, report: pytest.TestReport) -> None:
         add_section(report, f"leveret: {title}", rest)
     for broker in brokers_of(item):
         _add_outputs(report, broker)
-    if texts and (died := item.stash.get(_DIED, [])):
-        add_section(report, "leveret: threads that an error has ended", "\n".join(died))
     if missing := item.stash.get(_MISSING, None):
         add_section(report, "leveret", missing)
     if texts and "leveret_session" not in getattr(item, "fixturenames", ()) and (hint := url_env.hint(item.config)):
@@ -131,12 +110,3 @@ def _text(broker: Broker) -> str:
     except Exception as error:
         # An error here would end the whole run, and hide the failure it should explain.
         return f"leveret could not report on {broker!r}: {error!r}"
-
-
-def _death_text(ended: threading.ExceptHookArgs) -> str:
-    from leveret.observe.calls.callers import raising_line
-
-    error = ended.exc_value
-    line = None if error is None else raising_line(error)
-    name = "a thread" if ended.thread is None else repr(ended.thread.name)
-    return f"{name}: {ended.exc_type.__name__}: {str(error)[:_MESSAGE_MAX]}{f' at {line}' if line else ''}"

@@ -388,8 +388,8 @@ def test_an_error_that_ended_the_thread_of_a_consumer_is_named_with_its_line(run
     result.assert_outcomes(failed=1)
     result.stdout.fnmatch_lines(
         [
-            "*leveret: threads that an error has ended*",
-            "'order-worker': KeyError: 'customer' at *.py:5 in handle, called from *",
+            "*leveret: what went wrong*",
+            "worker held #1 of 'orders' when thread 'order-worker' died of KeyError: 'customer' at *.py:5 in handle, *",
         ]
     )
 

@@ -32,7 +32,7 @@ def test_a_cause_names_what_it_follows_from() -> None:
 
     assert clause(lost) == "rejected by payment service, the queue has no dead-letter exchange"
     assert sentence(lost) == (
-        "payment service rejected #2 in 'payments': the queue has no dead-letter exchange; the message is gone"
+        "payment service rejected #2 in 'payments', which has no dead-letter exchange: the message is gone"
     )
 
 
@@ -65,4 +65,4 @@ def test_a_finding_of_a_broker_is_a_cause_with_the_events_that_show_it() -> None
 
     assert [fact.kind for fact in cause.evidence] == ["rejected", "dropped"]
     assert cause.messages == [1]
-    assert sentence(cause).startswith("till rejected #1 in 'payments': ")
+    assert sentence(cause).startswith("till rejected #1 in 'payments', ")

@@ -659,7 +659,7 @@ class Engine:
                 is_url_read=self.is_url_read,
                 is_clock_held=self.clock.is_held,
             )
-            return Report.about(text + self._faults_text(), self.name)
+            return Report.about(text + self._faults_text(), self.name, self.recorder.recorded_count)
 
 
 def ports_in_use() -> list[int]:

@@ -18,6 +18,8 @@ if TYPE_CHECKING:
     from leveret.engine.engine import Engine
     from leveret.observe.texts.report import Report
     from leveret.page.readings.reading import Reading
+    from leveret.story.causes import Cause
+    from leveret.story.diagnosis import Asked
     from leveret.trace.trace_file import TraceFile
 
 
@@ -137,6 +139,29 @@ class Harness:
         if not self._is_ours or not self._engine.recorder.is_on:
             return None
         return self._engine.reading(node_id)
+
+    @property
+    def name(self) -> str:
+        """The broker in a sentence: "the broker on port 5672"."""
+        return self._engine.name
+
+    @property
+    def moment(self) -> int:
+        """How much has been recorded until now, once what clients have sent is handled."""
+        self.sync()
+        return self._engine.recorder.recorded_count
+
+    def diagnosis(self, node_id: str, asked: Asked, moment: int | None = None) -> list[Cause]:
+        """Return what went wrong in a test until a moment, or until now."""
+        if not self._is_ours or not self._engine.recorder.is_on:
+            return []
+        from leveret.observe.checks.diagnosing import diagnosed
+
+        self.sync()
+        recorder = self._engine.recorder
+        with self._engine.lock:
+            later = 0 if moment is None else recorder.recorded_count - moment
+            return diagnosed(self._engine.node, recorder.raw(), self._engine.judge, node_id, asked, later_count=later)
 
     def take_internal_errors(self) -> list[BaseException]:
         """Return leveret's own errors, those of the test's responders, and of endless time, since the last call."""

@@ -7,12 +7,12 @@ sentence that stands alone.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from typing import Final, NamedTuple
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Final, NamedTuple, cast
 
 from leveret.story.facts import Fact
-from leveret.story.words import filled
-from leveret.wording import count_text
+from leveret.story.words import end_of, filled
+from leveret.wording import count_text, span_text
 
 
 class Cause(NamedTuple):
@@ -34,7 +34,8 @@ class Cause(NamedTuple):
     @property
     def messages(self) -> list[int]:
         """The numbers of the messages that its evidence is about."""
-        numbers = [self.numbers.get("message"), *(fact.get("msg") for fact in self.evidence)]
+        alike = cast("list[int]", self.names.get("alike", []))
+        numbers = [self.numbers.get("message"), *alike, *(fact.get("msg") for fact in self.evidence)]
         return list(dict.fromkeys(number for number in numbers if isinstance(number, int)))
 
 
@@ -50,22 +51,22 @@ class CauseWords(NamedTuple):
     is_guess: bool = False
 
 
-_GONE: Final = "the message is gone"
 CAUSES: Final[dict[str, CauseWords]] = {
+    # What the plugin of a test framework saw.
+    "died": CauseWords(
+        "[{holder} held {message} of {queue} when ]{what} died of {error}[ at {line}]",
+        rank=3,
+    ),
     # The findings of the checks.
-    "unroutable": CauseWords("{why}", "#{message} reached no queue: {why}", 10),
+    "unroutable": CauseWords("{why}", "{message}[ from {publisher}] reached no queue: {why}", 10),
     "rejected_into_nothing": CauseWords(
-        "[rejected by {by}][, {why}]", f"{{by}} rejected #{{message}} in {{queue}}[: {{why}}]; {_GONE}", 10
+        "[rejected by {by}][, {why}]", "{by} rejected {message} in {queue}[, {which}]: {gone}", 10
     ),
     "given_up": CauseWords(
-        "[rejected by {by}][, {why}]",
-        f"#{{message}} reached the delivery limit of {{queue}}[: {{why}}]; {_GONE}",
-        10,
+        "[rejected by {by}][, {why}]", "{message} reached the delivery limit of {queue}[, {which}]: {gone}", 10
     ),
-    "expired_into_nothing": CauseWords("{why}", f"#{{message}} expired in {{queue}}[: {{why}}]; {_GONE}", 10),
-    "overflowed_into_nothing": CauseWords(
-        "{why}", f"#{{message}} did not fit into {{queue}} any more[: {{why}}]; {_GONE}", 10
-    ),
+    "expired_into_nothing": CauseWords("{why}", "{message} expired in {queue}[, {which}]: {gone}", 10),
+    "overflowed_into_nothing": CauseWords("{why}", "{queue}[, {which},] was full and dropped {message}: {gone}", 10),
     "auto_ack_lost": CauseWords(
         "{messages} of {queue} went to {by}, then {reason}",
         "{messages} of {queue} may be lost: {by} got them with no_ack, then {reason}",
@@ -73,29 +74,31 @@ CAUSES: Final[dict[str, CauseWords]] = {
     ),
     "redelivered_too_often": CauseWords(
         "redelivered {times}, last to {by}[; {why}]",
-        "#{message} of {queue} was redelivered {times}, last to {by}[: {why}]",
+        "{message} of {queue} was redelivered {times}, last to {by}[: {why}]",
         20,
     ),
     "redeclared_differently": CauseWords("{refusal}[, at {line}]", rank=15),
     "unseen_channel_error": CauseWords("{refusal}[, on the connection opened at {opener}]", rank=15),
     "unknown_argument": CauseWords("{argument} of {place}, from {by}: did you mean {known}?", rank=40),
-    "uncommitted": CauseWords("{why}", "#{message} was published in a transaction: {why}", 10),
-    "lost_at_restart": CauseWords("{why}", "#{message} was lost when the broker restarted: {why}", 10),
+    "uncommitted": CauseWords(
+        "{why}", "{publisher} published {message} in a transaction that it never committed[: {why}]", 10
+    ),
+    "lost_at_restart": CauseWords("{why}", "{message} was lost when the broker restarted: {why}", 10),
     "unacked_at_end": CauseWords(
-        "held by {holder} for {age}[, {why}]", "{holder} held #{message} of {queue} for {age}[, {why}]", 50
+        "held by {holder} for {age}[, {why}]", "{holder} held {message} of {queue} for {age}[, {why}]", 50
     ),
     "given_back": CauseWords(
         "ready again, because {place} closed its channel without an ack that took effect",
-        "#{message} is ready again in {queue}, because {place} closed its channel without an ack that took effect",
+        "{message} is ready again in {queue}, because {place} closed its channel without an ack that took effect",
         50,
     ),
     "return_ignored": CauseWords(
         "{why}; it was returned as mandatory, and the client drops that: use on_return_raises=True of aio-pika's "
         "channel(), confirm_delivery() of pika, or a callback for returns",
-        "#{message} reached no queue and was returned to a client that drops returns: {why}",
+        "{message} reached no queue and was returned to a client that drops returns: {why}",
         10,
     ),
-    "left_ready": CauseWords("[{why}]", "#{message} was left in {queue}[: {why}]", 60),
+    "left_ready": CauseWords("[{why}]", "{message} was left in {queue}[: {why}]", 60),
     "unlimited_prefetch": CauseWords("{consumer} of {by} on {queue}", rank=90),
     "connection_not_closed": CauseWords("{place}[, opened at {opener}]", rank=90),
     "channel_not_closed": CauseWords("{place}[, opened at {opener}]", rank=90),
@@ -106,7 +109,49 @@ CAUSES: Final[dict[str, CauseWords]] = {
     ),
     "no_client": CauseWords("{place}", rank=5),
     # The hints of a wait that failed.
-    "loop": CauseWords("message #{message} was delivered {times} from {place} and requeued each time: {why}", rank=20),
+    "loop": CauseWords("message {message} was delivered {times} from {place} and requeued each time: {why}", rank=20),
+    # What the facts of a failed test show.
+    "published_before_binding": CauseWords(
+        "{message} was published[ by {publisher}] before {queues} was bound to {exchange}", rank=10
+    ),
+    "published_before_queue": CauseWords(
+        "{message} was published[ by {publisher}] before queue {queue} was declared", rank=10
+    ),
+    "reply_to_left": CauseWords(
+        "reply {message} of {publisher} to {request} reached no queue: {asker} had closed its connection", rank=8
+    ),
+    "wrong_reply": CauseWords(
+        "{message} from {publisher} answers {request} with the correlation id {given}, which fits no request: "
+        "{request} has {asked}",
+        rank=8,
+    ),
+    "refused": CauseWords("{client} got {code} {text}[ and {after}][, at {line}]", rank=15),
+    "ack_lost": CauseWords(
+        "{message} was delivered again, from {queue} to {by}, because its ack never arrived: {holder} lost its "
+        "connection",
+        rank=12,
+    ),
+    "requeued_often": CauseWords("{by} requeued {message} in {queue} {times}[: {why}]", rank=20),
+    "held_back": CauseWords(
+        "{holder} held {message} of {queue} without an ack[ for {age}]; its prefetch of {prefetch} kept {others} back",
+        rank=25,
+    ),
+    "single_active": CauseWords(
+        "{waiting} got nothing from {queue}, which has a single active consumer: {active}", rank=25
+    ),
+    "came_elsewhere": CauseWords("{message} left {queue} ({reason}) and came to {target}, by way of {by}", rank=27),
+    "slow_retry": CauseWords(
+        "{message} waits for {delay} in {queue}, where the others waited for at most {usual}", rank=22
+    ),
+    "unconfirmed": CauseWords(
+        "{client} published {message} without confirms on a connection that was lost ({reason}), so it does not know "
+        "what else has arrived",
+        rank=18,
+    ),
+    "shared": CauseWords("{clients} share {queue}, so each message went to only one of them", rank=40),
+    "held": CauseWords("{holder} held {message} of {queue} without an ack[ for {age}]", rank=50),
+    "not_consumed": CauseWords("{message} waits in {queue}, which has no consumer", rank=55),
+    "value": CauseWords("{value} is in {message}, which {became}", rank=60),
     # Why a message found no queue.
     "exchange_gone": CauseWords("exchange {exchange} does not exist any more"),
     "no_bindings": CauseWords("{exchange} has no bindings"),
@@ -119,12 +164,18 @@ CAUSES: Final[dict[str, CauseWords]] = {
     "no_queues": CauseWords("there is no queue {queue}, nor any other"),
     "no_queue": CauseWords("there is no queue {queue}[ (nearest: {near})]"),
     # Why a queue had nowhere to send a dead letter.
-    "no_dead_letter_exchange": CauseWords("the queue has no dead-letter exchange"),
-    "dead_letter_exchange_missing": CauseWords("its dead-letter exchange {exchange} does not exist"),
-    "dead_letter_unrouted": CauseWords("its dead letter reached no queue through exchange {exchange}[: {why}]"),
+    "no_dead_letter_exchange": CauseWords("the queue has no dead-letter exchange", "which has no dead-letter exchange"),
+    "dead_letter_exchange_missing": CauseWords(
+        "its dead-letter exchange {exchange} does not exist", "whose dead-letter exchange {exchange} does not exist"
+    ),
+    "dead_letter_unrouted": CauseWords(
+        "its dead letter reached no queue through exchange {exchange}[: {why}]",
+        "from which its dead letter reached no queue through exchange {exchange}[ ({why})]",
+    ),
     "cycle": CauseWords(
         "its dead letter came back to a queue in which it had died, and RabbitMQ drops it then: {queue} ({reason}), "
-        "then {way}"
+        "then {way}",
+        "to which its dead letter came back, so that RabbitMQ drops it: {queue} ({reason}), then {way}",
     ),
     # Why a delivery limit does not end a loop.
     "no_limit_of_type": CauseWords("a {type} queue has no delivery limit"),
@@ -144,7 +195,14 @@ CAUSES: Final[dict[str, CauseWords]] = {
     "queue_not_durable": CauseWords("its queue is not durable"),
 }
 # Names that a text sets apart. Those that end in "s" are lists.
-_QUOTED: Final = frozenset({"queue", "exchange", "routing_key", "argument", "known", "queues", "exchanges", "near"})
+_QUOTED: Final = frozenset(
+    {
+        *("queue", "exchange", "routing_key", "argument", "known", "queues", "exchanges", "near"),
+        *("target", "given", "asked", "value"),
+    }
+)
+# Numbers that are spans of time in microseconds.
+_SPANS: Final = frozenset({"age", "delay", "usual"})
 _LISTED: Final = 3
 
 
@@ -157,7 +215,9 @@ def sentence(cause: Cause) -> str:
     """Return what a cause says alone."""
     words = CAUSES[cause.kind]
     text = _filled(words.sentence or words.clause, cause)
-    return f"perhaps {text}" if words.is_guess and not words.sentence else text
+    text = f"perhaps {text}" if words.is_guess and not words.sentence else text
+    broker = cause.names.get("broker")
+    return text if broker is None else f"{broker}: {text}"
 
 
 def ranked(causes: Iterable[Cause]) -> list[Cause]:
@@ -176,9 +236,12 @@ def _filled(template: str, cause: Cause) -> str:
 
 
 def _slot(name: str, cause: Cause) -> str:
-    if name == "why":
-        return "" if cause.because is None else clause(cause.because)
+    own = _OWN_SLOTS.get(name)
+    if own is not None:
+        return own(cause)
     if (number := cause.numbers.get(name)) is not None:
+        if name in _SPANS:
+            return span_text(number)
         # A plural counts things: "2 messages".
         return count_text(number, name[:-1]) if name.endswith("s") else str(number)
     value = cause.names.get(name)
@@ -189,3 +252,50 @@ def _slot(name: str, cause: Cause) -> str:
         texts = [repr(one) if name in _QUOTED else str(one) for one in value]
         return separator.join(texts) if separator else cut(texts)
     return repr(value) if name in _QUOTED else str(value)
+
+
+def _numbers(numbers: Sequence[object]) -> str:
+    """Return messages by their numbers: "#2", "#2 and #3", "#2, #3 and 4 more"."""
+    shown = [f"#{number}" for number in numbers[: _LISTED if len(numbers) == _LISTED else _LISTED - 1]]
+    return _joined([*shown, f"{len(numbers) - len(shown)} more"] if len(numbers) > len(shown) else shown)
+
+
+def _joined(texts: Sequence[str]) -> str:
+    return " and ".join(filter(None, [", ".join(texts[:-1]), *texts[-1:]]))
+
+
+def _all_of(cause: Cause) -> list[int]:
+    """Return the messages that a cause is about: its own, and those of causes alike."""
+    alike = cast("list[int]", cause.names.get("alike", []))
+    return list(dict.fromkeys([*([cause.numbers["message"]] if "message" in cause.numbers else []), *alike]))
+
+
+def _why(cause: Cause) -> str:
+    return "" if cause.because is None else clause(cause.because)
+
+
+def _which(cause: Cause) -> str:
+    """Return why a queue lost a message, as a clause about the queue."""
+    return "" if cause.because is None else sentence(cause.because)
+
+
+def _became(cause: Cause) -> str:
+    """Return how the message of a cause stands."""
+    state = cast("str | None", cause.names.get("state"))
+    return (
+        "reached no queue"
+        if state is None
+        else filled(end_of(state).clause, lambda name: _slot(name, cause), is_drawn=False)
+    )
+
+
+_OWN_SLOTS: Final[dict[str, Callable[[Cause], str]]] = {
+    "why": _why,
+    "which": _which,
+    "became": _became,
+    "message": lambda cause: _numbers(_all_of(cause)),
+    "request": lambda cause: _numbers([cause.numbers["request"]] if "request" in cause.numbers else []),
+    "others": lambda cause: _numbers(cast("list[int]", cause.names.get("others", []))),
+    "clients": lambda cause: _joined(cast("list[str]", cause.names.get("clients", []))),
+    "gone": lambda cause: "the messages are gone" if len(_all_of(cause)) > 1 else "the message is gone",
+}

@@ -50,6 +50,11 @@ class CopyLife(Generic[F]):
         return self.facts[self.earlier_count :]
 
     @property
+    def is_ready(self) -> bool:
+        """Whether it waits in its queue."""
+        return self.state in (READY, AGAIN)
+
+    @property
     def is_dead_lettered(self) -> bool:
         """Whether it was dead-lettered."""
         return self.state == events.DEAD_LETTERED

@@ -88,7 +88,7 @@ class Scope(BrokerActions, CheckedAssertions, Hinting):
         with self.lock:
             title = f"state of {self.name}, RabbitMQ {self._engine.compat.version}"
             text = report_text(self.node, self.recorder, title, messages=messages, queues=queues)
-            return Report.about(text, self.name)
+            return Report.about(text, self.name, self._engine.recorder.recorded_count)
 
     def sync(self) -> None:
         """Pass the barrier."""

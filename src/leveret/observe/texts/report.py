@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final, cast
 
+from leveret.clocks import SystemClock
 from leveret.core.protocol.receiving import strangers
 from leveret.observe.texts.advice import advice
 from leveret.observe.texts.state import connections, queue_lines
@@ -51,18 +52,21 @@ _DECLARED: Final = {events.QUEUE_DECLARE: "queue", events.EXCHANGE_DECLARE: "exc
 
 
 class Report(str):
-    """The text of a report, which knows the broker that it is about."""
+    """The text of a report, which knows the broker that it is about, and the moment."""
 
-    __slots__ = ("broker",)
+    __slots__ = ("broker", "moment", "wall")
 
     # The broker in a sentence: "the broker on port 5672".
     broker: str
+    # When it was made: how much the broker had recorded, and microseconds since the epoch.
+    moment: int
+    wall: int
 
     @classmethod
-    def about(cls, text: str, broker: str) -> Report:
+    def about(cls, text: str, broker: str, moment: int) -> Report:
         """Return a text as the report on a broker."""
         report = cls(text)
-        report.broker = broker
+        report.broker, report.moment, report.wall = broker, moment, SystemClock().now()
         return report
 
 

@@ -1,0 +1,243 @@
+"""What went wrong in a test that failed, and the moment when it did.
+
+An assertion or a wait of leveret notes the moment itself. For a plain `assert` and for pytest-timeout, the hooks here
+run while the blocks of the test are still open. What happens later is its clean-up.
+"""
+
+from __future__ import annotations
+
+import logging
+import sys
+import threading
+from collections.abc import Generator
+from time import time_ns
+from types import CodeType, FrameType
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+import pytest
+
+from pytest_leveret.brokers import brokers_of
+from pytest_leveret.recording import failure_of
+
+if TYPE_CHECKING:
+    from leveret import Broker
+    from leveret.observe.texts.report import Report
+    from leveret.story.causes import Cause
+    from leveret.story.diagnosis import Death
+
+_MESSAGE_MAX: Final = 200
+# The packages between an assert and the hook that pytest calls for it.
+_BETWEEN: Final = ("_pytest", "pluggy", "pytest_leveret")
+_DEATHS: Final = pytest.StashKey["list[Death]"]()
+_MOMENT: Final = pytest.StashKey["Moment"]()
+_CAUSES: Final = pytest.StashKey["list[tuple[Broker, list[Cause]]]"]()
+
+
+class Moment(NamedTuple):
+    """When a test failed: in microseconds since the epoch, and how much each of its brokers had recorded."""
+
+    wall: int
+    recorded: list[tuple[Broker, int]]
+    # What a plain comparison missed, and the code that made it.
+    values: list[object]
+    code: CodeType | None = None
+
+    def recorded_by(self, broker: Broker) -> int | None:
+        """Return how much a broker had recorded; None if it is unknown."""
+        return next((count for one, count in self.recorded if one is broker), None)
+
+
+class _TaskErrors(logging.Handler):
+    """The errors of tasks that asyncio logs because nothing retrieves them."""
+
+    def __init__(self, deaths: list[Death]) -> None:
+        super().__init__()
+        self._deaths: Final = deaths
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Note the error of a task."""
+        if record.exc_info is not None and record.exc_info[1] is not None:
+            self._deaths.append(_death_of_task(record.exc_info[1]))
+
+
+class Diagnosing:
+    """The part of the plugin that notes how and when a test fails."""
+
+    def __init__(self) -> None:
+        """Begin without a test."""
+        self._item: pytest.Item | None = None
+
+    @pytest.hookimpl(wrapper=True)
+    def pytest_runtest_call(self, item: pytest.Item) -> Generator[None, object, object]:
+        """Note the errors that end threads and tasks while a test with a broker runs: a consumer is often one."""
+        if not brokers_of(item):
+            return (yield)
+        before = threading.excepthook
+        deaths: list[Death] = item.stash.setdefault(_DEATHS, [])
+        logged = _TaskErrors(deaths)
+
+        def note(ended: threading.ExceptHookArgs) -> None:
+            if ended.exc_value is not None:
+                name = None if ended.thread is None else ended.thread.name
+                what = "a thread" if name is None else f"thread {name!r}"
+                deaths.append(_death(what, name, ended.exc_value))
+            before(ended)
+
+        threading.excepthook = note
+        logging.getLogger("asyncio").addHandler(logged)
+        self._item = item
+        try:
+            return (yield)
+        finally:
+            self._item = None
+            logging.getLogger("asyncio").removeHandler(logged)
+            if threading.excepthook is note:
+                threading.excepthook = before
+
+    def pytest_assertrepr_compare(self, left: object, right: object) -> None:
+        """Note the moment of a comparison that fails, while the blocks around it are open."""
+        if self._item is not None and threading.current_thread() is threading.main_thread():
+            from leveret.story.scene import missing_values
+
+            frame: FrameType | None = sys._getframe(1)
+            while frame is not None and str(frame.f_globals.get("__name__")).partition(".")[0] in _BETWEEN:
+                frame = frame.f_back
+            _note_moment(self._item, missing_values(left, right), None if frame is None else frame.f_code)
+
+    @pytest.hookimpl(optionalhook=True, wrapper=True)
+    def pytest_timeout_set_timer(self, item: pytest.Item, settings: Any) -> Generator[None, object, object]:
+        """Let pytest-timeout's signal note the moment before it fails the test."""
+        result = yield
+        if settings.method == "signal" and threading.current_thread() is threading.main_thread():
+            import signal
+
+            before = signal.getsignal(signal.SIGALRM)
+
+            def note(number: int, frame: FrameType | None) -> None:
+                __tracebackhide__ = True
+                if self._item is not None:
+                    _note_moment(self._item, [], None)
+                if callable(before):
+                    before(number, frame)
+
+            signal.signal(signal.SIGALRM, note)
+        return result
+
+
+def note_failure(item: pytest.Item, call: pytest.CallInfo[None], reports: list[Report]) -> None:
+    """Find out when a test failed, and what went wrong. `reports` are those that its error carried."""
+    assert call.excinfo is not None
+    moment = item.stash.get(_MOMENT, None)
+    if moment is not None and moment.code is not None and not _is_raised_in(call.excinfo.value, moment.code):
+        moment = None
+    if reports:
+        from leveret.engine.harness import Harness
+
+        recorded = [
+            (one, report.moment) for one in brokers_of(item) for report in reports if Harness(one).is_shown_by([report])
+        ]
+        moment = Moment(reports[0].wall, recorded, [])
+    if moment is None:
+        moment = Moment(round(call.stop * 1_000_000), [], [])
+    item.stash[_MOMENT] = moment
+    try:
+        item.stash[_CAUSES] = _diagnosed(item, call, moment)
+    except Exception as error:
+        # An error here would end the whole run, and hide the failure it should explain.
+        item.stash[_CAUSES] = []
+        item.warn(pytest.PytestWarning(f"leveret could not say what went wrong: {error!r}"))
+
+
+def moment_of(item: pytest.Item) -> Moment | None:
+    """Return when a test failed."""
+    return item.stash.get(_MOMENT, None)
+
+
+def causes_of(item: pytest.Item) -> list[tuple[Broker, list[Cause]]]:
+    """Return what went wrong in a test, by broker: never more than three causes."""
+    return item.stash.get(_CAUSES, [])
+
+
+def sentences_of(item: pytest.Item) -> list[str]:
+    """Return what went wrong in a test, a sentence each."""
+    from leveret.story.causes import sentence
+
+    return [sentence(cause) for _, causes in causes_of(item) for cause in causes]
+
+
+def _diagnosed(item: pytest.Item, call: pytest.CallInfo[None], moment: Moment) -> list[tuple[Broker, list[Cause]]]:
+    if not (brokers := brokers_of(item)):
+        return []
+    from leveret.engine.harness import Harness
+    from leveret.story.diagnosis import CAUSES_MAX, Asked
+
+    failure = failure_of(call)
+    deaths = [*item.stash.get(_DEATHS, []), *_deaths_of_tasks(call)]
+    asked = Asked(moment.values, deaths, () if failure is None else failure.messages)
+    found = [
+        (broker, cause)
+        for broker in brokers
+        for cause in Harness(broker).diagnosis(item.nodeid, asked, moment.recorded_by(broker))
+    ]
+    if any(cause.kind == "died" and cause.messages for _, cause in found):
+        # What died is known to every broker, and its client to one of them.
+        found = [(broker, cause) for broker, cause in found if cause.kind != "died" or cause.messages]
+    if len(brokers) > 1:
+        names = _names_of(brokers, call)
+        found = [(broker, cause._replace(names={**cause.names, "broker": names[broker]})) for broker, cause in found]
+    worst = sorted(found, key=lambda one: one[1].rank)[:CAUSES_MAX] if len(brokers) > 1 else found
+    return [(broker, [cause for one, cause in worst if one is broker]) for broker in brokers]
+
+
+def _names_of(brokers: list[Broker], call: pytest.CallInfo[None]) -> dict[Broker, str]:
+    """Return the variables that hold the brokers where the test failed; without one, the broker's port."""
+    from leveret.engine.harness import Harness
+
+    names = {broker: Harness(broker).name for broker in brokers}
+    for entry in call.excinfo.traceback if call.excinfo is not None else ():
+        names.update({value: name for name, value in entry.frame.f_locals.items() if _is_in(value, brokers)})
+    return names
+
+
+def _is_in(value: object, brokers: list[Broker]) -> bool:
+    return any(value is broker for broker in brokers)
+
+
+def _note_moment(item: pytest.Item, values: list[object], code: CodeType | None) -> None:
+    from leveret.engine.harness import Harness
+
+    recorded = [(broker, Harness(broker).moment) for broker in brokers_of(item)]
+    item.stash[_MOMENT] = Moment(time_ns() // 1_000, recorded, values, code)
+
+
+def _is_raised_in(error: BaseException, code: CodeType) -> bool:
+    """Return whether an assert in this code raised an error."""
+    traceback = error.__traceback__
+    while traceback is not None and traceback.tb_next is not None:
+        traceback = traceback.tb_next
+    return isinstance(error, AssertionError) and traceback is not None and traceback.tb_frame.f_code is code
+
+
+def _deaths_of_tasks(call: pytest.CallInfo[None]) -> list[Death]:
+    """Return the tasks that the test itself holds and that an error has ended."""
+    asyncio = sys.modules.get("asyncio")
+    if asyncio is None or call.excinfo is None:
+        return []
+    frames = [entry.frame.raw for entry in call.excinfo.traceback]
+    held = [value for frame in frames for value in frame.f_locals.values() if isinstance(value, asyncio.Task)]
+    ended = [task for task in dict.fromkeys(held) if task.done() and not task.cancelled()]
+    errors = [task.exception() for task in ended]
+    return [_death_of_task(error) for error in errors if error not in (None, call.excinfo.value)]
+
+
+def _death_of_task(error: BaseException) -> Death:
+    first = error.__traceback__
+    return _death("a task" if first is None else f"task {first.tb_frame.f_code.co_name!r}", None, error)
+
+
+def _death(what: str, name: str | None, error: BaseException) -> Death:
+    from leveret.observe.calls.callers import raising_line
+    from leveret.story.diagnosis import Death
+
+    text = f"{type(error).__name__}: {str(error)[:_MESSAGE_MAX]}".partition("\n")[0]
+    return Death(what, name, text, raising_line(error))

@@ -1,0 +1,416 @@
+"""The diagnosis of a failed test: what went wrong, as at most three causes.
+
+A rule looks at the scene and yields a cause for what it sees: a fact, with the events that show it. Causes of a kind
+that differ in their message only become one. What explains less is left out beside what explains more, and what names a
+value that the test misses comes first.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Final, NamedTuple, cast
+
+from leveret.story.causes import Cause, ranked
+from leveret.story.facts import Fact
+from leveret.story.lives import CopyLife, MessageLife
+from leveret.story.scene import Place, Scene, Subscription, is_client, property_of
+from leveret.story.words import READY, UNACKED
+from leveret.trace import events
+
+# The most causes that a diagnosis has, and the most values that it looks for.
+CAUSES_MAX: Final = 3
+_VALUES_MAX: Final = 20
+# A message that came back this often has a problem.
+_OFTEN: Final = 3
+# A delay this many times as long as the others is a mistake more often than a plan.
+_FACTOR: Final = 10
+# A shorter time says only how fast the machine is.
+_NOTABLE_US: Final = 100_000
+# Causes of this rank and above say how things stand. They are left out beside one that says what happened.
+_STANDING: Final = 40
+# The kinds that say more than others about the same message, or about the same client.
+_COVERED: Final = {
+    "requeued_often": ("redelivered_too_often", "loop"),
+    "redelivered_too_often": ("loop",),
+    "reply_to_left": ("unroutable",),
+    "refused": ("redeclared_differently", "unseen_channel_error"),
+    "died": ("held", "held_back", "given_back"),
+    "held_back": ("held",),
+}
+# A publish to the default exchange has its queue's name for a key.
+_TTL: Final = "expiration"
+
+
+class Death(NamedTuple):
+    """What ended a thread or a task: what it was, its error, and the line that raised it."""
+
+    what: str
+    name: str | None
+    error: str
+    line: str | None
+
+
+@dataclass(slots=True)
+class Asked:
+    """What a test that failed shows of itself: the values that it missed, and the threads and tasks that died."""
+
+    values: Sequence[object] = ()
+    deaths: Sequence[Death] = ()
+    # The messages that the failure of an assertion is about.
+    messages: Sequence[int] = ()
+
+
+def diagnosis(facts: Iterable[Fact], found: Iterable[Cause] | None = None, asked: Asked | None = None) -> list[Cause]:
+    """Return what went wrong, the worst first: at most three causes, and none rather than a wrong one.
+
+    `facts` are those of one broker until the test failed. `found` is what its checks have found; without them, the
+    facts alone show which messages are lost.
+    """
+    scene, asked = Scene(facts), asked or Asked()
+    causes = list(_lost(scene)) if found is None else [_completed(scene, cause) for cause in found]
+    causes += _died(scene, asked.deaths)
+    for rule in _RULES:
+        causes += rule(scene)
+    causes = list(_without_covered(causes))
+    named = _saying(scene, asked.values)
+    missed = {*asked.messages, *(number for numbers in named.values() for number in numbers)}
+    about = {number for cause in causes for number in cause.messages}
+    causes += [
+        _value(scene, asked.values[at], numbers[0])
+        for at, numbers in named.items()
+        if len(numbers) == 1 and numbers[0] not in about
+    ]
+    worst = ranked(_alike(causes))
+    telling = [cause for cause in worst if cause.rank < _STANDING]
+    # The sort keeps the order of equals: the rank decides among causes that name a value, and among the others.
+    return sorted(telling or worst[:1], key=lambda cause: not missed.intersection(cause.messages))[:CAUSES_MAX]
+
+
+def _completed(scene: Scene, cause: Cause) -> Cause:
+    """Return the cause of a check with what the facts add: who published its message."""
+    message = cause.numbers.get("message")
+    if message is None:
+        return cause
+    names = {**cause.names, "publisher": scene.publisher(message)}
+    because = cause.because
+    if cause.kind == "unroutable" and because is not None and because.kind == "bound_later":
+        return cause._replace(kind="published_before_binding", names={**names, "queues": because.names["queues"]})
+    if cause.kind == "unroutable" and because is not None and because.kind == "declared_later":
+        return cause._replace(kind="published_before_queue", names={**names, "queue": because.names["queue"]})
+    return cause._replace(names=names)
+
+
+_LOST_BY: Final = {
+    "rejected": "rejected_into_nothing",
+    "delivery_limit": "given_up",
+    "maxlen": "overflowed_into_nothing",
+    "uncommitted": "uncommitted",
+    events.NO_ROUTE: "unroutable",
+}
+
+
+def _lost(scene: Scene) -> Iterator[Cause]:
+    """Yield the messages that were lost, as far as facts alone show it."""
+    for life, fact in [(one, fact) for one in scene.lives.values() for fact in _ends(one)]:
+        kind = "expired_into_nothing" if fact.kind == events.EXPIRED else _LOST_BY.get(str(fact.get("reason")))
+        if kind is not None:
+            settler = next((one for one in _facts(life, fact) if one.kind in (events.REJECTED, events.NACKED)), None)
+            by = None if settler is None else scene.clients.name(cast("int | None", settler.get("conn")))
+            names = {"queue": fact.get("queue"), "by": by, "publisher": scene.publisher(life.number)}
+            yield Cause(kind, names, {"message": life.number}, (fact,) if settler is None else (settler, fact))
+
+
+def _ends(life: MessageLife[Fact]) -> Iterator[Fact]:
+    if life.lost is not None:
+        yield life.lost
+    for copy in life.copies.values():
+        if copy.state in (events.EXPIRED, events.DROPPED):
+            yield copy.facts[-1]
+
+
+def _facts(life: MessageLife[Fact], end: Fact) -> list[Fact]:
+    return next((copy.facts[::-1] for copy in life.copies.values() if end in copy.facts), [])
+
+
+def _died(scene: Scene, deaths: Sequence[Death]) -> Iterator[Cause]:
+    """Yield the threads and tasks that died, with the message that their client held."""
+    held = scene.unsettled() if deaths else []
+    for death in deaths:
+        holders = {scene.clients.name(cast("int | None", one.delivery.get("conn"))) for one in held}
+        holder = death.name if death.name in holders else next(iter(holders)) if len(holders) == 1 else None
+        names: dict[str, object] = {"what": death.what, "error": death.error, "line": death.line}
+        one = next((one for one in held if scene.clients.name(cast("int", one.delivery.get("conn"))) == holder), None)
+        if one is None:
+            yield Cause("died", names)
+        else:
+            names |= {"holder": holder, "queue": one.copy.queue}
+            yield Cause("died", names, {"message": one.message}, (one.delivery,))
+
+
+def _answered(scene: Scene) -> Iterator[Cause]:
+    """Yield the replies that answer no request, and those whose client has left."""
+    requests: dict[str, list[MessageLife[Fact]]] = {}
+    for life in scene.lives.values():
+        published = life.published
+        if published is None:
+            continue
+        key = str(published.get("routing_key") or "")
+        if not published.get("exchange") and (asking := requests.get(key)):
+            yield from _reply(scene, life, published, asking)
+        reply_to = property_of(published, "reply_to")
+        if reply_to is not None:
+            requests.setdefault(str(reply_to), []).append(life)
+
+
+def _reply(scene: Scene, life: MessageLife[Fact], reply: Fact, asking: list[MessageLife[Fact]]) -> Iterator[Cause]:
+    given = property_of(reply, "correlation_id")
+    asked = {one.number: property_of(cast("Fact", one.published), "correlation_id") for one in asking}
+    request = next((number for number, correlation in asked.items() if correlation == given), None)
+    numbers = {"message": life.number, "request": asking[-1].number if request is None else request}
+    names: dict[str, object] = {"publisher": scene.publisher(life.number), "queue": reply.get("routing_key")}
+    asker = scene.lives[numbers["request"]].published
+    conn = None if asker is None else cast("int | None", asker.get("conn"))
+    if life.lost is not None and conn in scene.closes:
+        yield Cause("reply_to_left", {**names, "asker": scene.clients.name(conn)}, numbers, (scene.closes[conn], reply))
+    elif request is None and given is not None and asked[numbers["request"]] is not None:
+        yield Cause("wrong_reply", {**names, "given": given, "asked": asked[numbers["request"]]}, numbers, (reply,))
+
+
+def _refused(scene: Scene) -> Iterator[Cause]:
+    """Yield the errors after which a client did nothing more."""
+    waiting = scene.waiting()
+    for fact, index in scene.refusals:
+        conn = cast("int | None", fact.get("conn"))
+        client = scene.clients.known.get(conn or 0)
+        if client is None or scene.acted.get(conn, -1) > index:
+            continue
+        subject = cast("dict[str, str]", fact.get("subject") or {})
+        place: Place = (str(fact.get("vhost") or "/"), subject.get("name", ""))
+        is_untaken = subject.get("kind") == "queue" and place in waiting and "consumer" not in client.roles
+        line = fact.get("caller")
+        names = {
+            "client": client.name,
+            "code": fact.get("code"),
+            "text": str(fact.get("text")).partition("\n")[0],
+            "after": "never consumed from it" if is_untaken else None,
+            "line": None if line is None else str(line).partition(", called from")[0],
+            "queue": subject.get("name") if subject.get("kind") == "queue" else None,
+        }
+        yield Cause("refused", names, {}, (fact,))
+
+
+def _ack_lost(scene: Scene) -> Iterator[Cause]:
+    """Yield the messages that were delivered again because a connection was lost before their ack."""
+    for life, copy in scene.copies():
+        for before, requeued, again in zip(copy.facts, copy.facts[1:], copy.facts[2:], strict=False):
+            conn = before.get("conn")
+            if (
+                before.kind not in events.DELIVERIES
+                or requeued.get("reason") != "channel_closed"
+                or not is_client(conn)
+            ):
+                continue
+            closed = scene.closes.get(cast("int", conn))
+            is_lost = closed is not None and closed.get("reason") is not None and not closed.get("is_shutdown")
+            if again.kind in events.DELIVERIES and is_lost:
+                names = {
+                    "queue": copy.queue,
+                    "holder": scene.clients.name(cast("int", conn)),
+                    "by": scene.clients.name(cast("int | None", again.get("conn"))),
+                }
+                yield Cause("ack_lost", names, {"message": life.number}, (before, requeued, again))
+                break
+
+
+def _requeued_often(scene: Scene) -> Iterator[Cause]:
+    """Yield the messages that clients put back again and again."""
+    for life, copy in scene.copies():
+        settled = [fact for fact in copy.facts if fact.kind in (events.NACKED, events.REJECTED)]
+        if copy.requeue_count >= _OFTEN and len(settled) >= _OFTEN:
+            names = {"queue": copy.queue, "by": scene.clients.name(cast("int | None", settled[-1].get("conn")))}
+            numbers = {"message": life.number, "times": min(copy.requeue_count, len(settled))}
+            yield Cause("requeued_often", names, numbers, (settled[0], settled[-1]))
+
+
+def _slow_retry(scene: Scene) -> Iterator[Cause]:
+    """Yield the messages that wait ten times as long as the others of their queue did."""
+    delays: dict[Place, list[tuple[int, MessageLife[Fact], CopyLife[Fact]]]] = {}
+    for life, copy in scene.copies():
+        delay = None if life.published is None or copy.source is not None else property_of(life.published, _TTL)
+        if isinstance(delay, str) and delay.isdecimal() and int(delay):
+            delays.setdefault((copy.vhost, copy.queue), []).append((int(delay), life, copy))
+    for (_, queue), known in delays.items():
+        for delay, life, copy in known:
+            others = [other for other, _, one in known if one is not copy]
+            if copy.state == READY and len(others) > 1 and delay >= _FACTOR * max(others):
+                numbers = {"message": life.number, "delay": delay * 1_000, "usual": max(others) * 1_000}
+                yield Cause("slow_retry", {"queue": queue}, numbers, (copy.facts[0],))
+
+
+def _unconfirmed(scene: Scene) -> Iterator[Cause]:
+    """Yield the clients that published without confirms on a connection that broke, and went on as if nothing was."""
+    last = {
+        published.get("conn"): life
+        for life in scene.lives.values()
+        if (published := life.published) is not None and published.get("tag") is None
+    }
+    for conn, closed in scene.closes.items():
+        client, reason = scene.clients.known.get(conn), closed.get("reason")
+        life = last.get(conn)
+        if client is None or life is None or reason is None or closed.get("is_shutdown") or "consumer" in client.roles:
+            continue
+        is_hit = any(fault.get("conn") == conn for fault in scene.faults)
+        is_back = any(other.name == client.name and other.number > conn for other in scene.clients.known.values())
+        if (is_hit or is_back) and not any(refused.fact.get("conn") == conn for refused in scene.refusals):
+            names = {"client": client.name, "reason": reason}
+            yield Cause("unconfirmed", names, {"message": life.number}, (cast("Fact", life.published), closed))
+
+
+def _held(scene: Scene) -> Iterator[Cause]:
+    """Yield the messages that clients hold, and which others that keeps back."""
+    waiting = scene.waiting()
+    held: dict[tuple[Place, object, object, object], list[tuple[int, Fact]]] = {}
+    for delivery, copy, number in scene.unsettled():
+        if copy.state == UNACKED:
+            key = ((copy.vhost, copy.queue), delivery.get("conn"), delivery.get("chan"), delivery.get("consumer"))
+            held.setdefault(key, []).append((number, delivery))
+    for (place, conn, chan, tag), known in held.items():
+        number, delivery = min(known, key=lambda one: one[1].at or 0)
+        age = (scene.now or 0) - (delivery.at or 0)
+        names = {"holder": scene.clients.name(cast("int", conn)), "queue": place[1]}
+        numbers = {"message": number} | ({"age": age} if age >= _NOTABLE_US else {})
+        consumers = [one for one in scene.consumers if one.place == place and not one.is_over and one.has_acks]
+        own = next((one for one in consumers if (one.conn, one.chan, one.tag) == (conn, chan, tag)), None)
+        is_full = own is not None and 0 < own.prefetch <= len(known) and len(consumers) == 1
+        if own is not None and is_full and place in waiting:
+            more = {"others": waiting[place]}
+            yield Cause("held_back", {**names, **more}, {**numbers, "prefetch": own.prefetch}, (delivery,))
+        else:
+            yield Cause("held", names, numbers, (delivery,))
+
+
+def _single_active(scene: Scene) -> Iterator[Cause]:
+    """Yield the queues of which only one of several consumers gets anything, as they were declared."""
+    for place, consumers in _consumed(scene).items():
+        active = [one for one in consumers if one.messages]
+        idle = [one for one in consumers if not one.messages and not one.is_over]
+        if scene.argument(place, "x-single-active-consumer") is True and len(active) == 1 and idle:
+            names = {
+                "queue": place[1],
+                "active": scene.clients.name(active[0].conn),
+                "waiting": scene.clients.name(idle[0].conn),
+            }
+            yield Cause("single_active", names, {}, (active[0].fact, idle[0].fact))
+
+
+def _shared(scene: Scene) -> Iterator[Cause]:
+    """Yield the queues that several clients share, though each declared and bound it for itself."""
+    declaring: dict[Place, set[object]] = {}
+    for place, consumers in _consumed(scene).items():
+        declaring[place] = {fact.get("conn") for fact in scene.bindings if _bound(fact) == place}
+        own = [one for one in consumers if one.messages and one.conn in declaring[place]]
+        names = list(dict.fromkeys(scene.clients.name(one.conn) for one in own))
+        if len(names) > 1:
+            yield Cause("shared", {"queue": place[1], "clients": names}, {}, tuple(one.fact for one in own))
+
+
+def _bound(fact: Fact) -> Place:
+    return str(fact.get("vhost") or "/"), str(fact.get("destination"))
+
+
+def _consumed(scene: Scene) -> dict[Place, list[Subscription]]:
+    """Return the queues with several consumers, of several clients."""
+    by_queue: dict[Place, list[Subscription]] = {}
+    for one in scene.consumers:
+        by_queue.setdefault(one.place, []).append(one)
+    return {place: known for place, known in by_queue.items() if len({one.conn for one in known}) > 1}
+
+
+def _came_elsewhere(scene: Scene) -> Iterator[Cause]:
+    """Yield the messages that waited out a delay as dead letters, and then came to a third queue."""
+    for life in scene.lives.values():
+        for copy in life.copies.values():
+            by = life.copies.get(copy.source or 0)
+            left = None if by is None else life.copies.get(by.source or 0)
+            is_delay = by is not None and by.facts[-1].get("reason") == "expired"
+            if by is None or left is None or not is_delay or copy.queue in (by.queue, left.queue):
+                continue
+            reason = str(left.facts[-1].get("reason"))
+            names = {"queue": left.queue, "by": repr(by.queue), "target": copy.queue, "reason": reason}
+            yield Cause("came_elsewhere", names, {"message": life.number}, (left.facts[-1], copy.facts[0]))
+
+
+def _not_consumed(scene: Scene) -> Iterator[Cause]:
+    """Yield the requests, and beside busy queues the other messages, of clients in queues that none consumes."""
+    consumed = {one.place for one in scene.consumers}
+    for life, copy in scene.copies():
+        published = life.published
+        if not copy.is_ready or copy.source is not None or published is None or copy.deliveries:
+            continue
+        is_request = property_of(published, "reply_to") is not None
+        if (copy.vhost, copy.queue) not in consumed and is_client(published.get("conn")) and (is_request or consumed):
+            yield Cause("not_consumed", {"queue": copy.queue}, {"message": life.number}, (copy.facts[0],))
+
+
+_RULES: Final[tuple[Callable[[Scene], Iterator[Cause]], ...]] = (
+    *(_answered, _refused, _ack_lost, _requeued_often, _slow_retry, _unconfirmed, _held),
+    *(_single_active, _shared, _came_elsewhere, _not_consumed),
+)
+
+
+def _saying(scene: Scene, values: Sequence[object]) -> dict[int, list[int]]:
+    """Return the messages that hold each of the values, unless many hold one."""
+    if not values:
+        return {}
+    found = scene.saying(list(values[:_VALUES_MAX]))
+    return {at: numbers for at, numbers in found.items() if len(numbers) <= CAUSES_MAX}
+
+
+def _value(scene: Scene, value: object, message: int) -> Cause:
+    """Return where a value is that the test missed, and what became of that message."""
+    life = scene.lives[message]
+    last = next(iter(life.last_ends), None)
+    if last is None:
+        return Cause("value", {"value": value}, {"message": message}, tuple(life.facts[:1]))
+    holder = cast("int | None", last.deliveries[-1].get("conn")) if last.deliveries else None
+    names = {
+        "value": value,
+        "state": last.state,
+        "queue": last.queue,
+        "holder": scene.clients.name(holder) if last.deliveries else None,
+        "reason": last.facts[-1].get("reason"),
+    }
+    return Cause("value", names, {"message": message}, (last.facts[-1],))
+
+
+def _without_covered(causes: list[Cause]) -> Iterator[Cause]:
+    """Yield the causes without those of which another says more, which take over what these follow from."""
+    for cause in causes:
+        if not any(_covers(one, cause) for one in causes):
+            covered = (one.because for one in causes if one.because is not None and _covers(cause, one))
+            yield cause._replace(because=next(covered, None)) if cause.because is None else cause
+
+
+def _covers(one: Cause, other: Cause) -> bool:
+    is_alike = set(one.messages) & set(other.messages) or _conns(one) & _conns(other)
+    return other.kind in _COVERED.get(one.kind, ()) and bool(is_alike)
+
+
+def _conns(cause: Cause) -> set[object]:
+    return {fact.get("conn") for fact in cause.evidence} - {None} if not cause.messages else set()
+
+
+def _alike(causes: Iterable[Cause]) -> list[Cause]:
+    """Return the causes with those that differ only in their message as one."""
+    groups: dict[str, list[Cause]] = {}
+    for cause in causes:
+        numbers = {name: number for name, number in cause.numbers.items() if name not in ("message", "age")}
+        groups.setdefault(repr((cause.kind, cause.names, numbers, cause.because)), []).append(cause)
+    return [_joined(known) if len(known) > 1 else known[0] for known in groups.values()]
+
+
+def _joined(causes: list[Cause]) -> Cause:
+    messages = [number for cause in causes for number in cause.messages]
+    evidence = tuple(fact for cause in causes for fact in cause.evidence)
+    return causes[0]._replace(names={**causes[0].names, "alike": messages}, evidence=evidence)

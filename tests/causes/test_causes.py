@@ -1,0 +1,36 @@
+"""The cause of a planted bug stands first in the report of its test, in words, and nothing wrong beside it."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from tests.causes.bugs import BUGS, Bug
+from tests.plugin.conftest import Run, no_options_of_ours, run, suite
+
+__all__ = ["no_options_of_ours", "run", "suite"]
+TITLE = "leveret: what went wrong"
+
+
+def said(result: pytest.RunResult) -> list[str]:
+    """Return the sentences of the first section of the report."""
+    sections = re.split(r"^-{2,} (.+?) -{2,}$", str(result.stdout), flags=re.M)
+    titles = sections[1::2]
+    assert TITLE in titles, result.stdout
+    assert titles[0] == TITLE, "another section comes first"
+    return sections[2].strip().splitlines()
+
+
+@pytest.mark.parametrize("name", BUGS)
+def test_the_cause_of_a_bug_comes_first_and_nothing_wrong_beside_it(name: str, run: Run) -> None:
+    bug: Bug = BUGS[name]
+
+    result = run(bug.source, "-p", "pytest_timeout")
+
+    result.assert_outcomes(failed=1)
+    sentences = said(result)
+    print(sentences)
+    assert any(re.search(bug.cause, sentence) for sentence in sentences), sentences
+    assert [one for one in sentences if not any(re.search(each, one) for each in (bug.cause, *bug.true))] == []
+    assert len(sentences) <= 3
