@@ -1,6 +1,6 @@
 """What changed over the last runs and still holds, by cause: the commit, or else the run, with which it came.
 
-The report and the lines of `diff` say it in the same sentences, whose words are in `wording`.
+The report and `diff` say it in the same sentences, whose words are in `wording`.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ import pyarrow as pa
 
 from leveret.pipeline.grouping import Row
 from leveret.pipeline.kernel.subjects.changes import RUNS, changes
+from leveret.pipeline.reading import chosen
 from leveret.pipeline.wording import change_text, since_text
 
 if TYPE_CHECKING:
@@ -21,6 +22,8 @@ if TYPE_CHECKING:
 
 # The measures by how bad it is if one rises.
 _MEASURES: Final = ("outcome", "dropped", "dead_letters", "leaked", "redeliveries", "published")
+# A test is looked at if it ran in one of so many newest runs.
+_RECENT: Final = 10
 _OF_CHANGE: Final = ("kind", "vhost", "queue", "measure", "reason", "to_queue")
 
 
@@ -28,8 +31,8 @@ _OF_CHANGE: Final = ("kind", "vhost", "queue", "measure", "reason", "to_queue")
 class Cause:
     """All that came with one commit or run: `changes` are rows of the table, the worst first.
 
-    A row sums those of several `tests`; but an outcome is that of one test. `run` is None if the first runs of all had
-    the change.
+    A row adds up those of several `tests`, except for outcomes: each is that of one test. `run` is None if the number
+    grew from the first runs on; `runs_ago` is then the number of all these runs.
     """
 
     run: str | None
@@ -62,9 +65,11 @@ def history(read: Read, runs: Sequence[str]) -> History:
     runs = tuple(runs[-RUNS:])
     counts = read("run_counts", runs=runs)
     position = {run: at for at, run in enumerate(runs)}
+    # A test that was removed or renamed has no part in the newest runs.
+    current = {*chosen(counts, {"run": runs[-_RECENT:]})["test"].to_pylist()}
     by_cause: dict[str | None, list[Row]] = {}
     for row in changes(counts).to_pylist():
-        if row["holds"]:
+        if row["holds"] and row["test"] in current:
             by_cause.setdefault(row["since_commit"] or row["since_run"], []).append(row)
     causes = [_cause(rows, position) for rows in by_cause.values()]
     return History(runs, counts, sorted(causes, key=lambda cause: (_badness(cause.changes[0]), cause.runs_ago)))
@@ -77,7 +82,8 @@ def is_worse(row: Row) -> bool:
 
 def _cause(rows: list[Row], position: dict[str, int]) -> Cause:
     first = min(rows, key=lambda row: position.get(row["since_run"], -1))
-    ago = len(position) - 1 - position[first["since_run"]] if first["since_run"] else len(position)
+    is_dated = first["since_run"] is not None
+    ago = len(position) - 1 - position[first["since_run"]] if is_dated else first["runs_before"] + first["runs_after"]
     commit = first["since_commit"]
     is_same = commit is not None and first["commit_before"] == commit
     return Cause(first["since_run"], commit, is_same, ago, sorted(_summed(rows), key=_badness))

@@ -1,14 +1,13 @@
-"""Changes: since which run a number of a test has been another, or grows, from its values in the last runs.
+"""Changes: the run since which a number of a test has a new level or grows, from its values in the last runs.
 
 `run_counts` has the values of one run. `changes` puts those of each test, queue and measure into a series, in order of
 time, and looks for two kinds of change in it:
 
-- A *step*: the runs before and after the change have different levels (medians). It is where the ranks of both sides
-  differ most (Mann-Whitney), and then each side is searched for more. The evidence is Fisher's exact test: if the runs
-  were shuffled, how likely would those above and below the middle of both levels be divided as well as that? A step
-  counts if this is at most 1 %, shared among all runs at which it could have been (Bonferroni), and if each side has
-  three runs.
-- A *growth*: since it was last at its lowest, the number has risen from each quarter of the runs to the next, with a
+- A *step*: the level (the median) is another one after it. It is where the ranks of both sides differ most
+  (Mann-Whitney), and then each side is searched in the same way. The evidence is Fisher's exact test: how likely is it
+  that shuffled runs divide as well into those near the level before and those near the level after? A step counts if
+  this is at most 1 %, shared among all places where it could have been (Bonferroni), and if each side has three runs.
+- A *growth*: since the number was last at its lowest, it has risen from each quarter of the runs to the next, with a
   trend (Mann-Kendall) that chance gives once in a thousand series.
 
 Both use ranks, not sizes. So a few wild values are no change, and a number that goes up and down in a flaky test needs
