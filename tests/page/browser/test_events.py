@@ -69,6 +69,7 @@ def test_event_selected_in_the_table_is_selected_in_the_sequence(open_story: Ope
 
 def test_row_selected_in_the_sequence_is_selected_in_the_table(open_story: Open) -> None:
     page = open_story(busy(2000))
+    page.get_by_role("option", name="400 times alike").click()
 
     page.locator(".steps").focus()
     page.keyboard.press("End")

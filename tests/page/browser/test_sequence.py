@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import random
+
 from playwright.sync_api import expect
 
 from tests.page.browser.conftest import Open
-from tests.page.browser.stories import bouncing, busy, shop
+from tests.page.browser.stories import JOBS, WORKER, Story, Telling, bouncing, busy, shop
 
 
 def test_each_client_exchange_and_queue_has_a_lane(read_story: Open) -> None:
@@ -106,6 +108,7 @@ def test_time_is_that_of_the_test_and_the_clock_is_a_hover_away(open_story: Open
 
 def test_only_the_rows_in_sight_of_ten_thousand_events_are_drawn(open_story: Open) -> None:
     page = open_story(busy(10_000))
+    page.get_by_role("option", name="2,000 times alike").click()
 
     expect(page.locator(".step").first).to_be_visible()
     assert page.locator(".step").count() < 80
@@ -115,6 +118,46 @@ def test_only_the_rows_in_sight_of_ten_thousand_events_are_drawn(open_story: Ope
     expect(page.locator(".step.active")).to_be_in_viewport()
     expect(page.locator(".step.active")).to_contain_text("acked #2000")
     assert page.locator(".step").count() < 80
+
+
+def test_equal_steps_of_many_messages_fold_and_the_one_that_differs_is_on_the_first_screen(open_story: Open) -> None:
+    story = busy(25_000)
+    story["events"][15_003] |= {"kind": "rejected", "text": "rejected #3001", "tone": "bad"}
+
+    page = open_story(story)
+
+    expect(page.locator(".step", has_text="rejected #3001")).to_be_in_viewport()
+    folds = page.locator(".fold strong")
+    expect(folds).to_have_text(["3,000 times alike", "1,999 times alike"])
+    assert page.locator(".rows.steps > *").count() < 10
+    page.locator(".fold").first.click()
+    expect(page.locator(".step", has_text="published #2 ")).to_be_visible()
+
+
+def differing() -> Story:
+    """Return a story of 600 rows in no order, of which the 500th went wrong."""
+    told, chance = Telling(), random.Random(5)
+    for number in range(1, 601):
+        kind = chance.choice(("delivered", "acked", "published", "confirmed", "got"))
+        told.add(kind, f"{kind} #{number}", WORKER, JOBS, message=number)
+    told.events[499] |= {"kind": "dropped", "text": "dropped #500", "tone": "bad"}
+    return {**busy(0), "events": told.events, "messages": [{"number": number} for number in range(1, 601)]}
+
+
+def test_long_sequence_opens_at_the_first_problem_and_has_a_tick_for_it(open_story: Open) -> None:
+    page = open_story(differing())
+
+    expect(page.locator(".step.active")).to_contain_text("dropped #500")
+    expect(page.locator(".step.active")).to_be_in_viewport()
+    expect(page.locator(".minimap i.bad")).to_have_count(1)
+
+
+def test_click_on_the_map_goes_to_that_part_of_the_sequence(open_story: Open) -> None:
+    page = open_story(differing())
+
+    page.locator(".minimap").click(position={"x": 4, "y": 4})
+
+    expect(page.locator("#step-0")).to_be_in_viewport()
 
 
 def test_story_without_events_says_so(open_story: Open) -> None:

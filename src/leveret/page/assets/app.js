@@ -79,6 +79,7 @@ function start() {
   addEventListener("popstate", () => readAddress());
   preparePrinting({ rows, sequence });
   readAddress();
+  if (state.event < 0 && state.view === "sequence" && !isFiltered()) sequence.openAtProblem();
 }
 
 start();

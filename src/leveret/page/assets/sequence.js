@@ -1,10 +1,12 @@
 // The sequence: a lane for each client, exchange and queue, and a row for each step of a message.
 
 /**
- * A row. step: events drawn together, such as a publish and the queues it reached. fold: set-up, or a
- * run of rounds, which opens. leap: a jump of the broker's clock. end: where the test failed.
+ * A row. step: events drawn together, such as a publish and the queues it reached. fold: set-up, a
+ * run of rounds, or equal steps of many messages, which opens. alike: how often the same steps repeat. leap: a jump of
+ * the broker's clock. end: where the test failed.
  * @typedef {{
- *   kind: "step" | "fold" | "leap" | "end", events: number[], us?: number, isOpen?: boolean, isRun?: boolean
+ *   kind: "step" | "fold" | "leap" | "end", events: number[], us?: number, isOpen?: boolean, isRun?: boolean,
+ *   alike?: number
  * }} Item
  */
 
@@ -37,7 +39,8 @@ class Sequence {
     this.list = el("div", { role: "listbox", "aria-label": "Steps in order of time", class: "steps" });
     this.empty = el("p", { class: "empty", hidden: true });
     this.scroller = div("scroller sequence", this.head, div("stage", this.lines, this.list), this.empty);
-    this.element = panelOf("sequence", this.scroller);
+    this.map = el("div", { class: "minimap screen", "aria-hidden": "true", onclick: (/** @type {MouseEvent} */ event) => this.jump(event) });
+    this.element = panelOf("sequence", this.scroller, this.map);
     this.rows = new Rows({
       scroller: this.scroller,
       list: this.list,
@@ -129,7 +132,7 @@ class Sequence {
 
   /** Open every fold, or close them all. */
   toggleAll() {
-    const folds = this.items.filter((item) => item.kind === "fold" && !item.isRun);
+    const folds = this.items.filter((item) => item.kind === "fold" && !item.isRun && !item.alike);
     const isAnyClosed = folds.some((item) => !item.isOpen);
     this.opened = new Set(isAnyClosed ? folds.map((item) => item.events[0]) : []);
     this.build();
@@ -148,7 +151,7 @@ class Sequence {
     this.items.forEach((item, index) => {
       if (item.kind === "step" || !item.isOpen) for (const event of item.events) this.itemOf.set(event, index);
     });
-    const drawn = this.items.filter((item) => item.isRun || item.kind === "step");
+    const drawn = this.items.filter((item) => item.isRun || item.alike || item.kind === "step");
     const used = new Set(
       drawn.flatMap((item) => item.events.flatMap((index) => [eventAt(index).from, eventAt(index).to])),
     );
@@ -167,6 +170,44 @@ class Sequence {
     this.empty.hidden = this.items.length > 0;
     this.empty.textContent = emptyWords();
     this.resize();
+  }
+
+  /** Draw a tick for each row that went wrong, beside a list that is longer than the screen. */
+  drawMap() {
+    const { clientHeight } = this.scroller;
+    const count = this.items.length;
+    this.map.hidden = count * this.rows.options.rowHeight <= clientHeight || state.isPrinting;
+    if (this.map.hidden) return;
+    this.map.style.top = `${this.head.offsetHeight}px`;
+    /** The worst tone of each place. @type {Map<number, string>} */
+    const ticks = new Map();
+    this.items.forEach((item, index) => {
+      const tone = item.kind === "end" ? "bad" : worstTone(item.events.map((event) => eventAt(event)));
+      const place = Math.round((index / count) * MOST_TICKS);
+      if (tone !== "plain" && ticks.get(place) !== "bad") ticks.set(place, tone);
+    });
+    this.map.replaceChildren(
+      ...[...ticks].map(([place, tone]) => {
+        const tick = el("i", { class: tone });
+        tick.style.top = `${(place / MOST_TICKS) * 100}%`;
+        return tick;
+      }),
+    );
+  }
+
+  /** @param {MouseEvent} event */
+  jump(event) {
+    const { top, height } = this.map.getBoundingClientRect();
+    const row = ((event.clientY - top) / height) * this.items.length;
+    this.scroller.scrollTop = row * this.rows.options.rowHeight - this.scroller.clientHeight / 2;
+  }
+
+  /** Begin where it went wrong, if that is further down than the screen shows. */
+  openAtProblem() {
+    const first = firstProblem();
+    const room = this.scroller.clientHeight - this.head.offsetHeight;
+    const row = this.itemOf.get(first) ?? -1;
+    if (row * this.rows.options.rowHeight > room - 2 * this.rows.options.rowHeight) selectEvent(first);
   }
 
   /** Offer the lanes without an arrow. */
@@ -202,6 +243,7 @@ class Sequence {
       }),
     );
     this.rows.refresh();
+    this.drawMap();
     this.revealLanes(this.items[this.rows.active]?.events ?? []);
   }
 
@@ -386,8 +428,67 @@ function groupEvents(runs, opened) {
     }
   }
   measureGaps(items);
-  if (story.test.failed_at && folds) items.push({ kind: "end", events: [] });
-  return items;
+  const shown = folds ? foldAlike(items, opened) : items;
+  if (story.test.failed_at && folds) shown.push({ kind: "end", events: [], us: gapAtEnd(items) });
+  return shown;
+}
+
+// The most ticks in the map of a sequence.
+const MOST_TICKS = 400;
+// So many equal steps, or rounds of steps, fold.
+const LEAST_ALIKE = 8;
+const LONGEST_ALIKE = 8;
+
+/**
+ * Fold rows that show the same of many messages: "published, delivered, acked" 5,000 times.
+ * @param {Item[]} items
+ * @param {Set<number>} opened The folds that are open, by their first event.
+ */
+function foldAlike(items, opened) {
+  const kinds = items.map((item) =>
+    item.kind === "step"
+      ? item.events.map((index) => [eventAt(index).kind, eventAt(index).from, eventAt(index).to, toneOf(eventAt(index))].join()).join(";")
+      : "",
+  );
+  /** @type {Item[]} */
+  const shown = [];
+  for (let at = 0; at < items.length; at++) {
+    const [length, rounds] = alikeFrom(kinds, at);
+    if (!rounds) {
+      shown.push(items[at]);
+      continue;
+    }
+    const run = items.slice(at, at + length * rounds);
+    const events = run.flatMap((item) => item.events);
+    const isOpen = opened.has(events[0]);
+    shown.push({ kind: "fold", events, isOpen, alike: rounds, us: run[0].us });
+    if (isOpen) shown.push(...run);
+    at += run.length - 1;
+  }
+  return shown;
+}
+
+/**
+ * Return how long the round is that repeats from a row on, and how often: 0 if it does not.
+ * @param {string[]} kinds
+ * @param {number} at
+ */
+function alikeFrom(kinds, at) {
+  for (let length = 1; length <= LONGEST_ALIKE; length++) {
+    let end = at + length;
+    while (end < kinds.length && kinds[end] && kinds[end] === kinds[end - length]) end++;
+    const rounds = Math.floor((end - at) / length);
+    if (kinds[at] && rounds >= LEAST_ALIKE) return [length, rounds];
+  }
+  return [0, 0];
+}
+
+/** Return the event at which to begin: what shows the first cause, or else the first problem. */
+function firstProblem() {
+  const [cause] = story.causes;
+  const bad = shownEvents().find((index) => toneOf(eventAt(index)) === "bad");
+  const asked = eventsOf.get(story.test.error?.messages?.[0] ?? 0)?.[0];
+  return cause?.events.at(-1) ?? asked ?? bad ?? shownEvents().find((index) => isProblem(eventAt(index))) ?? -1;
 }
 
 // Set-up that may be the cause of what follows is shown.
@@ -407,13 +508,24 @@ const LEAST_GAP = 10000;
 function measureGaps(items) {
   const gaps = items.slice(1).map((item, index) => {
     const { kind, events } = items[index];
-    if (!["step", "end"].includes(item.kind) || kind === "leap") return 0;
-    return spanBetween(eventAt(events[events.length - 1]), item.kind === "end" ? failure() : eventAt(item.events[0]));
+    if (item.kind !== "step" || kind === "leap") return 0;
+    return spanBetween(eventAt(events[events.length - 1]), eventAt(item.events[0]));
   });
   const least = Math.max(LEAST_GAP, 20 * [...gaps].sort((a, b) => a - b)[gaps.length >> 1]);
   gaps.forEach((gap, index) => {
     if (gap > least) items[index + 1].us = gap;
   });
+}
+
+/**
+ * Return the time between the last row and the failure, if it is long.
+ * @param {Item[]} items
+ */
+function gapAtEnd(items) {
+  const last = items.at(-1);
+  if (!last || last.kind === "leap") return undefined;
+  const gap = spanBetween(eventAt(last.events[last.events.length - 1]), failure());
+  return gap > LEAST_GAP ? gap : undefined;
 }
 
 /**
@@ -437,18 +549,37 @@ function option(attributes, ...children) {
 function makeFold(item) {
   const [text, words] = item.isRun
     ? roundWords(item.events).split(": ")
-    : [
+    : item.alike ? alikeWords(item.events, item.alike) : [
         `Set-up: ${counted(item.events.length, "event")}`,
         [...countsOf(item.events, (event) => event.kind)]
           .map(([kind, count]) => (NOUNS[kind] ? counted(count, NOUNS[kind]) : `${count} × ${kindWord(kind)}`))
           .join(", "),
       ];
   return option(
-    { class: `fold${item.isOpen ? " open" : ""}${item.isRun ? " warn" : ""}`,
+    { class: `fold${item.isOpen ? " open" : ""}${item.isRun ? " warn" : item.alike ? ` ${worstTone(item.events.map((index) => eventAt(index)))}` : ""}`,
       "aria-label": `${text}, ${item.isOpen ? "open" : "folded"}: ${words}`,
     },
     div("caption", el("span", { class: "words", title: words }, el("strong", {}, ...linked(text, chip)), `: ${words}`)),
   );
+}
+
+/**
+ * Return how often the same happened, to which messages, and what.
+ * @param {number[]} events
+ * @param {number} rounds
+ */
+function alikeWords(events, rounds) {
+  const steps = events.slice(0, events.length / rounds).map((index) => eventAt(index));
+  const words = steps.map((event) => {
+    const place = ["enqueued", "published", "delivered", "got"].includes(event.kind) ? laneOf.get(event.to ?? "")?.label : "";
+    return [kindWord(event.kind), place && `to ${place}`].filter(Boolean).join(" ");
+  });
+  const named = events.flatMap((index) => eventAt(index).message ?? []);
+  named.sort((a, b) => a - b);
+  const [first, last] = [named[0], named[named.length - 1]];
+  const span = spanText(spanBetween(eventAt(events[0]), eventAt(events[events.length - 1])));
+  const about = first === undefined ? "" : first === last ? `${messageName(first)} ` : `${messageName(first)} to ${messageName(last)} `;
+  return [`${rounds.toLocaleString("en")} times alike`, `${about}in ${span}, ${words.join(", ")}`];
 }
 
 /** Return the instant of the failure, as an event. */
