@@ -38,7 +38,9 @@ def commit(run: int) -> str:
 def record(folder: str | Path) -> None:
     """Record all runs into this folder."""
     for run in range(1, RUNS + 1):
-        with patch.dict("os.environ", {"GITHUB_SHA": commit(run), "GITHUB_REF_NAME": "main"}):
+        # Each run is one of its own, also in a worker of pytest-xdist.
+        own = {"GITHUB_SHA": commit(run), "GITHUB_REF_NAME": "main", "PYTEST_XDIST_TESTRUNUID": ""}
+        with patch.dict("os.environ", own):
             for test in (_orders, _invoices, _audit, _race):
                 _play(folder, run, test)
             close_files()
