@@ -123,6 +123,18 @@ def test_behaviour_that_is_new_on_the_right_is_shown(read: Read) -> None:
     assert ("queue", "of_test_it", "copies", "2", "6") in _told(found.differences)
 
 
+@pytest.mark.parametrize(("counts", "is_flaky"), [((1, 2, 1, 2), True), ((1, 1, 2, 1), False), ((1, 2, 3, 4), False)])
+def test_test_that_comes_back_to_earlier_behaviours_is_flaky_without_two_runs_of_a_commit(
+    counts: tuple[int, ...], is_flaky: bool
+) -> None:
+    before = [_trace(f"run-{run}", f"commit-{run}", ("test_race", n, "acked")) for run, n in enumerate(counts)]
+
+    found = _diff(reader_of_traces([*before, _trace("run-9", "new", ("test_race", 7, "acked"))]), "run-0", "run-9")
+
+    assert found.flaky_tests == (["test_race"] if is_flaky else [])
+    assert bool(found.differences) != is_flaky
+
+
 def test_killed_run_does_not_make_its_test_flaky() -> None:
     read = reader_of_traces(
         [

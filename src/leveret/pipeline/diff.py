@@ -11,8 +11,9 @@ are left out. An outcome that such a test never had before is no such difference
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import pyarrow as pa
@@ -128,8 +129,8 @@ class _Side:
 def diff(read: Read, left: Subject, right: Subject) -> Compared:
     """Compare two runs or commits.
 
-    A test is known to be flaky if its messages differed in runs of one commit, without those on the right. An outcome
-    that it had in none of these runs is shown.
+    A test is known to be flaky if its messages differed in runs of one commit, or more than once came back to an earlier
+    behaviour. The runs on the right do not count for that. An outcome that it had in none of the others is shown.
     """
     counted = _counted(read, left), _counted(read, right)
     sides = [_side(read, each.runs) for each in counted]
@@ -265,9 +266,9 @@ def _several(
 
 
 def _flaky_among(read: Read, tests: Collection[str], without: Collection[str]) -> dict[str, set[str]]:
-    """Return which of these tests differed in runs of one commit, of all runs but those `without`; and their outcomes.
+    """Return which of these tests are flaky, judged by all runs but those `without`; and their outcomes in these runs.
 
-    The outcomes are those in these runs of any commit.
+    A test is flaky if it differed in runs of one commit, or if it came back to an earlier behaviour more than once.
     """
     columns = ("run", "commit", "test", "outcome", "fp", "parts")
     rows = read("fingerprints", columns=columns, where={"test": tests})
@@ -277,10 +278,35 @@ def _flaky_among(read: Read, tests: Collection[str], without: Collection[str]) -
     known: dict[str, set[str]] = {
         test: set() for test in found.filter(pc.greater(found["behaviours"], 1))["test"].to_pylist()
     }
+    known |= {test: set() for test in _unsteady(read, rows)}
     for row in grouped(rows, ("test", "outcome")):
         if row["test"] in known and row["outcome"] is not None:
             known[row["test"]].add(row["outcome"])
     return known
+
+
+def _unsteady(read: Read, fingerprints: pa.Table) -> list[str]:
+    """Return the tests that came back to an earlier behaviour more than once, in the order in which runs began.
+
+    Once may be a change that was taken back.
+    """
+    tests = fingerprints["test"].unique().to_pylist()
+    starts = read("run_counts", columns=("run", "began"), where={"test": tests, "measure": ["outcome"]}).to_pylist()
+    began = {row["run"]: (row["began"] or 0, row["run"]) for row in starts}
+    behaviours: dict[str, list[str]] = defaultdict(list)
+    ended = fingerprints.select(["run", "test", "fp"]).filter(pc.is_valid(fingerprints["outcome"])).to_pylist()
+    for row in sorted(ended, key=lambda row: began[row["run"]]):
+        behaviours[row["test"]].append(row["fp"])
+    return [test for test, of in behaviours.items() if _returns(of) > 1]
+
+
+def _returns(behaviours: Sequence[str]) -> int:
+    seen: set[str] = set()
+    count = 0
+    for before, behaviour in pairwise(behaviours):
+        seen.add(before)
+        count += behaviour != before and behaviour in seen
+    return count
 
 
 def _behaviours(distinct: Iterable[Row]) -> dict[Place, str]:
