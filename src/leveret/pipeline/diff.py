@@ -1,4 +1,4 @@
-"""Differences in the message flow of two runs or commits: queues, dead letters, tests, coverage, violations.
+"""Differences in the message flow of two runs or commits: queues, dead letters, tests, violations.
 
 A commit stands for all its runs, and its numbers are means over them. So you can compare three runs of one commit with
 one of another. Runs that were cut are left out of a commit that has whole ones. Times are left out, because they differ
@@ -21,22 +21,17 @@ import pyarrow.compute as pc
 
 from leveret.pipeline.cut import cut_among
 from leveret.pipeline.grouping import Row, grouped, numbering_of
-from leveret.pipeline.kernel.events import NEEDED
-from leveret.pipeline.kernel.schema import plain
 from leveret.pipeline.kernel.subjects.across import flaky
-from leveret.pipeline.kernel.tables import tables_of
-from leveret.pipeline.wording import copies, label, measure, thing
-from leveret.trace.events import BIND, CONSUME, EXCHANGE_DECLARE, QUEUE_DECLARE
+from leveret.pipeline.wording import copies, label, measure
 
 if TYPE_CHECKING:
-    from leveret.pipeline.reading import Read, Where
+    from leveret.pipeline.reading import Read
     from leveret.pipeline.report.subject import Subject
 
 _OF_QUEUES: Final = (
     *("copies", "deliveries", "redeliveries", "acked", "leaked"),
     *("dead_rejected", "dead_expired", "dead_maxlen", "dead_delivery_limit", "dropped", "max_depth"),
 )
-_DECLARATIONS: Final = (EXCHANGE_DECLARE, QUEUE_DECLARE, BIND, CONSUME)
 _PLACES_KEPT: Final = 3
 # The flaky tests that a line names.
 _TESTS_NAMED: Final = 5
@@ -129,8 +124,9 @@ class _Side:
 def diff(read: Read, left: Subject, right: Subject) -> Compared:
     """Compare two runs or commits.
 
-    A test is known to be flaky if its messages differed in runs of one commit, or more than once came back to an earlier
-    behaviour. The runs on the right do not count for that. An outcome that it had in none of the others is shown.
+    A test is known to be flaky if its messages differed in runs of one commit, or if it more than once came back to an
+    earlier behaviour. The runs on the right do not count for that. An outcome that it had in none of the others is
+    shown.
     """
     counted = _counted(read, left), _counted(read, right)
     sides = [_side(read, each.runs) for each in counted]
@@ -153,7 +149,6 @@ def lines(compared: Compared, *, with_flaky: bool = False) -> list[str]:
     found = []
     for each in compared.all if with_flaky else compared.differences:
         side, queue, _, what = each.place
-        queue = thing(what, queue or "") if side == "coverage" else queue
         where = side if queue is None else f"{side} {queue}"
         found.append(f"{where}, {measure(what)}: {named(each.left)} | {named(each.right)}")
     if compared.of_flaky and not with_flaky:
@@ -202,9 +197,6 @@ def _differing(left: _Side, right: _Side) -> dict[Place, Difference]:
 
 def _side(read: Read, runs: tuple[str, ...]) -> _Side:
     numbers = _of_tests(read, runs, lambda rows: rows)
-    covered = read("run_coverage", runs=runs, columns=("kind", "name", "messages"))
-    for row in grouped(covered, ("kind", "name"), sums=["messages"]):
-        numbers[Place("coverage", row["name"], 0, row["kind"])] += row["messages"]
     fingerprints = read("fingerprints", runs=runs, columns=("test", "outcome", "fp", "parts"))
     distinct = fingerprints.take(pa.array(numbering_of(fingerprints, ("test", "outcome", "fp")).first)).to_pylist()
     endings: dict[str, set[tuple[str | None, str]]] = defaultdict(set)
@@ -234,28 +226,7 @@ def _without(read: Read, side: _Side, tests: Collection[str]) -> _Side:
     """Return a side without the messages of these tests."""
     others = pa.array(list(tests), pa.string())
     numbers = _of_tests(read, side.runs, lambda rows: rows.filter(pc.invert(pc.is_in(rows["test"], value_set=others))))
-    covered = {place: value for place, value in side.numbers.items() if place.side == "coverage"}
-    numbers.update(covered)
-    numbers.subtract(_covered_by(read, side.runs, tests))
     return _Side(side.runs, numbers, side.behaviours, side.endings)
-
-
-def _covered_by(read: Read, runs: Collection[str], tests: Collection[str]) -> Counter[Place]:
-    """Count the messages of these tests that used each thing.
-
-    `run_coverage` knows no tests, so it is computed again from the events of these tests. What was declared counts for
-    all tests: one test may use what a fixture declared in another.
-    """
-    used: Counter[Place] = Counter()
-    chosen: list[Where] = [{"test": tests}, {"kind": _DECLARATIONS}]
-    parts = [read("events", runs=runs, columns=NEEDED, where=where) for where in chosen]
-    # Tables with different dictionaries cannot be put together.
-    events = pa.concat_tables(rows.cast(plain(rows.schema)) for rows in parts)
-    for run in runs:
-        of_run = events.filter(pc.equal(events["run"], run))
-        for row in tables_of(of_run)["run_coverage"].to_pylist():
-            used[Place("coverage", row["name"], 0, row["kind"])] += row["messages"]
-    return used
 
 
 def _several(

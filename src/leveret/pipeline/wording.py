@@ -1,4 +1,4 @@
-"""The words for numbers, outcomes, things and changes, which the report and the lines of `diff` share.
+"""The words for numbers, outcomes and changes, which the report and the lines of `diff` share.
 
 The tables keep short names for queries, such as `leaked`. Readers see one word for each of them, wherever it stands.
 `change_text` and `since_text` make the sentences on what changed over the last runs.
@@ -16,8 +16,6 @@ from leveret.trace.events import DEAD_LETTERED
 
 if TYPE_CHECKING:
     from leveret.pipeline.history import Cause
-
-DEFAULT_EXCHANGE: Final = "the default exchange"
 
 # Why a copy was dead-lettered.
 REASONS: Final = words.REASONS[DEAD_LETTERED]
@@ -38,12 +36,6 @@ def measure(difference: str) -> str:
     """Return the words for what differs: a number of a queue, `reason to queue` of dead letters, or the name itself."""
     reason, to, queue = difference.partition(" to ")
     return f"{REASONS[reason]}{to}{queue}" if to and reason in REASONS else MEASURES.get(difference, difference)
-
-
-def thing(kind: str, name: str) -> str:
-    """Return the name of a thing of this kind of coverage; the default exchange has words for its empty name."""
-    is_nameless = (kind == "exchange" and not name) or (kind == "dlx" and name.endswith("-> "))
-    return name + DEFAULT_EXCHANGE if is_nameless else name
 
 
 def label(row: Mapping[str, object]) -> str:
