@@ -148,21 +148,33 @@ def note_failure(item: pytest.Item, call: pytest.CallInfo[None], reports: list[R
         item.warn(pytest.PytestWarning(f"leveret could not say what went wrong: {error!r}"))
 
 
-def moment_of(item: pytest.Item) -> Moment | None:
-    """Return when a test failed."""
-    return item.stash.get(_MOMENT, None)
+def failed_at(item: pytest.Item) -> int | None:
+    """Return when a test failed, in microseconds since the epoch."""
+    moment = item.stash.get(_MOMENT, None)
+    return None if moment is None else moment.wall
 
 
-def causes_of(item: pytest.Item) -> list[tuple[Broker, list[Cause]]]:
-    """Return what went wrong in a test, by broker: never more than three causes."""
-    return item.stash.get(_CAUSES, [])
+def later_count(item: pytest.Item, broker: Broker) -> int:
+    """Return how much a broker has recorded since a test failed: what the test did to clean up."""
+    from leveret.engine.harness import Harness
+
+    moment = item.stash.get(_MOMENT, None)
+    count = None if moment is None else moment.recorded_by(broker)
+    return 0 if count is None else Harness(broker).moment - count
+
+
+def causes_of(item: pytest.Item, broker: Broker) -> list[Cause]:
+    """Return what went wrong in a test, as far as this broker shows it."""
+    return [cause for one, causes in item.stash.get(_CAUSES, []) if one is broker for cause in causes]
 
 
 def sentences_of(item: pytest.Item) -> list[str]:
-    """Return what went wrong in a test, a sentence each."""
+    """Return what went wrong in a test, a sentence each: never more than three."""
+    if not item.stash.get(_CAUSES, []):
+        return []
     from leveret.story.causes import sentence
 
-    return [sentence(cause) for _, causes in causes_of(item) for cause in causes]
+    return [sentence(cause) for _, causes in item.stash.get(_CAUSES, []) for cause in causes]
 
 
 def _diagnosed(item: pytest.Item, call: pytest.CallInfo[None], moment: Moment) -> list[tuple[Broker, list[Cause]]]:

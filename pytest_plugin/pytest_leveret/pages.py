@@ -16,6 +16,7 @@ from uuid import uuid4
 
 import pytest
 
+from pytest_leveret import diagnosing
 from pytest_leveret.brokers import brokers_of
 from pytest_leveret.options import Option, read_count, read_settings
 from pytest_leveret.recording import PAGE, error_text, failure_of
@@ -245,15 +246,18 @@ def _story(item: pytest.Item, report: pytest.TestReport, call: pytest.CallInfo[N
     from leveret.engine.harness import Harness
     from leveret.page.story import Test, story_of
 
-    readings = [Harness(broker).reading(item.nodeid) for broker in brokers_of(item)]
-    recorded = [reading for reading in readings if reading is not None]
+    readings = [(broker, Harness(broker).reading(item.nodeid)) for broker in brokers_of(item)]
+    for broker, reading in readings:
+        if reading is not None and report.failed:
+            reading.causes = diagnosing.causes_of(item, broker)
+    recorded = [reading for _, reading in readings if reading is not None]
     if not recorded:
         return None
     outcome = "passed" if report.passed else "failed" if report.when == "call" else "error"
     test = Test(item.nodeid, outcome, report.when, round(report.duration, 6), error_text(call))
     if (failure := failure_of(call)) is not None:
         test.messages, test.queues, test.assertion = failure.messages, failure.queues, failure.as_json()
-    test.failed_at = round(call.stop * 1_000_000) if report.failed else None
+    test.failed_at = diagnosing.failed_at(item) if report.failed else None
     return story_of(recorded, test, source="memory")
 
 

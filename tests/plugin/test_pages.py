@@ -180,7 +180,7 @@ LOSING = """
         channel.basic_reject(method.delivery_tag, requeue=False)
         leveret.assert_acked("payments", body=b"8")
 """
-CAUSE = "payment service rejected #2 in 'payments': the queue has no dead-letter exchange; the message is gone"
+CAUSE = "payment service rejected #2 in 'payments', which has no dead-letter exchange: the message is gone"
 
 
 def test_the_cause_is_on_the_page_in_the_index_and_in_junit(run, pytester):
@@ -223,7 +223,7 @@ def test_messages_that_share_a_cause_are_one_sentence(run, pytester):
 
     (page,) = pages_in(pytester.path / "pages")
     (cause,) = story_in(page)["causes"]
-    assert cause["sentence"].startswith("#1 reached no queue")
+    assert cause["sentence"].startswith("#1, #2 and #3 from the test reached no queue")
     assert cause["messages"] == [1, 2, 3]
 
 

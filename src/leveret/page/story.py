@@ -318,7 +318,7 @@ def story_of(readings: Sequence[Reading], test: Test, *, source: str) -> Story:
         "leveret": __version__,
         "python": ".".join(map(str, sys.version_info[:3])),
         "source": source,
-        "causes": causes_of(stories, test.messages),
+        "causes": causes_of(stories),
         "test": _shown_test(test, shown, [message.number for message in messages], stories, start),
         "start": {name: value for name, value in zip(("ts", "wall"), start, strict=True) if value is not None},
         "brokers": [_shown_broker(one, _title(readings, number)) for number, one in enumerate(stories)],

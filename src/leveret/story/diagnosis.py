@@ -29,6 +29,8 @@ _FACTOR: Final = 10
 _NOTABLE_US: Final = 100_000
 # Causes of this rank and above say how things stand. They are left out beside one that says what happened.
 _STANDING: Final = 40
+# From this rank on, a cause is advice.
+_ADVICE: Final = 90
 # The kinds that say more than others about the same message, or about the same client.
 _COVERED: Final = {
     "requeued_often": ("redelivered_too_often", "loop"),
@@ -81,7 +83,7 @@ def diagnosis(facts: Iterable[Fact], found: Iterable[Cause] | None = None, asked
         for at, numbers in named.items()
         if len(numbers) == 1 and numbers[0] not in about
     ]
-    worst = ranked(_alike(causes))
+    worst = ranked(_alike(cause for cause in causes if cause.rank < _ADVICE))
     telling = [cause for cause in worst if cause.rank < _STANDING]
     # The sort keeps the order of equals: the rank decides among causes that name a value, and among the others.
     return sorted(telling or worst[:1], key=lambda cause: not missed.intersection(cause.messages))[:CAUSES_MAX]

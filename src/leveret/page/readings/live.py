@@ -13,6 +13,7 @@ from leveret.observe.checks.texts import Publishers, group_text
 from leveret.observe.views.views import ExchangeView, QueueFacts, exchange_view, queue_facts
 from leveret.page.readings.reading import Check, Fault, Picture, Reading, live_rows
 from leveret.page.story import Test
+from leveret.story.diagnosis import diagnosis
 from leveret.trace import events
 from leveret.trace.events import Event
 from leveret.trace.redaction import Redaction
@@ -71,7 +72,7 @@ def reading_of(
         picture=picture_of(node, redaction),
         faults=[Fault(repr(rule), rule.on, repr(rule.fault), rule.fired) for rule in rules],
         checks=checks_of(judge, raw_events, vhost),
-        causes=[finding.cause for findings in judge.found_so_far(vhost).values() for finding in findings],
+        causes=diagnosis((), (finding.cause for group in judge.found_so_far(vhost).values() for finding in group)),
         dropped_count=int(recorder.has_dropped),
         redaction=redaction,
         now=node.now,

@@ -16,6 +16,8 @@ from leveret.errors import UnreadableTraceError, did_you_mean
 from leveret.page.readings.firehose import Completion
 from leveret.page.readings.reading import EXPLAINING, Fault, PageRow, Reading
 from leveret.page.story import Test
+from leveret.story.diagnosis import Asked, diagnosis
+from leveret.story.facts import RowFact
 from leveret.trace import events
 from leveret.trace.jsonl import TraceReader
 from leveret.trace.rows import NODE_SPAN
@@ -54,6 +56,10 @@ def read_test(path: str | PathLike[str], name: str | None) -> Recorded:
         _reading(reader.header, before.get(ordinal, []), group, is_rabbitmq=is_rabbitmq)
         for ordinal, group in sorted(groups.items())
     ]
+    if test.outcome in _FAILED:
+        for reading in readings:
+            facts = [RowFact(row) for row in (*reading.before, *reading.rows)]
+            reading.causes = diagnosis(facts, None, Asked(messages=test.messages))
     if not readings:
         readings = [_reading(reader.header, [], [], is_rabbitmq=is_rabbitmq)]
     readings[0].cut_count = cut_count
