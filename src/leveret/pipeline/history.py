@@ -5,7 +5,7 @@ The report and `diff` say it in the same sentences, whose words are in `wording`
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from operator import itemgetter
 from typing import TYPE_CHECKING, Final
@@ -14,8 +14,9 @@ import pyarrow as pa
 
 from leveret.pipeline.grouping import Row
 from leveret.pipeline.kernel.subjects.changes import RUNS, changes
+from leveret.pipeline.progress import counted
 from leveret.pipeline.reading import chosen
-from leveret.pipeline.wording import change_text, since_text
+from leveret.pipeline.wording import change_text
 
 if TYPE_CHECKING:
     from leveret.pipeline.reading import Read
@@ -47,8 +48,18 @@ class Cause:
         """Whether one of the changes is for the worse."""
         return any(is_worse(row) for row in self.changes)
 
+    def since(self, named: Callable[[str], str] = str, text: Callable[[str], str] = str) -> str:
+        """Return since when it is so: "since 59395c05b3e1, 6 runs ago". The arguments are those of `change_text`."""
+        if self.run is None:
+            return f"in all of the last {self.runs_ago} runs"
+        template = "since {commit}, {ago}" if self.commit else "since run {run}, {ago}"
+        if self.is_same_commit:
+            template = "since run {run}, {ago}, on the same commit as the run before it ({commit})"
+        ago = counted(self.runs_ago, "run") + " ago"
+        return text(template).format(run=named(self.run), ago=ago, commit=named((self.commit or "")[:12]))
+
     def __str__(self) -> str:
-        return f"{since_text(self)}: {'; '.join(change_text(row) for row in self.changes)}"
+        return f"{self.since()}: {'; '.join(change_text(row) for row in self.changes)}"
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,21 +1,18 @@
 """The words for numbers, outcomes and changes, which the report and the lines of `diff` share.
 
 The tables keep short names for queries, such as `leaked`. Readers see one word for each of them, wherever it stands.
-`change_text` and `since_text` make the sentences on what changed over the last runs.
+`change_text` makes the sentences on what changed over the last runs.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from leveret.pipeline.kernel.subjects.changes import OUTCOMES
 from leveret.pipeline.progress import counted
 from leveret.story import words
 from leveret.trace.events import DEAD_LETTERED
-
-if TYPE_CHECKING:
-    from leveret.pipeline.history import Cause
 
 # Why a copy was dead-lettered.
 REASONS: Final = words.REASONS[DEAD_LETTERED]
@@ -94,17 +91,3 @@ def change_text(change: Mapping[str, Any], named: Callable[[str], str] = str, te
     names = {name: "an unknown queue" if value is None else named(value) for name, value in values.items()}
     reason = REASONS.get(change["reason"], change["reason"])
     return text(template).format(**names, before=before, after=after, reason=reason)
-
-
-def since_text(cause: Cause, named: Callable[[str], str] = str, text: Callable[[str], str] = str) -> str:
-    """Return since when it is so: "since 59395c05, 6 runs ago"."""
-    if cause.run is None:
-        return f"in all of the last {cause.runs_ago} runs"
-    ago = counted(cause.runs_ago, "run") + " ago"
-    if cause.commit is None:
-        return text("since run {run}, {ago}").format(run=named(cause.run), ago=ago)
-    commit = named(cause.commit[:12])
-    if cause.is_same_commit:
-        template = "since run {run}, {ago}, on the same commit as the run before it ({commit})"
-        return text(template).format(run=named(cause.run), ago=ago, commit=commit)
-    return text("since {commit}, {ago}").format(commit=commit, ago=ago)

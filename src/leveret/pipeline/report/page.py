@@ -17,7 +17,7 @@ from leveret.page.formats.assets import Assets
 from leveret.pipeline.report import charts, flow, life, words
 from leveret.pipeline.report.findings import Answers
 from leveret.pipeline.report.subject import Subject
-from leveret.pipeline.wording import change_text, copies, since_text
+from leveret.pipeline.wording import change_text, copies
 from leveret.story.words import why
 
 # What draws a graph on the page of a test, and what the report adds.
@@ -109,7 +109,7 @@ TEMPLATES.filters |= {
     "shares_of_messages": charts.shares_of_messages,
     "shares_of_tests": charts.shares_of_tests,
     "shortened": _shortened,
-    "since_text": lambda cause, named: since_text(cause, named, Markup),
+    "since_text": lambda cause, named: cause.since(named, Markup),
     "span": words.span,
     "why": why,
 }
