@@ -46,7 +46,7 @@ def add_sections(item: pytest.Item, report: pytest.TestReport) -> None:
     if sentences := diagnosing.sentences_of(item):
         add_section(report, "leveret: what went wrong", "\n".join(sentences))
     taken = item.stash.get(_TAKEN, [])
-    texts = [*taken, *(_text(broker) for broker in brokers_of(item) if not _is_shown(broker, taken))]
+    texts = [*taken, *(_text(broker, item) for broker in brokers_of(item) if not _is_shown(broker, taken))]
     for text in texts:
         # pytest draws the title as a line, so that the first line of the report costs none of its own.
         title, _, rest = text.partition("\n")
@@ -93,7 +93,7 @@ def show_interrupted(item: pytest.Item) -> None:
         return
     for broker in brokers_of(item):
         terminal.section(f"leveret, interrupted in {item.nodeid}")
-        terminal.write_line(_text(broker))
+        terminal.write_line(_text(broker, item))
 
 
 def _is_shown(broker: Broker, reports: list[Report]) -> bool:
@@ -102,11 +102,11 @@ def _is_shown(broker: Broker, reports: list[Report]) -> bool:
     return Harness(broker).is_shown_by(reports)
 
 
-def _text(broker: Broker) -> str:
+def _text(broker: Broker, item: pytest.Item) -> str:
     try:
         from leveret.engine.harness import Harness
 
-        return Harness(broker).report()
+        return Harness(broker).report(diagnosing.later_count(item, broker))
     except Exception as error:
         # An error here would end the whole run, and hide the failure it should explain.
         return f"leveret could not report on {broker!r}: {error!r}"

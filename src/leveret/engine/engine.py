@@ -639,10 +639,11 @@ class Engine:
         """Whether the broker runs in this process and records what happens."""
         return self.loop.is_running and not self.loop.is_abandoned and self.recorder.is_on
 
-    def report(self, messages: Sequence[int] = (), queues: Sequence[str] = ()) -> Report:
+    def report(self, messages: Sequence[int] = (), queues: Sequence[str] = (), *, later_count: int = 0) -> Report:
         """Return what helps if something did not happen: state, refusals, last events, faults, seed.
 
-        What is about these messages, by number, and about these queues comes first.
+        What is about these messages, by number, and about these queues comes first. The last `later_count` events came
+        after the failure.
         """
         from leveret.observe.texts.report import Report, report_text
 
@@ -658,6 +659,7 @@ class Engine:
                 url_variables=self.url_variables,
                 is_url_read=self.is_url_read,
                 is_clock_held=self.clock.is_held,
+                later_count=0 if self.recorder.has_dropped else later_count,
             )
             return Report.about(text + self._faults_text(), self.name, self.recorder.recorded_count)
 

@@ -190,11 +190,11 @@ class Harness:
             self._engine.judge.catch_up()
             self._engine.judge.forget()
 
-    def report(self) -> str:
-        """Return the state of the broker, its refusals, and the last events."""
+    def report(self, later_count: int = 0) -> str:
+        """Return the state of the broker, its refusals, and the last events, but for what came after the failure."""
         if not self._is_ours:
             return f"{self._engine.name}, started by process {self._engine.loop.process}"
-        return self._engine.report()
+        return self._engine.report(later_count=later_count)
 
     def is_shown_by(self, reports: Iterable[Report]) -> bool:
         """Return whether one of these reports is about this broker."""

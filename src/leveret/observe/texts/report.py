@@ -19,7 +19,7 @@ from leveret.observe.views.names import has_clients
 from leveret.story.clients import Clients
 from leveret.trace import events
 from leveret.trace.events import Event, printable
-from leveret.wording import client_place_text
+from leveret.wording import client_place_text, count_text
 
 if TYPE_CHECKING:
     from leveret.core.model.node import Node
@@ -93,14 +93,17 @@ def report_text(
     url_variables: Sequence[str] = (),
     is_url_read: bool = True,
     is_clock_held: bool = False,
+    later_count: int = 0,
 ) -> str:
     """Return the whole report under a title. What is about the given messages and queues comes first.
 
+    The last `later_count` events are the clean-up of a test that had failed before, of which the report says less.
     The error beside the report has described these messages, so the report only names their numbers. `url_variables`
     are the environment variables that hold the broker's URL. If the test has published by itself and nothing has read
     that URL, it needs no client.
     """
-    raw_events = recorder.raw()
+    all_events = recorder.raw()
+    raw_events = all_events[: len(all_events) - later_count]
     story = Story(raw_events)
     parts = [title, f"set-up: {story.set_up(_states(node, raw_events))}"]
     if node.strangers:
@@ -113,7 +116,8 @@ def report_text(
     ):
         parts.append(_no_client(url_variables))
     parts += [_CLOCK_HELD] if is_clock_held else []
-    parts += _queues(queue_lines(node, first=queues))
+    parts += _queues("queues when the test failed", _counts(raw_events)) if later_count else []
+    parts += _queues("queues after its clean-up" if later_count else "queues", queue_lines(node, first=queues))
     parts += _section("errors sent to clients:", refusal_lines(raw_events))
     parts += _section("errors inside leveret:", [line for error in node.internal_errors for line in _traceback(error)])
     if recorder.is_on:
@@ -147,16 +151,31 @@ def stranger_lines(node: Node) -> list[str]:
 def _states(node: Node, raw_events: Sequence[RawEvent]) -> dict[int, str]:
     """Return what to know about connections that are closed or blocked."""
     open_now = {connection.number: connection for connection in connections(node)}
-    closed = {number: " (closed)" for number in clients_of(raw_events) if number not in open_now}
+    ended = {Event(raw).conn for raw in raw_events if raw[0] == events.CONN_CLOSE}
+    closed = {number: " (closed)" for number in clients_of(raw_events) if number in ended}
     return closed | {
         number: " (blocked by an alarm)" for number, connection in open_now.items() if connection.is_blocked
     }
 
 
-def _queues(lines: list[str]) -> list[str]:
+def _queues(title: str, lines: list[str]) -> list[str]:
     """Return the queues in one line if they fit."""
-    line = f"queues: {'; '.join(lines) or 'none'}"
-    return _section("queues:", lines) if len(line) > _WIDTH else [line]
+    line = f"{title}: {'; '.join(lines) or 'none'}"
+    return _section(f"{title}:", lines) if len(line) > _WIDTH else [line]
+
+
+def _counts(raw_events: Sequence[RawEvent]) -> list[str]:
+    """Return what the queues held after these events."""
+    from leveret.story.queues import QueueLife, Queues
+
+    queues = Queues(QueueLife)
+    for event in map(Event, raw_events):
+        queues.take(event, event.at, None)
+    return [
+        f"{queue.name} {queue.ready} ready, {queue.unacked} unacked, {count_text(len(queue.consumers), 'consumer')}"
+        for queue in queues.known.values()
+        if queue.ready or queue.unacked or queue.consumers
+    ]
 
 
 def _section(title: str, lines: list[str]) -> list[str]:
