@@ -103,9 +103,10 @@ def report_text(
     that URL, it needs no client.
     """
     all_events = recorder.raw()
-    raw_events = all_events[: len(all_events) - later_count]
+    until = len(all_events) - later_count
+    raw_events, later_events = all_events[:until], all_events[until:]
     story = Story(raw_events)
-    parts = [title, f"set-up: {story.set_up(_states(node, raw_events))}"]
+    parts = [title, f"set-up: {story.set_up(_states(node, raw_events, later_events))}"]
     if node.strangers:
         parts += stranger_lines(node)
     elif (
@@ -148,11 +149,15 @@ def stranger_lines(node: Node) -> list[str]:
     return lines
 
 
-def _states(node: Node, raw_events: Sequence[RawEvent]) -> dict[int, str]:
-    """Return what to know about connections that are closed or blocked."""
+def _states(node: Node, raw_events: Sequence[RawEvent], later_events: Sequence[RawEvent]) -> dict[int, str]:
+    """Return what to know about connections that are blocked, or were closed before the later events."""
     open_now = {connection.number: connection for connection in connections(node)}
-    ended = {Event(raw).conn for raw in raw_events if raw[0] == events.CONN_CLOSE}
-    closed = {number: " (closed)" for number in clients_of(raw_events) if number in ended}
+    closed_later = {Event(raw).conn for raw in later_events if raw[0] == events.CONN_CLOSE}
+    closed = {
+        number: " (closed)"
+        for number in clients_of(raw_events)
+        if number not in open_now and number not in closed_later
+    }
     return closed | {
         number: " (blocked by an alarm)" for number, connection in open_now.items() if connection.is_blocked
     }
