@@ -385,4 +385,4 @@ def test_flaky_test_of_two_commits_is_counted_once(tmp_path: Path) -> None:
 
     text = _sections(report(*reader_of_files(tmp_path)))["summary"]
 
-    assert "1 flaky test: the messages differ between runs of one commit." in text
+    assert "1 flaky test: its messages differ between runs of one commit." in text
