@@ -29,12 +29,12 @@ def test_a_failed_test_shows_seed_set_up_queues_and_the_events_with_their_client
     result.stdout.fnmatch_lines(
         [
             "*- leveret: state of the broker on port *, RabbitMQ 4.3 -*",
-            "set-up: c1 order worker (closed); 1 queue",
-            "queues: orders 1 ready, no consumers",
+            "set-up: c1 order worker; 1 queue",
+            "queues when the test failed: orders 0 ready, 1 unacked, 0 consumers",
+            "queues after its clean-up: orders 1 ready, no consumers",
             "events, seconds since the test began:",
             "  0.* the test (*.py:5) published #1 ('', 'orders', 'hello') to 'orders'",
             "  0.* c1/ch1 got #1 from 'orders'",
-            "  0.* requeued #1 to 'orders' (channel_closed)",
         ]
     )
 

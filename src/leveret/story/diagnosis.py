@@ -73,7 +73,7 @@ def diagnosis(facts: Iterable[Fact], found: Iterable[Cause] | None = None, asked
     causes = list(_lost(scene)) if found is None else [_completed(scene, cause) for cause in found]
     causes += _died(scene, asked.deaths)
     for rule in _RULES:
-        causes += rule(scene)
+        causes += rule(scene, asked)
     causes = list(_without_covered(causes))
     named = _saying(scene, asked.values)
     missed = {*asked.messages, *(number for numbers in named.values() for number in numbers)}
@@ -150,7 +150,7 @@ def _died(scene: Scene, deaths: Sequence[Death]) -> Iterator[Cause]:
             yield Cause("died", names, {"message": one.message}, (one.delivery,))
 
 
-def _answered(scene: Scene) -> Iterator[Cause]:
+def _answered(scene: Scene, _: Asked) -> Iterator[Cause]:
     """Yield the replies that answer no request, and those whose client has left."""
     requests: dict[str, list[MessageLife[Fact]]] = {}
     for life in scene.lives.values():
@@ -179,7 +179,7 @@ def _reply(scene: Scene, life: MessageLife[Fact], reply: Fact, asking: list[Mess
         yield Cause("wrong_reply", {**names, "given": given, "asked": asked[numbers["request"]]}, numbers, (reply,))
 
 
-def _refused(scene: Scene) -> Iterator[Cause]:
+def _refused(scene: Scene, _: Asked) -> Iterator[Cause]:
     """Yield the errors after which a client did nothing more."""
     waiting = scene.waiting()
     for fact, index in scene.refusals:
@@ -202,7 +202,7 @@ def _refused(scene: Scene) -> Iterator[Cause]:
         yield Cause("refused", names, {}, (fact,))
 
 
-def _ack_lost(scene: Scene) -> Iterator[Cause]:
+def _ack_lost(scene: Scene, _: Asked) -> Iterator[Cause]:
     """Yield the messages that were delivered again because a connection was lost before their ack."""
     for life, copy in scene.copies():
         for before, requeued, again in zip(copy.facts, copy.facts[1:], copy.facts[2:], strict=False):
@@ -225,7 +225,7 @@ def _ack_lost(scene: Scene) -> Iterator[Cause]:
                 break
 
 
-def _requeued_often(scene: Scene) -> Iterator[Cause]:
+def _requeued_often(scene: Scene, _: Asked) -> Iterator[Cause]:
     """Yield the messages that clients put back again and again."""
     for life, copy in scene.copies():
         settled = [fact for fact in copy.facts if fact.kind in (events.NACKED, events.REJECTED)]
@@ -235,14 +235,14 @@ def _requeued_often(scene: Scene) -> Iterator[Cause]:
             yield Cause("requeued_often", names, numbers, (settled[0], settled[-1]))
 
 
-def _slow_retry(scene: Scene) -> Iterator[Cause]:
+def _slow_retry(scene: Scene, _: Asked) -> Iterator[Cause]:
     """Yield the messages that wait ten times as long as the others of their queue did."""
     delays: dict[Place, list[tuple[int, MessageLife[Fact], CopyLife[Fact]]]] = {}
     for life, copy in scene.copies():
         delay = None if life.published is None or copy.source is not None else property_of(life.published, _TTL)
         if isinstance(delay, str) and delay.isdecimal() and int(delay):
             delays.setdefault((copy.vhost, copy.queue), []).append((int(delay), life, copy))
-    for (_, queue), known in delays.items():
+    for (_vhost, queue), known in delays.items():
         for delay, life, copy in known:
             others = [other for other, _, one in known if one is not copy]
             if copy.state == READY and len(others) > 1 and delay >= _FACTOR * max(others):
@@ -250,7 +250,7 @@ def _slow_retry(scene: Scene) -> Iterator[Cause]:
                 yield Cause("slow_retry", {"queue": queue}, numbers, (copy.facts[0],))
 
 
-def _unconfirmed(scene: Scene) -> Iterator[Cause]:
+def _unconfirmed(scene: Scene, _: Asked) -> Iterator[Cause]:
     """Yield the clients that published without confirms on a connection that broke, and went on as if nothing was."""
     last = {
         published.get("conn"): life
@@ -269,7 +269,7 @@ def _unconfirmed(scene: Scene) -> Iterator[Cause]:
             yield Cause("unconfirmed", names, {"message": life.number}, (cast("Fact", life.published), closed))
 
 
-def _held(scene: Scene) -> Iterator[Cause]:
+def _held(scene: Scene, asked: Asked) -> Iterator[Cause]:
     """Yield the messages that clients hold, and which others that keeps back."""
     waiting = scene.waiting()
     held: dict[tuple[Place, object, object, object], list[tuple[int, Fact]]] = {}
@@ -288,11 +288,12 @@ def _held(scene: Scene) -> Iterator[Cause]:
         if own is not None and is_full and place in waiting:
             more = {"others": waiting[place]}
             yield Cause("held_back", {**names, **more}, {**numbers, "prefetch": own.prefetch}, (delivery,))
-        else:
+        elif own is not None or number in asked.messages:
+            # What basic.get has just fetched is in work more often than forgotten.
             yield Cause("held", names, numbers, (delivery,))
 
 
-def _single_active(scene: Scene) -> Iterator[Cause]:
+def _single_active(scene: Scene, _: Asked) -> Iterator[Cause]:
     """Yield the queues of which only one of several consumers gets anything, as they were declared."""
     for place, consumers in _consumed(scene).items():
         active = [one for one in consumers if one.messages]
@@ -306,7 +307,7 @@ def _single_active(scene: Scene) -> Iterator[Cause]:
             yield Cause("single_active", names, {}, (active[0].fact, idle[0].fact))
 
 
-def _shared(scene: Scene) -> Iterator[Cause]:
+def _shared(scene: Scene, _: Asked) -> Iterator[Cause]:
     """Yield the queues that several clients share, though each declared and bound it for itself."""
     declaring: dict[Place, set[object]] = {}
     for place, consumers in _consumed(scene).items():
@@ -329,7 +330,7 @@ def _consumed(scene: Scene) -> dict[Place, list[Subscription]]:
     return {place: known for place, known in by_queue.items() if len({one.conn for one in known}) > 1}
 
 
-def _came_elsewhere(scene: Scene) -> Iterator[Cause]:
+def _came_elsewhere(scene: Scene, _: Asked) -> Iterator[Cause]:
     """Yield the messages that waited out a delay as dead letters, and then came to a third queue."""
     for life in scene.lives.values():
         for copy in life.copies.values():
@@ -343,7 +344,7 @@ def _came_elsewhere(scene: Scene) -> Iterator[Cause]:
             yield Cause("came_elsewhere", names, {"message": life.number}, (left.facts[-1], copy.facts[0]))
 
 
-def _not_consumed(scene: Scene) -> Iterator[Cause]:
+def _not_consumed(scene: Scene, _: Asked) -> Iterator[Cause]:
     """Yield the requests, and beside busy queues the other messages, of clients in queues that none consumes."""
     consumed = {one.place for one in scene.consumers}
     for life, copy in scene.copies():
@@ -355,7 +356,7 @@ def _not_consumed(scene: Scene) -> Iterator[Cause]:
             yield Cause("not_consumed", {"queue": copy.queue}, {"message": life.number}, (copy.facts[0],))
 
 
-_RULES: Final[tuple[Callable[[Scene], Iterator[Cause]], ...]] = (
+_RULES: Final[tuple[Callable[[Scene, Asked], Iterator[Cause]], ...]] = (
     *(_answered, _refused, _ack_lost, _requeued_often, _slow_retry, _unconfirmed, _held),
     *(_single_active, _shared, _came_elsewhere, _not_consumed),
 )
