@@ -157,8 +157,8 @@ def add_difference(tree: Tree) -> None:
     )
     tree.replace(
         "src/leveret/core/protocol/handlers/queue.py",
-        "channel.send(QueuePurgeOk(count))",
-        "channel.send(QueuePurgeOk(count if channel.node.compat.purge_tells_count else 0))",
+        "channel.send(methods.QueuePurgeOk(count))",
+        "channel.send(methods.QueuePurgeOk(count if channel.node.compat.purge_tells_count else 0))",
     )
     tree.show("tests/protocol/test_difference_purge.py", DIFFERENCE_TEST)
 

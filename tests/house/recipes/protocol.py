@@ -85,9 +85,9 @@ class QueueCountOk(Method, ids=(50, 61), senders="S"):
 '''
 METHOD_HANDLER = '''
 
-def count(channel: Channel, method: QueueCount) -> None:
+def count(channel: Channel, method: methods.QueueCount) -> None:
     """Tell how many messages are ready."""
-    channel.send(QueueCountOk(len(channel.vhost.queue(method.queue, channel.connection).ready)))
+    channel.send(methods.QueueCountOk(len(channel.vhost.queue(method.queue, channel.connection).ready)))
 '''
 METHOD_TEST = '''\
 """queue.count."""
@@ -115,7 +115,6 @@ def test_ready_messages_are_counted() -> None:
 def add_method(tree: Tree) -> None:
     tree.insert("src/leveret/core/wire/methods.py", before="class BasicQos(", text=METHODS)
     handlers = "src/leveret/core/protocol/handlers"
-    tree.insert(f"{handlers}/queue.py", before="    QueueDeclare,\n", text="    QueueCount,\n    QueueCountOk,\n")
     tree.append(f"{handlers}/queue.py", METHOD_HANDLER)
     tree.insert(
         f"{handlers}/__init__.py", before="_on_channel(m.BasicQos,", text="_on_channel(m.QueueCount, queue.count)\n"

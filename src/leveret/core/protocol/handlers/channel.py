@@ -6,16 +6,7 @@ from typing import TYPE_CHECKING
 
 from leveret.core.model.errors import NotImplementedByBroker
 from leveret.core.protocol.refusals import ChannelError
-from leveret.core.wire.methods import (
-    AccessRequest,
-    AccessRequestOk,
-    ChannelClose,
-    ChannelCloseOk,
-    ChannelFlow,
-    ChannelFlowOk,
-    ChannelOpen,
-    ChannelOpenOk,
-)
+from leveret.core.wire import methods
 from leveret.trace import events
 
 if TYPE_CHECKING:
@@ -25,29 +16,29 @@ if TYPE_CHECKING:
 def opened(channel: Channel) -> None:
     """Announce a channel that the connection has just created."""
     channel.tap(events.CHAN_OPEN)
-    channel.send(ChannelOpenOk())
+    channel.send(methods.ChannelOpenOk())
 
 
-def reopen(channel: Channel, method: ChannelOpen) -> None:
+def reopen(channel: Channel, method: methods.ChannelOpen) -> None:
     """Refuse to open a channel twice."""
     raise ChannelError("second 'channel.open' seen")
 
 
-def flow(channel: Channel, method: ChannelFlow) -> None:
+def flow(channel: Channel, method: methods.ChannelFlow) -> None:
     """Answer a flow that is on. RabbitMQ does not let a client switch it off."""
     if not method.active:
         raise NotImplementedByBroker("active=false")
-    channel.send(ChannelFlowOk(True))
+    channel.send(methods.ChannelFlowOk(True))
 
 
-def close(channel: Channel, method: ChannelClose) -> None:
+def close(channel: Channel, method: methods.ChannelClose) -> None:
     """End the channel for the client."""
     channel.flush_confirms()
     channel.tap(events.CHAN_CLOSE, None)
     channel.connection.forget_channel(channel)
-    channel.send(ChannelCloseOk())
+    channel.send(methods.ChannelCloseOk())
 
 
-def access_request(channel: Channel, method: AccessRequest) -> None:
+def access_request(channel: Channel, method: methods.AccessRequest) -> None:
     """Grant the access that AMQP 0-8 requires. Tickets have no meaning."""
-    channel.send(AccessRequestOk(1))
+    channel.send(methods.AccessRequestOk(1))

@@ -11,21 +11,8 @@ from leveret.core.model.operators.node_settings import NODE_NAME
 from leveret.core.protocol import auth
 from leveret.core.protocol.refusals import LoginRefused
 from leveret.core.protocol.state import State
+from leveret.core.wire import methods
 from leveret.core.wire.constants import PROTOCOL_HEADER
-from leveret.core.wire.methods import (
-    ConnectionClose,
-    ConnectionCloseOk,
-    ConnectionOpen,
-    ConnectionOpenOk,
-    ConnectionSecure,
-    ConnectionSecureOk,
-    ConnectionStart,
-    ConnectionStartOk,
-    ConnectionTune,
-    ConnectionTuneOk,
-    ConnectionUpdateSecret,
-    ConnectionUpdateSecretOk,
-)
 from leveret.core.wire.values import Field, Table
 
 if TYPE_CHECKING:
@@ -69,7 +56,7 @@ def start(connection: Connection) -> None:
 
 
 @cache
-def _greeting(copyright_text: str, platform: str, version: str, mechanisms: tuple[str, ...]) -> ConnectionStart:
+def _greeting(copyright_text: str, platform: str, version: str, mechanisms: tuple[str, ...]) -> methods.ConnectionStart:
     capabilities = Table(tuple((name, Field("t", True)) for name in _CAPABILITIES))
     texts = (
         ("cluster_name", NODE_NAME),
@@ -84,10 +71,10 @@ def _greeting(copyright_text: str, platform: str, version: str, mechanisms: tupl
         ("capabilities", Field("F", capabilities)),
         *((name, Field("S", text.encode())) for name, text in texts),
     )
-    return ConnectionStart(0, 9, Table(properties), " ".join(mechanisms).encode(), b"en_US")
+    return methods.ConnectionStart(0, 9, Table(properties), " ".join(mechanisms).encode(), b"en_US")
 
 
-def start_ok(connection: Connection, method: ConnectionStartOk) -> None:
+def start_ok(connection: Connection, method: methods.ConnectionStartOk) -> None:
     """Handle the client's properties and its first answer to the login."""
     if connection.state is not State.START:
         raise connection.out_of_place()
@@ -106,7 +93,7 @@ def start_ok(connection: Connection, method: ConnectionStartOk) -> None:
         _take_answer(connection, auth.MECHANISMS[method.mechanism](method.response))
 
 
-def secure_ok(connection: Connection, method: ConnectionSecureOk) -> None:
+def secure_ok(connection: Connection, method: methods.ConnectionSecureOk) -> None:
     """Handle the answer to a challenge."""
     if connection.state is not State.SECURE or connection.challenge is None:
         raise connection.out_of_place()
@@ -119,13 +106,13 @@ def _take_answer(connection: Connection, answer: auth.Answer) -> None:
     elif isinstance(answer, auth.Challenge):
         connection.challenge = answer
         connection.state = State.SECURE
-        connection.send_control(ConnectionSecure(answer.question))
+        connection.send_control(methods.ConnectionSecure(answer.question))
     elif (complaint := _complaint_about(connection, answer)) is None:
         _announce(connection, "user.authentication.success", name=answer.user)
         connection.user = answer.user
         connection.state = State.TUNE
         settings = connection.node.settings
-        connection.send_control(ConnectionTune(settings.channel_max, settings.frame_max, settings.heartbeat))
+        connection.send_control(methods.ConnectionTune(settings.channel_max, settings.frame_max, settings.heartbeat))
     else:
         error = [ord(character) for character in f"user '{answer.user}' {complaint}"]
         _announce(connection, "user.authentication.failure", name=answer.user, error=error)
@@ -161,11 +148,11 @@ def _refuse_login(connection: Connection, user: str) -> None:
     cause = f"user '{user}' {'has another password' if is_known else 'is unknown'}"
     connection.tap_refusal(0, error.because(cause))
     if connection.supports_login_close:
-        connection.send_control(ConnectionClose(error.code, error.reply_text, 0, 0))
+        connection.send_control(methods.ConnectionClose(error.code, error.reply_text, 0, 0))
     connection.reset_later()
 
 
-def tune_ok(connection: Connection, method: ConnectionTuneOk) -> None:
+def tune_ok(connection: Connection, method: methods.ConnectionTuneOk) -> None:
     """Agree on limits. RabbitMQ closes the connection if one is out of range."""
     if connection.state is not State.TUNE:
         raise connection.out_of_place()
@@ -178,7 +165,7 @@ def tune_ok(connection: Connection, method: ConnectionTuneOk) -> None:
     connection.state = State.OPEN
 
 
-def open_vhost(connection: Connection, method: ConnectionOpen) -> None:
+def open_vhost(connection: Connection, method: methods.ConnectionOpen) -> None:
     """Enter a virtual host, which ends the handshake."""
     if connection.state is not State.OPEN:
         raise connection.out_of_place()
@@ -194,25 +181,25 @@ def open_vhost(connection: Connection, method: ConnectionOpen) -> None:
         raise refusal.about("no_access", vhost=vhost.name, user=connection.user)
     connection.vhost = vhost
     connection.opened()
-    connection.send_control(ConnectionOpenOk())
+    connection.send_control(methods.ConnectionOpenOk())
 
 
-def update_secret(connection: Connection, method: ConnectionUpdateSecret) -> None:
+def update_secret(connection: Connection, method: methods.ConnectionUpdateSecret) -> None:
     """Accept a new secret. Users of the internal backend need none, so RabbitMQ accepts any (seen on 4.3)."""
     if connection.state is not State.OPENED:
         raise connection.out_of_place()
-    connection.send_control(ConnectionUpdateSecretOk())
+    connection.send_control(methods.ConnectionUpdateSecretOk())
 
 
-def close(connection: Connection, method: ConnectionClose) -> None:
+def close(connection: Connection, method: methods.ConnectionClose) -> None:
     """End the conversation for the client. A close that crosses the broker's own is answered too, and a second one."""
     if connection.state not in (State.OPENED, *_CLOSING):
         raise connection.out_of_place()
     connection.closed_by_peer()
-    connection.send_control(ConnectionCloseOk())
+    connection.send_control(methods.ConnectionCloseOk())
 
 
-def close_ok(connection: Connection, method: ConnectionCloseOk) -> None:
+def close_ok(connection: Connection, method: methods.ConnectionCloseOk) -> None:
     """Close the socket at once, because the client has answered the broker's close."""
     if connection.state not in _CLOSING:
         raise connection.out_of_place()

@@ -6,16 +6,7 @@ from typing import TYPE_CHECKING
 
 from leveret.core.model.errors import AccessRefused
 from leveret.core.model.exchanges import exchange_type
-from leveret.core.wire.methods import (
-    ExchangeBind,
-    ExchangeBindOk,
-    ExchangeDeclare,
-    ExchangeDeclareOk,
-    ExchangeDelete,
-    ExchangeDeleteOk,
-    ExchangeUnbind,
-    ExchangeUnbindOk,
-)
+from leveret.core.wire import methods
 
 if TYPE_CHECKING:
     from leveret.core.protocol.channel import Channel
@@ -32,7 +23,7 @@ def refuse_default(name: str) -> None:
         raise AccessRefused("operation not permitted on the default exchange")
 
 
-def declare(channel: Channel, method: ExchangeDeclare) -> None:
+def declare(channel: Channel, method: methods.ExchangeDeclare) -> None:
     """Declare an exchange, or check that it matches an existing one."""
     if not method.passive:
         # RabbitMQ checks the type first, even if the exchange exists or the user has no right on it (seen on 4.3).
@@ -55,20 +46,20 @@ def declare(channel: Channel, method: ExchangeDeclare) -> None:
             origin=channel.origin,
         )
     if not method.nowait:
-        channel.send(ExchangeDeclareOk())
+        channel.send(methods.ExchangeDeclareOk())
 
 
-def delete(channel: Channel, method: ExchangeDelete) -> None:
+def delete(channel: Channel, method: methods.ExchangeDelete) -> None:
     """Delete an exchange. A missing one is no error."""
     name = stripped(method.exchange)
     refuse_default(name)
     channel.require("configure", "exchange", name)
     channel.vhost.delete_exchange(name, if_unused=method.if_unused, origin=channel.origin)
     if not method.nowait:
-        channel.send(ExchangeDeleteOk())
+        channel.send(methods.ExchangeDeleteOk())
 
 
-def bind(channel: Channel, method: ExchangeBind) -> None:
+def bind(channel: Channel, method: methods.ExchangeBind) -> None:
     """Bind one exchange to another."""
     source_name, destination_name = stripped(method.source), stripped(method.destination)
     _refuse_without_rights(channel, source_name, destination_name, method.routing_key)
@@ -76,10 +67,10 @@ def bind(channel: Channel, method: ExchangeBind) -> None:
     destination = channel.vhost.exchange(destination_name)
     channel.vhost.bind(source, destination, method.routing_key, method.arguments, channel.origin)
     if not method.nowait:
-        channel.send(ExchangeBindOk())
+        channel.send(methods.ExchangeBindOk())
 
 
-def unbind(channel: Channel, method: ExchangeUnbind) -> None:
+def unbind(channel: Channel, method: methods.ExchangeUnbind) -> None:
     """Remove a binding between exchanges. If any part is missing, that is no error."""
     source_name, destination_name = stripped(method.source), stripped(method.destination)
     _refuse_without_rights(channel, source_name, destination_name, method.routing_key)
@@ -88,7 +79,7 @@ def unbind(channel: Channel, method: ExchangeUnbind) -> None:
     if source is not None and destination is not None:
         channel.vhost.unbind(source, destination, method.routing_key, method.arguments, channel.origin)
     if not method.nowait:
-        channel.send(ExchangeUnbindOk())
+        channel.send(methods.ExchangeUnbindOk())
 
 
 def _refuse_without_rights(channel: Channel, source_name: str, destination_name: str, routing_key: str) -> None:

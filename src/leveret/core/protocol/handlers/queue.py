@@ -10,18 +10,7 @@ from leveret.core.model.errors import AccessRefused, InternalRefusal, NotFound
 from leveret.core.model.queues.queue_declaration import QueueDeclaration
 from leveret.core.model.queues.stored_queue import StoredQueue
 from leveret.core.protocol.handlers.exchange import refuse_default, stripped
-from leveret.core.wire.methods import (
-    QueueBind,
-    QueueBindOk,
-    QueueDeclare,
-    QueueDeclareOk,
-    QueueDelete,
-    QueueDeleteOk,
-    QueuePurge,
-    QueuePurgeOk,
-    QueueUnbind,
-    QueueUnbindOk,
-)
+from leveret.core.wire import methods
 
 if TYPE_CHECKING:
     from leveret.core.protocol.channel import Channel
@@ -42,7 +31,7 @@ def leads_to_reply_queue(channel: Channel, name: str) -> bool:
     return channel.node.compat.reply_names_are_queues and replies.find(name, channel.vhost) is not None
 
 
-def declare(channel: Channel, method: QueueDeclare) -> None:
+def declare(channel: Channel, method: methods.QueueDeclare) -> None:
     """Declare a queue, or check that it matches an existing one."""
     name = stripped(method.queue)
     if name == reply_to.NAME or name.startswith(reply_to.PREFIX):
@@ -51,7 +40,7 @@ def declare(channel: Channel, method: QueueDeclare) -> None:
     queue = _existing(channel, name) if method.passive else _declared(channel, name, method)
     channel.last_queue_name = queue.name
     if not method.nowait:
-        channel.send(QueueDeclareOk(queue.name, len(queue.ready), queue.declared_consumer_count))
+        channel.send(methods.QueueDeclareOk(queue.name, len(queue.ready), queue.declared_consumer_count))
 
 
 def _existing(channel: Channel, name: str) -> StoredQueue:
@@ -61,7 +50,7 @@ def _existing(channel: Channel, name: str) -> StoredQueue:
     return queue
 
 
-def _declared(channel: Channel, name: str, method: QueueDeclare) -> StoredQueue:
+def _declared(channel: Channel, name: str, method: methods.QueueDeclare) -> StoredQueue:
     if name.startswith("amq."):
         raise AccessRefused(f"queue name '{name}' contains reserved prefix 'amq.*'")
     if not name:
@@ -79,13 +68,13 @@ def _declared(channel: Channel, name: str, method: QueueDeclare) -> StoredQueue:
     )
 
 
-def _may_be_named(channel: Channel, method: QueueDeclare) -> bool:
+def _may_be_named(channel: Channel, method: methods.QueueDeclare) -> bool:
     """Return whether the queue's type allows a server-named queue. Such a queue is refused under its empty name."""
     wanted = QueueDeclaration("", method.durable, method.exclusive, method.auto_delete, method.arguments)
     return wanted.type_in(channel.vhost) == "classic"
 
 
-def _declare_reply_to(channel: Channel, name: str, method: QueueDeclare) -> None:
+def _declare_reply_to(channel: Channel, name: str, method: methods.QueueDeclare) -> None:
     """Answer whether a requester is still connected. The bare name always exists."""
     if name != reply_to.NAME:
         replies = channel.node.reply_queues
@@ -100,10 +89,10 @@ def _declare_reply_to(channel: Channel, name: str, method: QueueDeclare) -> None
             raise NotFound(f"no {channel.vhost.title_of('queue', name)}").about("missing", kind="queue", name=name)
     channel.last_queue_name = name
     if not method.nowait:
-        channel.send(QueueDeclareOk(name, 0, 1))
+        channel.send(methods.QueueDeclareOk(name, 0, 1))
 
 
-def bind(channel: Channel, method: QueueBind) -> None:
+def bind(channel: Channel, method: methods.QueueBind) -> None:
     """Bind a queue to an exchange."""
     exchange_name = stripped(method.exchange)
     queue_name, routing_key = _binding_names(channel, stripped(method.queue), method.routing_key)
@@ -115,10 +104,10 @@ def bind(channel: Channel, method: QueueBind) -> None:
     queue.refuse_others(channel.connection)
     channel.vhost.bind(exchange, queue, routing_key, method.arguments, channel.origin)
     if not method.nowait:
-        channel.send(QueueBindOk())
+        channel.send(methods.QueueBindOk())
 
 
-def unbind(channel: Channel, method: QueueUnbind) -> None:
+def unbind(channel: Channel, method: methods.QueueUnbind) -> None:
     """Remove a binding. If any part is missing, that is no error."""
     exchange_name = stripped(method.exchange)
     queue_name, routing_key = _binding_names(channel, stripped(method.queue), method.routing_key)
@@ -130,7 +119,7 @@ def unbind(channel: Channel, method: QueueUnbind) -> None:
         if binding_key(queue, routing_key, method.arguments) in exchange.bindings:
             queue.refuse_others(channel.connection)
         channel.vhost.unbind(exchange, queue, routing_key, method.arguments, channel.origin)
-    channel.send(QueueUnbindOk())
+    channel.send(methods.QueueUnbindOk())
 
 
 def _binding_names(channel: Channel, queue_name: str, routing_key: str) -> tuple[str, str]:
@@ -148,16 +137,16 @@ def _refuse_without_rights(channel: Channel, queue_name: str, exchange_name: str
     channel.connection.rights.require_topic("read", exchange_name, (routing_key,))
 
 
-def purge(channel: Channel, method: QueuePurge) -> None:
+def purge(channel: Channel, method: methods.QueuePurge) -> None:
     """Drop the ready messages of a queue."""
     name = named(channel, method.queue)
     channel.require("read", "queue", name)
     count = 0 if leads_to_reply_queue(channel, name) else channel.vhost.queue(name, channel.connection).purge()
     if not method.nowait:
-        channel.send(QueuePurgeOk(count))
+        channel.send(methods.QueuePurgeOk(count))
 
 
-def delete(channel: Channel, method: QueueDelete) -> None:
+def delete(channel: Channel, method: methods.QueueDelete) -> None:
     """Delete a queue. A missing one is no error."""
     name = named(channel, stripped(method.queue))
     channel.require("configure", "queue", name)
@@ -169,4 +158,4 @@ def delete(channel: Channel, method: QueueDelete) -> None:
         origin=channel.origin,
     )
     if not method.nowait:
-        channel.send(QueueDeleteOk(count))
+        channel.send(methods.QueueDeleteOk(count))
