@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import re
-
 import pytest
 
 from leveret.core.model.errors import AccessRefused
@@ -60,12 +58,6 @@ def test_the_default_exchange_is_checked_as_amq_default() -> None:
     access = access_with(write="^amq\\.default$")
 
     assert access.may("u", "v", "exchange", "", "write")
-
-
-@pytest.mark.parametrize("pattern", ["(", "*"])
-def test_an_invalid_regular_expression_is_refused(pattern: str) -> None:
-    with pytest.raises(re.error):
-        Access().set_permission("v", "guest", read=pattern)
 
 
 def test_revoking_full_permission_takes_effect() -> None:
