@@ -142,9 +142,7 @@ class Admin(VhostsAndUsers, Hinting):
 
     def close_all_connections(self, reason: str = _CLOSED, *, vhost: str | None = None) -> int:
         """Close the connections to a virtual host, or all of them, and return how many."""
-        with self._acting() as node:
-            if vhost is not None:
-                find_vhost(node, vhost)
+        with self._acting(vhost=vhost) as node:
             return _close(node.connections_of(vhost_name=vhost), reason)
 
     def close_all_user_connections(self, user: str, reason: str = _CLOSED) -> int:
@@ -162,9 +160,7 @@ class Admin(VhostsAndUsers, Hinting):
         from leveret.admin import definitions_import
 
         described = definitions_import.read(definitions)
-        with self._acting() as node:
-            if vhost is not None:
-                find_vhost(node, vhost)
+        with self._acting(vhost=vhost) as node:
             definitions_import.load(node, described, vhost)
 
     def export_definitions(self, path: str | Path | None = None) -> dict[str, object]:

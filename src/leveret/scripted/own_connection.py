@@ -67,9 +67,7 @@ class OwnConnection(Connection):
         """End the connection, which an operator or a shutdown closes."""
         self.end(error.reply_text)
 
-    def shut_down(self, error: AmqpError) -> None:
-        """End the connection at once."""
-        self.end(error.reply_text)
+    shut_down = close
 
     def end(self, reason: str | None) -> None:
         """End the connection and return the messages it holds to their queues."""

@@ -159,7 +159,7 @@ class Connection:
         self.is_blocked = False
         # Whether a fault lets no heartbeats through.
         self._is_silent = False
-        self._liveness = Liveness(node, on_dead=self.reset, on_beat=self._beat)
+        self._liveness = Liveness(node, on_dead=self.reset, on_beat=lambda: self.send(_BEAT[0]))
         self.rights = UserRights("", self.vhost)
 
     @property
@@ -465,9 +465,6 @@ class Connection:
         self._end(None)
         self.state = State.CLOSED
         self._liveness.limit_close()
-
-    def _beat(self) -> None:
-        self.send(_BEAT[0])
 
     def reset(self) -> None:
         """Ask the server to reset the socket at once."""

@@ -7,7 +7,7 @@ the broker redelivers the messages in order, and the digest shows whether they a
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from hashlib import blake2b
 from typing import Self
 
@@ -45,13 +45,7 @@ class Offset:
 
     def to_dict(self) -> dict[str, object]:
         """Return the offset as Spark writes it."""
-        return {
-            "total": self.total,
-            "count": self.count,
-            "first": self.first,
-            "digest": self.digest,
-            "distinct": self.distinct,
-        }
+        return asdict(self)
 
     def after(self, identities: Sequence[bytes], *, distinct: bool) -> Offset:
         """Return the offset behind a further batch."""

@@ -11,7 +11,7 @@ from typing import Final
 from leveret.admin.definitions_export import described_permissions, described_topic_permissions, described_user
 from leveret.admin.vhosts_and_users import USER_LIMITS
 from leveret.core.compat import BEFORE_4_3, SINCE_4, SINCE_4_3
-from leveret.core.model.operators.access import RIGHTS, User
+from leveret.core.model.operators.access import RIGHTS
 from leveret.core.model.operators.passwords import DEFAULT_ALGORITHM, PasswordHash
 from leveret.core.model.operators.patterns import compiled
 from leveret.http.management.calls import CREATED, DONE, Call, bad_request, no_object
@@ -33,7 +33,7 @@ def who_am_i(call: Call) -> object:
 @lists("/api/users", "administrator", ("name",))
 def list_users(call: Call) -> list[Described]:
     """List all users."""
-    return [_described(user) for user in call.node.access.users.values()]
+    return [described_user(user) for user in call.node.access.users.values()]
 
 
 @lists("/api/users/without-permissions", "administrator", ("name",))
@@ -41,18 +41,13 @@ def list_without_permissions(call: Call) -> list[Described]:
     """List the users who may open no virtual host."""
     access = call.node.access
     permitted = {user for _, user in access.permissions}
-    return [_described(user) for user in access.users.values() if user.name not in permitted]
-
-
-def _described(user: User) -> Described:
-    description = described_user(user)
-    return {name: description[name] for name in ("name", "password_hash", "hashing_algorithm", "tags", "limits")}
+    return [described_user(user) for user in access.users.values() if user.name not in permitted]
 
 
 @describes("/api/users/{user}", "administrator")
 def get_user(call: Call) -> Described:
     """Describe a user."""
-    return _described(call.existing(call.node.access.users, "user"))
+    return described_user(call.existing(call.node.access.users, "user"))
 
 
 @endpoint("PUT", "/api/users/{user}", "administrator")

@@ -117,7 +117,6 @@ class Route:
 class Declaration:
     """A declaration that a run made, once or often."""
 
-    event: int
     day: int
     kind: str
     vhost: str | None
@@ -192,7 +191,6 @@ def _declarations(control: Control) -> Iterator[Declaration]:
     chosen = Control(events, event[first], chosen.attrs.at(first))
     for row, attributes in zip(chosen.event.tolist(), chosen.parsed(), strict=True):
         yield Declaration(
-            row,
             int(events.day[row]),
             events.kind.text(row) or "",
             events.vhost.text(row),
