@@ -13,6 +13,7 @@ import socket
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
+from functools import partial
 from io import TextIOWrapper
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
@@ -82,6 +83,7 @@ def parser() -> argparse.ArgumentParser:
         epilog=_EXAMPLES,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
+    repeated = partial(serve.add_argument, action="append", default=[])
     serve.add_argument("--port", type=int, default=5672, help="port to listen on; 0 takes a free one (default: 5672)")
     serve.add_argument("--host", default="127.0.0.1", help="address to listen on (default: 127.0.0.1; ::1 works too)")
     serve.add_argument(
@@ -90,13 +92,9 @@ def parser() -> argparse.ArgumentParser:
         metavar="VERSION",
         help=f"version to behave as (default: {DEFAULT_VERSION})",
     )
-    serve.add_argument(
-        "--permit", action="append", default=[], metavar="FEATURE", help="allow a deprecated feature; may be repeated"
-    )
-    serve.add_argument(
+    repeated("--permit", metavar="FEATURE", help="allow a deprecated feature; may be repeated")
+    repeated(
         "--user",
-        action="append",
-        default=[],
         metavar="NAME:PASSWORD",
         help="add a user with every right; may be repeated (guest:guest always exists). Other users of the machine can "
         "see the password in the list of processes; --user-file hides it",
@@ -107,24 +105,14 @@ def parser() -> argparse.ArgumentParser:
         help="add the users in a file, one NAME:PASSWORD in each line. The environment variable "
         f'{_USERS_VARIABLE} adds users, too: "app=secret auditor=other"',
     )
-    serve.add_argument(
-        "--vhost",
-        action="append",
-        default=[],
-        metavar="NAME",
-        help='add a virtual host; may be repeated ("/" always exists)',
-    )
-    serve.add_argument(
+    repeated("--vhost", metavar="NAME", help='add a virtual host; may be repeated ("/" always exists)')
+    repeated(
         "--setting",
-        action="append",
-        default=[],
         metavar="NAME=VALUE",
         help="a setting of rabbitmq.conf, such as channel_max=100 (docs/reference/broker.md); may be repeated",
     )
     serve.add_argument("--definitions", metavar="FILE", help="load RabbitMQ's definitions.json before clients connect")
-    serve.add_argument(
-        "--plugin", action="append", default=[], metavar="NAME", help="enable a plugin of RabbitMQ; may be repeated"
-    )
+    repeated("--plugin", metavar="NAME", help="enable a plugin of RabbitMQ; may be repeated")
     _add_tls(serve)
     serve.add_argument(
         "--management-port",
@@ -136,10 +124,8 @@ def parser() -> argparse.ArgumentParser:
     )
     serve.add_argument("--trace-dir", metavar="DIR", help="write a trace of everything that happens to this directory")
     serve.add_argument("--trace-bodies", action="store_true", help="write bodies too, not only their hashes")
-    serve.add_argument(
+    repeated(
         "--trace-redact",
-        action="append",
-        default=[],
         metavar="NAME",
         help="a header whose value is not written, in addition to those with secret-looking names; may be repeated",
     )
