@@ -88,6 +88,8 @@ class Broker(BrokerActions, Peers, CheckedAssertions, Hinting):
     """
 
     _parts = ("admin", "clock", "faults")
+    # The plugin has an engine of its own for a real RabbitMQ.
+    _engine_type: type[Engine] = Engine
 
     def __init__(
         self,
@@ -155,7 +157,7 @@ class Broker(BrokerActions, Peers, CheckedAssertions, Hinting):
         for name in sorted({*plugins} - {*PLUGINS, *BUILT_IN, *(OVER_HTTP if management else ())}):
             raise BrokerError(_wrong_plugin_text(name))
         configured, denied, permitted = _configuration(settings or {})
-        self._engine = Engine(
+        self._engine = self._engine_type(
             compat=Compat.for_version(rabbitmq).denying(denied),
             seed=checked_seed(seed),
             permit=frozenset(names_in(permit)) | permitted,

@@ -45,7 +45,8 @@ def twin(act: Callable[Concatenate[Any, P], T]) -> Callable[Concatenate[Twins, P
     @wraps(act)
     def awaitable(twins: Twins, /, *arguments: P.args, **options: P.kwargs) -> Coroutine[Any, Any, T]:
         never_awaited = twins._owner._engine.judge.never_awaited
-        call = elsewhere(partial(act, twins._owner, *arguments, **options), on_error=never_awaited.note_failure)
+        blocking = getattr(twins._owner, act.__name__)
+        call = elsewhere(partial(blocking, *arguments, **options), on_error=never_awaited.note_failure)
         coroutine = cast("CoroutineType[Any, Any, T]", call)
         # Python names a coroutine that was never awaited by this.
         coroutine.__qualname__ = f"{twins._called}.{act.__name__}"

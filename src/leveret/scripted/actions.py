@@ -67,16 +67,21 @@ class BrokerActions:
             values["headers"] = headers
         properties_octets = encoded("publish()", exchange, routing_key, octets, values)
         self._engine.refuse_not_running()
+        is_routed = self._publish(exchange, routing_key, octets, properties_octets, vhost, is_mandatory=mandatory)
+        if mandatory and not is_routed:
+            raise BrokerError(f"NO_ROUTE - exchange {exchange!r} has no queue for {routing_key!r} in vhost {vhost!r}")
+        return is_routed
+
+    def _publish(
+        self, exchange: str, routing_key: str, body: bytes, properties: bytes, vhost: str, *, is_mandatory: bool
+    ) -> bool:
+        """Publish a message, its properties encoded, and return whether it reached a queue."""
+        __tracebackhide__ = True
         with self._engine.acting() as node:
             host = find_vhost(node, vhost)
             with _hinting(host, exchange):
                 publisher = OwnPublisher(host)
-                is_routed = publisher.publish(exchange, routing_key, octets, properties_octets, is_mandatory=mandatory)
-            if mandatory and not is_routed:
-                raise BrokerError(
-                    f"NO_ROUTE - exchange {exchange!r} has no queue for {routing_key!r} in vhost {vhost!r}"
-                )
-        return is_routed
+                return publisher.publish(exchange, routing_key, body, properties, is_mandatory=is_mandatory)
 
     def declare_queue(
         self,

@@ -378,23 +378,23 @@ class Loop:
     def _accept(self, listener: Listener, wall_now: int) -> None:
         for socket, peer, own in listener.accept(wall_now):
             try:
-                transport = self._open(socket, self.connect(peer, own))
+                self.add(socket, self.connect(peer, own))
             except Exception as error:
                 # A system that cannot watch so many sockets refuses each one: one such error is enough.
                 if not any(str(kept) == str(error) for kept in self.host.internal_errors):
                     self.host.internal_errors.append(error)
                 socket.close()
-                continue
-            self.arrival_count += 1
-            self._transports[transport.fd] = transport
-            self._by_conversation[transport.conversation] = transport
 
-    def _open(self, socket: native.Socket, conversation: Conversation) -> Transport:
+    def add(self, socket: native.Socket, conversation: Conversation) -> None:
+        """Serve a connected socket that does not block. Call it on the loop's thread."""
         try:
-            return Transport(socket, conversation, self._poller, self._cpu_clock)
+            transport = Transport(socket, conversation, self._poller, self._cpu_clock)
         except Exception:
             conversation.connection_lost()
             raise
+        self.arrival_count += 1
+        self._transports[transport.fd] = transport
+        self._by_conversation[transport.conversation] = transport
 
     def _answer(self) -> None:
         """Serve the requests behind one barrier."""

@@ -222,7 +222,7 @@ class QuorumQueue(Queue):
             entry.position, entry.priority = self.node.last_copy, 0
             self.ready.append(entry)
             return False
-        delay_us = self._retry_delay_us(entry, is_failure=is_failure)
+        delay_us = self.retry_delay_us(entry, is_failure=is_failure)
         if not delay_us:
             return True
         timer = self.node.timers.add(self.node.now + delay_us, lambda: self._retry(entry))
@@ -273,7 +273,8 @@ class QuorumQueue(Queue):
         is_settled = reason in (events.NACKED, events.REJECTED, "recovered")
         return is_settled and self.delivery_limit is None and not self.node.compat.quorum_requeues_to_front
 
-    def _retry_delay_us(self, entry: QueueEntry, *, is_failure: bool) -> int:
+    def retry_delay_us(self, entry: QueueEntry, *, is_failure: bool) -> int:
+        """Return how long a returned entry waits before it is ready again; 0 if it does not wait."""
         settings = self.settings
         wanted = settings.delayed_retry_type
         is_wanted = wanted == "all" or (wanted == "failed" and is_failure) or (wanted == "returned" and not is_failure)
