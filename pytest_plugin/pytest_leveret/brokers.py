@@ -17,6 +17,7 @@ import pytest
 from pytest_leveret import recording
 from pytest_leveret.markers import checked_names
 from pytest_leveret.options import Setting, Settings, are_read, general_settings, read_general_settings, read_levels
+from pytest_leveret.rehearsals import real
 
 if TYPE_CHECKING:
     from leveret import Broker
@@ -32,8 +33,11 @@ _CURRENT: Final = pytest.StashKey[str]()
 _PASSED: Final = pytest.StashKey[bool]()
 
 
-def start_broker(settings: Settings, overrides: dict[str, Any]) -> Broker:
-    """Return a running broker. A setting that it refuses fails the test, and the error names where it was set."""
+def start_broker(settings: Settings, overrides: dict[str, Any], server: real.Server | None = None) -> Broker:
+    """Return a running broker, which stands in front of the real server if there is one.
+
+    A setting that it refuses fails the test, and the error names where it was set.
+    """
     from leveret import Broker, BrokerError
 
     options = {word: setting.value for word, setting in settings.items()} | overrides
@@ -43,7 +47,7 @@ def start_broker(settings: Settings, overrides: dict[str, Any]) -> Broker:
         if word in options:
             options[word] = checked_names(options[word])
     try:
-        return Broker(**options).start()
+        return Broker(**options).start() if server is None else real.start_broker(server, options)
     except (ValueError, BrokerError) as error:
         origins = dict.fromkeys(setting.origin for word, setting in settings.items() if word not in overrides)
         if not origins:

@@ -7,7 +7,7 @@ thread of its own and does not belong to an event loop.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING, Any, Final, Literal, Unpack, cast, get_args
+from typing import TYPE_CHECKING, Any, Final, Literal, Unpack, get_args
 
 import pytest
 
@@ -41,17 +41,12 @@ def make_leveret(request: pytest.FixtureRequest, _leveret_rabbitmq: str | None) 
     __tracebackhide__ = True
     general = rehearsal.settings_for(request.config, rehearsal.version_of(request.node))
     settings = with_marked(general, marked_settings(request.node))
-    server = real.server_of(request.config)
-    if server is not None:
-        with real.virtual_hosts(server, settings) as make_virtual_host:
-            yield cast("MakeLeveret", make_virtual_host)
-        return
     started: list[Broker] = []
 
     def make(*strays: object, **overrides: Unpack[BrokerOptions]) -> Broker:
         if strays:
             raise TypeError(f"make_leveret takes keywords only, as in make_leveret(rabbitmq={strays[0]!r})")
-        broker = brokers.start_broker(settings, {**overrides})
+        broker = brokers.start_broker(settings, {**overrides}, real.server_of(request.config))
         started.append(broker)
         brokers.add_to_test(request.node, broker)
         return broker
@@ -72,8 +67,6 @@ def fresh_broker(request: pytest.FixtureRequest, make_leveret: MakeLeveret) -> B
     Each test has a different port, so a client that one test leaves running cannot reconnect to the next one's broker.
     """
     broker = make_leveret()
-    if real.server_of(request.config) is not None:
-        return broker
     explore.watch(request.node, broker)
     faults.set_faults(request.node, broker)
     brokers.expect_client(request.node, broker)
@@ -88,9 +81,6 @@ def leveret_session(request: pytest.FixtureRequest, _leveret_rabbitmq: str | Non
     """
     settings = rehearsal.settings_for(request.config, _leveret_rabbitmq)
     broker = url_env.take_broker(request.config, settings)
-    if broker is not None and real.server_of(request.config) is not None:
-        yield broker
-        return
     try:
         yield from _shared(request, settings, {}, broker)
     finally:
@@ -120,13 +110,8 @@ def _shared(
 ) -> Iterator[Broker]:
     """Yield the broker of a fixture that serves several tests, and stop it at the end."""
     __tracebackhide__ = True
-    server = real.server_of(request.config)
-    if server is not None:
-        with real.virtual_hosts(server, settings) as make_virtual_host:
-            yield cast("Broker", make_virtual_host(**overrides))
-        return
     session, name = request.session, str(request.fixturename)
-    broker = started or brokers.start_broker(settings, overrides)
+    broker = started or brokers.start_broker(settings, overrides, real.server_of(request.config))
     brokers.share(session, name, broker)
     yield broker
     brokers.unshare(session, name)

@@ -27,7 +27,7 @@ from pytest_leveret import (
     url_env,
 )
 from pytest_leveret.fixtures import fresh_broker, leveret_session, make_leveret, rehearsed_version
-from pytest_leveret.rehearsals import real, rehearsal
+from pytest_leveret.rehearsals import differences, real, rehearsal
 
 __all__ = ["fresh_broker", "leveret_session", "make_leveret", "rehearsed_version"]
 
@@ -71,6 +71,7 @@ def pytest_configure(config: pytest.Config) -> None:
     config.pluginmanager.register(recording.Recording(), "leveret-recording")
     config.pluginmanager.register(report.Reporting(), "leveret-reporting")
     config.pluginmanager.register(diagnosing.Diagnosing(), "leveret-diagnosing")
+    config.pluginmanager.register(differences.Differences(config), "leveret-differences")
     brokers.refuse_unusable(config)
     brokers.refuse_shared_port(config)
     pages.prepare(config)
@@ -190,6 +191,7 @@ def pytest_runtest_makereport(
     if result.when == "call":
         brokers.note_end(item, result, recording.error_text(call) if result.failed else None)
     rehearsal.add_to_report(item, result)
+    differences.note_broker(item, result)
     return result
 
 

@@ -9,9 +9,8 @@ from __future__ import annotations
 
 import os
 import re
-from contextlib import ExitStack
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 import pytest
 
@@ -103,20 +102,13 @@ def prepare(config: pytest.Config) -> None:
     if given(config, "numprocesses") and "PYTEST_XDIST_WORKER" not in os.environ:
         # The controller of pytest-xdist runs no tests, so its broker is none of the brokers that the trace shows.
         settings.pop("trace_dir", None)
-    server = real.server_of(config)
     try:
-        if server is None:
-            broker: Any = brokers.start_broker(settings, {})
-        else:
-            stack = ExitStack()
-            config.add_cleanup(stack.close)
-            broker = stack.enter_context(real.virtual_hosts(server, settings))()
+        broker = brokers.start_broker(settings, {}, real.server_of(config))
         run = config.stash[_RUN] = Run(setting, broker, broker.port, {})
         config.add_cleanup(lambda: _stop(run))
         for variable in setting.value:
-            run.urls[variable.name] = _url(broker, variable, is_real=server is not None)
-        if server is None:
-            _name_variables(run)
+            run.urls[variable.name] = _url(broker, variable)
+        _name_variables(run)
     except (pytest.fail.Exception, pytest.skip.Exception, ValueError) as error:
         raise pytest.UsageError(f"{setting.origin}: {error}") from None
     _set_variables(config, run.urls)
@@ -129,12 +121,12 @@ def _name_variables(run: Run) -> None:
         Harness(run.broker).name_variables(list(run.urls))
 
 
-def _url(broker: Broker, variable: Variable, *, is_real: bool) -> str:
+def _url(broker: Broker, variable: Variable) -> str:
     """Return the URL for a variable. Raises ValueError if its virtual host or user does not exist."""
     from leveret import BrokerError
     from leveret.errors import unknown
 
-    known = broker.admin.list_vhosts() if not is_real else [variable.vhost]
+    known = broker.admin.list_vhosts()
     if variable.vhost not in known:
         text = unknown("virtual host", variable.vhost, known)
         raise ValueError(f"{variable.name}: {text}; to create it, set leveret_vhosts = {variable.vhost}")
@@ -194,14 +186,14 @@ def take_broker(config: pytest.Config, settings: Settings) -> Broker | None:
     In the rehearsal of an upgrade, the broker of another version takes over the port.
     """
     run = config.stash.get(_RUN, None)
-    if run is None or real.server_of(config) is not None:
-        return None if run is None else run.broker
+    if run is None:
+        return None
     wanted = settings["rabbitmq"].value if "rabbitmq" in settings else None
     if run.broker is not None and wanted not in (None, run.broker.rabbitmq):
         run.broker.stop()
         run.broker = None
     if run.broker is None:
-        run.broker = brokers.start_broker(settings, {"port": run.port})
+        run.broker = brokers.start_broker(settings, {"port": run.port}, real.server_of(config))
         _name_variables(run)
     return run.broker
 

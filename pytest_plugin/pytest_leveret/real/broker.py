@@ -1,0 +1,280 @@
+"""The broker that a test holds on a real server: `leveret.Broker` with another engine.
+
+It declares and publishes through the test's own connection. Views, assertions and waits are leveret's own.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Mapping
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any, Final, Self
+
+from leveret import Broker
+from leveret.core.compat import DEFAULT_VERSION
+from leveret.core.wire import methods as amqp
+from leveret.core.wire.values import Table
+from leveret.server import native
+from leveret.time.clock import Clock
+from pytest_leveret.real.engine import LATE_S, RealEngine
+from pytest_leveret.rehearsals.real import skip
+
+if TYPE_CHECKING:
+    from leveret.core.compat import RabbitMQVersion
+    from leveret.engine.engine import Engine
+    from leveret.faults import FaultPlan
+    from leveret.observe.views.views import ExchangeView, QueueView
+    from pytest_leveret.real.mirror import Deadline
+    from pytest_leveret.rehearsals.real import Server
+
+# The faults that a proxy can cause, and what belongs to no fault.
+_ON_TCP: Final = frozenset(
+    {
+        *("reset_peer", "refuse_connections", "blackhole", "bandwidth", "slicer", "stall", "limit_data", "half_close"),
+        *("clear", "remove", "rules", "active"),
+    }
+)
+# How long clients may take for what a move of time has brought them.
+_SETTLE_S: Final = 1
+_UNITS: Final = {"seconds": 1.0, "ms": 0.001, "minutes": 60.0, "hours": 3600.0, "days": 86400.0}
+
+
+class RealBroker(Broker):
+    """A broker in front of a real server."""
+
+    _engine: RealEngine
+    _engine_type: type[Engine] = RealEngine
+
+    def __init__(self, server: Server, **options: Any) -> None:
+        super().__init__(rabbitmq=_version_of(server), **options)
+        self._server = server
+        self._engine.attach(server, f"leveret-{uuid.uuid4().hex[:12]}")
+
+    def start(self) -> Self:
+        """Open the port, and the virtual hosts on the server."""
+        super().start()
+        try:
+            self._engine.open_server()
+        except BaseException:
+            self.stop()
+            raise
+        return self
+
+    def stop(self) -> None:
+        """Close every connection and the port, and delete the virtual hosts on the server."""
+        is_running = self._engine.loop.is_running
+        super().stop()
+        if is_running:
+            self._engine.leave_server()
+
+    def __repr__(self) -> str:
+        parts = self._server.parts
+        where = f"{parts.hostname}:{parts.port or 5672}, virtual host {self._engine.names.base}"
+        return f"<real RabbitMQ {self._server.version} at {where}>"
+
+    @property
+    def management_url(self) -> str:
+        """The URL of the server's management API, without user and password."""
+        return self._server.management.url
+
+    def _url_at(
+        self, port: int | None, vhost: str, user: str, password: str | None = None, scheme: str = "amqp"
+    ) -> str:
+        return super()._url_at(port, self._engine.names.vhost(vhost), user, password, scheme)
+
+    @property
+    def faults(self) -> FaultPlan:
+        """The faults that the test adds. A fault of the broker skips the test."""
+        return _TcpFaults(super().faults)  # type: ignore[return-value]
+
+    @property
+    def clock(self) -> Clock:
+        """The clock, whose moves are waited for."""
+        if self._the_clock is None:
+            self._the_clock = RealClock(self._engine, self._server.wait_s)
+        return self._the_clock
+
+    # Acts of the test.
+
+    def _publish(
+        self, exchange: str, routing_key: str, body: bytes, properties: bytes, vhost: str, *, is_mandatory: bool
+    ) -> bool:
+        __tracebackhide__ = True
+        line = self._engine.own(vhost)
+        return line.publish(exchange, routing_key, body, properties, is_mandatory=is_mandatory)
+
+    def declare_queue(
+        self,
+        name: str = "",
+        *,
+        durable: bool = True,
+        auto_delete: bool = False,
+        arguments: Mapping[str, object] | None = None,
+        vhost: str = "/",
+    ) -> QueueView:
+        """Declare a queue and return its view, as `Broker.declare_queue` does."""
+        __tracebackhide__ = True
+        request = amqp.QueueDeclare(name, False, durable, False, auto_delete, False, _table(arguments))
+        declared = self._engine.own(vhost).do(request)
+        return self.queue(declared.queue if isinstance(declared, amqp.QueueDeclareOk) else name, vhost=vhost)
+
+    def declare_exchange(
+        self,
+        name: str,
+        type: str = "direct",
+        *,
+        durable: bool = True,
+        auto_delete: bool = False,
+        internal: bool = False,
+        arguments: Mapping[str, object] | None = None,
+        vhost: str = "/",
+    ) -> ExchangeView:
+        """Declare an exchange and return its view, as `Broker.declare_exchange` does."""
+        __tracebackhide__ = True
+        flags = (False, durable, auto_delete, internal, False)
+        self._engine.own(vhost).do(amqp.ExchangeDeclare(name, type, *flags, _table(arguments)))
+        return self.exchange(name, vhost=vhost)
+
+    def bind_queue(
+        self,
+        queue: str,
+        exchange: str,
+        routing_key: str = "",
+        *,
+        arguments: Mapping[str, object] | None = None,
+        vhost: str = "/",
+    ) -> None:
+        """Bind a queue to an exchange."""
+        __tracebackhide__ = True
+        self._engine.own(vhost).do(amqp.QueueBind(queue, exchange, routing_key, False, _table(arguments)))
+
+    def bind_exchange(
+        self,
+        destination: str,
+        source: str,
+        routing_key: str = "",
+        *,
+        arguments: Mapping[str, object] | None = None,
+        vhost: str = "/",
+    ) -> None:
+        """Bind an exchange to another exchange."""
+        __tracebackhide__ = True
+        self._engine.own(vhost).do(amqp.ExchangeBind(destination, source, routing_key, False, _table(arguments)))
+
+    def unbind_queue(
+        self,
+        queue: str,
+        exchange: str,
+        routing_key: str = "",
+        *,
+        arguments: Mapping[str, object] | None = None,
+        vhost: str = "/",
+    ) -> None:
+        """Remove a binding of a queue."""
+        __tracebackhide__ = True
+        self._engine.own(vhost).do(amqp.QueueUnbind(queue, exchange, routing_key, _table(arguments)))
+
+    def unbind_exchange(
+        self,
+        destination: str,
+        source: str,
+        routing_key: str = "",
+        *,
+        arguments: Mapping[str, object] | None = None,
+        vhost: str = "/",
+    ) -> None:
+        """Remove a binding between exchanges."""
+        __tracebackhide__ = True
+        self._engine.own(vhost).do(amqp.ExchangeUnbind(destination, source, routing_key, False, _table(arguments)))
+
+    def delete_queue(self, name: str, *, if_unused: bool = False, if_empty: bool = False, vhost: str = "/") -> int:
+        """Delete a queue and return how many ready messages it had."""
+        __tracebackhide__ = True
+        deleted = self._engine.own(vhost).do(amqp.QueueDelete(name, if_unused, if_empty, False))
+        return deleted.message_count if isinstance(deleted, amqp.QueueDeleteOk) else 0
+
+    def delete_exchange(self, name: str, *, if_unused: bool = False, vhost: str = "/") -> None:
+        """Delete an exchange."""
+        __tracebackhide__ = True
+        self._engine.own(vhost).do(amqp.ExchangeDelete(name, if_unused, False))
+
+    def purge_queue(self, queue: str, *, vhost: str = "/") -> int:
+        """Remove the ready messages of a queue and return how many there were."""
+        __tracebackhide__ = True
+        purged = self._engine.own(vhost).do(amqp.QueuePurge(queue, False))
+        return purged.message_count if isinstance(purged, amqp.QueuePurgeOk) else 0
+
+
+class RealClock(Clock):
+    """The clock on a real server: what is due there is waited for, and what clients wait for is moved."""
+
+    _engine: RealEngine
+
+    def __init__(self, engine: RealEngine, wait_s: float) -> None:
+        super().__init__(engine)
+        self._wait_s = wait_s
+
+    def advance(self, seconds: float | timedelta | None = None, **spans: Any) -> None:
+        """Move time on, and wait for the server where something is due there.
+
+        Skip the test if that takes longer than the option allows.
+        """
+        __tracebackhide__ = True
+        if isinstance(seconds, timedelta):
+            seconds = seconds.total_seconds()
+        given = {"seconds": seconds, **{unit: spans.pop(unit) for unit in _UNITS if unit in spans}}
+        span_s = sum((given.get(unit) or 0) * factor for unit, factor in _UNITS.items())
+        engine = self._engine
+        self._settle()
+        with engine.lock:
+            target = engine.clock.now() + round(span_s * 1_000_000)
+        waited_for: set[object] = set()
+        waited_s = 0.0
+        while due := self._next_due(target, waited_for):
+            waited_for.add(due.about)
+            waited_s += due.left_s
+            if waited_s > self._wait_s:
+                skip(
+                    f"{waited_s:.0f} s of real time in clock.advance(), more than --leveret-real-wait={self._wait_s:g}"
+                )
+            native.pause(due.left_s + LATE_S)
+            self._move_to(due.at, spans)
+            self._settle()
+        self._move_to(target, spans)
+        self._settle()
+
+    def _next_due(self, target: int, waited_for: set[object]) -> Deadline | None:
+        with self._engine.lock:
+            dues = self._engine.mirror.deadlines()
+        return next((due for due in dues if due.at <= target and due.about not in waited_for), None)
+
+    def _move_to(self, at: int, options: dict[str, Any]) -> None:
+        super().advance(max(0, at - self._engine.clock.now()) / 1_000_000, **options)
+
+    def _settle(self) -> None:
+        engine = self._engine
+        engine.wait_while(lambda: engine._why_not_idle(reconnects=False), _SETTLE_S)
+
+
+class _TcpFaults:
+    """The faults that a proxy can cause. Any other one skips the test."""
+
+    def __init__(self, plan: FaultPlan) -> None:
+        self._plan = plan
+
+    def __getattr__(self, name: str) -> Any:
+        fault = getattr(self._plan, name)
+        if name not in _ON_TCP and not name.startswith("_"):
+            skip(f"faults.{name}(), a fault of the broker")
+        return fault
+
+
+def _version_of(server: Server) -> RabbitMQVersion:
+    from leveret.core.compat import VERSIONS
+
+    version: Any = ".".join(server.version.split(".")[:2])
+    return version if version in VERSIONS else DEFAULT_VERSION
+
+
+def _table(arguments: Mapping[str, object] | None) -> Table:
+    return Table.from_python(arguments) if arguments else Table.EMPTY
