@@ -205,7 +205,12 @@ def _names_of(brokers: list[Broker], call: pytest.CallInfo[None]) -> dict[Broker
     """Return the variables that hold the brokers where the test failed; without one, the broker's port."""
     from leveret.engine.harness import Harness
 
-    names = {broker: Harness(broker).name for broker in brokers}
+    return {broker: Harness(broker).name for broker in brokers} | variables_of(brokers, call)
+
+
+def variables_of(brokers: list[Broker], call: pytest.CallInfo[None]) -> dict[Broker, str]:
+    """Return the variables that hold the brokers where the test failed."""
+    names: dict[Broker, str] = {}
     for entry in call.excinfo.traceback if call.excinfo is not None else ():
         names.update({value: name for name, value in entry.frame.f_locals.items() if _is_in(value, brokers)})
     return names

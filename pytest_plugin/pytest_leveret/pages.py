@@ -246,11 +246,15 @@ def _story(item: pytest.Item, report: pytest.TestReport, call: pytest.CallInfo[N
     from leveret.engine.harness import Harness
     from leveret.page.story import Test, story_of
 
-    readings = [(broker, Harness(broker).reading(item.nodeid)) for broker in brokers_of(item)]
-    for broker, reading in readings:
-        if reading is not None and report.failed:
-            reading.causes = diagnosing.causes_of(item, broker)
-    recorded = [reading for _, reading in readings if reading is not None]
+    brokers = brokers_of(item)
+    names = diagnosing.variables_of(brokers, call) if len(brokers) > 1 else {}
+    recorded = []
+    for broker in brokers:
+        reading = Harness(broker).reading(item.nodeid)
+        if reading is not None:
+            reading.name, reading.causes = names.get(broker), diagnosing.causes_of(item, broker)
+            reading.later_count = diagnosing.later_count(item, broker)
+            recorded.append(reading)
     if not recorded:
         return None
     outcome = "passed" if report.passed else "failed" if report.when == "call" else "error"

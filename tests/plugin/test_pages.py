@@ -244,6 +244,39 @@ def test_a_slash_in_a_parameter_leaves_the_name_of_the_test(suite, pytester):
     assert page.name.startswith("test_a.py-test_failed-a-b-")
 
 
+def test_what_happens_after_the_failing_line_is_marked_as_clean_up(run, pytester):
+    run(
+        """
+        from contextlib import contextmanager
+        from client import connect
+
+        @contextmanager
+        def worker(leveret):
+            connection = connect(leveret.url)
+            channel = connection.channel()
+            channel.basic_get("jobs")
+            try:
+                yield
+            finally:
+                connection.close()
+
+        def test_failed(leveret):
+            leveret.declare_queue("jobs")
+            leveret.publish("", "jobs", b"1")
+            with worker(leveret):
+                assert [1] == [2]
+        """,
+        "--leveret-pages-dir=pages",
+    )
+
+    (page,) = pages_in(pytester.path / "pages")
+    late = [event["kind"] for event in story_in(page)["events"] if event.get("late")]
+    assert late[0] in ("chan_close", "requeued")
+    assert {"requeued", "conn_close"} <= set(late)
+    (queue,) = json.loads(page.with_suffix(".json").read_text(encoding="utf-8"))["queues"]
+    assert (queue["ready"], queue["unacked"]) == (0, 1)
+
+
 def test_workers_share_the_limit_and_the_controller_writes_the_index(run_apart, pytester):
     result = run_apart(MANY, "-n", "2", "--leveret-pages-dir=pages", "--leveret-pages-limit=4", beside=("xdist",))
 
@@ -270,13 +303,14 @@ def test_two_brokers_are_on_one_page(run, pytester):
     (page,) = pages_in(pytester.path / "pages")
     story = story_in(page)
     assert [(broker["id"], broker["rabbitmq"]) for broker in story["brokers"]] == [("b1", "4.3"), ("b2", "3.13")]
-    assert len({broker["title"] for broker in story["brokers"]}) == 2
-    assert [message.get("name") for message in story["messages"]] == [None, "#1 of b2"]
+    assert [broker["title"] for broker in story["brokers"]] == ["leveret", "other"]
+    assert [cause["sentence"].partition(":")[0] for cause in story["causes"]] == ["leveret", "other"]
+    assert [message.get("name") for message in story["messages"]] == [None, "#1 of other"]
     assert [event["text"] for event in story["events"]] == [
         "published #1 to queue 'nowhere'",
         "dropped #1 (no route)",
-        "published #1 of b2 to queue 'nowhere'",
-        "dropped #1 of b2 (no route)",
+        "published #1 of other to queue 'nowhere'",
+        "dropped #1 of other (no route)",
     ]
 
 

@@ -77,7 +77,7 @@ class BrokerStory:
         self._start = start
         # What to add to the broker's own numbers of messages, so that no two brokers share one.
         self._first = (number - 1) * BROKER_SPAN
-        self._suffix = f" of {self.id}" if number > 1 else ""
+        self._suffix = f" of {reading.name or self.id}" if number > 1 else ""
         self.redaction = reading.redaction or Redaction()
         # The last call of the test, and the event of it.
         self._call: tuple[str | None, StoryEvent] | None = None
@@ -101,8 +101,11 @@ class BrokerStory:
         """Go through all rows."""
         for row in self.reading.before:
             self._know(row)
+        later = len(self.reading.rows) - self.reading.later_count
         for index, row in enumerate(self.reading.rows):
             self._take(row, index)
+            if index >= later and self.events:
+                self.events[-1]["late"] = True
         self._finish()
 
     def _know(self, row: PageRow) -> None:
@@ -408,7 +411,9 @@ def _instant(wall: int, stories: list[BrokerStory], start: tuple[int | None, int
 
 def _title(readings: Sequence[Reading], number: int) -> str:
     """Return what to call a broker: with others beside it, by the order in which they started."""
-    title = readings[number].title
+    title, name = readings[number].title, readings[number].name
+    if len(readings) > 1 and name is not None:
+        return name
     if len(readings) == 1 or number >= len(_ORDINALS):
         return title
     what, _, port = title.partition(" on ")
@@ -429,6 +434,7 @@ def _shown_broker(one: BrokerStory, title: str) -> dict[str, Any]:
     return {
         "id": one.id,
         "title": title,
+        **({} if reading.name is None else {"name": reading.name, "place": reading.title}),
         "rabbitmq": reading.rabbitmq,
         **({} if reading.seed is None else {"seed": reading.seed}),
         "clock": reading.clock,
@@ -441,9 +447,4 @@ def _shown_broker(one: BrokerStory, title: str) -> dict[str, Any]:
 def _lanes(stories: list[BrokerStory]) -> list[dict[str, Any]]:
     """Return the lanes of all brokers. The test is the same for all of them."""
     lanes = [lane for one in stories for lane in one.lanes.in_order()]
-    if len(stories) > 1:
-        for lane in lanes:
-            number = int(lane["broker"][1:])
-            if lane["kind"] == "test" and number <= len(_ORDINALS):
-                lane["label"] = f"test ({_ORDINALS[number - 1]} broker)"
     return sorted(lanes, key=lambda lane: lane["kind"] != "test")

@@ -160,6 +160,19 @@ def test_click_on_the_map_goes_to_that_part_of_the_sequence(open_story: Open) ->
     expect(page.locator("#step-0")).to_be_in_viewport()
 
 
+def test_failure_stands_before_the_clean_up(open_story: Open) -> None:
+    story = shop()
+    story["test"]["failed_at"] = {"t": 21_000, "wall": 21_000}
+    for event in story["events"][-2:]:
+        event["late"] = True
+
+    rows = open_story(story).locator(".steps > *")
+
+    expect(rows.nth(-3)).to_contain_text("failed here")
+    expect(rows.nth(-3)).to_contain_text("(what follows is clean-up)")
+    expect(rows.nth(-1)).to_have_class("step bad late")
+
+
 def test_story_without_events_says_so(open_story: Open) -> None:
     page = open_story(busy(0))
 

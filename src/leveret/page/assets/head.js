@@ -66,7 +66,7 @@ function causeSentence({ sentence, messages, events, broker }) {
   const more = others.length - MOST_ALIKE;
   const last = events[events.length - 1];
   return [
-    span("", hasManyBrokers && el("strong", {}, `${brokerTitle(broker)}: `), ...named),
+    span("", ...named),
     others.length > 0 && span("", " The same: ", ...between(others.slice(0, MOST_ALIKE).map(chipLink), " ")),
     more > 0 && ` and ${more} more`,
     " ",
@@ -129,6 +129,7 @@ function brokerPart(broker) {
     );
   const words = [
     el("strong", {}, broker.title),
+    broker.place ?? "",
     broker.rabbitmq ? `as RabbitMQ ${broker.rabbitmq}` : "",
     broker.seed === undefined || broker.seed === null ? "" : `seed ${broker.seed}`,
     broker.clock === "held" ? "clock moved by the test" : "",

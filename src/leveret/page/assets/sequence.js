@@ -266,7 +266,7 @@ class Sequence {
     const isSameTime = timeBefore === spanText(instantOf(first));
     const words = stepWords(events);
     return option(
-      { class: `step ${worstTone(events)}${isOther ? " other" : ""}`,
+      { class: `step ${worstTone(events)}${isOther ? " other" : ""}${first.late ? " late" : ""}`,
         "aria-label": [`${spanText(instantOf(first))}: ${events.map((event) => event.text).join(", ")}`, first.line]
           .filter(Boolean)
           .join(", "),
@@ -429,7 +429,10 @@ function groupEvents(runs, opened) {
   }
   measureGaps(items);
   const shown = folds ? foldAlike(items, opened) : items;
-  if (story.test.failed_at && folds) shown.push({ kind: "end", events: [], us: gapAtEnd(items) });
+  if (!story.test.failed_at || !folds) return shown;
+  const at = shown.findIndex((item) => item.events.some((index) => eventAt(index).late));
+  const before = at < 0 ? shown.length : at;
+  shown.splice(before, 0, { kind: "end", events: [], us: gapAtEnd(shown[before - 1]) });
   return shown;
 }
 
@@ -447,7 +450,7 @@ const LONGEST_ALIKE = 8;
 function foldAlike(items, opened) {
   const kinds = items.map((item) =>
     item.kind === "step"
-      ? item.events.map((index) => [eventAt(index).kind, eventAt(index).from, eventAt(index).to, toneOf(eventAt(index))].join()).join(";")
+      ? item.events.map((index) => [eventAt(index).kind, eventAt(index).from, eventAt(index).to, toneOf(eventAt(index)), eventAt(index).late].join()).join(";")
       : "",
   );
   /** @type {Item[]} */
@@ -518,11 +521,10 @@ function measureGaps(items) {
 }
 
 /**
- * Return the time between the last row and the failure, if it is long.
- * @param {Item[]} items
+ * Return the time between a row and the failure, if it is long.
+ * @param {Item | undefined} last
  */
-function gapAtEnd(items) {
-  const last = items.at(-1);
+function gapAtEnd(last) {
   if (!last || last.kind === "leap") return undefined;
   const gap = spanBetween(eventAt(last.events[last.events.length - 1]), failure());
   return gap > LEAST_GAP ? gap : undefined;
@@ -593,7 +595,7 @@ function makeEnd(item) {
   const [first] = (story.test.error?.text ?? "").split("\n");
   return option(
     { "aria-disabled": "true", class: "step bad end" },
-    div("caption", item.us && span("gap", spanText(item.us)), timeElement(failure()), el("span", { class: "words", title: first }, el("strong", {}, "failed here"), ` ${first}`)),
+    div("caption", item.us && span("gap", spanText(item.us)), timeElement(failure()), el("span", { class: "words", title: first }, el("strong", {}, "failed here"), ` ${first}`, story.events.at(-1)?.late && " (what follows is clean-up)")),
   );
 }
 

@@ -4,7 +4,7 @@
  * @typedef {{
  *   i: number, t?: number, wall?: number, kind: string, from?: string, to?: string, channel?: string, message?: number,
  *   copy?: number, text: string, line?: string, setup?: boolean, across?: boolean, tone?: string, leap?: number,
- *   causes?: number[], caused_by?: number, detail?: [string, string][], fold?: number
+ *   causes?: number[], caused_by?: number, late?: boolean, detail?: [string, string][], fold?: number
  * }} StoryEvent
  * @typedef {{id: string, broker: string, kind: string, label: string, detail?: string, line?: string}} Lane
  * @typedef {{message: number, how: string, guess?: boolean}} Cause
@@ -33,7 +33,8 @@
  * @typedef {{text: string, fired?: number, events?: number[]}} Fault
  * @typedef {{name: string, level?: string, text: string, messages?: number[]}} Check
  * @typedef {{
- *   id: string, title: string, rabbitmq?: string, seed?: number, clock?: string, faults?: Fault[], checks?: Check[],
+ *   id: string, title: string, name?: string, place?: string,
+ *   rabbitmq?: string, seed?: number, clock?: string, faults?: Fault[], checks?: Check[],
  *   dropped_events?: number
  * }} BrokerFacts
  * @typedef {{
@@ -221,6 +222,19 @@ function laneName(id) {
   return hasManyBrokers ? `${name} (${brokerTitle(lane.broker)})` : name;
 }
 
+/**
+ * Return what the names of messages call a broker.
+ * @param {string} id
+ */
+function brokerName(id) {
+  return story.brokers.find((broker) => broker.id === id)?.name ?? id;
+}
+
+/** The names of messages in a text: "#3", "#3 of rome". */
+const namesOfMessages = new RegExp(
+  `(#\\d+(?: of (?:${story.brokers.map((broker) => brokerName(broker.id).replace(/\W/g, "\\$&")).join("|") || "b1"})\\b)?)`,
+);
+
 /** @param {string} id */
 function brokerTitle(id) {
   return story.brokers.find((broker) => broker.id === id)?.title ?? id;
@@ -278,8 +292,8 @@ function shortText(event) {
  * @returns {Child[]}
  */
 function linked(text, draw = chipLink, broker) {
-  const suffix = broker && broker !== story.brokers[0]?.id ? ` of ${broker}` : "";
-  return text.split(/(#\d+(?: of b\d+)?)/).map((part) => {
+  const suffix = broker && broker !== story.brokers[0]?.id ? ` of ${brokerName(broker)}` : "";
+  return text.split(namesOfMessages).map((part) => {
     const number = numberOf.get(part.includes(" ") ? part : `${part}${suffix}`);
     return number === undefined ? part : draw(number);
   });

@@ -71,8 +71,11 @@ class Reading:
     picture: Picture | None = None
     faults: list[Fault] = field(default_factory=list)
     checks: list[Check] = field(default_factory=list)
-    # What went wrong, as far as it is known.
+    # What went wrong, the worst first, and how many of the last rows came after the failure.
     causes: Sequence[Cause] = ()
+    later_count: int = 0
+    # What the test calls the broker.
+    name: str | None = None
     # How many events the recorder no longer had, and how many this reading leaves out; at least.
     dropped_count: int = 0
     cut_count: int = 0
