@@ -29,7 +29,7 @@ FORGIVEN = {
     # The first is not reached without /proc; the second catches AttributeError.
     ("src/leveret/http/management/endpoints/overview.py", "sysconf"),
     # Where there is no fork, nothing starts that process; the groups of processes stand behind `sys.platform`.
-    *(("src/leveret/workers/fork_server.py", name) for name in ("fork", "killpg", "setsid", "SIGCHLD", "SIGKILL")),
+    *(("src/leveret/workers/fork_server.py", name) for name in ("fork", "killpg", "setpgid", "SIGCHLD", "SIGKILL")),
     *(("src/leveret/workers/processes.py", name) for name in ("killpg", "SIGKILL")),
 }
 

@@ -84,6 +84,16 @@ def ignore_sigterm() -> None:
     consume()
 
 
+def close_at_the_end() -> None:
+    """Consume until SIGTERM, and then say goodbye."""
+    ending = threading.Event()
+    signal.signal(signal.SIGTERM, lambda *_: ending.set())
+    with connected() as connection:
+        connection.channel().basic_consume("payments", lambda *_: None)
+        while not ending.is_set():
+            connection.process_data_events(time_limit=0.02)
+
+
 def consume_in_a_child() -> None:
     """Start a child that consumes, as a prefork pool does, and write its number to a file."""
     child = subprocess.Popen([sys.executable, __file__])

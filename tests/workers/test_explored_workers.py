@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import sqlite3
 import sys
+import threading
 
 import pytest
 
-from leveret import ExplorationFailedError, explore
+from leveret import Broker, ExplorationFailedError, explore
 from tests.workers import services
 
 pytestmark = [
@@ -56,3 +57,31 @@ def test_a_connection_of_the_test_itself_is_never_killed():
 
     with pytest.raises(ValueError, match="matches no step for killed before, killed after"):
         explore(scenario, faults=KILLED)
+
+
+def test_a_worker_that_a_fault_kills_is_awaited_until_it_is_ready_again():
+    with Broker() as broker:
+        broker.declare_queue("payments")
+        with broker.worker(services.consume) as worker:
+            (before,) = broker.queue("payments").consumers
+            worker.die()
+
+            broker.wait_idle(timeout=60)
+
+            (after,) = broker.queue("payments").consumers
+            assert (worker.death_count, after.tag != before.tag) == (1, True)
+
+
+def test_a_worker_that_is_killed_while_it_ends_is_not_started_again():
+    ended = []
+
+    def scenario(broker):
+        broker.declare_queue("payments")
+        with broker.worker(services.close_at_the_end) as worker:
+            pass
+        ended.append((worker.death_count, worker.is_running))
+        assert [it.name for it in threading.enumerate() if it.name.startswith("restart of")] == []
+
+    explore(scenario, faults=KILLED, on="*client->server connection.close *", limit=60)
+
+    assert ended == [(0, False), (1, False), (1, False)]

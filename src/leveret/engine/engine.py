@@ -79,6 +79,10 @@ class Ending(Protocol):
     def lines(self) -> list[tuple[int, str]]:
         """What it has printed: the broker's time in microseconds since the epoch, and the line."""
 
+    @property
+    def is_restarting(self) -> bool:
+        """Whether a fault has killed it, and it is not ready again yet."""
+
     def end(self) -> None:
         """End it."""
 
@@ -615,6 +619,7 @@ class Engine:
         from leveret.observe.texts.state import lost_consumers, why_not_idle
 
         reasons = why_not_idle(self.node) + self.kept_back() + self.unread_by_peers()
+        reasons += [f"worker {it.name!r} was killed and starts again" for it in self.workers if it.is_restarting]
         return reasons + lost_consumers(self.node) if reconnects else reasons
 
     def unread_by_peers(self) -> list[str]:

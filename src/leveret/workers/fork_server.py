@@ -214,12 +214,15 @@ def _fork(task: Task, output: int, *sockets: socket.socket) -> int:
             importlib.import_module(name)
     pid = os.fork()
     if pid:
+        # The child does the same. Whichever is first, the group exists before a signal is sent to it.
+        with suppress(PermissionError, ProcessLookupError):
+            os.setpgid(pid, pid)
         os.close(output)
         sockets[0].sendall(_ANSWER.pack(pid, _FORKED))
         return pid
     code = 1
     try:
-        os.setsid()
+        os.setpgid(0, 0)
         signal.set_wakeup_fd(-1)
         signal.signal(signal.SIGCHLD, signal.SIG_DFL)
         for each in sockets:

@@ -74,6 +74,8 @@ class Worker(Hinting):
         # How often a fault has killed it.
         self.death_count = 0
         self._restart: threading.Thread | None = None
+        # Whether it is ending with its block, so that a fault that kills it does not start it again.
+        self._is_ending = False
 
     def __repr__(self) -> str:
         return f"<Worker {self.name!r}: {'running' if self.is_running else 'not running'}>"
@@ -119,6 +121,7 @@ class Worker(Hinting):
             if self not in self._engine.workers:
                 self._engine.workers.append(self)
         RUNNING[self._port] = self
+        self._is_ending = False
         urls = dict.fromkeys(self._variables, self._url_at(self._port))
         environment = {**os.environ, "PYTHONUNBUFFERED": "1", **urls, **self._env}
         run = self._run
@@ -137,7 +140,7 @@ class Worker(Hinting):
         __tracebackhide__ = True
         limit = monotonic() + (self._timeout if timeout is None else timeout)
         while not self._is_ready():
-            if not self.is_running and self._restart is None:
+            if not self.is_running and self._restart in (None, threading.current_thread()):
                 raise BrokerError(
                     f"worker {self.name!r} ended with {self.returncode} before {self._what()}{self._said()}"
                 )
@@ -169,14 +172,29 @@ class Worker(Hinting):
             self.death_count += 1
             self._is_ended_on_purpose = True
             self._running().kill()
-            self._restart = threading.Thread(target=self._revive, daemon=True, name=f"restart of {self.name}")
-            self._restart.start()
+            if not self._is_ending:
+                self._restart = threading.Thread(target=self._revive, daemon=True, name=f"restart of {self.name}")
+                self._restart.start()
+
+    @property
+    def is_restarting(self) -> bool:
+        """Whether a fault has killed it, and it is not ready again yet."""
+        return self._restart is not None
 
     def _revive(self) -> None:
         self._running().wait(GRACE_S)
         with suppress(BrokerError, OSError):
             self.start()
-        self._restart = None
+            self.wait_ready()
+        if self._restart is threading.current_thread():
+            self._restart = None
+            # A turn of the loop, so that what waits for the broker looks again.
+            with suppress(BrokerError):
+                self._engine.sync()
+
+    def _await_restart(self) -> None:
+        if (restart := self._restart) is not None:
+            restart.join(GRACE_S)
 
     def __enter__(self) -> Self:
         __tracebackhide__ = True
@@ -192,6 +210,7 @@ class Worker(Hinting):
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
         __tracebackhide__ = True
+        self._await_restart()
         code, is_by_itself = self.returncode, not self.is_running and not self._is_ended_on_purpose
         self.end()
         if error is None and is_by_itself and code:
@@ -199,8 +218,8 @@ class Worker(Hinting):
 
     def end(self) -> None:
         """End it, with all its children. A second call does nothing."""
-        if self._restart is not None:
-            self._restart.join(GRACE_S)
+        self._await_restart()
+        self._is_ending = True
         if self.is_running:
             self.terminate()
         if self._process is not None:
