@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Final, NamedTuple, cast
 
 from leveret.trace import events
-from leveret.trace.events import Event, eta_of
+from leveret.trace.events import POSITIONS, Event, eta_of
 
 if TYPE_CHECKING:
     from leveret.core.model.message import Message
@@ -18,45 +18,57 @@ if TYPE_CHECKING:
 
 _SETTLING: Final = (events.ACKED, events.NACKED, events.REJECTED)
 _CLOSING: Final = (events.CHAN_CLOSE, events.CONN_CLOSE)
-_KINDS: Final = frozenset({*events.DELIVERIES, *_SETTLING, *_CLOSING, *events.ENDS, events.REQUEUED})
+_CHANNEL: Final = slice(POSITIONS[events.DELIVERED]["conn"], POSITIONS[events.DELIVERED]["chan"] + 1)
+_QUEUE: Final = POSITIONS[events.DELIVERED]["queue"]
+_REASON: Final = POSITIONS[events.REQUEUED]["reason"]
+# Where the copy of an event stands, and the tag of a delivery and of what settles it.
+_COPY: Final = {
+    kind: POSITIONS[kind]["copy"] for kind in (*events.DELIVERIES, *_SETTLING, *events.ENDS, events.REQUEUED)
+}
+_TAG: Final = {kind: POSITIONS[kind]["tag"] for kind in (*events.DELIVERIES, *_SETTLING)}
 
 
 class _Held(NamedTuple):
     """What a channel got and has not settled, by copy, and the last tag that it settled of each queue."""
 
-    deliveries: dict[int | None, Event]
-    settled: dict[str | None, int]
+    deliveries: dict[object, RawEvent]
+    settled: dict[object, int]
 
 
 class GivenBack:
     """What channels hold, and what came back unsettled from those that their clients closed."""
 
     def __init__(self) -> None:
-        self._held: Final[dict[tuple[int | None, int | None], _Held]] = {}
+        self._held: Final[dict[tuple[object, ...], _Held]] = {}
         # The deliveries of the channel that ends, and those that came back and were not taken since.
-        self._ending: dict[int | None, Event] = {}
-        self._ready: Final[dict[int | None, Event]] = {}
+        self._ending: dict[object, RawEvent] = {}
+        self._ready: Final[dict[object, RawEvent]] = {}
 
     def feed(self, raw: RawEvent) -> None:
-        """Take the next event."""
-        kind = raw[0]
-        if kind not in _KINDS:
-            return
-        event = Event(raw)
+        """Take the next event. Hot: once per event, so it reads the tuple."""
+        kind = cast("str", raw[0])
         if kind in _CLOSING:
-            self._close(event)
+            self._close(Event(raw))
+        if kind not in _COPY:
             return
-        if kind == events.REQUEUED and event.copy in self._ending and event.reason == "channel_closed":
-            self._ready[event.copy] = self._ending.pop(event.copy)
+        copy = raw[_COPY[kind]]
+        if kind == events.REQUEUED and copy in self._ending and raw[_REASON] == "channel_closed":
+            self._ready[copy] = self._ending.pop(copy)
             return
-        self._ready.pop(event.copy, None)
-        if kind in events.DELIVERIES and event.conn is not None:
-            held = self._held.setdefault((event.conn, event.chan), _Held({}, {}))
-            held.deliveries[event.copy] = event
-        elif kind in _SETTLING and (event.conn, event.chan) in self._held:
-            held = self._held[event.conn, event.chan]
-            held.deliveries.pop(event.copy, None)
-            held.settled[event.queue] = max(event.tag or 0, held.settled.get(event.queue, 0))
+        self._ready.pop(copy, None)
+        if kind not in _TAG:
+            return
+        channel = raw[_CHANNEL]
+        held = self._held.get(channel)
+        if kind in _SETTLING:
+            if held is not None:
+                held.deliveries.pop(copy, None)
+                queue, tag = raw[_QUEUE], cast("int | None", raw[_TAG[kind]]) or 0
+                held.settled[queue] = max(tag, held.settled.get(queue, 0))
+        elif channel[0] is not None:
+            if held is None:
+                held = self._held[channel] = _Held({}, {})
+            held.deliveries[copy] = raw
 
     def _close(self, event: Event) -> None:
         is_clean, channel = event.reason is None, event.get("chan")
@@ -64,11 +76,11 @@ class GivenBack:
         for key in [key for key in self._held if key[0] == event.conn and channel in (None, key[1])]:
             held = self._held.pop(key)
             if is_clean:
-                self._ending |= {copy: one for copy, one in held.deliveries.items() if _was_in_hand(one, held)}
+                self._ending |= {copy: one for copy, one in held.deliveries.items() if _was_in_hand(Event(one), held)}
 
     def left(self) -> Iterator[Event]:
         """Yield the deliveries of the messages that are ready again."""
-        yield from self._ready.values()
+        yield from map(Event, self._ready.values())
 
 
 def _was_in_hand(delivery: Event, held: _Held) -> bool:

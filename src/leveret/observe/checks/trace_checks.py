@@ -7,12 +7,13 @@ or it is lost. The checks keep only the messages that they report.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
+from operator import itemgetter
 from typing import TYPE_CHECKING, Final, cast
 
 from leveret.observe.checks.finding import Finding, refusal_text
 from leveret.observe.views.names import existing_queue
 from leveret.trace import events
-from leveret.trace.events import Event
+from leveret.trace.events import POSITIONS, Event
 
 if TYPE_CHECKING:
     from leveret.core.model.message import Message
@@ -41,6 +42,12 @@ _WITH_CONNECTION: Final = ("exclusive", "auto_delete")
 # The exchanges of Celery's events and control replies, to which it publishes even without a listener.
 _CELERY_EXCHANGES: Final = ("celeryev", "celery.pidbox", "reply.celery.pidbox")
 _DIRECT_REPLY_PREFIX: Final = "amq.rabbitmq.reply-to."
+# The most frequent events matter only if this field is set: to dead letters, automatic acks and redeliveries.
+_MATTERS_BY: Final = {
+    kind: POSITIONS[kind][field]
+    for kind, field in ((events.ENQUEUED, "src_copy"), (events.ACKED, "reason"), (events.DELIVERED, "count"))
+}
+_OF_ACK: Final = itemgetter(*(POSITIONS[events.ACKED][name] for name in ("conn", "queue", "copy", "reason")))
 # The number of a message, and the virtual host and queue in which it died.
 _Death = tuple[int, str, str | None]
 
@@ -63,7 +70,8 @@ class TraceChecks:
         # Deliveries with automatic ack, by connection and queue.
         self._auto_acked: Final[dict[int, dict[str, int]]] = {}
         self._auto_ack_lost: list[Finding] = []
-        self._last_delivered_copy: object = None
+        # The copy of the last basic.get.
+        self._last_got: object = None
         # By copy: the last delivery of those redelivered too often, and those that were reported.
         self._too_often: Final[dict[object, Event]] = {}
         self._reported: Final[dict[object, None]] = {}
@@ -98,8 +106,9 @@ class TraceChecks:
         self._node = node
         handlers = self._handlers
         for raw in raw_events:
-            handle = handlers.get(cast("str", raw[0]))
-            if handle is not None:
+            kind = cast("str", raw[0])
+            handle, field = handlers.get(kind), _MATTERS_BY.get(kind)
+            if handle is not None and (field is None or raw[field]):
                 handle(Event(raw))
         self._conclude()
         found, self._findings = self._findings, []
@@ -193,21 +202,22 @@ class TraceChecks:
             names = {"consumer": event.consumer, "by": self._client(event.conn), "queue": event.queue}
             self._find("unlimited_prefetch", event, {**names, "client": self._clients.get(event.conn)})
 
-    def _delivered(self, event: Event) -> None:
-        self._last_delivered_copy = event.copy
-        self._got(event)
-
     def _got(self, event: Event) -> None:
+        self._last_got = event.copy
+        self._delivered(event)
+
+    def _delivered(self, event: Event) -> None:
         if event.count >= self._max_redeliveries and event.copy not in self._reported:
             self._too_often[event.copy] = event
 
     def _acked(self, event: Event) -> None:
+        # Hot: once per message that needs no ack.
+        conn, queue, copy, reason = cast("tuple[int | None, str, int | None, str]", _OF_ACK(event.raw))
         # A message from basic.get does not count: the client waits for that answer.
-        is_automatic = event.reason == _NO_ACK and event.copy == self._last_delivered_copy
-        queue = cast("str", event.queue)
+        is_automatic = reason == _NO_ACK and copy != self._last_got
         # Direct replies do not count: they can only be consumed with automatic acks.
-        if is_automatic and event.conn is not None and not queue.startswith(_DIRECT_REPLY_PREFIX):
-            counts = self._auto_acked.setdefault(event.conn, {})
+        if is_automatic and conn is not None and not queue.startswith(_DIRECT_REPLY_PREFIX):
+            counts = self._auto_acked.setdefault(conn, {})
             counts[queue] = counts.get(queue, 0) + 1
 
     def _rejected(self, event: Event) -> None:
