@@ -4,7 +4,8 @@ Run it as `python benchmarks/live_page.py`. A broker of its own process serves a
 fixed rate: each message is three events. Rounds with its page open in Chromium alternate, in pairs, with rounds in
 which the page of another, idle broker is open, so that the browser takes the same from the machine. The difference in
 processor time, as a share of one core, is what a broker that uses all of its core loses. The browser counts its own
-frames meanwhile: the longest gap shows whether the page froze.
+frames meanwhile: the longest gap shows whether the page froze. A round begins a moment after its page was opened: once,
+the page has the checks read what was recorded before.
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ from playwright.sync_api import Browser, sync_playwright
 
 EVENTS_A_SECOND = 10_000
 SECONDS = 4
+OPENING_MS = 2000
 PAIRS = 5
 # Messages that are sent between two looks at the clock. Each is enqueued too, so it is three events with its delivery.
 BATCH = 50
@@ -74,6 +76,7 @@ def page_open(browser: Browser, url: str) -> Iterator[object]:
     context = browser.new_context(http_credentials={"username": "guest", "password": "guest"})
     page = context.new_page()
     page.goto(url)
+    page.wait_for_timeout(OPENING_MS)
     page.evaluate(_FRAMES)
     yield page
     context.close()

@@ -28,8 +28,7 @@ from leveret import Broker
 
 ROOT: Final = Path(__file__).parents[1]
 SIZE: Final = (1120, 1000)
-# Wide enough for its topology.
-LIVE_SIZE: Final = (1540, 720)
+LIVE_SIZE: Final = (1400, 900)
 
 # A shop that publishes one key wrong, and a worker that rejects an order and asks for another one again.
 FAILING_TEST: Final = """
@@ -136,9 +135,8 @@ def failing_page(folder: Path) -> Path:
 
 
 def take_live(browser: Browser, path: Path) -> None:
-    """Save a picture of the live page of a broker with a queue that a consumer has begun."""
-    with Broker(management=True, checks="all=off") as broker:
-        broker.clock.hold()
+    """Save a picture of the live page of a broker with a queue that grows and a client that loses a message."""
+    with Broker(management=True) as broker:
         broker.declare_exchange("shop", "topic")
         broker.declare_queue("orders.dead")
         broker.declare_queue(
@@ -147,21 +145,36 @@ def take_live(browser: Browser, path: Path) -> None:
         broker.declare_queue("invoices", arguments={"x-queue-type": "quorum"})
         broker.bind_queue("orders", "shop", "order.#")
         broker.bind_queue("invoices", "shop", "invoice.*")
-        parameters = pika.URLParameters(broker.url)
-        parameters.client_properties = {"connection_name": "billing"}
-        with pika.BlockingConnection(parameters) as worker:
-            channel = worker.channel()
-            channel.basic_qos(prefetch_count=1)
-            channel.basic_consume("orders", lambda *_: None)
-            for number in (7, 8, 9):
+        with (
+            shown(browser, broker.management_url, size=LIVE_SIZE) as page,
+            connected(broker, "billing") as billing,
+            connected(broker, "payments") as payments,
+        ):
+            queues = page.get_by_role("region", name="Queues", exact=True)
+            queues.get_by_role("button", name="orders", exact=True).click()
+            worker = billing.channel()
+            worker.basic_qos(prefetch_count=1)
+            worker.basic_consume("orders", lambda *_: None, consumer_tag="bills")
+            for number in range(7, 40):
                 headers = {"trace": f"a{number}"}
                 broker.publish("shop", "order.created", json={"id": number, "total": 12 * number}, headers=headers)
-            with shown(browser, broker.management_url, size=LIVE_SIZE) as page:
-                queues = page.get_by_role("region", name="Queues", exact=True)
-                expect(queues.locator("tbody tr").filter(has_text="orders").first).to_contain_text("2")
-                queues.get_by_role("button", name="orders", exact=True).click()
-                expect(page.get_by_role("region", name="Messages", exact=True)).to_contain_text("a9")
-                page.screenshot(path=path)
+                # So that the line of the queue rises in steps.
+                page.wait_for_timeout(250)
+            payer = payments.channel()
+            broker.publish("shop", "invoice.new", json={"id": 7})
+            invoice, _, _ = payer.basic_get("invoices")
+            payer.basic_reject(invoice.delivery_tag, requeue=False)
+            expect(page.get_by_text("payments rejected")).to_be_visible()
+            expect(queues.locator("tbody tr").filter(has_text="+33")).to_be_visible()
+            page.screenshot(path=path)
+        broker.assert_dropped("invoices", reason="rejected")
+
+
+def connected(broker: Broker, name: str) -> pika.BlockingConnection:
+    """Return a connection of a client of this name."""
+    parameters = pika.URLParameters(broker.url)
+    parameters.client_properties = {"connection_name": name}
+    return pika.BlockingConnection(parameters)
 
 
 def take(browser: Browser, address: str, path: Path, *, is_dark: bool) -> None:

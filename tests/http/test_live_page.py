@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -77,6 +78,17 @@ def page(opened: Page, live: Broker) -> Page:
     return opened
 
 
+def named(broker: Broker, name: str) -> pika.BlockingConnection:
+    parameters = pika.URLParameters(broker.url)
+    parameters.client_properties = {"connection_name": name}
+    return pika.BlockingConnection(parameters)
+
+
+def purge(page: Page, queue: str) -> None:
+    page.get_by_role("button", name=f"Purge {queue}").click()
+    page.get_by_role("dialog").get_by_role("button", name="Purge").click()
+
+
 def cell(page: Page, section: str, name: str, index: int):
     region = page.get_by_role("region", name=section, exact=True)
     return region.locator("tbody tr").filter(has_text=name).locator("td").nth(index)
@@ -131,6 +143,108 @@ def test_a_client_appears_with_what_it_holds_and_goes(page: Page, live: Broker) 
     expect(page.get_by_text("No connections.")).to_be_visible()
 
 
+def test_rates_say_what_goes_in_and_out_of_a_queue_until_nothing_does(page: Page, live: Broker) -> None:
+    with subprocess.Popen([sys.executable, "-c", FLOOD, live.url]) as flood:
+        try:
+            expect(cell(page, "Queues", "orders", 4)).to_have_text(re.compile("[1-9]"))
+            expect(cell(page, "Queues", "orders", 5)).to_have_text("0")
+        finally:
+            flood.kill()
+
+    expect(cell(page, "Queues", "orders", 4)).to_have_text("0")
+
+
+def test_a_queue_that_grows_says_by_how_much_in_the_last_minute(page: Page, live: Broker) -> None:
+    live.declare_queue("growing")
+    expect(cell(page, "Queues", "growing", 2)).to_have_text("0")
+
+    for _ in range(3):
+        live.publish("", "growing", "x")
+
+    expect(cell(page, "Queues", "growing", 7)).to_have_text("+3")
+    line = cell(page, "Queues", "growing", 7).get_by_role("img")
+    expect(line).to_have_attribute("aria-label", "From 0 to 3 messages")
+
+
+def test_a_chosen_queue_shows_its_arguments_and_its_policy(page: Page, live: Broker) -> None:
+    live.declare_queue("short", arguments={"x-message-ttl": 60_000})
+    live.admin.set_policy("small", "short", {"max-length": 7})
+
+    page.get_by_role("button", name="short", exact=True).click()
+
+    queue = page.get_by_role("region", name="Queue", exact=True)
+    expect(queue).to_contain_text("x-message-ttl=60000")
+    expect(queue).to_contain_text("small: max-length=7")
+
+
+def test_a_chosen_queue_shows_who_consumes_how_and_holds_what(page: Page, live: Broker) -> None:
+    live.publish("", "orders", "x")
+    with named(live, "billing") as billing, named(live, "audit") as audit:
+        worker = billing.channel()
+        worker.basic_qos(prefetch_count=3)
+        worker.basic_consume("orders", lambda *_: None, consumer_tag="worker")
+        expect(cell(page, "Queues", "orders", 3)).to_have_text("1")
+        audit.channel().basic_consume("orders", lambda *_: None, auto_ack=True, consumer_tag="reader")
+        page.get_by_role("button", name="orders", exact=True).click()
+
+        expect(cell(page, "Queue", "worker", 1)).to_have_text("billing, channel 1")
+        expect(cell(page, "Queue", "worker", 2)).to_have_text("by the client")
+        expect(cell(page, "Queue", "worker", 3)).to_have_text("3")
+        expect(cell(page, "Queue", "worker", 4)).to_have_text("1")
+        expect(cell(page, "Queue", "reader", 2)).to_have_text("automatic (no_ack)")
+
+
+def test_an_event_is_told_in_words_with_the_name_of_its_client(page: Page, live: Broker) -> None:
+    live.publish("", "orders", "x")
+    with named(live, "billing") as billing:
+        channel = billing.channel()
+        method, _, _ = channel.basic_get("orders")
+        channel.basic_ack(method.delivery_tag)
+
+        told = page.get_by_role("region", name="Last events")
+        expect(told).to_contain_text(re.compile(r"billing \(c\d+/ch1\) acked #1 of 'orders'"))
+
+
+def test_what_went_wrong_is_said_as_it_happens_and_no_longer_once_the_test_expects_it(browser: Browser) -> None:
+    with browser.new_context(http_credentials=GUEST) as context, Broker(management=True) as broker:
+        page = context.new_page()
+        page.goto(broker.management_url)
+        wrong = page.get_by_role("region", name="What went wrong so far")
+        expect(page.get_by_text("; live; ")).to_be_visible()
+        expect(wrong).to_have_count(0)
+        broker.declare_queue("orders")
+
+        broker.publish("", "oders", "x")
+        broker.publish("", "oders", "y")
+
+        sentence = "#1 reached no queue: there is no queue 'oders' (nearest: 'orders'), and 1 more like it"
+        expect(wrong.get_by_role("listitem")).to_have_text(sentence)
+        broker.assert_dropped(reason="no route", times=2)
+        broker.publish("", "orders", "z")
+        expect(wrong).to_have_count(0)
+
+
+def test_an_opened_queue_does_not_push_the_forms_away(page: Page, live: Broker) -> None:
+    form = page.get_by_role("form", name="Publish")
+    before = form.bounding_box()
+    for number in range(60):
+        live.publish("", "orders", f"{number}")
+
+    page.get_by_role("button", name="orders", exact=True).click()
+    expect(page.get_by_text("and 10 more messages")).to_be_attached()
+
+    assert form.bounding_box() == before
+
+
+def test_a_chosen_queue_that_is_deleted_does_not_exist_any_more(page: Page, live: Broker) -> None:
+    page.get_by_role("button", name="orders", exact=True).click()
+    expect(page.get_by_role("region", name="Messages", exact=True)).to_be_visible()
+
+    live.delete_queue("orders")
+
+    expect(page.get_by_role("region", name="Queue", exact=True)).to_contain_text("It does not exist any more.")
+
+
 def test_the_messages_of_a_queue_are_shown_and_followed(page: Page, live: Broker) -> None:
     live.publish("", "orders", "first", headers={"trace": "a"})
     page.get_by_role("button", name="orders", exact=True).click()
@@ -164,10 +278,22 @@ def test_a_queue_is_purged_by_its_button(page: Page, live: Broker) -> None:
     live.publish("", "orders", "x")
     expect(cell(page, "Queues", "orders", 2)).to_have_text("1")
 
-    page.get_by_role("button", name="Purge orders").click()
+    purge(page, "orders")
 
     expect(cell(page, "Queues", "orders", 2)).to_have_text("0")
     live.assert_empty("orders")
+
+
+def test_purge_asks_first_and_does_nothing_when_it_is_cancelled(page: Page, live: Broker) -> None:
+    live.publish("", "orders", "x")
+    expect(cell(page, "Queues", "orders", 2)).to_have_text("1")
+
+    page.get_by_role("button", name="Purge orders").click()
+    expect(page.get_by_role("dialog")).to_contain_text("Remove 1 ready message from orders?")
+    page.get_by_role("dialog").get_by_role("button", name="Cancel").click()
+
+    expect(page.get_by_role("dialog")).to_have_count(0)
+    assert len(live.queue("orders").ready) == 1
 
 
 def test_time_is_held_and_moved(page: Page, live: Broker) -> None:
@@ -225,17 +351,18 @@ def test_a_message_goes_to_the_virtual_host_of_the_chosen_queue(page: Page, live
     expect(page.get_by_label("virtual host", exact=True)).to_have_value("shop")
 
 
-def test_an_act_is_confirmed_in_words(page: Page, live: Broker) -> None:
+def test_the_answer_to_a_click_stands_beside_its_button(page: Page, live: Broker) -> None:
     live.publish("", "orders", "x")
     expect(cell(page, "Queues", "orders", 2)).to_have_text("1")
-    answer = page.get_by_role("status", name="Answer")
+    answer = page.get_by_role("form", name="Time").get_by_role("status", name="Answer")
 
-    page.get_by_role("button", name="Purge orders").click()
-    expect(answer).to_have_text("1 message purged from orders.")
+    purge(page, "orders")
+    expect(cell(page, "Queues", "orders", 8)).to_contain_text("1 message purged.")
     page.get_by_role("button", name="Hold time").click()
     expect(answer).to_contain_text("Time is held at")
     page.get_by_role("button", name="Let time run").click()
     expect(answer).to_have_text("Time runs again.")
+    expect(cell(page, "Queues", "orders", 8)).to_have_text("Purge")
 
 
 def test_a_refusal_is_shown_with_its_reason(page: Page) -> None:
@@ -251,8 +378,14 @@ def test_a_stopped_broker_is_not_taken_for_a_live_one(browser: Browser) -> None:
         with Broker(management=True) as broker:
             page.goto(broker.management_url)
             expect(page.get_by_text("; live; ")).to_be_visible()
+            broker.declare_queue("audit")
+            page.get_by_role("button", name="audit", exact=True).click()
+            expect(page.get_by_text("0 ready, 0 unacked")).to_be_visible()
 
         expect(page.get_by_text("not connected: this is the last that was seen")).to_be_visible()
+        expect(page.get_by_text("0 ready, 0 unacked")).to_be_visible()
+        purge(page, "audit")
+        expect(page.get_by_text("The broker does not answer")).to_be_visible()
 
 
 def test_a_flood_of_events_reaches_the_page_in_few_pieces_and_buttons_still_work(page: Page, live: Broker) -> None:
@@ -268,7 +401,7 @@ def test_a_flood_of_events_reaches_the_page_in_few_pieces_and_buttons_still_work
         try:
             page.get_by_role("button", name="orders", exact=True).click()
             expect(page.locator(".message").first).to_be_visible()
-            page.get_by_role("button", name="Purge orders").click()
+            purge(page, "orders")
             page.get_by_label("routing key").fill("nowhere")
             page.get_by_role("button", name="Publish").click()
             expect(page.get_by_text("The message reached no queue.")).to_be_visible()

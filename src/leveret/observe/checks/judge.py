@@ -182,12 +182,13 @@ class Judge:
                     reaction.ended()
             self._note(self._leftovers.left(self._source.node, is_on=self._levels.is_on))
 
-    def found_so_far(self, vhost: str | None = None) -> dict[str, list[Finding]]:
+    def found_so_far(self, vhost: str | None = None, *, most: int | None = None) -> dict[str, list[Finding]]:
         """Return the findings of one virtual host, or of all, that were not reported yet, by check. They stay so.
 
-        The caller holds the lock.
+        If there are `most` already, new events are not read. The caller holds the lock.
         """
-        self.read_on()
+        if most is None or len(self._findings) < most:
+            self.read_on()
         return self._groups(vhost)
 
     def _groups(self, vhost: str | None = None) -> dict[str, list[Finding]]:

@@ -1,4 +1,5 @@
 // The live page: rows that the feed sends, drawn once a frame, and forms that call the control API.
+// Rates and the lines of a minute come from the counts that the page has seen since it was opened.
 
 (() => {
   /** @typedef {Record<string, any>} Row */
@@ -6,6 +7,10 @@
   const API = "/leveret/v1";
   // A picture of more boxes shows nothing.
   const DRAWN_MOST = 60;
+  // A rate is what happened in the last five seconds, divided by five, as on RabbitMQ's page.
+  const RATED_MS = 5000;
+  const CHARTED_MS = 60_000;
+  const CHART = { width: 120, height: 22 };
   const FAULTS = {
     reset_peer: "basic.ack",
     close_channel: "basic.publish",
@@ -23,6 +28,7 @@
   /** @type {Record<string, Map<string, Row>>} */
   const sections = {
     head: new Map(),
+    causes: new Map(),
     queues: new Map(),
     exchanges: new Map(),
     connections: new Map(),
@@ -32,10 +38,16 @@
   const stale = new Set();
   /**
    * @type {{
-   *   queue: Row | null, events: string[], rate: number, halted: string | null, isConnected: boolean, drawing: string
+   *   queue: Row | null, events: string[][], halted: string | null, isConnected: boolean, drawing: string,
+   *   answer: Element | null,
    * }}
    */
-  const live = { queue: null, events: [], rate: 0, halted: null, isConnected: false, drawing: "" };
+  const live = { queue: null, events: [], halted: null, isConnected: false, drawing: "", answer: null };
+  /**
+   * What was counted when, at most once a second: an instant, then the counts. By the key of a queue, or "head".
+   * @type {Map<string, number[][]>}
+   */
+  const samples = new Map();
   let isDrawing = false;
   let isLooking = false;
   let isStale = false;
@@ -45,45 +57,87 @@
     line: el("p", { class: "line", role: "status" }),
     halted: el("p", { class: "halted", role: "alert", hidden: true }),
     events: el("ol", {}),
+    causes: el("ul", {}),
     topology: div(""),
-    messages: div("", div("note", "Choose a queue to look into it.")),
-    answer: el("p", { class: "answer", role: "status", "aria-label": "Answer" }),
+    chosen: el("h2", {}, "Queue"),
+    about: div("", div("note", "Choose a queue to see its settings, consumers and messages.")),
+    messages: el("section", { "aria-label": "Messages", hidden: true }),
+    asking: el("dialog", { "aria-label": "Please confirm" }),
   };
+
+  /** Return the line for the answer to what its neighbours do. */
+  function answerLine() {
+    return el("p", { class: "answer", role: "status", "aria-label": "Answer" });
+  }
 
   /**
    * Call the control API, and show what it refuses, or what was done.
+   * @param {Element} line Where to show it.
    * @param {string} method
    * @param {string} place
    * @param {Row} [body]
    * @param {(answer: Row) => string} [done]
    */
-  async function call(method, place, body, done) {
+  async function call(line, method, place, body, done) {
     const options = { method, body: body && JSON.stringify(body) };
     try {
       const response = await fetch(API + place, options);
       const text = await response.text();
       const answer = text ? JSON.parse(text) : {};
-      say(response.ok ? (done?.(answer) ?? "") : answer.reason, response.ok);
+      say(line, response.ok ? (done?.(answer) ?? "") : answer.reason, response.ok);
       return response.ok ? answer : null;
-    } catch (error) {
-      say(`the broker does not answer: ${error}`);
+    } catch {
+      say(line, "The broker does not answer; it may have stopped.");
       return null;
     }
   }
 
   /**
+   * Show the answer to the last click. Only one is shown at a time.
+   * @param {Element} line
    * @param {string} text
    * @param {boolean} [isFine]
    */
-  function say(text, isFine) {
-    parts.answer.className = isFine ? "answer fine" : "answer";
-    refill(parts.answer, text);
+  function say(line, text, isFine) {
+    live.answer?.replaceChildren();
+    live.answer = line;
+    line.className = isFine ? "answer fine" : "answer";
+    refill(line, text);
+  }
+
+  /**
+   * Ask before doing what cannot be undone.
+   * @param {string} question
+   * @param {string} label
+   * @param {() => void} act
+   */
+  function ask(question, label, act) {
+    const close = () => parts.asking.close();
+    const go = () => {
+      close();
+      act();
+    };
+    refill(parts.asking, el("p", {}, question), div("choices", button(label, go), button("Cancel", close, { autofocus: true })));
+    parts.asking.showModal();
+  }
+
+  /**
+   * @param {Row} queue
+   * @param {Element} line
+   */
+  function purge(queue, line) {
+    const { ready_count: ready, unacked_count: unacked } = sections.queues.get(queueKey(queue)) ?? queue;
+    const where = inVhost(queue.vhost, queue.name);
+    const kept = unacked ? ` The ${unacked} unacked stay with their clients.` : "";
+    const done = (/** @type {Row} */ answer) => `${counted(answer.messages, "message")} purged.`;
+    ask(`Remove ${counted(ready, "ready message")} from ${where}?${kept}`, "Purge", () => {
+      call(line, "POST", `${placeOf(queue)}/purge`, undefined, done);
+    });
   }
 
   /** @param {Row} queue */
-  function purge(queue) {
-    const where = inVhost(queue.vhost, queue.name);
-    return call("POST", `${placeOf(queue)}/purge`, undefined, (answer) => `${counted(answer.messages, "message")} purged from ${where}.`);
+  function queueKey(queue) {
+    return JSON.stringify([queue.vhost, queue.name]);
   }
 
   /** @param {Row} clock */
@@ -108,17 +162,80 @@
       const row = entry.pop();
       sections[entry[0]].set(rowKey(entry), row);
       stale.add(entry[0]);
+      if (entry[0] === "head") note("head", [row.published]);
+      if (entry[0] === "queues") {
+        const length = row.ready_count + row.unacked_count;
+        note(rowKey(entry), [length, row.entered, row.entered - length]);
+      }
     }
     for (const key of news.gone) {
       sections[key[0]].delete(rowKey(key));
+      if (key[0] === "queues") samples.delete(rowKey(key));
       stale.add(key[0]);
     }
     if (news.events) live.events = news.events;
-    live.rate = news.rate ?? live.rate;
     if ("halted" in news) live.halted = news.halted;
     stale.add("events");
     stale.add("head");
     draw();
+  }
+
+  /**
+   * Note what is counted now.
+   * @param {string} key
+   * @param {number[]} counts
+   */
+  function note(key, counts) {
+    const now = performance.now();
+    const noted = samples.get(key) ?? [];
+    samples.set(key, noted);
+    // The first one stays: it is where the page begins to know the counts.
+    if (noted.length > 1 && now - noted[noted.length - 2][0] < 1000) noted.pop();
+    noted.push([now, ...counts]);
+    while (noted.length > 1 && noted[1][0] < now - CHARTED_MS) noted.shift();
+  }
+
+  /**
+   * Return how much a count has grown in a second, as text; "" as long as that is not known.
+   * @param {string} key
+   * @param {number} index
+   */
+  function rateText(key, index) {
+    const noted = samples.get(key) ?? [];
+    const now = performance.now();
+    const begin = Math.max(now - RATED_MS, noted[0]?.[0] ?? now);
+    if (now - begin < 1000) return "";
+    const before = noted.findLast(([at]) => at <= begin) ?? noted[0];
+    const rate = Math.max(0, ((noted[noted.length - 1][index] - before[index]) * 1000) / (now - begin));
+    return rate.toLocaleString("en", { maximumFractionDigits: rate < 10 ? 1 : 0 });
+  }
+
+  /**
+   * Draw how the length of a queue has changed in the last minute, and by how much.
+   * @param {string} key
+   * @returns {(cell: Element) => void}
+   */
+  function minute(key) {
+    const noted = samples.get(key) ?? [];
+    const now = performance.now();
+    const lengths = noted.map(([, length]) => length);
+    const growth = (lengths[lengths.length - 1] ?? 0) - (lengths[0] ?? 0);
+    const top = Math.max(1, ...lengths);
+    /** @param {number} at */
+    const x = (at) => Math.max(0, CHART.width * (1 - (now - at) / CHARTED_MS)).toFixed(1);
+    /** @param {number} length */
+    const y = (length) => (CHART.height - 1 - (length / top) * (CHART.height - 2)).toFixed(1);
+    const steps = noted.map(([at, length], index) => `${index ? `H${x(at)}V` : `M${x(at)} `}${y(length)}`).join("");
+    const change = growth > 0 ? `+${growth.toLocaleString("en")}` : growth ? growth.toLocaleString("en") : "";
+    const what = `From ${lengths[0]} to ${lengths[lengths.length - 1]} messages`;
+    return (cell) => {
+      const line = /** @type {SVGElement} */ (cell.querySelector("svg"));
+      line.setAttribute("aria-label", what);
+      line.firstElementChild?.setAttribute("d", `${steps}H${CHART.width}`);
+      const text = /** @type {Element} */ (cell.querySelector("small"));
+      if (text.textContent !== change) text.textContent = change;
+      text.className = growth > 0 ? "word warn" : "";
+    };
   }
 
   function draw() {
@@ -134,7 +251,9 @@
   /** @type {Record<string, () => void>} */
   const drawings = {
     head: drawHead,
+    causes: drawCauses,
     queues: drawQueues,
+    rates: drawRates,
     exchanges: drawExchanges,
     connections: drawConnections,
     faults: drawFaults,
@@ -148,7 +267,9 @@
     const time = head.is_held ? `time is held at ${new Date(head.now).toISOString()}` : "time runs";
     const where = live.isConnected ? "live" : "not connected: this is the last that was seen";
     const jumping = head.is_jumping ? " and jumps" : "";
-    refill(parts.line, `RabbitMQ ${head.rabbitmq}; ${where}; ${time}${jumping}; ${live.rate} published a second`);
+    const rate = live.isConnected ? `; ${rateText("head", 1) || 0} published a second` : "";
+    const line = `RabbitMQ ${head.rabbitmq}; ${where}; ${time}${jumping}${rate}`;
+    if (parts.line.textContent !== line) refill(parts.line, line);
     parts.halted.hidden = live.halted === null;
     refill(parts.halted, live.halted === null ? "" : `A debugger holds the test at ${live.halted}. The broker goes on.`);
   }
@@ -163,16 +284,17 @@
 
   /**
    * A table whose rows stay while their texts change, so that a reader can hit a button in a busy broker.
-   * make returns the cells of a new row; texts returns what changes, with null for a cell that stays.
+   * make returns the cells of a new row; texts returns what changes: null for a cell that stays, a function that draws.
    * @param {string} caption
    * @param {string[]} titles
    * @param {(row: Row) => Child[]} make
-   * @param {(row: Row) => (string | number | null)[]} texts
+   * @param {(row: Row) => (string | number | null | ((cell: Element) => void))[]} texts
    */
   function liveTable(caption, titles, make, texts) {
     const body = el("tbody", {});
     const head = el("tr", {}, ...titles.map((title) => el("th", { scope: "col" }, title)));
-    const table = el("table", { class: "plain", hidden: true }, el("caption", { class: "unseen" }, caption), el("thead", {}, head), body);
+    const title = el("caption", { class: "unseen" }, caption);
+    const table = el("table", { class: "plain", hidden: true }, title, el("thead", {}, head), body);
     const note = div("note", `No ${caption.toLowerCase()}.`);
     /** @type {Map<string, HTMLTableRowElement>} */
     const lines = new Map();
@@ -196,7 +318,8 @@
           }
           texts(row).forEach((text, index) => {
             const cell = /** @type {HTMLTableRowElement} */ (line).cells[index];
-            if (text !== null && cell.textContent !== String(text)) cell.textContent = String(text);
+            if (typeof text === "function") text(cell);
+            else if (text !== null && cell.textContent !== String(text)) cell.textContent = String(text);
           });
         }
         if (isNew) body.append(...entries.map(([key]) => /** @type {HTMLTableRowElement} */ (lines.get(key))));
@@ -209,13 +332,26 @@
   const tables = {
     queues: liveTable(
       "Queues",
-      ["queue", "type", "ready", "unacked", "consumers", "action"],
-      (queue) => [
-        button(inVhost(queue.vhost, queue.name), () => look(queue), { class: "name" }),
-        ...["", "", "", ""],
-        button("Purge", () => purge(queue), { "aria-label": `Purge ${queue.name}` }),
-      ],
-      (queue) => [null, queue.type, queue.ready_count, queue.unacked_count, queue.consumer_count, null],
+      ["queue", "type", "ready", "unacked", "in/s", "out/s", "consumers", "last minute", "action"],
+      (queue) => {
+        const answer = answerLine();
+        return [
+          button(inVhost(queue.vhost, queue.name), () => look(queue), { class: "name" }),
+          ...["", "", "", "", "", ""],
+          div("minute", svg("svg", { ...CHART, role: "img" }, path("", "")), el("small", {})),
+          div("", button("Purge", () => purge(queue, answer), { "aria-label": `Purge ${queue.name}` }), answer),
+        ];
+      },
+      (queue) => {
+        const key = queueKey(queue);
+        const isCounted = queue.entered !== null;
+        return [
+          null,
+          ...[queue.type, queue.ready_count, queue.unacked_count],
+          ...[isCounted ? rateText(key, 2) : "", isCounted ? rateText(key, 3) : ""],
+          ...[queue.consumer_count, minute(key), null],
+        ];
+      },
     ),
     exchanges: liveTable(
       "Exchanges",
@@ -232,10 +368,32 @@
     faults: liveTable(
       "Faults",
       ["fault", "fired", "action"],
-      (fault) => ["", "", fault.is_spent ? "spent" : button("Remove", () => call("DELETE", `/faults/${fault.id}`, undefined, (one) => `Fault ${one.fault} was removed; it fired ${counted(one.fired, "time")}.`))],
+      (fault) => ["", "", fault.is_spent ? "spent" : button("Remove", () => removeFault(fault))],
       (fault) => [fault.text.slice(1, -1), counted(fault.fired, "time"), null],
     ),
   };
+
+  const consumers = liveTable(
+    "Consumers",
+    ["consumer", "client", "acks", "prefetch", "unacked"],
+    () => ["", "", "", "", ""],
+    (one) => [
+      [one.tag, one.exclusive && "exclusive", !one.active && "waits behind the single active one"]
+        .concat(one.priority ? `priority ${one.priority}` : [])
+        .filter(Boolean)
+        .join(", "),
+      `${one.connection}, channel ${one.channel}`,
+      one.no_ack ? "automatic (no_ack)" : "by the client",
+      one.prefetch_count || "unlimited",
+      one.no_ack ? "none" : one.unacked_count,
+    ],
+  );
+
+  /** @param {Row} fault */
+  function removeFault(fault) {
+    const done = (/** @type {Row} */ one) => `Fault ${one.fault} was removed; it fired ${counted(one.fired, "time")}.`;
+    call(answers.faults, "DELETE", `/faults/${fault.id}`, undefined, done);
+  }
 
   /** @param {Row} exchange */
   function bindingsText(exchange) {
@@ -252,8 +410,22 @@
     return [...sections[name].entries()].sort(([a], [b]) => (a < b ? -1 : 1));
   }
 
-  function drawQueues() {
+  function drawCauses() {
+    const causes = sorted("causes").map(([, cause]) => {
+      const more = cause.more ? `, and ${cause.is_cut ? "at least " : ""}${cause.more} more like it` : "";
+      return el("li", {}, `${cause.text}${more}`);
+    });
+    refill(parts.causes, ...causes);
+    const section = parts.causes.closest("section");
+    if (section) section.hidden = !causes.length;
+  }
+
+  function drawRates() {
     tables.queues.update(sorted("queues"));
+  }
+
+  function drawQueues() {
+    drawRates();
     drawTopology();
     refresh();
   }
@@ -333,28 +505,30 @@
   }
 
   function drawEvents() {
-    refill(parts.events, ...live.events.map((text) => el("li", {}, text)).reverse());
+    const lines = live.events.map(([at, text, tone]) => el("li", {}, el("small", {}, at), " ", span(tone, text)));
+    refill(parts.events, ...lines.reverse());
   }
 
   /** @param {Row} queue */
   function look(queue) {
     live.queue = queue;
     vhost.value = queue.vhost;
-    refill(parts.messages, el("p", { class: "note" }, `Reading ${queue.name} ...`));
+    refill(parts.chosen, `Queue ${inVhost(queue.vhost, queue.name)}`);
+    showNote("Reading it ...");
     refresh();
   }
 
   /**
-   * Return a queue with its first messages, or null if there is none.
+   * Return a queue with its consumers and its first messages: null if it does not exist, "" without an answer.
    * @param {Row} queue
-   * @returns {Promise<Row | null>}
+   * @returns {Promise<Row | null | "">}
    */
   async function read(queue) {
     try {
       const response = await fetch(`/live/queue?${new URLSearchParams({ vhost: queue.vhost, name: queue.name })}`);
-      return response.ok ? await response.json() : null;
+      return response.ok ? await response.json() : response.status === 404 ? null : "";
     } catch {
-      return null;
+      return "";
     }
   }
 
@@ -365,28 +539,57 @@
     isLooking = true;
     isStale = false;
     const asked = live.queue;
-    const seen = sections.queues.get(JSON.stringify([asked.vhost, asked.name]));
-    const found = seen ? await read(asked) : null;
+    const answer = await read(asked);
     isLooking = false;
     if (live.queue !== asked) {
       refresh();
       return;
     }
     if (isStale) refresh();
-    if (found) showMessages(found);
-    else refill(parts.messages, el("p", { class: "note" }, `${asked.name} is gone.`));
+    if (answer) showQueue(answer);
+    else if (answer === null) showNote("It does not exist any more.");
+  }
+
+  /** @param {string} text */
+  function showNote(text) {
+    refill(parts.about, el("p", { class: "note" }, text));
+    parts.messages.hidden = true;
   }
 
   /** @param {Row} queue */
-  function showMessages(queue) {
+  function showQueue(queue) {
     const left = queue.ready_count - queue.ready.length;
+    refill(parts.about, facts(settingsOf(queue)), el("h3", {}, "Consumers"), consumers.element);
+    const keyOf = (/** @type {Row} */ one) => JSON.stringify([one.connection, one.channel, one.tag]);
+    consumers.update(queue.consumers.map((/** @type {Row} */ one) => [keyOf(one), one]));
+    parts.messages.hidden = false;
     refill(
       parts.messages,
-      el("h2", {}, `${queue.name}: ${queue.ready_count} ready, ${queue.unacked_count} unacked`),
+      el("h3", {}, `Messages: ${queue.ready_count} ready, ${queue.unacked_count} unacked`),
       ...queue.unacked.map((/** @type {Row} */ message) => messageOf(message, `held by ${message.connection}`)),
       ...queue.ready.map((/** @type {Row} */ message) => messageOf(message, "ready")),
       left > 0 ? el("p", { class: "note" }, `and ${counted(left, "more message")}`) : null,
     );
+  }
+
+  /**
+   * @param {Row} queue
+   * @returns {[string, Child][]}
+   */
+  function settingsOf(queue) {
+    const flags = [queue.durable && "durable", queue.exclusive && "exclusive", queue.auto_delete && "auto-delete"];
+    const bindings = queue.bindings.map((/** @type {Row} */ one) => `${one.source} with key "${one.routing_key}"`);
+    return [
+      ["Type", [queue.type, ...flags].filter(Boolean).join(", ")],
+      ["Arguments", valuesText(queue.arguments) || "none"],
+      ["Policy", queue.policy ? `${queue.policy}: ${valuesText(queue.policy_keys)}` : "none"],
+      ["Bound to", bindings.join(", ") || "the default exchange only"],
+    ];
+  }
+
+  /** @param {Row} values */
+  function valuesText(values) {
+    return Object.entries(values).map(([name, value]) => `${name}=${JSON.stringify(value)}`).join(", ");
   }
 
   /**
@@ -406,7 +609,7 @@
   /**
    * @param {string} label
    * @param {(values: Record<string, string>) => Promise<void>} act
-   * @param {...Child} children
+   * @param {...Child} children The last is the line for the answer.
    */
   function form(label, act, ...children) {
     const element = el("form", { "aria-label": label }, ...children);
@@ -426,34 +629,39 @@
     return el("input", { type: "text", name, "aria-label": label, placeholder: label, ...attributes });
   }
 
+  const answers = { publish: answerLine(), time: answerLine(), faults: answerLine() };
   const vhost = field("vhost", "virtual host", { value: "/" });
   const publishing = form(
     "Publish",
     async (values) => {
       if (!values.exchange && !values.routing_key) {
-        say("The exchange and the routing key are empty; name the queue as the routing key, or name an exchange.");
+        say(answers.publish, "The exchange and the routing key are empty; name the queue as the routing key, or name an exchange.");
         return;
       }
       const body = { exchange: values.exchange, routing_key: values.routing_key, body: values.body };
-      const answer = await call("POST", `/vhosts/${encodeURIComponent(values.vhost || "/")}/publish`, body);
-      if (answer) say(answer.routed ? "The message was routed." : "The message reached no queue.", answer.routed);
+      const where = `/vhosts/${encodeURIComponent(values.vhost || "/")}/publish`;
+      const answer = await call(answers.publish, "POST", where, body);
+      const text = answer?.routed ? "The message was routed." : "The message reached no queue.";
+      if (answer) say(answers.publish, text, answer.routed);
     },
     vhost,
     field("exchange", "exchange"),
     field("routing_key", "routing key", { class: "wide" }),
     el("textarea", { name: "body", "aria-label": "body", placeholder: "body" }),
     el("button", {}, "Publish"),
+    answers.publish,
   );
 
   const advancing = form(
     "Time",
     async (values) => {
-      await call("POST", "/clock/advance", { seconds: Number(values.seconds) }, heldText);
+      await call(answers.time, "POST", "/clock/advance", { seconds: Number(values.seconds) }, heldText);
     },
-    button("Hold time", () => call("POST", "/clock/hold", undefined, heldText)),
-    button("Let time run", () => call("POST", "/clock/release", undefined, () => "Time runs again.")),
+    button("Hold time", () => call(answers.time, "POST", "/clock/hold", undefined, heldText)),
+    button("Let time run", () => call(answers.time, "POST", "/clock/release", undefined, () => "Time runs again.")),
     field("seconds", "seconds", { type: "number", value: "60", min: "0", step: "any" }),
     el("button", {}, "Advance"),
+    answers.time,
   );
 
   const on = field("on", "on which method or event", { value: "basic.ack", class: "wide" });
@@ -461,7 +669,7 @@
     "Add a fault",
     async (values) => {
       const body = { fault: values.fault, optional: true, ...(values.on ? { on: values.on } : {}) };
-      await call("POST", "/faults", body, (one) => {
+      await call(answers.faults, "POST", "/faults", body, (one) => {
         const when = one.on === "now" ? "now" : `on ${one.on}`;
         return `Fault ${one.fault} was added; it acts ${when}.`;
       });
@@ -480,6 +688,7 @@
     ),
     on,
     el("button", {}, "Add"),
+    answers.faults,
   );
 
   /**
@@ -497,28 +706,40 @@
       div("title", parts.title, span("spring"), el("a", { href: `${API}/page` }, "The page of what has happened")),
       parts.line,
       parts.halted,
-      parts.answer,
     ),
     el(
       "main",
       { class: "live", style: null },
       div(
         "",
+        section("What went wrong so far", parts.causes),
         section("Queues", tables.queues.element),
-        section("Exchanges", tables.exchanges.element),
-        section("Topology", region("Exchanges and the queues they lead to", "scroll-x", parts.topology)),
-        section("Connections", tables.connections.element),
+        el("section", { "aria-label": "Queue" }, parts.chosen, region("Chosen", "chosen", parts.about, parts.messages)),
+      ),
+      div(
+        "side",
+        section("Publish", publishing),
+        section("Time", advancing),
+        section("Faults", faulting, tables.faults.element),
         section("Events", region("Last events", "events", parts.events)),
       ),
       div(
         "",
-        section("Messages", parts.messages),
-        section("Publish", publishing),
-        section("Time", advancing),
-        section("Faults", faulting, tables.faults.element),
+        section("Connections", tables.connections.element),
+        section("Exchanges", tables.exchanges.element),
+        section("Topology", region("Exchanges and the queues they lead to", "scroll-x", parts.topology)),
       ),
     ),
+    parts.asking,
   );
+  drawCauses();
+  // Rates fall and lines move even if no queue changes.
+  setInterval(() => {
+    if (!live.isConnected) return;
+    stale.add("rates");
+    stale.add("head");
+    draw();
+  }, 1000);
 
   const stream = new EventSource("/live");
   stream.onopen = () => {
@@ -528,6 +749,7 @@
       rows.clear();
       stale.add(name);
     }
+    samples.clear();
   };
   stream.onmessage = take;
   stream.onerror = () => {
