@@ -149,7 +149,7 @@ CAUSES: Final[dict[str, CauseWords]] = {
         rank=18,
     ),
     "shared": CauseWords("{clients} share {queue}, so each message went to only one of them", rank=40),
-    "held": CauseWords("{holder} held {message} of {queue} without an ack[ for {age}]", rank=50),
+    "held": CauseWords("{holder} still held {message} of {queue} when the test failed[, after {age}]", rank=50),
     "not_consumed": CauseWords("{message} waits in {queue}, which has no consumer", rank=55),
     "value": CauseWords("{value} is in {message}, which {became}", rank=60),
     # Why a message found no queue.

@@ -29,6 +29,8 @@ _FACTOR: Final = 10
 _NOTABLE_US: Final = 100_000
 # Causes of this rank and above say how things stand. They are left out beside one that says what happened.
 _STANDING: Final = 40
+# The reply code of a connection that an operator, or the test, has closed.
+_FORCED: Final = 320
 # From this rank on, a cause is advice.
 _ADVICE: Final = 90
 # The kinds that say more than others about the same message, or about the same client.
@@ -185,7 +187,7 @@ def _refused(scene: Scene, _: Asked) -> Iterator[Cause]:
     for fact, index in scene.refusals:
         conn = cast("int | None", fact.get("conn"))
         client = scene.clients.known.get(conn or 0)
-        if client is None or scene.acted.get(conn, -1) > index:
+        if client is None or fact.get("code") == _FORCED or scene.acted.get(conn, -1) > index:
             continue
         subject = cast("dict[str, str]", fact.get("subject") or {})
         place: Place = (str(fact.get("vhost") or "/"), subject.get("name", ""))

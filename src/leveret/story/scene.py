@@ -16,7 +16,7 @@ from leveret.story.facts import Fact
 from leveret.story.lives import CopyLife, MessageLife
 from leveret.story.words import AGAIN, UNACKED
 from leveret.trace import events
-from leveret.trace.events import as_python
+from leveret.trace.events import as_python, eta_of
 
 # A virtual host and a queue.
 Place = tuple[str, str]
@@ -145,13 +145,13 @@ class Scene:
         return found
 
     def unsettled(self) -> list[Unsettled]:
-        """Return the deliveries that clients hold, or held until they left, the oldest first."""
+        """Return the deliveries that clients hold, or held until they left, but for tasks that Celery holds by plan."""
         found = []
         for life, copy in self.copies():
             is_held = copy.state == UNACKED or (
                 copy.state == AGAIN and copy.facts[-1].get("reason") == "channel_closed"
             )
-            if is_held and copy.deliveries and is_client(copy.deliveries[-1].get("conn")):
+            if is_held and copy.deliveries and is_client(copy.deliveries[-1].get("conn")) and not _is_for_later(life):
                 found.append(Unsettled(copy.deliveries[-1], copy, life.number))
         return found
 
@@ -176,6 +176,11 @@ class Scene:
                     if any(type(one) is type(value) and one == value for one in said):
                         found.setdefault(at, []).append(number)
         return found
+
+
+def _is_for_later(life: MessageLife[Fact]) -> bool:
+    headers = None if life.published is None else as_python(property_of(life.published, "headers"))
+    return isinstance(headers, dict) and eta_of(headers) is not None
 
 
 def is_client(conn: object) -> bool:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, cast
 
 from leveret.observe.texts.redelivery import loops
 from leveret.observe.texts.routes import why_unrouted
@@ -14,6 +15,7 @@ from leveret.trace import events
 from leveret.trace.events import Event
 
 if TYPE_CHECKING:
+    from leveret.core.model.message import Message
     from leveret.core.model.node import Node
     from leveret.observe.checks.finding import Finding
     from leveret.observe.checks.judge import Judge
@@ -26,6 +28,13 @@ _EXPLAINING: Final = frozenset(
     name for name, kind in events.TABLE.items() if kind.category in ("conversation", "topology")
 ) - {events.REFUSED}
 _UNROUTABLE: Final = "unroutable"
+# The places of fields in the tuples of events.
+_MESSAGE: Final[dict[object, int]] = {kind: events.POSITIONS[kind]["message"] for kind in events.ABOUT_MESSAGES}
+_AGAIN: Final[dict[object, int]] = {kind: events.POSITIONS[kind]["redelivered"] for kind in events.DELIVERIES}
+_CONN: Final = events.POSITIONS[events.DELIVERED]["conn"]
+_COPY: Final = events.POSITIONS[events.ENQUEUED]["copy"]
+_SOURCE: Final = events.POSITIONS[events.ENQUEUED]["src_copy"]
+_ACKED_COPY: Final = events.POSITIONS[events.ACKED]["copy"]
 
 
 def diagnosed(
@@ -38,7 +47,10 @@ def diagnosed(
     until = len(raw_events) - later_count
     began = max((at for at, raw in enumerate(raw_events[:until]) if _begins(raw, test)), default=0)
     before = [raw for raw in raw_events[:began] if raw[0] in _EXPLAINING]
-    facts = [Event(raw) for raw in [*before, *raw_events[began:until]]]
+    own = raw_events[began:until]
+    telling = _telling(own, asked)
+    facts = [Event(raw) for raw in before]
+    facts += [Event(raw) for raw in own if raw[0] != events.CALLED and _is_told(raw, telling)]
     later = {id(raw) for raw in raw_events[until:]}
     findings = [
         finding
@@ -47,6 +59,56 @@ def diagnosed(
         if not any(id(event.raw) in later for event in finding.evidence)
     ]
     return diagnosis(facts, _causes(node, facts, findings), asked)
+
+
+def _telling(raw_events: Sequence[RawEvent], asked: Asked) -> set[int]:
+    """Return the messages that may explain a failure: not those that went the usual way from publish to ack.
+
+    A test with thousands of messages is diagnosed in a few milliseconds, because most are never looked at twice. Of
+    each client and consumer, a usual message stays too.
+    """
+    telling, waiting, unrouted = set(asked.messages), dict[object, int](), dict[int, None]()
+    last, reply_queues = dict[tuple[object, ...], int](), dict[str, None]()
+    saying = _saying(asked.values)
+    for raw in raw_events:
+        at = _MESSAGE.get(raw[0])
+        if at is None:
+            continue
+        kind, message = raw[0], cast("Message", raw[at])
+        number = message.id
+        if kind == events.PUBLISHED:
+            unrouted[number] = None
+            last[kind, raw[_CONN]] = number
+            reply_to = message.properties.reply_to
+            if reply_to is not None:
+                reply_queues[reply_to] = None
+            if reply_to is not None or message.routing_key in reply_queues or (saying and saying.search(message.body)):
+                telling.add(number)
+        elif kind == events.ENQUEUED and raw[_SOURCE] is None:
+            unrouted.pop(number, None)
+            waiting[raw[_COPY]] = number
+        elif kind in events.DELIVERIES and not raw[_AGAIN[kind]]:
+            last[raw[_CONN : _CONN + 2]] = number
+        elif kind == events.ACKED:
+            waiting.pop(raw[_ACKED_COPY], None)
+        elif kind != events.CONFIRMED:
+            telling.add(number)
+    return telling.union(waiting.values(), unrouted, last.values())
+
+
+def _saying(values: Sequence[object]) -> re.Pattern[bytes] | None:
+    """Return a pattern that a body matches if it may hold one of these values. JSON may escape what is not ASCII."""
+    texts = [value if isinstance(value, bytes) else str(value).encode() for value in values]
+    if not texts:
+        return None
+    return re.compile(
+        b"|".join(rb"(?<!\w)" + re.escape(text) + rb"(?!\w)" if text.isascii() else b"" for text in texts)
+    )
+
+
+def _is_told(raw: RawEvent, telling: set[int]) -> bool:
+    at = _MESSAGE.get(raw[0])
+    return at is None or cast("Message", raw[at]).id in telling
 
 
 def _begins(raw: RawEvent, test: str) -> bool:
