@@ -28,15 +28,14 @@ from leveret.pipeline.warehouse.warehouse import Warehouse
 from leveret.trace.jsonl import as_text, fitting
 from leveret.trace.schema import HEADER
 
-Task = Callable[[dict[str, Any]], dict[str, Any]]
+# Works on a piece, and writes what comes of it into a part of the warehouse.
+Task = Callable[[Warehouse, PartWriter, dict[str, Any]], dict[str, Any]]
 
 READ: Final = pa.schema([schema.STORED_EVENTS.field(name) for name in NEEDED])
 
 
-def ingest(piece: dict[str, Any]) -> dict[str, Any]:
+def ingest(warehouse: Warehouse, writer: PartWriter, piece: dict[str, Any]) -> dict[str, Any]:
     """Store the events of the trace files `paths`; return their states, and where each run's events are now."""
-    warehouse = Warehouse(piece["url"])
-    writer = PartWriter(warehouse.storage, warehouse.new_part(piece["number"]))
     events, rows = writer.table("events", schema.STORED_EVENTS), writer.table("files", schema.FILES)
     files: dict[str, Any] = {}
     runs: dict[str, Any] = {}
@@ -54,10 +53,8 @@ def ingest(piece: dict[str, Any]) -> dict[str, Any]:
     return {"files": files, "runs": runs}
 
 
-def update(piece: dict[str, Any]) -> dict[str, Any]:
+def update(warehouse: Warehouse, writer: PartWriter, piece: dict[str, Any]) -> dict[str, Any]:
     """Compute all tables of the runs in `runs`, and return the part with the number of its rows of each table."""
-    warehouse = Warehouse(piece["url"])
-    writer = PartWriter(warehouse.storage, warehouse.new_part(piece["number"]))
     events = _events_of_runs(warehouse, piece["runs"], READ)
     files = _files_of(warehouse, piece["runs"])
     counts = dict.fromkeys(TABLE_NAMES, 0)
@@ -72,10 +69,8 @@ def update(piece: dict[str, Any]) -> dict[str, Any]:
     return {"part": writer.part, "tables": counts, "runs": revisions}
 
 
-def compact_events(piece: dict[str, Any]) -> dict[str, Any]:
+def compact_events(warehouse: Warehouse, writer: PartWriter, piece: dict[str, Any]) -> dict[str, Any]:
     """Write the events and files of these runs anew, into one part; return where each run's events are now."""
-    warehouse = Warehouse(piece["url"])
-    writer = PartWriter(warehouse.storage, warehouse.new_part(piece["number"]))
     events, rows = writer.table("events", schema.STORED_EVENTS), writer.table("files", schema.FILES)
     runs: dict[str, Any] = {}
     for name, of_run in _events_of_runs(warehouse, piece["runs"], schema.STORED_EVENTS):
@@ -89,10 +84,8 @@ def compact_events(piece: dict[str, Any]) -> dict[str, Any]:
     return {"runs": runs}
 
 
-def compact_tables(piece: dict[str, Any]) -> dict[str, Any]:
+def compact_tables(warehouse: Warehouse, writer: PartWriter, piece: dict[str, Any]) -> dict[str, Any]:
     """Write the live rows of these parts anew, into one part."""
-    warehouse = Warehouse(piece["url"])
-    writer = PartWriter(warehouse.storage, warehouse.new_part(piece["number"]))
     for name, columns in SCHEMAS.items():
         for part, answer in piece["parts"].items():
             if answer["tables"].get(name):
@@ -221,4 +214,7 @@ _TASKS: Final[dict[str, Task]] = {task.__name__: task for task in (ingest, updat
 
 def carry_out(task: str, piece: str) -> str:
     """Carry out the task of this name on a piece of work."""
-    return json.dumps(_TASKS[task](json.loads(piece)))
+    content = json.loads(piece)
+    warehouse = Warehouse(content["url"])
+    writer = PartWriter(warehouse.storage, warehouse.new_part(content["number"]))
+    return json.dumps(_TASKS[task](warehouse, writer, content))
