@@ -45,7 +45,7 @@ def export(node: Node, extent: Extent = RABBITMQCTL) -> Described:
         "original_cluster_name": NODE_NAME,
         "explanation": f"Definitions of cluster '{NODE_NAME}'",
         "users": [described_user(user) for user in node.access.users.values()],
-        "vhosts": [_vhost(vhost) for vhost in vhosts],
+        "vhosts": [{"name": it.name, "limits": dict(it.limits), "metadata": described_metadata(it)} for it in vhosts],
         "permissions": list(described_permissions(node)),
         "topic_permissions": list(described_topic_permissions(node)),
         "parameters": [each for vhost in vhosts for each in described_parameters(vhost)],
@@ -120,10 +120,6 @@ def described_topic_permissions(node: Node) -> Iterator[Described]:
     for (vhost, user), by_exchange in node.access.topic_permissions.items():
         for exchange, it in by_exchange.items():
             yield {"user": user, "vhost": vhost, "exchange": exchange, "write": it.write, "read": it.read}
-
-
-def _vhost(vhost: VirtualHost) -> Described:
-    return {"name": vhost.name, "limits": dict(vhost.limits), "metadata": described_metadata(vhost)}
 
 
 def described_metadata(vhost: VirtualHost) -> Described:

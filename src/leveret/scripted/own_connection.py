@@ -11,7 +11,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from leveret.core.model.errors import AmqpError
-from leveret.core.model.message import Message, QueueEntry
+from leveret.core.model.message import QueueEntry
 from leveret.core.protocol.channel import Channel
 from leveret.core.protocol.connection import Connection
 from leveret.core.protocol.delivery import Delivery
@@ -38,7 +38,8 @@ class OwnConnection(Connection):
 
     def __init__(self, node: Node, vhost: VirtualHost, *, is_waited_for: bool) -> None:
         """`is_waited_for`: whether its messages get settled without the test, so that `wait_idle` waits for that."""
-        super().__init__(node, number=_free_number(node), peer=("", 0), local=("", 0), dirty=[])
+        number = min(0, min(node.connections, default=0)) - 1
+        super().__init__(node, number=number, peer=("", 0), local=("", 0), dirty=[])
         self._liveness.stop()
         self.vhost = vhost
         self.state = State.OPENED
@@ -134,7 +135,7 @@ class OwnChannel(Channel):
         view = entry_view(
             entry,
             queue,
-            _as_delivered(message, octets),
+            None if octets is None else message.with_properties(Properties.decode(octets)),
             consumer_tag=consumer.tag,
             connection=self.connection.client_name,
             delivered_at=node.now,
@@ -156,24 +157,3 @@ class OwnChannel(Channel):
     def can_be_cancelled(self) -> bool:
         """Return whether a consumer timeout cancels the consumer instead of closing the channel."""
         return self.node.compat.consumer_timeout_is_quorum_only
-
-
-def _free_number(node: Node) -> int:
-    return min(0, min(node.connections, default=0)) - 1
-
-
-def _as_delivered(message: Message, octets: bytes | None) -> Message:
-    """Return the message with the properties that its queue delivers, which may differ from its own."""
-    if octets is None:
-        return message
-    return Message(
-        message.id,
-        message.exchange,
-        message.routing_key,
-        Properties.decode(octets),
-        octets,
-        message.body,
-        message.routing_keys,
-        message.hidden_keys,
-        message.deaths,
-    )

@@ -102,12 +102,10 @@ class Autojump(AbstractContextManager["Autojump"]):
     def _look(self) -> tuple[int, Sign | None]:
         """Return the number of the turn, and the last sign of life if a jump is possible. Call it under the lock."""
         engine = self._engine
-        is_possible = engine.node.timers.next_event_at() is not None and not self._reasons()
+        has_next = engine.node.timers.next_event_at() is not None
+        is_possible = has_next and not why_not_idle_but_for(engine, is_holding_fine=self._while_held)
         sign = (engine.loop.arrival_count, engine.call_count, self.jump_count)
         return engine.loop.turns.count, sign if is_possible else None
-
-    def _reasons(self) -> list[str]:
-        return why_not_idle_but_for(self._engine, is_holding_fine=self._while_held)
 
     def _await_change(self, count: int) -> None:
         """Wait until a jump may have become possible. This needs no barrier."""

@@ -68,7 +68,7 @@ class EventExchange:
             events.CONN_OPEN: self._connection_created,
             events.CONN_CLOSE: self._connection_closed,
             events.CHAN_OPEN: self._channel_created,
-            events.CHAN_CLOSE: self._channel_closed,
+            events.CHAN_CLOSE: lambda event: self._end_channel(_channel(event)),
         }
         node.vhosts["/"].add_system_exchange(NAME)
         for vhost in node.vhosts.values():
@@ -309,9 +309,6 @@ class EventExchange:
             "user_who_performed_action": connection.user,
         }
         self.emit("channel.created", details)
-
-    def _channel_closed(self, event: Event) -> None:
-        self._end_channel(_channel(event))
 
     def _end_channel(self, channel: _Channel) -> None:
         for tag in list(self._consumers.get(channel, {})):
