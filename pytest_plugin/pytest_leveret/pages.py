@@ -16,7 +16,7 @@ from uuid import uuid4
 
 import pytest
 
-from pytest_leveret import diagnosing
+from pytest_leveret import diagnosing, source
 from pytest_leveret.brokers import brokers_of
 from pytest_leveret.options import Option, read_count, read_settings
 from pytest_leveret.recording import PAGE, error_text, failure_of
@@ -262,7 +262,10 @@ def _story(item: pytest.Item, report: pytest.TestReport, call: pytest.CallInfo[N
     if (failure := failure_of(call)) is not None:
         test.messages, test.queues, test.assertion = failure.messages, failure.queues, failure.as_json()
     test.failed_at = diagnosing.failed_at(item) if report.failed else None
-    return story_of(recorded, test, source="memory")
+    story = story_of(recorded, test, source="memory", notes=source.notes_of(item, brokers))
+    if report.failed:
+        story["code"] = source.code_of(item, call)
+    return story
 
 
 def _diagram(story: Story) -> str:

@@ -244,6 +244,36 @@ def test_a_slash_in_a_parameter_leaves_the_name_of_the_test(suite, pytester):
     assert page.name.startswith("test_a.py-test_failed-a-b-")
 
 
+def test_the_page_has_the_code_of_the_test_with_the_line_that_failed(run, pytester):
+    run(LOSING, "--leveret-pages-dir=pages")
+
+    (page,) = pages_in(pytester.path / "pages")
+    code = story_in(page)["code"]
+    assert code["lines"][0] == "def test_an_order_is_paid(leveret):"
+    assert code["lines"][code["failed"] - code["first"]].strip() == 'leveret.assert_acked("payments", body=b"8")'
+    assert [frame["function"] for frame in code["traceback"]] == ["test_an_order_is_paid"]
+
+
+def test_what_the_test_logged_stands_among_the_events(run, pytester):
+    run(
+        """
+        import logging
+
+        def test_failed(leveret):
+            leveret.publish("", "nowhere", b"1")
+            logging.getLogger("shop").warning("no stock of %s", "tea")
+            leveret.publish("", "nowhere", b"2")
+            assert False
+        """,
+        "--leveret-pages-dir=pages",
+    )
+
+    (page,) = pages_in(pytester.path / "pages")
+    kinds = [event["kind"] for event in story_in(page)["events"]]
+    assert kinds == ["published", "dropped", "log", "published", "dropped"]
+    assert story_in(page)["events"][2]["text"] == "WARNING shop: no stock of tea"
+
+
 def test_what_happens_after_the_failing_line_is_marked_as_clean_up(run, pytester):
     run(
         """

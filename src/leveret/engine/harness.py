@@ -73,11 +73,11 @@ class Harness:
 
     def outputs(self) -> list[tuple[str, str]]:
         """Return the name of each worker, and the last lines of what it has printed."""
-        return [
-            (worker.name, "\n".join(line for _, line in worker.lines[-_OUTPUT_LINES:]))
-            for worker in self._engine.workers
-            if worker.lines
-        ]
+        return [(name, "\n".join(line for _, line in lines[-_OUTPUT_LINES:])) for name, lines in self.printed()]
+
+    def printed(self) -> list[tuple[str, list[tuple[int, str]]]]:
+        """Return the name of each worker that has printed something, and its lines with the time of each."""
+        return [(worker.name, worker.lines) for worker in self._engine.workers if worker.lines]
 
     def name_variables(self, names: Sequence[str]) -> None:
         """Note which environment variables hold the broker's URL, for its report."""

@@ -7,9 +7,11 @@ microseconds since the start of the test: `t` by the broker's clock, `wall` in r
 from __future__ import annotations
 
 import sys
+from bisect import bisect_right
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import reduce
+from itertools import accumulate
 from typing import Any, Final
 
 from leveret.page.causes import Causes
@@ -24,7 +26,7 @@ from leveret.story.clients import Clients
 from leveret.story.deletions import Deletion, Deletions
 from leveret.story.facts import BY_SOMEONE, Fact, RowFact
 from leveret.story.queues import Queues
-from leveret.story.words import PLAIN, channel_text, details
+from leveret.story.words import PLAIN, WARN, channel_text, details
 from leveret.trace import events
 from leveret.trace.redaction import Redaction
 from leveret.trace.version import __version__
@@ -60,6 +62,17 @@ class Test:
     queues: Sequence[str] = ()
     # That failure as a value of JSON.
     assertion: dict[str, object] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Note:
+    """A line of text beside what the brokers did: "log" or "output", in real time or by the broker's clock."""
+
+    kind: str
+    text: str
+    wall: int | None = None
+    at: int | None = None
+    is_bad: bool = False
 
 
 class BrokerStory:
@@ -304,13 +317,13 @@ class BrokerStory:
         ]
 
 
-def story_of(readings: Sequence[Reading], test: Test, *, source: str) -> Story:
+def story_of(readings: Sequence[Reading], test: Test, *, source: str, notes: Sequence[Note] = ()) -> Story:
     """Return the story of a test from what its brokers did. `source` is "memory", "trace file" or "RabbitMQ"."""
     start = _start_of(readings)
     stories = [BrokerStory(reading, number, start) for number, reading in enumerate(readings, start=1)]
     for one in stories:
         one.read()
-    shown = _in_order(stories)
+    shown = _with_notes(_in_order(stories), notes, start, stories)
     for index, event in enumerate(shown):
         event["i"] = index
     for event in shown:
@@ -361,6 +374,30 @@ def _in_order(stories: list[BrokerStory]) -> list[StoryEvent]:
         return stories[0].events
     shown = [event for one in stories for event in one.events]
     return sorted(shown, key=_when)
+
+
+def _with_notes(
+    happened: list[StoryEvent],
+    notes: Sequence[Note],
+    start: tuple[int | None, int | None],
+    stories: list[BrokerStory],
+) -> list[StoryEvent]:
+    """Return events with notes among them, each where its time belongs; the other clock is that of the event before."""
+    start_ts, start_wall = start
+    if not notes or start_ts is None or start_wall is None:
+        return happened
+    shown: list[tuple[float, StoryEvent]] = [(index, event) for index, event in enumerate(happened)]
+    times = {clock: list(accumulate((event.get(clock, 0) for event in happened), max)) for clock in ("t", "wall")}
+    for note in notes:
+        clock, other = ("wall", "t") if note.at is None else ("t", "wall")
+        at = (note.wall or 0) - start_wall if note.at is None else note.at - start_ts
+        index = bisect_right(times[clock], at) - 1
+        before = happened[index] if index >= 0 else {}
+        text = reduce(lambda text, one: one.redaction.text(text), stories, note.text)
+        event: StoryEvent = {"kind": note.kind, "text": text, clock: at, other: before.get(other, at)}
+        event |= ({"tone": WARN} if note.is_bad else {}) | ({"late": True} if before.get("late") else {})
+        shown.append((index + 0.5, event))
+    return [event for _, event in sorted(shown, key=lambda one: one[0])]
 
 
 def _when(event: StoryEvent) -> int:

@@ -80,6 +80,50 @@ def test_page_of_a_run_links_the_others_through_the_index(open_story: Open) -> N
     expect(links.last).to_have_attribute("href", "index.html#after=a%20b.html")
 
 
+CODE = {
+    "root": "/shop",
+    "file": "test_shop.py",
+    "first": 3,
+    "lines": [f"line {number}" for number in range(3, 41)],
+    "failed": 20,
+    "traceback": [
+        {"file": "test_shop.py", "line": 20, "function": "test_orders", "code": "line 20"},
+        {"file": "shop.py", "line": 7, "function": "order", "code": "raise"},
+    ],
+}
+
+
+def test_code_shows_the_line_that_failed_and_those_that_published(open_story: Open) -> None:
+    story = {**shop(), "code": {**CODE, "failed": 10}}
+    page = open_story(story)
+
+    source = page.get_by_role("region", name="Code")
+    expect(source.locator("li.failed")).to_have_text("10line 10failed here")
+    expect(source.locator("li", has_text="line 9")).to_have_text("9line 9#1")
+    expect(source.get_by_text("line 30")).to_be_hidden()
+    source.get_by_role("button", name="Show all 38 lines").click()
+    expect(source.get_by_text("line 30")).to_be_visible()
+
+
+def test_place_of_the_failure_is_a_link_to_the_file_and_can_be_copied(open_story: Open) -> None:
+    source = open_story({**shop(), "code": CODE}).get_by_role("region", name="Code")
+
+    expect(source.get_by_role("link", name="test_shop.py:20").first).to_have_attribute(
+        "href", "file:///shop/test_shop.py"
+    )
+    copy = source.get_by_role("button", name="Copy test_shop.py:20").first
+    copy.click()
+    expect(copy).to_have_text("Copied")
+
+
+def test_traceback_is_folded(open_story: Open) -> None:
+    source = open_story({**shop(), "code": CODE}).get_by_role("region", name="Code")
+
+    expect(source.get_by_text("in order")).to_be_hidden()
+    source.get_by_text("Traceback of 2 calls").click()
+    expect(source.get_by_text("in order")).to_be_visible()
+
+
 def test_direction_marks_of_a_name_are_shown(open_story: Open) -> None:
     story = shop()
     story["test"]["id"] = "test_a.py::test_b[\u202eabc]"

@@ -41,6 +41,8 @@ const MARKS = {
   purged: { icon: "bin", line: "answer", word: "purged", tone: "warn" },
   fault: { icon: "bolt", line: "faint", word: "fault", tone: "bad" },
   refused: { icon: "stop", line: "faint", word: "refused", tone: "bad" },
+  log: { icon: "dot", line: "faint", word: "log" },
+  output: { icon: "dot", line: "faint", word: "output" },
   conn_close: { icon: "lost", line: "faint", word: "connection closed" },
 };
 

@@ -299,6 +299,11 @@ function bodyPart(message) {
     names.length > 1 &&
       el("div", { class: "forms screen", role: "group", "aria-label": "Form of the body" }, ...buttons),
     view,
+    div(
+      "forms screen",
+      names.length > 0 && copyButton("Copy body", () => view.textContent ?? ""),
+      copyButton("Copy as code", () => publishCode(message)),
+    ),
   );
 }
 

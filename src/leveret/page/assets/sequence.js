@@ -12,6 +12,8 @@
 
 const CONTINUES = new Set(["published", "dead_lettered"]);
 const CONTINUED = new Set(["enqueued", "dropped"]);
+// What the test logged and what its workers printed: text only.
+const NOTES = new Set(["log", "output"]);
 // A message that is routed within these microseconds shares the row of its publish.
 const AT_ONCE = 2000;
 const NARROW = 700;
@@ -304,6 +306,7 @@ class Sequence {
       height: 30,
       "aria-hidden": "true",
     });
+    if (NOTES.has(events[0].kind)) return drawing;
     if (events[0].across || (!events[0].from && !events[0].to)) {
       fill(drawing, ...this.band(events[0]));
       return drawing;

@@ -9,6 +9,10 @@
  * @typedef {{id: string, broker: string, kind: string, label: string, detail?: string, line?: string}} Lane
  * @typedef {{message: number, how: string, guess?: boolean}} Cause
  * @typedef {{copy: number, queue: string, from_copy?: number, deliveries?: number, end?: string}} Copy
+ * @typedef {{
+ *   root: string, file?: string, first?: number, lines?: string[], failed?: number | null,
+ *   traceback?: {file: string, line: number, function: string, code: string}[]
+ * }} Code
  * @typedef {{broker: string, sentence: string, kind: string, messages: number[], events: number[]}} Wrong
  * @typedef {{queue: string, reason: string, count: number, exchange?: string, routing_keys?: string[]}} Death
  * @typedef {{size: number, hash?: string, json?: unknown, text?: string, hex?: string, cut?: number}} MessageBody
@@ -46,7 +50,7 @@
  *   test: Test, leveret?: string, python?: string, source?: string, start?: {ts: number, wall: number},
  *   brokers: BrokerFacts[], lanes: Lane[], events: StoryEvent[], messages: Message[], queues: Queue[],
  *   topology: {nodes: GraphNode[], edges: GraphEdge[], unroutable: Unroutable[]},
- *   cut: {events: number, bodies: number}, causes: Wrong[], file?: string
+ *   cut: {events: number, bodies: number}, causes: Wrong[], file?: string, code?: Code
  * }} Story
  */
 

@@ -34,6 +34,7 @@ def facts_of(story: Story, page: str = "") -> dict[str, Any]:
         "failed_at": test.get("failed_at"),
         "causes": [_cause(cause, story) for cause in story["causes"]],
         "assertion": test.get("assertion"),
+        "code": story.get("code"),
         "brokers": story["brokers"],
         "counts": {"events": len(story["events"]), "messages": len(story["messages"])},
         "messages": [_message(message, story) for message in story["messages"] if message["number"] in kept],

@@ -15,6 +15,7 @@ ARROWS_MAX: Final = 100
 _TEXT_MAX: Final = 100
 # Characters that Mermaid, or Markdown around it, would take as its own.
 _SPECIAL: Final = re.compile(r"[^\w .,'/()=!?*+@-]")
+_NOTES: Final = ("log", "output")
 _NEW: Final = "->>"
 _LOST: Final = "-x"
 _ACK: Final = "-->>"
@@ -23,7 +24,7 @@ _ANSWERS: Final = frozenset({"acked", "confirmed", "nacked", "rejected", "nacked
 
 def mermaid_of(story: Story, *, limit: int = ARROWS_MAX) -> str:
     """Return a story as a sequence diagram: its last `limit` events, without set-up."""
-    told = [event for event in story["events"] if not event.get("setup")]
+    told = [event for event in story["events"] if not event.get("setup") and event["kind"] not in _NOTES]
     shown = told[-limit:]
     lanes = _lanes_of(story, shown)
     names = {lane["id"]: f"L{index}" for index, lane in enumerate(lanes)}
