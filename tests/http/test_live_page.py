@@ -224,6 +224,20 @@ def test_what_went_wrong_is_said_as_it_happens_and_no_longer_once_the_test_expec
         expect(wrong).to_have_count(0)
 
 
+def test_a_flood_of_losses_is_one_sentence_that_says_that_there_may_be_more(browser: Browser) -> None:
+    with browser.new_context(http_credentials=GUEST) as context, Broker(management=True) as broker:
+        broker.declare_queue("orders")
+        for _ in range(300):
+            broker.publish("", "oders", "x")
+        page = context.new_page()
+
+        page.goto(broker.management_url)
+
+        wrong = page.get_by_role("region", name="What went wrong so far")
+        expect(wrong.get_by_role("listitem")).to_contain_text(", and at least 299 more like it")
+        broker.assert_dropped(reason="no route", times=300)
+
+
 def test_an_opened_queue_does_not_push_the_forms_away(page: Page, live: Broker) -> None:
     form = page.get_by_role("form", name="Publish")
     before = form.bounding_box()
