@@ -5,7 +5,6 @@ Pure functions over runs.
 
 from __future__ import annotations
 
-import inspect
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Final
@@ -169,11 +168,7 @@ def replay_line(name: str, schedule: Schedule, kinds: Mapping[str, Kind]) -> str
 
 
 def _expression(fault: Fault) -> str:
-    """Return the code that makes a fault, if its attributes have the names of its arguments."""
-    arguments = {}
-    for name, parameter in inspect.signature(type(fault)).parameters.items():
-        value = getattr(fault, name, ...)
-        is_single = parameter.kind not in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD)
-        if is_single and (value is ... or value != parameter.default):
-            arguments[name] = "..." if value is ... else repr(value)
-    return f"{type(fault).__name__}({', '.join(f'{name}={code}' for name, code in arguments.items())})"
+    """Return the code that makes a fault."""
+    arguments, words = fault.made_with
+    given = [*map(repr, arguments), *(f"{name}={value!r}" for name, value in words.items())]
+    return f"{type(fault).__name__}({', '.join(given)})"

@@ -6,7 +6,7 @@ If it does, the broker skips what it was about to do. docs/how-to/writing-a-faul
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, ClassVar, Final, Literal
+from typing import TYPE_CHECKING, ClassVar, Final, Literal, Self
 
 if TYPE_CHECKING:
     from leveret.core.model.node import Node
@@ -46,6 +46,14 @@ class Fault:
     is_ending: ClassVar[bool] = False
     # Why it could not apply, for the report of a rule that never fired.
     unmet: ClassVar[str] = "where the fault cannot apply"
+    # What it was made with, so that a report can print the code that makes one like it.
+    made_with: tuple[tuple[object, ...], dict[str, object]] = ((), {})
+
+    def __new__(cls, *arguments: object, **words: object) -> Self:
+        """Note what the fault is made with."""
+        fault = super().__new__(cls)
+        fault.made_with = arguments, words
+        return fault
 
     def apply(self, occasion: Occasion) -> bool:
         """Make it go wrong. Return True to take over, so that the broker does nothing more about the occasion."""
