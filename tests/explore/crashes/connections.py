@@ -790,7 +790,7 @@ class HalfOfTwoEvents(Planted):
 
     @staticmethod
     def holds(after):
-        assert after.bodies("shipped") == after.bodies("invoices") == ["1"]
+        assert after.bodies("shipped") == after.bodies("invoices") != []
 
 
 class StatusInProgress(Planted):
@@ -926,7 +926,7 @@ class CheckpointFirst(Planted):
     """The highest number seen is kept, and what is not above it is skipped, done or not."""
 
     orders = ("1", "2")
-    tables = "create table checkpoint (number int); insert into checkpoint values (0)"
+    tables = "create table checkpoint (number int); insert into checkpoint values (0); create table done (id text)"
 
     @staticmethod
     def bug(shop):
@@ -942,9 +942,9 @@ class CheckpointFirst(Planted):
         publisher = shop.publisher(confirm=True)
 
         def ship(order):
-            if shop.rows("select number from checkpoint") < [order.number]:
+            if not shop.rows("select id from done where id = ?", order.id):
                 shop.send("shipped", order.id, channel=publisher)
-                shop.write("update checkpoint set number = ?", order.number)
+                shop.write("insert into done values (?)", order.id)
             shop.ack(order)
 
         shop.consume(ship)
