@@ -30,11 +30,11 @@ if TYPE_CHECKING:
 
 NAME: Final = "leveret_explore"
 LINE: Final = (
-    "leveret_explore(faults=('lost before', ...), on='*', pairs=0, only=None, limit=10, keep_going=False, seed=0): run "
-    "the test once without a fault, then once for each fault at each step of the broker of the fixture `leveret`; it "
-    "takes the keywords of `leveret.explore`."
+    "leveret_explore(faults=('lost before', ...), on='*', pairs=0, only=None, limit=10, keep_going=False, seed=0, "
+    "seconds=None): run the test once without a fault, then once for each fault at each step of the broker of the "
+    "fixture `leveret`; it takes the keywords of `leveret.explore`."
 )
-WORDS: Final = ("faults", "on", "pairs", "only", "limit", "keep_going", "seed")
+WORDS: Final = ("faults", "on", "pairs", "only", "limit", "keep_going", "seed", "seconds")
 _ONLY: Final = "leveret_explore_only"
 _GRACE_S: Final = 2.0
 

@@ -394,26 +394,26 @@ def test_wait_idle_waits_for_what_an_explored_fault_has_delayed(kind):
 
 
 class Break(Fault):
-    """A fault of a user, with arguments."""
+    """A fault of a user, with arguments that it keeps under names of its own."""
 
     name = "break"
     points = ("method",)
 
-    def __init__(self, code, text="broken"):
-        self.code, self.text = code, text
+    def __init__(self, code, *words, text="broken"):
+        self._error = code, " ".join([text, *words])
 
     def apply(self, occasion):
-        return CloseChannel(self.code, self.text).apply(occasion)
+        return CloseChannel(*self._error).apply(occasion)
 
 
 def test_the_replay_line_of_a_custom_fault_can_be_pasted():
     def declare(broker):
         connect(broker).queue_declare("work", durable=True)
 
-    failure = failure_of(declare, faults=[Break(406)], on="queue.declare")
+    failure = failure_of(declare, faults=[Break(406, "by hand", text="bad")], on="queue.declare")
     line = str(failure).partition("Replay it:\n  ")[2].partition("\n")[0]
 
-    assert "faults=[Break(code=406)]" in line
+    assert "faults=[Break(406, 'by hand', text='bad')]" in line
     with pytest.raises(leveret.ExplorationFailedError, match="one fault is enough: break"):
         eval(line, {"explore": leveret.explore, "declare": declare, "Break": Break})
 
@@ -424,10 +424,45 @@ def test_the_summary_has_the_time_the_slowest_schedule_and_the_declarations():
 
     found = leveret.explore(declare, faults="lost before")
 
-    outcome, declarations, times = str(found).splitlines()
+    outcome, declarations, times, distinct = str(found).splitlines()
     assert outcome == f"All {found.run_count} schedules over {len(found.steps)} steps passed."
     assert declarations == "  declarations among the steps: 2"
     assert re.fullmatch(r"  it took \S+ m?s, the slowest schedule \S+ m?s: lost before conn 1 .*", times)
+    assert distinct == f"  distinct outcomes: {len(found.outcomes)}"
+    assert 1 < len(found.outcomes) <= found.run_count
+
+
+def test_a_scenario_that_fails_the_second_time_without_a_fault_raises_its_own_error():
+    calls = []
+
+    def whimsical(broker):
+        calls.append(broker)
+        assert len(calls) < 2, "once is enough"
+
+    with pytest.raises(AssertionError, match="once is enough") as error:
+        leveret.explore(whimsical)
+
+    assert error.value.__notes__ == [
+        "This is the second plain run. The first passed, so the scenario fails now and then without a fault."
+    ]
+
+
+def test_the_summary_names_the_steps_that_only_one_of_two_runs_without_a_fault_had():
+    calls = []
+
+    def fickle(broker):
+        calls.append(broker)
+        with connect(broker).connection as connection:
+            if len(calls) == 2:
+                connection.channel().queue_declare("work", durable=True)
+
+    found = leveret.explore(fickle, faults=Nothing(), on="channel.open")
+
+    assert found.unsteady[:2] == [
+        "conn 1 chan 2 client->server channel.open #1",
+        "conn 1 chan 2 server->client channel.open-ok #1",
+    ]
+    assert "only one of two runs without a fault had conn 1 chan 2 client->server channel.open #1" in str(found)
 
 
 def test_the_summary_names_a_thread_that_a_scenario_has_left_behind():

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections import Counter
+
 import pytest
 
 from leveret.exploration import Run, Schedule
@@ -38,8 +40,8 @@ class World:
         return run
 
 
-def explore(world, *, on="*", pairs=0, seed=0, keep_going=False):
-    search = Search(world, on, pairs, seed, keep_going)
+def explore(world, *, on="*", pairs=0, seed=0, keep_going=False, seconds=None):
+    search = Search(world, on, pairs, seed, keep_going, seconds)
     plain = world(Schedule())
     world.ran.clear()
     return search.explore(plain)
@@ -132,6 +134,71 @@ def test_a_pair_of_which_one_fault_is_enough_is_reported_as_that_fault():
     found = explore(Whimsical(), pairs=1000)
 
     assert found.failed == ["lost before conn 1 chan 1 client->server basic.publish #1"]
+
+
+def test_what_time_is_left_goes_to_pairs_and_triples_until_none_is_left():
+    world = World()
+
+    found = explore(world, seconds=1000)
+
+    pairs = {name for name in world.ran if name.count(", then ") == 1}
+    triples = {name for name in world.ran if name.count(", then ") == 2}
+    assert len(world.ran) == len(set(world.ran)) == 5 + len(pairs) + len(triples)
+    assert (len(pairs), len(triples), found.untried_count) == (9, 7, 0)
+
+
+def test_equal_seeds_draw_equal_pairs_and_triples():
+    worlds = [World() for _ in range(3)]
+
+    for world, seed in zip(worlds, (1, 1, 2), strict=True):
+        explore(world, seconds=1000, seed=seed)
+
+    assert worlds[0].ran == worlds[1].ran != worlds[2].ran
+
+
+def test_the_summary_says_how_many_schedules_there_was_no_time_for():
+    world = World()
+
+    found = explore(world, seconds=1e-9)
+
+    assert world.ran == []
+    assert "not tried, because the time was up: 5 schedules" in str(found)
+
+
+def test_a_failing_triple_is_shrunk_to_the_faults_that_are_needed():
+    class Late(World):
+        """A scenario that breaks by the first and the last of three faults, but only once a triple has been run."""
+
+        def __call__(self, schedule):
+            if len(schedule.placements) == 3:
+                self.fatal = ("declare & deliver #2",)
+            return super().__call__(schedule)
+
+    found = explore(Late(), seconds=1000)
+
+    assert found.failed == [
+        "lost before conn 1 chan 1 client->server queue.declare #1, then "
+        "lost before conn 1 chan 1 server->client basic.deliver #2"
+    ]
+
+
+def test_the_draw_prefers_schedules_with_rare_events():
+    class Odd(World):
+        """A scenario in which the loss of the declaration leads to steps that no other schedule has."""
+
+        def __call__(self, schedule):
+            run = super().__call__(schedule)
+            if "declare" in str(schedule):
+                run.seen.append(Seen(Step(1, 1, "client->server", "basic.get", 1), "", ("lost before",)))
+            return run
+
+    firsts = Counter()
+    for seed in range(40):
+        world = Odd()
+        explore(world, pairs=1, seed=seed)
+        firsts["declare" in world.ran[-1].split(", then ")[0]] += 1
+
+    assert firsts[True] > firsts[False]
 
 
 def test_passed_runs_keep_no_trace():

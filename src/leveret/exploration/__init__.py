@@ -16,11 +16,11 @@ from typing import TYPE_CHECKING, Final, Unpack
 from leveret.broker import KEYWORDS
 from leveret.errors import LeveretWarning, did_you_mean, unknown_keyword
 from leveret.exploration.kinds import DEFAULT, KINDS, FaultKind, Kind, kinds_of
-from leveret.exploration.logs import STRAYS, lines_of, show_logs
+from leveret.exploration.logs import STRAYS, buffered_logs, lines_of, show_logs
 from leveret.exploration.report import divergence_text, failure_text, plain_hang_text, replay_line
 from leveret.exploration.run import Run, Scenario, ScenarioRunner
 from leveret.exploration.schedule import Schedule
-from leveret.exploration.search import Execute, Exploration, ExplorationFailedError, Search
+from leveret.exploration.search import Execute, Exploration, ExplorationFailedError, Search, differing_steps
 from leveret.faults import Fault
 
 if TYPE_CHECKING:
@@ -41,13 +41,15 @@ def explore(
     limit: float = LIMIT_S,
     keep_going: bool = False,
     seed: int = 0,
+    seconds: float | None = None,
     **options: Unpack[SeedlessBrokerOptions],
 ) -> Exploration:
     """Run `scenario(broker)` once without a fault, then once for each fault at each step, each time on a fresh broker.
 
     `faults` are names of kinds of fault, or faults of `leveret.faults`. `on` is a pattern, or several, for the methods
     at which faults are placed, such as "basic.*". `pairs` is how many pairs of faults to run as well, chosen by
-    `seed`. `only` is the one schedule to run, as a report names it. A run that takes longer than `limit` seconds has
+    `seed`. `seconds` is the time for the whole search: what single faults leave of it goes to pairs and triples of
+    faults. `only` is the one schedule to run, as a report names it. A run that takes longer than `limit` seconds has
     failed. The first failure ends the exploration, unless `keep_going`. A coroutine function runs in an event loop of
     its own. `options` are keywords of `leveret.Broker`.
 
@@ -60,17 +62,29 @@ def explore(
             raise unknown_keyword("explore()", word, WORDS, " and the keywords of leveret.Broker")
     if not callable(scenario):
         raise TypeError(_not_a_scenario_text(scenario))
-    settings = Settings(faults, on, pairs, only, limit, keep_going, seed)
+    settings = Settings(faults, on, pairs, only, limit, keep_going, seed, seconds)
     runner = ScenarioRunner(scenario, settings.kinds, limit, {"seed": seed, **options})
-    plain = runner(Schedule())
+    plain = _passed(runner(Schedule()), "This is the plain run: it had no fault.")
+    again = "This is the second plain run. The first passed, so the scenario fails now and then without a fault."
+    unsteady: list[str] = []
+    if only is None:
+        with buffered_logs([]):
+            unsteady = differing_steps(plain, _passed(runner(Schedule()), again))
+    exploration = settings.search(runner, plain)
+    exploration.unsteady = unsteady
+    settings.raise_or_warn(exploration, getattr(scenario, "__name__", "scenario"))
+    return exploration
+
+
+def _passed(plain: Run, note: str) -> Run:
+    """Return a run without a fault that has passed. Raises what it failed with, with this note."""
+    __tracebackhide__ = True
     if plain.error is not None:
-        plain.error.add_note("This is the plain run: it had no fault.")
+        plain.error.add_note(note)
         raise plain.error
     if plain.hang is not None:
         raise ExplorationFailedError(plain_hang_text(plain), Exploration(plain))
-    exploration = settings.search(runner, plain)
-    settings.raise_or_warn(exploration, getattr(scenario, "__name__", "scenario"))
-    return exploration
+    return plain
 
 
 def _not_a_scenario_text(given: object) -> str:
@@ -93,6 +107,7 @@ class Settings:
     limit: float = LIMIT_S
     keep_going: bool = False
     seed: int = 0
+    seconds: float | None = None
 
     def __post_init__(self) -> None:
         kinds = kinds_of(self.faults)
@@ -100,6 +115,8 @@ class Settings:
         self.kinds: Mapping[str, Kind] = kinds if self.only is None else {**KINDS, **kinds}
         if self.pairs < 0:
             raise ValueError(f"pairs={self.pairs!r} must be 0 or more")
+        if self.seconds is not None and not self.seconds > 0:
+            raise ValueError(f"seconds={self.seconds!r} must be above 0; leave it out to run all schedules")
         if not self.limit > 0:
             raise ValueError(f"limit={self.limit!r} must be above 0, in seconds for each run")
         self.schedule = None if self.only is None else Schedule.parse(self.only, self.kinds)
@@ -115,7 +132,7 @@ class Settings:
             strays.extend(STRAYS.note(self._threads))
             return done
 
-        search = Search(run, self.on, self.pairs, self.seed, self.keep_going)
+        search = Search(run, self.on, self.pairs, self.seed, self.keep_going, self.seconds)
         exploration = search.explore(plain) if self.schedule is None else search.replay(plain, self.schedule)
         # Look once more: a thread may have been between two calls of its client.
         exploration.strays = lines_of([*strays, *STRAYS.note(self._threads)])
