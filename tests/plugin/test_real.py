@@ -222,6 +222,44 @@ def test_a_fault_of_tcp_happens_between_the_client_and_the_server(run_real: Run)
     result.assert_outcomes(passed=1)
 
 
+def test_a_restart_closes_the_connections_and_keeps_what_is_durable(run_real: Run) -> None:
+    result = run_real(
+        """
+        import pika
+        import pytest
+        from client import connect
+
+        def test_it(leveret):
+            leveret.declare_queue("work")
+            leveret.publish("", "work", b"once", delivery_mode=2)
+            connection = connect(leveret.url)
+            connection.channel().basic_get("work")
+            leveret.restart()
+            with pytest.raises(pika.exceptions.ConnectionClosedByBroker, match="CONNECTION_FORCED"):
+                connection.process_data_events(time_limit=10)
+            leveret.assert_ready("work", body=b"once", redelivered=True, timeout=10)
+            with connect(leveret.url) as again:
+                assert again.channel().basic_get("work", auto_ack=True)[2] == b"once"
+        """
+    )
+
+    result.assert_outcomes(passed=1)
+
+
+def test_a_restart_that_would_lose_something_skips_the_test(run_real: Run) -> None:
+    result = run_real(
+        """
+        def test_it(leveret):
+            leveret.declare_queue("work")
+            leveret.publish("", "work", b"transient")
+            leveret.restart()
+        """
+    )
+
+    result.assert_outcomes(skipped=1)
+    result.stdout.fnmatch_lines(["SKIPPED*restart() to lose a message in 'work', which is not persistent, and *"])
+
+
 def test_time_is_waited_for_where_the_server_needs_it(run_real: Run) -> None:
     result = run_real(
         """
@@ -336,7 +374,6 @@ def test_awaitable_calls_ask_the_server_too(run_real: Run) -> None:
 @pytest.mark.parametrize(
     ("call", "reason"),
     [
-        ("restart()", "restart(), and the server serves others too"),
         ("faults.nack_publishes()", "faults.nack_publishes(), a fault of the broker"),
         ("admin.add_user('shop', 'secret')", "add_user(), which changes leveret's own broker"),
     ],
@@ -373,7 +410,7 @@ def test_an_option_that_a_server_does_not_have_skips_the_test(run_real: Run) -> 
 def test_the_run_ends_with_what_only_leveret_could_run_and_what_differs(run: Run, arguments: list[str]) -> None:
     source = """
         def test_same(leveret): leveret.declare_queue("work")
-        def test_only_there(leveret): leveret.restart()
+        def test_only_there(leveret): leveret.faults.nack_publishes()
         def test_different(leveret): assert "real" not in repr(leveret)
         """
     run(source, "-p", "cacheprovider")
@@ -386,7 +423,7 @@ def test_the_run_ends_with_what_only_leveret_could_run_and_what_differs(run: Run
             "*leveret: on a real RabbitMQ 4.3.*",
             "2 of 3 tests ran there",
             "only leveret could run:",
-            "  *::test_only_there: it needs restart(), and the server serves others too",
+            "  *::test_only_there: it needs faults.nack_publishes(), a fault of the broker",
             "different from the last run on leveret:",
             "  *::test_different: passed on leveret, failed on the server",
         ]

@@ -473,10 +473,6 @@ class ProxiedConnection(Connection):
         self.is_closed = True
         self.mark_dirty()
 
-    def shut_down(self, error: AmqpError) -> None:
-        """Reset the socket. The server then ends its side."""
-        self.reset()
-
     def _tap_refusal(self, channel_number: int | None, code: int, text: str) -> None:
         lines = (self._waiting_line(), self.opener)
         self._tap_on(channel_number, events.REFUSED, self.client_name, code, text, *lines, None, None)
