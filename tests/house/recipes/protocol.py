@@ -69,20 +69,16 @@ def add_exchange_type(tree: Tree) -> None:
     add_feature(tree, "Exchange types", "x-first", "tests/model/test_exchange_first.py")
 
 
-METHODS = '''\
+METHODS = """\
 class QueueCount(Method, ids=(50, 60), senders="C"):
-    """queue.count, sent by a client."""
-
     queue: ShortString
 
 
 class QueueCountOk(Method, ids=(50, 61), senders="S"):
-    """queue.count-ok, sent by the server."""
-
     message_count: Long
 
 
-'''
+"""
 METHOD_HANDLER = '''
 
 def count(channel: Channel, method: methods.QueueCount) -> None:

@@ -24,28 +24,11 @@ from leveret.core.protocol.receiving.assembler import Content
 from leveret.core.protocol.shortcuts.repeated_method import repeated
 from leveret.core.protocol.shortcuts.repeated_publish import remembered
 from leveret.core.protocol.transaction import Settlement
-from leveret.core.wire.methods import (
-    BasicAck,
-    BasicCancel,
-    BasicCancelOk,
-    BasicConsume,
-    BasicConsumeOk,
-    BasicGet,
-    BasicGetEmpty,
-    BasicGetOk,
-    BasicNack,
-    BasicPublish,
-    BasicQos,
-    BasicQosOk,
-    BasicRecover,
-    BasicRecoverAsync,
-    BasicRecoverOk,
-    BasicReject,
-)
+from leveret.core.wire import methods
 from leveret.trace import events
 
 
-def publish(channel: Channel, method: BasicPublish, content: Content) -> None:
+def publish(channel: Channel, method: methods.BasicPublish, content: Content) -> None:
     """Route a message and enqueue it, at once or at commit. Hot: once per published message."""
     message = publishing.checked(channel, method, content)
     if publishing.publish(channel, message, is_mandatory=method.mandatory, client=channel) is None:
@@ -55,7 +38,7 @@ def publish(channel: Channel, method: BasicPublish, content: Content) -> None:
     connection.repeated_publish = remembered(channel, content, message)
 
 
-def qos(channel: Channel, method: BasicQos) -> None:
+def qos(channel: Channel, method: methods.BasicQos) -> None:
     """Limit unacknowledged deliveries: of each later consumer or, in versions that have it, of the whole channel.
 
     A limit of each consumer ends that of the channel.
@@ -68,12 +51,12 @@ def qos(channel: Channel, method: BasicQos) -> None:
     had_limit = channel.is_limited
     channel.limit_together(method.prefetch_count if is_shared else 0)
     channel.tap(events.QOS, method.prefetch_count, is_shared, method.global_)
-    channel.send(BasicQosOk())
+    channel.send(methods.BasicQosOk())
     if had_limit and channel.has_room():
         channel.resume()
 
 
-def consume(channel: Channel, method: BasicConsume) -> None:
+def consume(channel: Channel, method: methods.BasicConsume) -> None:
     """Subscribe to a queue."""
     if (method.queue or channel.last_queue_name) == reply_to.NAME:
         _consume_replies(channel, method)
@@ -120,7 +103,7 @@ def consume(channel: Channel, method: BasicConsume) -> None:
         consumer.arguments,
     )
     if not method.nowait:
-        channel.send(BasicConsumeOk(consumer.tag))
+        channel.send(methods.BasicConsumeOk(consumer.tag))
     queue.start_consumer(consumer)
 
 
@@ -129,7 +112,7 @@ def _refuse_used_tag(channel: Channel, tag: str) -> None:
         raise NotAllowed(f"attempt to reuse consumer tag '{tag}'")
 
 
-def _consume_replies(channel: Channel, method: BasicConsume) -> None:
+def _consume_replies(channel: Channel, method: methods.BasicConsume) -> None:
     """Make this channel a requester, which receives direct replies."""
     _refuse_used_tag(channel, method.consumer_tag)
     if not method.no_ack:
@@ -140,20 +123,20 @@ def _consume_replies(channel: Channel, method: BasicConsume) -> None:
     channel.reply_queue = channel.node.reply_queues.open(channel, channel.vhost)
     channel.reply_process = channel.reply_queue.process
     if not method.nowait:
-        channel.send(BasicConsumeOk(channel.reply_consumer_tag))
+        channel.send(methods.BasicConsumeOk(channel.reply_consumer_tag))
 
 
-def cancel(channel: Channel, method: BasicCancel) -> None:
+def cancel(channel: Channel, method: methods.BasicCancel) -> None:
     """End a subscription. An unknown tag is no error. Deliveries stay outstanding.
 
     The answer precedes what the next consumer of the channel gets (rabbit_amqqueue_process, seen on 3.10, 4.0 and 4.3).
     """
     if not method.nowait:
-        channel.send(BasicCancelOk(method.consumer_tag))
+        channel.send(methods.BasicCancelOk(method.consumer_tag))
     _cancel(channel, method.consumer_tag)
 
 
-def cancel_ok(channel: Channel, method: BasicCancelOk) -> None:
+def cancel_ok(channel: Channel, method: methods.BasicCancelOk) -> None:
     """Handle a cancel-ok that the client sends without having received a cancel (seen on 4.3)."""
     if not channel.node.compat.crashes_on_cancel_ok:
         raise CommandInvalid("unimplemented method")
@@ -173,7 +156,7 @@ def _cancel(channel: Channel, tag: str) -> None:
         consumer.queue.remove_consumer(consumer)
 
 
-def get(channel: Channel, method: BasicGet) -> None:
+def get(channel: Channel, method: methods.BasicGet) -> None:
     """Fetch the head of a queue."""
     name = named(channel, method.queue)
     channel.require("read", "queue", name)
@@ -182,13 +165,13 @@ def get(channel: Channel, method: BasicGet) -> None:
     queue = channel.vhost.queue(name, channel.connection)
     entry = queue.get(channel, no_ack=method.no_ack)
     if entry is None:
-        channel.send(BasicGetEmpty())
+        channel.send(methods.BasicGetEmpty())
         return
     tag = channel.last_tag = channel.last_tag + 1
     if not method.no_ack:
         channel.unacked[tag] = Delivery(tag, entry, queue, None, channel.node.now)
     message = entry.message
-    ok = BasicGetOk(tag, entry.redelivered, message.exchange, message.routing_key, len(queue.ready))
+    ok = methods.BasicGetOk(tag, entry.redelivered, message.exchange, message.routing_key, len(queue.ready))
     octets = queue.delivered_octets(entry, is_get=True)
     channel.send_message(ok, message, octets)
     if channel.vhost.firehose is not None:
@@ -198,7 +181,7 @@ def get(channel: Channel, method: BasicGet) -> None:
         channel.tap(events.ACKED, queue.name, message, entry.copy, tag, False, "no_ack")
 
 
-def ack(channel: Channel, method: BasicAck) -> None:
+def ack(channel: Channel, method: methods.BasicAck) -> None:
     """Acknowledge deliveries. Hot: once per acknowledgement, unless `single_acks` has taken it."""
     if method.multiple or not settles_one_by_one(channel):
         _ack_several(channel, method)
@@ -222,18 +205,18 @@ def tap_acked(channel: Channel, delivery: Delivery) -> None:
         channel.tap(events.ACKED, queue.name, entry.message, entry.copy, delivery.tag, False, None)
 
 
-def _ack_several(channel: Channel, method: BasicAck) -> None:
+def _ack_several(channel: Channel, method: methods.BasicAck) -> None:
     deliveries = channel.pop_unacked(method.delivery_tag, multiple=method.multiple, is_ack=True)
     _settle(channel, Settlement(("ack", False), [(events.ACKED, deliveries, method.multiple)]))
 
 
-def reject(channel: Channel, method: BasicReject) -> None:
+def reject(channel: Channel, method: methods.BasicReject) -> None:
     """Requeue or dead-letter one delivery."""
     deliveries = channel.pop_unacked(method.delivery_tag, multiple=False)
     _requeue_or_discard(channel, events.REJECTED, deliveries, multiple=False, requeue=method.requeue)
 
 
-def nack(channel: Channel, method: BasicNack) -> None:
+def nack(channel: Channel, method: methods.BasicNack) -> None:
     """Requeue or dead-letter deliveries."""
     deliveries = channel.pop_unacked(method.delivery_tag, multiple=method.multiple)
     _requeue_or_discard(channel, events.NACKED, deliveries, multiple=method.multiple, requeue=method.requeue)
@@ -294,14 +277,14 @@ def _tap_settled(channel: Channel, kind: str, deliveries: Sequence[Delivery], mu
         channel.tap(kind, delivery.queue.name, entry.message, entry.copy, delivery.tag, multiple, *fields)
 
 
-def recover(channel: Channel, method: BasicRecover) -> None:
+def recover(channel: Channel, method: methods.BasicRecover) -> None:
     """Requeue everything outstanding on the channel, and answer before it is redelivered."""
     later = _recover_at_once(channel, requeue=method.requeue)
-    channel.send(BasicRecoverOk())
+    channel.send(methods.BasicRecoverOk())
     _requeue_recovered(channel, later)
 
 
-def recover_async(channel: Channel, method: BasicRecoverAsync) -> None:
+def recover_async(channel: Channel, method: methods.BasicRecoverAsync) -> None:
     """Requeue everything outstanding without an answer."""
     _requeue_recovered(channel, _recover_at_once(channel, requeue=method.requeue))
 
