@@ -6,7 +6,7 @@ leveret is imported when the first broker starts, so a run without one pays noth
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from errno import EADDRINUSE
 from inspect import signature
 from tempfile import TemporaryFile
@@ -30,6 +30,8 @@ _WITH_ALL: Final = pytest.StashKey[set[str]]()
 # Those whose clock was held when the test itself began.
 _HELD: Final = pytest.StashKey["list[Broker]"]()
 _CURRENT: Final = pytest.StashKey[str]()
+# What wants to know of each broker that starts.
+WATCHERS: Final = pytest.StashKey[list[Callable[["Broker"], None]]]()
 _PASSED: Final = pytest.StashKey[bool]()
 
 
@@ -133,6 +135,8 @@ def add_to_test(item: pytest.Item, broker: Broker) -> None:
     Harness(broker).belong_to(item.nodeid)
     recording.begin(item, broker)
     _begin(broker, item.nodeid)
+    for watcher in item.config.stash.get(WATCHERS, ()):
+        watcher(broker)
 
 
 def expect_client(item: pytest.Item, broker: Broker) -> None:
@@ -166,6 +170,8 @@ def share(session: pytest.Session, fixture: str, broker: Broker, *, with_all: bo
     session.stash.setdefault(_SHARED, {}).setdefault(fixture, []).append(broker)
     recording.begin_with_session(session, broker)
     _begin(broker, session.stash.get(_CURRENT, ""))
+    for watcher in session.config.stash.get(WATCHERS, ()):
+        watcher(broker)
 
 
 def unshare(session: pytest.Session, fixture: str) -> None:

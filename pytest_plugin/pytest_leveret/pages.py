@@ -123,7 +123,7 @@ class Pages:
         from leveret.page.formats import facts
         from leveret.page.formats.saving import save, write
 
-        story = _story(item, report, call)
+        story = story_of_test(item, report, call)
         if story is None:
             return None
         if not self._may_write(folder):
@@ -241,7 +241,7 @@ def _delete_old_runs(newest: Path) -> None:
         shutil.rmtree(run, ignore_errors=True)
 
 
-def _story(item: pytest.Item, report: pytest.TestReport, call: pytest.CallInfo[None]) -> Story | None:
+def story_of_test(item: pytest.Item, report: pytest.TestReport, call: pytest.CallInfo[None]) -> Story | None:
     """Return the story of a test, or None if its brokers recorded nothing."""
     from leveret.engine.harness import Harness
     from leveret.page.story import Test, story_of

@@ -18,6 +18,7 @@ from pytest_leveret import (
     diagnosing,
     explore,
     faults,
+    flaky,
     markers,
     options,
     pages,
@@ -40,6 +41,7 @@ def pytest_addoption(parser: pytest.Parser, pluginmanager: pytest.PytestPluginMa
     options.add_options(parser, url_env.OPTIONS)
     options.add_options(parser, standins.OPTIONS)
     explore.add_option(parser)
+    flaky.add_options(parser)
     real.add_options(parser)
 
 
@@ -56,8 +58,9 @@ def leave_asserts_alone(pluginmanager: pytest.PytestPluginManager) -> None:
 
 
 @pytest.hookimpl(wrapper=True, tryfirst=True)
-def pytest_load_initial_conftests(early_config: pytest.Config) -> Generator[None, object, object]:
+def pytest_load_initial_conftests(early_config: pytest.Config, args: list[str]) -> Generator[None, object, object]:
     """Set the variables of `leveret_url_env` before conftests, or plugins such as Django's, import an application."""
+    flaky.complete_arguments(args)
     url_env.prepare(early_config)
     return (yield)
 
@@ -78,6 +81,7 @@ def pytest_configure(config: pytest.Config) -> None:
     attachments.prepare(config)
     real.prepare(config)
     standins.prepare(config)
+    flaky.prepare(config)
     url_env.prepare(config)
     if versions := rehearsal.versions(config):
         from pytest_leveret.rehearsals import upgrade_report

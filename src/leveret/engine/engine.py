@@ -165,6 +165,8 @@ class Engine:
         self._wait_count = 0
         self._connection_count = 0
         self._faults: FaultPlan | None = None
+        # Called on the loop's thread behind the barrier, before what the test asks.
+        self.before_answer: Callable[[], None] | None = None
         self.node = self._new_node()
         self.loop = Loop(self.node, lock=self.lock, clock=self.clock, wall=self.wall, connect=self._connect)
         if self.recorder.tap is not None:
@@ -520,7 +522,15 @@ class Engine:
         """Run `action` behind the barrier on the loop's thread, and return its result."""
         self.refuse_forked_child()
         self.call_count += 1
-        return self.loop.ask(action)
+        catch_up = self.before_answer
+        if catch_up is None:
+            return self.loop.ask(action)
+
+        def answer() -> T:
+            catch_up()
+            return action()
+
+        return self.loop.ask(answer)
 
     def sync(self) -> None:
         """Pass the barrier: what had arrived is handled, due work is done, and output was offered."""

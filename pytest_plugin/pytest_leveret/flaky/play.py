@@ -1,0 +1,226 @@
+"""One run of the test: how long each step waits, and which steps came in which order.
+
+The waits follow from the seed and the name of a step alone, not from when it comes, so a seed replays as well as
+threads allow. A run that forces an order has no other waits: the step that is to come second waits for the first, up to
+a limit.
+"""
+
+from __future__ import annotations
+
+import inspect
+import sys
+import threading
+from dataclasses import dataclass, field
+from random import Random
+from typing import TYPE_CHECKING, Any, Final
+
+from pytest_leveret.flaky.steps import LINE, Name, Naming, line_name
+
+if TYPE_CHECKING:
+    from types import CodeType, FrameType
+
+    import pytest
+
+    from leveret import Broker
+    from leveret.faults import Occasion
+    from pytest_leveret.flaky.delays import Delays, Wait
+
+# All waits of a run together, and how long a forced step waits at most.
+BUDGET_US: Final = 800_000
+FORCED_US: Final = 700_000
+# How long what a step causes may take, before the step that was held back for it goes on.
+_GRACE_US: Final = 30_000
+_STEPS_MAX: Final = 3_000
+# By seed: the chance that a step of some name waits at all, and the longest wait of it.
+_MANNERS: Final = ((0.12, 300_000), (0.35, 10_000), (0.4, 50_000), (0.2, 120_000), (0.6, 3_000), (0.08, 400_000))
+_SWITCH_S: Final = (0.005, 0.005, 0.0005, 0.00005, 0.000005)
+
+
+@dataclass(frozen=True, slots=True)
+class Order:
+    """An order of two steps."""
+
+    first: Name
+    second: Name
+
+    @property
+    def reverse(self) -> Order:
+        """The other order."""
+        return Order(self.second, self.first)
+
+
+@dataclass(slots=True)
+class Outcome:
+    """What became of a run."""
+
+    seed: int
+    outcome: str
+    # The steps that have passed, in order; a step may stand there under two names.
+    steps: list[Name] = field(default_factory=list)
+    # The line of the test that failed, and what it failed with.
+    line: int | None = None
+    error: str = ""
+    # Whether the step that was to come second was held back, so that it would have come first.
+    is_held: bool = False
+    seconds: float = 0.0
+
+    @property
+    def has_failed(self) -> bool:
+        """Whether the test failed."""
+        return self.outcome == "failed"
+
+
+class Play:
+    """One run while it goes on."""
+
+    def __init__(self, seed: int, order: Order | None = None) -> None:
+        """A seed of 0 delays nothing."""
+        self.steps: Final[list[Name]] = []
+        self._seed: Final = seed
+        self._order: Final = order
+        self._naming: Final = Naming()
+        self._names: Final[dict[Occasion, list[Name]]] = {}
+        self._left_us = BUDGET_US
+        self._delays: Final[list[Delays]] = []
+        self._held: Final[list[tuple[Delays, Broker, Occasion]]] = []
+        self._first_came: Final = threading.Event()
+        self._lock: Final = threading.Lock()
+        self._lines: Final[dict[int, int]] = {}
+        self._line: Name | None = None
+        self._before: float = sys.getswitchinterval()
+
+    def watch(self, broker: Broker) -> None:
+        """Delay what passes between a broker and its clients from now on."""
+        from pytest_leveret.flaky.delays import Delays
+
+        def wait_of(occasion: Occasion) -> Wait:
+            return self._wait_of(occasion, delays, broker)
+
+        delays = Delays(broker, wait_of, self._passed)
+        self._delays.append(delays)
+        delays.start()
+
+    def begin(self) -> None:
+        """Change how often threads take turns."""
+        if self._seed and self._order is None:
+            sys.setswitchinterval(Random(f"{self._seed} turns").choice(_SWITCH_S))
+
+    def end(self) -> None:
+        """End all waits."""
+        sys.setswitchinterval(self._before)
+        self._first_came.set()
+        delays, self._delays[:] = list(self._delays), []
+        for each in delays:
+            each.stop()
+
+    def _wait_of(self, occasion: Occasion, delays: Delays, broker: Broker) -> Wait:
+        from pytest_leveret.flaky.delays import Wait
+
+        names = self._names[occasion] = self._naming.names_of(occasion)
+        if self._order is not None:
+            if self._order.second in names and not self._first_came.is_set():
+                self._held.append((delays, broker, occasion))
+                return Wait(FORCED_US, is_firm=True)
+            return Wait(0)
+        span_us = self._span_us(names[0]) if self._seed else 0
+        # A delivery without an ack is over once it is sent, so no wait of the test would cover its way.
+        has_ack = occasion.subscription is not None and not occasion.subscription.no_ack
+        return Wait(span_us, is_on_its_way=has_ack and bool(span_us) and self._seed % 2 == 1)
+
+    def _span_us(self, name: Name) -> int:
+        chance, longest_us = _MANNERS[self._seed % len(_MANNERS)]
+        kind = Random(f"{self._seed} {name._replace(nth=0)}")
+        if kind.random() > chance:
+            return 0
+        share = Random(f"{self._seed} {name}").random()
+        span_us = min(self._left_us, int(longest_us * kind.random() * share))
+        self._left_us -= span_us
+        return span_us
+
+    def _passed(self, occasion: Occasion) -> None:
+        """Note a step that goes on, under the broker's lock."""
+        self._note(self._names.pop(occasion, []))
+
+    def _note(self, names: list[Name]) -> None:
+        with self._lock:
+            if len(self.steps) < _STEPS_MAX:
+                self.steps.extend(names)
+        if self._order is not None and self._order.first in names and not self._first_came.is_set():
+            self._first_came.set()
+            for delays, _, occasion in self._held:
+                occasion.call_in_real_time(_GRACE_US, lambda delays=delays, it=occasion: delays.release(it))  # type: ignore[misc]
+            self._held_released()
+
+    def _held_released(self) -> None:
+        """Wake the loops of brokers, whose timers have changed."""
+        for _, broker, _ in self._held:
+            broker._engine.loop.wake()
+
+    @property
+    def is_held(self) -> bool:
+        """Whether a step was held back for the order."""
+        return bool(self._held)
+
+    # The lines of the test.
+
+    def trace(self, item: pytest.Item) -> None:
+        """Note the lines of the test as this thread runs them."""
+        function = inspect.unwrap(getattr(item, "function", None) or (lambda: None))
+        code: CodeType = function.__code__
+
+        def on_call(frame: FrameType, event: str, argument: object) -> Any:
+            return on_line if frame.f_code is code else None
+
+        def on_line(frame: FrameType, event: str, argument: object) -> Any:
+            if event == "line":
+                self._end_line()
+                self._begin_line(frame.f_lineno)
+            return on_line
+
+        sys.settrace(on_call)
+
+    def end_trace(self) -> None:
+        """Stop noting lines."""
+        sys.settrace(None)
+        self._end_line()
+
+    def _begin_line(self, number: int) -> None:
+        nth = self._lines[number] = self._lines.get(number, 0) + 1
+        name = line_name(number, nth)
+        order = self._order
+        if order is not None and order.second == name and not self._first_came.is_set():
+            self._first_came.wait(FORCED_US / 1_000_000)
+            if self._first_came.is_set():
+                threading.Event().wait(_GRACE_US / 1_000_000)
+        self._line = name
+
+    def _end_line(self) -> None:
+        line, self._line = self._line, None
+        if line is not None:
+            self._note([line])
+
+
+def failed_line(item: pytest.Item, error: BaseException | None) -> int | None:
+    """Return the line of the test in which it failed; None if it failed elsewhere."""
+    function = inspect.unwrap(getattr(item, "function", None) or (lambda: None))
+    line = None
+    traceback = None if error is None else error.__traceback__
+    while traceback is not None:
+        if traceback.tb_frame.f_code is function.__code__:
+            line = traceback.tb_lineno
+        traceback = traceback.tb_next
+    return line
+
+
+def line_of_code(path: str, number: int) -> str:
+    """Return a line of a file without its indent; "" if it cannot be read."""
+    try:
+        with open(path, encoding="utf-8") as file:
+            return file.read().splitlines()[number - 1].strip()
+    except (OSError, IndexError, UnicodeDecodeError):
+        return ""
+
+
+def is_line(name: Name) -> bool:
+    """Return whether a step is a line of the test."""
+    return name.act == LINE

@@ -1,0 +1,157 @@
+"""What the doctor says: the lines of the terminal, and the page with a failed and a passed run beside each other."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from html import escape
+from itertools import zip_longest
+from typing import TYPE_CHECKING
+
+from pytest_leveret.flaky.play import Order, Outcome, is_line, line_of_code
+from pytest_leveret.flaky.steps import Name, text_of
+
+if TYPE_CHECKING:
+    from pytest_leveret.flaky.search import Finding
+
+_RULED_OUT_SHOWN = 3
+_STYLE = (
+    "body{font:14px system-ui,sans-serif;margin:1em}table{border-collapse:collapse}td{padding:1px 12px}"
+    ".first td{background:#fde68a}iframe{width:49%;height:80vh;border:1px solid #999}.cause{font-weight:bold}"
+)
+
+
+@dataclass(slots=True)
+class Diagnosis:
+    """All runs of a test, and what the search has made of them."""
+
+    node_id: str
+    path: str
+    runs: list[Outcome]
+    finding: Finding | None = None
+    # The address of the page that shows a failed and a passed run.
+    page: str | None = None
+
+    @property
+    def failed(self) -> list[Outcome]:
+        """The runs that failed."""
+        return [run for run in self.runs if run.has_failed]
+
+    @property
+    def passed(self) -> list[Outcome]:
+        """The runs that passed."""
+        return [run for run in self.runs if run.outcome == "passed"]
+
+    @property
+    def order_count(self) -> int:
+        """How many different orders the runs have had."""
+        return len({tuple(run.steps) for run in self.runs})
+
+    @property
+    def examples(self) -> tuple[tuple[Outcome, Order | None], tuple[Outcome, Order | None] | None]:
+        """A run that fails and one that passes; by force, if the cause is known."""
+        order = None if self.finding is None else self.finding.order
+        failed = min(self.failed, key=lambda run: len(run.steps))
+        if order is not None and self.finding is not None and self.finding.is_forced_both_ways:
+            return (Outcome(0, "failed"), order), (Outcome(0, "passed"), order.reverse)
+        return (failed, None), (self.passed[0], None) if self.passed else None
+
+
+def text_of_diagnosis(diagnosis: Diagnosis) -> list[str]:
+    """Return the lines of the report."""
+    count, failed = len(diagnosis.runs), diagnosis.failed
+    orders = diagnosis.order_count
+    in_orders = f"in {orders} different order{'' if orders == 1 else 's'}"
+    if not failed:
+        skipped = count - len(diagnosis.passed)
+        lines = [f"{diagnosis.node_id}: {len(diagnosis.passed)} of {count} passed, {in_orders}"]
+        return [*lines, f"{skipped} were skipped"] if skipped else lines
+    lines = [f"{diagnosis.node_id} fails {len(failed)} of {count}, {in_orders}"]
+    if diagnosis.finding is None:
+        return [*lines, "It fails in every order, so it is not flaky:", f"  {_first_line(failed[0].error)}"]
+    lines += _cause(diagnosis, diagnosis.finding)
+    seed = next((run.seed for run in failed if run.seed), failed[0].seed)
+    lines.append(f"Replay a run that fails: pytest '{diagnosis.node_id}' --leveret-flaky-seed={seed}")
+    if diagnosis.page is not None:
+        lines.append(f"A failed and a passed run side by side: {diagnosis.page}")
+    return lines
+
+
+def statement_of(order: Order) -> str:
+    """Return an order as a clause: "line 31 looks before billing's ack of order.created"."""
+    if is_line(order.first):
+        return f"line {order.first.about} is done before {text_of(order.second)}"
+    if is_line(order.second):
+        return f"{text_of(order.first)} comes before line {order.second.about} is done"
+    return f"{text_of(order.first)} comes before {text_of(order.second)}"
+
+
+def _cause(diagnosis: Diagnosis, finding: Finding) -> list[str]:
+    order = finding.order
+    if order is None:
+        lines = ["No order of two events explains it."]
+        if finding.nearest is not None:
+            agreeing = len(diagnosis.runs) - finding.nearest.mismatch_count
+            clause = statement_of(finding.nearest.order)
+            lines.append(f"The nearest is whether {clause}: {agreeing} of {len(diagnosis.runs)} runs agree.")
+        lines.append(f"Compared {finding.pair_count} pairs of events.")
+        if finding.refuted:
+            lines.append("Forced, and ruled out as the cause:")
+            lines += [f"  {statement_of(it)}" for it in finding.refuted[:_RULED_OUT_SHOWN]]
+            more = len(finding.refuted) - _RULED_OUT_SHOWN
+            lines += [f"  and {more} more"] if more > 0 else []
+        return [*lines, *_failing_line(diagnosis, finding)]
+    exactly = "exactly " if not finding.mismatch_count else ""
+    lines = [f"It fails {exactly}if {statement_of(order)}."]
+    if finding.mismatch_count:
+        lines.append(f"{finding.mismatch_count} of {len(diagnosis.runs)} runs disagree.")
+    lines.append(
+        "Forced in new runs: in this order it always fails, and in the other it always passes."
+        if finding.is_forced_both_ways
+        else "Forced in new runs: in this order it always fails. The other order could not be forced."
+    )
+    return [*lines, *_failing_line(diagnosis, finding, order)]
+
+
+def _failing_line(diagnosis: Diagnosis, finding: Finding, order: Order | None = None) -> list[str]:
+    """Return what the line that fails looked at, and what it takes for granted."""
+    run = next(run for run in diagnosis.failed if run.line == finding.line)
+    lines = []
+    if finding.line is not None:
+        code = line_of_code(diagnosis.path, finding.line)
+        clause = ""
+        if order is not None and is_line(order.first):
+            clause = f" looks before {text_of(order.second)}"
+        elif order is not None:
+            clause = f" assumes {text_of(order.second)} before {text_of(order.first)}"
+        lines += [f"Line {finding.line}{clause}:", f"  {code}"]
+    lines.append(f"  {_first_line(run.error)}")
+    if finding.elsewhere_count:
+        times = "1 other run" if finding.elsewhere_count == 1 else f"{finding.elsewhere_count} other runs"
+        lines.append(f"{times} failed in another line.")
+    return lines
+
+
+def _first_line(text: str) -> str:
+    return text.partition("\n")[0][:300]
+
+
+def page_of(diagnosis: Diagnosis, outcomes: list[Outcome], names: tuple[str, str]) -> str:
+    """Return a page with two runs beside each other: their steps, the first difference marked, and their own pages."""
+    columns = [[_step_text(name) for name in run.steps if name.who or is_line(name)] for run in outcomes]
+    rows, is_marked = [], False
+    for left, right in zip_longest(*columns, fillvalue=""):
+        mark = ""
+        if left != right and not is_marked:
+            mark, is_marked = ' class="first"', True
+        rows.append(f"<tr{mark}><td>{escape(left)}</td><td>{escape(right)}</td></tr>")
+    cause = "".join(f"<p>{escape(line)}</p>" for line in text_of_diagnosis(diagnosis)[:4])
+    frames = "".join(f'<iframe src="{name}"></iframe>\n' for name in names)
+    return (
+        f'<!doctype html><html lang="en"><meta charset="utf-8"><title>{escape(diagnosis.node_id)}</title>'
+        f"<style>{_STYLE}</style><h1>Why is this test flaky?</h1>{cause}{frames}<h2>The steps</h2>"
+        f"<table><tr><th>a run that fails</th><th>a run that passes</th></tr>\n{chr(10).join(rows)}</table></html>\n"
+    )
+
+
+def _step_text(name: Name) -> str:
+    return text_of(name)

@@ -1,0 +1,133 @@
+"""A process that runs the test again and again, as the doctor asks through a socket."""
+
+from __future__ import annotations
+
+import os
+from multiprocessing.connection import Client, Connection
+from time import perf_counter
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+import pytest
+from _pytest.runner import runtestprotocol
+
+from pytest_leveret import brokers
+from pytest_leveret.flaky import ADDRESS
+from pytest_leveret.flaky.play import Order, Outcome, Play, failed_line
+
+if TYPE_CHECKING:
+    from collections.abc import Generator
+
+    from leveret import Broker
+
+
+class Job(NamedTuple):
+    """One run to do."""
+
+    seed: int
+    order: Order | None = None
+    # Where to write the page of the run, if anywhere.
+    page: str | None = None
+
+
+class Runner:
+    """The part of the plugin that plays single runs of a test, in a worker or to replay a seed."""
+
+    def __init__(self) -> None:
+        self._job = Job(0)
+        self._play: Play | None = None
+        self._outcome = Outcome(0, "passed")
+
+    def prepare(self, job: Job) -> None:
+        """Say what the next run does."""
+        self._job = job
+
+    def watch(self, broker: Broker) -> None:
+        """Take a broker that has started."""
+        if self._play is not None:
+            self._play.watch(broker)
+
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_runtest_setup(self, item: pytest.Item) -> None:
+        """Begin a run."""
+        play = self._play = Play(self._job.seed, self._job.order)
+        self._outcome = Outcome(self._job.seed, "passed", play.steps)
+        for broker in brokers.shared_brokers(item):
+            play.watch(broker)
+        play.begin()
+
+    @pytest.hookimpl(wrapper=True, tryfirst=True)
+    def pytest_pyfunc_call(self, pyfuncitem: pytest.Item) -> Generator[None, object, object]:
+        """Note the lines of the test."""
+        play = self._play
+        if play is None:
+            return (yield)
+        play.trace(pyfuncitem)
+        try:
+            return (yield)
+        finally:
+            play.end_trace()
+
+    @pytest.hookimpl(wrapper=True, tryfirst=True)
+    def pytest_runtest_makereport(
+        self, item: pytest.Item, call: pytest.CallInfo[None]
+    ) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+        """Note how the run went."""
+        report = yield
+        outcome = self._outcome
+        if report.failed and outcome.outcome != "failed":
+            outcome.outcome = "failed"
+            error = None if call.excinfo is None else call.excinfo.value
+            outcome.line = failed_line(item, error) if report.when == "call" else None
+            outcome.error = "" if call.excinfo is None else call.excinfo.exconly().strip()
+        elif report.skipped and outcome.outcome == "passed":
+            outcome.outcome = "skipped"
+        if report.when == "call" and self._job.page is not None:
+            from pytest_leveret.pages import story_of_test
+
+            story = story_of_test(item, report, call)
+            if story is not None:
+                from leveret.page.formats.saving import save
+
+                save(story, self._job.page)
+        return report
+
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_runtest_teardown(self) -> None:
+        """End the waits of a run, so that fixtures end as they always do."""
+        play, self._play = self._play, None
+        if play is not None:
+            self._outcome.steps, self._outcome.is_held = list(play.steps), play.is_held
+            play.end()
+
+    def run(self, item: pytest.Item, job: Job) -> Outcome:
+        """Run the test once and return what became of it."""
+        self.prepare(job)
+        brokers.begin_again(item)
+        item._report_sections.clear()
+        began = perf_counter()
+        # With the test's parent as the next item, only the fixtures of the test itself are torn down.
+        runtestprotocol(item, log=False, nextitem=item.parent)  # type: ignore[arg-type]
+        outcome = self._outcome
+        outcome.seconds = perf_counter() - began
+        return outcome
+
+
+class Worker:
+    """The part of the plugin that serves the doctor instead of running the session's tests."""
+
+    def __init__(self, runner: Runner) -> None:
+        self._runner: Final = runner
+
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_runtestloop(self, session: pytest.Session) -> bool:
+        """Do one job after another until the doctor hangs up."""
+        port, _, key = os.environ[ADDRESS].partition(" ")
+        connection: Connection = Client(("127.0.0.1", int(port)), authkey=bytes.fromhex(key))
+        item = session.items[0]
+        try:
+            while True:
+                job: Job = connection.recv()
+                connection.send(self._runner.run(item, job))
+        except (EOFError, OSError):
+            session._setupstate.teardown_exact(None)
+        return True

@@ -1,0 +1,147 @@
+"""The flake doctor, `--leveret-flaky`, on small suites. `python -m tests.flaky.campaign` examines all patterns."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from pytest_leveret.flaky.play import Order, Outcome
+from pytest_leveret.flaky.search import search
+from pytest_leveret.flaky.steps import LINE, Name, line_name, text_of
+
+from tests.house.blocks import blocks_of
+
+Run = Callable[..., pytest.RunResult]
+ACK = Name("billing", "ack", "orders", True)
+DELIVERY = Name("billing", "delivery", "orders", False)
+PUBLISH = Name("shop", "publish", "orders", True)
+
+
+@pytest.fixture
+def run(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> Run:
+    """Return a function that runs the test file of the page on flaky tests in a process of its own."""
+    for name in ("PYTEST_XDIST_WORKER", "PYTEST_XDIST_TESTRUNUID", "PYTEST_XDIST_WORKER_COUNT"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("PYTEST_DISABLE_PLUGIN_AUTOLOAD", "1")
+    source = next(block.code for block in blocks_of("docs/how-to/flaky.md") if block.language == "python")
+
+    def run_page(*arguments: str, source: str = source) -> pytest.RunResult:
+        pytester.makepyfile(test_shop=source)
+        return pytester.runpytest_subprocess("-p", "pytest_leveret.plugin", *arguments)
+
+    return run_page
+
+
+def text_in(result: pytest.RunResult) -> str:
+    return "\n".join(result.outlines)
+
+
+def test_the_doctor_names_the_ack_that_the_test_of_the_page_does_not_wait_for(run: Run) -> None:
+    result = run("--leveret-flaky=30", "test_shop.py::test_billing_acks")
+
+    assert result.ret == pytest.ExitCode.TESTS_FAILED
+    assert re.search(r"fails \d+ of 30, in", text_in(result))
+    assert "if line 25 is done before billing's ack of orders." in text_in(result)
+    assert "in this order it always fails, and in the other it always passes" in text_in(result)
+    page = Path(re.search(r"side by side: file://(\S+)", text_in(result)).group(1))
+    assert (page.parent / "failed.html").exists()
+    assert 'class="first"' in page.read_text(encoding="utf-8")
+
+
+def test_the_doctor_finds_a_test_that_waits_steady(run: Run) -> None:
+    source = next(block.code for block in blocks_of("docs/how-to/flaky.md") if block.language == "python")
+    mended = source.replace("assert_delivered", "assert_acked").replace("timeout=5", "timeout=60")
+
+    result = run("--leveret-flaky=8", "test_shop.py::test_billing_acks", source=mended)
+
+    assert result.ret == pytest.ExitCode.OK
+    assert "8 of 8 passed, in" in text_in(result)
+
+
+def test_the_doctor_takes_the_test_behind_the_option_for_the_test(run: Run) -> None:
+    source = "def test_one():\n    pass\n\ndef test_two():\n    pass\n"
+
+    result = run("--leveret-flaky", "test_shop.py", source=source)
+
+    assert result.ret == pytest.ExitCode.USAGE_ERROR
+    assert "--leveret-flaky examines one test, and 2 are selected" in "\n".join(result.errlines + result.outlines)
+
+
+def test_a_test_that_always_fails_is_not_flaky(run: Run) -> None:
+    result = run("--leveret-flaky=2", "test_shop.py", source="def test_wrong():\n    assert 1 == 2\n")
+
+    assert "It fails in every order, so it is not flaky:" in text_in(result)
+
+
+def test_a_seed_replays_a_run(run: Run) -> None:
+    source = "import sys\n\ndef test_turns(leveret):\n    assert sys.getswitchinterval() == 0.005\n"
+
+    results = [run(f"--leveret-flaky-seed={seed}", source=source) for seed in (1, 1, 2, 2, 3, 3, 4, 4)]
+
+    codes = [result.ret for result in results]
+    assert codes[::2] == codes[1::2]
+    assert len(set(codes)) == 2
+
+
+# The search alone, on runs that are written down.
+
+
+def played(order: list[Name], *, line: int | None) -> Outcome:
+    return Outcome(0, "passed" if line is None else "failed", order, line)
+
+
+LOOK = line_name(31, 1)
+RUNS = [
+    *[played([PUBLISH, DELIVERY, ACK, LOOK], line=None)] * 5,
+    *[played([PUBLISH, DELIVERY, LOOK], line=31)] * 3,
+    *[played([PUBLISH, LOOK, DELIVERY, ACK], line=31)] * 2,
+]
+
+
+def test_the_search_takes_the_last_step_that_the_line_misses() -> None:
+    def force(order: Order, times: int) -> list[Outcome]:
+        is_early = order.first == LOOK
+        return [played([order.first, order.second], line=31 if is_early else None)] * times
+
+    finding = search(RUNS, force)
+
+    assert finding.order == Order(LOOK, ACK)
+    assert finding.is_forced_both_ways
+
+
+def test_the_search_names_no_order_that_changes_nothing_when_forced() -> None:
+    def force(order: Order, times: int) -> list[Outcome]:
+        return [played([order.first, order.second], line=None)] * times
+
+    finding = search(RUNS, force)
+
+    assert finding.order is None
+    assert Order(LOOK, ACK) in finding.refuted
+
+
+def test_the_search_says_if_only_one_way_could_be_forced() -> None:
+    def force(order: Order, times: int) -> list[Outcome]:
+        if order.first != LOOK:
+            return [played([order.second, order.first], line=31)] * times
+        return [played([order.first, order.second], line=31)] * times
+
+    finding = search(RUNS, force)
+
+    assert finding.order == Order(LOOK, ACK)
+    assert not finding.is_forced_both_ways
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        (ACK, "billing's ack of orders"),
+        (ACK._replace(nth=2), "billing's second ack of orders"),
+        (DELIVERY, "the delivery of orders to billing"),
+        (Name("", "publish", "orders 'a'", True), "the publish of orders 'a'"),
+        (Name("", LINE, "31", True), "the end of line 31"),
+    ],
+)
+def test_a_step_is_named_as_a_reader_would_name_it(name: Name, text: str) -> None:
+    assert text_of(name) == text
