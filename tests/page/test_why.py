@@ -1,0 +1,109 @@
+"""`leveret why` prints why the tests of the last run failed, from the JSON beside their pages."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from leveret.cli import main
+from leveret.page.why import SHOWN_MAX
+from tests.plugin.conftest import Run, no_options_of_ours, run, suite
+
+__all__ = ["no_options_of_ours", "run", "suite"]
+
+FAILING = """
+    from client import connect
+
+    def test_paid(leveret):
+        leveret.declare_queue("payments")
+        channel = connect(leveret.url, "payment service").channel()
+        channel.basic_publish("", "payments", b"7")
+        method, _, _ = channel.basic_get("payments")
+        channel.basic_reject(method.delivery_tag, requeue=False)
+        leveret.sync()
+        assert leveret.queue("payments").ready_count == 1
+
+    def test_lost(leveret):
+        leveret.publish("", "nowhere", b"8")
+        assert False
+
+    def test_passed(leveret):
+        pass
+"""
+
+
+@pytest.fixture
+def failed(run: Run, pytester: pytest.Pytester) -> pytest.Pytester:
+    run(FAILING, "--leveret-pages-dir=pages", "--leveret-pages=all")
+    return pytester
+
+
+def test_the_story_of_each_failed_test_begins_with_its_cause(failed, capsys):
+    capsys.readouterr()
+
+    assert main(["why", "--pages-dir", "pages"]) == 0
+
+    paid, lost = capsys.readouterr().out.rstrip().split("\n\n")
+    assert paid.splitlines()[0].endswith("::test_paid failed")
+    assert paid.splitlines()[1] == (
+        "cause: payment service rejected #1 in 'payments', which has no dead-letter exchange: the message is gone"
+    )
+    assert 'in test_paid: assert leveret.queue("payments").ready_count == 1' in paid
+    assert "s c1/ch1 rejected #1" in paid
+    assert "queue payments: 0 ready, 0 unacked, 0 consumers" in paid
+    assert paid.splitlines()[-1].startswith("page: ")
+    assert "reached no queue" in lost
+
+
+def test_a_part_of_its_name_chooses_a_test(failed, capsys):
+    capsys.readouterr()
+
+    assert main(["why", "test_lost", "--pages-dir", "pages"]) == 0
+
+    printed = capsys.readouterr().out
+    assert "::test_lost failed" in printed
+    assert "test_paid" not in printed
+
+
+def test_an_unknown_name_lists_the_tests_that_failed(failed, capsys):
+    assert main(["why", "test_passed", "--pages-dir", "pages"]) == 2
+
+    error = capsys.readouterr().err
+    assert error.startswith("leveret: NODEID 'test_passed' is no test that failed; these are:\n")
+    assert "::test_paid" in error
+
+
+def test_without_pages_the_error_says_what_to_do(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+
+    assert main(["why"]) == 2
+
+    assert "has no pages; run pytest here, or name the folder with --pages-dir" in capsys.readouterr().err
+
+
+def test_a_long_story_keeps_its_cause_and_its_page_in_five_hundred_tokens(failed, capsys):
+    (path,) = [path for path in (failed.path / "pages").glob("*.json") if "test_paid" in path.read_text()[:400]]
+    facts = json.loads(path.read_text())
+    facts["error"] = "AssertionError: " + "x" * 5_000
+    facts["queues"] *= 200
+    path.write_text(json.dumps(facts))
+    capsys.readouterr()
+
+    main(["why", "test_paid", "--pages-dir", "pages"])
+
+    printed = capsys.readouterr().out.rstrip()
+    assert len(printed) <= SHOWN_MAX
+    assert "cause: payment service rejected #1" in printed
+    assert printed.splitlines()[-1].startswith("page: ")
+
+
+def test_the_last_run_in_pytests_cache_is_read_without_a_folder(suite, pytester, monkeypatch, capsys):
+    suite.makepyfile(FAILING)
+    suite.runpytest_inprocess("-p", "pytest_leveret.plugin")
+    monkeypatch.chdir(pytester.path)
+    capsys.readouterr()
+
+    assert main(["why", "test_lost"]) == 0
+
+    assert "::test_lost failed" in capsys.readouterr().out
