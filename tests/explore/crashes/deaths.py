@@ -76,6 +76,7 @@ class DedupAfterAck(Planted):
             if not shop.rows("select id from done where id = ?", order.id):
                 shop.write("insert into paid values (?)", order.id)
             shop.ack(order)
+            shop.publisher().connection.close()
             shop.write("insert or ignore into done values (?)", order.id)
 
         shop.consume(pay)
@@ -112,6 +113,7 @@ class SequenceInMemory(Planted):
             shop.write("insert or ignore into invoices values (?, ?)", order.id, shop.memory["number"])
             shop.ack(order)
 
+        shop.channel.basic_qos(prefetch_count=1)
         shop.consume(bill)
 
     @staticmethod
@@ -212,6 +214,7 @@ class BufferedBatch(Planted):
                 with shop.db:
                     shop.db.executemany("insert or ignore into paid values (?)", [(id,) for id in buffer])
 
+        shop.channel.basic_qos(prefetch_count=1)
         shop.consume(pay)
 
     @staticmethod
@@ -281,6 +284,7 @@ class HalvesInMemory(Planted):
                 shop.send("shipped", "whole", id="whole")
             shop.ack(part)
 
+        shop.channel.basic_qos(prefetch_count=1)
         shop.consume(join)
 
     @staticmethod
@@ -306,10 +310,12 @@ class LockStays(Planted):
 
     @staticmethod
     def bug(shop):
+        publisher = shop.publisher(confirm=True)
+
         def ship(order):
             if shop.write("insert or ignore into locks values (?)", order.id):
                 try:
-                    shop.send("shipped", order.id)
+                    shop.send("shipped", order.id, channel=publisher)
                 finally:
                     shop.write("delete from locks where id = ?", order.id)
             shop.ack(order)
@@ -343,6 +349,7 @@ class ClaimCheckWrittenLast(Planted):
         def store(order):
             shop.send("shipped", f"{order.id}.pdf")
             shop.ack(order)
+            shop.publisher().connection.close()
             (shop.folder / f"{order.id}.pdf").write_text("invoice")
 
         shop.consume(store)
@@ -410,13 +417,15 @@ class FileWrittenInPlace(Planted):
 
     @staticmethod
     def bug(shop):
+        publisher = shop.publisher(confirm=True)
+
         def write(order):
             path = shop.folder / "report.txt"
             if not path.exists():
                 with path.open("w") as report:
                     report.write("head\n")
                     report.flush()
-                    shop.send("shipped", "begun")
+                    shop.send("shipped", "begun", channel=publisher)
                     report.write("foot\n")
             shop.ack(order)
 
