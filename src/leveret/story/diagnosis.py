@@ -42,8 +42,8 @@ _COVERED: Final = {
     "died": ("held", "held_back", "given_back"),
     "held_back": ("held",),
 }
-# A publish to the default exchange has its queue's name for a key.
 _TTL: Final = "expiration"
+_DEAD_LETTER_EXCHANGE: Final = "x-dead-letter-exchange"
 
 
 class Death(NamedTuple):
@@ -353,8 +353,11 @@ def _not_consumed(scene: Scene, _: Asked) -> Iterator[Cause]:
         published = life.published
         if not copy.is_ready or copy.source is not None or published is None or copy.deliveries:
             continue
-        is_request = property_of(published, "reply_to") is not None
-        if (copy.vhost, copy.queue) not in consumed and is_client(published.get("conn")) and (is_request or consumed):
+        place, is_request = (copy.vhost, copy.queue), property_of(published, "reply_to") is not None
+        if scene.argument(place, _DEAD_LETTER_EXCHANGE) is not None:
+            # Messages wait there on purpose.
+            continue
+        if place not in consumed and is_client(published.get("conn")) and (is_request or consumed):
             yield Cause("not_consumed", {"queue": copy.queue}, {"message": life.number}, (copy.facts[0],))
 
 
