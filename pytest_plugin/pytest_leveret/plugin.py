@@ -13,7 +13,6 @@ from contextlib import contextmanager
 import pytest
 
 from pytest_leveret import (
-    attachments,
     brokers,
     diagnosing,
     explore,
@@ -78,7 +77,7 @@ def pytest_configure(config: pytest.Config) -> None:
     brokers.refuse_unusable(config)
     brokers.refuse_shared_port(config)
     pages.prepare(config)
-    attachments.prepare(config)
+    report.prepare_annotations(config)
     real.prepare(config)
     standins.prepare(config)
     flaky.prepare(config)
@@ -191,7 +190,7 @@ def pytest_runtest_makereport(
         report.add_sections(item, result)
         explore.note_failure(item, call)
     pages.add_page(item, result, call)
-    attachments.add_to_reports(item, result)
+    report.add_to_reports(item, result)
     if result.when == "call":
         brokers.note_end(item, result, recording.error_text(call) if result.failed else None)
     rehearsal.add_to_report(item, result)
