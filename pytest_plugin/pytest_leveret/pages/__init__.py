@@ -16,9 +16,10 @@ from uuid import uuid4
 
 import pytest
 
-from pytest_leveret import diagnosing, source
+from pytest_leveret import diagnosing
 from pytest_leveret.brokers import brokers_of
 from pytest_leveret.options import Option, read_count, read_settings
+from pytest_leveret.pages import source
 from pytest_leveret.recording import PAGE, error_text, failure_of
 from pytest_leveret.report import add_section
 
