@@ -7,47 +7,37 @@ from __future__ import annotations
 
 from typing import Final
 
-from pyspark.sql.types import (
-    BinaryType,
-    BooleanType,
-    DataType,
-    IntegerType,
-    LongType,
-    StringType,
-    StructField,
-    StructType,
-    TimestampType,
-)
+from pyspark.sql import types
 
 from leveret.errors import OptionError, unknown
 
-COLUMN_TYPES: Final[dict[str, DataType]] = {
-    "body": BinaryType(),
-    "exchange": StringType(),
-    "routing_key": StringType(),
-    "redelivered": BooleanType(),
-    "delivery_tag": LongType(),
-    "content_type": StringType(),
-    "content_encoding": StringType(),
-    "headers": StringType(),
-    "delivery_mode": IntegerType(),
-    "priority": IntegerType(),
-    "correlation_id": StringType(),
-    "reply_to": StringType(),
-    "expiration": StringType(),
-    "message_id": StringType(),
-    "timestamp": TimestampType(),
-    "type": StringType(),
-    "user_id": StringType(),
-    "app_id": StringType(),
-    "cluster_id": StringType(),
-    "queue": StringType(),
-    "ordinal": LongType(),
+COLUMN_TYPES: Final[dict[str, types.DataType]] = {
+    "body": types.BinaryType(),
+    "exchange": types.StringType(),
+    "routing_key": types.StringType(),
+    "redelivered": types.BooleanType(),
+    "delivery_tag": types.LongType(),
+    "content_type": types.StringType(),
+    "content_encoding": types.StringType(),
+    "headers": types.StringType(),
+    "delivery_mode": types.IntegerType(),
+    "priority": types.IntegerType(),
+    "correlation_id": types.StringType(),
+    "reply_to": types.StringType(),
+    "expiration": types.StringType(),
+    "message_id": types.StringType(),
+    "timestamp": types.TimestampType(),
+    "type": types.StringType(),
+    "user_id": types.StringType(),
+    "app_id": types.StringType(),
+    "cluster_id": types.StringType(),
+    "queue": types.StringType(),
+    "ordinal": types.LongType(),
 }
-SCHEMA: Final = StructType([StructField(name, kind) for name, kind in COLUMN_TYPES.items()])
+SCHEMA: Final = types.StructType([types.StructField(name, kind) for name, kind in COLUMN_TYPES.items()])
 
 
-def checked_columns(schema: StructType) -> list[str]:
+def checked_columns(schema: types.StructType) -> list[str]:
     """Return the names of a schema's columns. Raises OptionError if a message lacks one or it has another type."""
     for field in schema.fields:
         if field.name not in COLUMN_TYPES:

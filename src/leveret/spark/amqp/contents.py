@@ -14,18 +14,7 @@ from functools import lru_cache
 from struct import Struct
 from typing import TYPE_CHECKING, Any, Final
 
-from pyspark.sql.types import (
-    BinaryType,
-    BooleanType,
-    ByteType,
-    DataType,
-    IntegerType,
-    LongType,
-    MapType,
-    ShortType,
-    StringType,
-    StructType,
-)
+from pyspark.sql import types
 
 from leveret.core.wire.constants import CLASS_BASIC, FRAME_BODY, FRAME_HEADER, FRAME_METHOD, FRAME_OVERHEAD
 from leveret.core.wire.frames import wrap
@@ -46,21 +35,21 @@ _PERSISTENT: Final = 2
 
 # Columns of a message that was read which say where it came from. Writing ignores them.
 _IGNORED: Final = ("redelivered", "delivery_tag", "queue", "ordinal")
-_BODY: Final = (BinaryType, StringType)
-_WHOLE: Final = (ByteType, ShortType, IntegerType, LongType)
+_BODY: Final = (types.BinaryType, types.StringType)
+_WHOLE: Final = (types.ByteType, types.ShortType, types.IntegerType, types.LongType)
 # The types that a column may have: usually that in which it is read, and some others.
-_COLUMN_TYPES: Final[dict[str, tuple[type[DataType], ...]]] = {
+_COLUMN_TYPES: Final[dict[str, tuple[type[types.DataType], ...]]] = {
     **{name: (type(kind),) for name, kind in COLUMN_TYPES.items() if name not in _IGNORED},
     "body": _BODY,
     "value": _BODY,
-    "mandatory": (BooleanType,),
-    "headers": (StringType, MapType),
+    "mandatory": (types.BooleanType,),
+    "headers": (types.StringType, types.MapType),
     "delivery_mode": _WHOLE,
     "priority": _WHOLE,
 }
 
 
-def check_columns(schema: StructType, options: WriteOptions) -> None:
+def check_columns(schema: types.StructType, options: WriteOptions) -> None:
     """Check the columns of a DataFrame before it is written. Raises OptionError if a column is missing or wrong."""
     names = schema.fieldNames()
     for field in schema.fields:

@@ -15,15 +15,7 @@ from struct import error as StructError
 from typing import Any, Final
 
 import pyarrow as pa
-from pyspark.sql.types import (
-    BinaryType,
-    BooleanType,
-    DataType,
-    IntegerType,
-    LongType,
-    StringType,
-    TimestampType,
-)
+from pyspark.sql import types
 
 from leveret.core.wire.errors import WireError
 from leveret.core.wire.properties import PROPERTY_NAMES
@@ -31,13 +23,13 @@ from leveret.core.wire.values import Table
 from leveret.spark.amqp.columns import COLUMN_TYPES
 from leveret.spark.amqp.deliveries import FLAGS_AT, Delivery
 
-_ARROW: Final[dict[type[DataType], pa.DataType]] = {
-    BinaryType: pa.binary(),
-    StringType: pa.string(),
-    BooleanType: pa.bool_(),
-    LongType: pa.int64(),
-    IntegerType: pa.int32(),
-    TimestampType: pa.timestamp("us", tz="UTC"),
+_ARROW: Final[dict[type[types.DataType], pa.DataType]] = {
+    types.BinaryType: pa.binary(),
+    types.StringType: pa.string(),
+    types.BooleanType: pa.bool_(),
+    types.LongType: pa.int64(),
+    types.IntegerType: pa.int32(),
+    types.TimestampType: pa.timestamp("us", tz="UTC"),
 }
 ROWS_PER_RECORD_BATCH: Final = 10_000
 # The last second of the year 9999, where Python's calendar and so `collect` end.
