@@ -124,3 +124,22 @@ def test_a_value_that_a_plain_assert_misses_is_looked_up_in_the_bodies(run: Run)
     """)
 
     result.stdout.fnmatch_lines(["*leveret: what went wrong*", "71 is in #2, which was acked in 'orders' by worker"])
+
+
+def test_what_explains_no_failure_is_no_cause(run: Run) -> None:
+    result = run("""
+        from client import connect
+
+        def test_it(leveret):
+            leveret.declare_queue("orders")
+            leveret.declare_queue("later", arguments={"x-dead-letter-exchange": "", "x-message-ttl": 60_000})
+            leveret.publish("", "orders", b"1")
+            channel = connect(leveret.url).channel()
+            channel.basic_consume("orders", lambda *_: None, auto_ack=True)
+            channel.basic_publish("", "later", b"2")
+            leveret.sync()
+            assert 1 + 1 == 3
+    """)
+
+    result.assert_outcomes(failed=1)
+    result.stdout.no_fnmatch_line("*what went wrong*")

@@ -102,12 +102,12 @@ CAUSES: Final[dict[str, CauseWords]] = {
     "unlimited_prefetch": CauseWords("{consumer} of {by} on {queue}", rank=90),
     "connection_not_closed": CauseWords("{place}[, opened at {opener}]", rank=90),
     "channel_not_closed": CauseWords("{place}[, opened at {opener}]", rank=90),
-    "unused_fault": CauseWords("{complaint}", rank=5),
+    "unused_fault": CauseWords("{complaint}", rank=95),
     "never_awaited": CauseWords("{call}(...)[, at {line}], did nothing: write await {call}(...)", rank=5),
     "failed_unawaited": CauseWords(
         "the task that failed[, at {line}]: write await task, so that the test sees {error}", rank=5
     ),
-    "no_client": CauseWords("{place}", rank=5),
+    "no_client": CauseWords("{place}", rank=95),
     # The hints of a wait that failed.
     "loop": CauseWords("message {message} was delivered {times} from {place} and requeued each time: {why}", rank=20),
     # What the facts of a failed test show.

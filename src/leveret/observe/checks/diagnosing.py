@@ -28,6 +28,8 @@ _EXPLAINING: Final = frozenset(
     name for name, kind in events.TABLE.items() if kind.category in ("conversation", "topology")
 ) - {events.REFUSED}
 _UNROUTABLE: Final = "unroutable"
+# Why a message found no queue, if what it was published to was deleted since. The check has seen more.
+_GONE: Final = "exchange_gone"
 # The places of fields in the tuples of events.
 _MESSAGE: Final[dict[object, int]] = {kind: events.POSITIONS[kind]["message"] for kind in events.ABOUT_MESSAGES}
 _AGAIN: Final[dict[object, int]] = {kind: events.POSITIONS[kind]["redelivered"] for kind in events.DELIVERIES}
@@ -128,6 +130,6 @@ def _causes(node: Node, facts: Sequence[Event], findings: Sequence[Finding]) -> 
             # A queue may have been bound, declared or deleted since the check looked.
             deleted = deletions.text(finding.vhost, message.routing_key, finding.evidence[-1].at)
             why = why_unrouted(node, finding.vhost, message, deleted=deleted)
-            cause = cause._replace(because=why)
+            cause = cause if why.kind == _GONE else cause._replace(because=why)
         yield cause
     yield from loops(node)
