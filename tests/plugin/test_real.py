@@ -352,6 +352,36 @@ def test_a_reset_leaves_nothing_on_the_server(run_real: Run) -> None:
     result.assert_outcomes(passed=1)
 
 
+def test_a_responder_answers_what_clients_ask_through_the_server(run_real: Run) -> None:
+    result = run_real(
+        """
+        import pika
+        from client import connect
+
+        def ask(channel, body):
+            answers = channel.consume("amq.rabbitmq.reply-to", auto_ack=True, inactivity_timeout=10)
+            next(channel.consume("amq.rabbitmq.reply-to", auto_ack=True, inactivity_timeout=0.01))
+            properties = pika.BasicProperties(reply_to="amq.rabbitmq.reply-to", correlation_id="7")
+            channel.basic_publish("", "prices", body, properties)
+            method, properties, answer = next(answers)
+            return properties.correlation_id, answer
+
+        def test_it(leveret):
+            responder = leveret.respond("prices", lambda request: {"price": int(request.body)}, times=2)
+            with connect(leveret.url) as connection:
+                channel = connection.channel()
+                assert ask(channel, b"3") == ("7", b'{"price": 3}')
+                assert ask(channel, b"4") == ("7", b'{"price": 4}')
+            leveret.wait_idle(timeout=10)
+            leveret.assert_acked("prices", times=2)
+            assert [request.body for request in responder.requests] == [b"3", b"4"]
+            assert leveret.queue("prices").consumers == ()
+        """
+    )
+
+    result.assert_outcomes(passed=1)
+
+
 def test_awaitable_calls_ask_the_server_too(run_real: Run) -> None:
     result = run_real(
         """

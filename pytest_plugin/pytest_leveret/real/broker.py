@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from leveret.engine.engine import Engine
     from leveret.faults import FaultPlan
     from leveret.observe.views.views import ExchangeView, QueueView
+    from leveret.scripted.responder import Responder
     from pytest_leveret.real.mirror import Deadline
     from pytest_leveret.rehearsals.real import Server
 
@@ -203,6 +204,17 @@ class RealBroker(Broker):
         __tracebackhide__ = True
         purged = self._engine.own(vhost).do(amqp.QueuePurge(queue, False))
         return purged.message_count if isinstance(purged, amqp.QueuePurgeOk) else 0
+
+    def respond(
+        self, queue: str, with_: object, *, times: int | None = None, delay: float = 0, vhost: str = "/"
+    ) -> Responder:
+        """Answer the requests in a queue, and return the responder, as `Broker.respond` does."""
+        from leveret.scripted.responder import Script
+        from pytest_leveret.real.responder import RealResponder
+
+        if delay > self._server.wait_s:
+            skip(f"respond() with a delay of {delay:g} s, more than --leveret-real-wait={self._server.wait_s:g}")
+        return RealResponder(self._engine, self._engine.own(vhost), queue, Script(with_, times), delay)
 
 
 class RealClock(Clock):

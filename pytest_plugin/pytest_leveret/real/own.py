@@ -48,10 +48,13 @@ class OwnLine:
         self._reader = CommandReader()
         self._answers: dict[int, list[Command]] = {}
         self._open: set[int] = set()
+        self._channel_count = LOOKING
         self._is_ready = False
         self._is_ended = False
         self._frame_max = 4096
         self._trace_queue = ""
+        # What takes the deliveries of further channels.
+        self._listeners: dict[int, Callable[[Command], None]] = {}
         # One question at a time.
         self._lock = native.reentrant_lock()
 
@@ -173,6 +176,21 @@ class OwnLine:
             for answer, method in shown
         ]
 
+    def listen(self, on_delivery: Callable[[Command], None]) -> int:
+        """Return the number of a further channel, whose deliveries go to `on_delivery`."""
+        self._channel_count += 1
+        self._listeners[self._channel_count] = on_delivery
+        return self._channel_count
+
+    def stop_listening(self, number: int) -> bool:
+        """Close such a channel, and return whether it was open."""
+        if self._listeners.pop(number, None) is None:
+            return False
+        if not self._is_ended:
+            self.ask(number, method_frame(number, amqp.ChannelClose(200, "", 0, 0)))
+            self._open.discard(number)
+        return True
+
     # What the server sends.
 
     def _receive(self, octets: bytes) -> None:
@@ -197,8 +215,10 @@ class OwnLine:
             case amqp.ConnectionClose():
                 self._control(amqp.ConnectionCloseOk())
                 self._end()
-            case amqp.BasicDeliver():
-                self._on_trace(method, command)
+            case amqp.BasicDeliver() if number == TRACING:
+                self._on_trace(command)
+            case amqp.BasicDeliver() if number in self._listeners:
+                self._listeners[number](command)
             case amqp.ChannelClose():
                 self.upstream.send(method_frame(number, amqp.ChannelCloseOk()))
                 self._answers[number].append(command)
@@ -209,7 +229,7 @@ class OwnLine:
     def _control(self, method: amqp.Method) -> None:
         self.upstream.send(method_frame(0, method))
 
-    def _on_trace(self, method: amqp.BasicDeliver, command: Command) -> None:
+    def _on_trace(self, command: Command) -> None:
         headers = decoded(command.properties).headers
         entry = {} if headers is None else headers.to_python()
         keys = [str(key) for key in cast("Iterable[object]", entry.get("routing_keys") or [""])]
@@ -231,6 +251,3 @@ class OwnLine:
 def _final(answers: list[Command]) -> list[Command]:
     """Return the answers but for returned messages, which a confirm follows."""
     return [answer for answer in answers if not isinstance(answer.method, amqp.BasicReturn)]
-
-
-WaitFor = Callable[[], bool]
