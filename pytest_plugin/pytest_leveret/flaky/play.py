@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from random import Random
 from typing import TYPE_CHECKING, Any, Final
 
-from pytest_leveret.flaky.steps import LINE, Name, Naming, line_name
+from pytest_leveret.flaky.steps import BEGINNING, LINE, Name, Naming, line_name
 
 if TYPE_CHECKING:
     from types import CodeType, FrameType
@@ -193,6 +193,7 @@ class Play:
             if self._first_came.is_set():
                 threading.Event().wait(_GRACE_US / 1_000_000)
         self._line = name
+        self._note([name._replace(act=BEGINNING)])
 
     def _end_line(self) -> None:
         line, self._line = self._line, None

@@ -8,7 +8,7 @@ from itertools import zip_longest
 from typing import TYPE_CHECKING
 
 from pytest_leveret.flaky.play import Order, Outcome, is_line, line_of_code
-from pytest_leveret.flaky.steps import Name, text_of
+from pytest_leveret.flaky.steps import text_of
 
 if TYPE_CHECKING:
     from pytest_leveret.flaky.search import Finding
@@ -137,7 +137,7 @@ def _first_line(text: str) -> str:
 
 def page_of(diagnosis: Diagnosis, outcomes: list[Outcome], names: tuple[str, str]) -> str:
     """Return a page with two runs beside each other: their steps, the first difference marked, and their own pages."""
-    columns = [[_step_text(name) for name in run.steps if name.who or is_line(name)] for run in outcomes]
+    columns = [[text_of(name) for name in run.steps if name.who or is_line(name)] for run in outcomes]
     rows, is_marked = [], False
     for left, right in zip_longest(*columns, fillvalue=""):
         mark = ""
@@ -151,7 +151,3 @@ def page_of(diagnosis: Diagnosis, outcomes: list[Outcome], names: tuple[str, str
         f"<style>{_STYLE}</style><h1>Why is this test flaky?</h1>{cause}{frames}<h2>The steps</h2>"
         f"<table><tr><th>a run that fails</th><th>a run that passes</th></tr>\n{chr(10).join(rows)}</table></html>\n"
     )
-
-
-def _step_text(name: Name) -> str:
-    return text_of(name)

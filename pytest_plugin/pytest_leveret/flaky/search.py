@@ -14,12 +14,12 @@ from math import inf
 from typing import Final
 
 from pytest_leveret.flaky.play import Order, Outcome, is_line
-from pytest_leveret.flaky.steps import Name, line_name
+from pytest_leveret.flaky.steps import BEGINNING, LINE, Name, line_name
 
 # How many candidates are forced, how often each, and how many of the runs may contradict one.
-_FORCED_MAX: Final = 24
+_FORCED_MAX: Final = 16
 _TIMES: Final = 3
-_SLACK: Final = 0.03
+_SLACK: Final = 0.15
 
 Force = Callable[[Order, int], list[Outcome]]
 
@@ -108,7 +108,11 @@ def _positions(run: Outcome, line: int | None) -> dict[Name, int]:
             steps = steps[: next(after, len(steps))]
     at: dict[Name, int] = {}
     for index, name in enumerate(steps):
-        at.setdefault(name, index)
+        if name.act != BEGINNING:
+            at.setdefault(name, index)
+        elif run.has_failed and name.about == str(line):
+            # It looked when it began. To make the text of its error takes longer than what it did not wait for.
+            at[name._replace(act=LINE)] = index
     return at
 
 

@@ -15,7 +15,9 @@ if TYPE_CHECKING:
     from leveret.core.protocol.connection import Connection
     from leveret.faults import Occasion
 
+# A line of the test that is done, and one that begins.
 LINE: Final = "line"
+BEGINNING: Final = "beginning of line"
 _ORDINALS: Final = ("", "", "second", "third", "fourth", "fifth", "sixth", "seventh", "eighth", "ninth", "tenth")
 # What methods that carry or settle a message do, by the side that sends them.
 _ACTS: Final = {
