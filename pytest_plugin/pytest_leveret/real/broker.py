@@ -8,6 +8,7 @@ from __future__ import annotations
 import uuid
 from collections.abc import Mapping
 from datetime import timedelta
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final, Self
 
 from leveret import Broker
@@ -37,6 +38,8 @@ _ON_TCP: Final = frozenset(
 )
 # How long clients may take for what a move of time has brought them.
 _SETTLE_S: Final = 1
+# How late a busy server may be.
+_BUSY_S: Final = 3
 _UNITS: Final = {"seconds": 1.0, "ms": 0.001, "minutes": 60.0, "hours": 3600.0, "days": 86400.0}
 
 
@@ -250,6 +253,8 @@ class RealClock(Clock):
                     f"{waited_s:.0f} s of real time in clock.advance(), more than --leveret-real-wait={self._wait_s:g}"
                 )
             native.pause(due.left_s + LATE_S)
+            # A busy server is late. What is not at the head of its queue stays.
+            engine.wait_while(partial(self._still_due, due), _BUSY_S)
             self._move_to(due.at, spans)
             self._settle()
         self._move_to(target, spans)
@@ -259,6 +264,9 @@ class RealClock(Clock):
         with self._engine.lock:
             dues = self._engine.mirror.deadlines()
         return next((due for due in dues if due.at <= target and due.about not in waited_for), None)
+
+    def _still_due(self, due: Deadline) -> list[str]:
+        return [str(due.about)] if due.about in [other.about for other in self._engine.mirror.deadlines()] else []
 
     def _move_to(self, at: int, options: dict[str, Any]) -> None:
         super().advance(max(0, at - self._engine.clock.now()) / 1_000_000, **options)
