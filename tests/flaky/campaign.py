@@ -43,6 +43,10 @@ CAUSES: dict[str, tuple[set[str], set[str]]] = {
     "uses_a_queue_of_another_client": ({"publish"}, {"queue.declare"}),
     "reads_what_a_handler_sets": ({LINE}, {"ack", "delivery"}),
     "reply_is_not_there_yet": ({LINE, "basic.get"}, {"publish"}),
+    "cancels_before_the_last_delivery": ({LINE, "basic.cancel"}, {"publish", "delivery"}),
+    "counts_connections_too_early": ({LINE}, {"connection.close", "connection.close-ok", "channel.close"}),
+    "two_clients_declare_differently": ({"queue.declare"}, {"queue.declare"}),
+    "who_comes_last_is_kept": ({"publish"}, {"publish"}),
     "two_services_answer_in_order": ({"publish", "delivery"}, {"publish", "delivery"}),
 }
 

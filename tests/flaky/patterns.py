@@ -535,3 +535,118 @@ def test_two_services_answer_in_order_mended(leveret: Broker) -> None:
         leveret.assert_ready("page", body=b"P", timeout=5)
         leveret.assert_ready("page", body=b"S", timeout=5)
         assert {message.body for message in leveret.queue("page").ready} == {b"P", b"S"}
+
+
+# 19 A consumer that is cancelled before the last delivery.
+def test_cancels_before_the_last_delivery_flaky(leveret: Broker) -> None:
+    leveret.declare_queue("orders")
+
+    def publish() -> None:
+        with connected(leveret, "shop") as channel:
+            channel.basic_publish("", "orders", b"last")
+
+    seen: list[bytes] = []
+    with connected(leveret, "billing") as channel, threads(publish):
+        tag = channel.basic_consume("orders", lambda *message: seen.append(message[3]), auto_ack=True)
+        channel.connection.process_data_events(time_limit=0.03)
+        channel.basic_cancel(tag)
+    assert seen == [b"last"]
+
+
+def test_cancels_before_the_last_delivery_mended(leveret: Broker) -> None:
+    leveret.declare_queue("orders")
+
+    def publish() -> None:
+        with connected(leveret, "shop") as channel:
+            channel.basic_publish("", "orders", b"last")
+
+    seen: list[bytes] = []
+    with connected(leveret, "billing") as channel, threads(publish):
+        tag = channel.basic_consume("orders", lambda *message: seen.append(message[3]), auto_ack=True)
+        while not seen:
+            channel.connection.process_data_events(time_limit=0.1)
+        channel.basic_cancel(tag)
+    assert seen == [b"last"]
+
+
+# 20 A connection that the test counts before it is closed.
+def test_counts_connections_too_early_flaky(leveret: Broker) -> None:
+    opened = threading.Event()
+
+    def visit() -> None:
+        with connected(leveret, "visitor"):
+            opened.set()
+
+    with threads(visit):
+        assert opened.wait(5)
+        pause(0.03)
+        assert not leveret.connections
+
+
+def test_counts_connections_too_early_mended(leveret: Broker) -> None:
+    opened = threading.Event()
+
+    def visit() -> None:
+        with connected(leveret, "visitor"):
+            opened.set()
+
+    with threads(visit):
+        assert opened.wait(5)
+    assert not leveret.connections
+
+
+# 21 Two declarations of one queue that differ: the later one is refused.
+def test_two_clients_declare_differently_flaky(leveret: Broker) -> None:
+    errors: list[str] = []
+
+    def declare(name: str, arguments: dict[str, int]) -> None:
+        with connected(leveret, name) as channel:
+            try:
+                channel.queue_declare("orders", durable=True, arguments=arguments)
+            except pika.exceptions.ChannelClosedByBroker:
+                errors.append(name)
+
+    with threads(lambda: declare("shop", {}), lambda: declare("depot", {"x-max-length": 5})):
+        pass
+    assert errors == ["depot"]
+
+
+def test_two_clients_declare_differently_mended(leveret: Broker) -> None:
+    errors: list[str] = []
+
+    def declare(name: str) -> None:
+        with connected(leveret, name) as channel:
+            try:
+                channel.queue_declare("orders", durable=True)
+            except pika.exceptions.ChannelClosedByBroker:
+                errors.append(name)
+
+    with threads(lambda: declare("shop"), lambda: declare("depot")):
+        pass
+    assert errors == []
+
+
+# 22 A queue that is full: which message is dropped depends on who comes first.
+def test_who_comes_last_is_kept_flaky(leveret: Broker) -> None:
+    leveret.declare_queue("latest", arguments={"x-max-length": 1})
+
+    def publish(name: str) -> None:
+        with connected(leveret, name) as channel:
+            channel.basic_publish("", "latest", name.encode())
+
+    with threads(lambda: publish("east"), lambda: publish("west")):
+        pass
+    assert leveret.queue("latest").ready[0].body == b"west"
+
+
+def test_who_comes_last_is_kept_mended(leveret: Broker) -> None:
+    leveret.declare_queue("latest", arguments={"x-max-length": 1})
+
+    def publish(name: str) -> None:
+        with connected(leveret, name) as channel:
+            channel.confirm_delivery()
+            channel.basic_publish("", "latest", name.encode())
+
+    publish("east")
+    publish("west")
+    assert leveret.queue("latest").ready[0].body == b"west"
