@@ -212,3 +212,14 @@ def test_dead_letter_routes_are_drawn_before_any_message_takes_them(broker, clie
         "reminders": None,
         "alone": "nothing leads here",
     }
+
+
+def test_dead_letters_to_the_default_exchange_show_their_key(broker, clients):
+    arguments = {"x-dead-letter-exchange": "", "x-dead-letter-routing-key": "parcels"}
+    broker.declare_queue("letters", arguments=arguments)
+    broker.declare_queue("parcels")
+
+    edges = clients.story()["topology"]["edges"]
+
+    (label,) = [edge["label"] for edge in edges if edge["kind"] == "dead letter"]
+    assert label == "dead letters → parcels"

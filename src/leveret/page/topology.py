@@ -299,7 +299,10 @@ class Topology:
             edges.append({"from": start, "to": target, "label": queue, "count": count, "kind": "default"})
         for (vhost, queue, exchange), count in letters.items():
             start, target = end("q", vhost, queue), end("x", vhost, exchange)
-            edges.append({"from": start, "to": target, "label": "dead letters", "count": count, "kind": "dead letter"})
+            origin = queues.get((vhost, queue))
+            key = None if origin is None or origin.dead_letters is None else origin.dead_letters[1]
+            label = "dead letters" if key is None else f"dead letters → {key}"
+            edges.append({"from": start, "to": target, "label": label, "count": count, "kind": "dead letter"})
         for (vhost, exchange), alternate in self._alternates.items():
             start, target = end("x", vhost, exchange), end("x", vhost, alternate)
             count = self._alternate_counts.get((vhost, exchange, alternate), 0)

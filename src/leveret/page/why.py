@@ -126,7 +126,9 @@ def _messages(facts: dict[str, Any]) -> list[str]:
 
 
 def _queues(facts: dict[str, Any]) -> list[str]:
-    return [
-        f"queue {queue['name']}: {queue['ready']} ready, {queue['unacked']} unacked, {count_text(queue['consumers'], 'consumer')}"
-        for queue in facts["queues"]
-    ]
+    return [_queue(queue) for queue in facts["queues"]]
+
+
+def _queue(queue: dict[str, Any]) -> str:
+    consumers = count_text(queue["consumers"], "consumer")
+    return f"queue {queue['name']}: {queue['ready']} ready, {queue['unacked']} unacked, {consumers}"

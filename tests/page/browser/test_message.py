@@ -142,3 +142,24 @@ def test_life_shows_rounds_once_and_opens_them(open_story: Open) -> None:
     page.locator(".life summary", has_text="#1 60 times in 179 ms").click()
 
     expect(page.locator(".life ol li")).to_have_count(180)
+
+
+def test_selected_event_shows_what_the_queues_held_then(open_story: Open) -> None:
+    story = shop()
+    story["queues"] = [
+        {**story["queues"][0], "series": [[1000, 1000, 0, 0, 1], [6000, 6000, 3, 0, 1], [9000, 9000, 2, 1, 1]]}
+    ]
+
+    page = open_story(story, "#event-7")
+
+    then = page.locator(".details .part", has=page.get_by_role("heading", name="Queues then")).last
+    expect(then).to_contain_text("3 ready, 0 unacked, 1 consumer")
+
+
+def test_publish_is_copied_as_code(open_story: Open) -> None:
+    page = open_story(shop(), "#message-1")
+
+    copy = page.get_by_role("button", name="Copy as code")
+    copy.click()
+
+    expect(page.get_by_role("button", name="Copied")).to_be_visible()

@@ -160,6 +160,18 @@ def test_click_on_the_map_goes_to_that_part_of_the_sequence(open_story: Open) ->
     expect(page.locator("#step-0")).to_be_in_viewport()
 
 
+def test_captions_get_the_room_that_their_words_need(open_story: Open) -> None:
+    story = shop()
+    story["events"][14]["text"] = (
+        "dead-lettered #2 from 'letters.retry' (expired) to queue 'letters.of.the.second.chance'"
+    )
+
+    page = open_story(story, viewport={"width": 2000, "height": 900})
+
+    words = page.locator(".step .words", has_text="letters.of.the.second.chance")
+    assert words.evaluate("(words) => words.scrollWidth <= words.clientWidth")
+
+
 def test_failure_stands_before_the_clean_up(open_story: Open) -> None:
     story = shop()
     story["test"]["failed_at"] = {"t": 21_000, "wall": 21_000}

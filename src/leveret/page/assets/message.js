@@ -79,9 +79,24 @@ function eventPart(event) {
     "Selected event",
     el("p", {}, eventIcon(event), " ", ...linked(event.text)),
     facts(pairs),
+    queuesThen(event),
     causes.length > 0 && el("p", {}, "Led to:"),
     causes.length > 0 && el("ul", {}, ...causes.map((index) => el("li", {}, eventLink(index)))),
   );
+}
+
+/**
+ * Return what the queues held after an event, those that held something.
+ * @param {StoryEvent} event
+ */
+function queuesThen(event) {
+  /** @type {[string, Child][]} */
+  const pairs = story.queues.flatMap(({ name, series = [] }) => {
+    const point = series.findLast(([t, wall]) => (event.wall === undefined ? t <= (event.t ?? 0) : wall <= event.wall));
+    if (!point || !(point[2] || point[3] || point[4])) return [];
+    return [[name, `${point[2]} ready, ${point[3]} unacked, ${counted(point[4], "consumer")}`]];
+  });
+  return pairs.length > 0 && div("part", el("h3", {}, "Queues then"), facts(pairs));
 }
 
 /** @param {number} index */

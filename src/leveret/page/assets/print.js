@@ -1,6 +1,6 @@
 // The page on paper: every view, and after them every message.
 
-const MOST_MESSAGES_ON_PAPER = 300;
+const MOST_MESSAGES_ON_PAPER = 40;
 
 /** @param {{rows: Record<string, Rows>, sequence: Sequence}} views */
 function preparePrinting(views) {

@@ -12,7 +12,7 @@
 // Rows drawn beyond each edge, so that a small scroll finds them there.
 const MARGIN = 12;
 // On paper, and for a reader who prints by accident.
-const MOST_ON_PAPER = 2000;
+const MOST_ON_PAPER = 400;
 
 class Rows {
   /** @param {RowsOptions} options */

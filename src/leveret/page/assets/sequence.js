@@ -34,6 +34,7 @@ class Sequence {
     this.places = new Map();
     this.laneWidth = 110;
     this.caption = 0;
+    this.wished = 0;
     this.isNarrow = false;
     this.unused = 0;
     this.head = el("div", { class: "lane-heads", "aria-hidden": "true" });
@@ -167,6 +168,7 @@ class Sequence {
     this.lanes = this.hasAllLanes ? story.lanes : lanes;
     this.showSwitch();
     this.places = new Map(this.lanes.map((lane, index) => [lane.id, index]));
+    this.wished = wishedWidth(this.items);
     this.rows.active = -1;
     this.rows.options.count = this.items.length;
     this.empty.hidden = this.items.length > 0;
@@ -224,7 +226,9 @@ class Sequence {
     const width = state.isPrinting ? 1000 : this.scroller.clientWidth;
     if (!width) return;
     this.isNarrow = width < NARROW && !state.isPrinting;
-    const caption = this.isNarrow ? 0 : state.isPrinting ? 250 : clamp(Math.round(width * 0.34), 230, 430);
+    const room = width - this.lanes.length * WISHED_LANE;
+    const most = Math.max(Math.round(width * 0.34), Math.min(room, Math.round(width * 0.6)));
+    const caption = this.isNarrow ? 0 : state.isPrinting ? 250 : clamp(this.wished, 230, Math.max(230, most));
     this.caption = caption;
     const least = state.isPrinting ? 30 : 84;
     this.laneWidth = clamp(Math.floor((width - caption - 12) / Math.max(1, this.lanes.length)), least, 190);
@@ -600,6 +604,23 @@ function makeEnd(item) {
     { "aria-disabled": "true", class: "step bad end" },
     div("caption", item.us && span("gap", spanText(item.us)), timeElement(failure()), el("span", { class: "words", title: first }, el("strong", {}, "failed here"), ` ${first}`, story.events.at(-1)?.late && " (what follows is clean-up)")),
   );
+}
+
+const WISHED_LANE = 110;
+// What stands before the words of a row, and the width of a character of them.
+const BEFORE_WORDS = 100;
+const CHARACTER = 6.7;
+// More rows than these are not measured.
+const MEASURED = 2000;
+
+/**
+ * Return the width of the captions that leaves no word out.
+ * @param {Item[]} items
+ */
+function wishedWidth(items) {
+  const steps = items.slice(0, MEASURED).filter((item) => item.kind === "step");
+  const longest = Math.max(0, ...steps.map((item) => stepWords(item.events.map((index) => eventAt(index))).length));
+  return Math.max(BEFORE_WORDS + Math.ceil(longest * CHARACTER), 380);
 }
 
 /** @param {StoryEvent[]} events */
