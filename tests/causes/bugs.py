@@ -734,9 +734,9 @@ bug(
             channel.basic_ack(method.delivery_tag)
             channel.basic_ack(method.delivery_tag)
 
-    def test_both_jobs_are_done(leveret):
+    def test_all_jobs_are_done(leveret):
         leveret.declare_queue("jobs")
-        for body in (b"1", b"2"):
+        for body in (b"1", b"2", b"3"):
             leveret.publish("", "jobs", body)
         worker = Worker(leveret.url)
         try:
@@ -744,7 +744,7 @@ bug(
                 worker.connection.process_data_events(0.01)
         except Exception:
             pass
-        assert worker.done == [b"1", b"2"]
+        assert worker.done == [b"1", b"2", b"3"]
     """,
     r"worker.*(406|PRECONDITION_FAILED).*unknown delivery tag 1",
 )
