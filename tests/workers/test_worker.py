@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import socket
 import sys
 import threading
 from pathlib import Path
@@ -10,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from leveret import Broker, BrokerError, WaitTimeoutError
+from leveret.workers import fork_server
 from tests.workers import services
 
 PROGRAM = [sys.executable, "-m", "tests.workers.services"]
@@ -153,3 +155,22 @@ def test_workers_leave_no_thread_and_no_descriptor(broker):
 
     assert [thread.name for thread in threading.enumerate() if thread not in threads] == []
     assert len(os.listdir("/proc/self/fd")) <= descriptors
+
+
+def test_a_child_that_gets_the_number_of_an_earlier_one_does_not_get_its_exit_code(broker):
+    with broker.worker(services.consume) as worker:
+        earlier = worker.pid
+        # What a wrap of the system's numbers brings about: the fork server reports this number once more.
+        theirs, fork_server.SERVER._control = fork_server.SERVER._control, None
+        ours, reporting = socket.socketpair()
+        try:
+            fork_server.SERVER._codes[earlier] = -9
+            fork_server.SERVER._control = ours
+            reporting.sendall(fork_server._ANSWER.pack(earlier, fork_server._FORKED))
+            fork_server.SERVER._receive(None)
+            assert fork_server.SERVER._codes.get(earlier) is None
+        finally:
+            fork_server.SERVER._control = theirs
+            fork_server.SERVER._forked.clear()
+            ours.close()
+            reporting.close()

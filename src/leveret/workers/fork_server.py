@@ -76,10 +76,14 @@ class Child:
     def __init__(self, server: ForkServer, pid: int) -> None:
         self._server = server
         self.pid = pid
+        self._code: int | None = None
 
     def poll(self) -> int | None:
         """Return the exit code; None while it runs."""
-        return self._server.code_of(self.pid)
+        # Kept here, because a later child may get the same number.
+        if self._code is None:
+            self._code = self._server.code_of(self.pid)
+        return self._code
 
     def wait(self, timeout: float | None = None) -> int:
         """Wait for its end. Raises subprocess.TimeoutExpired."""
@@ -153,6 +157,7 @@ class ForkServer:
             raise ChildProcessError("the fork server has ended; run the tests again, or pass a program to worker()")
         pid, code = _ANSWER.unpack(answer)
         if code == _FORKED:
+            self._codes.pop(pid, None)
             self._forked.append(pid)
         else:
             self._codes[pid] = code

@@ -141,6 +141,8 @@ class Worker(Hinting):
         limit = monotonic() + (self._timeout if timeout is None else timeout)
         while not self._is_ready():
             if not self.is_running and self._restart in (None, threading.current_thread()):
+                # Its last words may not have been read yet.
+                self._running().close()
                 raise BrokerError(
                     f"worker {self.name!r} ended with {self.returncode} before {self._what()}{self._said()}"
                 )
