@@ -3,10 +3,10 @@
     python benchmarks/pipeline.py [MILLION_EVENTS] [--passes 3] [--engine spark|processes|duckdb ...] [--folder FOLDER]
 
 The events are those of runs of 111,000 events each. First they are ingested from compressed files of JSON Lines, as
-pytest records them. Then each pass computes and writes every table of every run, in one session on two cores: the first
-passes of Spark pay for the JVM's compiler. DuckDB reads the same events from Parquet, and runs equivalent queries that
-were written for it (benchmarks/pipeline.sql). CPU seconds are those of all processes of an engine; on a busy machine, they are the
-figure to look at.
+pytest records them. Then each pass computes and writes every table of every run, in one session on two cores: the
+first passes of Spark pay for the JVM's compiler. DuckDB reads the same events from Parquet, and runs equivalent
+queries that were written for it (benchmarks/pipeline.sql). CPU seconds are those of all processes of an engine; on a
+busy machine, they are the figure to look at.
 """
 
 from __future__ import annotations

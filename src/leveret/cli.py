@@ -14,6 +14,8 @@ import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from functools import partial
+from importlib.metadata import entry_points
+from importlib.util import find_spec
 from io import TextIOWrapper
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
@@ -21,7 +23,6 @@ from typing import TYPE_CHECKING, Final
 from leveret.core.compat import DEFAULT_VERSION
 from leveret.engine.options import checked_port, settings_in, users_in
 from leveret.errors import BrokerError
-from leveret.joining.command import add_to as add_joining_to
 from leveret.page.command import add_to as add_trace_to
 from leveret.pipeline.command import add_to as add_pipeline_to
 
@@ -60,7 +61,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         # Output to a file or a pipe on Windows has the encoding of a region, which lacks most letters.
         if isinstance(stream, TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")
-    options = parser().parse_args(arguments)
+    given = sys.argv[1:] if arguments is None else arguments
+    options = parser(given[0] if given else None).parse_args(given)
     try:
         return int(options.run(options))
     except (OSError, ValueError, BrokerError) as error:
@@ -70,8 +72,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return 2
 
 
-def parser() -> argparse.ArgumentParser:
-    """Return the parser of the command line, with all commands."""
+def parser(first: str | None = None) -> argparse.ArgumentParser:
+    """Return the parser of the command line, with all commands.
+
+    With the `first` word of a command line, it need not have those that this word is not about. The commands that know
+    pytest import it, and `serve` should not.
+    """
     top = argparse.ArgumentParser(
         prog="leveret", description="An AMQP 0-9-1 broker for test suites that behaves as RabbitMQ does."
     )
@@ -136,9 +142,11 @@ def parser() -> argparse.ArgumentParser:
         help="seed of everything random: generated names, random routing, faults (default: 0)",
     )
     serve.set_defaults(run=_serve)
-    add_joining_to(commands)
     add_trace_to(commands)
     add_pipeline_to(commands)
+    if first not in commands.choices and find_spec("pytest") is not None:
+        for plugin in entry_points(group="leveret.commands"):
+            plugin.load()(commands)
     return top
 
 

@@ -1,4 +1,4 @@
-"""The commands on tests: `leveret why`, and `leveret trace page` and `show`, one test of a trace file."""
+"""The commands on one test of a trace file: `leveret trace page` and `leveret trace show`."""
 
 from __future__ import annotations
 
@@ -6,8 +6,6 @@ import argparse
 import sys
 from contextlib import suppress
 from typing import TYPE_CHECKING, Final
-
-from leveret.page import why
 
 if TYPE_CHECKING:
     from leveret.page.story import Story
@@ -27,7 +25,6 @@ FILE is a trace file, of leveret or of RabbitMQ's firehose (docs/how-to/recordin
 
 def add_to(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     """Add the commands to the parser of the command line."""
-    why.add_to(commands)
     trace = commands.add_parser(
         "trace",
         help="show one test of a trace file",

@@ -30,8 +30,8 @@ def add_to(commands: _SubParsersAction[argparse.ArgumentParser]) -> None:
 
 
 def _run(options: argparse.Namespace) -> int:
-    from leveret.joining import proposal
-    from leveret.joining.project import read
+    from pytest_leveret.commands import proposal
+    from pytest_leveret.commands.project import read
 
     project = read(options.folder.resolve())
     written = proposal.changes(project, with_skill=options.skill)

@@ -5,9 +5,9 @@ from __future__ import annotations
 import json
 
 import pytest
+from pytest_leveret.commands.why import SHOWN_MAX
 
 from leveret.cli import main
-from leveret.page.why import SHOWN_MAX
 from tests.plugin.conftest import Run, no_options_of_ours, run, suite
 
 __all__ = ["no_options_of_ours", "run", "suite"]

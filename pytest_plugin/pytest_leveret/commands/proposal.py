@@ -9,7 +9,7 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Final
 
-from leveret.joining.project import Consumer, Project
+from pytest_leveret.commands.project import Consumer, Project
 
 _TEST: Final = "test_leveret.py"
 _SKILL: Final = ".agents/skills/leveret/SKILL.md"
@@ -94,7 +94,9 @@ def changes(project: Project, *, with_skill: bool) -> dict[Path, str]:
     if not (tests / _TEST).exists():
         written[tests / _TEST] = _first_test(project)
     if with_skill:
-        written[project.root / _SKILL] = files("leveret.joining").joinpath("skill.md").read_text(encoding="utf-8")
+        written[project.root / _SKILL] = (
+            files("pytest_leveret.commands").joinpath("skill.md").read_text(encoding="utf-8")
+        )
         agents = project.root / "AGENTS.md"
         if "leveret" not in _text_of(agents):
             written[agents] = f"{_text_of(agents).rstrip()}\n\n{_AGENTS}".lstrip()

@@ -1,1 +1,0 @@
-"""`leveret init`: what a project has, and what to write so that its tests run on leveret."""
