@@ -56,7 +56,8 @@ class _TaskErrors(logging.Handler):
 
     def emit(self, record: logging.LogRecord) -> None:
         """Note the error of a task."""
-        if record.exc_info is not None and record.exc_info[1] is not None:
+        # asyncio logs what is no error with exc_info=False.
+        if record.exc_info and record.exc_info[1] is not None:
             self._deaths.append(_death_of_task(record.exc_info[1]))
 
 

@@ -429,3 +429,16 @@ def test_the_test_that_published_what_an_earlier_one_left_is_named(run):
             "*ready since before this test: #1 ('', 'orders', 'x'), published in *::test_first",
         ]
     )
+
+
+def test_what_asyncio_logs_without_an_error_does_not_fail_a_test(run):
+    result = run(
+        """
+        import logging
+
+        def test_passed(leveret):
+            logging.getLogger("asyncio").error("no error", exc_info=False)
+        """
+    )
+
+    result.assert_outcomes(passed=1)
