@@ -186,7 +186,8 @@ def _diagnosed(item: pytest.Item, call: pytest.CallInfo[None], moment: Moment) -
 
     failure = failure_of(call)
     deaths = [*item.stash.get(_DEATHS, []), *_deaths_of_tasks(call)]
-    asked = Asked(moment.values, deaths, () if failure is None else failure.messages)
+    near = [] if failure is None else [*failure.messages, *(near.message for near in failure.nearest)]
+    asked = Asked(moment.values, deaths, near)
     found = [
         (broker, cause)
         for broker in brokers

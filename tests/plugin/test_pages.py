@@ -261,7 +261,7 @@ def test_what_the_test_logged_stands_among_the_events(run, pytester):
 
         def test_failed(leveret):
             leveret.publish("", "nowhere", b"1")
-            logging.getLogger("shop").warning("no stock of %s", "tea")
+            logging.getLogger("stock").warning("no stock of %s", "tea")
             leveret.publish("", "nowhere", b"2")
             assert False
         """,
@@ -271,7 +271,7 @@ def test_what_the_test_logged_stands_among_the_events(run, pytester):
     (page,) = pages_in(pytester.path / "pages")
     kinds = [event["kind"] for event in story_in(page)["events"]]
     assert kinds == ["published", "dropped", "log", "published", "dropped"]
-    assert story_in(page)["events"][2]["text"] == "WARNING shop: no stock of tea"
+    assert story_in(page)["events"][2]["text"] == "WARNING stock: no stock of tea"
 
 
 def test_what_happens_after_the_failing_line_is_marked_as_clean_up(run, pytester):

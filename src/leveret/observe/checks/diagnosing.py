@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Final, cast
 
 from leveret.observe.texts.redelivery import loops
 from leveret.observe.texts.routes import why_unrouted
+from leveret.story.causes import Cause
 from leveret.story.clients import Clients
 from leveret.story.deletions import Deletions
 from leveret.story.diagnosis import diagnosis
@@ -19,7 +20,6 @@ if TYPE_CHECKING:
     from leveret.core.model.node import Node
     from leveret.observe.checks.finding import Finding
     from leveret.observe.checks.judge import Judge
-    from leveret.story.causes import Cause
     from leveret.story.diagnosis import Asked
     from leveret.trace.events import RawEvent
 
@@ -60,7 +60,17 @@ def diagnosed(
         for finding in group
         if not any(id(event.raw) in later for event in finding.evidence)
     ]
-    return diagnosis(facts, _causes(node, facts, findings), asked)
+    return diagnosis(facts, [*_causes(node, facts, findings), *_returned(node, facts, asked)], asked)
+
+
+def _returned(node: Node, facts: Sequence[Event], asked: Asked) -> Iterator[Cause]:
+    """Yield what was returned of the messages that a failed assertion is about: the client knows, the test did not."""
+    for fact in facts:
+        if fact.kind == events.RETURNED and fact.message.id in asked.messages:
+            message = cast("Message", fact.message)
+            why = why_unrouted(node, str(fact.get("vhost") or "/"), message)
+            names = {"exchange": message.exchange, "routing_key": message.routing_key}
+            yield Cause(_UNROUTABLE, names, {"message": message.id, "messages": 1}, (fact,), why)
 
 
 def _telling(raw_events: Sequence[RawEvent], asked: Asked) -> set[int]:
