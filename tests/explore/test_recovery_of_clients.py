@@ -28,7 +28,8 @@ def outcomes(client, **words):
     def scenario(broker):
         broker.declare_queue("work")
         told.append(_told_by(client, broker))
-        if len(told) > 1:
+        # The plain run comes twice.
+        if len(told) > 2:
             raise AssertionError(told[-1])
 
     with pytest.raises(leveret.ExplorationFailedError) as failure:
