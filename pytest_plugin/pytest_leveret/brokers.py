@@ -166,7 +166,8 @@ def share(session: pytest.Session, fixture: str, broker: Broker, *, with_all: bo
         session.stash.setdefault(_WITH_ALL, set()).add(fixture)
     from leveret.engine.harness import Harness
 
-    Harness(broker).name_in_tests(fixture)
+    if not with_all:
+        Harness(broker).name_in_tests(fixture)
     session.stash.setdefault(_SHARED, {}).setdefault(fixture, []).append(broker)
     recording.begin_with_session(session, broker)
     _begin(broker, session.stash.get(_CURRENT, ""))

@@ -60,6 +60,22 @@ def test_the_doctor_finds_a_test_that_waits_steady(run: Run) -> None:
     assert "8 of 8 passed, in" in text_in(result)
 
 
+def test_the_doctor_blames_no_order_for_what_a_test_leaves_behind(run: Run) -> None:
+    source = """
+SENT = []
+
+def test_an_order(leveret):
+    leveret.declare_queue("orders")
+    SENT.append(leveret.publish("", "orders", b"7"))
+    assert SENT == [True]
+"""
+
+    result = run("--leveret-flaky=8", "test_shop.py::test_an_order", source=source)
+
+    assert "it leaves something behind, such as a module's variable" in text_in(result)
+    assert "if " not in text_in(result).partition("leaves something behind")[2].partition("Replay")[0]
+
+
 def test_the_doctor_takes_the_test_behind_the_option_for_the_test(run: Run) -> None:
     source = "def test_one():\n    pass\n\ndef test_two():\n    pass\n"
 

@@ -100,7 +100,7 @@ def examine(item: pytest.Item, workers: Workers, count: int) -> Diagnosis:
     """Run a test many times, and search for the cause if some runs fail and others pass."""
     runs = workers.run([Job(seed) for seed in range(count)])
     diagnosis = Diagnosis(item.nodeid, str(item.path), runs)
-    if diagnosis.failed and diagnosis.passed:
+    if diagnosis.failed and diagnosis.passed and not diagnosis.leaves_something:
         diagnosis.finding = search(runs, lambda order, times: workers.run([Job(0, order)] * times))
     return diagnosis
 
@@ -173,6 +173,7 @@ class _Process:
         self._output: Final = output
         self._listener: Final = listener
         self._connection: Connection | None = None
+        self._turns = 0
 
     def run(self, job: Job) -> Outcome:
         """Do a job."""
@@ -182,6 +183,8 @@ class _Process:
         if not self._connection.poll(_HANG_S):
             raise TimeoutError(f"no end after {_HANG_S:.0f} s")
         outcome: Outcome = self._connection.recv()
+        outcome.turn = self._turns
+        self._turns += 1
         return outcome
 
     def end(self) -> None:

@@ -63,6 +63,8 @@ class Outcome:
     # Whether the step that was to come second was held back, so that it would have come first.
     is_held: bool = False
     seconds: float = 0.0
+    # How often its process had run the test before.
+    turn: int = 0
 
     @property
     def has_failed(self) -> bool:

@@ -14,6 +14,8 @@ if TYPE_CHECKING:
     from pytest_leveret.flaky.search import Finding
 
 _RULED_OUT_SHOWN = 3
+# The share of later runs that fail if an earlier one has left something behind.
+_NEARLY_ALL = 0.9
 _STYLE = (
     "body{font:14px system-ui,sans-serif;margin:1em}table{border-collapse:collapse}td{padding:1px 12px}"
     ".first td{background:#fde68a}iframe{width:49%;height:80vh;border:1px solid #999}.cause{font-weight:bold}"
@@ -42,6 +44,16 @@ class Diagnosis:
         return [run for run in self.runs if run.outcome == "passed"]
 
     @property
+    def leaves_something(self) -> bool:
+        """Whether the test passes in a fresh process, and fails wherever it has run before."""
+        again = [run for run in self.runs if run.turn]
+        return (
+            all(not run.has_failed for run in self.runs if not run.turn)
+            and len(again) > 1
+            and sum(run.has_failed for run in again) >= _NEARLY_ALL * len(again)
+        )
+
+    @property
     def order_count(self) -> int:
         """How many different orders the runs have had."""
         return len({tuple(run.steps) for run in self.runs})
@@ -66,6 +78,13 @@ def text_of_diagnosis(diagnosis: Diagnosis) -> list[str]:
         lines = [f"{diagnosis.node_id}: {len(diagnosis.passed)} of {count} passed, {in_orders}"]
         return [*lines, f"{skipped} were skipped"] if skipped else lines
     lines = [f"{diagnosis.node_id} fails {len(failed)} of {count}, {in_orders}"]
+    if diagnosis.leaves_something:
+        return [
+            *lines,
+            "It passes in a fresh process, and fails in one where it has run before: it leaves something behind, such "
+            "as a module's variable. Clear that in the test or in a fixture. Orders were not examined.",
+            f"  {_first_line(failed[0].error)}",
+        ]
     if diagnosis.finding is None:
         return [*lines, "It fails in every order, so it is not flaky:", f"  {_first_line(failed[0].error)}"]
     lines += _cause(diagnosis, diagnosis.finding)
@@ -101,13 +120,15 @@ def _cause(diagnosis: Diagnosis, finding: Finding) -> list[str]:
             lines += [f"  and {more} more"] if more > 0 else []
         return [*lines, *_failing_line(diagnosis, finding)]
     exactly = "exactly " if not finding.mismatch_count else ""
-    lines = [f"It fails {exactly}if {statement_of(order)}."]
+    fails = f"It fails {exactly}if" if finding.is_forced_both_ways else "Perhaps it fails if"
+    lines = [f"{fails} {statement_of(order)}."]
     if finding.mismatch_count:
         lines.append(f"{finding.mismatch_count} of {len(diagnosis.runs)} runs disagree.")
     lines.append(
         "Forced in new runs: in this order it always fails, and in the other it always passes."
         if finding.is_forced_both_ways
-        else "Forced in new runs: in this order it always fails. The other order could not be forced."
+        else "Forced in new runs: in this order it always fails. The other order could not be forced, so both may "
+        "follow from something else."
     )
     return [*lines, *_failing_line(diagnosis, finding, order)]
 

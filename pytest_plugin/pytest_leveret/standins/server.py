@@ -145,6 +145,8 @@ class Fleet:
     def summary(self) -> list[str]:
         """Return the lines for the end of the run."""
         number = len(self._tests)
+        if not number and not self._unserved:
+            return []
         lines = [f"{number} test{'' if number == 1 else 's'} on leveret in {monotonic() - self.began_at:.1f} s"]
         lines += [
             f"only a server has {what}: {', '.join(dict.fromkeys(tests))}" for what, tests in self._unserved.items()
