@@ -21,6 +21,7 @@ from pytest_leveret.rehearsals import real
 
 if TYPE_CHECKING:
     from leveret import Broker
+    from pytest_leveret.real.server import Server
 
 _STARTED: Final = pytest.StashKey["list[Broker]"]()
 # The brokers that serve several tests, by fixture. An inner fixture may hide an outer one of the same name.
@@ -35,7 +36,7 @@ WATCHERS: Final = pytest.StashKey[list[Callable[["Broker"], None]]]()
 _PASSED: Final = pytest.StashKey[bool]()
 
 
-def start_broker(settings: Settings, overrides: dict[str, Any], server: real.Server | None = None) -> Broker:
+def start_broker(settings: Settings, overrides: dict[str, Any], server: Server | None = None) -> Broker:
     """Return a running broker, which stands in front of the real server if there is one.
 
     A setting that it refuses fails the test, and the error names where it was set.

@@ -18,7 +18,7 @@ from leveret.core.wire.values import Table
 from leveret.server import native
 from leveret.time.clock import Clock
 from pytest_leveret.real.engine import LATE_S, RealEngine
-from pytest_leveret.rehearsals.real import skip
+from pytest_leveret.real.server import skip
 
 if TYPE_CHECKING:
     from leveret.core.compat import RabbitMQVersion
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from leveret.observe.views.views import ExchangeView, QueueView
     from leveret.scripted.responder import Responder
     from pytest_leveret.real.mirror import Deadline
-    from pytest_leveret.rehearsals.real import Server
+    from pytest_leveret.real.server import Server
 
 # The faults that a proxy can cause, and what belongs to no fault.
 _ON_TCP: Final = frozenset(

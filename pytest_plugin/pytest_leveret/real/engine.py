@@ -23,15 +23,15 @@ from leveret.server import native
 from pytest_leveret.real.mirror import Mirror
 from pytest_leveret.real.own import OwnLine
 from pytest_leveret.real.proxy import ProxiedConnection, hold
+from pytest_leveret.real.server import skip
 from pytest_leveret.rehearsals.management import ManagementError
-from pytest_leveret.rehearsals.real import skip
 
 if TYPE_CHECKING:
     from leveret.core.model.node import Node
     from leveret.core.model.operators.access import Right
     from leveret.core.model.queues.stored_queue import StoredQueue
     from leveret.core.protocol.connection import Connection, Dirty
-    from pytest_leveret.rehearsals.real import Server
+    from pytest_leveret.real.server import Server
 
 Address = tuple[str, int]
 

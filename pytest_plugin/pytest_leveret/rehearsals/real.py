@@ -9,19 +9,17 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, Final, NoReturn
-from urllib.parse import unquote, urlsplit
+from typing import TYPE_CHECKING, Any, Final
 
 import pytest
 
 from pytest_leveret.options import given
-from pytest_leveret.rehearsals.management import Management, ManagementError, url_beside
+from pytest_leveret.real.server import Server, skip
+from pytest_leveret.rehearsals.management import ManagementError
 
 if TYPE_CHECKING:
     from leveret import Broker
 
-# How the reason of a skip begins.
-NEEDS: Final = "a real RabbitMQ cannot run this test: "
 _FLAG: Final = "--leveret-real"
 _MANAGEMENT_FLAG: Final = "--leveret-real-management"
 _WAIT_FLAG: Final = "--leveret-real-wait"
@@ -62,22 +60,6 @@ def add_options(parser: pytest.Parser) -> None:
         default=os.environ.get("LEVERET_REAL_WAIT"),
         help=f"how much time a test may move there, which is waited for (default: {_WAIT_S:g}); beyond, it is skipped",
     )
-
-
-class Server:
-    """The RabbitMQ server of a run."""
-
-    def __init__(self, amqp_url: str, management_url: str | None, wait_s: float) -> None:
-        """Raises ManagementError if the server cannot be reached or is not a RabbitMQ."""
-        self.parts = urlsplit(amqp_url)
-        if self.parts.scheme != "amqp" or not self.parts.hostname:
-            raise ManagementError(f"{amqp_url!r} is not an AMQP URL; write it as in amqp://guest:guest@localhost:5672")
-        self.address = (self.parts.hostname, self.parts.port or 5672)
-        self.management = Management(management_url or url_beside(amqp_url))
-        self.user = unquote(self.parts.username or "guest")
-        self.password = unquote(self.parts.password or "guest")
-        self.wait_s = wait_s
-        self.version = str(self.management.ask("GET", "overview")["rabbitmq_version"])
 
 
 def prepare(config: pytest.Config) -> None:
@@ -139,8 +121,3 @@ def start_broker(server: Server, options: Mapping[str, Any]) -> Broker:
         if word not in _TAKEN | _IGNORED and value:
             skip(f"{word}={value!r}, an option of leveret's own broker")
     return RealBroker(server, **{word: options[word] for word in options if word in _TAKEN}).start()
-
-
-def skip(needed: str) -> NoReturn:
-    """Skip the test, and say what it needs."""
-    pytest.skip(f"{NEEDS}it needs {needed}")
