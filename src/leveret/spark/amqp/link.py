@@ -202,7 +202,7 @@ class Link:
         self._channel = channel
         channel.add_on_close_callback(lambda _, error: self._fail(_closing_failure(error, self.endpoint)))
         channel.add_on_cancel_callback(
-            lambda _: self._fail(LinkError("the broker cancelled the consumer: the queue was deleted or moved"))
+            lambda _: self._fail(LinkLostError("the broker cancelled the consumer: the queue was deleted or moved"))
         )
         self._keep_promise(opened, channel)
 
