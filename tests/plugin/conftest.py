@@ -55,7 +55,7 @@ def run(suite: pytest.Pytester) -> Run:
         suite.makepyfile(source)
         # What an earlier test of this process has left to the garbage collector is none of that run's warnings.
         plain = ("-p", "no:cacheprovider", "-W", "ignore::pytest.PytestUnraisableExceptionWarning")
-        return suite.runpytest_inprocess("-p", "pytest_leveret.plugin", *plain, *arguments)
+        return suite.runpytest_inprocess("-p", "pytest_leveret.plugin", *arguments, *plain)
 
     return run_source
 
