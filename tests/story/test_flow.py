@@ -71,15 +71,17 @@ class Shop:
 
     def mail(self, channel, method, properties, body) -> None:
         for _ in range(self.mails[method.consumer_tag]):
-            channel.basic_publish("", self.mail_queue, uuid.uuid4().hex)
+            properties = pika.BasicProperties(app_id=method.consumer_tag)
+            channel.basic_publish("", self.mail_queue, uuid.uuid4().hex, properties)
         if self.acks and not self.auto_ack:
             channel.basic_ack(method.delivery_tag)
 
     def send(self, tries, channel, method, properties, body) -> None:
-        tries[0] += 1
+        """Reject the first mails of billing, never one of shipping: which of the two is first, no run decides."""
+        tries[0] += properties.app_id == "billing"
         if self.auto_ack:
             return
-        if tries[0] <= self.rejects:
+        if properties.app_id == "billing" and tries[0] <= self.rejects:
             channel.basic_reject(method.delivery_tag, requeue=self.requeues)
         else:
             channel.basic_ack(method.delivery_tag)
