@@ -13,6 +13,7 @@ from examples.spark_job import story as spark_job
 from examples.trace_to_spark import story as trace_to_spark
 from examples.unittest_only import story as unittest_only
 from examples.virtual_time import story as virtual_time
+from examples.without_docker import story as without_docker
 
 STORIES = {
     "first_test": first_test,
@@ -21,6 +22,7 @@ STORIES = {
     "rpc_service": rpc_service,
     "planted_bugs": planted_bugs,
     "unittest_only": unittest_only,
+    "without_docker": without_docker,
     "node": node,
     "spark_job": spark_job,
     "trace_to_spark": trace_to_spark,

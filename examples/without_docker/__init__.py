@@ -1,0 +1,1 @@
+"""A worker that needs RabbitMQ, PostgreSQL, Redis and S3, tested without Docker."""
