@@ -32,8 +32,21 @@ def short_span_text(span_us: int) -> str:
 
 # UUIDs, hexadecimal numbers of some length, and long decimal ones.
 MADE_UP: Final = re.compile(
-    r"\b[0-9a-f]{8}-?[0-9a-f]{4}-?[0-9a-f]{4}-?[0-9a-f]{4}-?[0-9a-f]{12}\b|\b(?=[a-f]*[0-9])[0-9a-f]{8,}\b|\d{5,}", re.I
+    r"(?<![^\W_])(?:[0-9a-f]{8}-?(?:[0-9a-f]{4}-?){3}[0-9a-f]{12}|(?=[a-f]*[0-9])[0-9a-f]{8,})(?![^\W_])|\d{5,}", re.I
 )
+# How names begin that a broker or a client generates.
+_GENERATED: Final = ("amq.gen-", "amq.rabbitmq.reply-to.", "amq_", "spring.gen-")
+
+
+def masked(text: str) -> str:
+    """Return a text without what is generated anew in each run."""
+    return MADE_UP.sub("*", text)
+
+
+def without_generated_end(name: str) -> str:
+    """Return a name; only the beginning of one that a broker or a client has generated."""
+    prefix = next((prefix for prefix in _GENERATED if name.startswith(prefix)), None)
+    return name if prefix is None else f"{prefix}*"
 
 
 def count_text(count: int, noun: str) -> str:

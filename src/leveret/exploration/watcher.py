@@ -13,7 +13,7 @@ from leveret.exploration.kinds import ENDING, LOST_AFTER, OUT_OF_ORDER, Kind
 from leveret.exploration.schedule import CLIENT_TO_SERVER, SERVER_TO_CLIENT, THEN, Placement, Schedule, Seen, Step
 from leveret.faults.plan import apply, watch
 from leveret.trace.events import content
-from leveret.wording import MADE_UP
+from leveret.wording import masked
 
 if TYPE_CHECKING:
     from leveret.broker import Broker
@@ -123,7 +123,7 @@ class Watcher:
             field = connection.client_properties.get("connection_name")
             given = field.value.decode("utf-8", "replace") if field and isinstance(field.value, bytes) else ""
             # Parts that are different in each run, such as random ids, cannot identify a connection.
-            given = MADE_UP.sub("*", given)
+            given = masked(given)
             if not given or given.isdecimal() or not given.isprintable() or THEN in given:
                 return connection.number
             count = self._name_counts[given] = self._name_counts.get(given, 0) + 1

@@ -18,9 +18,8 @@ from leveret.story.facts import NO_ACK, Fact
 from leveret.story.lives import CopyLife, MessageLife
 from leveret.story.words import AGAIN, UNACKED
 from leveret.trace import events
-from leveret.wording import MADE_UP, span_text
+from leveret.wording import masked, span_text, without_generated_end
 
-_GENERATED: Final = ("amq.gen-", "amq.rabbitmq.reply-to.", "amq_", "spring.gen-")
 # How a copy stands, where the kind of its last event is no word for a flow.
 _STANDS: Final = {AGAIN: "ready again", NO_ACK: "taken", "delivered": "taken", UNACKED: "held"}
 
@@ -149,7 +148,7 @@ class FlowReader:
         again = (
             f" after {copy.requeue_count} requeue{'' if copy.requeue_count == 1 else 's'}" if copy.requeue_count else ""
         )
-        return f"{masked_name(copy.queue)}: {state}{again}{by}"
+        return f"{masked(without_generated_end(copy.queue))}: {state}{again}{by}"
 
     def _span(self, copy: CopyLife[Fact]) -> str:
         """Return how long a message that expired was to live."""
@@ -173,14 +172,3 @@ class FlowReader:
 
     def _name(self, fact: Fact) -> str:
         return masked(self._clients.name(cast("int | None", fact.get("conn"))))
-
-
-def masked(text: str) -> str:
-    """Return a text without what is generated anew in each run."""
-    return MADE_UP.sub("*", text)
-
-
-def masked_name(queue: str) -> str:
-    """Return the name of a queue; one that a broker or a client has generated has only its beginning."""
-    prefix = next((prefix for prefix in _GENERATED if queue.startswith(prefix)), None)
-    return masked(queue) if prefix is None else f"{prefix}*"

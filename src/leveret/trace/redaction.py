@@ -57,7 +57,7 @@ class Redaction:
         plain = _plain_name(name)
         if self._hides_all or any(word in plain for word in self._words):
             return True
-        return any(word.lower() in WHOLE for word in _WORDS.findall(name))
+        return any(word in WHOLE for word in words_of(name))
 
     def shown(self, table: Mapping[str, object]) -> dict[str, object]:
         """Return a table as values that JSON has, with `REDACTED` in place of hidden ones."""
@@ -77,6 +77,11 @@ class Redaction:
         if isinstance(value, list | tuple):
             return [self._value(item) for item in value]
         return plain(value)
+
+
+def words_of(name: str) -> list[str]:
+    """Return the words of a name such as `X-Api-Key`, `api_key` or `apiKey`, in lower case."""
+    return [word.lower() for word in _WORDS.findall(name)]
 
 
 def plain(value: object) -> object:

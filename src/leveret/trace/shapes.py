@@ -1,0 +1,364 @@
+"""The shape of messages: the fields of their bodies, headers and properties, with types, formats and enumerations.
+
+A shape is what many messages have in common. Shapes of parts merge into the shape of the whole, in any order, so
+processes and runs can each compute their part. A shape holds no value of a message, except those of enumerations: a
+handful of distinct words that come often, in a field whose name says that it has one of a few values, or all in
+capitals. Its size is bounded by `DEPTH_MAX` and `KEYS_MAX`.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from decimal import Decimal
+from functools import lru_cache
+from typing import Final, cast
+
+from leveret.trace.events import task_of
+from leveret.trace.redaction import Redaction, words_of
+from leveret.wording import MADE_UP, without_generated_end
+
+# Below this many levels, only the types of values count.
+DEPTH_MAX: Final = 6
+# An object with more keys is a map: all its values have one shape.
+KEYS_MAX: Final = 40
+# Of an array, this many items count.
+ITEMS_MAX: Final = 100
+# How many distinct values an enumeration has at most, and how often one of them must have come again.
+WORDS_MAX: Final = 8
+REPEATS_MIN: Final = 5
+# Keys that are data have this one in their place.
+ANY_KEY: Final = "{key}"
+# A larger body is not read.
+BODY_MAX: Final = 1_000_000
+
+_TYPES: Final[dict[type, str]] = {
+    **dict.fromkeys((list, tuple), "array"),
+    **dict.fromkeys((float, Decimal), "number"),
+    dict: "object",
+    str: "string",
+    bool: "boolean",
+    int: "integer",
+    type(None): "null",
+    bytes: "bytes",
+    datetime: "date-time",
+}
+_FORMATS: Final = re.compile(
+    r"(?P<uuid>[0-9a-f]{8}-(?:[0-9a-f]{4}-){3}[0-9a-f]{12}|[0-9a-f]{32})"
+    r"|(?P<datetime>\d{4}-\d\d-\d\d[T ]\d\d:\d\d(?::\d\d(?:[.,]\d+)?)?(?: ?(?:Z|[+-]\d\d:?(?:\d\d)?))?)"
+    r"|(?P<date>\d{4}-\d\d-\d\d)|(?P<time>\d\d:\d\d(?::\d\d(?:\.\d+)?)?)|(?P<decimal>[+-]?\d+(?:\.\d+)?)"
+    r"|(?P<email>[^@\s]+@[^@\s]+\.[^@\s.]+)|(?P<uri>[a-z][a-z0-9+.-]*://\S+)",
+    re.IGNORECASE,
+)
+FORMATS: Final = ("date-time", *(name for name in _FORMATS.groupindex if name != "datetime"))
+_FORMAT_LENGTH_MAX: Final = 200
+
+# Properties whose values are a vocabulary: a format of its own each.
+_MEDIA_TYPE: Final = re.compile(r"[a-z]+/[\w.+-]{1,60}(?:; ?charset=[\w-]+)?")
+_MODES: Final = {1: "transient", 2: "persistent"}
+# What an enumeration may hold: words of letters, joined as identifiers are. A number, a date, or what was generated has
+# digits; a secret has digits or is long.
+_PART: Final = r"(?:[a-z]+|[A-Z]+|[A-Z]?[a-z]*(?:[A-Z][a-z]{2,})+)"
+_WORD: Final = re.compile(rf"(?=.{{2,40}}$)(?!.*[A-Za-z]{{21}}){_PART}(?:[_./:+-]{_PART})*")
+_ENUMERATED: Final = frozenset(
+    {
+        *("action", "category", "channel", "country", "currency", "encoding", "env", "environment", "event", "format"),
+        *("kind", "lang", "language", "level", "locale", "method", "mode", "operation", "op", "outcome", "phase"),
+        *("plan", "priority", "reason", "region", "result", "role", "severity", "stage", "state", "status", "task"),
+        *("tier", "topic", "transition", "type", "unit"),
+    }
+)
+# Values of these fields are never kept: they name people, or may give access.
+_PRIVATE: Final = frozenset(
+    {
+        *("account", "address", "author", "birth", "birthday", "buyer", "card", "city", "code", "comment", "contact"),
+        *("coupon", "customer", "data", "description", "email", "family", "first", "from", "given", "hash", "holder"),
+        *("host", "iban", "id", "initials", "ip", "key", "label", "last", "login", "mail", "message", "name", "nick"),
+        *("nickname", "note", "number", "owner", "patient", "payload", "person", "phone", "pin", "recipient", "ref"),
+        *("reference", "sender", "signature", "sku", "ssn", "street", "surname", "text", "title", "to", "url", "user"),
+        *("username", "value", "voucher", "zip"),
+    }
+)
+_SECRETS: Final = Redaction()
+_KEY: Final = re.compile(r"[^\W\d][\w$@:/-]{0,63}(?:\.[\w$@:/-]{1,63}){0,8}|[$@_][\w-]{0,63}")
+_EMAIL: Final = re.compile(r"[\w.+-]+@[\w-]+\.[\w.-]+")
+_LONG_ID: Final = re.compile(r"(?=[A-Za-z_-]*\d)(?=[\d_-]*[A-Za-z])[\w-]{16,}")
+_UUID: Final = re.compile(r"[0-9a-f]{8}-?(?:[0-9a-f]{4}-?){3}[0-9a-f]{12}", re.IGNORECASE)
+
+
+@dataclass(slots=True)
+class Shape:
+    """What some values have in common that came at one place of messages."""
+
+    # How many values there were.
+    count: int = 0
+    # How many of each type: those of JSON, and "bytes", "text", "date-time" or "empty" of what is no JSON.
+    types: dict[str, int] = field(default_factory=dict)
+    # How many texts of each format; "" is none.
+    formats: dict[str, int] = field(default_factory=dict)
+    # The distinct texts while they may be an enumeration; None once they cannot be one.
+    words: set[str] | None = field(default_factory=set)
+    fields: dict[str, Shape] = field(default_factory=dict)
+    items: Shape | None = None
+    # Whether it is an object whose keys are data.
+    is_map: bool = False
+    # Whether the object is known to come without this field, although the counts do not say so.
+    may_lack: bool = False
+
+    @property
+    def enumeration(self) -> tuple[str, ...]:
+        """The values of an enumeration, in order; none unless enough was seen."""
+        if not self.words or self.types.get("string", 0) - len(self.words) < REPEATS_MIN:
+            return ()
+        return tuple(sorted(self.words))
+
+    @property
+    def is_word(self) -> bool:
+        """Whether all texts could be those of an enumeration, but too few came to list them."""
+        return "string" in self.types and self.words is not None and not self.enumeration
+
+    @property
+    def forms(self) -> tuple[str, ...]:
+        """The formats that the texts have, in order; none if one of them has no format."""
+        return () if "" in self.formats else tuple(sorted(self.formats))
+
+    def is_optional(self, name: str) -> bool:
+        """Return whether an object may come without this field."""
+        child = self.fields[name]
+        return child.may_lack or name.startswith("{") or child.count < self.types.get("object", 0)
+
+    def add(self, value: object, name: str = "", depth: int = 0) -> None:
+        """Add a value, which came in the field `name`. Hot: once for each field of each message."""
+        self.count += 1
+        type_name = _TYPES.get(type(value)) or _type_of(value)
+        self.types[type_name] = self.types.get(type_name, 0) + 1
+        if type_name == "string":
+            self._add_text(cast("str", value), name)
+        elif type_name == "object" and depth < DEPTH_MAX:
+            for key, item in cast("Mapping[object, object]", value).items():
+                self._field(str(key)).add(item, str(key), depth + 1)
+        elif type_name == "array" and depth < DEPTH_MAX:
+            if self.items is None:
+                self.items = Shape()
+            for item in cast("list[object]", value)[:ITEMS_MAX]:
+                self.items.add(item, name, depth + 1)
+
+    def _add_text(self, text: str, name: str) -> None:
+        form = _format_of(name, text) if len(text) <= _FORMAT_LENGTH_MAX else ""
+        self.formats[form] = self.formats.get(form, 0) + 1
+        if self.words is not None and text not in self.words:
+            if len(self.words) < WORDS_MAX and _may_list(name, text):
+                self.words.add(text)
+            else:
+                self.words = None
+
+    def _field(self, key: str) -> Shape:
+        name = ANY_KEY if self.is_map else _safe_key(key)
+        child = self.fields.get(name)
+        if child is None:
+            child = self.fields[name] = Shape()
+            if len(self.fields) > KEYS_MAX:
+                self._become_map()
+                child = self.fields[ANY_KEY]
+        return child
+
+    def _become_map(self) -> None:
+        merged = Shape()
+        for child in self.fields.values():
+            merged.merge(child)
+        self.is_map, self.fields = True, {ANY_KEY: merged}
+
+    def merge(self, other: Shape) -> None:
+        """Add all values of another shape. The order of merges does not matter."""
+        self.count += other.count
+        for mine, theirs in ((self.types, other.types), (self.formats, other.formats)):
+            for name, count in theirs.items():
+                mine[name] = mine.get(name, 0) + count
+        words = None if self.words is None or other.words is None else self.words | other.words
+        self.words = None if words is None or len(words) > WORDS_MAX else words
+        self.may_lack = self.may_lack or other.may_lack
+        if other.items is not None:
+            self.items = self.items or Shape()
+            self.items.merge(other.items)
+        if other.is_map and not self.is_map:
+            self._become_map()
+        for name, child in other.fields.items():
+            name = ANY_KEY if self.is_map else name
+            if name not in self.fields:
+                self.fields[name] = Shape()
+            self.fields[name].merge(child)
+        if len(self.fields) > KEYS_MAX:
+            self._become_map()
+
+    def walk(self, path: str = "", *, is_optional: bool = False) -> Iterator[tuple[str, Shape, bool]]:
+        """Yield each place below and with this one, in order: its path, its shape, and whether it is optional."""
+        yield path, self, is_optional
+        for name in sorted(self.fields):
+            step = re.sub(r"([\\.\[])", r"\\\1", name)
+            yield from self.fields[name].walk(f"{path}.{step}" if path else step, is_optional=self.is_optional(name))
+        if self.items is not None:
+            yield from self.items.walk(f"{path}[]")
+
+    def to_data(self) -> dict[str, object]:
+        """Return the shape as plain data, which JSON can hold."""
+        data: dict[str, object] = {"count": self.count, "types": dict(sorted(self.types.items()))}
+        if self.formats:
+            data["formats"] = dict(sorted(self.formats.items()))
+        if self.words is None:
+            data["words"] = None
+        elif self.words:
+            data["words"] = sorted(self.words)
+        if self.fields:
+            data["fields"] = {name: self.fields[name].to_data() for name in sorted(self.fields)}
+        if self.items is not None:
+            data["items"] = self.items.to_data()
+        if self.is_map:
+            data["is_map"] = True
+        if self.may_lack:
+            data["may_lack"] = True
+        return data
+
+    @classmethod
+    def from_data(cls, data: Mapping[str, object]) -> Shape:
+        """Return the shape that `to_data` has made into plain data."""
+        words, items = cast("list[str] | None", data.get("words", [])), data.get("items")
+        return cls(
+            count=cast("int", data["count"]),
+            types=dict(cast("dict[str, int]", data["types"])),
+            formats=dict(cast("dict[str, int]", data.get("formats", {}))),
+            words=None if words is None else set(words),
+            fields={
+                name: cls.from_data(child)
+                for name, child in cast("dict[str, Mapping[str, object]]", data.get("fields", {})).items()
+            },
+            items=None if items is None else cls.from_data(cast("Mapping[str, object]", items)),
+            is_map=bool(data.get("is_map", False)),
+            may_lack=bool(data.get("may_lack", False)),
+        )
+
+
+def message_shape(body: bytes, properties: Mapping[str, object]) -> Shape:
+    """Return the shape of one message: an object with the fields `body`, `headers` and `properties`.
+
+    `properties` are those of AMQP by name, with `headers` among them.
+    """
+    shape = Shape()
+    shape.count, shape.types = 1, {"object": 1}
+    headers = cast("Mapping[str, object]", properties.get("headers") or {})
+    values = {name: value for name, value in properties.items() if name != "headers"}
+    if "delivery_mode" in values:
+        values["delivery_mode"] = _MODES.get(cast("int", values["delivery_mode"]), "transient")
+    for name, value in (("headers", headers), ("properties", values)):
+        part = shape.fields[name] = Shape()
+        part.add(value)
+    shape.fields["body"] = _body_shape(body, properties)
+    return shape
+
+
+def message_name(body: bytes, properties: Mapping[str, object]) -> str:
+    """Return how the publisher names this kind of message: its task, its actor, or the property `type`; or nothing."""
+    headers = cast("Mapping[str, object]", properties.get("headers") or {})
+    name = task_of(headers) or properties.get("type")
+    if name is None and b'"actor_name"' in body:
+        value = _json_of(body, properties)
+        name = value.get("actor_name") if isinstance(value, dict) else None
+    return name if isinstance(name, str) and key_pattern(name) == name and _KEY.fullmatch(name) else ""
+
+
+def key_pattern(key: str) -> str:
+    """Return a routing key, or the name of a queue, with marks such as `{uuid}` in place of generated parts."""
+    cut = without_generated_end(key)
+    if cut != key:
+        return cut
+    return ".".join(_word_pattern(word) for word in _EMAIL.sub("{email}", key).split("."))
+
+
+def _word_pattern(word: str) -> str:
+    if word.isdecimal():
+        return "{number}"
+    word = MADE_UP.sub(lambda match: _mark_of(match[0]), word)
+    return "{id}" if "{" not in word and _LONG_ID.fullmatch(word) else word
+
+
+def _mark_of(text: str) -> str:
+    if _UUID.fullmatch(text):
+        return "{uuid}"
+    return "{number}" if text.isdecimal() else "{hex}"
+
+
+def _body_shape(body: bytes, properties: Mapping[str, object]) -> Shape:
+    shape = Shape()
+    if not body:
+        shape.count, shape.types = 1, {"empty": 1}
+        return shape
+    value = _json_of(body, properties)
+    if value is not _NO_JSON:
+        shape.add(_task_body(value, cast("Mapping[str, object]", properties.get("headers") or {})))
+        return shape
+    try:
+        body.decode()
+        shape.types = {"text": 1}
+    except UnicodeDecodeError:
+        shape.types = {"bytes": 1}
+    shape.count = 1
+    return shape
+
+
+_NO_JSON: Final = object()
+
+
+def _json_of(body: bytes, properties: Mapping[str, object]) -> object:
+    is_json = "json" in str(properties.get("content_type") or "").lower()
+    if len(body) > BODY_MAX or not (is_json or body.lstrip()[:1] in (b"{", b"[")):
+        return _NO_JSON
+    try:
+        return json.loads(body)
+    except (ValueError, RecursionError):
+        return _NO_JSON
+
+
+def _task_body(value: object, headers: Mapping[str, object]) -> object:
+    """Return the body of a task with a field for each of its arguments, which have a place and no name."""
+    if isinstance(value, list) and len(value) == 3 and "task" in headers:
+        args, kwargs, _ = value
+        value = {"args": args, "kwargs": kwargs}
+    if isinstance(value, dict) and isinstance(value.get("args"), list) and "kwargs" in value:
+        value = {**value, "args": {f"arg{at}": item for at, item in enumerate(value["args"])}}
+    return value
+
+
+def _type_of(value: object) -> str:
+    if isinstance(value, Mapping):
+        return "object"
+    return next((name for kind, name in _TYPES.items() if isinstance(value, kind)), "bytes")
+
+
+@lru_cache(4096)
+def _format_of(name: str, text: str) -> str:
+    if name == "content_type" and _MEDIA_TYPE.fullmatch(text):
+        return text
+    if name == "delivery_mode" and text in _MODES.values():
+        return text
+    match = _FORMATS.fullmatch(text)
+    return "" if match is None else str(match.lastgroup).replace("datetime", "date-time")
+
+
+@lru_cache(4096)
+def _may_list(name: str, text: str) -> bool:
+    """Return whether a text in this field may be a value of an enumeration."""
+    words = words_of(name)
+    if len(words) > 1 and words[-1] == "code" and words[-2] in _ENUMERATED:
+        words.pop()
+    if not words or not _WORD.fullmatch(text) or _SECRETS.hides(name):
+        return False
+    return words[-1] in _ENUMERATED or (text.isupper() and words[-1] not in _PRIVATE)
+
+
+@lru_cache(4096)
+def _safe_key(key: str) -> str:
+    if not _KEY.fullmatch(key) or _EMAIL.search(key):
+        return "{number}" if key.isdecimal() else "{uuid}" if _UUID.fullmatch(key) else ANY_KEY
+    return key_pattern(key) if key_pattern(key) != key else key
