@@ -284,13 +284,20 @@ class Watchdog:
         self._lock: Final = threading.Lock()
         self._has_interrupted = False
         self._watched: Final = threading.get_ident()
+        is_main = threading.current_thread() is threading.main_thread()
+        self._is_background: Final = is_main and signal.getsignal(signal.SIGINT) is signal.SIG_IGN
 
     def __enter__(self) -> None:
+        # A process in the background of a shell inherits that SIGINT is ignored: then nothing would interrupt the test.
+        if self._is_background:
+            signal.signal(signal.SIGINT, signal.default_int_handler)
         threading.Thread(target=self._watch, daemon=True, name="leveret watchdog").start()
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, traceback: object) -> bool:
         with self._lock:
             self._over.set()
+        if self._is_background:
+            signal.signal(signal.SIGINT, signal.SIG_IGN)
         if not (self._has_interrupted and isinstance(error, KeyboardInterrupt)):
             return False
         # Do what pytest does at the end of a test that is not interrupted.

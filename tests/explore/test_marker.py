@@ -70,6 +70,14 @@ def run(pytester, monkeypatch):
     return run_source
 
 
+@pytest.fixture
+def on_sigint():
+    """Return how to set what SIGINT does until the end of the test."""
+    before = signal.getsignal(signal.SIGINT)
+    yield lambda handler: signal.signal(signal.SIGINT, handler)
+    signal.signal(signal.SIGINT, before)
+
+
 JOBS = """
     import pytest
     from conftest import Hasty, Worker
@@ -207,7 +215,11 @@ def test_a_lost_confirmed_message_fails_a_test_that_asserts_nothing(run):
 
 
 @pytest.mark.skipif(not hasattr(signal, "pthread_kill"), reason="a thread cannot be interrupted without a signal")
-def test_a_test_that_hangs_is_interrupted_and_the_next_one_runs(run):
+@pytest.mark.parametrize("handler", [signal.default_int_handler, signal.SIG_IGN], ids=["foreground", "background"])
+def test_a_test_that_hangs_is_interrupted_and_the_next_one_runs(run, on_sigint, handler):
+    # A shell starts a process in the background with SIGINT ignored.
+    on_sigint(handler)
+
     result = run(
         """
         import threading
@@ -229,6 +241,8 @@ def test_a_test_that_hangs_is_interrupted_and_the_next_one_runs(run):
 
     result.assert_outcomes(passed=1, failed=1)
     result.stdout.fnmatch_lines(["*it did not end within 0.5 s: it was waiting at *in test_hanging", "*queues: none"])
+    result.stdout.no_fnmatch_line("*Timeout*")
+    assert signal.getsignal(signal.SIGINT) is handler
 
 
 def test_a_coroutine_is_explored_by_the_plugin_that_runs_it(run):
