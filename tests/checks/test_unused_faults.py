@@ -7,6 +7,9 @@ import warnings
 import pytest
 
 from leveret import Broker, CheckFailedError, LeveretWarning
+from tests.plugin.conftest import no_options_of_ours, run, suite
+
+__all__ = ["no_options_of_ours", "run", "suite"]
 
 
 def test_a_fault_that_never_fired_is_reported_with_every_way_to_allow_it(broker, found):
@@ -106,9 +109,10 @@ def test_a_reset_keeps_no_fault_that_was_optional_or_fired_or_was_reported(broke
 
 
 @pytest.mark.parametrize("order", ["reset_before", "reset_after"])
-def test_a_fixture_that_resets_the_broker_of_the_session_hides_no_unused_fault(pytester, order):
+def test_a_fixture_that_resets_the_broker_of_the_session_hides_no_unused_fault(run, order):
     reset, before = "leveret_session.reset()", order == "reset_before"
-    pytester.makepyfile(f"""
+
+    result = run(f"""
         import pytest
 
         @pytest.fixture(autouse=True)
@@ -123,8 +127,6 @@ def test_a_fixture_that_resets_the_broker_of_the_session_hides_no_unused_fault(p
         def test_b(broker):
             pass
     """)
-
-    result = pytester.runpytest_inprocess("-p", "no:cacheprovider")
 
     result.assert_outcomes(passed=2, errors=1)
     result.stdout.fnmatch_lines(["*ERROR at teardown of test_a*", "* <reset_peer on basic.ack, times=1> never fired*"])

@@ -29,6 +29,9 @@ def connect(url, name="worker"):
     return pika.BlockingConnection(parameters)
 """
 
+# What an earlier test of this process has left to the garbage collector is none of a run's warnings. The last -W wins.
+NO_LEFTOVERS = ("-W", "ignore::pytest.PytestUnraisableExceptionWarning", "-W", "ignore:coroutine:RuntimeWarning")
+
 Run = Callable[..., pytest.RunResult]
 
 
@@ -53,9 +56,8 @@ def run(suite: pytest.Pytester) -> Run:
 
     def run_source(source: str, *arguments: str) -> pytest.RunResult:
         suite.makepyfile(source)
-        # What an earlier test of this process has left to the garbage collector is none of that run's warnings.
-        plain = ("-p", "no:cacheprovider", "-W", "ignore::pytest.PytestUnraisableExceptionWarning")
-        return suite.runpytest_inprocess("-p", "pytest_leveret.plugin", *arguments, *plain)
+        plugins = ("-p", "pytest_leveret.plugin", "-p", "no:cacheprovider")
+        return suite.runpytest_inprocess(*plugins, *arguments, *NO_LEFTOVERS)
 
     return run_source
 
