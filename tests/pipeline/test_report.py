@@ -19,8 +19,9 @@ from leveret.cli import main
 from leveret.errors import NoSuchRunError
 from leveret.pipeline.incremental import ingest, update
 from leveret.pipeline.reading import Read
-from leveret.pipeline.report import File, report
+from leveret.pipeline.report import report
 from leveret.pipeline.report.subject import choose
+from leveret.pipeline.warehouse.log import FileState
 from leveret.pipeline.warehouse.tables import read_table
 from leveret.pipeline.warehouse.warehouse import Warehouse
 from leveret.spark.bundle import write_bundle
@@ -38,12 +39,12 @@ def traces(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def stored(traces: Path) -> tuple[Read, Mapping[str, File]]:
+def stored(traces: Path) -> tuple[Read, Mapping[str, FileState]]:
     return reader_of_files(traces)
 
 
 @pytest.fixture(scope="module")
-def page(stored: tuple[Read, Mapping[str, File]]) -> str:
+def page(stored: tuple[Read, Mapping[str, FileState]]) -> str:
     return report(*stored)
 
 
@@ -220,7 +221,7 @@ def test_times_are_short(page: str) -> None:
     assert "123456" not in text
 
 
-def test_commit_stands_for_all_its_runs(stored: tuple[Read, Mapping[str, File]]) -> None:
+def test_commit_stands_for_all_its_runs(stored: tuple[Read, Mapping[str, FileState]]) -> None:
     sections = _sections(report(*stored, "c0ffee"))
 
     assert "2 tests, run 4 times, in" in sections["run"]
@@ -231,7 +232,7 @@ def test_commit_stands_for_all_its_runs(stored: tuple[Read, Mapping[str, File]])
     assert "There is no earlier run" in sections["comparison"]
 
 
-def test_beginning_of_a_commit_stands_for_it(stored: tuple[Read, Mapping[str, File]]) -> None:
+def test_beginning_of_a_commit_stands_for_it(stored: tuple[Read, Mapping[str, FileState]]) -> None:
     runs = stored[0]("runs")
 
     assert choose(runs, "c0ff") == choose(runs, "c0ffee")
@@ -267,7 +268,7 @@ def test_newest_run_is_the_one_that_began_last_wherever_its_clock_stands() -> No
     assert choose(runs, None).name == "later"
 
 
-def test_name_that_is_neither_run_nor_commit_is_refused(stored: tuple[Read, Mapping[str, File]]) -> None:
+def test_name_that_is_neither_run_nor_commit_is_refused(stored: tuple[Read, Mapping[str, FileState]]) -> None:
     text = (
         "'nightly' matches no run and no commit; give a name or at least its first 4 characters; the newest runs are "
         "second"
@@ -286,7 +287,7 @@ def warehouse(traces: Path) -> Warehouse:
 
 @pytest.mark.parametrize("name", ["second", "c0ffee"])
 def test_page_of_a_warehouse_is_the_page_of_its_traces(
-    warehouse: Warehouse, stored: tuple[Read, Mapping[str, File]], name: str
+    warehouse: Warehouse, stored: tuple[Read, Mapping[str, FileState]], name: str
 ) -> None:
     state = warehouse.state()
 
@@ -350,7 +351,7 @@ def test_report_about_nothing_is_refused(capsys: pytest.CaptureFixture[str]) -> 
 
 
 @pytest.fixture
-def killed(tmp_path: Path) -> tuple[Read, Mapping[str, File]]:
+def killed(tmp_path: Path) -> tuple[Read, Mapping[str, FileState]]:
     """Return three runs of a commit: a whole one, one that was killed in its second test, and a whole one."""
     both = [*lives(2, test="test_first"), *lives(2, test="test_second", queue="others")]
     events = [{**event, "seq": seq} for seq, event in enumerate(both, start=1)]
@@ -360,7 +361,7 @@ def killed(tmp_path: Path) -> tuple[Read, Mapping[str, File]]:
     return reader_of_files(tmp_path)
 
 
-def test_killed_run_has_a_test_without_an_end_and_no_success(killed: tuple[Read, Mapping[str, File]]) -> None:
+def test_killed_run_has_a_test_without_an_end_and_no_success(killed: tuple[Read, Mapping[str, FileState]]) -> None:
     page = report(*killed, "killed")
 
     assert "1 of 2 tests never ended; none failed." in _sections(page)["summary"]
@@ -368,11 +369,11 @@ def test_killed_run_has_a_test_without_an_end_and_no_success(killed: tuple[Read,
     assert "1 flaky" not in page
 
 
-def test_killed_run_is_not_the_one_to_compare_with(killed: tuple[Read, Mapping[str, File]]) -> None:
+def test_killed_run_is_not_the_one_to_compare_with(killed: tuple[Read, Mapping[str, FileState]]) -> None:
     assert "Before: run first. Now: run last." in _sections(report(*killed))["comparison"]
 
 
-def test_comparison_says_that_a_run_was_cut(killed: tuple[Read, Mapping[str, File]]) -> None:
+def test_comparison_says_that_a_run_was_cut(killed: tuple[Read, Mapping[str, FileState]]) -> None:
     text = _sections(report(*killed, "last", against="killed"))["comparison"]
 
     assert "Before: run killed; it was cut, so tests and messages are missing. Now: run last." in text

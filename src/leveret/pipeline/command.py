@@ -22,19 +22,19 @@ from typing import TYPE_CHECKING, Final
 
 from leveret.errors import JavaStartError, NoJavaError
 from leveret.pipeline import store_commands
-from leveret.pipeline.progress import counted, progress, say
+from leveret.pipeline.progress import progress, say
 from leveret.spark.doctor import INSTALL, examine
 from leveret.spark.jvm import Profile
 from leveret.trace.events import printable
+from leveret.wording import count_text
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from leveret.pipeline.incremental import Ingested
     from leveret.pipeline.reading import Read
-    from leveret.pipeline.report import File
     from leveret.pipeline.report.subject import Subject
-    from leveret.pipeline.warehouse.log import State
+    from leveret.pipeline.warehouse.log import FileState, State
     from leveret.pipeline.warehouse.warehouse import Warehouse
 
 # From this many events on, work goes to Spark if it is installed. While Spark starts, two cores compute as many without
@@ -288,7 +288,7 @@ def _bring_up_to_date(
     if options.step == "update":
         # The run without a name only counts files that were refused.
         runs = len([name for name in answered if name])
-        print(f"{counted(runs, 'run')} brought up to date" if runs else "all runs were up to date")
+        print(f"{count_text(runs, 'run')} brought up to date" if runs else "all runs were up to date")
     return code
 
 
@@ -441,7 +441,7 @@ def _ingest_places(options: argparse.Namespace, warehouse: Warehouse, state: Sta
     return 2 if done.files and len(done.refused) == len(done.files) and not done.unchanged else 0
 
 
-def _print_problems(files: Mapping[str, File]) -> None:
+def _print_problems(files: Mapping[str, FileState]) -> None:
     """Print the files that cannot be used, then those of which only a part is used."""
     for path, file in sorted(files.items()):
         if file.problem is not None:

@@ -19,13 +19,12 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from leveret.pipeline.cut import cut_among
 from leveret.pipeline.grouping import Row, grouped, numbering_of
 from leveret.pipeline.kernel.subjects.across import flaky
+from leveret.pipeline.reading import Read, cut_among
 from leveret.pipeline.wording import copies, label, measure
 
 if TYPE_CHECKING:
-    from leveret.pipeline.reading import Read
     from leveret.pipeline.report.subject import Subject
 
 _OF_QUEUES: Final = (

@@ -14,9 +14,9 @@ import pyarrow as pa
 
 from leveret.pipeline.grouping import Row
 from leveret.pipeline.kernel.subjects.changes import RUNS, changes
-from leveret.pipeline.progress import counted
 from leveret.pipeline.reading import chosen
 from leveret.pipeline.wording import change_text
+from leveret.wording import count_text
 
 if TYPE_CHECKING:
     from leveret.pipeline.reading import Read
@@ -55,7 +55,7 @@ class Cause:
         template = "since {commit}, {ago}" if self.commit else "since run {run}, {ago}"
         if self.is_same_commit:
             template = "since run {run}, {ago}, on the same commit as the run before it ({commit})"
-        ago = counted(self.runs_ago, "run") + " ago"
+        ago = count_text(self.runs_ago, "run") + " ago"
         return text(template).format(run=named(self.run), ago=ago, commit=named((self.commit or "")[:12]))
 
     def __str__(self) -> str:

@@ -56,11 +56,6 @@ def _tqdm() -> Any:
     return tqdm
 
 
-def counted(number: int, noun: str) -> str:
-    """Return a number with its noun, as in "1 run" and "2 runs"."""
-    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
-
-
 def say(text: str) -> None:
     """Print a line about the work on stderr."""
     print(f"leveret: {text}", file=sys.stderr, flush=True)

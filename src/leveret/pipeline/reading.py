@@ -33,6 +33,22 @@ class Read(Protocol):
         """
 
 
+def cut_workers(read: Read, runs: Collection[str]) -> frozenset[tuple[str, str]]:
+    """Return the runs and workers of which a part is missing: of a trace file, or the end of a test.
+
+    Their numbers are too small. A run that was killed between two tests leaves no sign.
+    """
+    columns = ("run", "worker")
+    files = read("runs", runs=runs, columns=columns, where={"truncated": [True]})
+    tests = read("tests", runs=runs, columns=columns, where={"outcome": [None]})
+    return frozenset((row["run"], row["worker"]) for rows in (files, tests) for row in rows.to_pylist())
+
+
+def cut_among(read: Read, runs: Collection[str]) -> frozenset[str]:
+    """Return which of these runs were cut."""
+    return frozenset(run for run, _ in cut_workers(read, runs))
+
+
 def chosen(rows: pa.Table, where: Where) -> pa.Table:
     """Return the rows that have one of the values in each of these columns."""
     for name, values in where.items():

@@ -9,7 +9,7 @@ import sys
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any, Protocol, TextIO
 
-from leveret.pipeline.progress import counted
+from leveret.wording import count_text
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -84,7 +84,7 @@ def _expire(options: argparse.Namespace) -> int:
         set_keep(warehouse, days, state=state)
         print(f"each update keeps the runs of the last {days} days")
     gone = expire(warehouse, days, state=state)
-    print(f"{counted(len(gone), 'run')} expired" + ("; `vacuum` removes their files a day later" if gone else ""))
+    print(f"{count_text(len(gone), 'run')} expired" + ("; `vacuum` removes their files a day later" if gone else ""))
     return 0
 
 
@@ -101,7 +101,7 @@ def _print_table(rows: pa.Table, out: TextIO) -> None:
             for text, width, right in zip(line, widths, is_number, strict=True)
         )
         print("  ".join(cells).rstrip(), file=out)
-    print(f"({counted(len(rows), 'row')})", file=out)
+    print(f"({count_text(len(rows), 'row')})", file=out)
 
 
 def _print_csv(rows: pa.Table, out: TextIO) -> None:

@@ -10,9 +10,9 @@ from collections.abc import Callable, Mapping
 from typing import Any, Final
 
 from leveret.pipeline.kernel.subjects.changes import OUTCOMES
-from leveret.pipeline.progress import counted
 from leveret.story import words
 from leveret.trace.events import DEAD_LETTERED
+from leveret.wording import count_text
 
 # Why a copy was dead-lettered.
 REASONS: Final = words.REASONS[DEAD_LETTERED]
@@ -82,7 +82,7 @@ def change_text(change: Mapping[str, Any], named: Callable[[str], str] = str, te
     if change["kind"] == "growth":
         template = _LEAK if change["measure"] == "leaked" else f"run by run, {number} grew from {{before}} to {{after}}"
     elif change["measure"] == "dead_letters" and not before:
-        template = "new path from {queue} to {to_queue}: " + counted(after, "dead letter") + " ({reason})"
+        template = "new path from {queue} to {to_queue}: " + count_text(after, "dead letter") + " ({reason})"
     else:
         template = number + (" rose" if after > before else " fell") + " from {before} to {after}"
     tests = change["tests"]

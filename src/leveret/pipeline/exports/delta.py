@@ -19,6 +19,7 @@ import pyarrow as pa
 
 from leveret.errors import ConflictError, unknown
 from leveret.pipeline.computing.tasks import SCHEMAS, TABLE_NAMES
+from leveret.pipeline.exports.sql import quoted
 from leveret.pipeline.kernel import schema
 from leveret.pipeline.kernel.subjects.across import ACROSS
 from leveret.pipeline.storage import Storage, open_storage
@@ -129,7 +130,7 @@ def _write(target: Storage, name: str, tables: Iterable[pa.Table], only: Collect
     if only is None:
         options: dict[str, Any] = {"schema_mode": "overwrite"}
     else:
-        options = {"predicate": f"run in ({', '.join(map(_quoted, only))})"}
+        options = {"predicate": f"run in ({', '.join(map(quoted, only))})"}
     place = f"{target.url}/{name}"
     # deltalake takes a URL as such: other characters than those of a URL are escaped.
     uri = quote(place, safe="/:") if "://" in place else place
@@ -151,7 +152,3 @@ def _storage_options(place: str) -> dict[str, str]:
     if not place.startswith("s3://") or not endpoint:
         return {}
     return {"AWS_ENDPOINT_URL": endpoint, "AWS_ALLOW_HTTP": str(endpoint.startswith("http://")).lower()}
-
-
-def _quoted(text: str) -> str:
-    return "'" + text.replace("'", "''") + "'"

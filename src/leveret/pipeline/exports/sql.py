@@ -112,7 +112,7 @@ def _events(connection: DuckDBPyConnection, warehouse: Warehouse, state: State, 
     repeated = [name for name, run in state.runs.items() if run.is_repeated]
     if not repeated:
         return rows
-    names = ", ".join(_quoted(name) for name in repeated)
+    names = ", ".join(quoted(name) for name in repeated)
     counted = rows.filter(f"run in ({names})").project(f"*, row_number() over (partition by {_EVENT_KEY}) as _copy")
     once = counted.filter("_copy = 1").project(_list(columns))
     return rows.filter(f"run not in ({names})").union(once)
@@ -165,5 +165,6 @@ def _list(columns: pa.Schema) -> str:
     return ", ".join('"' + name.replace('"', '""') + '"' for name in columns.names)
 
 
-def _quoted(text: str) -> str:
+def quoted(text: str) -> str:
+    """Return a text as SQL writes it."""
     return "'" + text.replace("'", "''") + "'"

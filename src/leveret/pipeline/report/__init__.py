@@ -8,24 +8,22 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from leveret.errors import NoSuchRunError
+from leveret.pipeline.reading import Read
 from leveret.pipeline.report.findings import find
-from leveret.pipeline.report.links import File, add_links
+from leveret.pipeline.report.links import add_links
 from leveret.pipeline.report.page import page
 from leveret.pipeline.report.subject import COLUMNS, before, choose
+from leveret.pipeline.warehouse.log import FileState
 from leveret.trace.events import printable
 
-if TYPE_CHECKING:
-    from leveret.pipeline.reading import Read
-
-__all__ = ["File", "NoSuchRunError", "report"]
+__all__ = ["NoSuchRunError", "report"]
 
 
 def report(
     read: Read,
-    files: Mapping[str, File],
+    files: Mapping[str, FileState],
     name: str | None = None,
     *,
     against: str | None = None,

@@ -16,14 +16,13 @@ from typing import Any, Final
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from leveret.pipeline.cut import cut_workers
 from leveret.pipeline.diff import diff, lines
 from leveret.pipeline.grouping import Row, grouped
 from leveret.pipeline.history import History, history
 from leveret.pipeline.kernel.codes import DEATH_REASONS, GROWTH
 from leveret.pipeline.kernel.columns import NULL
 from leveret.pipeline.kernel.subjects.changes import OUTCOMES
-from leveret.pipeline.reading import Read, chosen
+from leveret.pipeline.reading import Read, chosen, cut_workers
 from leveret.pipeline.report.charts import BINS_A_DECADE
 from leveret.pipeline.report.subject import COLUMNS, Subject, up_to
 from leveret.pipeline.wording import label

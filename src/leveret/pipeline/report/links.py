@@ -6,34 +6,14 @@ import os
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from pathlib import Path
-from typing import Protocol
 from urllib.parse import quote
 
 from leveret.pipeline.grouping import Row
+from leveret.pipeline.warehouse.log import FileState
 from leveret.trace.rows import body_hash
 
 
-class File(Protocol):
-    """A trace file, as the pipeline knows it."""
-
-    @property
-    def run(self) -> str:
-        """The run that the file names, or ""."""
-
-    @property
-    def worker(self) -> str:
-        """The worker that the file names, or ""."""
-
-    @property
-    def problem(self) -> str | None:
-        """Why the file is refused; None if it can be used."""
-
-    @property
-    def is_truncated(self) -> bool:
-        """Whether the end of the file or a part of it is missing."""
-
-
-def add_links(tests: Iterable[Row], files: Mapping[str, File], folder: Path) -> None:
+def add_links(tests: Iterable[Row], files: Mapping[str, FileState], folder: Path) -> None:
     """Set `link` of each test whose page still exists: the way to it from a folder.
 
     A trace names a page by its path from the trace file, and by the hash of its content: a later run may have written

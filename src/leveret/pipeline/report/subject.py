@@ -5,16 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import UTC, date, datetime
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import pyarrow as pa
 
 from leveret.errors import NoSuchRunError
-from leveret.pipeline.cut import cut_among
 from leveret.pipeline.kernel.subjects.runs import moment
-
-if TYPE_CHECKING:
-    from leveret.pipeline.reading import Read
+from leveret.pipeline.reading import Read, cut_among
 
 
 @dataclass(frozen=True, slots=True)

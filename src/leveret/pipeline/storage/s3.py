@@ -10,9 +10,9 @@ from __future__ import annotations
 import io
 import os
 import re
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from datetime import timedelta
-from functools import partial
+from operator import methodcaller
 from secrets import token_hex
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 from urllib.parse import urlsplit
@@ -87,7 +87,7 @@ class S3Storage:
         waiting = list(paths)
         for first in range(0, len(waiting), _DELETED_AT_ONCE):
             some = waiting[first : first + _DELETED_AT_ONCE]
-            self._call(some[0], partial(_delete, some))
+            self._call(some[0], methodcaller("delete", some))
 
     def source(self, path: str) -> pa.NativeFile:
         """Return a file in memory if the object is small, and else one that reads the ranges it is asked for."""
@@ -163,10 +163,6 @@ class S3Storage:
             reason = "no credentials found; set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY"
         kind = PermissionError if isinstance(error, PermissionError) else OSError
         return kind(f"{self.url}/{path}: {reason}")
-
-
-def _delete(paths: Sequence[str], store: Any) -> None:
-    store.delete(paths)
 
 
 class _Ranges(io.RawIOBase):

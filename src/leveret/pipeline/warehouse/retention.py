@@ -35,7 +35,7 @@ def expire(warehouse: Warehouse | str | Path, keep: int | str, *, state: State |
     warehouse = opened(warehouse)
     state = warehouse.existing() if state is None else state
     before = (datetime.now(UTC).date() - timedelta(days=keep_days)).isoformat()
-    gone = _older(state, before)
+    gone = [name for name, run in state.runs.items() if run.day < before]
     if gone:
         warehouse.commit({"kind": EXPIRE, "before": before}, state)
     return gone
@@ -55,7 +55,3 @@ def set_keep(warehouse: Warehouse | str | Path, days: int | None, *, state: Stat
     state = warehouse.existing() if state is None else state
     if state.keep_days != days:
         warehouse.commit({"kind": KEEP, "days": days}, state)
-
-
-def _older(state: State, before: str) -> list[str]:
-    return [name for name, run in state.runs.items() if run.day < before]
