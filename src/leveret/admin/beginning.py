@@ -8,10 +8,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from os import PathLike, fspath
 from pathlib import Path
-from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    from leveret.core.model.node import Node
+from leveret.core.model.node import Node
 
 _GUEST = "guest"
 

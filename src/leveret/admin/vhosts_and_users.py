@@ -9,18 +9,16 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from leveret.core.model.errors import ConnectionForced
+from leveret.core.model.node import Node
+from leveret.core.model.operators.access import User
 from leveret.core.model.operators.patterns import compiled, is_too_long
 from leveret.core.model.queues.queue_types import QUEUE_TYPES
+from leveret.engine.engine import Engine
 from leveret.errors import BrokerError, unknown
 from leveret.observe.views.names import find_vhost
-
-if TYPE_CHECKING:
-    from leveret.core.model.node import Node
-    from leveret.core.model.operators.access import User
-    from leveret.engine.engine import Engine
 
 USER_LIMITS: Final = ("max-connections", "max-channels")
 VHOST_LIMITS: Final = ("max-connections", "max-queues")

@@ -6,10 +6,9 @@ Tap and witness are None while unused.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Protocol
+from typing import Protocol
 
-if TYPE_CHECKING:
-    from leveret.trace.events import Tap
+from leveret.trace.events import Tap
 
 Witness = Callable[[], str | None]
 

@@ -8,19 +8,17 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
-from typing import TYPE_CHECKING, ClassVar, Literal, cast, get_args
+from typing import ClassVar, Literal, cast, get_args
 
 from leveret.core.model.errors import AmqpError
+from leveret.core.model.node import Node
+from leveret.core.model.queues.consumer import Consumer
+from leveret.core.protocol.channel import Channel
 from leveret.core.wire.constants import REPLY_NAMES
 from leveret.core.wire.methods import ConnectionStartOk
 from leveret.faults.fault import AFTER_ACCEPT, SECOND_US, Fault, Target, checked_span_us
 from leveret.faults.occasion import Occasion
 from leveret.observe.assertions.keywords import Alarm
-
-if TYPE_CHECKING:
-    from leveret.core.model.node import Node
-    from leveret.core.model.queues.consumer import Consumer
-    from leveret.core.protocol.channel import Channel
 
 When = Literal["before", "after"]
 

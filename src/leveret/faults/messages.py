@@ -7,20 +7,18 @@ the consumer goes, the message returns to its queue, as it does with RabbitMQ.
 from __future__ import annotations
 
 from functools import partial
-from typing import TYPE_CHECKING, ClassVar, Final
+from typing import ClassVar, Final
 
 from leveret.core.model.dead_letters import dead_letter
 from leveret.core.model.message import QueueEntry
+from leveret.core.model.queues.consumer import Consumer
 from leveret.core.model.queues.queue import Queue
 from leveret.core.protocol import publishing
+from leveret.core.protocol.channel import Channel
 from leveret.core.wire.methods import BasicPublish
 from leveret.faults.fault import SECOND_US, Fault, Target, checked_span_us
 from leveret.faults.occasion import Occasion
 from leveret.trace import events
-
-if TYPE_CHECKING:
-    from leveret.core.model.queues.consumer import Consumer
-    from leveret.core.protocol.channel import Channel
 
 _UNCONFIRMED: Final = "its channel is not in confirm mode"
 

@@ -6,7 +6,7 @@ Each creates a fault, adds a rule for it and returns the rule. It also takes the
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Literal, Unpack
+from typing import Literal, Unpack
 
 from leveret.faults.conversation import (
     BlockPublishers,
@@ -34,9 +34,7 @@ from leveret.faults.messages import (
 from leveret.faults.rule import ACCEPT, Rule
 from leveret.faults.streams import Direction
 from leveret.faults.toxics import Bandwidth, Blackhole, Corrupt, HalfClose, LimitData, Slicer, Stall
-
-if TYPE_CHECKING:
-    from leveret.observe.assertions.keywords import Alarm, FaultOptions
+from leveret.observe.assertions.keywords import Alarm, FaultOptions
 
 Refusal = Literal["reset", "login", "close"]
 

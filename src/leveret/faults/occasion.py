@@ -7,25 +7,23 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Protocol
+from typing import Protocol
 
 from leveret.core.model.errors import AmqpError
 from leveret.core.model.message import Message, QueueEntry
+from leveret.core.model.node import Node
+from leveret.core.model.queues.consumer import Consumer
 from leveret.core.protocol import publishing
+from leveret.core.protocol.channel import Channel
+from leveret.core.protocol.connection import Connection
+from leveret.core.protocol.delivery import Delivery
+from leveret.core.protocol.receiving.assembler import Content
 from leveret.core.protocol.state import ChannelState
 from leveret.core.wire.errors import WireError
 from leveret.core.wire.methods import BasicPublish, ConnectionStartOk
 from leveret.core.wire.properties import Properties
 from leveret.faults.fault import Point
 from leveret.observe.views.message_view import MessageView
-
-if TYPE_CHECKING:
-    from leveret.core.model.node import Node
-    from leveret.core.model.queues.consumer import Consumer
-    from leveret.core.protocol.channel import Channel
-    from leveret.core.protocol.connection import Connection
-    from leveret.core.protocol.delivery import Delivery
-    from leveret.core.protocol.receiving.assembler import Content
 
 
 class Dice(Protocol):

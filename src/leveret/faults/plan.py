@@ -10,27 +10,25 @@ from __future__ import annotations
 from collections.abc import Callable
 from contextlib import AbstractContextManager
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final, Unpack, cast
+from typing import Any, Final, Unpack, cast
 
+from leveret.core.model.message import Message, QueueEntry
+from leveret.core.model.node import Node
+from leveret.core.model.queues.consumer import Consumer
+from leveret.core.protocol.channel import Channel
+from leveret.core.protocol.connection import Connection
+from leveret.core.protocol.receiving.assembler import Content
+from leveret.core.wire.methods import Method
 from leveret.errors import BrokerError
 from leveret.faults.fault import Fault, Point
 from leveret.faults.named import NamedFaults
 from leveret.faults.occasion import Dice, Occasion
 from leveret.faults.rule import ACCEPT, OPTIONS, PLACES, Rule
+from leveret.observe.assertions.keywords import FaultOptions
 from leveret.observe.calls.hinting import Hinting, checks_calls
 from leveret.trace import events
 from leveret.trace.events import Event, RawEvent, Tap
 from leveret.wording import span_text
-
-if TYPE_CHECKING:
-    from leveret.core.model.message import Message, QueueEntry
-    from leveret.core.model.node import Node
-    from leveret.core.model.queues.consumer import Consumer
-    from leveret.core.protocol.channel import Channel
-    from leveret.core.protocol.connection import Connection
-    from leveret.core.protocol.receiving.assembler import Content
-    from leveret.core.wire.methods import Method
-    from leveret.observe.assertions.keywords import FaultOptions
 
 Acting = Callable[[], AbstractContextManager["Node"]]
 Watch = Callable[[Occasion], bool]

@@ -12,11 +12,10 @@ the lowest limit wins. So there is nothing to hand over when an effect ends. The
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
-if TYPE_CHECKING:
-    from leveret.core.model.node import Node
-    from leveret.core.protocol.connection import Connection
+from leveret.core.model.node import Node
+from leveret.core.protocol.connection import Connection
 
 Direction = Literal["both", "to_client", "to_broker"]
 

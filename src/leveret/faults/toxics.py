@@ -7,15 +7,13 @@ Delays are timers of the broker's clock.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final, get_args
+from typing import Final, get_args
 
+from leveret.core.model.node import Node
+from leveret.core.model.timers import Timer
 from leveret.faults.fault import SECOND_US, Fault
 from leveret.faults.occasion import Occasion
 from leveret.faults.streams import Direction, Effect, Stream, Streams
-
-if TYPE_CHECKING:
-    from leveret.core.model.node import Node
-    from leveret.core.model.timers import Timer
 
 _DIRECTIONS: Final = get_args(Direction)
 

@@ -6,15 +6,13 @@ A page from elsewhere can make a browser on this machine send requests, even wit
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import Final
 from urllib.parse import urlsplit
 
+from leveret.core.model.operators.access import User
 from leveret.core.protocol.auth import is_loopback
+from leveret.engine.engine import Engine
 from leveret.http.messages import Request, Response, refusal
-
-if TYPE_CHECKING:
-    from leveret.core.model.operators.access import User
-    from leveret.engine.engine import Engine
 
 ADMINISTRATOR: Final = "administrator"
 _LOCALHOST: Final = "localhost"

@@ -9,13 +9,11 @@ Each app is imported with the first request for it.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
+from leveret.engine.engine import Engine
 from leveret.http.guard import refuse_foreign
 from leveret.http.messages import App, Request, Response
-
-if TYPE_CHECKING:
-    from leveret.engine.engine import Engine
 
 
 class Site:

@@ -7,16 +7,13 @@ a stream of events began is sent in slices, as its client reads them, and the st
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final, Generic, Protocol, TypeVar
+from collections.abc import Callable
+from typing import Final, Generic, Protocol, TypeVar
 
+from leveret.engine.engine import Engine
 from leveret.http.messages import Response, Way
 from leveret.server import native, threads
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from leveret.engine.engine import Engine
-    from leveret.trace.events import RawEvent
+from leveret.trace.events import RawEvent
 
 # The rest between two readings.
 REST_S: Final = 0.02

@@ -7,16 +7,13 @@ it held exactly one delivery was probably caused by it.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
-from leveret.page.messages import MessageStory
+from leveret.page.messages import Copy, MessageStory
 from leveret.page.readings.reading import PageRow
 from leveret.page.steps import StoryEvent
 from leveret.story.facts import NO_ACK
 from leveret.trace import events
-
-if TYPE_CHECKING:
-    from leveret.page.messages import Copy
 
 _RELEASING: Final = frozenset(
     {*events.ENDS, events.NACKED, events.REJECTED, events.REQUEUED, events.DEAD_LETTERED, events.EXPIRED}

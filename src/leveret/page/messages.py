@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Container
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from leveret.page.bodies import Body
 from leveret.page.frameworks import Framework, framework_of
@@ -14,10 +14,7 @@ from leveret.story.facts import RowFact
 from leveret.story.lives import CopyLife, MessageLife, end_text
 from leveret.story.words import BAD, GOOD, PLAIN, UNACKED, WARN, Tone, channel_text, end_of
 from leveret.trace import events
-from leveret.trace.redaction import REDACTED
-
-if TYPE_CHECKING:
-    from leveret.trace.redaction import Redaction
+from leveret.trace.redaction import REDACTED, Redaction
 
 Copy = CopyLife[RowFact]
 

@@ -8,18 +8,15 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from operator import itemgetter
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import pyarrow as pa
 
 from leveret.pipeline.grouping import Row
 from leveret.pipeline.kernel.subjects.changes import RUNS, changes
-from leveret.pipeline.reading import chosen
+from leveret.pipeline.reading import Read, chosen
 from leveret.pipeline.wording import change_text
 from leveret.wording import count_text
-
-if TYPE_CHECKING:
-    from leveret.pipeline.reading import Read
 
 # The measures by how bad it is if one rises.
 _MEASURES: Final = ("outcome", "dropped", "dead_letters", "leaked", "redeliveries", "published")

@@ -9,9 +9,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
 from leveret.core.model.errors import PreconditionFailed
+from leveret.core.model.node import Node
 from leveret.core.protocol import handlers
 from leveret.core.wire.methods import BasicAck, BasicCancel, BasicConsume, BasicNack, BasicReject
 from leveret.core.wire.values import Field, Table
@@ -22,9 +23,6 @@ from leveret.observe.calls.hinting import Hinting, checks_calls
 from leveret.observe.views.message_view import MessageView
 from leveret.observe.views.names import find_vhost
 from leveret.scripted.own_connection import OwnChannel, OwnConnection
-
-if TYPE_CHECKING:
-    from leveret.core.model.node import Node
 
 AckMode = Literal["manual", "auto"]
 

@@ -8,25 +8,22 @@ they are the test's own.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING
 
 from leveret.core.model.errors import AmqpError
 from leveret.core.model.message import QueueEntry
+from leveret.core.model.node import Node
+from leveret.core.model.operators.access import Kind, Right
+from leveret.core.model.queues.consumer import Consumer
+from leveret.core.model.vhost import VirtualHost
 from leveret.core.protocol.channel import Channel
 from leveret.core.protocol.connection import Connection
 from leveret.core.protocol.delivery import Delivery
 from leveret.core.protocol.state import State
+from leveret.core.wire.methods import Method
 from leveret.core.wire.properties import Properties
 from leveret.observe.views.message_view import MessageView, entry_view
 from leveret.scripted.own_publisher import tap_as_test
 from leveret.trace import events
-
-if TYPE_CHECKING:
-    from leveret.core.model.node import Node
-    from leveret.core.model.operators.access import Kind, Right
-    from leveret.core.model.queues.consumer import Consumer
-    from leveret.core.model.vhost import VirtualHost
-    from leveret.core.wire.methods import Method
 
 OnMessage = Callable[[int, MessageView], None]
 

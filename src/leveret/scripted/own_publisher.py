@@ -7,23 +7,21 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from struct import error as StructError
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
+from leveret.core.model.message import Message
+from leveret.core.model.operators.access import Kind, Right, TopicRight
+from leveret.core.model.reply_to import ReplyQueue
+from leveret.core.model.vhost import VirtualHost
 from leveret.core.protocol import publishing
+from leveret.core.protocol.confirms import Confirms
 from leveret.core.protocol.receiving.assembler import Content
+from leveret.core.protocol.transaction import Transaction
 from leveret.core.wire.errors import WireError
 from leveret.core.wire.methods import BasicPublish, BasicReturn
 from leveret.core.wire.properties import PROPERTY_NAMES, Properties
 from leveret.core.wire.values import encode_short_string
 from leveret.errors import unknown_keyword
-
-if TYPE_CHECKING:
-    from leveret.core.model.message import Message
-    from leveret.core.model.operators.access import Kind, Right, TopicRight
-    from leveret.core.model.reply_to import ReplyQueue
-    from leveret.core.model.vhost import VirtualHost
-    from leveret.core.protocol.confirms import Confirms
-    from leveret.core.protocol.transaction import Transaction
 
 # The valid values of the properties that are not text.
 _NUMBERS: Final = {

@@ -11,15 +11,13 @@ again, ends it after `limit` jumps with an error that names the loop.
 from __future__ import annotations
 
 from contextlib import AbstractContextManager
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from leveret.clocks import SystemClock
+from leveret.engine.engine import Engine
 from leveret.server import native, threads
 from leveret.time.endless import endless
 from leveret.time.stillness import Stillness, why_not_idle_but_for
-
-if TYPE_CHECKING:
-    from leveret.engine.engine import Engine
 
 _REAL: Final = SystemClock()
 # The longest wait for something to happen. A broker that stops wakes all waiting threads.

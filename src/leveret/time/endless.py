@@ -4,16 +4,13 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
+from leveret.engine.engine import Engine
 from leveret.errors import EndlessTimeError
 from leveret.trace import events
 from leveret.trace.events import Event, RawEvent
 from leveret.wording import span_text
-
-if TYPE_CHECKING:
-    from leveret.engine.engine import Engine
-
 
 # Enough of the end of a trace to hold a loop several times.
 _LOOKED_AT: Final = 300

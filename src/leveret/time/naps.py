@@ -8,14 +8,11 @@ nap the message does not keep the broker from being idle.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING
 
+from leveret.core.model.timers import Timer
+from leveret.core.protocol.delivery import Delivery
+from leveret.engine.engine import Engine
 from leveret.observe.texts.state import all_holdings
-
-if TYPE_CHECKING:
-    from leveret.core.model.timers import Timer
-    from leveret.core.protocol.delivery import Delivery
-    from leveret.engine.engine import Engine
 
 
 def nap(engine: Engine, port: int, channel: int, tag: int, until: float, wake: Callable[[], None]) -> Timer:

@@ -12,16 +12,14 @@ a sleep, is going to publish. Such a test must wait for that itself.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from leveret.clocks import SystemClock
+from leveret.engine.engine import Engine
 from leveret.observe.calls.callers import handling_line, standing
 from leveret.observe.texts.state import DeliveryKey, connections, held_texts, holdings, why_not_idle
 from leveret.server import native
 from leveret.server.threads import SELF, Threads, processes_of
-
-if TYPE_CHECKING:
-    from leveret.engine.engine import Engine
 
 SEEN_S: Final = 0.001
 UNSEEN_S: Final = 0.02

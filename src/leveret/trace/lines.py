@@ -13,14 +13,12 @@ from collections.abc import Callable, Iterable
 from hashlib import blake2b
 from json.encoder import encode_basestring_ascii as quoted
 from operator import attrgetter
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from leveret.trace import events
+from leveret.trace.events import RawEvent, TracedMessage
+from leveret.trace.redaction import Redaction
 from leveret.trace.rows import HASH_BYTES, Numbering, Rows, attrs_text, is_stored_anew, row_text
-
-if TYPE_CHECKING:
-    from leveret.trace.events import RawEvent, TracedMessage
-    from leveret.trace.redaction import Redaction
 
 # The size at which a cache is cleared: a test that makes up names without end must not fill the memory.
 _CACHE_MAX: Final = 4096

@@ -9,24 +9,21 @@ The writer takes no lock: its caller holds the broker's.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import AbstractContextManager, suppress
 from dataclasses import dataclass
 from os import PathLike, fspath
 from os.path import abspath, exists, isdir
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from leveret.clocks import HoldableClock, SystemClock
 from leveret.errors import LeveretWarning
+from leveret.trace.events import RawEvent, Tap
 from leveret.trace.lines import Lines
 from leveret.trace.redaction import Redaction
 from leveret.trace.rows import Numbering
 from leveret.trace.run import file_in
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
-
-    from leveret.trace.events import RawEvent, Tap
-    from leveret.trace.trace_file import TraceFile
+from leveret.trace.trace_file import TraceFile
 
 # The writer writes when this many events are buffered, or when the first has waited this long.
 EVENTS_MAX: Final = 8192

@@ -9,15 +9,13 @@ from contextlib import suppress
 from os import PathLike
 from time import monotonic
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Final, Self
+from typing import Any, Final, Self
 
+from leveret.engine.engine import Engine
 from leveret.errors import BrokerError, WaitTimeoutError
 from leveret.observe.calls.hinting import Hinting, checks_calls
 from leveret.observe.texts.state import connections
 from leveret.workers.processes import Process, forked, program
-
-if TYPE_CHECKING:
-    from leveret.engine.engine import Engine
 
 Ready = Callable[[], object] | str | None
 

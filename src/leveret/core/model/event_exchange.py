@@ -9,21 +9,19 @@ because an event may concern the very queue that gets it.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from leveret.core.model.erlang_terms import term
 from leveret.core.model.message import PERSISTENT, Message
+from leveret.core.model.node import Node
 from leveret.core.model.operators.node_settings import NODE_NAME
+from leveret.core.model.ports import ConnectionPort
+from leveret.core.model.vhost import VirtualHost
 from leveret.core.wire import erlang
 from leveret.core.wire.properties import Properties
 from leveret.core.wire.values import Field, Table
 from leveret.trace import events
 from leveret.trace.events import Event, RawEvent
-
-if TYPE_CHECKING:
-    from leveret.core.model.node import Node
-    from leveret.core.model.ports import ConnectionPort
-    from leveret.core.model.vhost import VirtualHost
 
 NAME: Final = "amq.rabbitmq.event"
 # The user named in an event that an operator caused, and in one that the broker caused itself.

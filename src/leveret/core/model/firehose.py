@@ -9,17 +9,15 @@ because the queue that is delivering may be one of their destinations.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
+from typing import Final, NamedTuple, Protocol
 
 from leveret.core.model.message import Message, QueueEntry
 from leveret.core.model.operators.node_settings import NODE_NAME
+from leveret.core.model.routing import AnyQueue
+from leveret.core.model.vhost import VirtualHost
 from leveret.core.wire import erlang
 from leveret.core.wire.properties import PROPERTY_NAMES, Properties
 from leveret.core.wire.values import Field, Table, Value
-
-if TYPE_CHECKING:
-    from leveret.core.model.routing import AnyQueue
-    from leveret.core.model.vhost import VirtualHost
 
 NAME: Final = "amq.rabbitmq.trace"
 

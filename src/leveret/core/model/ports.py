@@ -7,18 +7,16 @@ layer implements them. `VirtualHostPort` is what a queue needs of its virtual ho
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Protocol
+from typing import Protocol
 
 from leveret.core.model.errors import AmqpError
-
-if TYPE_CHECKING:
-    from leveret.core.model.exchanges.exchange import Exchange
-    from leveret.core.model.message import Message, QueueEntry
-    from leveret.core.model.queues.consumer import Consumer
-    from leveret.core.model.queues.ready import WaitingMessage
-    from leveret.core.model.queues.stored_queue import StoredQueue
-    from leveret.core.model.runtime import Runtime
-    from leveret.core.wire.values import Table
+from leveret.core.model.exchanges.exchange import Exchange
+from leveret.core.model.message import Message, QueueEntry
+from leveret.core.model.queues.consumer import Consumer
+from leveret.core.model.queues.ready import WaitingMessage
+from leveret.core.model.queues.stored_queue import StoredQueue
+from leveret.core.model.runtime import Runtime
+from leveret.core.wire.values import Table
 
 
 class ConnectionPort(Protocol):

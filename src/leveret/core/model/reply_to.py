@@ -10,13 +10,11 @@ it never generated depends on how far it can decode that.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from leveret.core.model.message import Message
-
-if TYPE_CHECKING:
-    from leveret.core.model.ports import ReplyTarget, VirtualHostPort
-    from leveret.core.model.runtime import Runtime
+from leveret.core.model.ports import ReplyTarget, VirtualHostPort
+from leveret.core.model.runtime import Runtime
 
 NAME: Final = "amq.rabbitmq.reply-to"
 PREFIX: Final = NAME + "."

@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 from leveret.core.model import reply_to
 from leveret.core.model.binding import Destination
 from leveret.core.model.exchanges.exchange import Exchange
 from leveret.core.model.message import Message
+from leveret.core.model.ports import VirtualHostPort
 from leveret.core.model.queues.stored_queue import StoredQueue
 from leveret.core.model.reply_to import ReplyQueue, ReplyQueues
-
-if TYPE_CHECKING:
-    from leveret.core.model.ports import VirtualHostPort
 
 AnyQueue = StoredQueue | ReplyQueue
 

@@ -8,8 +8,9 @@ more.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
+from leveret.core.hooks import Insight
 from leveret.core.wire.methods import (
     BasicAck,
     BasicNack,
@@ -19,9 +20,6 @@ from leveret.core.wire.methods import (
     ChannelCloseOk,
     ChannelFlowOk,
 )
-
-if TYPE_CHECKING:
-    from leveret.core.hooks import Insight
 
 # A client waits for no answer to these.
 _UNANSWERED: Final = frozenset(

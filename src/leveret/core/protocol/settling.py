@@ -9,12 +9,9 @@ order of its own. Seen on 3.10, 4.0 and 4.3.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import TYPE_CHECKING
 
+from leveret.core.protocol.delivery import Delivery
 from leveret.core.wire import erlang
-
-if TYPE_CHECKING:
-    from leveret.core.protocol.delivery import Delivery
 
 
 def by_consumer(deliveries: Iterable[Delivery]) -> list[list[Delivery]]:

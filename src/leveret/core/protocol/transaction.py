@@ -7,16 +7,14 @@ deliveries count as unacknowledged, but cannot be settled again.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from leveret.core.model.message import Message
 from leveret.core.model.queues.stored_queue import StoredQueue
 from leveret.core.model.reply_to import ReplyQueue
 from leveret.core.model.routing import AnyQueue
-
-if TYPE_CHECKING:
-    from leveret.core.model.vhost import VirtualHost
-    from leveret.core.protocol.delivery import Delivery
+from leveret.core.model.vhost import VirtualHost
+from leveret.core.protocol.delivery import Delivery
 
 
 class HeldPublish(NamedTuple):

@@ -6,8 +6,9 @@ Its modules declare the endpoints. The router, the check of bodies and the OpenA
 from __future__ import annotations
 
 from itertools import count
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
+from leveret.engine.engine import Engine
 from leveret.errors import BrokerError, EventsMissingError, NotDeclaredError, RefusedError, WaitTimeoutError
 from leveret.http.control import happenings, messaging, openapi, topology, whole  # noqa: F401 (they declare)
 from leveret.http.control.bodies import parsed
@@ -16,9 +17,6 @@ from leveret.http.guard import refuse_stranger
 from leveret.http.messages import Request, Response, refusal
 from leveret.http.router import Router
 from leveret.http.stream import EventPump
-
-if TYPE_CHECKING:
-    from leveret.engine.engine import Engine
 
 # The errors of leveret that answer a request: the status, and the word for programs. The first that fits counts.
 _ANSWERS: Final[tuple[tuple[type[Exception], int, str], ...]] = (

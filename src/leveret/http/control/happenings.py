@@ -8,11 +8,13 @@ answers can be joined. `wall` is missing while the clock stands still, because t
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from itertools import groupby
 from operator import itemgetter
-from typing import TYPE_CHECKING, Any, Final, cast
+from typing import Any, Final, cast
 
 from leveret.clocks import SystemClock
+from leveret.engine.engine import Engine
 from leveret.errors import BrokerError, unknown
 from leveret.http.control.endpoint import ROOT, VHOST, Call, Handler, Parameter, endpoint
 from leveret.http.control.scope import MARKS, is_of
@@ -22,16 +24,11 @@ from leveret.http.stream import EventStream, numbered
 from leveret.page.readings.live import checks_of
 from leveret.page.readings.reading import OwnNumbers, Reading, RealTime
 from leveret.trace import events
+from leveret.trace.events import RawEvent
 from leveret.trace.jsonl import header_line
 from leveret.trace.lines import Lines
 from leveret.trace.redaction import Redaction
 from leveret.trace.version import __version__
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from leveret.engine.engine import Engine
-    from leveret.trace.events import RawEvent
 
 _FILTERS: Final = {
     "kinds": Parameter("only events of these kinds, separated by commas, such as published,acked"),

@@ -10,8 +10,11 @@ from __future__ import annotations
 from base64 import b64encode
 from collections.abc import Callable, Mapping
 from dataclasses import fields, is_dataclass
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
+from leveret.core.model.node import Node
+from leveret.core.model.queues.stored_queue import StoredQueue
+from leveret.faults.rule import Rule
 from leveret.observe.views.message_view import DeathView, MessageView
 from leveret.observe.views.views import (
     BindingView,
@@ -22,11 +25,6 @@ from leveret.observe.views.views import (
     queue_view,
 )
 from leveret.trace.redaction import plain
-
-if TYPE_CHECKING:
-    from leveret.core.model.node import Node
-    from leveret.core.model.queues.stored_queue import StoredQueue
-    from leveret.faults.rule import Rule
 
 Json = dict[str, Any]
 Schema = Mapping[str, Any]

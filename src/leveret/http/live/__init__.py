@@ -8,8 +8,9 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 from functools import cache
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
+from leveret.engine.engine import Engine
 from leveret.errors import NotDeclaredError
 from leveret.http.control.shapes import queue as queue_json
 from leveret.http.guard import refuse_stranger
@@ -17,9 +18,6 @@ from leveret.http.live.feed import Feed
 from leveret.http.messages import Request, Response, refusal
 from leveret.observe.views.names import find_queue
 from leveret.page.formats.assets import Assets, asset
-
-if TYPE_CHECKING:
-    from leveret.engine.engine import Engine
 
 _FOLDER: Final = os.path.join(os.path.dirname(__file__), "assets")
 # Parts of the page of a test, and what the live page adds.

@@ -13,14 +13,16 @@ import json
 import sys
 from collections import Counter, deque
 from itertools import chain
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from leveret.clocks import thread_cpu_ns
+from leveret.core.model.node import Node
+from leveret.engine.engine import Engine
 from leveret.http.control.shapes import Json, fault, json_of
 from leveret.http.messages import Response
 from leveret.http.stream import EventStream, Pump
 from leveret.observe.calls.callers import is_in_debugger, standing_line
-from leveret.observe.checks.finding import PLACES
+from leveret.observe.checks.finding import PLACES, Finding
 from leveret.observe.texts.state import all_holdings, client_text, connections
 from leveret.observe.views.views import exchange_view, queue_facts
 from leveret.server import native
@@ -29,11 +31,6 @@ from leveret.story.clients import Client, Clients
 from leveret.story.facts import Fact
 from leveret.story.words import Numbers, told, words_of
 from leveret.trace.events import CONN_OPEN, ENQUEUED, POSITIONS, Event, clock_text
-
-if TYPE_CHECKING:
-    from leveret.core.model.node import Node
-    from leveret.engine.engine import Engine
-    from leveret.observe.checks.finding import Finding
 
 # The rest between two snapshots: so many times longer than the making of one, within these bounds.
 _REST_FACTOR: Final = 50

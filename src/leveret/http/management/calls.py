@@ -5,23 +5,21 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Final, TypeVar
+from typing import Final, TypeVar
 
 from leveret.admin.admin import Admin
+from leveret.core.compat import Compat
 from leveret.core.model.errors import AccessRefused, AmqpError
+from leveret.core.model.node import Node
+from leveret.core.model.operators.access import User
 from leveret.core.model.operators.node_settings import NODE_NAME
+from leveret.core.model.vhost import VirtualHost
 from leveret.core.protocol.rights import UserRights
+from leveret.engine.engine import Engine
 from leveret.errors import RefusedError
 from leveret.http.management.statistics import Statistics
 from leveret.http.messages import Request, Response, json_of
 from leveret.server import native
-
-if TYPE_CHECKING:
-    from leveret.core.compat import Compat
-    from leveret.core.model.node import Node
-    from leveret.core.model.operators.access import User
-    from leveret.core.model.vhost import VirtualHost
-    from leveret.engine.engine import Engine
 
 T = TypeVar("T")
 # Erlang breaks a list into lines if it is longer.

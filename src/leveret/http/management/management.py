@@ -6,18 +6,16 @@ virtual host, and only then the body.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
+from leveret.core.model.operators.access import User
+from leveret.engine.engine import Engine
 from leveret.http.guard import known_user
 from leveret.http.management.calls import DONE, MALFORMED, Call, Refusal, State, no_object, not_authorised, not_found
 from leveret.http.management.endpoints import ENDPOINTS
 from leveret.http.management.routes import Who
 from leveret.http.messages import Request, Response
 from leveret.http.router import Router
-
-if TYPE_CHECKING:
-    from leveret.core.model.operators.access import User
-    from leveret.engine.engine import Engine
 
 _CHALLENGE: Final = Response(401, (("www-authenticate", 'Basic realm="RabbitMQ Management"'),))
 _TAGS: Final = ("administrator", "monitoring", "policymaker", "management")

@@ -5,22 +5,20 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
+from leveret.core.model.message import QueueEntry
 from leveret.core.model.operators.node_settings import NODE_NAME
 from leveret.core.model.queues.classic import ClassicQueue
 from leveret.core.model.queues.queue import Queue
 from leveret.core.model.queues.quorum import QuorumQueue
+from leveret.core.model.queues.stored_queue import StoredQueue
+from leveret.core.model.vhost import VirtualHost
 from leveret.http.management import statistics
 from leveret.http.management.calls import Call
 from leveret.http.management.constant import constant
 from leveret.http.management.endpoints.consumers import consumers_of, peer_details
 from leveret.http.management.listing import Described
-
-if TYPE_CHECKING:
-    from leveret.core.model.message import QueueEntry
-    from leveret.core.model.queues.stored_queue import StoredQueue
-    from leveret.core.model.vhost import VirtualHost
 
 _COUNTED: Final = (("publish",), statistics.DELIVERING)
 # The flag, in the first byte of encoded properties, of those that name a delivery mode.

@@ -8,13 +8,11 @@ were dropped before a request read them are not counted.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from typing import TYPE_CHECKING, Any, Final, cast
+from typing import Any, Final, cast
 
 from leveret.trace import events
-
-if TYPE_CHECKING:
-    from leveret.trace.events import RawEvent
-    from leveret.trace.recorder import Recorder
+from leveret.trace.events import RawEvent
+from leveret.trace.recorder import Recorder
 
 Described = dict[str, object]
 # What is counted: ("queue", vhost, name), ("channel", connection, channel), ("exchange", vhost, name), ("vhost", name).

@@ -7,8 +7,10 @@ message. What happened before the current test began is kept apart: it explains,
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Final, cast
+from typing import Final, cast
 
+from leveret.core.model.message import Message
+from leveret.core.model.node import Node
 from leveret.observe.assertions.searching import NOT_COMMITTED, reason_of
 from leveret.observe.calls.calls import shown
 from leveret.observe.texts.circumstances import NOTABLE_US, Circumstances
@@ -24,10 +26,6 @@ from leveret.story.words import AGAIN, why
 from leveret.trace import events
 from leveret.trace.events import Event, RawEvent, named, task_of
 from leveret.wording import client_place_text, count_text, place_text, span_text
-
-if TYPE_CHECKING:
-    from leveret.core.model.message import Message
-    from leveret.core.model.node import Node
 
 # How many copies of a message the text describes.
 _COPIES: Final = 3

@@ -8,8 +8,10 @@ are nearer.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from typing import TYPE_CHECKING, Final, NamedTuple, cast
+from typing import Final, NamedTuple, cast
 
+from leveret.core.model.message import Message
+from leveret.core.model.node import Node
 from leveret.observe.assertions.history import CopyHistory, Histories, MessageHistory
 from leveret.observe.assertions.matching import Criterion, is_equal, value_distance
 from leveret.observe.assertions.searching import NO_ACK, Question, reason_of
@@ -19,10 +21,6 @@ from leveret.observe.views.names import existing_queue
 from leveret.story.failure import Differing, Near, Stand
 from leveret.trace import events
 from leveret.trace.events import Event
-
-if TYPE_CHECKING:
-    from leveret.core.model.message import Message
-    from leveret.core.model.node import Node
 
 # What a difference costs at least, and what it costs more the further apart the values are.
 _DIFFERENT: Final = 0.2

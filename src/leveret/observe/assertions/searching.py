@@ -9,15 +9,13 @@ counting.
 from __future__ import annotations
 
 from collections.abc import Container, Iterable
-from typing import TYPE_CHECKING, Final, Literal, NamedTuple, cast
+from typing import Final, Literal, NamedTuple, cast
 
+from leveret.core.model.message import Message
 from leveret.observe.assertions.matching import Matcher, is_equal
 from leveret.observe.views.message_view import MessageView
 from leveret.trace import events
 from leveret.trace.events import Event, RawEvent
-
-if TYPE_CHECKING:
-    from leveret.core.model.message import Message
 
 Place = Literal["exchange", "queue", "either"]
 

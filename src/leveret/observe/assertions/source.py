@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
-from typing import TYPE_CHECKING, Protocol
+from typing import Protocol
 
-if TYPE_CHECKING:
-    from leveret.core.model.node import Node
-    from leveret.errors import WaitTimeoutError
-    from leveret.trace.recorder import Recorded
+from leveret.core.model.node import Node
+from leveret.errors import WaitTimeoutError
+from leveret.trace.recorder import Recorded
 
 
 class Source(Protocol):

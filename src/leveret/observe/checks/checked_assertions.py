@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final, Unpack
 
 from leveret.errors import EventsMissingError
 from leveret.observe.assertions.assertions import Assertions
-from leveret.observe.checks.table import known_check
+from leveret.observe.checks.table import CheckName, known_check
 from leveret.observe.views.names import existing_queue
 from leveret.trace import events
 from leveret.trace.events import Event
@@ -21,7 +21,6 @@ if TYPE_CHECKING:
     from leveret.observe.assertions.source import Source
     from leveret.observe.checks.finding import Allowance
     from leveret.observe.checks.judge import Judge
-    from leveret.observe.checks.table import CheckName
     from leveret.observe.views.message_view import MessageView
     from leveret.observe.views.views import ConsumerView
 

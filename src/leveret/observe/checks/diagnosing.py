@@ -11,17 +11,15 @@ from leveret.observe.texts.routes import why_unrouted
 from leveret.story.causes import Cause
 from leveret.story.clients import Clients
 from leveret.story.deletions import Deletions
-from leveret.story.diagnosis import diagnosis
+from leveret.story.diagnosis import Asked, diagnosis
 from leveret.trace import events
-from leveret.trace.events import Event
+from leveret.trace.events import Event, RawEvent
 
 if TYPE_CHECKING:
     from leveret.core.model.message import Message
     from leveret.core.model.node import Node
     from leveret.observe.checks.finding import Finding
     from leveret.observe.checks.judge import Judge
-    from leveret.story.diagnosis import Asked
-    from leveret.trace.events import RawEvent
 
 # What happened before the test and explains it.
 _EXPLAINING: Final = frozenset(

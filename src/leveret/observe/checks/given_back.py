@@ -7,14 +7,11 @@ that it settled does not count, because the client may have fetched it ahead. No
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Final, NamedTuple, cast
+from typing import Final, NamedTuple, cast
 
+from leveret.core.model.message import Message
 from leveret.trace import events
-from leveret.trace.events import POSITIONS, Event, eta_of
-
-if TYPE_CHECKING:
-    from leveret.core.model.message import Message
-    from leveret.trace.events import RawEvent
+from leveret.trace.events import POSITIONS, Event, RawEvent, eta_of
 
 _SETTLING: Final = (events.ACKED, events.NACKED, events.REJECTED)
 _CLOSING: Final = (events.CHAN_CLOSE, events.CONN_CLOSE)

@@ -16,17 +16,15 @@ from leveret.errors import CheckFailedError, LeveretWarning
 from leveret.observe.checks.finding import Allowance, Finding
 from leveret.observe.checks.leftovers import Leftovers
 from leveret.observe.checks.never_awaited import NeverAwaited
-from leveret.observe.checks.table import CHECKS, Levels
+from leveret.observe.checks.table import CHECKS, CheckLevel, Levels
 from leveret.observe.checks.texts import Publishers, blind_text, group_text, incomplete_text
 from leveret.observe.checks.trace_checks import TraceChecks
 from leveret.observe.checks.unused_faults import Planned, UnusedFaults, unused_finding
-from leveret.trace.events import printable
+from leveret.trace.events import RawEvent, printable
 
 if TYPE_CHECKING:
     from leveret.observe.assertions.source import Source
     from leveret.observe.checks.no_client import Asked, NoClient
-    from leveret.observe.checks.table import CheckLevel
-    from leveret.trace.events import RawEvent
 
 
 class Verdict:

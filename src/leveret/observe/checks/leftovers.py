@@ -8,21 +8,18 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import chain
-from typing import TYPE_CHECKING, Final, cast
+from typing import Final, cast
 
+from leveret.core.model.message import Message
+from leveret.core.model.node import Node
+from leveret.core.protocol.channel import Channel
+from leveret.core.protocol.connection import Connection
 from leveret.observe.checks.finding import Allowance, Finding
 from leveret.observe.checks.given_back import GivenBack
 from leveret.observe.texts.state import client_text, connections, holder_text, unsettled
 from leveret.trace import events
-from leveret.trace.events import POSITIONS, Event
+from leveret.trace.events import POSITIONS, Event, RawEvent
 from leveret.wording import client_place_text, span_text
-
-if TYPE_CHECKING:
-    from leveret.core.model.message import Message
-    from leveret.core.model.node import Node
-    from leveret.core.protocol.channel import Channel
-    from leveret.core.protocol.connection import Connection
-    from leveret.trace.events import RawEvent
 
 # A check, then the numbers of connection, channel and delivery or copy, or None.
 _Key = tuple[str, int | None, int | None, int | None]

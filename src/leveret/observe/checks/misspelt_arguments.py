@@ -7,14 +7,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from difflib import get_close_matches
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from leveret.core.model.queues.arguments import QUEUE_ARGUMENTS
 from leveret.core.model.queues.queue_types import CONSUMER_ARGUMENTS
+from leveret.core.wire.values import Table
 from leveret.trace import events
-
-if TYPE_CHECKING:
-    from leveret.core.wire.values import Table
 
 # How alike two names are, from 0 to 1. "max-len" is a misspelling; "message-type" is not one of "message-ttl".
 _ALIKE: Final = 0.82

@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from leveret.observe.checks.finding import Finding
 from leveret.observe.checks.table import CHECKS
 from leveret.trace import events
-from leveret.trace.events import Event, content
+from leveret.trace.events import Event, RawEvent, content
 from leveret.wording import count_text
-
-if TYPE_CHECKING:
-    from leveret.trace.events import RawEvent
 
 _LISTED: Final = 5
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final, cast
 from leveret.observe.checks.finding import Finding, refusal_text
 from leveret.observe.views.names import existing_queue
 from leveret.trace import events
-from leveret.trace.events import POSITIONS, Event
+from leveret.trace.events import POSITIONS, Event, RawEvent
 
 if TYPE_CHECKING:
     from leveret.core.model.message import Message
@@ -21,7 +21,6 @@ if TYPE_CHECKING:
     from leveret.core.model.queues.stored_queue import StoredQueue
     from leveret.core.wire.values import Table
     from leveret.story.causes import Cause
-    from leveret.trace.events import RawEvent
 
 # The check that reports a lost message, by the reason of the loss.
 _LOST_BY: Final = {

@@ -7,15 +7,12 @@ do. A refused login says neither who nor why, so the core adds its cause to the 
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, Final
+from collections.abc import Mapping
+from typing import Final
 
 from leveret.core.model.exchanges import EXCHANGE_TYPES
 from leveret.errors import did_you_mean, expected
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from leveret.trace.events import Event
+from leveret.trace.events import Event
 
 _UNEXPECTED_FRAME: Final = 505
 _ONE_THREAD: Final = (

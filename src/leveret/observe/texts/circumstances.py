@@ -7,15 +7,12 @@ them only when a text of a failure asks.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, Final, NamedTuple, Self, cast
+from typing import Final, NamedTuple, Self, cast
 
+from leveret.core.model.message import Message
 from leveret.trace import events
-from leveret.trace.events import Event
+from leveret.trace.events import Event, RawEvent
 from leveret.wording import client_place_text, place_text, span_text
-
-if TYPE_CHECKING:
-    from leveret.core.model.message import Message
-    from leveret.trace.events import RawEvent
 
 # A shorter time says only how fast the machine is.
 NOTABLE_US: Final = 100_000

@@ -7,15 +7,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from itertools import chain, islice
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
+from leveret.core.model.message import QueueEntry
+from leveret.core.model.node import Node
 from leveret.core.model.queues.queue import Queue
+from leveret.core.model.queues.stored_queue import StoredQueue
 from leveret.story.causes import Cause
-
-if TYPE_CHECKING:
-    from leveret.core.model.message import QueueEntry
-    from leveret.core.model.node import Node
-    from leveret.core.model.queues.stored_queue import StoredQueue
 
 # A message that came back this often is worth a line when a wait has failed, and so many messages are named.
 _OFTEN: Final = 3

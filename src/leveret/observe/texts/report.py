@@ -8,9 +8,10 @@ feature names a line of rabbitmq.conf; a test has no such file, so the report na
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Final, cast
+from typing import Final, cast
 
 from leveret.clocks import SystemClock
+from leveret.core.model.node import Node
 from leveret.core.protocol.receiving import strangers
 from leveret.observe.texts.advice import advice
 from leveret.observe.texts.state import connections, queue_lines
@@ -18,13 +19,9 @@ from leveret.observe.texts.story import Story, clients_of
 from leveret.observe.views.names import has_clients
 from leveret.story.clients import Clients
 from leveret.trace import events
-from leveret.trace.events import Event, printable
+from leveret.trace.events import Event, RawEvent, printable
+from leveret.trace.recorder import Recorded
 from leveret.wording import client_place_text, count_text
-
-if TYPE_CHECKING:
-    from leveret.core.model.node import Node
-    from leveret.trace.events import RawEvent
-    from leveret.trace.recorder import Recorded
 
 _LISTED: Final = 5
 # What came from a peer that opened no connection, and what to do about it.

@@ -7,20 +7,18 @@ and changes nothing; the caller holds the broker's lock.
 from __future__ import annotations
 
 from collections.abc import Collection
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
+from leveret.core.model.binding import Binding
+from leveret.core.model.exchanges.exchange import Exchange
 from leveret.core.model.exchanges.topic import topic_matches
+from leveret.core.model.message import Message
+from leveret.core.model.node import Node
+from leveret.core.model.queues.stored_queue import StoredQueue
+from leveret.core.model.vhost import VirtualHost
 from leveret.errors import nearest
 from leveret.observe.texts.near import slip
 from leveret.story.causes import Cause, cut
-
-if TYPE_CHECKING:
-    from leveret.core.model.binding import Binding
-    from leveret.core.model.exchanges.exchange import Exchange
-    from leveret.core.model.message import Message
-    from leveret.core.model.node import Node
-    from leveret.core.model.queues.stored_queue import StoredQueue
-    from leveret.core.model.vhost import VirtualHost
 
 # The types whose `route` only reads. Others choose at random or remember messages.
 _READING: Final = ("direct", "fanout", "topic", "headers")

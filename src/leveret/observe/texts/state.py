@@ -8,19 +8,16 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Iterable, Iterator, Sequence
-from typing import TYPE_CHECKING, Final, NamedTuple, cast
+from typing import Final, NamedTuple, cast
 
+from leveret.core.model.node import Node
+from leveret.core.model.queues.consumer import Consumer
+from leveret.core.model.queues.stored_queue import StoredQueue
+from leveret.core.protocol.channel import Channel
+from leveret.core.protocol.connection import Connection
+from leveret.core.protocol.delivery import Delivery
 from leveret.trace.events import eta_of
 from leveret.wording import client_place_text, count_text, place_text, span_text
-
-if TYPE_CHECKING:
-    from leveret.core.model.node import Node
-    from leveret.core.model.queues.consumer import Consumer
-    from leveret.core.model.queues.stored_queue import StoredQueue
-    from leveret.core.protocol.channel import Channel
-    from leveret.core.protocol.connection import Connection
-    from leveret.core.protocol.delivery import Delivery
-
 
 # The holder of messages of a queue: connection and channel number, consumer tag (None: basic.get), vhost and queue.
 _Group = tuple[int, int, str | None, str, str]

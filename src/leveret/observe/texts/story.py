@@ -9,17 +9,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Final, NamedTuple, cast
+from typing import Final, NamedTuple, cast
 
 from leveret.story import words
 from leveret.story.facts import BY_SOMEONE, NO_ACK, Fact
 from leveret.story.words import Names, channel_text
 from leveret.trace import events
-from leveret.trace.events import DEAD_LETTERED, Event, named
+from leveret.trace.events import DEAD_LETTERED, Event, RawEvent, named
 from leveret.wording import count_text, place_text
-
-if TYPE_CHECKING:
-    from leveret.trace.events import RawEvent
 
 # How many events are shown, and how many of them at most are those of the messages that the failure is about.
 _SHOWN: Final = 10

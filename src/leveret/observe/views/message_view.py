@@ -8,18 +8,16 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar, overload
+from typing import Any, Final, Generic, TypeVar, overload
 
+from leveret.core.model.message import Message, QueueEntry
+from leveret.core.model.queues.stored_queue import StoredQueue
+from leveret.core.protocol.connection import Connection
+from leveret.core.protocol.delivery import Delivery
 from leveret.core.wire.properties import PROPERTY_NAMES
 from leveret.observe.calls.hinting import Hinting
 from leveret.observe.texts.state import client_text, holder_text
 from leveret.trace.events import preview
-
-if TYPE_CHECKING:
-    from leveret.core.model.message import Message, QueueEntry
-    from leveret.core.model.queues.stored_queue import StoredQueue
-    from leveret.core.protocol.connection import Connection
-    from leveret.core.protocol.delivery import Delivery
 
 T = TypeVar("T")
 

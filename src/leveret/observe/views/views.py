@@ -10,23 +10,21 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from itertools import islice
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from leveret.core.model.binding import Binding
+from leveret.core.model.exchanges.exchange import Exchange
+from leveret.core.model.node import Node
 from leveret.core.model.operators.policy import combined
+from leveret.core.model.queues.consumer import Consumer
+from leveret.core.model.queues.stored_queue import StoredQueue
+from leveret.core.model.vhost import VirtualHost
+from leveret.core.protocol.channel import Channel
+from leveret.core.protocol.connection import Connection
 from leveret.observe.calls.hinting import Hinting
 from leveret.observe.texts.state import all_holdings, client_text, connection_name, unsettled
 from leveret.observe.views.message_view import MessageView, entry_view, held_view
 from leveret.wording import count_text
-
-if TYPE_CHECKING:
-    from leveret.core.model.binding import Binding
-    from leveret.core.model.exchanges.exchange import Exchange
-    from leveret.core.model.node import Node
-    from leveret.core.model.queues.consumer import Consumer
-    from leveret.core.model.queues.stored_queue import StoredQueue
-    from leveret.core.model.vhost import VirtualHost
-    from leveret.core.protocol.channel import Channel
-    from leveret.core.protocol.connection import Connection
 
 
 @dataclass(frozen=True, slots=True, repr=False)

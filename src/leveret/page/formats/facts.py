@@ -6,10 +6,9 @@ docs/reference/page-json.md has the schema. It holds what the failure is about, 
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
-if TYPE_CHECKING:
-    from leveret.page.story import Story
+from leveret.page.story import Story
 
 FORMAT: Final = 1
 # Of a larger test, the messages of its causes and of its failure come first, then the latest.

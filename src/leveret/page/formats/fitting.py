@@ -9,12 +9,10 @@ from __future__ import annotations
 import base64
 import gzip
 import json
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from leveret.page.bodies import cut
-
-if TYPE_CHECKING:
-    from leveret.page.story import Story
+from leveret.page.story import Story
 
 # The most characters of a compressed story: with the viewer, a page stays below two megabytes.
 PACKED_MAX: Final = 1_800_000

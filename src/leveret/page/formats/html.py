@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import html
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from leveret.page.formats.assets import assets
 from leveret.page.formats.fitting import packed_of
 from leveret.page.formats.outline import outline_of
+from leveret.page.story import Story
 from leveret.wording import shown_controls
-
-if TYPE_CHECKING:
-    from leveret.page.story import Story
 
 # The most lines of a part of the story that a browser without scripts shows.
 _LINES_MAX: Final = 200

@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
+from leveret.page.story import Story
 from leveret.wording import count_text, span_text
-
-if TYPE_CHECKING:
-    from leveret.page.story import Story
 
 # The most arrows in a diagram: GitHub shows larger ones badly, and none above 50,000 characters.
 ARROWS_MAX: Final = 100

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from leveret.page.story import Story
 from leveret.trace.events import printable
 from leveret.wording import count_text, span_text
-
-if TYPE_CHECKING:
-    from leveret.page.story import Story
 
 
 def outline_of(story: Story, limit: int | None = None) -> str:

@@ -5,12 +5,9 @@ from __future__ import annotations
 import os
 from contextlib import suppress
 from os import PathLike, fspath
-from typing import TYPE_CHECKING
 
 from leveret.page.formats.html import page_of
-
-if TYPE_CHECKING:
-    from leveret.page.story import Story
+from leveret.page.story import Story
 
 
 def save(story: Story, path: str | PathLike[str]) -> str:

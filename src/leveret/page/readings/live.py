@@ -15,7 +15,7 @@ from leveret.page.readings.reading import Check, Fault, Picture, Reading, live_r
 from leveret.page.story import Test
 from leveret.story.diagnosis import diagnosis
 from leveret.trace import events
-from leveret.trace.events import Event
+from leveret.trace.events import Event, RawEvent
 from leveret.trace.redaction import Redaction
 
 if TYPE_CHECKING:
@@ -24,7 +24,6 @@ if TYPE_CHECKING:
     from leveret.core.model.queues.stored_queue import StoredQueue
     from leveret.core.model.vhost import VirtualHost
     from leveret.observe.checks.judge import Judge
-    from leveret.trace.events import RawEvent
     from leveret.trace.recorder import Recorded
 
 

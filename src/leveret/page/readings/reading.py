@@ -13,13 +13,12 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, cast
 
 from leveret.trace import events
-from leveret.trace.events import Event
+from leveret.trace.events import Event, RawEvent
 from leveret.trace.rows import Numbering, Rows
 
 if TYPE_CHECKING:
     from leveret.observe.views.views import ExchangeView, QueueFacts
     from leveret.story.causes import Cause
-    from leveret.trace.events import RawEvent
     from leveret.trace.redaction import Redaction
 
 PageRow = dict[str, Any]

@@ -7,16 +7,14 @@ does not get it twice.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from leveret.core.model.dead_letters import dead_letter
 from leveret.core.model.message import QueueEntry
+from leveret.core.model.ports import Target
+from leveret.core.model.queues.stored_queue import StoredQueue
 from leveret.core.model.timers import Timer
 from leveret.trace import events
-
-if TYPE_CHECKING:
-    from leveret.core.model.ports import Target
-    from leveret.core.model.queues.stored_queue import StoredQueue
 
 RETRY_US: Final = 180 * 1_000_000
 

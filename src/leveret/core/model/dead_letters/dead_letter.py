@@ -9,17 +9,15 @@ them, so a chain of letters costs what it is long.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
+from leveret.core.compat import Compat
 from leveret.core.model.dead_letters.death import NO_DEATHS, REJECTED, Death, History
 from leveret.core.model.message import Message, QueueEntry
+from leveret.core.model.queues.stored_queue import StoredQueue
 from leveret.core.wire.properties import Properties
 from leveret.core.wire.values import Entry, Field, Table
 from leveret.trace import events
-
-if TYPE_CHECKING:
-    from leveret.core.compat import Compat
-    from leveret.core.model.queues.stored_queue import StoredQueue
 
 EXPIRED: Final = "expired"
 MAXLEN: Final = "maxlen"

@@ -7,22 +7,19 @@ they just append their messages.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from collections.abc import Sequence
+from typing import Final
 
 from leveret.core.model.dead_letters import dead_letter
 from leveret.core.model.errors import AccessRefused, PreconditionFailed
 from leveret.core.model.message import Message, QueueEntry
+from leveret.core.model.ports import Subscriber
 from leveret.core.model.queues.consumer import Consumer
 from leveret.core.model.queues.queue import Queue
 from leveret.core.model.queues.ready import Ready, ReadyByPriority, ReadyFifo
 from leveret.core.model.queues.settings import QueueSettings
 from leveret.core.model.queues.stored_queue import QueueSpec
 from leveret.trace import events
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from leveret.core.model.ports import Subscriber
 
 # How many messages are handed out at once to a consumer with automatic acknowledgement.
 _RUN: Final = 256

@@ -8,16 +8,14 @@ the channel. A queue has one timer for all its deliveries, set to the nearest de
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from leveret.core.model.message import QueueEntry
 from leveret.core.model.ports import Subscriber
 from leveret.core.model.queues.arguments import integer_of
 from leveret.core.model.queues.consumer import Consumer
+from leveret.core.model.queues.stored_queue import StoredQueue
 from leveret.core.model.timers import Timer
-
-if TYPE_CHECKING:
-    from leveret.core.model.queues.stored_queue import StoredQueue
 
 
 class Holding(NamedTuple):

@@ -8,17 +8,15 @@ only compared with it.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import Final, NamedTuple
 
 from leveret.core.model.errors import InternalRefusal, PreconditionFailed
+from leveret.core.model.operators.access import Rights
+from leveret.core.model.ports import VirtualHostPort
 from leveret.core.model.queues import arguments as checks
 from leveret.core.model.queues.queue_types import QUEUE_TYPES, QueueType, requested_type
+from leveret.core.model.queues.stored_queue import StoredQueue
 from leveret.core.wire.values import Field, Table
-
-if TYPE_CHECKING:
-    from leveret.core.model.operators.access import Rights
-    from leveret.core.model.ports import VirtualHostPort
-    from leveret.core.model.queues.stored_queue import StoredQueue
 
 TRANSIENT_NONEXCL_QUEUES: Final = "transient_nonexcl_queues"
 QUEUE_MASTER_LOCATOR: Final = "queue_master_locator"

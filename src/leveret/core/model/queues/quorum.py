@@ -8,13 +8,15 @@ line says otherwise.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from leveret.core.model.dead_letters import dead_letter
 from leveret.core.model.dead_letters.at_least_once import PendingLetter
 from leveret.core.model.errors import NotImplementedByBroker, ResourceLocked
 from leveret.core.model.message import Message, QueueEntry
+from leveret.core.model.ports import Subscriber
 from leveret.core.model.queues.consumer import Consumer
 from leveret.core.model.queues.queue import Queue
 from leveret.core.model.queues.ready import (
@@ -28,14 +30,9 @@ from leveret.core.model.queues.ready import (
 from leveret.core.model.queues.reject_publish import Publishers
 from leveret.core.model.queues.settings import QueueSettings
 from leveret.core.model.queues.stored_queue import QueueSpec
+from leveret.core.model.timers import Timer
 from leveret.core.wire.values import Field, Table
 from leveret.trace import events
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from leveret.core.model.ports import Subscriber
-    from leveret.core.model.timers import Timer
 
 LEVEL_COUNT: Final = 32
 DEFAULT_PRIORITY: Final = 4

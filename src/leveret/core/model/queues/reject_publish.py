@@ -11,11 +11,9 @@ any other overflow, until the queue refuses publishers again and is low after it
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
 from weakref import WeakSet
 
-if TYPE_CHECKING:
-    from leveret.core.model.queues.queue import Queue
+from leveret.core.model.queues.queue import Queue
 
 
 class _TestItself:

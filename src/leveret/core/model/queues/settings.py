@@ -7,14 +7,12 @@ They are computed again when the policies change. The merge rule of each key is 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, NamedTuple, overload
+from typing import NamedTuple, overload
 
+from leveret.core.compat import Compat
 from leveret.core.model.queues.arguments import QUEUE_ARGUMENTS, age_us, is_integer, is_true
+from leveret.core.model.queues.queue_types import QueueType
 from leveret.core.wire.values import Field, Table
-
-if TYPE_CHECKING:
-    from leveret.core.compat import Compat
-    from leveret.core.model.queues.queue_types import QueueType
 
 
 class QueueSettings(NamedTuple):

@@ -12,10 +12,11 @@ a message in queue.declare-ok at once, while RabbitMQ lags by some seconds. Like
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import Final, NamedTuple
 
 from leveret.core.model.errors import InternalRefusal, NotImplementedByBroker, PreconditionFailed
 from leveret.core.model.message import Message, QueueEntry
+from leveret.core.model.ports import Subscriber
 from leveret.core.model.queues.arguments import is_true
 from leveret.core.model.queues.consumer import Consumer
 from leveret.core.model.queues.settings import QueueSettings
@@ -25,9 +26,6 @@ from leveret.core.model.streams.stream_log import DEFAULT_SEGMENT_BYTES, StreamL
 from leveret.core.model.streams.stream_message import refuse_unstorable, stored
 from leveret.core.wire.values import Field, Table, Value
 from leveret.trace import events
-
-if TYPE_CHECKING:
-    from leveret.core.model.ports import Subscriber
 
 # The reason for which a message left the log.
 RETENTION = "retention"

@@ -7,14 +7,12 @@ table in question lacks. basic.publish is in neither, because its handler takes 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Final, TypeVar, cast
+from typing import Final, TypeVar, cast
 
+from leveret.core.protocol.channel import Channel
+from leveret.core.protocol.connection import Connection
 from leveret.core.protocol.handlers import basic, channel, confirm, connection, exchange, queue, tx
 from leveret.core.wire import methods as m
-
-if TYPE_CHECKING:
-    from leveret.core.protocol.channel import Channel
-    from leveret.core.protocol.connection import Connection
 
 __all__ = ["CONTROL_HANDLERS", "HANDLERS", "basic", "channel", "connection"]
 

@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from leveret.core.model.errors import NotImplementedByBroker
+from leveret.core.protocol.channel import Channel
 from leveret.core.protocol.refusals import ChannelError
 from leveret.core.wire import methods
 from leveret.trace import events
-
-if TYPE_CHECKING:
-    from leveret.core.protocol.channel import Channel
 
 
 def opened(channel: Channel) -> None:

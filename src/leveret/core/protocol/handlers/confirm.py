@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from leveret.core.model.errors import PreconditionFailed
+from leveret.core.protocol.channel import Channel
 from leveret.core.protocol.confirms import Confirms
 from leveret.core.wire.methods import ConfirmSelect, ConfirmSelectOk
-
-if TYPE_CHECKING:
-    from leveret.core.protocol.channel import Channel
 
 
 def select(channel: Channel, method: ConfirmSelect) -> None:

@@ -3,20 +3,18 @@
 from __future__ import annotations
 
 from functools import cache
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from leveret.core.compat import Compat
 from leveret.core.model.errors import NotAllowed
 from leveret.core.model.operators.node_settings import NODE_NAME
 from leveret.core.protocol import auth
+from leveret.core.protocol.connection import Connection
 from leveret.core.protocol.refusals import LoginRefused
 from leveret.core.protocol.state import State
 from leveret.core.wire import methods
 from leveret.core.wire.constants import PROTOCOL_HEADER
 from leveret.core.wire.values import Field, Table
-
-if TYPE_CHECKING:
-    from leveret.core.protocol.connection import Connection
 
 _CAPABILITIES: Final = (
     "publisher_confirms",

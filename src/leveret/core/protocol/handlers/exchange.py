@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from leveret.core.model.errors import AccessRefused
 from leveret.core.model.exchanges import exchange_type
+from leveret.core.protocol.channel import Channel
 from leveret.core.wire import methods
-
-if TYPE_CHECKING:
-    from leveret.core.protocol.channel import Channel
 
 
 def stripped(name: str) -> str:

@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from leveret.core.model import reply_to
 from leveret.core.model.binding import binding_key
 from leveret.core.model.errors import AccessRefused, InternalRefusal, NotFound
 from leveret.core.model.queues.queue_declaration import QueueDeclaration
 from leveret.core.model.queues.stored_queue import StoredQueue
+from leveret.core.protocol.channel import Channel
 from leveret.core.protocol.handlers.exchange import refuse_default, stripped
 from leveret.core.wire import methods
-
-if TYPE_CHECKING:
-    from leveret.core.protocol.channel import Channel
 
 
 def named(channel: Channel, name: str) -> str:

@@ -3,18 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 from leveret.core.model.errors import HardError, InternalRefusal, PreconditionFailed
+from leveret.core.model.queues.stored_queue import StoredQueue
 from leveret.core.protocol import publishing
+from leveret.core.protocol.channel import Channel
 from leveret.core.protocol.handlers import basic
 from leveret.core.protocol.refusals import ResourceError
 from leveret.core.protocol.transaction import HeldPublish, Transaction
 from leveret.core.wire.methods import TxCommit, TxCommitOk, TxRollback, TxRollbackOk, TxSelect, TxSelectOk
-
-if TYPE_CHECKING:
-    from leveret.core.model.queues.stored_queue import StoredQueue
-    from leveret.core.protocol.channel import Channel
 
 
 def select(channel: Channel, method: TxSelect) -> None:

@@ -8,11 +8,12 @@ into its content. A frame that is out of place is refused. `handlers` holds what
 from __future__ import annotations
 
 from functools import partial
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from leveret.core.model.errors import AmqpError, CommandInvalid, InternalRefusal, NotAllowed
 from leveret.core.protocol import handlers, refusals
 from leveret.core.protocol.channel import Channel
+from leveret.core.protocol.connection import Connection
 from leveret.core.protocol.receiving.assembler import (
     Content,
     UnknownMethod,
@@ -31,9 +32,6 @@ from leveret.core.wire.methods import (
     ChannelOpen,
     Method,
 )
-
-if TYPE_CHECKING:
-    from leveret.core.protocol.connection import Connection
 
 _NOT_OPEN: Final = "expected 'channel.open'"
 # A method of RabbitMQ 3.x. The table of methods knows it only by its number.

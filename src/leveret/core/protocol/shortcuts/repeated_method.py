@@ -9,16 +9,14 @@ others (`handlers.basic.publish`). It knows only the layout of frames. If a piec
 from __future__ import annotations
 
 from struct import Struct
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
+from leveret.core.protocol.channel import Channel
 from leveret.core.protocol.receiving.assembler import Content, Published
 from leveret.core.protocol.state import ChannelState
 from leveret.core.wire.constants import CLASS_BASIC, FRAME_BODY, FRAME_END, FRAME_END_OCTET, FRAME_HEADER, FRAME_METHOD
 from leveret.core.wire.frames import FrameReader, wrap
-
-if TYPE_CHECKING:
-    from leveret.core.protocol.channel import Channel
-    from leveret.core.wire.methods import BasicPublish
+from leveret.core.wire.methods import BasicPublish
 
 # The start of a header frame: payload size, class and weight, body size. Properties follow.
 _HEADER: Final = Struct(">I4sQ")

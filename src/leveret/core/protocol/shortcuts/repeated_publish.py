@@ -11,19 +11,17 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from struct import Struct
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from leveret.core.model.message import Message
 from leveret.core.model.queues.classic import ClassicQueue
 from leveret.core.model.queues.stored_queue import StoredQueue
+from leveret.core.protocol.channel import Channel
 from leveret.core.protocol.receiving.assembler import Content
 from leveret.core.protocol.state import ChannelState
 from leveret.core.wire.constants import CLASS_BASIC, FRAME_BODY, FRAME_END, FRAME_END_OCTET, FRAME_HEADER, FRAME_METHOD
 from leveret.core.wire.frames import HEADER, FrameReader, wrap
 from leveret.trace import events
-
-if TYPE_CHECKING:
-    from leveret.core.protocol.channel import Channel
 
 _CLASS_AND_WEIGHT: Final = Struct(">HH")
 

@@ -8,17 +8,15 @@ goes the plain road of `handlers.basic.ack`, which does the same and refuses wha
 from __future__ import annotations
 
 from struct import Struct
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
+from leveret.core.protocol.channel import Channel
+from leveret.core.protocol.connection import Connection
 from leveret.core.protocol.handlers import basic
 from leveret.core.protocol.state import ChannelState
 from leveret.core.wire.constants import FRAME_END, FRAME_METHOD
 from leveret.core.wire.frames import FrameReader
 from leveret.core.wire.methods import BasicAck
-
-if TYPE_CHECKING:
-    from leveret.core.protocol.channel import Channel
-    from leveret.core.protocol.connection import Connection
 
 # Kind, channel, size and method id; then all of these with delivery tag, flags and frame end.
 _HEAD: Final = Struct(">BHII")

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import base64
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import Final, NamedTuple
 from urllib.parse import quote_plus, unquote_plus
 
 from leveret.core.model.binding import Binding, Destination
+from leveret.core.model.operators.access import Kind
+from leveret.core.model.vhost import VirtualHost
 from leveret.core.wire.values import Table
 from leveret.http.management.calls import Call, bad_request, no_object, refuse_default_exchange
 from leveret.http.management.erlang_hash import hash_of_arguments
@@ -15,10 +17,6 @@ from leveret.http.management.listing import Described
 from leveret.http.management.routes import describes, endpoint, lists
 from leveret.http.management.values import described, table_of
 from leveret.http.messages import Response
-
-if TYPE_CHECKING:
-    from leveret.core.model.operators.access import Kind
-    from leveret.core.model.vhost import VirtualHost
 
 _BETWEEN: Final = "/api/bindings/{vhost}/e/{exchange}/{kind}/{destination}"
 _KINDS: Final[dict[str, Kind]] = {"q": "queue", "e": "exchange"}

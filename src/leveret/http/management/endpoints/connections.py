@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from leveret.core.model.errors import ConnectionForced
 from leveret.core.model.operators.node_settings import NODE_NAME
+from leveret.core.protocol.channel import Channel
+from leveret.core.protocol.connection import Connection
 from leveret.http.management import statistics
 from leveret.http.management.calls import Call, no_object, not_authorised
 from leveret.http.management.constant import constant
@@ -17,10 +19,6 @@ from leveret.http.management.routes import endpoint, lists
 from leveret.http.management.values import described
 from leveret.observe.texts.state import connections as clients
 from leveret.observe.texts.state import unsettled
-
-if TYPE_CHECKING:
-    from leveret.core.protocol.channel import Channel
-    from leveret.core.protocol.connection import Connection
 
 _TLS_KEYS: Final = (
     *("peer_cert_subject", "peer_cert_issuer", "peer_cert_validity"),

@@ -2,21 +2,18 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
+from leveret.core.compat import Compat
 from leveret.core.model.operators.node_settings import NODE_NAME
+from leveret.core.model.ports import ConnectionPort
+from leveret.core.model.queues.consumer import Consumer
+from leveret.core.model.queues.stored_queue import StoredQueue
 from leveret.core.protocol.channel import Channel
 from leveret.http.management.calls import Call, not_found
 from leveret.http.management.listing import Described
 from leveret.http.management.routes import lists
 from leveret.http.management.values import described
-
-if TYPE_CHECKING:
-    from leveret.core.compat import Compat
-    from leveret.core.model.ports import ConnectionPort
-    from leveret.core.model.queues.consumer import Consumer
-    from leveret.core.model.queues.stored_queue import StoredQueue
-
 
 _ORDER: Final = ("channel_details.name", "consumer_tag")
 

@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
+from leveret.core.model.exchanges.exchange import Exchange
+from leveret.core.model.vhost import VirtualHost
 from leveret.http.management import statistics
 from leveret.http.management.calls import CREATED, DONE, Call, no_object, refuse_default_exchange
 from leveret.http.management.listing import Described
 from leveret.http.management.routes import describes, endpoint, lists
 from leveret.http.management.values import described, flag_of, table_of
-
-if TYPE_CHECKING:
-    from leveret.core.model.exchanges.exchange import Exchange
-    from leveret.core.model.vhost import VirtualHost
 
 _EXCHANGE: Final = "/api/exchanges/{vhost}/{exchange}"
 _COUNTED = (("publish_in",), ("publish_out",))

@@ -6,12 +6,16 @@ import base64
 import binascii
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from leveret.core.model.errors import AmqpError
+from leveret.core.model.message import Message
+from leveret.core.model.operators.access import Kind, Right
+from leveret.core.model.vhost import VirtualHost
 from leveret.core.protocol import publishing
 from leveret.core.protocol.handlers import basic
 from leveret.core.protocol.receiving.assembler import Content
+from leveret.core.protocol.rights import UserRights
 from leveret.core.wire.methods import BasicGet, BasicGetOk, BasicPublish, BasicReject, Method
 from leveret.core.wire.properties import PROPERTY_NAMES, Properties
 from leveret.http.management.calls import ACCESS_REFUSED, Call, bad_request, not_authorised, not_found
@@ -20,12 +24,6 @@ from leveret.http.management.routes import endpoint
 from leveret.http.management.values import described_properties, table_of
 from leveret.scripted.own_connection import OwnChannel, OwnConnection
 from leveret.scripted.own_publisher import OwnPublisher
-
-if TYPE_CHECKING:
-    from leveret.core.model.message import Message
-    from leveret.core.model.operators.access import Kind, Right
-    from leveret.core.model.vhost import VirtualHost
-    from leveret.core.protocol.rights import UserRights
 
 # What becomes of the messages that were got: whether they are acknowledged, and whether they return to the queue.
 _ACK_MODES: Final = {

@@ -7,19 +7,17 @@ out, because leveret has none of these.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from leveret.core.model.operators.node_settings import NODE_NAME
+from leveret.core.model.queues.stored_queue import StoredQueue
 from leveret.http.management import statistics
+from leveret.http.management.calls import Call
 from leveret.http.management.endpoints.overview import disk_free, files_max, memory_bytes, open_files, resident_bytes
 from leveret.http.management.measures import totals
 from leveret.http.management.routes import endpoint
 from leveret.http.messages import Response
 from leveret.observe.texts.state import connections as clients
-
-if TYPE_CHECKING:
-    from leveret.core.model.queues.stored_queue import StoredQueue
-    from leveret.http.management.calls import Call
 
 Labels = tuple[tuple[str, str], ...]
 # A metric: its name, its type, its description, and its values by labels.

@@ -8,10 +8,11 @@ import sys
 import threading
 from contextlib import suppress
 from shutil import disk_usage
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from leveret.core.compat import BEFORE_4_3, SINCE_4, SINCE_4_3
 from leveret.core.model.operators.node_settings import NODE_NAME
+from leveret.core.model.vhost import VirtualHost
 from leveret.http.management import statistics
 from leveret.http.management.calls import Call, bad_request, no_object, not_authorised
 from leveret.http.management.constant import constant
@@ -20,9 +21,6 @@ from leveret.http.management.endpoints.vhosts import lengths
 from leveret.http.management.listing import Described
 from leveret.http.management.routes import describes, endpoint, lists
 from leveret.observe.texts.state import connections as clients
-
-if TYPE_CHECKING:
-    from leveret.core.model.vhost import VirtualHost
 
 _RETENTION: Final = {"global": [600, 3600, 28800, 86400], "basic": [600, 3600], "detailed": [600]}
 _COUNTED: Final = (statistics.PUBLISHING, statistics.DELIVERING)

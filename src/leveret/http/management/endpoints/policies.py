@@ -3,20 +3,18 @@
 from __future__ import annotations
 
 from html import escape
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from leveret.admin.definitions_export import described_parameters
 from leveret.admin.definitions_import import VHOST_LIMITS_PARAMETER
 from leveret.admin.vhosts_and_users import VHOST_LIMITS
 from leveret.core.model.operators.policy import Policy, PolicyInvalid, PolicySet
 from leveret.core.model.operators.policy_keys import printed
+from leveret.core.model.vhost import VirtualHost
 from leveret.http.management.calls import CREATED, DONE, Call, no_object
 from leveret.http.management.endpoints.vhosts import invalid, limit_fault
 from leveret.http.management.listing import Described
 from leveret.http.management.routes import Who, describes, endpoint, lists
-
-if TYPE_CHECKING:
-    from leveret.core.model.vhost import VirtualHost
 
 
 class _Policies:

@@ -2,22 +2,20 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from leveret.core.compat import SINCE_4
 from leveret.core.model.errors import AccessRefused, ResourceLocked
+from leveret.core.model.operators.access import Right
 from leveret.core.model.operators.node_settings import NODE_NAME
 from leveret.core.model.operators.policy import combined
+from leveret.core.model.queues.stored_queue import StoredQueue
+from leveret.core.model.vhost import VirtualHost
 from leveret.http.management.calls import CREATED, DONE, Call, bad_request, not_found
 from leveret.http.management.listing import Described
 from leveret.http.management.measures import delivery_limit, in_detail, measured, policies_of, totals
 from leveret.http.management.routes import describes, endpoint, lists
 from leveret.http.management.values import described, flag_of, table_of
-
-if TYPE_CHECKING:
-    from leveret.core.model.operators.access import Right
-    from leveret.core.model.queues.stored_queue import StoredQueue
-    from leveret.core.model.vhost import VirtualHost
 
 # What only the description of one queue shows, by type, in versions whose lists show nearly all.
 _QUEUE: Final = "/api/queues/{vhost}/{queue}"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from leveret.admin.definitions_export import described_metadata
 from leveret.admin.vhosts_and_users import VHOST_LIMITS
@@ -11,16 +11,14 @@ from leveret.core.compat import SINCE_4_3
 from leveret.core.model.operators.node_settings import NODE_NAME
 from leveret.core.model.operators.policy_keys import printed
 from leveret.core.model.queues.queue_types import QUEUE_TYPES
+from leveret.core.model.queues.stored_queue import StoredQueue
+from leveret.core.model.vhost import VirtualHost
 from leveret.http.management import statistics
 from leveret.http.management.calls import CREATED, DONE, LINE_MAX, Call, Refusal, bad_request, not_found
 from leveret.http.management.listing import Described, chosen
 from leveret.http.management.measures import totals
 from leveret.http.management.routes import describes, endpoint, lists
 from leveret.http.management.values import flag_of
-
-if TYPE_CHECKING:
-    from leveret.core.model.queues.stored_queue import StoredQueue
-    from leveret.core.model.vhost import VirtualHost
 
 _COUNTED: Final = (statistics.PUBLISHING, statistics.DELIVERING)
 
