@@ -192,6 +192,69 @@ def test_a_lost_connection_marks_all_lanes_and_requeues(broker, clients, texts):
     assert event_of(story, "conn_close")["tone"] == "bad"
 
 
+def test_a_reset_before_a_publish_hits_no_earlier_message(broker, clients):
+    broker.declare_queue("jobs")
+    broker.faults.reset_peer(on="basic.publish", after=1)
+    channel = clients.channel()
+    for body in (b"1", b"2"):
+        channel.basic_publish("", "jobs", body)
+    with pytest.raises(pika.exceptions.AMQPError):
+        channel.connection.process_data_events(1)
+
+    story = clients.story()
+
+    assert "message" not in event_of(story, "fault")
+    assert [message["number"] for message in story["messages"]] == [1]
+
+
+def test_a_publish_that_a_fault_drops_is_the_message_that_it_hit(broker, clients):
+    broker.declare_queue("jobs")
+    broker.faults.drop(on="basic.publish", after=1)
+    channel = clients.channel()
+    for body in (b"1", b"2"):
+        channel.basic_publish("", "jobs", body)
+    channel.connection.close()
+    broker.wait_idle()
+
+    assert event_of(clients.story(), "fault")["message"] == 2
+
+
+def test_a_reject_beyond_the_delivery_limit_says_that_its_client_wanted_the_message_back(broker, clients):
+    broker.declare_queue("jobs", arguments={"x-queue-type": "quorum", "x-delivery-limit": 0})
+    broker.publish("", "jobs", b"1")
+    channel = clients.channel()
+    method, _, _ = channel.basic_get("jobs")
+    channel.basic_reject(method.delivery_tag, requeue=True)
+    broker.sync()
+
+    assert ["requeue", "yes, beyond the delivery limit"] in event_of(clients.story(), "rejected")["detail"]
+
+
+def test_a_client_that_connects_again_keeps_its_lane_and_folds_what_it_declares_again(broker, clients):
+    for body in (b"1", b"2", b"3"):
+        channel = clients.channel("shop")
+        channel.queue_declare("orders", durable=True)
+        channel.basic_publish("", "orders", body)
+        channel.connection.close()
+        broker.wait_idle()
+
+    story = clients.story()
+
+    assert [lane["label"] for lane in story["lanes"] if lane["kind"] == "client"] == ["c1 … c3 shop"]
+    assert {event["from"] for event in story["events"] if event["kind"] == "published"} == {story["lanes"][0]["id"]}
+    assert [event.get("setup") for event in story["events"] if event["kind"] == "queue_declare"] == [True, True, True]
+
+
+def test_clients_of_one_name_that_are_connected_at_once_have_a_lane_each(broker, clients):
+    broker.declare_queue("orders")
+    for body in (b"1", b"2"):
+        clients.channel("shop").basic_publish("", "orders", body)
+    broker.wait_idle()
+
+    lanes = [lane["label"] for lane in clients.story()["lanes"] if lane["kind"] == "client"]
+    assert lanes == ["c1 shop", "c2 shop"]
+
+
 def test_a_fault_that_never_fired_is_listed(broker, clients):
     broker.faults.reset_peer(on="basic.ack", optional=True)
 

@@ -52,12 +52,12 @@ class Causes:
         correlation = message.properties.get("correlation_id")
         request = self._requests.get((message.routing_key, correlation)) if not message.exchange else None
         if request is not None and request is not message:
-            _link(request, message, "reply", is_guess=False)
+            link(request, message, "reply", is_guess=False)
         else:
             held = self._held.get(row.get("conn"), {})
             if len(held) == 1 and row.get("conn") is not None:
                 (cause,) = held.values()
-                _link(cause, message, f"published while c{row['conn']} held {cause.name}", is_guess=True)
+                link(cause, message, f"published while c{row['conn']} held {cause.name}", is_guess=True)
         reply_to = message.properties.get("reply_to")
         if reply_to is not None:
             self._requests[str(reply_to), correlation] = message
@@ -73,7 +73,8 @@ class Causes:
             self._held.get(conn, {}).pop(copy.number, None)
 
 
-def _link(cause: MessageStory, effect: MessageStory, how: str, *, is_guess: bool) -> None:
+def link(cause: MessageStory, effect: MessageStory, how: str, *, is_guess: bool) -> None:
+    """Link a message to the one that it follows from."""
     guess: dict[str, Any] = {"guess": True} if is_guess else {}
     cause.causes.append({"message": effect.number, "how": how, **guess})
     effect.caused_by = {"message": cause.number, "how": how, **guess}

@@ -37,6 +37,15 @@ class Lanes:
             self._lanes[lane]["line"] = short_line(line)
         return lane
 
+    def join(self, numbers: list[int]) -> dict[str, str]:
+        """Let connections share the lane of the first, and return that of each other."""
+        lanes = [f"{self._broker}/c{number}" for number in numbers]
+        first = self._lanes.get(lanes[0])
+        if first is not None:
+            among = ", " if len(numbers) == 2 else " … "
+            first["label"] = first["label"].replace(f"c{numbers[0]}", f"c{numbers[0]}{among}c{numbers[-1]}", 1)
+        return dict.fromkeys(lanes[1:], lanes[0]) if first is not None else {}
+
     def exchange(self, vhost: str, name: str) -> str:
         """Return the lane of an exchange."""
         return self._add(place_id("x", vhost, name), "exchange", _label(vhost, name or "(default exchange)"))

@@ -11,10 +11,10 @@ from bisect import bisect_right
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import reduce
-from itertools import accumulate
+from itertools import accumulate, islice
 from typing import Any, Final
 
-from leveret.page.causes import Causes
+from leveret.page.causes import Causes, link
 from leveret.page.diagnosis import causes_of
 from leveret.page.lanes import Lanes, short_line
 from leveret.page.messages import COLOURS, MessageStory
@@ -43,6 +43,12 @@ Place = tuple[object, object]
 # The method of `leveret.faults` that adds any fault, and the methods of clients that settle deliveries.
 _ADD: Final = "add"
 _SETTLING: Final = ("basic.ack", "basic.nack", "basic.reject")
+# The faults that fire once a message has been published. Any other comes before its publish, which it may prevent.
+_AFTER_PUBLISH: Final = ("withhold_confirms", "delay_confirms")
+# The reason of what a quorum queue gives up. RabbitMQ asks it only of messages that their client wants back.
+_GIVEN_UP: Final = "delivery_limit"
+_DECLARING: Final = (events.QUEUE_DECLARE, events.EXCHANGE_DECLARE, events.BIND)
+_REMOVING: Final = (events.QUEUE_DELETE, events.EXCHANGE_DELETE, events.UNBIND)
 _ORDINALS: Final = ("first", "second", "third", "fourth")
 
 
@@ -107,6 +113,8 @@ class BrokerStory:
             str(row["attrs"].get("fault")) for row in reading.rows if row["kind"] == events.FAULT
         }
         self._added: dict[str, str] = {}
+        # What was declared and bound, and exists.
+        self._declared: dict[tuple[object, ...], None] = {}
         # The faults that fired, by their names.
         self._fired: list[tuple[str, StoryEvent]] = []
 
@@ -132,6 +140,7 @@ class BrokerStory:
         if row["kind"] == events.CONN_OPEN:
             step_of(row, self.lanes, "")
         row = self._explained(row)
+        self._is_again(row)
         self.queues.take(RowFact(row), None, None)
         self.topology.take(row, -1, None)
 
@@ -140,7 +149,7 @@ class BrokerStory:
         if kind in (events.TEST_START, events.TEST_END):
             return
         row = self._explained(row)
-        message = self._hit(row) if row.get("msg") is None else self._message(row)
+        message = self._hit(row, index) if row.get("msg") is None else self._message(row)
         if kind == events.PUBLISHED and message is not None:
             message.publish(row, self.redaction)
         event = self._event(row, message)
@@ -178,13 +187,17 @@ class BrokerStory:
             return {**row, "conn": deletion.conn}
         return row
 
-    def _hit(self, row: PageRow) -> MessageStory | None:
+    def _hit(self, row: PageRow, index: int) -> MessageStory | None:
         """Return the message that a fault hit, if only one can be it."""
         if row["kind"] != events.FAULT:
             return None
         place, on = (row.get("conn"), row.get("chan")), row["attrs"].get("on")
         if on == "basic.publish":
-            return self._published.get(place)
+            if row["attrs"].get("fault") in _AFTER_PUBLISH:
+                return self._published.get(place)
+            rows = islice(self.reading.rows, index + 1, None)
+            following = next((later for later in rows if later.get("conn") == place[0]), {})
+            return self._message(following) if following.get("kind") == events.PUBLISHED else None
         held = [message for where, message in self._held.values() if where == place]
         return held[0] if len(held) == 1 and on in _SETTLING else None
 
@@ -200,7 +213,9 @@ class BrokerStory:
         elif kind in events.SETTLING:
             self._settled[copy] = event
         elif (settled := self._settled.pop(copy, None)) is not None and settled["kind"] != events.ACKED:
-            settled["detail"].append(["requeue", "yes" if kind == events.REQUEUED else "no"])
+            is_given_up = row.get("reason") == _GIVEN_UP
+            asked = "yes" if kind == events.REQUEUED or is_given_up else "no"
+            settled["detail"].append(["requeue", f"{asked}, beyond the delivery limit" if is_given_up else asked])
         if kind not in events.DELIVERIES and kind != events.ENQUEUED:
             self._held.pop(copy, None)
 
@@ -236,7 +251,8 @@ class BrokerStory:
         if line is not None:
             event["line"] = line
         adds_fault = kind == events.CALLED and row["attrs"].get("call") in self._faults
-        if kind in ALWAYS_SETUP or (kind in SETUP and not self._has_message and not adds_fault):
+        is_again = self._is_again(row)
+        if kind in ALWAYS_SETUP or (kind in SETUP and not adds_fault and (is_again or not self._has_message)):
             event["setup"] = True
         if step.is_across:
             event["across"] = True
@@ -245,6 +261,19 @@ class BrokerStory:
         if shown := details(RowFact(row)):
             event["detail"] = [list(pair) for pair in shown]
         return event
+
+    def _is_again(self, row: PageRow) -> bool:
+        """Return whether a row declares or binds what exists, as clients do when they connect again."""
+        names = (row["kind"], row.get("vhost"), row.get("exchange"), row.get("queue"), row.get("routing_key"))
+        name = (*names, row["attrs"].get("destination"))
+        if row["kind"] in _DECLARING:
+            is_known = name in self._declared
+            self._declared[name] = None
+            return is_known
+        if row["kind"] in _REMOVING:
+            gone = row.get("queue") or row.get("exchange")
+            self._declared = {known: None for known in self._declared if gone not in known}
+        return False
 
     def _set_times(self, event: StoryEvent, row: PageRow) -> None:
         ts, wall = row.get("ts"), row.get("wall")
@@ -282,9 +311,15 @@ class BrokerStory:
             for state in picture.queues:
                 self.queues.queue(state.vhost, state.name).describe(state)
             self.topology.describe(picture)
+        joined: dict[str, str] = {}
+        for clients in self.clients.successions():
+            if len(clients) > 1:
+                joined |= self.lanes.join([client.number for client in clients])
         for event in self.events:
-            self.lanes.draw(event.get("from"))
-            self.lanes.draw(event.get("to"))
+            for end in ("from", "to"):
+                if end in event:
+                    event[end] = joined.get(event[end], event[end])
+                    self.lanes.draw(event[end])
         for vhost, name in self.queues.known:
             self.lanes.draw(self.lanes.queue(vhost, name))
         for place, deletion in self._deleted.items():
@@ -324,6 +359,7 @@ def story_of(readings: Sequence[Reading], test: Test, *, source: str, notes: Seq
     for one in stories:
         one.read()
     shown = _with_notes(_in_order(stories), notes, start, stories)
+    _link_relayed(stories)
     for index, event in enumerate(shown):
         event["i"] = index
     for event in shown:
@@ -358,6 +394,22 @@ def story_of(readings: Sequence[Reading], test: Test, *, source: str, notes: Seq
         for part, items in one.topology.shown(one.lanes, one.id, known, one.deletions).items():
             story["topology"][part] += items
     return story
+
+
+def _link_relayed(stories: list[BrokerStory]) -> None:
+    """Link what a client published on one broker to the message with the same body that it got from another before."""
+    gotten: dict[tuple[str, str], tuple[BrokerStory, MessageStory]] = {}
+    rows = [(row, one) for one in stories for row in one.reading.rows if row.get("msg") is not None]
+    for row, one in sorted(rows, key=lambda each: each[0].get("wall") or 0) if len(stories) > 1 else ():
+        message = one.messages[one.number_of(row["msg"])]
+        name = one.clients.name(row.get("conn"), "")
+        key = (name, "" if message.body is None else message.body.shown["hash"])
+        if row["kind"] in events.DELIVERIES:
+            gotten.setdefault(key, (one, message))
+        elif row["kind"] == events.PUBLISHED and name and row.get("conn") is not None and key in gotten:
+            source, cause = gotten[key]
+            if source is not one and message.caused_by is None:
+                link(cause, message, f"relayed by {name}", is_guess=True)
 
 
 def _start_of(readings: Sequence[Reading]) -> tuple[int | None, int | None]:
@@ -449,7 +501,7 @@ def _instant(wall: int, stories: list[BrokerStory], start: tuple[int | None, int
 def _title(readings: Sequence[Reading], number: int) -> str:
     """Return what to call a broker: with others beside it, by the order in which they started."""
     title, name = readings[number].title, readings[number].name
-    if len(readings) > 1 and name is not None:
+    if name is not None:
         return name
     if len(readings) == 1 or number >= len(_ORDINALS):
         return title

@@ -25,6 +25,7 @@ class Client:
     # The line of the user's code that waited for it.
     opener: str | None = None
     roles: dict[Role, None] = field(default_factory=dict)
+    opened_at: int | None = None
     # When it closed, and why; no reason means that the client did it in good order.
     closed_at: int | None = None
     reason: str | None = None
@@ -55,13 +56,27 @@ class Clients:
         elif fact.kind == events.CONN_OPEN:
             user, peer = str(fact.get("user") or ""), str(fact.get("peer") or "")
             opener = cast("str | None", fact.get("opener"))
-            self.known[number] = Client(number, str(fact.get("client") or ""), user, peer, opener)
+            name = str(fact.get("client") or "")
+            self.known[number] = Client(number, name, user, peer, opener, opened_at=fact.at)
         elif (client := self.known.get(number)) is None:
             return
         elif fact.kind == events.CONN_CLOSE:
             client.closed_at, client.reason = fact.at, cast("str | None", fact.get("reason"))
         else:
             client.roles[_ROLES[fact.kind]] = None
+
+    def successions(self) -> list[list[Client]]:
+        """Return the connections that one client opened one after the other: of one name, user and role."""
+        found: list[list[Client]] = []
+        for client in self.known.values():
+            known = next((one for one in found if client.name and _follows(client, one[-1])), None)
+            if known is None:
+                found.append([client])
+            else:
+                known.append(client)
+                # What did nothing yet may be of any role.
+                client.roles = client.roles or known[0].roles
+        return found
 
     def name(self, number: int | None, unnamed: str = "a client") -> str:
         """Return the client's name for a connection, open or closed; None is the test itself."""
@@ -81,3 +96,10 @@ class Clients:
         """Return a client by its number and its name: "c3 (web)"."""
         name = self.name(number, "")
         return f"{place_text(number)} ({name})" if name else place_text(number)
+
+
+def _follows(client: Client, before: Client) -> bool:
+    is_same = (client.name, client.user) == (before.name, before.user)
+    if not is_same or before.closed_at is None or client.opened_at is None or before.closed_at > client.opened_at:
+        return False
+    return not client.roles or not before.roles or client.roles == before.roles

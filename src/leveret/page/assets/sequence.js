@@ -272,7 +272,7 @@ class Sequence {
     const isSameTime = timeBefore === spanText(instantOf(first));
     const words = stepWords(events);
     return option(
-      { class: `step ${worstTone(events)}${isOther ? " other" : ""}${first.late ? " late" : ""}`,
+      { class: `step ${worstTone(events)}${isOther ? " other" : ""}${first.late ? " late" : ""}${NOTES.has(first.kind) ? " wide" : ""}`,
         "aria-label": [`${spanText(instantOf(first))}: ${events.map((event) => event.text).join(", ")}`, first.line]
           .filter(Boolean)
           .join(", "),
@@ -287,7 +287,7 @@ class Sequence {
           ...linked(words, chip),
         ),
       ),
-      this.draw(events),
+      !NOTES.has(first.kind) && this.draw(events),
     );
   }
 
@@ -310,7 +310,6 @@ class Sequence {
       height: 30,
       "aria-hidden": "true",
     });
-    if (NOTES.has(events[0].kind)) return drawing;
     if (events[0].across || (!events[0].from && !events[0].to)) {
       fill(drawing, ...this.band(events[0]));
       return drawing;
@@ -601,7 +600,7 @@ function failure() {
 function makeEnd(item) {
   const [first] = (story.test.error?.text ?? "").split("\n");
   return option(
-    { "aria-disabled": "true", class: "step bad end" },
+    { "aria-disabled": "true", class: "step bad end wide" },
     div("caption", item.us && span("gap", spanText(item.us)), timeElement(failure()), el("span", { class: "words", title: first }, el("strong", {}, "failed here"), ` ${first}`, story.events.at(-1)?.late && " (what follows is clean-up)")),
   );
 }
@@ -614,11 +613,12 @@ const CHARACTER = 6.7;
 const MEASURED = 2000;
 
 /**
- * Return the width of the captions that leaves no word out.
+ * Return the width of the captions that leaves no word out, but for what the test logged.
  * @param {Item[]} items
  */
 function wishedWidth(items) {
-  const steps = items.slice(0, MEASURED).filter((item) => item.kind === "step");
+  const isStep = (/** @type {Item} */ item) => item.kind === "step" && !NOTES.has(eventAt(item.events[0]).kind);
+  const steps = items.slice(0, MEASURED).filter(isStep);
   const longest = Math.max(0, ...steps.map((item) => stepWords(item.events.map((index) => eventAt(index))).length));
   return Math.max(BEFORE_WORDS + Math.ceil(longest * CHARACTER), 380);
 }
