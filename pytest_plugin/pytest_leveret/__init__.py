@@ -19,5 +19,8 @@ __all__ = ["MakeLeveret", "leveret_fixture"]
 class MakeLeveret(Protocol):
     """A function that starts another broker with each call and takes the keywords of `leveret.Broker`."""
 
-    def __call__(self, **options: Unpack[BrokerOptions]) -> Broker:
-        """Start a broker. Missing keywords come from the marker, the command line, the environment or the ini file."""
+    def __call__(self, *, name: str | None = None, **options: Unpack[BrokerOptions]) -> Broker:
+        """Start a broker. Missing keywords come from the marker, the command line, the environment or the ini file.
+
+        Reports and pages call it by its `name`; without one, by the variable of the test that holds it.
+        """

@@ -128,10 +128,12 @@ def _refuse_directory(setting: Setting) -> None:
         raise pytest.UsageError(f"{setting.origin}: cannot write a file to {setting.value!r}: {reason}") from None
 
 
-def add_to_test(item: pytest.Item, broker: Broker) -> None:
-    """Note that a broker was started for a test."""
+def add_to_test(item: pytest.Item, broker: Broker, name: str | None = None) -> None:
+    """Note that a broker was started for a test, which calls it by a name."""
     from leveret.engine.harness import Harness
 
+    if name is not None:
+        Harness(broker).call(name)
     item.stash.setdefault(_STARTED, []).append(broker)
     Harness(broker).belong_to(item.nodeid)
     recording.begin(item, broker)

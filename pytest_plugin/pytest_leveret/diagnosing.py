@@ -9,7 +9,7 @@ from __future__ import annotations
 import logging
 import sys
 import threading
-from collections.abc import Generator
+from collections.abc import Generator, Sequence
 from time import time_ns
 from types import CodeType, FrameType
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
@@ -21,6 +21,7 @@ from pytest_leveret.recording import failure_of
 
 if TYPE_CHECKING:
     from leveret import Broker
+    from leveret.observe.calls.callers import Stack
     from leveret.observe.texts.report import Report
     from leveret.story.causes import Cause
     from leveret.story.diagnosis import Death
@@ -30,6 +31,8 @@ _MESSAGE_MAX: Final = 200
 _BETWEEN: Final = ("_pytest", "pluggy", "pytest_leveret")
 _DEATHS: Final = pytest.StashKey["list[Death]"]()
 _MOMENT: Final = pytest.StashKey["Moment"]()
+_NAMES: Final = pytest.StashKey["dict[Broker, str]"]()
+_STACKS: Final = pytest.StashKey["Sequence[Stack]"]()
 _CAUSES: Final = pytest.StashKey["list[tuple[Broker, list[Cause]]]"]()
 
 
@@ -41,6 +44,8 @@ class Moment(NamedTuple):
     # What a plain comparison missed, and the code that made it.
     values: list[object]
     code: CodeType | None = None
+    # Where threads and tasks stood.
+    stacks: Sequence[Stack] = ()
 
     def recorded_by(self, broker: Broker) -> int | None:
         """Return how much a broker had recorded; None if it is unknown."""
@@ -89,6 +94,12 @@ class Diagnosing:
         self._item = item
         try:
             return (yield)
+        except Exception:
+            # Threads of the test's fixtures still run. The test's own blocks have ended.
+            from leveret.observe.calls.callers import stacks_of_users
+
+            item.stash[_STACKS] = stacks_of_users(but_for=threading.get_ident())
+            raise
         finally:
             self._item = None
             logging.getLogger("asyncio").removeHandler(logged)
@@ -137,10 +148,11 @@ def note_failure(item: pytest.Item, call: pytest.CallInfo[None], reports: list[R
         recorded = [
             (one, report.moment) for one in brokers_of(item) for report in reports if Harness(one).is_shown_by([report])
         ]
-        moment = Moment(reports[0].wall, recorded, [])
+        moment = Moment(reports[0].wall, recorded, [], stacks=reports[0].stacks)
     if moment is None:
-        moment = Moment(round(call.stop * 1_000_000), [], [])
+        moment = Moment(round(call.stop * 1_000_000), [], [], stacks=item.stash.get(_STACKS, ()))
     item.stash[_MOMENT] = moment
+    item.stash[_NAMES] = names_of(brokers_of(item), call)
     try:
         item.stash[_CAUSES] = _diagnosed(item, call, moment)
     except Exception as error:
@@ -153,6 +165,21 @@ def failed_at(item: pytest.Item) -> int | None:
     """Return when a test failed, in microseconds since the epoch."""
     moment = item.stash.get(_MOMENT, None)
     return None if moment is None else moment.wall
+
+
+def stacks_at_failure(item: pytest.Item) -> Sequence[Stack]:
+    """Return where threads and tasks stood when a test failed."""
+    moment = item.stash.get(_MOMENT, None)
+    return () if moment is None else moment.stacks
+
+
+def variables_at_failure(item: pytest.Item) -> dict[str, str]:
+    """Return the variables in which a test that failed holds several brokers, by what their reports call these."""
+    if not (names := item.stash.get(_NAMES, {})):
+        return {}
+    from leveret.engine.harness import Harness
+
+    return {Harness(one).name: name for one, name in names.items() if Harness(one).given_name is None}
 
 
 def later_count(item: pytest.Item, broker: Broker) -> int:
@@ -197,25 +224,22 @@ def _diagnosed(item: pytest.Item, call: pytest.CallInfo[None], moment: Moment) -
         # What died is known to every broker, and its client to one of them.
         found = [(broker, cause) for broker, cause in found if cause.kind != "died" or cause.messages]
     if len(brokers) > 1:
-        names = _names_of(brokers, call)
+        names = {broker: Harness(broker).name for broker in brokers} | item.stash[_NAMES]
         found = [(broker, cause._replace(names={**cause.names, "broker": names[broker]})) for broker, cause in found]
     worst = sorted(found, key=lambda one: one[1].rank)[:CAUSES_MAX] if len(brokers) > 1 else found
     return [(broker, [cause for one, cause in worst if one is broker]) for broker in brokers]
 
 
-def _names_of(brokers: list[Broker], call: pytest.CallInfo[None]) -> dict[Broker, str]:
-    """Return the variables that hold the brokers where the test failed; without one, the broker's port."""
+def names_of(brokers: list[Broker], call: pytest.CallInfo[None]) -> dict[Broker, str]:
+    """Return what a test calls its brokers: by the name that it gave, or several by the variables where it failed."""
+    if not brokers:
+        return {}
     from leveret.engine.harness import Harness
 
-    return {broker: Harness(broker).name for broker in brokers} | variables_of(brokers, call)
-
-
-def variables_of(brokers: list[Broker], call: pytest.CallInfo[None]) -> dict[Broker, str]:
-    """Return the variables that hold the brokers where the test failed."""
     names: dict[Broker, str] = {}
-    for entry in call.excinfo.traceback if call.excinfo is not None else ():
+    for entry in call.excinfo.traceback if call.excinfo is not None and len(brokers) > 1 else ():
         names.update({value: name for name, value in entry.frame.f_locals.items() if _is_in(value, brokers)})
-    return names
+    return names | {broker: name for broker in brokers if (name := Harness(broker).given_name) is not None}
 
 
 def _is_in(value: object, brokers: list[Broker]) -> bool:
@@ -224,9 +248,10 @@ def _is_in(value: object, brokers: list[Broker]) -> bool:
 
 def _note_moment(item: pytest.Item, values: list[object], code: CodeType | None) -> None:
     from leveret.engine.harness import Harness
+    from leveret.observe.calls.callers import stacks_of_users
 
     recorded = [(broker, Harness(broker).moment) for broker in brokers_of(item)]
-    item.stash[_MOMENT] = Moment(time_ns() // 1_000, recorded, values, code)
+    item.stash[_MOMENT] = Moment(time_ns() // 1_000, recorded, values, code, stacks_of_users())
 
 
 def _is_raised_in(error: BaseException, code: CodeType) -> bool:

@@ -35,20 +35,23 @@ def rehearsed_version(request: pytest.FixtureRequest) -> str | None:
 def make_leveret(request: pytest.FixtureRequest, _leveret_rabbitmq: str | None) -> Iterator[MakeLeveret]:
     """Return a function that starts another broker with each call, such as `make_leveret(rabbitmq="4.0")`.
 
-    It takes the keywords of `leveret.Broker`. Missing keywords come from the marker, the command line, the environment
-    or the ini file. At the end of the test all brokers stop, and an internal error of one of them fails the test.
+    It takes the keywords of `leveret.Broker`, and `name`, by which reports and pages call the broker. Missing keywords
+    come from the marker, the command line, the environment or the ini file. At the end of the test all brokers stop,
+    and an internal error of one of them fails the test.
     """
     __tracebackhide__ = True
     general = rehearsal.settings_for(request.config, rehearsal.version_of(request.node))
     settings = with_marked(general, marked_settings(request.node))
     started: list[Broker] = []
 
-    def make(*strays: object, **overrides: Unpack[BrokerOptions]) -> Broker:
+    def make(*strays: object, name: str | None = None, **overrides: Unpack[BrokerOptions]) -> Broker:
         if strays:
             raise TypeError(f"make_leveret takes keywords only, as in make_leveret(rabbitmq={strays[0]!r})")
+        if name is not None and not (isinstance(name, str) and name.strip()):
+            raise ValueError(f"name={name!r} is no name; expected a text such as 'paris', or leave it out")
         broker = brokers.start_broker(settings, {**overrides}, real.server_of(request.config))
         started.append(broker)
-        brokers.add_to_test(request.node, broker)
+        brokers.add_to_test(request.node, broker, name)
         return broker
 
     yield make

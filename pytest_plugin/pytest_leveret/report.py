@@ -52,11 +52,13 @@ def add_sections(item: pytest.Item, report: pytest.TestReport) -> None:
     if sentences := diagnosing.sentences_of(item):
         add_section(report, "leveret: what went wrong", "\n".join(sentences))
     taken = item.stash.get(_TAKEN, [])
+    names = diagnosing.variables_at_failure(item)
     texts = [*taken, *(_text(broker, item) for broker in brokers_of(item) if not _is_shown(broker, taken))]
     for text in texts:
         # pytest draws the title as a line, so that the first line of the report costs none of its own.
         title, _, rest = text.partition("\n")
-        add_section(report, f"leveret: {title}", rest)
+        variable = names.get(getattr(text, "broker", ""))
+        add_section(report, f"leveret: {title}" if variable is None else f"leveret: {variable}: {title}", rest)
     for broker in brokers_of(item):
         _add_outputs(report, broker)
     if missing := item.stash.get(_MISSING, None):

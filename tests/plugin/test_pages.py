@@ -254,6 +254,46 @@ def test_the_page_has_the_code_of_the_test_with_the_line_that_failed(run, pytest
     assert [frame["function"] for frame in code["traceback"]] == ["test_an_order_is_paid"]
 
 
+def test_the_page_says_where_threads_and_tasks_stood_when_the_test_failed(run, pytester):
+    run(
+        """
+        import asyncio
+        import threading
+
+        def reserve(is_running, stock):
+            is_running.set()
+            stock.wait()
+
+        async def refill():
+            await asyncio.get_running_loop().create_future()
+
+        def test_stock_is_reserved(leveret):
+            leveret.declare_queue("reserved")
+            is_running, stock = threading.Event(), threading.Event()
+            threading.Thread(target=reserve, args=(is_running, stock), name="stock keeper").start()
+            is_running.wait()
+
+            async def scenario():
+                task = asyncio.create_task(refill(), name="refill")
+                await asyncio.sleep(0)
+                leveret.assert_acked("reserved")
+            try:
+                asyncio.run(scenario())
+            finally:
+                stock.set()
+        """,
+        "--leveret-pages-dir=pages",
+    )
+
+    (page,) = pages_in(pytester.path / "pages")
+    stacks = story_in(page)["code"]["stacks"]
+    assert stacks[0]["name"] == "the test"
+    own = {stack["name"]: [frame for frame in stack["frames"] if frame["is_yours"]][-1] for stack in stacks}
+    assert own["the test"]["code"] == 'leveret.assert_acked("reserved")'
+    assert own["thread 'stock keeper'"]["code"] == "stock.wait()"
+    assert own["task 'refill'"]["code"] == "await asyncio.get_running_loop().create_future()"
+
+
 def test_what_the_test_logged_stands_among_the_events(run, pytester):
     run(
         """
@@ -344,6 +384,61 @@ def test_two_brokers_are_on_one_page(run, pytester):
         "published #1 of other to queue 'nowhere'",
         "dropped #1 of other (no route)",
     ]
+
+
+RELAY = """
+    from client import connect
+
+    def relay(source, target):
+        got = connect(source, "relay").channel().basic_get("outbox", auto_ack=True)
+        connect(target, "relay").channel().basic_publish("", "inbocks", got[2])
+
+    def test_failed(make_leveret):
+        {brokers}
+        source.declare_queue("outbox")
+        source.publish("", "outbox", b"ciao")
+        relay(source.url, target.url)
+        target.wait_idle()
+        assert target.queues == ["inbox"]
+"""
+
+
+def test_brokers_have_the_names_that_the_test_gave_them(run, pytester):
+    names = 'source, target = make_leveret(name="paris"), make_leveret(name="rome")'
+    result = run(RELAY.replace("{brokers}", names), "--leveret-pages-dir=pages")
+
+    result.stdout.fnmatch_lines(
+        ["rome: #1 from relay reached no queue*", "*leveret: state of rome, the broker on port *"]
+    )
+    (page,) = pages_in(pytester.path / "pages")
+    assert [broker["title"] for broker in story_in(page)["brokers"]] == ["paris", "rome"]
+
+
+def test_brokers_without_names_have_those_of_the_variables_of_the_test(run, pytester):
+    result = run(
+        RELAY.replace("{brokers}", "source, target = make_leveret(), make_leveret()"), "--leveret-pages-dir=pages"
+    )
+
+    result.stdout.fnmatch_lines(["target: #1 from relay*", "*leveret: target: state of the broker on port *"])
+    (page,) = pages_in(pytester.path / "pages")
+    assert [broker["title"] for broker in story_in(page)["brokers"]] == ["source", "target"]
+
+
+def test_what_a_client_relays_to_another_broker_is_linked_to_what_it_got(run, pytester):
+    run(RELAY.replace("{brokers}", "source, target = make_leveret(), make_leveret()"), "--leveret-pages-dir=pages")
+
+    (page,) = pages_in(pytester.path / "pages")
+    first, second = story_in(page)["messages"]
+    assert second["caused_by"] == {"message": first["number"], "how": "relayed by relay", "guess": True}
+
+
+def test_a_name_of_a_broker_that_is_none_is_refused(run):
+    result = run("""
+        def test_failed(make_leveret):
+            make_leveret(name="")
+    """)
+
+    result.stdout.fnmatch_lines(["*name='' is no name; expected a text such as 'paris', or leave it out"])
 
 
 def test_a_broker_of_the_session_shows_this_test_only_and_who_was_connected(run, pytester):

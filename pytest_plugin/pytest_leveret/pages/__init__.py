@@ -248,7 +248,7 @@ def story_of_test(item: pytest.Item, report: pytest.TestReport, call: pytest.Cal
     from leveret.page.story import Test, story_of
 
     brokers = brokers_of(item)
-    names = diagnosing.variables_of(brokers, call) if len(brokers) > 1 else {}
+    names = diagnosing.names_of(brokers, call)
     recorded = []
     for broker in brokers:
         reading = Harness(broker).reading(item.nodeid)

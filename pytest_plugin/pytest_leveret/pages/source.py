@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import inspect
+import linecache
 import os
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any, Final
 
 import pytest
 from _pytest.logging import caplog_records_key
+
+from pytest_leveret import diagnosing
 
 if TYPE_CHECKING:
     from leveret import Broker
@@ -17,13 +20,15 @@ if TYPE_CHECKING:
 # Of longer functions and outputs, a page has the end.
 _LINES_MAX: Final = 120
 _NOTES_MAX: Final = 1_000
+_STACKS_MAX: Final = 50
 _WARNING: Final = 30
 
 
 def code_of(item: pytest.Item, call: pytest.CallInfo[None]) -> dict[str, Any]:
     """Return the function of a test with the line that failed, and the frames of its error, the innermost last."""
     frames = [] if call.excinfo is None else [_frame(entry, item) for entry in _shown_frames(call.excinfo, item)]
-    shown: dict[str, Any] = {"root": str(item.config.invocation_params.dir), "traceback": frames}
+    stacks = _stacks(item)
+    shown: dict[str, Any] = {"root": str(item.config.invocation_params.dir), "traceback": frames, "stacks": stacks}
     function = getattr(item, "function", None)
     try:
         lines, first = inspect.getsourcelines(inspect.unwrap(function)) if function is not None else ([], 0)
@@ -71,6 +76,28 @@ def _frame(entry: Any, item: pytest.Item) -> dict[str, Any]:
     except (OSError, IndexError):
         code = ""
     return {"file": _name(str(entry.path), item), "line": entry.lineno + 1, "function": entry.name, "code": code}
+
+
+def _stacks(item: pytest.Item) -> list[dict[str, Any]]:
+    """Return where threads and tasks stood when the test failed, the test's own first, each with the innermost last."""
+    from leveret.observe.calls.callers import is_users
+
+    function = inspect.unwrap(getattr(item, "function", None) or (lambda: None)).__code__
+    shown = []
+    for stack in diagnosing.stacks_at_failure(item):
+        is_test = any((path, name) == (function.co_filename, function.co_name) for path, _, name in stack.frames)
+        frames = [
+            {
+                "file": _name(path, item),
+                "line": line,
+                "function": name,
+                "code": linecache.getline(path, line).strip(),
+                "is_yours": is_users(path),
+            }
+            for path, line, name in reversed(stack.frames)
+        ]
+        shown.append({"name": "the test" if is_test else stack.name, "frames": frames[-_LINES_MAX:]})
+    return sorted(shown, key=lambda one: one["name"] != "the test")[:_STACKS_MAX]
 
 
 def _name(path: str, item: pytest.Item) -> str:

@@ -151,6 +151,8 @@ class Engine:
         self.script_errors: list[BaseException] = []
         # The test that the broker belongs to, if a plugin has set it.
         self.owner: str | None = None
+        # What the test calls the broker.
+        self.given_name: str | None = None
         # The test that runs, on a broker that serves several.
         self.test: str | None = None
         # The environment variables that hold its URL.
@@ -643,7 +645,8 @@ class Engine:
     @property
     def name(self) -> str:
         """The broker in a sentence, with the port that no other broker of the test has."""
-        return f"the broker on port {self._addresses[0][1]}" if self._addresses else "the broker without a port"
+        where = f"on port {self._addresses[0][1]}" if self._addresses else "without a port"
+        return f"the broker {where}" if self.given_name is None else f"{self.given_name}, the broker {where}"
 
     def others(self) -> list[Engine]:
         """Return the other brokers that run in this process."""

@@ -53,6 +53,16 @@ class Harness:
         """Note the name of the fixture, by which the tests call the broker."""
         self._engine.judge.broker_name = name
 
+    def call(self, name: str) -> None:
+        """Call the broker by a name in every text."""
+        self._engine.given_name = name
+        self.name_in_tests(name)
+
+    @property
+    def given_name(self) -> str | None:
+        """The name that `call` gave the broker."""
+        return self._engine.given_name
+
     def belong_to(self, node_id: str) -> None:
         """Note that the broker belongs to one test.
 

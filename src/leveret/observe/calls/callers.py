@@ -14,11 +14,11 @@ import sys
 from collections.abc import Collection, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from functools import cache
-from itertools import accumulate, chain, repeat, starmap, takewhile
+from itertools import accumulate, chain, dropwhile, repeat, starmap, takewhile
 from operator import itemgetter
 from traceback import walk_tb
 from types import FrameType
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from leveret.observe.calls.hinting import CHECKED_CALL
 from leveret.server import native
@@ -32,8 +32,34 @@ _INSTALLED: Final = tuple(f"{os.sep}{name}{os.sep}" for name in ("site-packages"
 _PYTEST: Final = f"{os.sep}_pytest{os.sep}"
 _NAMED_LINES: Final = 3
 _CLIENTS: Final = ("pika", "aio_pika", "aiormq", "amqp", "kombu")
+# What may run on top of the line that fails.
+_TOOLS: Final = ("leveret", "pytest_leveret", "_pytest", "pluggy", "pytest_timeout")
 # The HTTP requests that threads answer now, by thread, such as "PUT /api/queues/%2F/orders".
 _requests: Final[dict[int, str]] = {}
+
+
+class Stack(NamedTuple):
+    """Where a thread or a task stands: its name, and file, line and function of its frames, the innermost first."""
+
+    name: str
+    frames: list[tuple[str, int, str]]
+
+
+def stacks_of_users(but_for: int | None = None) -> list[Stack]:
+    """Return where the threads and tasks stand that run user code or a client, but for one thread."""
+    import threading
+
+    names = {thread.ident: thread.name for thread in threading.enumerate()}
+    shown = []
+    for thread in _threads():
+        for task, stack in _named_stacks(thread) if thread != but_for else ():
+            inner = dropwhile(_is_of_tools, _frames_of(thread) if task is None else stack)
+            frames = list(takewhile(lambda frame: _PYTEST not in frame.f_code.co_filename, inner))
+            if any(is_of_user(frame) or _is_of_client(frame) for frame in frames):
+                name = f"thread {names.get(thread, thread)!r}" if task is None else f"task {task.get_name()!r}"
+                places = [(frame.f_code.co_filename, frame.f_lineno, frame.f_code.co_name) for frame in frames]
+                shown.append(Stack(name, places))
+    return shown
 
 
 def waiting_line() -> str | None:
@@ -67,7 +93,12 @@ def line_of(frame: FrameType | None) -> str | None:
 
 def is_of_user(frame: FrameType) -> bool:
     """Return whether a frame runs user code."""
-    return _owner(frame.f_code.co_filename) == "user"
+    return is_users(frame.f_code.co_filename)
+
+
+def is_users(path: str) -> bool:
+    """Return whether a file holds user code."""
+    return _owner(path) == "user"
 
 
 def client_calls() -> list[tuple[list[str], bool]]:
@@ -167,7 +198,15 @@ def _line_in_handler(stack: list[FrameType]) -> str | None:
 
 
 def _is_of_client(frame: FrameType) -> bool:
-    return str(frame.f_globals.get("__name__", "")).partition(".")[0] in _CLIENTS
+    return _package(frame) in _CLIENTS
+
+
+def _is_of_tools(frame: FrameType) -> bool:
+    return _package(frame) in _TOOLS
+
+
+def _package(frame: FrameType) -> str:
+    return str(frame.f_globals.get("__name__", "")).partition(".")[0]
 
 
 def _line(stack: list[FrameType]) -> str | None:
@@ -278,6 +317,11 @@ def _stacks_of_others() -> Iterator[list[FrameType]]:
 
 def _stacks(thread: int) -> Iterator[list[FrameType]]:
     """Yield the stacks of a thread and of the suspended tasks of its asyncio loop, the innermost frame first."""
+    return (stack for _, stack in _named_stacks(thread))
+
+
+def _named_stacks(thread: int) -> Iterator[tuple[asyncio.Task[object] | None, list[FrameType]]]:
+    """Yield what `_stacks` does, each with its task, or None for the thread itself."""
     asyncio = sys.modules.get("asyncio")
     stack = _frames_of(thread)
     for index, frame in enumerate(stack):
@@ -285,14 +329,16 @@ def _stacks(thread: int) -> Iterator[list[FrameType]]:
             loop = frame.f_locals.get("self")
             if isinstance(loop, asyncio.AbstractEventLoop):
                 # The frames that called the loop wait for the loop and not for a client.
-                yield stack[:index]
+                yield None, stack[:index]
                 yield from _stacks_of_tasks(asyncio.all_tasks(loop))
                 return
-    yield stack
+    yield None, stack
 
 
-def _stacks_of_tasks(tasks: Iterable[asyncio.Task[object]]) -> Iterator[list[FrameType]]:
-    """Yield the frames of suspended tasks, followed by those of the tasks that wait for them, innermost first."""
+def _stacks_of_tasks(
+    tasks: Iterable[asyncio.Task[object]],
+) -> Iterator[tuple[asyncio.Task[object], list[FrameType]]]:
+    """Yield suspended tasks with their frames, followed by those of the tasks that wait for them, innermost first."""
     own = {task: _awaiting(task.get_coro()) for task in tasks}
     # `asyncio.wait_for` and the like run the client in a task of its own, so the test's line is in another task.
     waiting = {awaited: task for task, frames in own.items() for awaited in _awaited_by(task, frames) if awaited in own}
@@ -302,7 +348,7 @@ def _stacks_of_tasks(tasks: Iterable[asyncio.Task[object]]) -> Iterator[list[Fra
         while (at := waiting.get(at, at)) not in seen:
             seen.add(at)
             frames += own[at]
-        yield frames
+        yield task, frames
 
 
 def _awaited_by(task: asyncio.Task[object], frames: list[FrameType]) -> list[asyncio.Task[object]]:

@@ -13,6 +13,7 @@ from typing import Final, cast
 from leveret.clocks import SystemClock
 from leveret.core.model.node import Node
 from leveret.core.protocol.receiving import strangers
+from leveret.observe.calls.callers import Stack, stacks_of_users
 from leveret.observe.texts.advice import advice
 from leveret.observe.texts.state import connections, queue_lines
 from leveret.observe.texts.story import Story, clients_of
@@ -51,19 +52,22 @@ _DECLARED: Final = {events.QUEUE_DECLARE: "queue", events.EXCHANGE_DECLARE: "exc
 class Report(str):
     """The text of a report, which knows the broker that it is about, and the moment."""
 
-    __slots__ = ("broker", "moment", "wall")
+    __slots__ = ("broker", "moment", "stacks", "wall")
 
     # The broker in a sentence: "the broker on port 5672".
     broker: str
     # When it was made: how much the broker had recorded, and microseconds since the epoch.
     moment: int
     wall: int
+    # Where threads and tasks stood then.
+    stacks: list[Stack]
 
     @classmethod
     def about(cls, text: str, broker: str, moment: int) -> Report:
         """Return a text as the report on a broker."""
         report = cls(text)
         report.broker, report.moment, report.wall = broker, moment, SystemClock().now()
+        report.stacks = stacks_of_users()
         return report
 
 

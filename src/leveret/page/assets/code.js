@@ -22,8 +22,14 @@ function publishedAt(file) {
 /** Return the code of the test, if the page has it. */
 function codePart() {
   const { code } = story;
-  if (!code || !(code.lines?.length || code.traceback?.length)) return null;
-  return el("section", { class: "source", "aria-label": "Code" }, functionPart(code), tracebackPart(code));
+  if (!code || !(code.lines?.length || code.traceback?.length || code.stacks?.length)) return null;
+  return el(
+    "section",
+    { class: "source", "aria-label": "Code" },
+    functionPart(code),
+    tracebackPart(code),
+    ...(code.stacks ?? []).map((stack) => stackPart(code, stack.name, stack.frames)),
+  );
 }
 
 /** @param {Code} code */
@@ -59,10 +65,33 @@ function functionPart(code) {
 function tracebackPart(code) {
   const frames = code.traceback ?? [];
   if (frames.length < 2) return null;
+  return framesPart(code, frames, `Traceback of ${frames.length} calls`);
+}
+
+/**
+ * Return where a thread or a task stood when the test failed, unless the code shows it.
+ * @param {Code} code
+ * @param {string} name
+ * @param {Frame[]} frames
+ */
+function stackPart(code, name, frames) {
+  const at = frames.findLast((frame) => frame.is_yours) ?? frames[frames.length - 1];
+  if (at.file === code.file && at.line === code.failed) return null;
+  const stood = `${at.file}:${at.line} in ${at.function}`;
+  return framesPart(code, frames, `${name[0].toUpperCase()}${name.slice(1)} stood at ${stood}`, at.code);
+}
+
+/**
+ * @param {Code} code
+ * @param {Frame[]} frames
+ * @param {string} title
+ * @param {string} [line]
+ */
+function framesPart(code, frames, title, line) {
   return el(
     "details",
     { class: "screen" },
-    el("summary", {}, `Traceback of ${frames.length} calls`),
+    el("summary", {}, title, line && el("code", {}, `: ${line}`)),
     el(
       "ol",
       { class: "frames" },

@@ -11,8 +11,9 @@
  * @typedef {{copy: number, queue: string, from_copy?: number, deliveries?: number, end?: string}} Copy
  * @typedef {{
  *   root: string, file?: string, first?: number, lines?: string[], failed?: number | null,
- *   traceback?: {file: string, line: number, function: string, code: string}[]
+ *   traceback?: Frame[], stacks?: {name: string, frames: Frame[]}[]
  * }} Code
+ * @typedef {{file: string, line: number, function: string, code: string, is_yours?: boolean}} Frame
  * @typedef {{broker: string, sentence: string, kind: string, messages: number[], events: number[]}} Wrong
  * @typedef {{queue: string, reason: string, count: number, exchange?: string, routing_keys?: string[]}} Death
  * @typedef {{size: number, hash?: string, json?: unknown, text?: string, hex?: string, cut?: number}} MessageBody
@@ -139,15 +140,20 @@ function isCulprit(event) {
 /** How a delivery was settled, by the index of the event: the delivery. @type {Map<number, StoryEvent>} */
 const deliveryOf = new Map();
 
+/** Return whether a client waits for the confirm of a publish: it has a number. @param {StoryEvent} event */
+function isAwaited(event) {
+  return event.detail?.some(([name]) => name === "publish number");
+}
+
 /** Join each settlement to its delivery, and each message to the faults that hit the channel that held it. */
 function joinEvents() {
-  /** What is unsettled, and the last publish that is not confirmed of each channel. @type {Map<string, StoryEvent>} */
+  /** What is unsettled, and the publish of each channel that waits for its confirm. @type {Map<string, StoryEvent>} */
   const held = new Map();
   for (const event of story.events) {
     const { i, kind, message, channel } = event;
     const copy = `${message}/${event.copy}`;
     if (kind === "delivered" || kind === "got") held.set(copy, event);
-    else if (kind === "published") held.set(channel ?? "", event);
+    else if (kind === "published") isAwaited(event) ? held.set(channel ?? "", event) : held.delete(channel ?? "");
     else if (kind === "confirmed") held.delete(channel ?? "");
     else if (["acked", "nacked", "rejected", "requeued"].includes(kind)) {
       const delivery = held.get(copy);
