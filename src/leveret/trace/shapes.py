@@ -44,7 +44,7 @@ _TYPES: Final[dict[type, str]] = {
     int: "integer",
     type(None): "null",
     bytes: "bytes",
-    datetime: "date-time",
+    datetime: "timestamp",
 }
 _FORMATS: Final = re.compile(
     r"(?P<uuid>[0-9a-f]{8}-(?:[0-9a-f]{4}-){3}[0-9a-f]{12}|[0-9a-f]{32})"
@@ -95,7 +95,7 @@ class Shape:
 
     # How many values there were.
     count: int = 0
-    # How many of each type: those of JSON, and "bytes", "text", "date-time" or "empty" of what is no JSON.
+    # How many of each type: those of JSON, and "bytes", "text", "timestamp" or "empty" of what is no JSON.
     types: dict[str, int] = field(default_factory=dict)
     # How many texts of each format; "" is none.
     formats: dict[str, int] = field(default_factory=dict)
@@ -140,7 +140,7 @@ class Shape:
         elif type_name == "object" and depth < DEPTH_MAX:
             for key, item in cast("Mapping[object, object]", value).items():
                 self._field(str(key)).add(item, str(key), depth + 1)
-        elif type_name == "array" and depth < DEPTH_MAX:
+        elif type_name == "array" and depth < DEPTH_MAX and value:
             if self.items is None:
                 self.items = Shape()
             for item in cast("list[object]", value)[:ITEMS_MAX]:
@@ -150,7 +150,7 @@ class Shape:
         form = _format_of(name, text) if len(text) <= _FORMAT_LENGTH_MAX else ""
         self.formats[form] = self.formats.get(form, 0) + 1
         if self.words is not None and text not in self.words:
-            if len(self.words) < WORDS_MAX and _may_list(name, text):
+            if not form and len(self.words) < WORDS_MAX and _may_list(name, text):
                 self.words.add(text)
             else:
                 self.words = None

@@ -1,0 +1,139 @@
+"""The lock: a text that reads as it was written, and that only grows when parts of it are merged into it."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from pytest_leveret.contract.lock import Binding, Consumer, Declared, Lock, Message, MessageKey, parse, read
+
+from leveret.trace.shapes import message_shape
+from tests.properties.test_shapes import VALUES
+
+ORDERS = MessageKey("/", "orders", "order.created", "")
+BODIES: list[object] = [
+    {"id": "3f2504e0-4f89-41d3-9a0c-0305e82c3301", "status": "paid", "total": "10.50", "lines": [{"sku": "a-1"}]},
+    {"id": "3f2504e0-4f89-41d3-9a0c-0305e82c3302", "status": "open", "total": "9", "lines": [], "a.b": None},
+] * 4
+
+
+def lock_of(bodies: list[object]) -> Lock:
+    lock = Lock()
+    message = lock.messages[ORDERS] = Message({"shop"})
+    message.consumers["billing", "billing"] = Consumer("billing", "billing", {"acked"}, {"body.total": "decimal"})
+    for body in bodies:
+        properties = {"content_type": "application/json", "delivery_mode": 2, "headers": {"tenant": "acme"}}
+        message.shape.merge(message_shape(json.dumps(body).encode(), properties))
+    lock.exchanges["/", "orders"] = Declared({"topic"})
+    lock.queues["/", "billing"] = Declared(set(), {"x-message-ttl": {60_000}, "x-dead-letter-exchange": {"dead"}})
+    lock.bindings.add(Binding("/", "orders", "queue", "billing", "order.*"))
+    return lock
+
+
+def test_the_file_has_a_line_for_each_field() -> None:
+    assert lock_of(BODIES).text() == (
+        """\
+# The messages that the tests have shown. `pytest --leveret-contract=write` writes it; keep it in git.
+version = 1
+
+[[message]]
+exchange = "orders"
+routing_key = "order.created"
+publishers = ["shop"]
+
+[message.body]
+"$" = "object"
+"a\\\\.b" = "optional null"
+id = "uuid"
+lines = "array"
+"lines[]" = "object"
+"lines[].sku" = "string"
+status = "enum(open, paid)"
+total = "decimal"
+
+[message.headers]
+tenant = "string"
+
+[message.properties]
+content_type = "application/json"
+delivery_mode = "persistent"
+
+[[message.consumer]]
+queue = "billing"
+client = "billing"
+settled = ["acked"]
+
+[message.consumer.needs]
+"body.total" = "decimal"
+
+[[exchange]]
+name = "orders"
+type = "topic"
+
+[[queue]]
+name = "billing"
+arguments = { x-dead-letter-exchange = "dead", x-message-ttl = 60000 }
+
+[[binding]]
+exchange = "orders"
+to_queue = "billing"
+routing_key = "order.*"
+"""
+    )
+
+
+@settings(max_examples=25)
+@given(st.lists(VALUES, min_size=1, max_size=5))
+def test_a_lock_that_was_read_has_the_text_that_was_written(bodies: list[object]) -> None:
+    text = lock_of(bodies).text()
+
+    assert parse(text).text() == text
+
+
+@settings(max_examples=25)
+@given(st.lists(VALUES, min_size=1, max_size=6), st.data())
+def test_a_part_of_the_tests_does_not_change_what_all_have_written(bodies: list[object], data: st.DataObject) -> None:
+    text = lock_of(bodies).text()
+    part = data.draw(st.lists(st.sampled_from(bodies), min_size=1, max_size=len(bodies), unique_by=id))
+
+    lock = parse(text)
+    lock.merge(lock_of(part))
+
+    assert lock.text() == text
+
+
+@settings(max_examples=25)
+@given(st.lists(VALUES, min_size=1, max_size=6), st.data())
+def test_what_workers_have_seen_apart_is_what_one_process_sees(bodies: list[object], data: st.DataObject) -> None:
+    cut = data.draw(st.integers(1, len(bodies)))
+
+    lock = Lock()
+    for part in (bodies[cut:], bodies[:cut]):
+        lock.merge(Lock.from_data(json.loads(json.dumps(lock_of(part).to_data()))))
+
+    assert lock.text() == lock_of(bodies).text()
+
+
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        ("version = 2\n", "version = 2, and this leveret reads version 1"),
+        ("nonsense\n", "Expected '='"),
+        ("version = 1\n[[message]]\nexchange = 'x'\n", "an entry is incomplete: 'routing_key'"),
+        (
+            "version = 1\n[[message]]\nexchange = 'x'\nrouting_key = 'k'\n[message.body]\n'$' = 'number?'\n",
+            "a field is 'number?'",
+        ),
+    ],
+)
+def test_a_file_that_is_no_lock_is_refused_with_its_name(tmp_path: Path, text: str, reason: str) -> None:
+    path = tmp_path / "messages.lock"
+    path.write_text(text)
+
+    with pytest.raises(ValueError, match=r"messages\.lock is no lock") as refused:
+        read(path)
+
+    assert reason in str(refused.value)
