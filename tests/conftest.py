@@ -33,17 +33,17 @@ _LOOKING_AT_WARNINGS = tuple(
 # A client that keeps a message on purpose costs a second a step, and ten where another thread is at work. Such a test
 # passes settle=0.
 _WAITED_IN_VAIN = r"error:advance\(\) waited [\d.]+ s of real time:leveret.LeveretWarning"
-# Each of these tests takes seconds and shares nothing with others.
-_LONG = ("tests/frameworks/", "tests/typing/")
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Put long tests first, and ignore all of leveret's warnings but one where they are not what is tested.
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Put long tests first on workers, and ignore all of leveret's warnings but one where they are not what is tested.
 
-    pytest-xdist hands out single tests in the order of collection, so only short ones are left at the end of a run.
     Most tests of a broker lose messages on purpose.
     """
-    items.sort(key=lambda item: not item.nodeid.startswith(_LONG))
+    if hasattr(config, "workerinput"):
+        from tests.scheduling import rank
+
+        items.sort(key=lambda item: rank(item.nodeid))
     for item in items:
         if item.nodeid.startswith("tests/") and not item.nodeid.startswith(_LOOKING_AT_WARNINGS):
             item.add_marker(pytest.mark.filterwarnings("ignore::leveret.LeveretWarning", _WAITED_IN_VAIN))
