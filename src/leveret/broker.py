@@ -446,7 +446,7 @@ class Broker(BrokerActions, Peers, CheckedAssertions, Hinting):
         self._engine.sync()
         reader = FlowReader(queue=queue, client=client, bodies=bodies)
         raw = self._engine.recorder.raw()
-        began = max((at for at, event in enumerate(raw) if event[0] == events.TEST_START), default=0)
+        began = events.began_at(raw)
         for at, event in enumerate(map(events.Event, raw)):
             if at >= began or event.kind == events.CONN_OPEN:
                 body = event.message.body if event.kind == events.PUBLISHED else None

@@ -129,10 +129,7 @@ class Harness:
             return []
         with self._engine.lock:
             raw_events = self._engine.recorder.raw()
-        began = max(
-            (at for at, raw in enumerate(raw_events) if (raw[0], raw[-1]) == (events.TEST_START, node_id)), default=0
-        )
-        return [Event(raw) for raw in raw_events[began:]]
+        return [Event(raw) for raw in raw_events[events.began_at(raw_events, node_id) :]]
 
     @property
     def is_complete(self) -> bool:

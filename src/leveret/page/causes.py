@@ -15,9 +15,7 @@ from leveret.page.steps import StoryEvent
 from leveret.story.facts import NO_ACK
 from leveret.trace import events
 
-_RELEASING: Final = frozenset(
-    {*events.ENDS, events.NACKED, events.REJECTED, events.REQUEUED, events.DEAD_LETTERED, events.EXPIRED}
-)
+_RELEASING: Final = frozenset({*events.ENDS, *events.REFUSING, events.REQUEUED})
 
 
 class Causes:

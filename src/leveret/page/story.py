@@ -146,7 +146,7 @@ class BrokerStory:
 
     def _take(self, row: PageRow, index: int) -> None:
         kind = row["kind"]
-        if kind in (events.TEST_START, events.TEST_END):
+        if kind in events.MARKS:
             return
         row = self._explained(row)
         message = self._hit(row, index) if row.get("msg") is None else self._message(row)

@@ -119,7 +119,7 @@ def _lost(scene: Scene) -> Iterator[Cause]:
     for life, fact in [(one, fact) for one in scene.lives.values() for fact in _ends(one)]:
         kind = "expired_into_nothing" if fact.kind == events.EXPIRED else _LOST_BY.get(str(fact.get("reason")))
         if kind is not None:
-            settler = next((one for one in _facts(life, fact) if one.kind in (events.REJECTED, events.NACKED)), None)
+            settler = next((one for one in _facts(life, fact) if one.kind in events.REFUSING), None)
             by = None if settler is None else scene.clients.name(cast("int | None", settler.get("conn")))
             names = {"queue": fact.get("queue"), "by": by, "publisher": scene.publisher(life.number)}
             yield Cause(kind, names, {"message": life.number}, (fact,) if settler is None else (settler, fact))
@@ -230,7 +230,7 @@ def _ack_lost(scene: Scene, _: Asked) -> Iterator[Cause]:
 def _requeued_often(scene: Scene, _: Asked) -> Iterator[Cause]:
     """Yield the messages that clients put back again and again."""
     for life, copy in scene.copies():
-        settled = [fact for fact in copy.facts if fact.kind in (events.NACKED, events.REJECTED)]
+        settled = [fact for fact in copy.facts if fact.kind in events.REFUSING]
         if copy.requeue_count >= _OFTEN and len(settled) >= _OFTEN:
             names = {"queue": copy.queue, "by": scene.clients.name(cast("int | None", settled[-1].get("conn")))}
             numbers = {"message": life.number, "times": min(copy.requeue_count, len(settled))}

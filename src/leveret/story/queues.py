@@ -17,7 +17,7 @@ _CHANGES: Final[dict[str, tuple[int, int]]] = {
     events.ACKED: (0, -1),
     events.REQUEUED: (1, -1),
 }
-_LEAVING: Final = frozenset({events.EXPIRED, events.DROPPED, events.DEAD_LETTERED, events.PURGED})
+_LEAVING: Final = frozenset(events.ENDS) - {events.ACKED}
 _TYPE: Final = "x-queue-type"
 
 

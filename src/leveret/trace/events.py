@@ -11,7 +11,7 @@ The meaning of each kind is the contract of trace schema version 1; kinds and fi
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container, Mapping
+from collections.abc import Callable, Container, Mapping, Sequence
 from typing import TYPE_CHECKING, Final, Literal, NamedTuple, Protocol, cast, runtime_checkable
 
 if TYPE_CHECKING:
@@ -241,7 +241,13 @@ DELIVERIES: Final = tuple(name for name, kind in TABLE.items() if kind.is_delive
 ENDS: Final = tuple(name for name, kind in TABLE.items() if kind.is_end)
 # What a client does with a delivery.
 SETTLING: Final = tuple(name for name, kind in TABLE.items() if kind.category == "copy" and "multiple" in kind.fields)
+# What a client does with a delivery that it does not want.
+REFUSING: Final = (NACKED, REJECTED)
 ANSWERS: Final = tuple(name for name, kind in TABLE.items() if kind.is_answer)
+# What happened before a test and still explains it: who is connected, what is declared, who consumes.
+EXPLAINING: Final = frozenset(name for name, kind in TABLE.items() if kind.category in ("conversation", "topology"))
+# The beginning and the end of a test.
+MARKS: Final = (TEST_START, TEST_END)
 CONTROL: Final = tuple(name for name, kind in TABLE.items() if name not in ABOUT_MESSAGES and not kind.is_explanation)
 
 _PREVIEW_LENGTH: Final = 60
@@ -417,6 +423,11 @@ class Event:
 
     def __repr__(self) -> str:
         return f"{clock_text(self.at)} {self.kind} {self.details()}".rstrip()
+
+
+def began_at(raw_events: Sequence[RawEvent], test: str | None = None) -> int:
+    """Return the place at which a test began, or the last one without a name; 0 if no mark of it is left."""
+    return max((at for at, raw in enumerate(raw_events) if raw[0] == TEST_START and test in (None, raw[-1])), default=0)
 
 
 def as_python(value: object) -> object:

@@ -97,7 +97,7 @@ class Lines:
             events.ENQUEUED: self._new_enqueued(),
             events.DELIVERED: self._new_delivered(),
             events.ACKED: self._new_acked(),
-            **{kind: self._new_settled(kind) for kind in (events.NACKED, events.REJECTED)},
+            **{kind: self._new_settled(kind) for kind in events.REFUSING},
             **{kind: self._new_moved(kind) for kind in (events.REQUEUED, events.PURGED)},
         }
 

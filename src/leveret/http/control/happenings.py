@@ -17,7 +17,7 @@ from leveret.clocks import SystemClock
 from leveret.engine.engine import Engine
 from leveret.errors import BrokerError, unknown
 from leveret.http.control.endpoint import ROOT, VHOST, Call, Handler, Parameter, endpoint
-from leveret.http.control.scope import MARKS, is_of
+from leveret.http.control.scope import is_of
 from leveret.http.control.shapes import COUNT, FLAG, TABLE, TEXT, Schema, listed, record
 from leveret.http.messages import Response
 from leveret.http.stream import EventStream, numbered
@@ -76,7 +76,7 @@ class EventLines:
         with self._engine.lock:
             real_time = RealTime(self._engine.clock.moves)
         # The marks of a test are no lines, so they take no number.
-        next_seq = (number for number, raw in wanted if raw[0] not in MARKS).__next__
+        next_seq = (number for number, raw in wanted if raw[0] not in events.MARKS).__next__
         lines: list[str] = []
         for at, turn in groupby((raw for _, raw in wanted), key=itemgetter(1)):
             lines += self._lines.write(turn, real_time.exactly_of(cast("int", at)), next_seq)

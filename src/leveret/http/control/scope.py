@@ -32,8 +32,6 @@ if TYPE_CHECKING:
     from leveret.trace.recorder import Recorded, Recorder
 
 _VHOST_AT: Final = {kind: places["vhost"] for kind, places in events.POSITIONS.items() if "vhost" in places}
-# Events that belong to no virtual host, and say which events count.
-MARKS: Final = (events.TEST_START, events.TEST_END)
 
 
 @checks_calls
@@ -191,4 +189,4 @@ class OneVhostsEvents:
 def is_of(raw: RawEvent, vhost: str) -> bool:
     """Return whether an event happened in a virtual host, or marks the beginning or the end of a test."""
     at = _VHOST_AT.get(str(raw[0]))
-    return raw[0] in MARKS if at is None else raw[at] == vhost
+    return raw[0] in events.MARKS if at is None else raw[at] == vhost

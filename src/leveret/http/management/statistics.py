@@ -250,7 +250,7 @@ _HANDLERS: Final[dict[object, Callable[..., None]]] = {
     events.GOT: Statistics._on_got,
     events.ACKED: Statistics._on_acked,
     events.REQUEUED: Statistics._on_requeued,
-    **dict.fromkeys((events.NACKED, events.REJECTED), Statistics._on_refused),
+    **dict.fromkeys(events.REFUSING, Statistics._on_refused),
     **dict.fromkeys((events.EXPIRED, events.DROPPED, events.DEAD_LETTERED, events.PURGED), Statistics._on_ended),
     events.CONN_OPEN: Statistics._on_connection,
     events.CHAN_CLOSE: Statistics._on_channel_closed,

@@ -190,7 +190,7 @@ def _elsewhere(source: Source, question: Question, *, is_unused: bool) -> list[N
     for other in source.others():
         with other.lock:
             raw_events = other.recorder.raw()
-            marks = [raw[0] for raw in raw_events if raw[0] in (events.TEST_START, events.TEST_END)]
+            marks = [raw[0] for raw in raw_events if raw[0] in events.MARKS]
             if marks[-1:] == [events.TEST_END]:
                 # A broker of the whole run, which this test does not use.
                 continue

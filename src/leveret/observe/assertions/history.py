@@ -54,7 +54,7 @@ class Histories:
         # The lines at which the test published, by message.
         self._lines: Final[dict[int, str | None]] = {}
         self.circumstances: Final = Circumstances()
-        began = max((at for at, raw in enumerate(raw_events) if raw[0] == events.TEST_START), default=0)
+        began = events.began_at(raw_events)
         for at, raw in enumerate(raw_events):
             if raw[0] in Circumstances.KINDS:
                 self.circumstances.note(Event(raw))
@@ -110,7 +110,7 @@ class Histories:
         copy_history = history.copies[cast("int", delivery.copy)]
         at = next(index for index, event in enumerate(copy_history.facts) if event.raw is delivery.raw)
         later = copy_history.facts[at + 1 :]
-        end = next((event for event in later if event.kind not in (events.NACKED, events.REJECTED)), None)
+        end = next((event for event in later if event.kind not in events.REFUSING), None)
         if end is None or end.kind != events.REQUEUED:
             return self._end_text(history, copy_history, is_asked=True)
         if end.reason != "channel_closed":

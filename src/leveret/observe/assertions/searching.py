@@ -130,7 +130,7 @@ class Search:
         self._relevant: Final = {
             *happening.kinds,
             *(events.DELIVERIES if happening.place != "exchange" else ()),
-            *(events.TEST_START, events.TEST_END),
+            *events.MARKS,
             *([] if happening.sequel is None else [happening.sequel]),
         }
         is_of_queue = happening.place == "queue" and question.place is not None

@@ -145,7 +145,7 @@ class CheckedAssertions(Assertions):
 def _refusals(source: Source) -> list[Event]:
     """Return the refusals since the test began."""
     raw_events = source.recorder.raw()
-    began = max((at for at, raw in enumerate(raw_events) if raw[0] == events.TEST_START), default=0)
+    began = events.began_at(raw_events)
     return [Event(raw) for raw in raw_events[began:] if raw[0] == events.REFUSED]
 
 

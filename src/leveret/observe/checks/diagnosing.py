@@ -21,10 +21,6 @@ if TYPE_CHECKING:
     from leveret.observe.checks.finding import Finding
     from leveret.observe.checks.judge import Judge
 
-# What happened before the test and explains it.
-_EXPLAINING: Final = frozenset(
-    name for name, kind in events.TABLE.items() if kind.category in ("conversation", "topology")
-) - {events.REFUSED}
 _UNROUTABLE: Final = "unroutable"
 # Why a message found no queue, if what it was published to was deleted since. The check has seen more.
 _GONE: Final = "exchange_gone"
@@ -45,8 +41,8 @@ def diagnosed(
     The caller has passed the barrier and holds the lock.
     """
     until = len(raw_events) - later_count
-    began = max((at for at, raw in enumerate(raw_events[:until]) if _begins(raw, test)), default=0)
-    before = [raw for raw in raw_events[:began] if raw[0] in _EXPLAINING]
+    began = events.began_at(raw_events[:until], test)
+    before = [raw for raw in raw_events[:began] if raw[0] in events.EXPLAINING and raw[0] != events.REFUSED]
     own = raw_events[began:until]
     telling = _telling(own, asked)
     facts = [Event(raw) for raw in before]
@@ -119,10 +115,6 @@ def _saying(values: Sequence[object]) -> re.Pattern[bytes] | None:
 def _is_told(raw: RawEvent, telling: set[int]) -> bool:
     at = _MESSAGE.get(raw[0])
     return at is None or cast("Message", raw[at]).id in telling
-
-
-def _begins(raw: RawEvent, test: str) -> bool:
-    return (raw[0], raw[-1]) == (events.TEST_START, test)
 
 
 def _causes(node: Node, facts: Sequence[Event], findings: Sequence[Finding]) -> Iterator[Cause]:

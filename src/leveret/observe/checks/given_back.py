@@ -13,16 +13,15 @@ from leveret.core.model.message import Message
 from leveret.trace import events
 from leveret.trace.events import POSITIONS, Event, RawEvent, eta_of
 
-_SETTLING: Final = (events.ACKED, events.NACKED, events.REJECTED)
 _CLOSING: Final = (events.CHAN_CLOSE, events.CONN_CLOSE)
 _CHANNEL: Final = slice(POSITIONS[events.DELIVERED]["conn"], POSITIONS[events.DELIVERED]["chan"] + 1)
 _QUEUE: Final = POSITIONS[events.DELIVERED]["queue"]
 _REASON: Final = POSITIONS[events.REQUEUED]["reason"]
 # Where the copy of an event stands, and the tag of a delivery and of what settles it.
 _COPY: Final = {
-    kind: POSITIONS[kind]["copy"] for kind in (*events.DELIVERIES, *_SETTLING, *events.ENDS, events.REQUEUED)
+    kind: POSITIONS[kind]["copy"] for kind in (*events.DELIVERIES, *events.SETTLING, *events.ENDS, events.REQUEUED)
 }
-_TAG: Final = {kind: POSITIONS[kind]["tag"] for kind in (*events.DELIVERIES, *_SETTLING)}
+_TAG: Final = {kind: POSITIONS[kind]["tag"] for kind in (*events.DELIVERIES, *events.SETTLING)}
 
 
 class _Held(NamedTuple):
@@ -57,7 +56,7 @@ class GivenBack:
             return
         channel = raw[_CHANNEL]
         held = self._held.get(channel)
-        if kind in _SETTLING:
+        if kind in events.SETTLING:
             if held is not None:
                 held.deliveries.pop(copy, None)
                 queue, tag = raw[_QUEUE], cast("int | None", raw[_TAG[kind]]) or 0

@@ -40,7 +40,7 @@ _UNTOLD: Final = frozenset(
     {
         *(events.CONN_OPEN, events.CHAN_OPEN, events.EXCHANGE_DECLARE, events.QUEUE_DECLARE, events.QOS),
         *(events.CONFIRMED, events.ENQUEUED, events.NACKED, events.REJECTED),
-        *(events.CALLED, events.TEST_START, events.TEST_END),
+        *(events.CALLED, *events.MARKS),
     }
 )
 # Kinds that matter only with a reason: without one a client did it in good order.
@@ -81,7 +81,7 @@ class Story:
     """The events of the current test, or of all that is recorded if no test has begun."""
 
     def __init__(self, raw_events: Sequence[RawEvent]) -> None:
-        began = max((at for at, raw in enumerate(raw_events) if raw[0] == events.TEST_START), default=0)
+        began = events.began_at(raw_events)
         self._raw: Final = raw_events[began:]
         self._began_at: Final = Event(raw_events[began]).at if raw_events else 0
         self._clients: Final = clients_of(raw_events)
@@ -147,7 +147,7 @@ def _told(raw_events: Sequence[RawEvent]) -> Iterator[Told]:
         kind = event.kind
         if kind == events.CALLED:
             caller = event.caller
-        elif kind in (events.NACKED, events.REJECTED):
+        elif kind in events.REFUSING:
             settlers[event.copy] = (event.conn, event.chan)
         elif kind == events.RETURNED:
             returned[event.message.id] = None

@@ -22,10 +22,6 @@ if TYPE_CHECKING:
     from leveret.trace.redaction import Redaction
 
 PageRow = dict[str, Any]
-# What happened before the test and still explains it: who is connected, what is declared, who consumes.
-EXPLAINING: Final = frozenset(
-    name for name, kind in events.TABLE.items() if kind.category in ("conversation", "topology")
-)
 
 
 @dataclass(slots=True)
@@ -112,20 +108,12 @@ def live_rows(
     The rows begin with the last start of the test; without one, with the oldest event. `moves` are those of the
     broker's clock.
     """
-    first = _start_of(raw_events, test)
+    first = events.began_at(raw_events, test)
     reader = _LiveReader(redaction, RealTime(moves))
     rows = [reader.row(raw) for raw in raw_events[first:]]
-    before = [reader.row(raw) for raw in raw_events[:first] if raw[0] in EXPLAINING]
+    before = [reader.row(raw) for raw in raw_events[:first] if raw[0] in events.EXPLAINING]
     before += reader.unpublished(raw_events[:first], raw_events[first:])
     return rows, before
-
-
-def _start_of(raw_events: Sequence[RawEvent], test: str | None) -> int:
-    for index in range(len(raw_events) - 1, -1, -1):
-        raw = raw_events[index]
-        if raw[0] == events.TEST_START and test in (None, raw[2]):
-            return index
-    return 0
 
 
 class RealTime:

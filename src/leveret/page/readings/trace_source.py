@@ -14,7 +14,7 @@ from typing import Any, Final, NamedTuple, cast
 
 from leveret.errors import UnreadableTraceError, did_you_mean
 from leveret.page.readings.firehose import Completion
-from leveret.page.readings.reading import EXPLAINING, Fault, PageRow, Reading
+from leveret.page.readings.reading import Fault, PageRow, Reading
 from leveret.page.story import Test
 from leveret.story.diagnosis import Asked, diagnosis
 from leveret.story.facts import RowFact
@@ -208,12 +208,12 @@ def _before(reader: TraceReader, rows: list[PageRow], groups: dict[int, list[Pag
     for raw in reader:
         if raw.get("seq", 0) >= first:
             break
-        if raw.get("kind") in (*EXPLAINING, events.CALLED) or raw.get("msg") in missing:
+        if raw.get("kind") in (*events.EXPLAINING, events.CALLED) or raw.get("msg") in missing:
             earlier.append(_page_row(raw))
     found: dict[int, list[PageRow]] = {}
     for ordinal, group in brokers.group(earlier).items():
         if ordinal in groups:
-            kept = [row for row in group if row["kind"] in EXPLAINING or row["kind"] == events.PUBLISHED]
+            kept = [row for row in group if row["kind"] in events.EXPLAINING or row["kind"] == events.PUBLISHED]
             found[ordinal] = kept
     return found
 

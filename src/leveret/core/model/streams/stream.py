@@ -192,7 +192,7 @@ class StreamQueue(StoredQueue):
         # The channel forgets a deleted stream, and settles nothing there (rabbit_queue_type, seen on 3.10).
         if self.node.compat.stream_reject_is_credit or self.is_deleted:
             return
-        if reason not in (events.REJECTED, events.NACKED):
+        if reason not in events.REFUSING:
             raise InternalRefusal()
         raise NotImplementedByBroker(f"basic.nack and basic.reject not supported by stream queues {self.title}")
 
