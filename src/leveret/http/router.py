@@ -72,8 +72,8 @@ class Router(Generic[R]):
         parts = segments(path)
         for pattern, methods in self._by_length.get(len(parts), ()):
             if all(_is_name(name) or name == part for name, part in zip(pattern, parts, strict=True)):
-                pairs = zip(pattern, parts, strict=True)
-                return methods, {name[1:-1]: _decoded(part) for name, part in pairs if _is_name(name)}
+                named = [(name[1:-1], part) for name, part in zip(pattern, parts, strict=True) if _is_name(name)]
+                return methods, {name: unquote(part, errors="surrogateescape") for name, part in named}
         return None
 
 
@@ -85,7 +85,3 @@ def segments(path: str) -> list[str]:
 
 def _is_name(segment: str) -> bool:
     return segment.startswith("{")
-
-
-def _decoded(segment: str) -> str:
-    return unquote(segment, errors="surrogateescape")

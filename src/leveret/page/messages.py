@@ -24,6 +24,7 @@ _WITHHELD: Final = "withhold_confirms"
 # A message that came back this often has a problem.
 _OFTEN: Final = 2
 _DEATHS: Final = "x-death"
+_OF_DEATH: Final = ("queue", "reason", "count", "exchange", "routing_keys")
 
 
 class MessageStory(MessageLife[RowFact]):
@@ -121,7 +122,8 @@ class MessageStory(MessageLife[RowFact]):
     def _ends(self) -> list[tuple[str, Tone, str]]:
         """Return the ends of the copies that count: their texts, tones and queues."""
         if not self.copies:
-            return [("reached no queue" if self.lost is None else _lost_text(self.lost), WARN, "")]
+            lost = self.lost
+            return [("reached no queue" if lost is None else f"{lost.kind} ({lost.get('reason')})", WARN, "")]
         return [(_end_text(copy), end_of(copy.state).tone, copy.queue) for copy in self.last_ends]
 
     def shown(
@@ -147,7 +149,7 @@ class MessageStory(MessageLife[RowFact]):
             "body": None if self.body is None else self.body.shown,
             "events": [event["i"] for event in self.events],
             "copies": [_shown_copy(copy, self.copy_events[copy.number], lanes) for copy in self.copies.values()],
-            "deaths": [_shown_death(death) for death in self.deaths],
+            "deaths": [{name: death.get(name.replace("_", "-")) for name in _OF_DEATH} for death in self.deaths],
             "causes": self.causes,
             "caused_by": self.caused_by,
             "outcome": outcome,
@@ -173,10 +175,6 @@ def _end_text(copy: Copy) -> str:
     return end_text(copy, lambda name: filling.get(name, ""), is_drawn=True)
 
 
-def _lost_text(lost: RowFact) -> str:
-    return f"{lost.kind} ({lost.get('reason')})"
-
-
 def _shown_copy(copy: Copy, happened: list[StoryEvent], lanes: Lanes) -> dict[str, Any]:
     shown = {
         "copy": copy.number,
@@ -188,16 +186,6 @@ def _shown_copy(copy: Copy, happened: list[StoryEvent], lanes: Lanes) -> dict[st
         "events": [event["i"] for event in happened],
     }
     return {name: value for name, value in shown.items() if value is not None}
-
-
-def _shown_death(death: dict[str, Any]) -> dict[str, Any]:
-    return {
-        "queue": death.get("queue"),
-        "reason": death.get("reason"),
-        "count": death.get("count"),
-        "exchange": death.get("exchange"),
-        "routing_keys": death.get("routing-keys"),
-    }
 
 
 def _redacted(table: dict[str, Any]) -> list[str]:

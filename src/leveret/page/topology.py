@@ -270,7 +270,9 @@ class Topology:
                 "id": found,
                 "kind": "exchange" if kind == "x" else "queue",
                 "label": name or "(default exchange)",
-                "type": self._type((vhost, name)) if kind == "x" else _type_of(queues.get((vhost, name))),
+                "type": self._type((vhost, name))
+                if kind == "x"
+                else getattr(queues.get((vhost, name)), "type", None) or "",
                 "broker": broker,
                 **_note(queues.get((vhost, name)) if kind == "q" else None, is_led_to=found in led_to),
             }
@@ -292,7 +294,7 @@ class Topology:
             if one.exchange:
                 start = end("x", one.vhost, one.exchange)
                 target = end("q" if one.kind == "queue" else "x", one.vhost, one.destination)
-                label = one.key or _arguments_text(one.arguments)
+                label = one.key or ", ".join(f"{name}={value}" for name, value in one.arguments.items())
                 edges.append({"from": start, "to": target, "label": label, "count": one.count, "kind": "binding"})
         for (vhost, queue), count in defaults.items():
             start, target = end("x", vhost, ""), end("q", vhost, queue)
@@ -348,10 +350,6 @@ class Topology:
         return found
 
 
-def _type_of(queue: QueueStory | None) -> str:
-    return "" if queue is None else queue.type or ""
-
-
 def _note(queue: QueueStory | None, *, is_led_to: bool) -> dict[str, str]:
     """Return what to know of a queue: that it is gone, or that nothing leads to it."""
     if queue is None:
@@ -364,7 +362,3 @@ def _note(queue: QueueStory | None, *, is_led_to: bool) -> dict[str, str]:
 def _destination(row: PageRow) -> tuple[str, str]:
     attrs = row["attrs"]
     return str(attrs.get("destination_kind", "queue")), str(attrs.get("destination", row.get("queue")))
-
-
-def _arguments_text(arguments: dict[str, Any]) -> str:
-    return ", ".join(f"{name}={value}" for name, value in arguments.items())

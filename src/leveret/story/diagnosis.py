@@ -313,15 +313,15 @@ def _shared(scene: Scene, _: Asked) -> Iterator[Cause]:
     """Yield the queues that several clients share, though each declared and bound it for itself."""
     declaring: dict[Place, set[object]] = {}
     for place, consumers in _consumed(scene).items():
-        declaring[place] = {fact.get("conn") for fact in scene.bindings if _bound(fact) == place}
+        declaring[place] = {
+            fact.get("conn")
+            for fact in scene.bindings
+            if (str(fact.get("vhost") or "/"), fact.get("destination")) == place
+        }
         own = [one for one in consumers if one.messages and one.conn in declaring[place]]
         names = list(dict.fromkeys(scene.clients.name(one.conn) for one in own))
         if len(names) > 1:
             yield Cause("shared", {"queue": place[1], "clients": names}, {}, tuple(one.fact for one in own))
-
-
-def _bound(fact: Fact) -> Place:
-    return str(fact.get("vhost") or "/"), str(fact.get("destination"))
 
 
 def _consumed(scene: Scene) -> dict[Place, list[Subscription]]:

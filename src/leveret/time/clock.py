@@ -151,7 +151,8 @@ class Clock(Hinting):
         self._end_autojump()
         target = self._engine.ask(lambda: self._hold_until(span_us))
         # Clients finish their current work before time moves. What a test has fetched by basic.get is up to the test.
-        overtaken = self._left_by(self._engine.ask(self._begun), settle)
+        begun = self._engine.ask(lambda: Newcomers(self._engine, self._kept.union(held(self._engine, by_get=True))))
+        overtaken = self._left_by(begun, settle)
         steps = Steps(self._engine, target, heartbeats=heartbeats)
         while not self._engine.ask(steps.move_on):
             if steps.newcomers is None:
@@ -162,9 +163,6 @@ class Clock(Hinting):
             overtaken = self._left_by(steps.newcomers, settle) or overtaken
         if overtaken is not None:
             warn(_overtaken_text(*overtaken))
-
-    def _begun(self) -> Newcomers:
-        return Newcomers(self._engine, but_for=self._kept.union(held(self._engine, by_get=True)))
 
     def _left_by(self, newcomers: Newcomers, settle: float) -> tuple[int, list[str]] | None:
         """Let clients react. If that took too long, return for how long and which new messages they still hold."""

@@ -61,7 +61,7 @@ class Firehose:
         """
         for entry in _entries(fspath(path)):
             kind = events.PUBLISHED if entry["type"] == "published" else events.DELIVERED
-            at = _microseconds(str(entry["timestamp"]))
+            at = round(datetime.fromisoformat(str(entry["timestamp"])).timestamp() * 1_000_000)
             yield self._row(kind, entry, str(entry["exchange"]), cast("bytes", entry["payload"]), at=at)
 
     def _row(self, kind: str, entry: Mapping[str, object], exchange: str, body: bytes, *, at: int | None) -> Row:
@@ -159,7 +159,3 @@ def _with_lists(entry: dict[str, object]) -> dict[str, object]:
         if entry.get(name) == "none":
             entry[name] = None
     return entry
-
-
-def _microseconds(timestamp: str) -> int:
-    return round(datetime.fromisoformat(timestamp).timestamp() * 1_000_000)

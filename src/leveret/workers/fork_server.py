@@ -61,13 +61,9 @@ def needs_of(module: ModuleType) -> list[str]:
             seen.add(used.__name__)
             if "site-packages" in (getattr(used, "__file__", None) or ""):
                 needs[used.__name__] = None
-            elif not _is_standard(used):
+            elif used.__name__.partition(".")[0] not in sys.stdlib_module_names:
                 waiting.append(used)
     return list(needs)
-
-
-def _is_standard(module: ModuleType) -> bool:
-    return module.__name__.partition(".")[0] in sys.stdlib_module_names
 
 
 class Child:

@@ -42,7 +42,8 @@ class Management:
         if response is not MALFORMED and (
             self._state.engine.compat.names_methods_of_path or response.status == 405 or request.method == "OPTIONS"
         ):
-            response = _with(response, ("allow", ", ".join(methods)))
+            headers = (*response.headers, ("allow", ", ".join(methods)))
+            response = Response(response.status, headers, response.body)
         return response
 
     def _allowed(self, request: Request) -> tuple[str, ...]:
@@ -132,7 +133,3 @@ def _accepts_json(request: Request) -> bool:
         return True
     wanted = [each.partition(";")[0].strip() for each in request.headers.get("accept", "*/*").split(",")]
     return any(each in ("*/*", "application/*", "application/json") for each in wanted)
-
-
-def _with(response: Response, header: tuple[str, str]) -> Response:
-    return Response(response.status, (*response.headers, header), response.body)

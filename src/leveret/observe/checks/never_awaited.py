@@ -64,7 +64,7 @@ class NeverAwaited:
                 is_new, kept = _is_new(coroutine), ref(coroutine)
                 del coroutine
                 if is_new and kept() is None:
-                    findings.append(_finding(name, line))
+                    findings.append(Finding("never_awaited", "/", {"call": name, "line": line}))
         return findings
 
     def forget(self) -> None:
@@ -75,10 +75,6 @@ class NeverAwaited:
 
 def _is_new(coroutine: Call) -> bool:
     return coroutine.cr_frame is not None and not coroutine.cr_running and not coroutine.cr_suspended
-
-
-def _finding(name: str, line: str | None) -> Finding:
-    return Finding("never_awaited", "/", {"call": name, "line": line})
 
 
 def _failure(task: asyncio.Task[object]) -> Finding:

@@ -60,7 +60,8 @@ def update(warehouse: Warehouse, writer: PartWriter, piece: dict[str, Any]) -> d
     counts = dict.fromkeys(TABLE_NAMES, 0)
     for name, rows in events:
         wanted = piece["runs"][name]
-        of_files = [*files.get(name, ()), *_refusals(wanted)]
+        refusals = [_refusal(path, FileState(**file)) for path, file in wanted["refused"].items()]
+        of_files = [*files.get(name, ()), *refusals]
         for table, of_run in _tables_of_run(rows, of_files, wanted["is_repeated"]).items():
             if len(of_run):
                 writer.table(table, of_run.schema).add(of_run)
@@ -195,10 +196,6 @@ def _files_of(warehouse: Warehouse, runs: Mapping[str, Any]) -> dict[str, list[R
         for row in read_part(warehouse.storage, "files", part, schema.FILES, runs=list(runs)).to_pylist():
             by_run.setdefault(row["run"], []).append(row)
     return by_run
-
-
-def _refusals(wanted: Mapping[str, Any]) -> list[Row]:
-    return [_refusal(path, FileState(**file)) for path, file in wanted["refused"].items()]
 
 
 def _refusal(path: str, file: FileState) -> Row:

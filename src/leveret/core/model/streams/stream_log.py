@@ -41,10 +41,6 @@ class _Segment:
         return self.first_offset + len(self.entries)
 
 
-def _first_offset(segment: _Segment) -> int:
-    return segment.first_offset
-
-
 class StreamLog:
     """The entries of one stream; an entry's position is its offset."""
 
@@ -91,7 +87,7 @@ class StreamLog:
         segments = self._segments
         if offset >= segments[-1].next_offset:
             return None
-        index = max(0, bisect_right(segments, offset, key=_first_offset) - 1)
+        index = max(0, bisect_right(segments, offset, key=lambda segment: segment.first_offset) - 1)
         segment = segments[index]
         position = max(0, offset - segment.first_offset)
         # The offset between two segments belongs to the broker's record.

@@ -49,7 +49,11 @@ def list_of_vhost(call: Call) -> list[Described]:
 @lists("/api/connections/username/{user}", "watched")
 def list_of_user(call: Call) -> list[Described]:
     """List the connections of a user."""
-    return [_tracked(connection) for connection in clients(call.node) if connection.user == call.values["user"]]
+    return [
+        {"name": each.address_name, "user": each.user, "vhost": each.vhost_name, "node": NODE_NAME}
+        for each in clients(call.node)
+        if each.user == call.values["user"]
+    ]
 
 
 @endpoint("GET", "/api/connections/{connection}", "management")
@@ -157,10 +161,6 @@ def _described(call: Call, connection: Connection, *, is_detailed: bool = False)
         description["user_provided_name"] = properties["connection_name"]
     # RabbitMQ writes what does not apply as null in lists, and as empty text in the description of one connection.
     return {**description, **dict.fromkeys(tls_keys, "")} if is_detailed else description
-
-
-def _tracked(connection: Connection) -> Described:
-    return {"name": connection.address_name, "user": connection.user, "vhost": connection.vhost_name, "node": NODE_NAME}
 
 
 def _channel(call: Call, channel: Channel) -> Described:

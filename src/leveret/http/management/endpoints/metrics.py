@@ -124,13 +124,12 @@ def _total(counts: statistics.Counts, name: str) -> int:
 
 
 def _of_queues(queues: list[StoredQueue], *, is_per_object: bool) -> Iterator[Metric]:
-    counted = [(_labels(queue), {**totals(queue), "consumers": len(queue.consumers)}) for queue in queues]
+    counted = [
+        ((("vhost", queue.vhost.name), ("queue", queue.name)), {**totals(queue), "consumers": len(queue.consumers)})
+        for queue in queues
+    ]
     for name, key, description in _QUEUE_GAUGES:
         values: list[tuple[Labels, float]] = [(labels, counts[key]) for labels, counts in counted]
         if not is_per_object:
             values = [((), sum(value for _, value in values))]
         yield f"queue_{name}", "gauge", description, values
-
-
-def _labels(queue: StoredQueue) -> Labels:
-    return ("vhost", queue.vhost.name), ("queue", queue.name)
