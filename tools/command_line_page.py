@@ -35,6 +35,7 @@ also exit with 1 says so below.
 # The guides that show a command at work.
 GUIDES: Final = {
     "leveret serve": ("how-to/other-languages.md",),
+    "leveret definitions": ("how-to/production-topology.md",),
     "leveret why": ("how-to/failed-test.md",),
     "leveret trace": ("how-to/recording.md", "how-to/page.md"),
     "leveret pipeline": ("how-to/pipeline.md", "how-to/report.md", "how-to/warehouse.md"),

@@ -143,7 +143,7 @@ def test_no_path_of_somebodys_machine_is_written_down(text_files: list[SourceFil
 
 
 def test_urls_lead_to_known_hosts(text_files: list[SourceFile]) -> None:
-    other_host = re.compile(rf"https?://(?!(?:{'|'.join(map(re.escape, KNOWN_HOSTS))})\b|\{{|\[)[\w.-]+")
+    other_host = re.compile(rf"https?://(?:\w+:\w+@)?+(?!(?:{'|'.join(map(re.escape, KNOWN_HOSTS))})\b|\{{|\[)[\w.-]+")
 
     assert matches(text_files, other_host) == []
 

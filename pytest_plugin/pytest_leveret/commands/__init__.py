@@ -1,16 +1,18 @@
-"""The commands of `leveret` that know pytest: `init` reads a project and proposes what to write, `why` reads pages.
+"""The commands of `leveret` for a suite of tests; those for a single broker are in leveret itself.
 
-The command line of leveret finds them as the entry point `leveret.commands`.
+`definitions` compares definitions of RabbitMQ, `init` reads a project and proposes what to write, and `why` reads
+pages. The command line of leveret finds them as the entry point `leveret.commands`.
 """
 
 from __future__ import annotations
 
 import argparse
 
-from pytest_leveret.commands import init, why
+from pytest_leveret.commands import definitions, init, why
 
 
 def add_to(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     """Add the commands to the parser of the command line."""
+    definitions.add_to(commands)
     init.add_to(commands)
     why.add_to(commands)
