@@ -79,8 +79,8 @@ def refuse_unusable(config: pytest.Config) -> None:
     from leveret import Broker, BrokerError
 
     for word, setting in settings.items():
-        # Definitions may name the users and virtual hosts of the other options.
-        beside = ("users", "vhosts") if word == "definitions" else ()
+        # Definitions may name the users and virtual hosts of the other options, and must be there to match.
+        beside = {"definitions": ("users", "vhosts"), "declare": ("users", "vhosts", "definitions")}.get(word, ())
         others = {other: settings[other].value for other in beside if other in settings}
         for value in setting.value if isinstance(setting.value, tuple) else (setting.value,):
             try:

@@ -20,9 +20,9 @@ NAME: Final = "leveret"
 LINE: Final = (
     "leveret(rabbitmq='4.3', permit={'transient_nonexcl_queues'}, seed=0, record='recent', trace_dir='traces', "
     "trace_bodies=True, trace_redact={'x-customer'}, checks='unroutable=error', max_redeliveries=100, "
-    "users={'app': 'secret'}, vhosts={'shop'}, definitions='definitions.json', plugins={'rabbitmq_event_exchange'}, "
-    "settings={'channel_max': 100}, host='127.0.0.1', port=0, management=False): settings of the brokers that the "
-    "fixtures `leveret` and `make_leveret` give this test; every "
+    "users={'app': 'secret'}, vhosts={'shop'}, definitions='definitions.json', declare='must_match', "
+    "plugins={'rabbitmq_event_exchange'}, settings={'channel_max': 100}, host='127.0.0.1', port=0, "
+    "management=False): settings of the brokers that the fixtures `leveret` and `make_leveret` give this test; every "
     "keyword is optional, and those of test, class and module are merged: the closest wins."
 )
 _ORIGIN: Final = "marker leveret"

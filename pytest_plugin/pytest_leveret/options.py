@@ -160,6 +160,12 @@ OPTIONS: Final = (
         os.path.abspath,
         is_path=True,
     ),
+    Option(
+        "declare",
+        "RULE",
+        "what clients may declare beside the definitions: freely or must_match (default: freely)",
+        str,
+    ),
     Option("plugins", "NAMES", "plugins of RabbitMQ to enable", read_names),
     Option("settings", "NAME=VALUE", "settings of rabbitmq.conf, such as channel_max=100", read_settings_of_node),
     Option("host", "ADDRESS", "the address that the broker listens on (default: 127.0.0.1)", str),

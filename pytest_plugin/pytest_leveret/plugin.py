@@ -24,6 +24,7 @@ from pytest_leveret import (
     recording,
     report,
     standins,
+    topology,
     url_env,
 )
 from pytest_leveret.fixtures import fresh_broker, leveret_session, make_leveret, rehearsed_version
@@ -74,6 +75,7 @@ def pytest_configure(config: pytest.Config) -> None:
     config.pluginmanager.register(report.Reporting(), "leveret-reporting")
     config.pluginmanager.register(diagnosing.Diagnosing(), "leveret-diagnosing")
     config.pluginmanager.register(differences.Differences(config), "leveret-differences")
+    config.pluginmanager.register(topology.Usage(), "leveret-usage")
     brokers.refuse_unusable(config)
     brokers.refuse_shared_port(config)
     pages.prepare(config)

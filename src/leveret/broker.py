@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Final, Self, Unpack
+from typing import TYPE_CHECKING, Final, Self, Unpack, get_args
 
 from leveret.core.compat import DEFAULT_VERSION, DENIABLE, Compat, RabbitMQVersion
 from leveret.core.model.operators import node_settings
@@ -21,7 +21,7 @@ from leveret.engine.options import checked_count, checked_port, checked_seed, ch
 from leveret.errors import BrokerError, expected, nearest, unknown, unknown_keyword
 from leveret.observe.calls.hinting import Hinting, checks_calls
 from leveret.observe.checks.checked_assertions import CheckedAssertions
-from leveret.observe.checks.table import MAX_REDELIVERIES, Levels, Wanted
+from leveret.observe.checks.table import MAX_REDELIVERIES, DeclareRule, Levels, Wanted
 from leveret.observe.views.names import find_exchange, find_queue
 from leveret.scripted.actions import BrokerActions, Peers
 
@@ -108,6 +108,7 @@ class Broker(BrokerActions, Peers, CheckedAssertions, Hinting):
         users: Mapping[str, str] | None = None,
         vhosts: Iterable[str] = (),
         definitions: Mapping[str, object] | str | PathLike[str] | None = None,
+        declare: DeclareRule = "freely",
         plugins: Iterable[str] = (),
         settings: Mapping[str, object] | None = None,
         tls: SSLContext | bool = False,
@@ -126,6 +127,8 @@ class Broker(BrokerActions, Peers, CheckedAssertions, Hinting):
         - `users` adds users with full permissions on "/" and on `vhosts`, as a mapping of name to password.
         - `vhosts` names virtual hosts to create.
         - `definitions` is the path of a definitions.json of RabbitMQ, or its contents, to import.
+        - `declare` is "must_match" if clients may declare only what `definitions` have: a refused declaration is an
+          error of the test, and so is one that they lack.
         - `plugins` names plugins of RabbitMQ to enable.
         - `settings` holds lines of rabbitmq.conf that clients notice: {"channel_max": 100}.
         - `tls` opens a second port that speaks TLS, with the given SSLContext of a server. If it is True, the broker
@@ -168,7 +171,11 @@ class Broker(BrokerActions, Peers, CheckedAssertions, Hinting):
             begin=_beginning(users, names_in(vhosts), definitions),
             plugins=frozenset(plugins),
             tls=tls or None,
-            levels=Levels(checks, max_redeliveries=checked_count("max_redeliveries", max_redeliveries)),
+            levels=Levels(
+                checks,
+                max_redeliveries=checked_count("max_redeliveries", max_redeliveries),
+                must_match=_must_match(declare, definitions),
+            ),
         )
         super().__init__(self._engine)
         # Made on first use, because many tests never use it.
@@ -517,6 +524,15 @@ def _trace_options(directory: str | PathLike[str], *, bodies: bool, redact: Iter
     from leveret.trace.writer import TraceOptions
 
     return TraceOptions.of(directory, bodies=bodies, redact=redact)
+
+
+def _must_match(declare: str, definitions: object) -> bool:
+    """Return whether clients may declare only what the definitions have. Raises ValueError if there are none."""
+    if declare not in get_args(DeclareRule):
+        raise ValueError(f"declare={declare!r} is unknown{expected(str(declare), get_args(DeclareRule))}")
+    if declare == "must_match" and definitions is None:
+        raise ValueError("declare='must_match' has nothing to match; give definitions='definitions.json' too")
+    return declare == "must_match"
 
 
 def _beginning(

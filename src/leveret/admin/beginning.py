@@ -37,8 +37,10 @@ def beginning(
                 node.access.set_permission(name, user)
         if described is not None:
             from leveret.admin import definitions_import
+            from leveret.observe.checks.not_in_definitions import parts_of
 
             definitions_import.load(node, described)
+            node.defined = frozenset(parts_of(node))
 
     return begin
 

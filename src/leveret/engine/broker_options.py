@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from ssl import SSLContext
 
     from leveret.core.compat import RabbitMQVersion
-    from leveret.observe.checks.table import Wanted
+    from leveret.observe.checks.table import DeclareRule, Wanted
     from leveret.trace.recorder import RecordLevel
 
 
@@ -30,6 +30,7 @@ class SeedlessBrokerOptions(TypedDict, total=False):
     users: Mapping[str, str] | None
     vhosts: Iterable[str]
     definitions: Mapping[str, object] | str | PathLike[str] | None
+    declare: DeclareRule
     plugins: Iterable[str]
     settings: Mapping[str, object] | None
     tls: SSLContext | bool

@@ -78,6 +78,7 @@ CAUSES: Final[dict[str, CauseWords]] = {
         20,
     ),
     "redeclared_differently": CauseWords("{refusal}[, at {line}]", rank=15),
+    "not_in_definitions": CauseWords("{part}, from {by}[: did you mean {known}?]", rank=15),
     "unseen_channel_error": CauseWords("{refusal}[, on the connection opened at {opener}]", rank=15),
     "unknown_argument": CauseWords("{argument} of {place}, from {by}: did you mean {known}?", rank=40),
     "uncommitted": CauseWords(

@@ -60,6 +60,8 @@ class Node(Runtime):
         # The messages that were returned to clients that are known to drop them.
         self.ignored_returns: dict[int, None] = {}
         self.vhosts: dict[str, VirtualHost] = {}
+        # The parts of the definitions that it began with, None without any (see the check `not_in_definitions`).
+        self.defined: frozenset[tuple[str, ...]] | None = None
         # The plugin's exchange amq.rabbitmq.event, None unless enabled.
         self.event_exchange: EventExchange | None = None
         self.add_vhost("/")

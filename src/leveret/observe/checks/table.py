@@ -24,6 +24,7 @@ CheckName = Literal[
     "auto_ack_lost",
     "redelivered_too_often",
     "redeclared_differently",
+    "not_in_definitions",
     "unknown_argument",
     "unseen_channel_error",
     "unacked_at_end",
@@ -37,6 +38,14 @@ CheckName = Literal[
 ]
 # What `Broker(checks=...)` takes. A mapping is iterable too, so `Iterable[str]` would let a misspelt name pass.
 Wanted = str | Sequence[str] | Set[str] | Mapping[CheckName | Literal["all"], CheckLevel]
+
+# What `Broker(declare=...)` takes: whether clients may declare what they like beside the definitions.
+DeclareRule = Literal["freely", "must_match"]
+# The levels that "must_match" begins with.
+_MUST_MATCH: Final[tuple[tuple[str, CheckLevel], ...]] = (
+    ("redeclared_differently", "error"),
+    ("not_in_definitions", "error"),
+)
 
 # How often a message may be redelivered from one queue before `redelivered_too_often` reports it.
 MAX_REDELIVERIES: Final = 100
@@ -85,6 +94,7 @@ _ROWS: Final = (
     Check(
         "redeclared_differently", "warning", "refused: the queue or exchange exists with other arguments", "declaration"
     ),
+    Check("not_in_definitions", "off", "of what the definitions lack", "declaration"),
     Check("unknown_argument", "warning", "that RabbitMQ does not know and ignores", "argument"),
     Check("unseen_channel_error", "warning", "that no call of a client was waiting for", "error"),
     Check("unacked_at_end", "warning", "delivered but not acked when the test ended", "message", needs_trace=False),
@@ -111,12 +121,14 @@ class Levels:
 
     __slots__ = ("_asked", "_levels", "max_redeliveries")
 
-    def __init__(self, wanted: Wanted = (), *, max_redeliveries: int = MAX_REDELIVERIES) -> None:
+    def __init__(
+        self, wanted: Wanted = (), *, max_redeliveries: int = MAX_REDELIVERIES, must_match: bool = False
+    ) -> None:
         """Change the default levels to those wanted. Raises ValueError if a check or a level is unknown."""
         self.max_redeliveries = max_redeliveries
         self._levels: dict[str, CheckLevel] = {name: check.level for name, check in CHECKS.items()}
         self._asked: dict[str, None] = {}
-        for name, level in _pairs(wanted):
+        for name, level in (*(_MUST_MATCH if must_match else ()), *_pairs(wanted)):
             for check_name in self._meant_by(name):
                 self._levels[check_name] = level
                 self._asked[check_name] = None

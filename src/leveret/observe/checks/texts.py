@@ -44,10 +44,12 @@ def group_text(check_name: str, findings: Sequence[Finding], publishers: Publish
     for finding in findings:
         line = _line(finding, publishers)
         listed[line] = listed.get(line, 0) + 1
-    for line, times in list(listed.items())[:_LISTED]:
+    # Each declaration needs a change of its own, so all are listed.
+    most = len(listed) if check.noun == "declaration" else _LISTED
+    for line, times in list(listed.items())[:most]:
         lines.append(f"  {line}" + (f" (x{times})" if times > 1 else ""))
-    if len(listed) > _LISTED:
-        lines.append(f"  ... and {len(listed) - _LISTED} more")
+    if len(listed) > most:
+        lines.append(f"  ... and {len(listed) - most} more")
     return "\n".join([*lines, f"  {_how_to_allow(findings[0], broker)}"])
 
 

@@ -84,8 +84,9 @@ class TraceChecks:
             events.REFUSED: self._refused,
             events.QOS: self._limits_set,
             events.CONSUME: self._consumer_added,
-            events.QUEUE_DECLARE: self._arguments_given,
-            events.EXCHANGE_DECLARE: self._arguments_given,
+            events.QUEUE_DECLARE: self._declared,
+            events.EXCHANGE_DECLARE: self._declared,
+            events.BIND: self._declared,
             events.DELIVERED: self._delivered,
             events.GOT: self._got,
             events.ACKED: self._acked,
@@ -178,6 +179,19 @@ class TraceChecks:
     def _limits_set(self, event: Event) -> None:
         if event.is_global and event.count:
             self._limited[event.conn, event.chan] = None
+
+    def _declared(self, event: Event) -> None:
+        if event.kind != events.BIND:
+            self._arguments_given(event)
+        if event.conn is None or self._node.defined is None:
+            return
+        from leveret.observe.checks.not_in_definitions import lacking, near, part_text
+
+        part = lacking(event, self._node)
+        if part is not None:
+            names = {"part": part_text(part), "by": self._client(event.conn), "known": near(part, self._node.defined)}
+            places = {"queue": event.get("queue"), "exchange": event.get("exchange")}
+            self._find("not_in_definitions", event, {**names, **places, "client": self._clients.get(event.conn)})
 
     def _arguments_given(self, event: Event) -> None:
         if not event.arguments:
