@@ -50,7 +50,11 @@ def add_event(tree: Tree) -> None:
         text='    events.PURGE_ASKED: (Words("<{who} >asked to purge {queue}", "client", "queue"),),\n',
     )
     handlers = "src/leveret/core/protocol/handlers/queue.py"
-    tree.insert(handlers, before="if TYPE_CHECKING:", text="from leveret.trace import events\n\n")
+    tree.replace(
+        handlers,
+        "from leveret.core.wire import methods\n",
+        "from leveret.core.wire import methods\nfrom leveret.trace import events\n",
+    )
     tree.insert(
         handlers,
         before="    count = 0 if leads_to_reply_queue(channel, name)",
