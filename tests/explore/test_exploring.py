@@ -339,6 +339,20 @@ def test_a_delivery_without_a_successor_still_arrives():
     assert leveret.explore(consume, faults="out of order").run_count == 1
 
 
+def test_a_queue_with_a_single_active_consumer_keeps_its_order():
+    def consume(broker):
+        broker.declare_queue("work", arguments={"x-single-active-consumer": True})
+        for body in (b"1", b"2"):
+            broker.publish("", "work", body)
+        channel = connect(broker)
+        for _ in zip(range(2), channel.consume("work", auto_ack=True), strict=False):
+            pass
+        channel.connection.close()
+
+    with pytest.raises(ValueError, match="matches no step for out of order"):
+        leveret.explore(consume, faults="out of order")
+
+
 def consume_until(over, broker):
     """Acknowledge what arrives, and connect again after each loss until `over` is set."""
 

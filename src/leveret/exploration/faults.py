@@ -81,8 +81,9 @@ class OutOfOrder(Fault):
         self._is_overtaken = False
 
     def can_apply(self, occasion: Occasion) -> bool:
-        """Return whether the queue is not a stream, which always keeps its order."""
-        return occasion.subscription is not None and isinstance(occasion.subscription.queue, Queue)
+        """Return whether the queue may lose its order. A stream keeps it, and so does a single active consumer."""
+        queue = None if occasion.subscription is None else occasion.subscription.queue
+        return isinstance(queue, Queue) and not queue.settings.is_single_active
 
     def apply(self, occasion: Occasion) -> bool:
         """Hold the delivery back."""

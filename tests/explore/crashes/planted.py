@@ -23,6 +23,8 @@ class Planted:
     within: ClassVar[int] = 8
     on: ClassVar[tuple[str, ...]] = ("basic.publish", "*client->server basic.ack #*")
     queues: ClassVar[tuple[str, ...]] = ("orders", "shipped")
+    # Whether the queue orders has a single active consumer.
+    is_single_active: ClassVar[bool] = False
     orders: ClassVar[tuple[str, ...]] = ("1",)
     tables: ClassVar[str] = ""
     # The queue that gets a message at the end, if the broker alone cannot know that the service goes on.
@@ -34,7 +36,8 @@ class Planted:
 
         def shop_is_right(broker, folder):
             for queue in cls.queues:
-                broker.declare_queue(queue)
+                arguments = {"x-single-active-consumer": True} if cls.is_single_active and queue == "orders" else {}
+                broker.declare_queue(queue, arguments=arguments)
             with closing(database(folder)) as db:
                 db.executescript(cls.tables)
             for order in cls.orders:
