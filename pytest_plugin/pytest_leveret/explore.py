@@ -197,6 +197,7 @@ class ExploredTest:
         from leveret.exploration import Schedule
         from leveret.exploration.logs import STRAYS
         from leveret.exploration.report import divergence_text
+        from leveret.exploration.search import report
 
         plain = self._play(Schedule())
         if plain.run.has_failed or not _have_passed(plain.reports):
@@ -212,6 +213,7 @@ class ExploredTest:
             return _with_failure(plain.reports, f"{divergence_text(found)}\nnothing was explored")
         if found.diverged_runs:
             self._item.warn(LeveretWarning(divergence_text(found)))
+        report(str(found))
         return plain.reports
 
     def _play(self, schedule: Schedule) -> Play:

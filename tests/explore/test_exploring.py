@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import io
 import logging
 import re
+import sys
 import threading
 
 import aio_pika
@@ -438,11 +440,12 @@ def test_the_summary_has_the_time_the_slowest_schedule_and_the_declarations():
 
     found = leveret.explore(declare, faults="lost before")
 
-    outcome, declarations, times, distinct = str(found).splitlines()
+    outcome, declarations, times, distinct, untried = str(found).splitlines()
     assert outcome == f"All {found.run_count} schedules over {len(found.steps)} steps passed."
     assert declarations == "  declarations among the steps: 2"
     assert re.fullmatch(r"  it took \S+ m?s, the slowest schedule \S+ m?s: lost before conn 1 .*", times)
     assert distinct == f"  distinct outcomes: {len(found.outcomes)}"
+    assert untried == "  not tried: more than one fault in a run; seconds=60 adds such schedules"
     assert 1 < len(found.outcomes) <= found.run_count
 
 
@@ -608,5 +611,19 @@ def test_progress_is_logged(caplog):
     found = leveret.explore(careful, faults=[Nothing()])
 
     told = [record.getMessage() for record in caplog.records if record.name == "leveret.exploration"]
-    assert len(told) == (found.run_count - 1) // 20 > 0
-    assert told[0].startswith(f"20 schedules over {len(found.steps)} steps run, now: nothing conn ")
+    assert told[0].startswith(f"20 schedules over {len(found.steps)} steps run, the last: nothing conn ")
+    assert told[-1] == str(found)
+    assert told[-1].startswith(f"All {found.run_count} schedules over {len(found.steps)} steps passed.")
+
+
+@pytest.mark.parametrize("is_terminal", [True, False])
+def test_the_summary_is_printed_where_the_user_watches_and_reads_no_log(monkeypatch, is_terminal):
+    class Screen(io.StringIO):
+        def isatty(self):
+            return is_terminal
+
+    monkeypatch.setattr(sys, "stderr", Screen())
+
+    found = leveret.explore(careful, faults=[Nothing()])
+
+    assert (str(found) in sys.stderr.getvalue()) == is_terminal

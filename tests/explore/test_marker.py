@@ -422,7 +422,7 @@ def test_marked(leveret):
 
 @pytest.mark.parametrize("name", ["test_by_itself", "test_marked"])
 def test_verbose_shows_progress(run, name):
-    told = "  20 schedules over * steps run, now: * conn 1 chan *"
+    told = "  20 schedules over * steps run, the last: * conn 1 chan *"
 
-    run(EXPLORED, "-v", "-k", name).stdout.fnmatch_lines([told])
+    run(EXPLORED, "-v", "-k", name).stdout.fnmatch_lines([told, "  All * schedules over * steps passed."])
     run(EXPLORED, "-k", name).stdout.no_fnmatch_line(told)

@@ -68,6 +68,7 @@ def test_the_first_failure_ends_the_search():
 
     assert found.failed == ["lost before conn 1 chan 1 client->server basic.publish #1"]
     assert str(found).startswith("Of 2 schedules over 4 steps, 1 passed, 1 failed.\n")
+    assert "not tried, because the first failure ends the search: 3 schedules" in str(found)
 
 
 def test_keep_going_finds_all_failures():
@@ -147,6 +148,13 @@ def test_what_time_is_left_goes_to_pairs_and_triples_until_none_is_left():
     assert (len(pairs), len(triples), found.untried_count) == (9, 7, 0)
 
 
+@pytest.mark.parametrize(("pairs", "is_said"), [(0, True), (1, False)])
+def test_the_summary_says_if_no_run_had_two_faults(pairs, is_said):
+    found = explore(World(), pairs=pairs)
+
+    assert ("not tried: more than one fault in a run" in str(found)) == is_said
+
+
 def test_equal_seeds_draw_equal_pairs_and_triples():
     worlds = [World() for _ in range(3)]
 
@@ -199,6 +207,35 @@ def test_the_draw_prefers_schedules_with_rare_events():
         firsts["declare" in world.ran[-1].split(", then ")[0]] += 1
 
     assert firsts[True] > firsts[False]
+
+
+def test_a_short_search_starts_no_process():
+    class Pool:
+        """Processes that must not start."""
+
+        def start(self):
+            raise AssertionError("started")
+
+    world = World()
+
+    search = Search(world, "*", pairs=3, seed=0, keep_going=False, pool=Pool())
+
+    assert search.explore(world(Schedule())).run_count == 8
+
+
+def test_a_long_search_goes_on_here_if_no_process_can_run_the_scenario(monkeypatch):
+    class Pool:
+        """Processes that cannot import the scenario."""
+
+        def start(self):
+            raise ValueError("another process cannot run the scenario")
+
+    world = World()
+    monkeypatch.setattr("leveret.exploration.search._LONG_S", -1)
+
+    search = Search(world, "*", pairs=3, seed=0, keep_going=False, pool=Pool())
+
+    assert search.explore(world(Schedule())).run_count == 8
 
 
 def test_passed_runs_keep_no_trace():

@@ -7,20 +7,23 @@ from __future__ import annotations
 
 import fnmatch
 import logging
+import os
 import threading
 import warnings
 from collections.abc import Coroutine, Iterable, Mapping
 from dataclasses import dataclass
+from time import perf_counter
 from typing import TYPE_CHECKING, Final, Unpack
 
 from leveret.broker import KEYWORDS
 from leveret.errors import LeveretWarning, did_you_mean, unknown_keyword
 from leveret.exploration.kinds import DEFAULT, KINDS, FaultKind, Kind, kinds_of
 from leveret.exploration.logs import STRAYS, buffered_logs, lines_of, show_logs
-from leveret.exploration.report import divergence_text, failure_text, plain_hang_text, replay_line
+from leveret.exploration.processes import Pool, brief_of
+from leveret.exploration.report import divergence_text, failure_text, plain_hang_text, replay_line, unrepeated_text
 from leveret.exploration.run import Run, Scenario, ScenarioRunner
 from leveret.exploration.schedule import Schedule
-from leveret.exploration.search import Execute, Exploration, ExplorationFailedError, Search, differing_steps
+from leveret.exploration.search import Execute, Exploration, ExplorationFailedError, Search, differing_steps, report
 from leveret.faults import Fault
 
 if TYPE_CHECKING:
@@ -42,6 +45,7 @@ def explore(
     keep_going: bool = False,
     seed: int = 0,
     seconds: float | None = None,
+    processes: int | None = None,
     **options: Unpack[SeedlessBrokerOptions],
 ) -> Exploration:
     """Run `scenario(broker)` once without a fault, then once for each fault at each step, each time on a fresh broker.
@@ -51,7 +55,8 @@ def explore(
     `seed`. `seconds` is the time for the whole search: what single faults leave of it goes to pairs and triples of
     faults. `only` is the one schedule to run, as a report names it. A run that takes longer than `limit` seconds has
     failed. The first failure ends the exploration, unless `keep_going`. A coroutine function runs in an event loop of
-    its own. `options` are keywords of `leveret.Broker`.
+    its own. `processes` is how many processes run schedules; by default, as many as cores if another process can import
+    the scenario and the search takes longer than some seconds. `options` are keywords of `leveret.Broker`.
 
     Raises ExplorationFailedError, which reports the shortest schedule that fails. If the scenario fails without a
     fault, its own exception is raised.
@@ -62,15 +67,16 @@ def explore(
             raise unknown_keyword("explore()", word, WORDS, " and the keywords of leveret.Broker")
     if not callable(scenario):
         raise TypeError(_not_a_scenario_text(scenario))
-    settings = Settings(faults, on, pairs, only, limit, keep_going, seed, seconds)
+    settings = Settings(faults, on, pairs, only, limit, keep_going, seed, seconds, processes)
     runner = ScenarioRunner(scenario, settings.kinds, limit, {"seed": seed, **options})
+    pool = settings.pool(runner)
     plain = _passed(runner(Schedule()), "This is the plain run: it had no fault.")
     again = "This is the second plain run. The first passed, so the scenario fails now and then without a fault."
     unsteady: list[str] = []
     if only is None:
         with buffered_logs([]):
             unsteady = differing_steps(plain, _passed(runner(Schedule()), again))
-    exploration = settings.search(runner, plain)
+    exploration = settings.search(runner, plain, pool)
     exploration.unsteady = unsteady
     settings.raise_or_warn(exploration, getattr(scenario, "__name__", "scenario"))
     return exploration
@@ -108,23 +114,42 @@ class Settings:
     keep_going: bool = False
     seed: int = 0
     seconds: float | None = None
+    processes: int | None = None
 
     def __post_init__(self) -> None:
-        kinds = kinds_of(self.faults)
+        self._faults = (self.faults,) if isinstance(self.faults, str | Fault) else tuple(self.faults)
+        kinds = kinds_of(self._faults)
         # The one schedule to run may use any kind.
         self.kinds: Mapping[str, Kind] = kinds if self.only is None else {**KINDS, **kinds}
         if self.pairs < 0:
             raise ValueError(f"pairs={self.pairs!r} must be 0 or more")
         if self.seconds is not None and not self.seconds > 0:
             raise ValueError(f"seconds={self.seconds!r} must be above 0; leave it out to run all schedules")
+        if self.processes is not None and self.processes < 1:
+            raise ValueError(f"processes={self.processes!r} must be 1 or more; leave it out for as many as cores")
         if not self.limit > 0:
             raise ValueError(f"limit={self.limit!r} must be above 0, in seconds for each run")
         self.schedule = None if self.only is None else Schedule.parse(self.only, self.kinds)
         # Those that are running before the first run.
         self._threads = frozenset(threading.enumerate())
 
-    def search(self, execute: Execute, plain: Run) -> Exploration:
+    def pool(self, runner: ScenarioRunner) -> Pool | None:
+        """Return the processes that may run schedules. Raises ValueError if they are wanted and cannot run them."""
+        # Under pytest-xdist, other tests use the other cores.
+        default = 1 if "PYTEST_XDIST_WORKER" in os.environ else os.cpu_count() or 1
+        count = self.processes or default
+        if count == 1 or self.only is not None:
+            return None
+        try:
+            return Pool(brief_of(runner.scenario, self._faults, self.limit, runner.options), count)
+        except ValueError as error:
+            if self.processes is None:
+                return None
+            raise ValueError(f"processes={count}: {error}, or leave processes out") from None
+
+    def search(self, execute: Execute, plain: Run, pool: Pool | None = None) -> Exploration:
         """Run all schedules, or the one of `only`. `plain` is the run without a fault, which has passed."""
+        began = perf_counter()
         strays = STRAYS.note(self._threads)
 
         def run(schedule: Schedule) -> Run:
@@ -132,15 +157,26 @@ class Settings:
             strays.extend(STRAYS.note(self._threads))
             return done
 
-        search = Search(run, self.on, self.pairs, self.seed, self.keep_going, self.seconds)
-        exploration = search.explore(plain) if self.schedule is None else search.replay(plain, self.schedule)
+        search = Search(
+            *(run, self.on, self.pairs, self.seed, self.keep_going, self.seconds, pool), self.processes is not None
+        )
+        elsewhere: list[str] = []
+        try:
+            exploration = search.explore(plain) if self.schedule is None else search.replay(plain, self.schedule)
+        finally:
+            if pool is not None:
+                elsewhere = pool.close()
+        exploration.seconds = perf_counter() - began
         # Look once more: a thread may have been between two calls of its client.
-        exploration.strays = lines_of([*strays, *STRAYS.note(self._threads)])
+        exploration.strays = [*lines_of([*strays, *STRAYS.note(self._threads)]), *elsewhere]
         STRAYS.hide(logging.getLogger().handlers)
         return exploration
 
     def raise_or_warn(self, exploration: Exploration, name: str) -> None:
-        """Raise if a schedule failed, and warn if one diverged. With `only`, a schedule that diverged has failed."""
+        """Raise if a schedule failed, and warn if one diverged. With `only`, a schedule that diverged has failed.
+
+        If all passed, log the summary.
+        """
         __tracebackhide__ = True
         if exploration.failed_runs:
             run = exploration.failed_runs[0]
@@ -151,8 +187,11 @@ class Settings:
             raise ExplorationFailedError(f"{divergence_text(exploration)}\nnothing was explored", exploration)
         if exploration.diverged_runs:
             warnings.warn(divergence_text(exploration), LeveretWarning, stacklevel=3)
+        if exploration.unrepeated:
+            warnings.warn(unrepeated_text(exploration), LeveretWarning, stacklevel=3)
         if not exploration.run_count:
             raise ValueError(self.no_steps_text(exploration))
+        report(str(exploration))
 
     def no_steps_text(self, exploration: Exploration) -> str:
         """Return the error for an exploration without a step at which a fault can be placed."""

@@ -63,6 +63,14 @@ def divergence_text(exploration: Exploration) -> str:
     )
 
 
+def unrepeated_text(exploration: Exploration) -> str:
+    """Return the report of the schedules that failed in another process only."""
+    count = count_text(len(exploration.unrepeated), "schedule")
+    title = f"{count} failed in another process, beside other runs, and passed when it ran again alone:"
+    advice = "If runs share something, such as a database, pass processes=1."
+    return f"{_section(title, _some(exploration.unrepeated))}\n{advice}"
+
+
 def _missing(run: Run) -> str:
     is_all = len(run.missing) == len(run.schedule.placements)
     return f"{run.schedule}" if is_all else f"{run.schedule} (without {', '.join(run.missing)})"

@@ -12,14 +12,16 @@ from __future__ import annotations
 
 import logging
 import random
+import sys
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from itertools import combinations
 from math import inf
 from time import perf_counter
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
 
 from leveret.exploration.kinds import OUT_OF_ORDER
 from leveret.exploration.schedule import Placement, Schedule, Seen, Step
@@ -31,16 +33,50 @@ if TYPE_CHECKING:
 Execute = Callable[[Schedule], "Run"]
 
 _LOG: Final = logging.getLogger("leveret.exploration")
-# The number of schedules between two lines of the log.
-_LOG_INTERVAL: Final = 20
-# The number of draws between two changes of the connections' priorities, and the most faults of one schedule.
-_CHANGE_INTERVAL: Final = 10
+# The number of schedules, or else of seconds, between two reports of progress.
+_LINE_INTERVAL: Final = 20
+_LINE_INTERVAL_S: Final = 10.0
+# The number of schedules that are drawn at once, with equal priorities, and the most faults of one schedule.
+_BATCH: Final = 10
 _MOST_FAULTS: Final = 3
+# Processes start once what is left would take longer than this.
+_LONG_S: Final = 5.0
+# How often a schedule that failed in another process runs here before it counts as passed.
+_TRIES: Final = 3
 _DECLARATIONS: Final = [
     f"{what}{answer}"
     for what in ("exchange.declare", "exchange.bind", "queue.declare", "queue.bind")
     for answer in ("", "-ok")
 ]
+
+
+class Attempt(NamedTuple):
+    """What came of a schedule, and how long it took in seconds."""
+
+    run: Run
+    seconds: float
+
+
+def attempt(execute: Execute, schedule: Schedule) -> Attempt:
+    """Run a schedule; a second time if a step of it did not occur, because threads may have run in another order."""
+    began = perf_counter()
+    run = execute(schedule)
+    if run.missing and not run.has_failed:
+        run = execute(schedule)
+    return Attempt(run, perf_counter() - began)
+
+
+class Pool(Protocol):
+    """Processes that run schedules side by side."""
+
+    def start(self) -> None:
+        """Start them, unless they run. Raises ValueError if they cannot run the scenario."""
+
+    def attempts(self, schedules: Sequence[Schedule]) -> Iterator[Attempt]:
+        """Yield what came of each schedule, in their order."""
+
+    def paused(self) -> AbstractContextManager[None]:
+        """Run nothing within the block."""
 
 
 @dataclass(slots=True, repr=False)
@@ -63,10 +99,16 @@ class Exploration:
     strays: list[str] = field(default_factory=list)
     # How often each sequence of steps occurred.
     outcomes: Counter[tuple[Step, ...]] = field(default_factory=Counter)
-    # How many schedules there was no time for: those with one fault, and those with more that could be drawn next.
+    # How many schedules were left when the time was up, or when the first failure ended the search: those with one
+    # fault, and those with more that could be drawn next.
     untried_count: int = 0
+    is_time_up: bool = False
+    # The most faults that a schedule has had.
+    most_faults: int = 0
     # The steps that only one of two plain runs had.
     unsteady: list[str] = field(default_factory=list)
+    # The schedules that failed in another process, beside others, and passed when they ran again alone.
+    unrepeated: list[str] = field(default_factory=list)
 
     @property
     def steps(self) -> list[str]:
@@ -80,11 +122,19 @@ class Exploration:
         lines += [f"declarations among the steps: {declarations}"] if declarations else []
         lines += [f"it took {_span(self.seconds)}, the slowest schedule {_span(seconds)}: {slowest}"] if slowest else []
         lines += [f"distinct outcomes: {len(self.outcomes)}"] if self.outcomes else []
-        untried = count_text(self.untried_count, "schedule")
-        lines += [f"not tried, because the time was up: {untried}"] if self.untried_count else []
+        lines += self._untried_lines()
         lines += [f"only one of two runs without a fault had {step}" for step in self.unsteady]
+        lines += [f"failed in another process, and passed when it ran again alone: {it}" for it in self.unrepeated]
         lines += [f"still running: {stray}; let the scenario end them" for stray in self.strays]
         return "\n  ".join(lines)
+
+    def _untried_lines(self) -> list[str]:
+        if self.untried_count:
+            why = "the time was up" if self.is_time_up else "the first failure ends the search"
+            return [f"not tried, because {why}: {count_text(self.untried_count, 'schedule')}"]
+        if self.most_faults == 1 and not self.failed_runs:
+            return ["not tried: more than one fault in a run; seconds=60 adds such schedules"]
+        return []
 
     def _outcomes_text(self) -> str:
         schedules, steps = count_text(self.run_count, "schedule"), count_text(len(self.steps), "step")
@@ -101,6 +151,7 @@ class Exploration:
         self.seconds += seconds
         self.slowest = max(self.slowest, (seconds, str(run.schedule)))
         self.outcomes[_outcome(run)] += 1
+        self.most_faults = max(self.most_faults, len(run.schedule.placements))
 
     @property
     def failed(self) -> list[str]:
@@ -142,23 +193,31 @@ class Search:
     keep_going: bool
     # The seconds of real time for the search. What the single faults leave goes to schedules of two and three.
     seconds: float | None = None
+    # Other processes for the schedules, and whether they are wanted however short the search is.
+    pool: Pool | None = None
+    is_pool_wanted: bool = False
 
     def __post_init__(self) -> None:
+        self._is_spread = self.is_pool_wanted
         self._patterns = (self.on,) if isinstance(self.on, str) else tuple(self.on)
         self._limit = inf if self.seconds is None else perf_counter() + self.seconds
         self._random = random.Random(self.seed)
+        # How many schedules the last line of progress counted, and when.
+        self._reported_count, self._reported_at = 0, perf_counter()
 
     def explore(self, plain: Run) -> Exploration:
         """Run all schedules. `plain` is the run without a fault, which has passed."""
         exploration = Exploration(plain)
         prefixes: list[_Prefix] = []
         placements = list(self._placements(plain.seen))
-        for done_count, placement in enumerate(placements):
+        attempts = self._attempts(exploration, [Schedule((it,)) for it in placements])
+        for left_count in range(len(placements), 0, -1):
             if self._is_time_up():
-                exploration.untried_count = len(placements) - done_count
+                exploration.untried_count, exploration.is_time_up = left_count, True
                 return exploration
-            self._try(exploration, (placement,), prefixes)
+            self._note(exploration, next(attempts), prefixes)
             if exploration.failed_runs and not self.keep_going:
+                exploration.untried_count = left_count - 1
                 return exploration
         if not exploration.failed_runs:
             self._draw(exploration, prefixes)
@@ -167,36 +226,72 @@ class Search:
     def _is_time_up(self) -> bool:
         return perf_counter() > self._limit
 
-    def _try(self, exploration: Exploration, placements: tuple[Placement, ...], prefixes: list[_Prefix]) -> Run:
-        """Run one schedule. If it passes, faults that follow its own can be drawn."""
-        run = self._run(exploration, Schedule(placements))
-        if not run.has_failed and not run.missing and len(placements) < _MOST_FAULTS:
-            following = list(self._placements(_after_faults(run.seen)))
-            prefixes.append(_Prefix(placements, following, _outcome(run)))
-        return run
+    def _attempts(self, exploration: Exploration, schedules: list[Schedule]) -> Iterator[Attempt]:
+        """Run schedules in turn, and in other processes once what is left would take long here."""
+        for index, schedule in enumerate(schedules):
+            if self._has_pool(exploration, len(schedules) - index):
+                assert self.pool is not None
+                for done in self.pool.attempts(schedules[index:]):
+                    yield self._repeated(exploration, done, self.pool)
+                return
+            yield attempt(self.execute, schedule)
+
+    def _has_pool(self, exploration: Exploration, left_count: int) -> bool:
+        if self.pool is not None and not self._is_spread and exploration.run_count:
+            left_s = exploration.seconds / exploration.run_count * left_count
+            if min(left_s, self._limit - perf_counter()) > _LONG_S:
+                try:
+                    self.pool.start()
+                except ValueError as error:
+                    report(f"all schedules run in this process: {error}")
+                    self.pool = None
+                self._is_spread = True
+        return self.pool is not None and self._is_spread
+
+    def _repeated(self, exploration: Exploration, done: Attempt, pool: Pool) -> Attempt:
+        """Run again here what failed in another process, because only what fails alone is a failure."""
+        run = done.run
+        if not (run.has_failed or run.missing):
+            return done
+        with pool.paused():
+            for _ in range(_TRIES):
+                again = attempt(self.execute, run.schedule)
+                if again.run.has_failed or not run.has_failed:
+                    return again
+        exploration.unrepeated.append(str(run.schedule))
+        return again
 
     def _draw(self, exploration: Exploration, prefixes: list[_Prefix]) -> None:
         """Run schedules of more than one fault: as many pairs as wanted, or pairs and triples until the time is up."""
         most = _MOST_FAULTS if self.seconds is not None and not self.pairs else 2
         left = self.pairs or (inf if self.seconds is not None else 0)
+        while left > 0:
+            batch = self._batch(exploration, prefixes, most, min(left, _BATCH))
+            left -= len(batch)
+            attempts = self._attempts(exploration, batch)
+            for left_count in range(len(batch), 0, -1):
+                if self._is_time_up():
+                    undrawn_count = sum(len(it.following) for it in prefixes if len(it.placements) < most)
+                    exploration.untried_count, exploration.is_time_up = undrawn_count + left_count, True
+                    return
+                run = self._note(exploration, next(attempts), prefixes)
+                if run.has_failed:
+                    self._shrink(exploration, run)
+                    if not self.keep_going:
+                        return
+            if not batch:
+                return
+
+    def _batch(self, exploration: Exploration, prefixes: list[_Prefix], most: int, count: float) -> list[Schedule]:
+        """Draw schedules. How many does not depend on the number of processes, so that equal seeds draw the same."""
         priorities: dict[int | str, float] = {}
-        draw_count = 0
-        while left > draw_count:
+        batch: list[Schedule] = []
+        while len(batch) < count:
             open_prefixes = [it for it in prefixes if it.following and len(it.placements) < most]
             if not open_prefixes:
-                return
-            if self._is_time_up():
-                exploration.untried_count = sum(len(it.following) for it in open_prefixes)
-                return
-            if draw_count % _CHANGE_INTERVAL == 0:
-                priorities.clear()
-            draw_count += 1
-            placements = self._drawn(open_prefixes, exploration.outcomes, priorities)
-            run = self._try(exploration, placements, prefixes)
-            if run.has_failed:
-                self._shrink(exploration, run)
-                if not self.keep_going:
-                    return
+                break
+            batch.append(Schedule(self._drawn(open_prefixes, exploration.outcomes, priorities)))
+        return batch
 
     def _drawn(
         self,
@@ -218,7 +313,7 @@ class Search:
     def replay(self, plain: Run, schedule: Schedule) -> Exploration:
         """Run one schedule alone."""
         exploration = Exploration(plain)
-        self._run(exploration, schedule)
+        self._note(exploration, attempt(self.execute, schedule), [])
         return exploration
 
     def _shrink(self, exploration: Exploration, run: Run) -> None:
@@ -231,25 +326,33 @@ class Search:
                     exploration.failed_runs[exploration.failed_runs.index(run)] = smaller
                     return
 
-    def _run(self, exploration: Exploration, schedule: Schedule) -> Run:
-        if exploration.run_count and exploration.run_count % _LOG_INTERVAL == 0:
-            step_count = count_text(len(exploration.plain.seen), "step")
-            _LOG.info("%d schedules over %s run, now: %s", exploration.run_count, step_count, schedule)
-        began = perf_counter()
-        run = self.execute(schedule)
-        if run.missing and not run.has_failed:
-            # The clients' threads may have run in a different order this time, so try once more.
-            run = self.execute(schedule)
-        exploration.note(run, perf_counter() - began)
+    def _note(self, exploration: Exploration, done: Attempt, prefixes: list[_Prefix]) -> Run:
+        """Note what came of a schedule. If it has passed, faults that follow its own can be drawn."""
+        run, seconds = done
+        placements = run.schedule.placements
+        exploration.note(run, seconds)
+        if (
+            exploration.run_count - self._reported_count >= _LINE_INTERVAL
+            or perf_counter() - self._reported_at > _LINE_INTERVAL_S
+        ):
+            self._reported_count, self._reported_at = exploration.run_count, perf_counter()
+            steps, schedules = (
+                count_text(len(exploration.plain.seen), "step"),
+                count_text(self._reported_count, "schedule"),
+            )
+            report(f"{schedules} over {steps} run, the last: {run.schedule}")
         if run.has_failed:
             exploration.failed_runs.append(run)
-        elif run.missing:
+            return run
+        # Free the events: only failed runs are reported, and there may be thousands of runs.
+        run.raw_events = []
+        if run.missing:
             exploration.diverged_runs.append(run)
-        else:
-            exploration.passed_count += 1
-        if not run.has_failed:
-            # Free the events: only failed runs are reported, and there may be thousands of runs.
-            run.raw_events = []
+            return run
+        exploration.passed_count += 1
+        if len(placements) < _MOST_FAULTS:
+            following = list(self._placements(_after_faults(run.seen)))
+            prefixes.append(_Prefix(placements, following, _outcome(run)))
         return run
 
     def _placements(self, seen_steps: list[Seen]) -> Iterator[Placement]:
@@ -268,6 +371,13 @@ class Search:
 
     def _is_wanted(self, step: Step) -> bool:
         return any(fnmatchcase(step.method, it) or fnmatchcase(str(step), it) for it in self._patterns)
+
+
+def report(text: str) -> None:
+    """Log the progress of a search, and print it where the user watches and has set up no log."""
+    _LOG.info("%s", text)
+    if not _LOG.isEnabledFor(logging.INFO) and sys.stderr is not None and sys.stderr.isatty():
+        print(text, file=sys.stderr)
 
 
 def differing_steps(first: Run, second: Run) -> list[str]:

@@ -243,7 +243,7 @@ def run(task: Task) -> int:
         os.environ.update(task.environment)
         os.chdir(task.cwd)
         sys.path[:] = task.path
-        function: Any = _module(task)
+        function: Any = load_module(task.module, task.file)
         for name in task.function.split("."):
             function = getattr(function, name)
         function(*pickle.loads(task.args))
@@ -258,17 +258,17 @@ def run(task: Task) -> int:
         sys.stderr.flush()
 
 
-def _module(task: Task) -> ModuleType:
-    """Import the module of a task: by its name if that leads to its file, or else by the file."""
+def load_module(name: str, file: str) -> ModuleType:
+    """Import a module: by its name if that leads to its file, or else by the file."""
     with suppress(ImportError):
-        found = importlib.util.find_spec(task.module)
-        if found is not None and found.origin is not None and os.path.samefile(found.origin, task.file):
-            return importlib.import_module(task.module)
-    spec = importlib.util.spec_from_file_location(task.module, task.file)
+        found = importlib.util.find_spec(name)
+        if found is not None and found.origin is not None and os.path.samefile(found.origin, file):
+            return importlib.import_module(name)
+    spec = importlib.util.spec_from_file_location(name, file)
     assert spec is not None
     assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)
-    sys.modules[task.module] = module
+    sys.modules[name] = module
     spec.loader.exec_module(module)
     return module
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 import threading
 from contextlib import closing, contextmanager
+from functools import partial
 from pathlib import Path
 from typing import ClassVar
 
@@ -32,23 +33,24 @@ class Planted:
 
     @classmethod
     def scenario(cls, service):
-        """Return the scenario of the bug or of its twin."""
+        """Return the scenario of the bug or of its twin. Another process can import it."""
+        return partial(cls.is_right, service)
 
-        def shop_is_right(broker, folder):
-            for queue in cls.queues:
-                arguments = {"x-single-active-consumer": True} if cls.is_single_active and queue == "orders" else {}
-                broker.declare_queue(queue, arguments=arguments)
-            with closing(database(folder)) as db:
-                db.executescript(cls.tables)
-            for order in cls.orders:
-                broker.publish("", "orders", order.encode(), message_id=order, delivery_mode=2)
-            cls.prepare(broker)
-            with cls.running(service, broker, folder):
-                cls.settle(broker, patience=2 if service is cls.bug else 30)
-            with closing(database(folder)) as db:
-                cls.holds(Outcome(broker, db, folder))
-
-        return shop_is_right
+    @classmethod
+    def is_right(cls, service, broker, folder):
+        """Run a service until all is done, and look at what it leaves."""
+        for queue in cls.queues:
+            arguments = {"x-single-active-consumer": True} if cls.is_single_active and queue == "orders" else {}
+            broker.declare_queue(queue, arguments=arguments)
+        with closing(database(folder)) as db:
+            db.executescript(cls.tables)
+        for order in cls.orders:
+            broker.publish("", "orders", order.encode(), message_id=order, delivery_mode=2)
+        cls.prepare(broker)
+        with cls.running(service, broker, folder):
+            cls.settle(broker, patience=2 if service is cls.bug else 30)
+        with closing(database(folder)) as db:
+            cls.holds(Outcome(broker, db, folder))
 
     @classmethod
     def settle(cls, broker, patience):

@@ -1,0 +1,229 @@
+"""Schedules in several processes at once. Each process imports the scenario, and runs schedules until it is hung up on.
+
+A process reports whether a schedule failed, and its steps. Whatever failed runs again in the test's own process, while
+the others pause: so its error has a traceback, and runs that disturb each other are no failure.
+"""
+
+from __future__ import annotations
+
+import os
+import pickle
+import secrets
+import socket
+import sys
+import threading
+import traceback
+from collections import deque
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager, suppress
+from dataclasses import replace
+from functools import partial
+from hmac import compare_digest
+from multiprocessing.connection import Connection
+from queue import Empty, SimpleQueue
+from time import monotonic
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+from leveret.exploration.kinds import FaultKind, kinds_of
+from leveret.exploration.logs import STRAYS, lines_of
+from leveret.exploration.run import Run, Scenario, ScenarioRunner
+from leveret.exploration.schedule import Schedule
+from leveret.exploration.search import Attempt, attempt
+from leveret.faults import Fault
+from leveret.workers import fork_server
+from leveret.workers.processes import forked
+
+if TYPE_CHECKING:
+    from leveret.engine.broker_options import BrokerOptions
+
+# How long a process may take to start, and how long to answer beyond the limits of the two runs of a schedule.
+_START_S: Final = 60.0
+_ANSWER_S: Final = 30.0
+_LOOK_EVERY_S: Final = 0.2
+_END_S: Final = 5.0
+_SHOWN_LINES: Final = 20
+
+
+class Brief(NamedTuple):
+    """What a process needs to run a scenario."""
+
+    module: str
+    file: str
+    # The scenario, the faults and the options of the broker, pickled.
+    content: bytes
+    limit: float
+
+
+def brief_of(scenario: Scenario, faults: Sequence[FaultKind | Fault], limit: float, options: BrokerOptions) -> Brief:
+    """Return the brief for a scenario. Raises ValueError if another process cannot import it."""
+    function: Any = scenario
+    while isinstance(function, partial):
+        function = function.func
+    module = sys.modules.get(getattr(function, "__module__", ""))
+    if module is None or module.__name__ == "__main__":
+        raise ValueError("another process cannot import the scenario; define it in a module of its own")
+    try:
+        content = pickle.dumps((scenario, faults, options))
+    except Exception as error:
+        raise ValueError(
+            f"another process cannot import the scenario ({error}); define it at the top of a module"
+        ) from error
+    return Brief(module.__name__, getattr(module, "__file__", None) or "", content, limit)
+
+
+class Pool:
+    """Processes that run the schedules of one scenario. They start with the first schedule."""
+
+    def __init__(self, brief: Brief, count: int) -> None:
+        self._brief: Final = brief
+        self.count: Final = count
+        self._idle: Final[SimpleQueue[_Player]] = SimpleQueue()
+        self._players: Final[list[_Player]] = []
+        self._threads: Final = ThreadPoolExecutor(count, "schedules")
+        # Held while a process is taken, so that none is taken during a pause.
+        self._turn: Final = threading.Lock()
+        self._is_closing = False
+
+    def start(self) -> None:
+        """Start the processes, unless they run. Raises ValueError if the scenario fails in them without a fault."""
+        if not self._players:
+            self._players.extend(_Player(self._brief) for _ in range(self.count))
+            for each in self._players:
+                try:
+                    each.wait_ready()
+                except ValueError as error:
+                    raise ValueError(f"processes={self.count}: {error}; pass processes=1 to run it here") from None
+                self._idle.put(each)
+
+    def attempts(self, schedules: Sequence[Schedule]) -> Iterator[Attempt]:
+        """Run schedules side by side, and yield what came of each, in their order."""
+        self.start()
+        return self._threads.map(self._attempt, schedules)
+
+    @contextmanager
+    def paused(self) -> Iterator[None]:
+        """Wait until no schedule runs, and let none begin within the block."""
+        with self._turn:
+            players = [self._idle.get() for _ in self._players]
+            try:
+                yield
+            finally:
+                for each in players:
+                    self._idle.put(each)
+
+    def close(self) -> list[str]:
+        """End the processes, and return the lines at which threads of theirs were still running."""
+        self._is_closing = True
+        strays: dict[str, None] = {}
+        with suppress(Empty):
+            while True:
+                strays |= dict.fromkeys(self._idle.get_nowait().strays())
+        for each in self._players:
+            each.end()
+        self._threads.shutdown(cancel_futures=True)
+        return list(strays)
+
+    def _attempt(self, schedule: Schedule) -> Attempt:
+        with self._turn:
+            player = self._idle.get()
+        try:
+            return player.attempt(schedule)
+        except (EOFError, OSError) as error:
+            player.end()
+            if not self._is_closing:
+                self._players.remove(player)
+                player = _Player(self._brief)
+                self._players.append(player)
+                player.wait_ready()
+            return Attempt(Run(schedule, error=error), 0)
+        finally:
+            self._idle.put(player)
+
+
+class _Player:
+    """One process, as the test's process holds it."""
+
+    def __init__(self, brief: Brief) -> None:
+        self._limit_s: Final = 2 * brief.limit + _ANSWER_S
+        self._output: Final[deque[str]] = deque(maxlen=_SHOWN_LINES)
+        self._key: Final = secrets.token_bytes(16)
+        self._server: Final = socket.create_server(("127.0.0.1", 0))
+        self._server.settimeout(_LOOK_EVERY_S)
+        port = self._server.getsockname()[1]
+        self._process: Final = forked(_play, (port, self._key, *brief), os.environ, None, self._output.append)
+        self._connection: Connection | None = None
+
+    def wait_ready(self) -> None:
+        """Wait until the process has run the scenario without a fault. Raises ValueError if it cannot."""
+        connection = self._connection = self._accepted()
+        if connection is None:
+            self.end()
+            said = "\n".join(self._output)
+            raise ValueError(f"another process cannot run the scenario; it printed:\n{said}")
+        run = self.attempt(Schedule()).run
+        if run.has_failed:
+            raise ValueError(f"the scenario passes here and fails in another process: {run.hang or run.error}")
+
+    def strays(self) -> list[str]:
+        """Hang up on an idle process, and return the lines at which threads of its own are still running."""
+        connection = self._connection
+        if connection is None:
+            return []
+        connection.send(None)
+        lines: list[str] = connection.recv() if connection.poll(_ANSWER_S) else []
+        self._process.wait(_END_S)
+        return lines
+
+    def end(self) -> None:
+        """End the process, with all its children."""
+        self._server.close()
+        self._process.kill()
+        self._process.wait(_END_S)
+        self._process.close()
+        if self._connection is not None:
+            self._connection.close()
+
+    def attempt(self, schedule: Schedule) -> Attempt:
+        """Run one schedule. Raises OSError or EOFError if the process ends or hangs."""
+        assert self._connection is not None
+        self._connection.send(schedule)
+        if not self._connection.poll(self._limit_s):
+            raise TimeoutError(f"its process did not answer within {self._limit_s:.0f} s")
+        answer: Attempt = self._connection.recv()
+        return answer
+
+    def _accepted(self) -> Connection | None:
+        limit = monotonic() + _START_S
+        while monotonic() < limit and self._process.code() is None:
+            with suppress(TimeoutError):
+                client, _ = self._server.accept()
+                client.setblocking(True)
+                connection = Connection(client.detach())
+                # Pickles are read only from the process that has the key.
+                if compare_digest(connection.recv_bytes(len(self._key)), self._key):
+                    return connection
+        return None
+
+
+def _play(port: int, key: bytes, module: str, file: str, content: bytes, limit: float) -> None:
+    """Run schedules in this process, as the test's process asks through a socket."""
+    fork_server.load_module(module, file)
+    scenario, faults, options = pickle.loads(content)
+    runner = ScenarioRunner(scenario, kinds_of(faults), limit, options)
+    connection = Connection(socket.create_connection(("127.0.0.1", port)).detach())
+    connection.send_bytes(key)
+    threads, strays = frozenset(threading.enumerate()), []
+    with suppress(EOFError):
+        while (schedule := connection.recv()) is not None:
+            connection.send(_portable(attempt(runner, schedule)))
+            strays += STRAYS.note(threads)
+        connection.send(lines_of(strays))
+
+
+def _portable(done: Attempt) -> Attempt:
+    """Return an attempt without what a process keeps for itself."""
+    error = done.run.error
+    text = "" if error is None else "".join(traceback.format_exception_only(error)).strip()
+    run = replace(done.run, error=error and ChildProcessError(text), logs=[], raw_events=[])
+    return Attempt(run, done.seconds)
