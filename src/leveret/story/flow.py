@@ -14,14 +14,11 @@ from collections.abc import Collection, Mapping
 from typing import Final, cast
 
 from leveret.story.clients import Clients
-from leveret.story.facts import NO_ACK, Fact
+from leveret.story.facts import Fact
 from leveret.story.lives import CopyLife, MessageLife
-from leveret.story.words import AGAIN, UNACKED
+from leveret.story.words import STANDS
 from leveret.trace import events
 from leveret.wording import masked, span_text, without_generated_end
-
-# How a copy stands, where the kind of its last event is no word for a flow.
-_STANDS: Final = {AGAIN: "ready again", NO_ACK: "taken", "delivered": "taken", UNACKED: "held"}
 
 
 class Flow(str):
@@ -139,7 +136,7 @@ class FlowReader:
         """Return a queue, what became of the message there, and where that led."""
         names = sorted(self._consumers.get(copy.queue, ())) if copy.deliveries else []
         by = f" by {' or '.join(names)}" if names else ""
-        state = _STANDS.get(copy.state, copy.state.replace("_", " "))
+        state = STANDS.get(copy.state, copy.state.replace("_", " "))
         if copy.is_dead_lettered:
             last = copy.facts[-1]
             state = f"{last.get('reason')}{self._span(copy)}"

@@ -11,7 +11,7 @@ import re
 from collections.abc import Callable, Mapping
 from typing import Final, Literal, NamedTuple
 
-from leveret.story.facts import BY_SOMEONE, NO_ACK, Fact
+from leveret.story.facts import BY_SOMEONE, Fact
 from leveret.trace import events
 from leveret.wording import place_text
 
@@ -64,7 +64,7 @@ KINDS: Final[dict[str, tuple[Words, ...]]] = {
         Words("{who} got {message}< from {queue}>", "queue", "client"),
     ),
     events.ACKED: (
-        Words("{message}< of {queue}> counts as acked (no_ack)", "client", "queue", when={"reason": NO_ACK}),
+        Words("{message}< of {queue}> counts as acked (no_ack)", "client", "queue", when={"reason": events.NO_ACK}),
         Words("<{who} >acked {message}< of {queue}>", "client", "queue", GOOD),
     ),
     events.NACKED: (Words("<{who} >nacked {message}< of {queue}>", "client", "queue", WARN),),
@@ -151,7 +151,7 @@ ENDS: Final[dict[str, End]] = {
     READY: End("<is still >ready[{since}] in {queue}[ after {often}][{untaken}]", WARN, "still waiting at the end"),
     AGAIN: End("<was {how} and is >ready again in {queue} after {often}[{untaken}]", WARN, "requeued at the end"),
     UNACKED: End("<is >unacked[{since}] in {queue}[ after {often}], held by {holder}", WARN, "still held at the end"),
-    NO_ACK: End(
+    events.NO_ACK: End(
         "<was >delivered from {queue} with no_ack[ by {holder}]<, so no client acknowledged it>", PLAIN, "acknowledged"
     ),
     events.ACKED: End("<was >acked in {queue}[ by {holder}][ after {often}]", GOOD, "acknowledged"),
@@ -166,13 +166,15 @@ ENDS: Final[dict[str, End]] = {
     "queue_deleted": End("<was >deleted with {queue}[ after {often}]", WARN, "removed with or from its queue"),
     "delivered": End("delivered from {queue} to {holder}, acks are not recorded", PLAIN, "delivered"),
 }
+# How a copy stands in a word or two, for a flow, where its state is no such word.
+STANDS: Final = {AGAIN: "ready again", events.NO_ACK: "taken", "delivered": "taken", UNACKED: "held"}
 # A settled copy whose end is not known yet.
 _OTHER_END: Final = End("<was >{kind} in {queue}[ by {holder}]", WARN, "undecided")
 
 # Why it happened, by kind and by the reason of the event.
 REASONS: Final[dict[str, dict[str, str]]] = {
     events.RETURNED: {"NO_ROUTE": "no queue matched"},
-    events.ACKED: {NO_ACK: "automatically: the consumer uses no_ack"},
+    events.ACKED: {events.NO_ACK: "automatically: the consumer uses no_ack"},
     events.REQUEUED: {
         "nacked": "nacked with requeue",
         "rejected": "rejected with requeue",
