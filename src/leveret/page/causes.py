@@ -12,7 +12,6 @@ from typing import Any, Final
 from leveret.page.messages import Copy, MessageStory
 from leveret.page.readings.reading import PageRow
 from leveret.page.steps import StoryEvent
-from leveret.story.facts import NO_ACK
 from leveret.trace import events
 
 _RELEASING: Final = frozenset({*events.ENDS, *events.REFUSING, events.REQUEUED})
@@ -66,7 +65,7 @@ class Causes:
             conn = row.get("conn")
             self._held.setdefault(conn, {})[copy.number] = message
             self._holders[copy.number] = conn
-        elif kind in _RELEASING or row.get("reason") == NO_ACK:
+        elif kind in _RELEASING or row.get("reason") == events.NO_ACK:
             conn = self._holders.pop(copy.number, None)
             self._held.get(conn, {}).pop(copy.number, None)
 

@@ -11,8 +11,6 @@ from leveret.trace import events
 BY_SOMEONE: Final = frozenset(name for name, kind in events.TABLE.items() if "conn" in kind.fields)
 # The attribute of a delivery that says whether its ack would have been recorded. Without it, it would.
 HAS_ACKS: Final = "has_acks"
-# The reason of an automatic ack, which no client sent.
-NO_ACK: Final = "no_ack"
 
 
 class Fact(Protocol):

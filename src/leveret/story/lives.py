@@ -10,7 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Final, Generic, TypeVar, cast
 
-from leveret.story.facts import HAS_ACKS, NO_ACK, Fact
+from leveret.story.facts import HAS_ACKS, Fact
 from leveret.story.words import AGAIN, READY, UNACKED, end_of, filled
 from leveret.trace import events
 
@@ -21,7 +21,7 @@ _STATES: Final[dict[object, str]] = {
     events.ENQUEUED: READY,
     events.REQUEUED: AGAIN,
     **dict.fromkeys(events.DELIVERIES, UNACKED),
-    (events.ACKED, NO_ACK): NO_ACK,
+    (events.ACKED, events.NO_ACK): events.NO_ACK,
     (events.PURGED, "queue_deleted"): "queue_deleted",
 }
 

@@ -76,6 +76,8 @@ DEAD_LETTERED: Final = "dead_lettered"
 PURGED: Final = "purged"
 # The reason for dropping a message that led to no queue, or was rejected in one without a dead-letter exchange.
 NO_ROUTE: Final = "no route"
+# The reason of an automatic ack, which no client sent.
+NO_ACK: Final = "no_ack"
 # Conversations.
 CONN_OPEN: Final = "conn_open"
 CONN_CLOSE: Final = "conn_close"

@@ -14,7 +14,7 @@ from leveret.core.model.message import Message
 from leveret.core.model.node import Node
 from leveret.observe.assertions.history import CopyHistory, Histories, MessageHistory
 from leveret.observe.assertions.matching import Criterion, is_equal, value_distance
-from leveret.observe.assertions.searching import NO_ACK, Question, reason_of
+from leveret.observe.assertions.searching import Question, reason_of
 from leveret.observe.texts.routes import ways_to, why_not_there
 from leveret.observe.views.message_view import MessageView
 from leveret.observe.views.names import existing_queue
@@ -271,7 +271,7 @@ def _that_count(happened: Iterable[Event], kinds: tuple[str, ...]) -> Iterator[E
     sequence = list(happened)
     is_dead_lettered = any(event.kind == events.DEAD_LETTERED for event in sequence)
     for event in sequence:
-        is_automatic = event.kind == events.ACKED and event.reason == NO_ACK
+        is_automatic = event.kind == events.ACKED and event.reason == events.NO_ACK
         is_void = event.kind == events.EXPIRED and is_dead_lettered
         if event.kind in kinds and not is_automatic and not is_void:
             yield event

@@ -9,6 +9,7 @@ counting.
 from __future__ import annotations
 
 from collections.abc import Container, Iterable
+from dataclasses import dataclass, field
 from typing import Final, Literal, NamedTuple, cast
 
 from leveret.core.model.message import Message
@@ -19,8 +20,6 @@ from leveret.trace.events import Event, RawEvent
 
 Place = Literal["exchange", "queue", "either"]
 
-# The reason of an automatic `acked` event, which no client sent.
-NO_ACK: Final = "no_ack"
 # The reasons of a publish in a transaction that ended without a commit.
 NOT_COMMITTED: Final = ("rolled_back", "uncommitted")
 _DELIVERED_COPY: Final = {kind: events.POSITIONS[kind]["copy"] for kind in events.DELIVERIES}
@@ -75,21 +74,19 @@ class Question(NamedTuple):
     times: int | None = None
 
 
+@dataclass(slots=True, eq=False)
 class Occurrence:
     """One event that matches a question, and the message it happened to. Later events may still change the answer."""
 
-    __slots__ = ("arrivals", "event", "is_void", "message", "place", "place_kind")
-
-    def __init__(self, event: Event, message: MessageView, place_kind: str, place: str) -> None:
-        self.event = event
-        self.message = message
-        # "queue" or "exchange", and its name, as in the question.
-        self.place_kind = place_kind
-        self.place = place
-        # Whether an expired copy was dead-lettered after all, or a publish was not committed.
-        self.is_void = False
-        # The queues a dead letter arrived in, with the message as it arrived.
-        self.arrivals: dict[str, Message] = {}
+    event: Event
+    message: MessageView
+    # "queue" or "exchange", and its name, as in the question.
+    place_kind: str
+    place: str
+    # Whether an expired copy was dead-lettered after all, or a publish was not committed.
+    is_void: bool = False
+    # The queues a dead letter arrived in, with the message as it arrived.
+    arrivals: dict[str, Message] = field(default_factory=dict)
 
     @property
     def reason(self) -> object:
@@ -189,7 +186,7 @@ class Search:
         self._test, self._occurrences, self._count_at_end = test, [], None
 
     def _add(self, event: Event) -> None:
-        if event.vhost != self.question.vhost or (event.kind == events.ACKED and event.reason == NO_ACK):
+        if event.vhost != self.question.vhost or (event.kind == events.ACKED and event.reason == events.NO_ACK):
             return
         message = self._view(event)
         queue = cast("str | None", event.get("queue"))
@@ -197,11 +194,9 @@ class Search:
             occurrence = Occurrence(event, message, "exchange", message.exchange)
         else:
             occurrence = Occurrence(event, message, "queue", queue)
-        if (
-            self._is_at_place(occurrence)
-            and self._has_reason(occurrence)
-            and self.question.matcher.matches(occurrence.message)
-        ):
+        is_at_place = self.question.place in (None, occurrence.place)
+        has_reason = self.question.reason is None or is_equal(self.question.reason, occurrence.reason)
+        if is_at_place and has_reason and self.question.matcher.matches(occurrence.message):
             self._occurrences.append(occurrence)
             self._by_copy[event.message.id if event.kind == events.PUBLISHED else event.get("copy")] = occurrence
 
@@ -232,13 +227,5 @@ class Search:
 
     def _is_match(self, occurrence: Occurrence) -> bool:
         is_held = bool(self.uncommitted) and occurrence.event.message.id in self.uncommitted
-        return not occurrence.is_void and not is_held and not self._is_elsewhere(occurrence)
-
-    def _is_at_place(self, occurrence: Occurrence) -> bool:
-        return self.question.place is None or self.question.place == occurrence.place
-
-    def _has_reason(self, occurrence: Occurrence) -> bool:
-        return self.question.reason is None or is_equal(self.question.reason, occurrence.reason)
-
-    def _is_elsewhere(self, occurrence: Occurrence) -> bool:
-        return self.question.to is not None and self.question.to not in occurrence.arrivals
+        is_elsewhere = self.question.to is not None and self.question.to not in occurrence.arrivals
+        return not occurrence.is_void and not is_held and not is_elsewhere

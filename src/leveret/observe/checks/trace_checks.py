@@ -31,7 +31,6 @@ _LOST_BY: Final = {
 }
 _CYCLE: Final = "cycle"
 _RESTART: Final = "restart"
-_NO_ACK: Final = "no_ack"
 # Refusals that no client waits for: of acks, and of deliveries held too long.
 _WITHOUT_REPLY: Final = ("unknown_tag", "held_too_long")
 # The reply code of a connection closed by an operator, here by the test.
@@ -227,7 +226,7 @@ class TraceChecks:
         # Hot: once per message that needs no ack.
         conn, queue, copy, reason = cast("tuple[int | None, str, int | None, str]", _OF_ACK(event.raw))
         # A message from basic.get does not count: the client waits for that answer.
-        is_automatic = reason == _NO_ACK and copy != self._last_got
+        is_automatic = reason == events.NO_ACK and copy != self._last_got
         # Direct replies do not count: they can only be consumed with automatic acks.
         if is_automatic and conn is not None and not queue.startswith(_DIRECT_REPLY_PREFIX):
             counts = self._auto_acked.setdefault(conn, {})

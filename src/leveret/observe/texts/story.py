@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Final, NamedTuple, cast
 
 from leveret.story import words
-from leveret.story.facts import BY_SOMEONE, NO_ACK, Fact
+from leveret.story.facts import BY_SOMEONE, Fact
 from leveret.story.words import Names, channel_text
 from leveret.trace import events
 from leveret.trace.events import DEAD_LETTERED, Event, RawEvent, named
@@ -193,7 +193,7 @@ def _is_told(event: Event, *, has_published: bool) -> bool:
     if kind in _WITH_REASON:
         return event.reason is not None
     if kind == events.ACKED:
-        return event.reason != NO_ACK
+        return event.reason != events.NO_ACK
     return kind != events.QUEUE_DELETE or event.reason not in _WITH_CONNECTION
 
 
