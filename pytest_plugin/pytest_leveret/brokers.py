@@ -28,6 +28,8 @@ _STARTED: Final = pytest.StashKey["list[Broker]"]()
 _SHARED: Final = pytest.StashKey["dict[str, list[Broker]]"]()
 # The names of those that serve all tests while they run.
 _WITH_ALL: Final = pytest.StashKey[set[str]]()
+# How much each of these had recorded when a test began, by the broker's id.
+_RECORDED: Final = pytest.StashKey[dict[int, int]]()
 # Those whose clock was held when the test itself began.
 _HELD: Final = pytest.StashKey["list[Broker]"]()
 _CURRENT: Final = pytest.StashKey[str]()
@@ -171,7 +173,10 @@ def share(session: pytest.Session, fixture: str, broker: Broker, *, with_all: bo
 
     if not with_all:
         Harness(broker).name_in_tests(fixture)
-    session.stash.setdefault(_SHARED, {}).setdefault(fixture, []).append(broker)
+    shared = session.stash.setdefault(_SHARED, {}).setdefault(fixture, [])
+    shared.append(broker)
+    if broker in shared[:-1]:
+        return
     recording.begin_with_session(session, broker)
     _begin(broker, session.stash.get(_CURRENT, ""))
     for watcher in session.config.stash.get(WATCHERS, ()):
@@ -184,8 +189,8 @@ def unshare(session: pytest.Session, fixture: str) -> None:
 
 
 def brokers_of(item: pytest.Item) -> list[Broker]:
-    """Return the brokers of a test: its own, and those that it shares with other tests."""
-    return [*item.stash.get(_STARTED, []), *shared_brokers(item)]
+    """Return the brokers of a test: its own, and those that it shares with other tests and has used."""
+    return [*item.stash.get(_STARTED, []), *used_brokers(item)]
 
 
 def shared_brokers(item: pytest.Item) -> list[Broker]:
@@ -195,12 +200,35 @@ def shared_brokers(item: pytest.Item) -> list[Broker]:
     return [started[-1] for name, started in shared.items() if started and name in fixtures]
 
 
+def used_brokers(item: pytest.Item) -> list[Broker]:
+    """Return the shared brokers that this test asks for, and of those that serve all tests, the ones that it used."""
+    return [broker for broker in shared_brokers(item) if _is_used(item, broker)]
+
+
+def _is_used(item: pytest.Item, broker: Broker) -> bool:
+    """Return whether a test asks for a shared broker, or anything has happened on it since the test began."""
+    from leveret.engine.harness import Harness
+
+    shared = item.session.stash[_SHARED]
+    if any(broker in shared.get(name, ()) for name in getattr(item, "fixturenames", ())):
+        return True
+    return Harness(broker).moment > item.stash.get(_RECORDED, {}).get(id(broker), -1)
+
+
+def _note_recorded(item: pytest.Item, brokers: Iterable[Broker]) -> None:
+    from leveret.engine.harness import Harness
+
+    item.stash.setdefault(_RECORDED, {}).update((id(broker), Harness(broker).moment) for broker in brokers)
+
+
 def note_start(item: pytest.Item) -> None:
     """Record in the traces of shared brokers that a test begins. A test's own broker records it when it starts."""
     item.session.stash[_CURRENT] = item.nodeid
-    for shared in shared_brokers(item):
+    serving = shared_brokers(item)
+    for shared in serving:
         recording.begin(item, shared)
         _begin(shared, item.nodeid)
+    _note_recorded(item, serving)
 
 
 def note_call(item: pytest.Item) -> None:
@@ -218,10 +246,13 @@ def release_clocks(item: pytest.Item) -> None:
 def note_end(item: pytest.Item, report: pytest.TestReport, error: str | None) -> None:
     """Record in the traces of a test's brokers how the test ended, and with which error, and remember that."""
     item.stash[_PASSED] = report.passed
-    for broker in brokers_of(item):
+    used = brokers_of(item)
+    unused = [broker for broker in shared_brokers(item) if broker not in used]
+    for broker in (*used, *unused):
         from leveret.engine.harness import Harness
 
         Harness(broker).end_test(item.nodeid, report.outcome, report.duration, error)
+    _note_recorded(item, unused)
 
 
 def has_passed(item: pytest.Item) -> bool:

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import pytest
 
-from pytest_leveret.brokers import brokers_of
+from pytest_leveret.brokers import brokers_of, shared_brokers
 from pytest_leveret.recording import failure_of
 
 if TYPE_CHECKING:
@@ -76,7 +76,7 @@ class Diagnosing:
     @pytest.hookimpl(wrapper=True)
     def pytest_runtest_call(self, item: pytest.Item) -> Generator[None, object, object]:
         """Note the errors that end threads and tasks while a test with a broker runs: a consumer is often one."""
-        if not brokers_of(item):
+        if not (brokers_of(item) or shared_brokers(item)):
             return (yield)
         before = threading.excepthook
         deaths: list[Death] = item.stash.setdefault(_DEATHS, [])

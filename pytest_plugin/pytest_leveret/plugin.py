@@ -105,8 +105,9 @@ def _shown(value: object) -> str:
 
 
 def pytest_sessionstart(session: pytest.Session) -> None:
-    """Let leveret's stand-ins know the session whose tests they serve."""
+    """Let leveret's stand-ins, and the broker of `leveret_url_env`, know the session whose tests they serve."""
     standins.begin_session(session)
+    url_env.begin_session(session)
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
@@ -166,18 +167,18 @@ def pytest_runtest_teardown(item: pytest.Item) -> Generator[None, object, object
     """Raise an internal error of a shared broker in the test in which it happened."""
     __tracebackhide__ = True
     explore.end_watch(item)
-    if shared := brokers.shared_brokers(item):
-        rehearsal.note_traces(item, shared)
+    if used := brokers.used_brokers(item):
+        rehearsal.note_traces(item, used)
     try:
         return (yield)
     finally:
         # A broker that has ended with this test was judged by its fixture.
-        if shared := brokers.shared_brokers(item):
-            brokers.check(shared)
+        if used := brokers.used_brokers(item):
+            brokers.check(used)
             if brokers.has_passed(item):
-                brokers.judge(shared, item)
+                brokers.judge(used, item)
             else:
-                brokers.excuse(shared)
+                brokers.excuse(used)
             brokers.release_clocks(item)
 
 

@@ -63,7 +63,7 @@ def add_sections(item: pytest.Item, report: pytest.TestReport) -> None:
         _add_outputs(report, broker)
     if missing := item.stash.get(_MISSING, None):
         add_section(report, "leveret", missing)
-    if texts and "leveret_session" not in getattr(item, "fixturenames", ()) and (hint := url_env.hint(item.config)):
+    if texts and "leveret_session" not in getattr(item, "fixturenames", ()) and (hint := url_env.hint(item)):
         add_section(report, "leveret: another broker", hint)
 
 

@@ -1,8 +1,9 @@
 """The option `leveret_url_env`: environment variables that hold URLs of the broker of the run.
 
 Some applications read the URL of their broker when they are imported, and keep it. So the broker starts, and the
-variables are set, before pytest imports the first conftest. The fixture `leveret_session` is this broker. Each worker
-of pytest-xdist has one of its own. When the run ends, the variables get their former values.
+variables are set, before pytest imports the first conftest. The fixture `leveret_session` is this broker, and it
+belongs to every test in which something happens on it. Each worker of pytest-xdist has one of its own. When the run
+ends, the variables get their former values.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from typing import TYPE_CHECKING, Final
 import pytest
 
 from pytest_leveret import brokers
-from pytest_leveret.options import Option, Setting, Settings, given, read_settings
+from pytest_leveret.options import Option, Setting, Settings, general_settings, given, read_settings
 from pytest_leveret.rehearsals import real, rehearsal
 
 if TYPE_CHECKING:
@@ -84,6 +85,7 @@ class Run:
 
 
 _RUN: Final = pytest.StashKey[Run]()
+_FIXTURE: Final = "leveret_session"
 
 
 def prepare(config: pytest.Config) -> None:
@@ -114,11 +116,19 @@ def prepare(config: pytest.Config) -> None:
     _set_variables(config, run.urls)
 
 
+def begin_session(session: pytest.Session) -> None:
+    """Let the broker of the run be among those of each test."""
+    run = session.config.stash.get(_RUN, None)
+    if run is not None and run.broker is not None:
+        brokers.share(session, _FIXTURE, run.broker, with_all=True)
+
+
 def _name_variables(run: Run) -> None:
     from leveret.engine.harness import Harness
 
     if run.broker is not None:
         Harness(run.broker).name_variables(list(run.urls))
+        Harness(run.broker).name_in_tests(_FIXTURE)
 
 
 def _url(broker: Broker, variable: Variable) -> str:
@@ -163,15 +173,18 @@ def header(config: pytest.Config) -> list[str]:
     run = config.stash.get(_RUN, None)
     if run is None:
         return []
+    parts = [f"{name}={re.sub(r':[^:@/]*@', '@', url)} ({run.setting.origin})" for name, url in run.urls.items()]
     if config.getoption("tx", None):
-        return [f"{name} for each worker ({run.setting.origin})" for name in run.urls]
-    return [f"{name}={re.sub(r':[^:@/]*@', '@', url)} ({run.setting.origin})" for name, url in run.urls.items()]
+        parts = [f"{name} for each worker ({run.setting.origin})" for name in run.urls]
+    if run.broker is not None and not (real.server_of(config) or "rabbitmq" in general_settings(config)):
+        parts.append(f"as RabbitMQ {run.broker.rabbitmq} (the default; leveret_rabbitmq chooses another)")
+    return parts
 
 
-def hint(config: pytest.Config) -> str | None:
+def hint(item: pytest.Item) -> str | None:
     """Return a line for the report of a test that failed on another broker than that of the run."""
-    run = config.stash.get(_RUN, None)
-    if run is None:
+    run = item.config.stash.get(_RUN, None)
+    if run is None or all(broker is run.broker for broker in brokers.brokers_of(item)):
         return None
     names = ", ".join(run.urls)
     return (

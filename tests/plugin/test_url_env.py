@@ -51,7 +51,50 @@ def test_an_application_that_conftest_imports_reads_the_url_of_the_session_broke
     """)
 
     result.assert_outcomes(passed=2)
-    result.stdout.fnmatch_lines(["leveret: *AMQP_URL=amqp://guest@127.0.0.1:* (ini option leveret_url_env)"])
+    result.stdout.fnmatch_lines(["leveret: *AMQP_URL=amqp://guest@127.0.0.1:* (ini option leveret_url_env), *"])
+
+
+def test_a_test_that_takes_no_fixture_is_judged_on_what_its_application_did(run, shop):
+    result = run(
+        """
+        import shop
+
+        def test_without_a_message(): pass
+        def test_it(): shop.ship(b"7")
+        def test_another(leveret_session): pass
+        """,
+        "--leveret-checks=unroutable=error",
+    )
+
+    # What the second test lost is no error of the third, which asks for the broker.
+    result.assert_outcomes(passed=3, errors=1)
+    result.stdout.fnmatch_lines(['*leveret_session.allow("unroutable"*', "ERROR *::test_it"])
+
+
+def test_a_failed_test_that_takes_no_fixture_shows_what_its_application_did(run, shop):
+    result = run("""
+        import shop
+
+        def test_without_a_message(): assert 1 == 2
+
+        def test_it():
+            shop.ship(b"7")
+            assert 3 == 4
+    """)
+
+    result.assert_outcomes(failed=2)
+    report = result.stdout.str().partition("1 == 2")[2]
+    assert "leveret" not in report.partition("test_it")[0]
+    assert "published #1 ('amq.topic', 'order.shipped', '7')" in report
+    assert "leveret: another broker" not in report
+
+
+def test_the_header_names_the_version_until_it_is_chosen(run, shop):
+    default = run("def test_it(): pass")
+    chosen = run("def test_it(): pass", "--leveret-rabbitmq=3.13")
+
+    default.stdout.fnmatch_lines(["leveret: *, as RabbitMQ 4.3 (the default; leveret_rabbitmq chooses another)"])
+    chosen.stdout.no_fnmatch_line("*the default; leveret_rabbitmq*")
 
 
 def test_the_variables_get_their_former_values_at_the_end(run, shop, monkeypatch):
@@ -125,7 +168,7 @@ def test_each_worker_of_xdist_has_a_broker_of_its_own(run_apart, shop):
     result.assert_outcomes(passed=4)
     seen = [path.name.split("-") for path in shop.path.glob("[0-9]*-gw*")]
     assert len({port for port, _ in seen}) == len({worker for _, worker in seen}) == 2
-    result.stdout.fnmatch_lines(["leveret: *AMQP_URL for each worker (ini option leveret_url_env)"])
+    result.stdout.fnmatch_lines(["leveret: *AMQP_URL for each worker (ini option leveret_url_env), *"])
 
 
 def test_the_trace_of_a_worker_is_named_as_any_run_is(run_apart, shop):
