@@ -27,7 +27,7 @@ HEAD: Final = """\
 
 Look up a command and its options. `leveret COMMAND --help` prints the same, and `python -m leveret` works where the
 command `leveret` is not on the path. The options of pytest, such as `--leveret-rabbitmq`, are in
-[leveret in pytest](pytest.md#options).
+[Options and the marker](options.md).
 
 The exit code is 0, or 2 if the command could not do what you asked; the error is then on stderr. A command that can
 also exit with 1 says so below.

@@ -36,10 +36,8 @@ QUOTED = {
         "Replay it:",
     ),
     "reference/faults.md": ("not in confirm mode", "held back by the fault"),
-    "reference/pytest.md": (
-        "leveret: upgrade report",
-        "passes on both, but: ",
-        "passes only on ",
+    "reference/upgrade-report.md": ("leveret: upgrade report", "passes on both, but: ", "passes only on "),
+    "reference/failure-report.md": (
         "errors sent to clients:",
         "Ways out:",
         "declare the queue with durable=True (or exclusive=True)",

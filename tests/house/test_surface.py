@@ -46,11 +46,11 @@ def tests_text(python_files: list[SourceFile]) -> str:
 
 
 def test_every_public_name_is_documented(root: Path) -> None:
-    pages = read(root, "docs/reference/pytest.md") + read(root, "docs/reference/broker.md")
+    pages = read(root, "docs/reference/types.md") + read(root, "docs/reference/broker.md")
 
     missing = [name for name in leveret.__all__ if not name.startswith("_") and f"`{name}`" not in pages]
 
-    assert missing == [], "neither docs/reference/pytest.md nor docs/reference/broker.md names these of leveret"
+    assert missing == [], "neither docs/reference/types.md nor docs/reference/broker.md names these of leveret"
 
 
 def test_every_keyword_of_a_broker_is_documented_and_tested(root: Path, tests_text: str) -> None:
@@ -91,7 +91,7 @@ def name_of(requirement: str) -> str:
 def test_every_version_is_documented(root: Path) -> None:
     offences = [
         f"{path} does not name RabbitMQ {version}"
-        for path in ("README.md", "docs/reference/pytest.md")
+        for path in ("README.md", "docs/reference/options.md")
         for version in VERSIONS
         if not re.search(rf"(?<![\d.]){re.escape(version)}(?!\d)", read(root, path))
     ]
@@ -150,16 +150,16 @@ def test_every_admin_command_is_documented_and_tested(root: Path, tests_text: st
 
 
 def test_every_pytest_option_is_documented_and_tested(root: Path, tests_text: str) -> None:
-    page = read(root, "docs/reference/pytest.md")
+    page = read(root, "docs/reference/options.md")
     documented = re.findall(r"^\| `(\w+)` \| `", page, re.MULTILINE)
 
     offences = [
-        f"docs/reference/pytest.md has no row for {option.word!r}"
+        f"docs/reference/options.md has no row for {option.word!r}"
         for option in OPTIONS
         if option.word not in documented
     ]
     offences += [
-        f"docs/reference/pytest.md has {word!r}, and OPTIONS in pytest_plugin/pytest_leveret/options.py has none"
+        f"docs/reference/options.md has {word!r}, and OPTIONS in pytest_plugin/pytest_leveret/options.py has none"
         for word in documented
         if word not in [option.word for option in OPTIONS]
     ]

@@ -201,6 +201,6 @@ def add_version(tree: Tree) -> None:
     tree.replace(compat, 'RabbitMQVersion = Literal["4.3",', 'RabbitMQVersion = Literal["4.3", "4.4",')
     tree.replace(compat, "for each in (V4_3,", "for each in (V4_3, V4_4,")
     tree.append("README.md", "leveret behaves as RabbitMQ 4.4 too.\n")
-    tree.append("docs/reference/pytest.md", "`rabbitmq` may be 4.4.\n")
+    tree.append("docs/reference/options.md", "`rabbitmq` may be 4.4.\n")
     tree.show("tests/model/test_version_4_4.py", VERSION_TEST)
     tree.generate("-m", "tests.features", writes=["docs/reference/features.md"])

@@ -206,7 +206,7 @@ def test_a_port_with_tls_is_opened_by_the_command_line(run):
 def add_pytest_option(tree: Tree) -> None:
     tree.insert("pytest_plugin/pytest_leveret/options.py", before='    Option("host"', text=PYTEST_OPTION)
     cells = ["`tls`", "`tls=True`", "`--leveret-tls=YES_OR_NO`", "`LEVERET_TLS`", "`leveret_tls`", "-"]
-    tree.append("docs/reference/pytest.md", f"| {' | '.join(cells)} |\n")
+    tree.append("docs/reference/options.md", f"| {' | '.join(cells)} |\n")
     tree.create("tests/plugin/test_option_tls.py", PYTEST_OPTION_TEST)
 
 
@@ -264,7 +264,7 @@ def add_public_name(tree: Tree) -> None:
         init, before="    from leveret.faults.plan import", text="    from leveret.faults.fault import Fault as Fault\n"
     )
     tree.insert(init, before='    "faults.plan": (', text='    "faults.fault": ("Fault",),\n')
-    tree.append("docs/reference/pytest.md", "`Fault` is the base of faults of your own.\n")
+    tree.append("docs/reference/types.md", "`Fault` is the base of faults of your own.\n")
     tree.show("tests/users/test_public_fault.py", NAME_TEST)
 
 
