@@ -24,30 +24,52 @@ _HEADING: Final = """\
 
 <!-- Written by `python -m tests.features`. -->
 
-Each feature of RabbitMQ over AMQP 0-9-1, and the proof that leveret has it. `tools/features.toml` names the
-behaviours that a feature consists of, and the scenarios that prove each.
+leveret is one node, in memory, that speaks AMQP 0-9-1 and answers the management API. It has no cluster, no federation
+or shovel, no data on a disk, and no other protocol. The first table lists all that is missing. The tables after it list
+each feature of RabbitMQ over AMQP 0-9-1, with the proof that leveret has it.
+
+## What is missing
+
+If a client asks for such a feature by name, leveret refuses with 540 and `leveret does not have ...`, unless the table
+says otherwise. RabbitMQ itself lacks a feature in the versions in brackets.
+"""
+_LEGEND: Final = """\
+## What is there
+
+A cell of the tables below is one of these:
 
 - A number: proven. This many scenarios of the feature were recorded from a real RabbitMQ of that version, and leveret
   answers each of them line for line ([how](../explanation/semantics.md)).
-- proof: the areas of these scenarios (`tests/semantics/scenarios/AREA.py`), and tests.
 - documented: follows RabbitMQ's documents, release notes or neighbouring versions, and is tested, but was not recorded.
   Nothing was recorded from 4.2 and 3.13 ([Versions](../explanation/fidelity.md#versions)).
 - `-`: that version of RabbitMQ does not have it.
-- no: leveret does not have it, and the remark says what happens instead. If a client asks for it by name, leveret
-  refuses with 540 and `leveret does not have ...`.
+- no: leveret does not have it.
+
+The column "proof" names the areas of the scenarios (`tests/semantics/scenarios/AREA.py`), and tests.
+`tools/features.toml` names the behaviours that a feature consists of, and the scenarios that prove each.
 """
 
 
 def page() -> str:
-    """Return the page: tables by area, and the number of scenarios of each."""
-    lines = [_HEADING, "## Summary", "", *_summary(), "", "## Scenarios", "", *_scenario_counts()]
+    """Return the page: what is missing, tables by area, and the number of scenarios of each."""
+    lines = [_HEADING, *_missing(), "", _LEGEND, *_summary()]
     for area, found in groupby(rows(), key=lambda row: row.area):
         lines += ["", f"## {area}", "", *_table_head(("feature", *VERSIONS, "proof", "remark"))]
         for row in found:
             proofs = ", ".join(f"`{place}`" for place in _places(row))
             cells = (row.name, *(_cell(row, version) for version in VERSIONS), proofs, row.remark)
             lines.append(_table_line(cells))
+    lines += ["", "## Scenarios", "", *_scenario_counts()]
     return "\n".join(lines) + "\n"
+
+
+def _missing() -> list[str]:
+    lines = _table_head(("feature", "area", "instead"))
+    for row in rows():
+        if row.instead:
+            lacking = f" (not in {', '.join(row.absent)})" if row.absent else ""
+            lines.append(_table_line((f"{row.name}{lacking}", row.area, row.instead)))
+    return lines
 
 
 def _cell(row: Row, version: str) -> str:
