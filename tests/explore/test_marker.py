@@ -8,7 +8,7 @@ import pytest
 
 # Keep the module imported. Otherwise a run in this process imports it anew, and its classes differ.
 import leveret.exploration  # noqa: F401
-from tests.plugin.conftest import NO_LEFTOVERS
+from tests.plugin.conftest import NO_COROUTINES, NO_LEFTOVERS
 
 WORKER = """
 import threading
@@ -66,7 +66,7 @@ def run(pytester, monkeypatch):
     def run_source(source, *arguments):
         pytester.makepyfile(source)
         plugins = ("-p", "pytest_leveret.plugin", "-p", "no:cacheprovider", "--strict-markers")
-        return pytester.runpytest_inprocess(*plugins, *arguments, *NO_LEFTOVERS)
+        return pytester.runpytest_inprocess(*plugins, *NO_COROUTINES, *arguments, *NO_LEFTOVERS)
 
     return run_source
 

@@ -42,7 +42,8 @@ def test_a_mistake_is_named_with_its_way_out(name: str, run: Run, suite: pytest.
     mistake = MISTAKES[name]
     suite.makeconftest(CONFTEST)
 
-    result = run(mistake.source)
+    # A coroutine that is never awaited is such a mistake.
+    result = run(mistake.source, "-W", "default:coroutine:RuntimeWarning")
 
     text = f"{result.stdout}{result.stderr}"
     # What pytest quotes of the test itself says nothing.

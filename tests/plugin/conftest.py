@@ -30,7 +30,8 @@ def connect(url, name="worker"):
 """
 
 # What an earlier test of this process has left to the garbage collector is none of a run's warnings. The last -W wins.
-NO_LEFTOVERS = ("-W", "ignore::pytest.PytestUnraisableExceptionWarning", "-W", "ignore:coroutine:RuntimeWarning")
+NO_LEFTOVERS = ("-W", "ignore::pytest.PytestUnraisableExceptionWarning")
+NO_COROUTINES = ("-W", "ignore:coroutine:RuntimeWarning")
 
 Run = Callable[..., pytest.RunResult]
 
@@ -57,7 +58,7 @@ def run(suite: pytest.Pytester) -> Run:
     def run_source(source: str, *arguments: str) -> pytest.RunResult:
         suite.makepyfile(source)
         plugins = ("-p", "pytest_leveret.plugin", "-p", "no:cacheprovider")
-        return suite.runpytest_inprocess(*plugins, *arguments, *NO_LEFTOVERS)
+        return suite.runpytest_inprocess(*plugins, *NO_COROUTINES, *arguments, *NO_LEFTOVERS)
 
     return run_source
 
