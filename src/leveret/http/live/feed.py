@@ -195,9 +195,7 @@ def causes_of(found: dict[str, list[Finding]]) -> Rows:
     """Return a row for each kind and place of what went wrong, the worst first, with how many more are like it."""
     alike: dict[tuple[object, ...], list[Finding]] = {}
     for finding in chain.from_iterable(found.values()):
-        alike.setdefault((finding.kind or finding.check, *(str(finding.place(name)) for name in PLACES)), []).append(
-            finding
-        )
+        alike.setdefault((finding.kind, *(str(finding.place(name)) for name in PLACES)), []).append(finding)
     causes = sorted(((group[0].cause, len(group) - 1) for group in alike.values()), key=lambda each: each[0].rank)
     is_cut = sum(map(len, found.values())) >= _FINDINGS_MOST
     return {

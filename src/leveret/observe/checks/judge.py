@@ -10,7 +10,6 @@ from __future__ import annotations
 import sys
 import warnings
 from collections.abc import Callable, Collection, Iterable, Sequence
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
 from leveret.errors import CheckFailedError, LeveretWarning
@@ -28,12 +27,14 @@ if TYPE_CHECKING:
     from leveret.observe.checks.no_client import Asked, NoClient
 
 
-@dataclass(slots=True)
 class Verdict:
     """The texts to report: errors and warnings."""
 
-    errors: list[str] = field(default_factory=list)
-    warnings: list[str] = field(default_factory=list)
+    __slots__ = ("errors", "warnings")
+
+    def __init__(self) -> None:
+        self.errors: list[str] = []
+        self.warnings: list[str] = []
 
     def speak(self, where: tuple[str, int] | None = None) -> None:
         """Issue the warnings, then raise CheckFailedError if there are errors.
