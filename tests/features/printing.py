@@ -34,7 +34,7 @@ If a client asks for such a feature by name, leveret refuses with 540 and `lever
 says otherwise. RabbitMQ itself lacks a feature in the versions in brackets.
 """
 _LEGEND: Final = """\
-## What is there
+## What leveret has
 
 A cell of the tables below is one of these:
 

@@ -41,7 +41,7 @@ _ENUMERATION: Final = re.compile(r"enum\((.+)\)")
 
 
 class MessageKey(NamedTuple):
-    """What tells kinds of messages apart. The routing key is a pattern, such as `order.{uuid}`."""
+    """What distinguishes kinds of messages. The routing key is a pattern, such as `order.{uuid}`."""
 
     vhost: str
     exchange: str
