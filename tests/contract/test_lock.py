@@ -27,8 +27,8 @@ def lock_of(bodies: list[object]) -> Lock:
     for body in bodies:
         properties = {"content_type": "application/json", "delivery_mode": 2, "headers": {"tenant": "acme"}}
         message.shape.merge(message_shape(json.dumps(body).encode(), properties))
-    lock.exchanges["/", "orders"] = Declared({"topic"})
-    lock.queues["/", "billing"] = Declared(set(), {"x-message-ttl": {60_000}, "x-dead-letter-exchange": {"dead"}})
+    lock.exchanges["/", "orders"] = Declared({"topic"}, {()})
+    lock.queues["/", "billing"] = Declared(set(), {(("x-dead-letter-exchange", "dead"), ("x-message-ttl", 60_000))})
     lock.bindings.add(Binding("/", "orders", "queue", "billing", "order.*"))
     return lock
 

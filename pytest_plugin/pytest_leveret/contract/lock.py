@@ -41,7 +41,7 @@ _ENUMERATION: Final = re.compile(r"enum\((.+)\)")
 
 
 class MessageKey(NamedTuple):
-    """What distinguishes kinds of messages. The routing key is a pattern, such as `order.{uuid}`."""
+    """What distinguishes one kind of message from another. The routing key is a pattern, such as `order.{uuid}`."""
 
     vhost: str
     exchange: str
@@ -95,20 +95,22 @@ class Message:
         self.shape.merge(other.shape)
 
 
+Arguments = tuple[tuple[str, str | int | float | bool], ...]
+
+
 @dataclass(slots=True)
 class Declared:
     """An exchange or a queue as clients declare it."""
 
     # The types of an exchange; empty for a queue.
     types: set[str] = field(default_factory=set)
-    # The arguments by name, and each value that was given.
-    arguments: dict[str, set[str | int | float | bool]] = field(default_factory=dict)
+    # The arguments of each declaration, sorted by name. Clients that agree declare it in one way.
+    arguments: set[Arguments] = field(default_factory=set)
 
     def merge(self, other: Declared) -> None:
         """Add what another lock knows of it."""
         self.types |= other.types
-        for name, values in other.arguments.items():
-            self.arguments.setdefault(name, set()).update(values)
+        self.arguments |= other.arguments
 
 
 class Binding(NamedTuple):
@@ -292,8 +294,8 @@ def _lock_of(data: Mapping[str, Any]) -> Lock:
             message.consumers[consumer.queue, consumer.client] = consumer
     for kind, table in (("exchange", lock.exchanges), ("queue", lock.queues)):
         for entry in data.get(kind, []):
-            values = {name: _values(value) for name, value in entry.get("arguments", {}).items()}
-            table[entry.get("vhost", "/"), entry["name"]] = Declared(_values(entry.get("type", [])), values)
+            variants = {tuple(sorted(each.items())) for each in _several(entry.get("arguments", {}))}
+            table[entry.get("vhost", "/"), entry["name"]] = Declared(set(_several(entry.get("type", []))), variants)
     for entry in data.get("binding", []):
         kind = "exchange" if "to_exchange" in entry else "queue"
         lock.bindings.add(
@@ -302,8 +304,8 @@ def _lock_of(data: Mapping[str, Any]) -> Lock:
     return lock
 
 
-def _values(value: Any) -> set[Any]:
-    return set(value) if isinstance(value, list) else {value}
+def _several(value: Any) -> list[Any]:
+    return value if isinstance(value, list) else [value]
 
 
 def _key_of(entry: Mapping[str, Any]) -> MessageKey:
@@ -354,15 +356,14 @@ def _declared_data(place: tuple[str, str], declared: Declared) -> dict[str, Any]
     vhost, name = place
     data: dict[str, Any] = {**_where(vhost), "name": name}
     if declared.types:
-        data["type"] = _short(declared.types)
-    if declared.arguments:
-        data["arguments"] = {each: _short(values) for each, values in sorted(declared.arguments.items())}
+        data["type"] = _short(sorted(declared.types))
+    if declared.arguments != {()}:
+        data["arguments"] = _short([dict(each) for each in sorted(declared.arguments, key=repr)])
     return data
 
 
-def _short(values: Iterable[str | int | float | bool]) -> Any:
-    ordered = sorted(values, key=lambda value: (str(type(value)), value))
-    return ordered[0] if len(ordered) == 1 else ordered
+def _short(values: list[Any]) -> Any:
+    return values[0] if len(values) == 1 else values
 
 
 def _binding_data(binding: Binding) -> dict[str, Any]:

@@ -155,6 +155,13 @@ class Shape:
             else:
                 self.words = None
 
+    def part(self, name: str) -> Shape:
+        """Return the shape of a field whose name is no data, which may be new."""
+        child = self.fields.get(name)
+        if child is None:
+            child = self.fields[name] = Shape()
+        return child
+
     def _field(self, key: str) -> Shape:
         name = ANY_KEY if self.is_map else _safe_key(key)
         child = self.fields.get(name)
@@ -187,9 +194,7 @@ class Shape:
             self._become_map()
         for name, child in other.fields.items():
             name = ANY_KEY if self.is_map else name
-            if name not in self.fields:
-                self.fields[name] = Shape()
-            self.fields[name].merge(child)
+            self.part(name).merge(child)
         if len(self.fields) > KEYS_MAX:
             self._become_map()
 
@@ -246,16 +251,21 @@ def message_shape(body: bytes, properties: Mapping[str, object]) -> Shape:
     `properties` are those of AMQP by name, with `headers` among them.
     """
     shape = Shape()
-    shape.count, shape.types = 1, {"object": 1}
-    headers = cast("Mapping[str, object]", properties.get("headers") or {})
-    values = {name: value for name, value in properties.items() if name != "headers"}
-    if "delivery_mode" in values:
-        values["delivery_mode"] = _MODES.get(cast("int", values["delivery_mode"]), "transient")
-    for name, value in (("headers", headers), ("properties", values)):
-        part = shape.fields[name] = Shape()
-        part.add(value)
-    shape.fields["body"] = _body_shape(body, properties)
+    add_message(shape, body, properties)
     return shape
+
+
+def add_message(shape: Shape, body: bytes, properties: Mapping[str, object]) -> None:
+    """Add one message to the shape of messages. Hot: once for each message."""
+    shape.count += 1
+    shape.types["object"] = shape.types.get("object", 0) + 1
+    given = dict(properties)
+    headers = cast("Mapping[str, object]", given.pop("headers", None) or {})
+    if "delivery_mode" in given:
+        given["delivery_mode"] = _MODES.get(cast("int", given["delivery_mode"]), "transient")
+    for part, value in (("headers", headers), ("properties", given)):
+        shape.part(part).add(value)
+    _add_body(shape.part("body"), body, given.get("content_type"), headers)
 
 
 def message_name(body: bytes, properties: Mapping[str, object]) -> str:
@@ -263,7 +273,7 @@ def message_name(body: bytes, properties: Mapping[str, object]) -> str:
     headers = cast("Mapping[str, object]", properties.get("headers") or {})
     name = task_of(headers) or properties.get("type")
     if name is None and b'"actor_name"' in body:
-        value = _json_of(body, properties)
+        value = _json_of(body, properties.get("content_type"))
         name = value.get("actor_name") if isinstance(value, dict) else None
     return name if isinstance(name, str) and key_pattern(name) == name and _KEY.fullmatch(name) else ""
 
@@ -289,29 +299,25 @@ def _mark_of(text: str) -> str:
     return "{number}" if text.isdecimal() else "{hex}"
 
 
-def _body_shape(body: bytes, properties: Mapping[str, object]) -> Shape:
-    shape = Shape()
-    if not body:
-        shape.count, shape.types = 1, {"empty": 1}
-        return shape
-    value = _json_of(body, properties)
+def _add_body(shape: Shape, body: bytes, content_type: object, headers: Mapping[str, object]) -> None:
+    value = _json_of(body, content_type)
     if value is not _NO_JSON:
-        shape.add(_task_body(value, cast("Mapping[str, object]", properties.get("headers") or {})))
-        return shape
+        shape.add(_task_body(value, headers))
+        return
+    shape.count += 1
+    kind = "text" if body else "empty"
     try:
         body.decode()
-        shape.types = {"text": 1}
     except UnicodeDecodeError:
-        shape.types = {"bytes": 1}
-    shape.count = 1
-    return shape
+        kind = "bytes"
+    shape.types[kind] = shape.types.get(kind, 0) + 1
 
 
 _NO_JSON: Final = object()
 
 
-def _json_of(body: bytes, properties: Mapping[str, object]) -> object:
-    is_json = "json" in str(properties.get("content_type") or "").lower()
+def _json_of(body: bytes, content_type: object) -> object:
+    is_json = "json" in str(content_type or "").lower()
     if len(body) > BODY_MAX or not (is_json or body.lstrip()[:1] in (b"{", b"[")):
         return _NO_JSON
     try:
