@@ -14,6 +14,7 @@ import pytest
 
 from pytest_leveret import (
     brokers,
+    contract,
     diagnosing,
     explore,
     faults,
@@ -40,6 +41,7 @@ def pytest_addoption(parser: pytest.Parser, pluginmanager: pytest.PytestPluginMa
     options.add_options(parser, pages.OPTIONS)
     options.add_options(parser, url_env.OPTIONS)
     options.add_options(parser, standins.OPTIONS)
+    contract.add_options(parser)
     explore.add_option(parser)
     flaky.add_options(parser)
     real.add_options(parser)
@@ -83,6 +85,7 @@ def pytest_configure(config: pytest.Config) -> None:
     real.prepare(config)
     standins.prepare(config)
     flaky.prepare(config)
+    contract.prepare(config)
     url_env.prepare(config)
     if versions := rehearsal.versions(config):
         from pytest_leveret.rehearsals import upgrade_report

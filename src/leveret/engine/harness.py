@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from leveret.page.readings.reading import Reading
     from leveret.story.causes import Cause
     from leveret.story.diagnosis import Asked
+    from leveret.trace.events import RawEvent
     from leveret.trace.trace_file import TraceFile
 
 
@@ -130,6 +131,15 @@ class Harness:
         with self._engine.lock:
             raw_events = self._engine.recorder.raw()
         return [Event(raw) for raw in raw_events[events.began_at(raw_events, node_id) :]]
+
+    def events_after(self, last_seen: RawEvent | None) -> tuple[list[RawEvent], bool]:
+        """Return the events after `last_seen`, and whether none is missing. It does not wait for clients."""
+        recorder = self._engine.recorder
+        if not self._is_ours or not recorder.is_on:
+            return [], False
+        with self._engine.lock:
+            new = recorder.raw_after(last_seen)
+            return new, not (recorder.has_dropped and len(new) == len(recorder))
 
     @property
     def is_complete(self) -> bool:

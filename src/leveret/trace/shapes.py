@@ -202,8 +202,7 @@ class Shape:
         """Yield each place below and with this one, in order: its path, its shape, and whether it is optional."""
         yield path, self, is_optional
         for name in sorted(self.fields):
-            step = re.sub(r"([\\.\[])", r"\\\1", name)
-            yield from self.fields[name].walk(f"{path}.{step}" if path else step, is_optional=self.is_optional(name))
+            yield from self.fields[name].walk(field_path(path, name), is_optional=self.is_optional(name))
         if self.items is not None:
             yield from self.items.walk(f"{path}[]")
 
@@ -243,6 +242,12 @@ class Shape:
             is_map=bool(data.get("is_map", False)),
             may_lack=bool(data.get("may_lack", False)),
         )
+
+
+def field_path(path: str, name: str) -> str:
+    """Return the path of a field of the object at a path: `lines[].sku`."""
+    step = re.sub(r"([\\.\[])", r"\\\1", name)
+    return f"{path}.{step}" if path else step
 
 
 def message_shape(body: bytes, properties: Mapping[str, object]) -> Shape:

@@ -1,0 +1,288 @@
+"""The differences between two locks, and which of them can break a consumer.
+
+A message breaks a consumer if it is not as the consumer's needs say. Without measured needs, a consumer needs what it
+has received: a field that always came, and of each field the types, formats and values that came.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from typing import Final
+
+from leveret.trace.shapes import ANY_KEY, Shape, field_path
+from pytest_leveret.contract.lock import (
+    ANY,
+    PARTS,
+    ROOT,
+    Arguments,
+    Consumer,
+    Declared,
+    Lock,
+    Message,
+    MessageKey,
+    field_shape,
+    field_text,
+)
+
+# Properties that the broker reads, or that only say who has sent a message: no consumer takes them for its content.
+_NOT_READ: Final = frozenset(
+    f"properties.{name}"
+    for name in ("app_id", "cluster_id", "delivery_mode", "expiration", "priority", "timestamp", "user_id")
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """One difference."""
+
+    # What it is about: a message, an exchange, a queue or a binding.
+    subject: str
+    # What has changed.
+    text: str
+    # What it breaks, a sentence each; none if it can break nothing.
+    breaks: tuple[str, ...] = ()
+
+    def __str__(self) -> str:
+        return f"{self.subject}: {self.text}" + "".join(f"; {reason}" for reason in self.breaks)
+
+
+@dataclass(frozen=True, slots=True)
+class _Step:
+    """A difference between two shapes at one place."""
+
+    part: str
+    # The path of the field in its part; empty is the whole body.
+    path: str
+    text: str
+    # What was there before, or None if nothing was.
+    old: Shape | None
+    # What is there now, or None if nothing is.
+    new: Shape | None
+    # Whether messages lack the field that had it always.
+    is_missing: bool = False
+    is_harmless: bool = False
+
+    @property
+    def place(self) -> str:
+        """The field as `Message.fields` names it."""
+        return f"{self.part}.{self.path or ROOT}"
+
+
+def message_changes(
+    key: MessageKey, old: Message, new: Message, *, is_part: bool = False, consumers: Iterable[Consumer] | None = None
+) -> Iterator[Change]:
+    """Yield the differences of what is sent now to what the `consumers` receive; they are those of `old` by default.
+
+    If `new` is a part of the messages, what it does not show is no difference.
+    """
+    readers = [*(old.consumers.values() if consumers is None else consumers)]
+    if not old.shape.count or not new.shape.count:
+        return
+    for part in PARTS:
+        before, after = old.shape.fields.get(part), new.shape.fields.get(part)
+        if before is not None and after is not None:
+            for step in _steps(before, after, part, "", is_part=is_part):
+                yield _judged(str(key), step, readers)
+
+
+def _judged(subject: str, step: _Step, readers: list[Consumer]) -> Change:
+    breaks = {} if step.place in _NOT_READ else dict.fromkeys(filter(None, (_broken(each, step) for each in readers)))
+    return Change(subject, step.text, tuple(breaks))
+
+
+def _broken(consumer: Consumer, step: _Step) -> str | None:
+    """Return what a consumer needs and does not get; None if it gets that."""
+    name = _shown(step.part, step.path)
+    need = consumer.needs.get(step.place)
+    if need is not None:
+        accepted = field_shape(need)
+        is_met = ANY in accepted.types or (
+            not (step.is_missing and not accepted.may_lack)
+            and (step.new is None or not any(_uncovered(accepted, step.new)))
+        )
+        return None if is_met else f"{consumer.client} reads {name} as {need}"
+    if step.is_harmless or step.old is None:
+        return None
+    return f"{consumer.client} has received {name} as {field_text(step.old)}" + (
+        " in every message" if step.is_missing else ""
+    )
+
+
+def _steps(old: Shape, new: Shape, part: str, path: str, *, is_part: bool) -> Iterator[_Step]:
+    """Yield the differences at one place and below it."""
+    reasons = [*_uncovered(old, new)]
+    if reasons:
+        yield _Step(part, path, f"{_shown(part, path)} {' and '.join(reasons)}", old, new)
+    elif not is_part and field_text(old) != field_text(new):
+        text = f"{_shown(part, path)} was {field_text(old)} and is {field_text(new)}"
+        yield _Step(part, path, text, old, new, is_harmless=True)
+    if "object" in old.types and "object" in new.types:
+        yield from _field_steps(old, new, part, path, is_part=is_part)
+    if old.items is not None and new.items is not None:
+        yield from _steps(old.items, new.items, part, f"{path}[]", is_part=is_part)
+
+
+def _field_steps(old: Shape, new: Shape, part: str, path: str, *, is_part: bool) -> Iterator[_Step]:
+    for name, before in sorted(old.fields.items()):
+        place = field_path(path, name)
+        if name not in new.fields and not (new.is_map or old.is_map or name.startswith("{")):
+            if not old.is_optional(name):
+                yield _Step(part, place, f"{_shown(part, place)} is missing", before, None, is_missing=True)
+            elif not is_part:
+                text = f"{_shown(part, place)}, which was optional, is missing"
+                yield _Step(part, place, text, before, None, is_missing=True, is_harmless=True)
+    for name, after in sorted(new.fields.items()):
+        place = field_path(path, name)
+        known = old.fields.get(ANY_KEY if old.is_map else name)
+        if known is None:
+            rarely = "optional, " if new.is_optional(name) else ""
+            yield _Step(
+                part, place, f"{_shown(part, place)} is new: {rarely}{field_text(after)}", None, after, is_harmless=True
+            )
+            continue
+        if name in old.fields and new.is_optional(name) and not old.is_optional(name):
+            yield _Step(part, place, f"{_shown(part, place)} is missing in some messages", known, None, is_missing=True)
+        elif not is_part and name in old.fields and old.is_optional(name) and not new.is_optional(name):
+            yield _Step(part, place, f"{_shown(part, place)} is in every message", known, after, is_harmless=True)
+        yield from _steps(known, after, part, place, is_part=is_part)
+
+
+def _uncovered(old: Shape, new: Shape) -> Iterator[str]:
+    """Yield what the new values are that the old ones were not."""
+    for name in new.types:
+        if ANY in old.types:
+            return
+        if name == "string":
+            if "string" not in old.types:
+                yield f"is {_text_of(new)}, and was {field_text(old) or 'unknown'}"
+            elif more := _new_texts(old, new):
+                yield more
+        elif name == "null" and "null" not in old.types:
+            yield "is null"
+        elif name not in old.types and not (name == "integer" and "number" in old.types):
+            yield f"is {name}, and was {field_text(old) or 'unknown'}"
+
+
+def _new_texts(old: Shape, new: Shape) -> str | None:
+    """Return what texts are that the old ones were not; None if they are alike."""
+    if old.words is None and not old.forms:
+        return None
+    if old.forms:
+        if new.forms and set(new.forms) <= set(old.forms):
+            return None
+        return f"is {_text_of(new)}, and was {' or '.join(old.forms)}"
+    if not old.enumeration:
+        # Too few texts came before.
+        return None
+    if new.words is None:
+        return f"is {_text_of(new)}, and was {_text_of(old)}"
+    more = sorted(new.words - set(old.enumeration))
+    return f"is {', '.join(map(repr, more))}, and was one of {', '.join(old.enumeration)}" if more else None
+
+
+def _text_of(shape: Shape) -> str:
+    """Return the text of the texts among the values of a field."""
+    return field_text(Shape(1, {"string": shape.types["string"]}, shape.formats, shape.words))
+
+
+def _shown(part: str, path: str) -> str:
+    """Return a place as a user calls it: `total`, the header `tenant`, the property `type`, or the body."""
+    if part == "body":
+        return f"`{path}`" if path else "the body"
+    return f"the {'header' if part == 'headers' else 'property'} `{path}`" if path else f"the {part}"
+
+
+def lock_changes(old: Lock, new: Lock, *, is_part: bool = False) -> Iterator[Change]:
+    """Yield the differences of a new lock to an old one. What a part does not show is no difference."""
+    for key in sorted({**old.messages, **new.messages}):
+        yield from _message_entry_changes(key, old.messages.get(key), new.messages.get(key), is_part=is_part)
+    for kind, before, after in (("exchange", old.exchanges, new.exchanges), ("queue", old.queues, new.queues)):
+        for place in sorted({**before, **after}):
+            yield from _declared_changes(f"{kind} {place[1]!r}", before.get(place), after.get(place), is_part=is_part)
+    yield from _binding_changes(old, new, is_part=is_part)
+
+
+def _message_entry_changes(
+    key: MessageKey, old: Message | None, new: Message | None, *, is_part: bool
+) -> Iterator[Change]:
+    if new is None:
+        if not is_part and old is not None:
+            yield Change(
+                str(key), "is no longer sent", tuple(_receives(old, lambda each: f"{each.client} receives it"))
+            )
+        return
+    if old is None:
+        yield Change(str(key), "is new" + ("" if new.consumers else "; nobody reads it"))
+        return
+    yield from message_changes(key, old, new, is_part=is_part)
+    if old.publishers and not new.publishers and not is_part:
+        yield Change(str(key), "is no longer sent", tuple(_receives(old, lambda each: f"{each.client} receives it")))
+    for names, word in (
+        (new.publishers - old.publishers, "sends"),
+        (old.publishers - new.publishers, "no longer sends"),
+    ):
+        if old.publishers and new.publishers and (word == "sends" or not is_part):
+            yield from (Change(str(key), f"{name} {word} it") for name in sorted(names))
+    for place, consumer in sorted(new.consumers.items()):
+        before = old.consumers.get(place)
+        if before is None:
+            yield Change(str(key), f"{consumer.client} reads it from {consumer.queue!r}")
+        elif consumer.settled - before.settled:
+            yield Change(
+                str(key), f"{consumer.client} has {' and '.join(sorted(consumer.settled - before.settled))} it"
+            )
+    if not is_part:
+        for place in sorted({*old.consumers} - {*new.consumers}):
+            yield Change(str(key), f"{place[1]} no longer reads it from {place[0]!r}")
+
+
+def _receives(message: Message, text: Callable[[Consumer], str]) -> dict[str, None]:
+    return dict.fromkeys(text(consumer) for _, consumer in sorted(message.consumers.items()))
+
+
+def _declared_changes(subject: str, old: Declared | None, new: Declared | None, *, is_part: bool) -> Iterator[Change]:
+    if old is None:
+        yield Change(subject, "is new")
+    elif new is None:
+        if not is_part:
+            yield Change(subject, "is no longer declared")
+    else:
+        # A server that has it declared refuses another declaration.
+        refused = ("RabbitMQ refuses to declare it anew",)
+        if more := new.types - old.types:
+            yield Change(subject, f"has the type {' and '.join(sorted(more))}, and had {_either(old.types)}", refused)
+        for arguments in sorted(new.arguments - old.arguments, key=repr):
+            yield Change(
+                subject,
+                f"has {_arguments_text(arguments)}, and had {_either(map(_arguments_text, old.arguments))}",
+                refused,
+            )
+        if not is_part and (old.types - new.types or old.arguments - new.arguments) and new.arguments <= old.arguments:
+            yield Change(subject, "is declared in fewer ways")
+
+
+def _either(texts: Iterable[str]) -> str:
+    return " or ".join(sorted(texts))
+
+
+def _arguments_text(arguments: Arguments) -> str:
+    return ", ".join(f"{name} = {value!r}" for name, value in arguments) or "no arguments"
+
+
+def _binding_changes(old: Lock, new: Lock, *, is_part: bool) -> Iterator[Change]:
+    for binding in sorted(new.bindings ^ old.bindings):
+        subject = (
+            f"binding of {binding.exchange!r} to {binding.kind} {binding.destination!r} by {binding.routing_key!r}"
+        )
+        if binding in new.bindings:
+            yield Change(subject, "is new")
+        elif not is_part:
+            clients = {
+                consumer.client: None
+                for key, message in sorted(old.messages.items())
+                for consumer in message.consumers.values()
+                if consumer.queue == binding.destination and key.vhost == binding.vhost
+            }
+            breaks = tuple(f"{client} receives messages from there" for client in clients)
+            yield Change(subject, "is gone", breaks)

@@ -1,0 +1,176 @@
+"""From the events of a broker to a lock: what clients sent, received, settled and declared.
+
+What the test itself publishes stands for a publisher elsewhere. Its message counts once a consumer has acknowledged it,
+because a test also sends what a consumer has to reject. A client whose name begins with "test" is the test as well.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final, cast
+
+from leveret.engine.harness import Harness
+from leveret.trace import events
+from leveret.trace.events import Event, as_python, printable
+from leveret.trace.shapes import add_message, key_pattern, message_name
+from pytest_leveret.contract.lock import Binding, Consumer, Declared, Lock, Message, MessageKey
+
+if TYPE_CHECKING:
+    from leveret import Broker
+    from leveret.trace.events import RawEvent, TracedMessage
+
+_TEST: Final = re.compile(r"tests?(?![a-z])", re.IGNORECASE)
+# Numbers that a name has for a process, a host or a replica.
+_NUMBER: Final = re.compile(r"(?<![A-Za-z\d])\d+")
+# What Celery sends to monitor its workers, whether or not a test is about that.
+_MONITORING: Final = ("celeryev", "celery.pidbox", "reply.celery.pidbox")
+_MONITORING_QUEUES: Final = re.compile(r"celeryev\..*|.*\.pidbox")
+# Headers that the broker adds.
+_BROKERS: Final = re.compile(r"x-death|x-(?:first|last)-death-.*|x-delivery-count|x-stream-offset|x-acquired-count")
+# How a consumer settles a message, by the kind and the reason of what follows.
+_SETTLED: Final[dict[tuple[str, object], str]] = {
+    (events.ACKED, None): "acked",
+    (events.ACKED, "no_ack"): "no_ack",
+    (events.DEAD_LETTERED, "rejected"): "rejected",
+    (events.DROPPED, "rejected"): "rejected",
+    **{(events.REQUEUED, reason): "requeued" for reason in ("nacked", "rejected", "recovered")},
+}
+_ACCEPTED: Final = ("acked", "no_ack")
+
+
+@dataclass(slots=True)
+class _Sent:
+    """A message that was published."""
+
+    key: MessageKey
+    message: TracedMessage
+    # Whether its shape is in the lock.
+    is_counted: bool = False
+
+
+class Observer:
+    """Reads the events of one broker."""
+
+    def __init__(self, broker: Broker) -> None:
+        self._harness: Final = Harness(broker)
+        self._last_seen: RawEvent | None = None
+        self._clients: Final[dict[int, str]] = {}
+        self._sent: Final[dict[int, _Sent]] = {}
+        # The queue and the client of the latest delivery, by copy.
+        self._held: Final[dict[int, tuple[str, str]]] = {}
+
+    def read(self, lock: Lock) -> bool:
+        """Add what has happened since the last call to a lock. Return whether all of it was there to be read."""
+        self._harness.sync()
+        new, is_whole = self._harness.events_after(self._last_seen)
+        for raw in new:
+            take = _TAKERS.get(cast("str", raw[0]))
+            if take is not None:
+                take(self, Event(raw), lock)
+        self._last_seen = new[-1] if new else self._last_seen
+        return is_whole
+
+    def _client(self, number: int | None) -> str | None:
+        """Return the name of a client; None for the test itself."""
+        return None if number is None else self._clients.get(number)
+
+    def _connected(self, event: Event, lock: Lock) -> None:
+        name = _NUMBER.sub("{number}", key_pattern(printable(event.client or "a client")))
+        if event.conn is not None and not _TEST.match(name):
+            self._clients[event.conn] = name
+        elif event.conn is not None:
+            self._clients.pop(event.conn, None)
+
+    def _published(self, event: Event, lock: Lock) -> None:
+        message = event.message
+        if message.exchange in _MONITORING or _MONITORING_QUEUES.fullmatch(message.routing_key):
+            return
+        properties = message.properties.to_python()
+        exchange, routing_key = _pattern(message.exchange), _pattern(message.routing_key)
+        key = MessageKey(event.vhost, exchange, routing_key, message_name(message.body, properties))
+        sent = self._sent[message.id] = _Sent(key, message)
+        publisher = self._client(event.conn)
+        if publisher is not None:
+            self._count(sent, lock)
+            lock.messages[key].publishers.add(publisher)
+
+    def _count(self, sent: _Sent, lock: Lock) -> None:
+        """Add the shape of a message, once."""
+        if not sent.is_counted:
+            sent.is_counted = True
+            shape = lock.messages.setdefault(sent.key, Message()).shape
+            add_message(shape, sent.message.body, _own_properties(sent.message))
+
+    def _delivered(self, event: Event, lock: Lock) -> None:
+        client, copy = self._client(event.conn), cast("int", event.copy)
+        self._held.pop(copy, None)
+        if client is None or event.message.id not in self._sent:
+            return
+        self._held[copy] = (_pattern(str(event.queue)), client)
+
+    def _settled(self, event: Event, lock: Lock) -> None:
+        word = _SETTLED.get((event.kind, event.reason))
+        held = self._held.get(event.copy) if word is not None and event.copy is not None else None
+        sent = self._sent.get(event.message.id)
+        if word is None or held is None or sent is None:
+            return
+        if word in _ACCEPTED:
+            self._count(sent, lock)
+        message = lock.messages.setdefault(sent.key, Message())
+        message.consumers.setdefault(held, Consumer(*held)).settled.add(word)
+
+    def _exchange_declared(self, event: Event, lock: Lock) -> None:
+        if self._client(event.conn) is not None and event.exchange not in _MONITORING:
+            declared = lock.exchanges.setdefault((event.vhost, _pattern(event.exchange)), Declared())
+            declared.types.add(event.type)
+            declared.arguments.add(_arguments(event.arguments))
+
+    def _queue_declared(self, event: Event, lock: Lock) -> None:
+        queue = str(event.queue)
+        if self._client(event.conn) is not None and not _MONITORING_QUEUES.fullmatch(queue):
+            declared = lock.queues.setdefault((event.vhost, _pattern(queue)), Declared())
+            declared.arguments.add(_arguments(event.arguments))
+
+    def _bound(self, event: Event, lock: Lock) -> None:
+        names = (event.exchange, event.destination)
+        if self._client(event.conn) is None or any(
+            name in _MONITORING or _MONITORING_QUEUES.fullmatch(name) for name in names
+        ):
+            return
+        source, destination, key = map(_pattern, (*names, event.routing_key))
+        lock.bindings.add(Binding(event.vhost, source, event.destination_kind, destination, key))
+
+
+_TAKERS: Final = {
+    events.CONN_OPEN: Observer._connected,
+    events.PUBLISHED: Observer._published,
+    **dict.fromkeys(events.DELIVERIES, Observer._delivered),
+    **dict.fromkeys((kind for kind, _ in _SETTLED), Observer._settled),
+    events.EXCHANGE_DECLARE: Observer._exchange_declared,
+    events.QUEUE_DECLARE: Observer._queue_declared,
+    events.BIND: Observer._bound,
+}
+
+
+def _pattern(name: str) -> str:
+    return key_pattern(printable(name))
+
+
+def _own_properties(message: TracedMessage) -> dict[str, object]:
+    """Return the properties of a message without the headers that the broker has added."""
+    properties = message.properties.to_python()
+    headers = properties.get("headers")
+    if isinstance(headers, Mapping):
+        properties["headers"] = {name: value for name, value in headers.items() if not _BROKERS.fullmatch(str(name))}
+    return properties
+
+
+def _arguments(arguments: object) -> tuple[tuple[str, Any], ...]:
+    plain = cast("Mapping[str, object]", as_python(arguments) or {})
+    return tuple(sorted((printable(name), _argument(value)) for name, value in plain.items()))
+
+
+def _argument(value: object) -> str | int | float:
+    return value if isinstance(value, int | float) else _pattern(str(value))
