@@ -7,7 +7,7 @@ because a test also sends what a consumer has to reject. A client whose name beg
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, cast
 
@@ -15,6 +15,7 @@ from leveret.engine.harness import Harness
 from leveret.trace import events
 from leveret.trace.events import Event, as_python, printable
 from leveret.trace.shapes import add_message, key_pattern, message_name
+from pytest_leveret.contract.fitting import MessageFits
 from pytest_leveret.contract.lock import Binding, Consumer, Declared, Lock, Message, MessageKey
 
 if TYPE_CHECKING:
@@ -40,12 +41,16 @@ _SETTLED: Final[dict[tuple[str, object], str]] = {
 _ACCEPTED: Final = ("acked", "no_ack")
 
 
+Known = Callable[[MessageKey], MessageFits | None]
+
+
 @dataclass(slots=True)
 class _Sent:
     """A message that was published."""
 
     key: MessageKey
-    message: TracedMessage
+    body: bytes
+    properties: Mapping[str, object]
     # Whether its shape is in the lock.
     is_counted: bool = False
 
@@ -53,8 +58,10 @@ class _Sent:
 class Observer:
     """Reads the events of one broker."""
 
-    def __init__(self, broker: Broker) -> None:
+    def __init__(self, broker: Broker, known: Known) -> None:
+        """`known` returns a function of a message, whether it adds nothing to a contract."""
         self._harness: Final = Harness(broker)
+        self._known: Final = known
         self._last_seen: RawEvent | None = None
         self._clients: Final[dict[int, str]] = {}
         self._sent: Final[dict[int, _Sent]] = {}
@@ -87,10 +94,10 @@ class Observer:
         message = event.message
         if message.exchange in _MONITORING or _MONITORING_QUEUES.fullmatch(message.routing_key):
             return
-        properties = message.properties.to_python()
+        properties = _own_properties(message)
         exchange, routing_key = _pattern(message.exchange), _pattern(message.routing_key)
         key = MessageKey(event.vhost, exchange, routing_key, message_name(message.body, properties))
-        sent = self._sent[message.id] = _Sent(key, message)
+        sent = self._sent[message.id] = _Sent(key, message.body, properties)
         publisher = self._client(event.conn)
         if publisher is not None:
             self._count(sent, lock)
@@ -100,8 +107,10 @@ class Observer:
         """Add the shape of a message, once."""
         if not sent.is_counted:
             sent.is_counted = True
-            shape = lock.messages.setdefault(sent.key, Message()).shape
-            add_message(shape, sent.message.body, _own_properties(sent.message))
+            message = lock.messages.setdefault(sent.key, Message())
+            fits = self._known(sent.key)
+            if fits is None or not fits(sent.body, sent.properties):
+                add_message(message.shape, sent.body, sent.properties)
 
     def _delivered(self, event: Event, lock: Lock) -> None:
         client, copy = self._client(event.conn), cast("int", event.copy)

@@ -20,7 +20,8 @@ from leveret.wording import count_text
 from pytest_leveret import explore
 from pytest_leveret.brokers import WATCHERS, brokers_of, has_passed
 from pytest_leveret.contract.comparing import Change, lock_changes
-from pytest_leveret.contract.lock import Lock, parse, read
+from pytest_leveret.contract.fitting import MessageFits, message_fits
+from pytest_leveret.contract.lock import Lock, MessageKey, parse, read
 from pytest_leveret.contract.observing import Observer
 
 if TYPE_CHECKING:
@@ -28,6 +29,8 @@ if TYPE_CHECKING:
 
 _OUTPUT: Final = "leveret_contract"
 _SHOWN_MAX: Final = 50
+# To make a function takes as long as to read this many messages in full.
+_FAST_FROM: Final = 20
 _WRITE: Final = "pytest --leveret-contract=write"
 _GAP: Final = (
     "a broker has not recorded all events, so the contract lacks messages; run these tests with record='recent'"
@@ -46,6 +49,9 @@ class Contract:
         # What the tests have shown, here and in the workers, and what the test that is running has shown.
         self._seen: Final = Lock()
         self._of_test = Lock()
+        # How many messages of a kind came, and the fast way for those that are many.
+        self._counts: Final[dict[MessageKey, int]] = {}
+        self._fast: Final[dict[MessageKey, MessageFits]] = {}
         self._has_gap = False
         self._problem = ""
         self._written: list[Change] = []
@@ -68,7 +74,16 @@ class Contract:
 
     def _watch(self, broker: Broker) -> None:
         if broker not in self._observers:
-            self._observers[broker] = Observer(broker)
+            self._observers[broker] = Observer(broker, self._fits_of)
+
+    def _fits_of(self, key: MessageKey) -> MessageFits | None:
+        """Return the fast way for messages of a kind that the lock knows; None for the first few, and for others."""
+        self._counts[key] = count = self._counts.get(key, 0) + 1
+        if count == _FAST_FROM:
+            known = self._locked.messages.get(key) if self._mode != "rewrite" else None
+            if known is not None and known.shape.count:
+                self._fast[key] = message_fits(known.shape)
+        return self._fast.get(key)
 
     def _observe(self, brokers: list[Broker]) -> None:
         for broker in brokers:

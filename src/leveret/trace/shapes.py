@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from decimal import Decimal
 from functools import lru_cache
-from typing import Final, cast
+from typing import Any, Final, cast
 
 from leveret.trace.events import task_of
 from leveret.trace.redaction import Redaction, words_of
@@ -46,14 +46,18 @@ _TYPES: Final[dict[type, str]] = {
     bytes: "bytes",
     datetime: "timestamp",
 }
-_FORMATS: Final = re.compile(
-    r"(?P<uuid>[0-9a-f]{8}-(?:[0-9a-f]{4}-){3}[0-9a-f]{12}|[0-9a-f]{32})"
-    r"|(?P<datetime>\d{4}-\d\d-\d\d[T ]\d\d:\d\d(?::\d\d(?:[.,]\d+)?)?(?: ?(?:Z|[+-]\d\d:?(?:\d\d)?))?)"
-    r"|(?P<date>\d{4}-\d\d-\d\d)|(?P<time>\d\d:\d\d(?::\d\d(?:\.\d+)?)?)|(?P<decimal>[+-]?\d+(?:\.\d+)?)"
-    r"|(?P<email>[^@\s]+@[^@\s]+\.[^@\s.]+)|(?P<uri>[a-z][a-z0-9+.-]*://\S+)",
-    re.IGNORECASE,
-)
-FORMATS: Final = ("date-time", *(name for name in _FORMATS.groupindex if name != "datetime"))
+# The format of a text, and the pattern that such texts match.
+_FORMATS: Final = {
+    "uuid": r"[0-9a-fA-F]{8}-(?:[0-9a-fA-F]{4}-){3}[0-9a-fA-F]{12}|[0-9a-fA-F]{32}",
+    "date-time": r"\d{4}-\d\d-\d\d[T ]\d\d:\d\d(?::\d\d(?:[.,]\d+)?)?(?: ?(?:Z|[+-]\d\d:?(?:\d\d)?))?",
+    "date": r"\d{4}-\d\d-\d\d",
+    "time": r"\d\d:\d\d(?::\d\d(?:\.\d+)?)?",
+    "decimal": r"[+-]?\d+(?:\.\d+)?",
+    "uri": r"[A-Za-z][A-Za-z0-9+.-]*://\S+",
+    "email": r"[^@\s]+@[^@\s]+\.[^@\s.]+",
+}
+_ANY_FORMAT: Final = re.compile("|".join(f"({pattern})" for pattern in _FORMATS.values()))
+FORMATS: Final = tuple(_FORMATS)
 _FORMAT_LENGTH_MAX: Final = 200
 
 # Properties whose values are a vocabulary: a format of its own each.
@@ -130,20 +134,21 @@ class Shape:
         child = self.fields[name]
         return child.may_lack or name.startswith("{") or child.count < self.types.get("object", 0)
 
-    def add(self, value: object, name: str = "", depth: int = 0) -> None:
+    def add(self, value: Any, name: str = "", depth: int = 0) -> None:
         """Add a value, which came in the field `name`. Hot: once for each field of each message."""
         self.count += 1
         type_name = _TYPES.get(type(value)) or _type_of(value)
-        self.types[type_name] = self.types.get(type_name, 0) + 1
+        types = self.types
+        types[type_name] = types.get(type_name, 0) + 1
         if type_name == "string":
-            self._add_text(cast("str", value), name)
+            self._add_text(value, name)
         elif type_name == "object" and depth < DEPTH_MAX:
-            for key, item in cast("Mapping[object, object]", value).items():
+            for key, item in value.items():
                 self._field(str(key)).add(item, str(key), depth + 1)
         elif type_name == "array" and depth < DEPTH_MAX and value:
             if self.items is None:
                 self.items = Shape()
-            for item in cast("list[object]", value)[:ITEMS_MAX]:
+            for item in value[:ITEMS_MAX]:
                 self.items.add(item, name, depth + 1)
 
     def _add_text(self, text: str, name: str) -> None:
@@ -250,6 +255,12 @@ def field_path(path: str, name: str) -> str:
     return f"{path}.{step}" if path else step
 
 
+def format_pattern(form: str) -> re.Pattern[str] | None:
+    """Return the pattern that texts of a format match; None if the format is a vocabulary of one word."""
+    pattern = _FORMATS.get(form)
+    return None if pattern is None else re.compile(pattern)
+
+
 def message_shape(body: bytes, properties: Mapping[str, object]) -> Shape:
     """Return the shape of one message: an object with the fields `body`, `headers` and `properties`.
 
@@ -283,6 +294,7 @@ def message_name(body: bytes, properties: Mapping[str, object]) -> str:
     return name if isinstance(name, str) and key_pattern(name) == name and _KEY.fullmatch(name) else ""
 
 
+@lru_cache(4096)
 def key_pattern(key: str) -> str:
     """Return a routing key, or the name of a queue, with marks such as `{uuid}` in place of generated parts."""
     cut = without_generated_end(key)
@@ -353,8 +365,8 @@ def _format_of(name: str, text: str) -> str:
         return text
     if name == "delivery_mode" and text in _MODES.values():
         return text
-    match = _FORMATS.fullmatch(text)
-    return "" if match is None else str(match.lastgroup).replace("datetime", "date-time")
+    match = _ANY_FORMAT.fullmatch(text)
+    return "" if match is None else FORMATS[cast("int", match.lastindex) - 1]
 
 
 @lru_cache(4096)
