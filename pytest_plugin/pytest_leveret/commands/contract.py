@@ -45,8 +45,8 @@ def _check(options: argparse.Namespace) -> int:
     meeting = meet({str(path): read(path) for path in options.locks})
     _print("breaking", meeting.breaking)
     _print("not breaking", meeting.harmless)
-    _print("nobody reads", meeting.unread)
-    _print("nobody sends", meeting.unsent)
+    _print("sent, and no consumer reads it", meeting.unread)
+    _print("read, and no publisher sends it", meeting.unsent)
     if not meeting.breaking:
         print("leveret: the locks fit together")
     return 1 if meeting.breaking else 0

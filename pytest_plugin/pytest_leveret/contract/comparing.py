@@ -55,9 +55,9 @@ class _Step:
     # The path of the field in its part; empty is the whole body.
     path: str
     text: str
-    # What was there before, or None if nothing was.
+    # The shape before, or None for a new field.
     old: Shape | None
-    # What is there now, or None if nothing is.
+    # The shape now, or None for a missing field.
     new: Shape | None
     # Whether messages lack the field that had it always.
     is_missing: bool = False
@@ -213,7 +213,7 @@ def _message_entry_changes(
             )
         return
     if old is None:
-        yield Change(str(key), "is new" + ("" if new.consumers else "; nobody reads it"))
+        yield Change(str(key), "is new" + ("" if new.consumers else "; no consumer reads it"))
         return
     yield from message_changes(key, old, new, is_part=is_part)
     if old.publishers and not new.publishers and not is_part:

@@ -69,7 +69,7 @@ class Observer:
         self._held: Final[dict[int, tuple[str, str]]] = {}
 
     def read(self, lock: Lock) -> bool:
-        """Add what has happened since the last call to a lock. Return whether all of it was there to be read."""
+        """Add what has happened since the last call to a lock. Return whether it is all that has."""
         self._harness.sync()
         new, is_whole = self._harness.events_after(self._last_seen)
         for raw in new:
