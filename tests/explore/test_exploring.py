@@ -302,10 +302,11 @@ def test_two_faults_are_found_where_one_is_not_enough():
 
 @pytest.mark.parametrize("prefetch", [0, 1])
 def test_a_delivery_out_of_order_comes_after_the_next_one_and_is_flagged_redelivered(prefetch):
-    seen = []
+    runs = []
 
     def consume(broker):
-        seen.clear()
+        seen = []
+        runs.append(seen)
         broker.declare_queue("work")
         for body in (b"1", b"2", b"3"):
             broker.publish("", "work", body)
@@ -321,6 +322,8 @@ def test_a_delivery_out_of_order_comes_after_the_next_one_and_is_flagged_redeliv
 
     failure = failure_of(consume, faults="out of order", on="basic.deliver")
 
+    # The third run has the fault, after two without one.
+    seen = runs[2]
     assert seen[0] == (b"2", False)
     assert (b"1", True) in seen
     assert "    *** this is overtaken by what follows it and comes late, flagged as redelivered ***" in str(failure)

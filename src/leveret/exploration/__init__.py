@@ -24,6 +24,7 @@ from leveret.exploration.report import divergence_text, failure_text, plain_hang
 from leveret.exploration.run import Run, Scenario, ScenarioRunner
 from leveret.exploration.schedule import Schedule
 from leveret.exploration.search import Execute, Exploration, ExplorationFailedError, Search, differing_steps, report
+from leveret.exploration.shrinking import Shrinker
 from leveret.faults import Fault
 
 if TYPE_CHECKING:
@@ -78,6 +79,9 @@ def explore(
             unsteady = differing_steps(plain, _passed(runner(Schedule()), again))
     exploration = settings.search(runner, plain, pool)
     exploration.unsteady = unsteady
+    if exploration.failed_runs and only is None:
+        shrinker = Shrinker(runner, exploration.failed_runs[0], plain)
+        exploration.smaller = shrinker if shrinker.shrink() else None
     settings.raise_or_warn(exploration, getattr(scenario, "__name__", "scenario"))
     return exploration
 

@@ -32,11 +32,16 @@ _COMPARED: Final = {events.PUBLISHED: "published", events.DELIVERED: "delivered"
 
 def failure_text(exploration: Exploration, kinds: Mapping[str, Kind], replay: str) -> str:
     """Return the report of an exploration that failed. It describes the first failed run in full."""
-    run = exploration.failed_runs[0]
+    first, smaller = exploration.failed_runs[0], exploration.smaller
+    run, plain = (first, exploration.plain) if smaller is None else (smaller.failed, smaller.plain)
+    count = len(plain.published)
     parts = [
-        _title(run),
-        _section("What happened:", _story(run, kinds)),
-        _section("Unlike the run without a fault:", _differences(run, exploration.plain)),
+        _title(first),
+        _section(f"These of the {count} messages that the scenario publishes are enough:", _some(smaller.needed))
+        if smaller is not None
+        else "",
+        _section("What happened:" if smaller is None else "What happened with these alone:", _story(run, kinds)),
+        _section("Unlike the run without a fault:", _differences(run, plain)),
         _section("Confirmed and lost:", run.losses),
         _section("Errors in other threads:", list(dict.fromkeys(run.thread_errors))[:_LISTED]),
         _section("How the scenario failed:", _outcome(run)),

@@ -29,6 +29,7 @@ from leveret.wording import count_text, span_text
 
 if TYPE_CHECKING:
     from leveret.exploration.run import Run
+    from leveret.exploration.shrinking import Shrinker
 
 Execute = Callable[[Schedule], "Run"]
 
@@ -89,6 +90,8 @@ class Exploration:
     passed_count: int = 0
     # The runs that failed, shortest schedule first.
     failed_runs: list[Run] = field(default_factory=list)
+    # Smaller runs that fail as the first of these does, if there are any.
+    smaller: Shrinker | None = None
     # The runs in which a step did not occur again, so that a fault never applied.
     diverged_runs: list[Run] = field(default_factory=list)
     # How long the schedules took in all, in seconds.
