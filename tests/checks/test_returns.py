@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import subprocess
 import sys
+from abc import ABCMeta
 from contextlib import suppress
 
 import aio_pika
@@ -115,3 +116,20 @@ def test_a_return_to_a_client_in_another_process_is_no_finding(found):
 
         assert [event.kind for event in broker.events].count("returned") == 1
         assert "unroutable" not in found(broker)
+
+
+def test_no_abstract_class_is_asked_about_what_else_lives_in_the_process(monkeypatch):
+    # CPython 3.11 crashes if an abstract class is asked about a class that is being collected.
+    asked = []
+
+    class Channel(pika.channel.Channel, metaclass=ABCMeta):
+        @classmethod
+        def __subclasshook__(cls, other):
+            asked.append(other)
+            return NotImplemented
+
+    monkeypatch.setattr("pika.channel.Channel", Channel)
+    with Broker(checks="off") as broker:
+        asyncio.run(with_pika(broker))
+
+    assert asked == []

@@ -37,15 +37,12 @@ class ClientInsight:
         self._product = product
         self._channel_number = channel_number
         self._text = text
-        channels = _channel_classes()
-        objects = _instances((Exception, *channels))
         # An earlier test may have made the same mistake.
-        self._earlier: Final = {id(error) for error in _with_text(objects, text)}
+        self._earlier: Final = {id(error) for error in _errors_with(text)}
         # Also if the code under test has registered a callback for the end of such a channel.
         self.is_certain_to_be_seen: Final = product == _ALWAYS_RAISES or any(
             not _is_of_client(callback)
-            for channel in objects
-            if issubclass(type(channel), channels)
+            for channel in _instances(_channel_classes())
             for callback in _close_callbacks(channel, channel_number)
         )
 
@@ -72,7 +69,7 @@ class ClientInsight:
         """
         return self._product == _NEVER_SILENT or any(
             id(error) not in self._earlier and any(is_of_user(frame) for frame, _ in walk_tb(error.__traceback__))
-            for error in _with_text(_instances((Exception,)), self._text)
+            for error in _errors_with(self._text)
         )
 
     def ignores_returns(self) -> bool:
@@ -97,14 +94,22 @@ def _handles_returns(channel: Any) -> bool:
     return True
 
 
-def _instances(kinds: tuple[type, ...]) -> list[Any]:
-    # `isinstance` would ask proxies and mocks for their class.
-    return [thing for thing in gc.get_objects() if issubclass(type(thing), kinds)]
+def _instances(kinds: Iterable[type]) -> list[Any]:
+    # `isinstance` would ask proxies and mocks for their class. `issubclass` would ask an abstract class, and CPython
+    # 3.11 crashes if that is about a class being collected. Such a class is no longer among the subclasses.
+    classes: dict[int, type] = {}
+    waiting = list(kinds)
+    while waiting:
+        kind = waiting.pop()
+        classes[id(kind)] = kind
+        waiting += type.__subclasses__(kind)
+    return [thing for thing in gc.get_objects() if id(type(thing)) in classes]
 
 
-def _with_text(objects: Iterable[Any], text: str) -> list[Exception]:
-    errors = [error for error in objects if issubclass(type(error), Exception)]
-    return [error for error in errors if any(text in part for part in error.args if type(part) is str)]
+def _errors_with(text: str) -> list[Exception]:
+    return [
+        error for error in _instances((Exception,)) if any(text in part for part in error.args if type(part) is str)
+    ]
 
 
 def _channel_classes() -> tuple[type, ...]:
