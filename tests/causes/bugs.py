@@ -641,7 +641,7 @@ bug(
             mailer = Mailer()
             await mailer.start(leveret.url)
             leveret.publish("", "mails", b"hello")
-            await asyncio.sleep(0.1)
+            await asyncio.to_thread(leveret.wait_idle)
             await mailer.connection.close()
             return mailer.sent
 
