@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Mapping
-from datetime import timedelta
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, Self
 
@@ -40,7 +39,6 @@ _ON_TCP: Final = frozenset(
 _SETTLE_S: Final = 1
 # How late a busy server may be.
 _BUSY_S: Final = 3
-_UNITS: Final = {"seconds": 1.0, "ms": 0.001, "minutes": 60.0, "hours": 3600.0, "days": 86400.0}
 
 
 class RealBroker(Broker):
@@ -229,20 +227,17 @@ class RealClock(Clock):
         super().__init__(engine)
         self._wait_s = wait_s
 
-    def advance(self, seconds: float | timedelta | None = None, **spans: Any) -> None:
+    def _move(self, span_us: int, *, settle: float, heartbeats: bool, limit: int) -> None:
         """Move time on, and wait for the server where something is due there.
 
         Skip the test if that takes longer than the option allows.
         """
         __tracebackhide__ = True
-        if isinstance(seconds, timedelta):
-            seconds = seconds.total_seconds()
-        given = {"seconds": seconds, **{unit: spans.pop(unit) for unit in _UNITS if unit in spans}}
-        span_s = sum((given.get(unit) or 0) * factor for unit, factor in _UNITS.items())
+        move = partial(super()._move, settle=settle, heartbeats=heartbeats, limit=limit)
         engine = self._engine
         self._settle()
         with engine.lock:
-            target = engine.clock.now() + round(span_s * 1_000_000)
+            target = engine.clock.now() + span_us
         waited_for: set[object] = set()
         waited_s = 0.0
         while due := self._next_due(target, waited_for):
@@ -255,9 +250,9 @@ class RealClock(Clock):
             native.pause(due.left_s + LATE_S)
             # A busy server is late. What is not at the head of its queue stays.
             engine.wait_while(partial(self._still_due, due), _BUSY_S)
-            self._move_to(due.at, spans)
+            move(max(0, due.at - engine.clock.now()))
             self._settle()
-        self._move_to(target, spans)
+        move(max(0, target - engine.clock.now()))
         self._settle()
 
     def _next_due(self, target: int, waited_for: set[object]) -> Deadline | None:
@@ -267,9 +262,6 @@ class RealClock(Clock):
 
     def _still_due(self, due: Deadline) -> list[str]:
         return [str(due.about)] if due.about in [other.about for other in self._engine.mirror.deadlines()] else []
-
-    def _move_to(self, at: int, options: dict[str, Any]) -> None:
-        super().advance(max(0, at - self._engine.clock.now()) / 1_000_000, **options)
 
     def _settle(self) -> None:
         engine = self._engine

@@ -148,6 +148,11 @@ class Clock(Hinting):
         if self._engine.clock.now() + span_us > _LATEST_US:
             spans = ", ".join(f"{unit}={span!r}" for unit, span in given.items() if span is not None)
             raise ValueError(f"advance({spans}) would end after the year 9999; pass a shorter span")
+        self._move(span_us, settle=settle, heartbeats=heartbeats, limit=limit)
+
+    def _move(self, span_us: int, *, settle: float, heartbeats: bool, limit: int) -> None:
+        """Move time on by a span that is valid."""
+        __tracebackhide__ = True
         self._end_autojump()
         target = self._engine.ask(lambda: self._hold_until(span_us))
         # Clients finish their current work before time moves. What a test has fetched by basic.get is up to the test.
