@@ -80,6 +80,26 @@ CAUSES: Final[dict[str, CauseWords]] = {
     "redeclared_differently": CauseWords("{refusal}[, at {line}]", rank=15),
     "not_in_definitions": CauseWords("{part}, from {by}[: did you mean {known}?]", rank=15),
     "unseen_channel_error": CauseWords("{refusal}[, on the connection opened at {opener}]", rank=15),
+    "trace_context_lost": CauseWords(
+        "without a traceparent, while it handled {handled}, of trace {trace}",
+        "{message} was published without a traceparent, while its publisher handled {handled}, of trace {trace}",
+        35,
+    ),
+    "trace_restarted": CauseWords(
+        "in the new trace {new_trace}, while it handled {handled}, of trace {trace}",
+        "{message} was published in the new trace {new_trace}, while its publisher handled {handled}, of trace {trace}",
+        35,
+    ),
+    "baggage_lost": CauseWords(
+        "without the baggage {keys}, while it handled {handled}",
+        "{message} was published without the baggage {keys}, while its publisher handled {handled}",
+        35,
+    ),
+    "correlation_lost": CauseWords(
+        "without a correlation id, while it handled {handled} with {value}",
+        "{message} was published without a correlation id, while its publisher handled {handled} with {value}",
+        35,
+    ),
     "unknown_argument": CauseWords("{argument} of {place}, from {by}: did you mean {known}?", rank=40),
     "uncommitted": CauseWords(
         "{why}", "{publisher} published {message} in a transaction that it never committed[: {why}]", 10

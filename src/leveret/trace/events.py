@@ -255,6 +255,8 @@ CONTROL: Final = tuple(name for name, kind in TABLE.items() if name not in ABOUT
 _PREVIEW_LENGTH: Final = 60
 # The columns of a trace file that come from the message, and its attributes.
 _OF_MESSAGE: Final = {"msg": "id", "exchange": "exchange", "routing_key": "routing_key"}
+# The exchanges of Celery's events and control replies, to which it publishes even without a listener.
+CELERY_EXCHANGES: Final = ("celeryev", "celery.pidbox", "reply.celery.pidbox")
 # The headers in which Celery and taskiq name the task. Their bodies hold only its arguments, or much else first.
 _TASK_HEADERS: Final = ("task", "task_name")
 

@@ -19,6 +19,7 @@ from leveret.observe.checks.never_awaited import NeverAwaited
 from leveret.observe.checks.table import CHECKS, CheckLevel, Levels
 from leveret.observe.checks.texts import Publishers, blind_text, group_text, incomplete_text
 from leveret.observe.checks.trace_checks import TraceChecks
+from leveret.observe.checks.trace_context import TraceContext
 from leveret.observe.checks.unused_faults import Planned, UnusedFaults, unused_finding
 from leveret.trace.events import RawEvent, printable
 
@@ -78,6 +79,7 @@ class Judge:
         self._known_messages: Final[dict[int, None]] = {}
         self._known_refusals: Final[dict[str, None]] = {}
         self._trace_checks = TraceChecks(source.node, levels.max_redeliveries)
+        self._trace_context = TraceContext()
         self._leftovers = Leftovers()
         self._unused_faults = UnusedFaults(planned)
         self.never_awaited: Final = NeverAwaited()
@@ -123,6 +125,7 @@ class Judge:
         """Start again after the broker was reset, and keep the findings."""
         self._last_seen = None
         self._trace_checks = TraceChecks(self._source.node, self._levels.max_redeliveries)
+        self._trace_context = TraceContext()
         self._leftovers = Leftovers()
         self._unused_faults = UnusedFaults(self._planned)
 
@@ -248,6 +251,8 @@ class Judge:
             self._last_seen = new[-1]
             self._leftovers.feed(new, self._allowances)
             self._note(self._trace_checks.feed(new, self._source.node))
+            if self._levels.is_on("trace_context_lost"):
+                self._note(self._trace_context.feed(new))
 
     def _note(self, findings: Iterable[Finding]) -> None:
         self._findings += [finding for finding in findings if self._is_wanted(finding)]

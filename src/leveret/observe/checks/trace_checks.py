@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final, cast
 from leveret.observe.checks.finding import Finding, refusal_text
 from leveret.observe.views.names import existing_queue
 from leveret.trace import events
-from leveret.trace.events import POSITIONS, Event, RawEvent
+from leveret.trace.events import CELERY_EXCHANGES, POSITIONS, Event, RawEvent
 
 if TYPE_CHECKING:
     from leveret.core.model.message import Message
@@ -37,8 +37,6 @@ _WITHOUT_REPLY: Final = ("unknown_tag", "held_too_long")
 _FORCED: Final = 320
 # Reasons of a queue deleted with its connection. Its messages were for that connection only.
 _WITH_CONNECTION: Final = ("exclusive", "auto_delete")
-# The exchanges of Celery's events and control replies, to which it publishes even without a listener.
-_CELERY_EXCHANGES: Final = ("celeryev", "celery.pidbox", "reply.celery.pidbox")
 _DIRECT_REPLY_PREFIX: Final = "amq.rabbitmq.reply-to."
 # The most frequent events matter only if this field is set: to dead letters, automatic acks and redeliveries.
 _MATTERS_BY: Final = {
@@ -241,7 +239,7 @@ class TraceChecks:
     def _dropped(self, event: Event) -> None:
         message = cast("Message", event.message)
         if event.copy is None and event.reason == events.NO_ROUTE:
-            if message.exchange not in _CELERY_EXCHANGES:
+            if message.exchange not in CELERY_EXCHANGES:
                 self._find_unroutable(event)
         elif event.reason == _CYCLE:
             self._cycle_closed(event)
