@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-from multiprocessing.connection import Client, Connection
 from time import perf_counter
 from typing import TYPE_CHECKING, Final, NamedTuple
 
@@ -13,6 +11,7 @@ from _pytest.runner import runtestprotocol
 from pytest_leveret import brokers
 from pytest_leveret.flaky import ADDRESS
 from pytest_leveret.flaky.play import Order, Outcome, Play, failed_line
+from pytest_leveret.reruns import connect, serve
 
 if TYPE_CHECKING:
     from collections.abc import Generator
@@ -121,13 +120,11 @@ class Worker:
     @pytest.hookimpl(tryfirst=True)
     def pytest_runtestloop(self, session: pytest.Session) -> bool:
         """Do one job after another until the doctor hangs up."""
-        port, _, key = os.environ[ADDRESS].partition(" ")
-        connection: Connection = Client(("127.0.0.1", int(port)), authkey=bytes.fromhex(key))
         item = session.items[0]
-        try:
-            while True:
-                job: Job = connection.recv()
-                connection.send(self._runner.run(item, job))
-        except (EOFError, OSError):
-            session._setupstate.teardown_exact(None)
+
+        def run(numbered: tuple[int, Job]) -> tuple[Outcome, bool]:
+            return self._runner.run(item, numbered[1]), False
+
+        serve(connect(ADDRESS), run)
+        session._setupstate.teardown_exact(None)
         return True
