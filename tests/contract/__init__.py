@@ -1,0 +1,1 @@
+"""What services need of messages, and the services that show it."""
