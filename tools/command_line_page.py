@@ -36,6 +36,7 @@ also exit with 1 says so below.
 GUIDES: Final = {
     "leveret serve": ("how-to/other-languages.md",),
     "leveret definitions": ("how-to/production-topology.md",),
+    "leveret needs": ("how-to/needs.md",),
     "leveret why": ("how-to/failed-test.md",),
     "leveret trace": ("how-to/recording.md", "how-to/page.md"),
     "leveret pipeline": ("how-to/pipeline.md", "how-to/report.md", "how-to/warehouse.md"),

@@ -20,6 +20,7 @@ from pytest_leveret import (
     faults,
     flaky,
     markers,
+    needs,
     options,
     pages,
     recording,
@@ -86,6 +87,7 @@ def pytest_configure(config: pytest.Config) -> None:
     standins.prepare(config)
     flaky.prepare(config)
     contract.prepare(config)
+    needs.prepare(config)
     url_env.prepare(config)
     if versions := rehearsal.versions(config):
         from pytest_leveret.rehearsals import upgrade_report

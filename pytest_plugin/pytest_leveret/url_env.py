@@ -211,6 +211,16 @@ def take_broker(config: pytest.Config, settings: Settings) -> Broker | None:
     return run.broker
 
 
+def end_broker(config: pytest.Config) -> bool:
+    """Stop the broker of the run, so that another process can have its port; return whether there is one."""
+    run = config.stash.get(_RUN, None)
+    if run is None:
+        return False
+    _stop(run)
+    run.broker = None
+    return True
+
+
 def leave_broker(config: pytest.Config) -> None:
     """Note that `leveret_session` has stopped the broker of the run."""
     run = config.stash.get(_RUN, None)

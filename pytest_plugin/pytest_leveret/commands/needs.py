@@ -1,0 +1,44 @@
+"""The command `leveret needs`: run tests again with changed messages, and print what the consumers need."""
+
+from __future__ import annotations
+
+import argparse
+from typing import Final
+
+_SECONDS: Final = 120.0
+
+
+def add_to(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    """Add the command to a parser."""
+    needs = commands.add_parser(
+        "needs",
+        help="measure what consumers need of the messages that they receive",
+        description="Run the tests of a consumer as they are, then again with each field of each message removed, "
+        "null, or of another type, and print what became of it. What follows the first test goes to pytest, such as "
+        "-k NAME.",
+    )
+    needs.add_argument(
+        "--seconds",
+        type=float,
+        default=_SECONDS,
+        help=f"start no more runs after this time (default: {_SECONDS:.0f})",
+    )
+    needs.add_argument(
+        "pytest", nargs=argparse.REMAINDER, metavar="...", help="tests, and options of pytest such as -k"
+    )
+    needs.set_defaults(run=_run)
+
+
+def _run(options: argparse.Namespace) -> int:
+    if not options.seconds > 0:
+        raise ValueError(f"--seconds={options.seconds:g} is not a number above 0")
+    import pytest
+
+    from pytest_leveret.needs.survey import Survey
+
+    survey = Survey(options.seconds)
+    # Workers print nowhere, and one file for the output of several processes would be torn.
+    code = pytest.main([*options.pytest, "-q", "-s", "--disable-warnings", "--leveret-pages=off"], plugins=[survey])
+    if code not in (pytest.ExitCode.OK, pytest.ExitCode.TESTS_FAILED):
+        return 2
+    return int(bool(survey.findings.unusable))

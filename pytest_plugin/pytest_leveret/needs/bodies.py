@@ -1,0 +1,170 @@
+"""The fields of JSON bodies, and bodies with one of them removed, null or of another type.
+
+A path is a tuple of steps: the key of an object, the position of an argument, or EACH item of an array. In the messages
+of Celery and dramatiq only the arguments of the task are fields; the rest belongs to the framework.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Container, Iterator, Sequence
+from typing import Final, NamedTuple
+
+EACH: Final = None
+Step = str | int | None
+Path = tuple[Step, ...]
+
+REMOVED: Final = "removed"
+NULL: Final = "null"
+RETYPED: Final = "retyped"
+VARIANTS: Final = (REMOVED, NULL, RETYPED)
+
+
+class Kind(NamedTuple):
+    """A kind of message that a consumer receives."""
+
+    # Where it was published to, and the queue that it came from, without generated parts.
+    exchange: str
+    routing_key: str
+    queue: str
+    # The task, if a framework names one.
+    name: str = ""
+
+
+class Change(NamedTuple):
+    """What happens to one field of one kind of message."""
+
+    kind: Kind
+    path: Path
+    variant: str
+
+
+def parsed(body: bytes) -> object:
+    """Return the object or array of a body of JSON; None for any other body."""
+    if body.lstrip()[:1] not in (b"{", b"["):
+        return None
+    try:
+        value: object = json.loads(body)
+    except (ValueError, RecursionError):
+        return None
+    return value
+
+
+def fields_of(value: object, headers: Container[str]) -> dict[Path, object]:
+    """Return the fields of a body, outermost first, each with a value that it has."""
+    fields: dict[Path, object] = {}
+    for path, each in _walk(value, ()):
+        fields.setdefault(path, each)
+    arguments = _arguments(value, headers)
+    if not arguments:
+        return fields
+    tasks: dict[Path, object] = {}
+    for prefix, given in arguments:
+        items = enumerate(given) if isinstance(given, list) else given.items() if isinstance(given, dict) else ()
+        for key, item in items:
+            for path, each in ((), item), *_walk(item, ()):
+                tasks.setdefault((*prefix, key, *path), each)
+    return tasks
+
+
+def _arguments(value: object, headers: Container[str]) -> list[tuple[Path, object]]:
+    """Return where the arguments of a task are, if the body is that of a task."""
+    if isinstance(value, list) and len(value) == 3 and "task" in headers:
+        return [((0,), value[0]), ((1,), value[1])]
+    if isinstance(value, dict) and "actor_name" in value and "args" in value and "kwargs" in value:
+        return [(("args",), value["args"]), (("kwargs",), value["kwargs"])]
+    return []
+
+
+def _walk(value: object, path: Path) -> Iterator[tuple[Path, object]]:
+    if isinstance(value, dict):
+        for key, item in value.items():
+            yield (*path, key), item
+            yield from _walk(item, (*path, key))
+    elif isinstance(value, list):
+        for item in value:
+            # Without its objects and arrays, an array is empty, which is another field's matter.
+            if not isinstance(item, dict | list):
+                yield (*path, EACH), item
+            yield from _walk(item, (*path, EACH))
+
+
+def leaves_of(value: object) -> Iterator[tuple[str, object]]:
+    """Yield each value that holds no other, with the text of its path."""
+    for path, item in _walk(value, ()):
+        if not isinstance(item, dict | list) or not item:
+            yield path_text(path), item
+
+
+def path_text(path: Path) -> str:
+    """Return a path as a lock writes it: "customer.email", "items[].sku", "args.arg0"."""
+    if path[:1] in ((0,), (1,)):
+        path = (("args", "kwargs")[path[0] == 1], *path[1:])
+    text = ""
+    for step in path:
+        if step is EACH:
+            text += "[]"
+        else:
+            name = f"arg{step}" if isinstance(step, int) else re.sub(r"([\\.\[])", r"\\\1", step)
+            text += f".{name}" if text else name
+    return text
+
+
+def changed(body: bytes, changes: Sequence[Change]) -> tuple[bytes, list[Change]]:
+    """Return a body with these changes, and those of them that found their field."""
+    value, applied = parsed(body), []
+    # The inner fields first: with the outer one, they would be gone.
+    for change in sorted(changes, key=lambda it: -len(it.path)):
+        if _change(value, change.path, change.variant):
+            applied.append(change)
+    return json.dumps(value).encode(), applied
+
+
+def _change(value: object, path: Path, variant: str) -> bool:
+    step, rest = path[0], path[1:]
+    if step is EACH:
+        if not isinstance(value, list):
+            return False
+        if rest:
+            return sum(_change(item, rest, variant) for item in value) > 0
+        value[:] = [] if variant == REMOVED else [_other(item, variant) for item in value]
+        return True
+    if isinstance(value, dict) and step in value:
+        return _change_at(value, step, rest, variant)
+    if isinstance(value, list) and isinstance(step, int) and step < len(value):
+        return _change_at(value, step, rest, variant)
+    return False
+
+
+def _change_at(value: dict[Step, object] | list[object], step: Step, rest: Path, variant: str) -> bool:
+    if rest:
+        return _change(value[step], rest, variant)  # type: ignore[index]
+    if variant == REMOVED:
+        del value[step]  # type: ignore[arg-type]
+    else:
+        value[step] = _other(value[step], variant)  # type: ignore[index]
+    return True
+
+
+def _other(value: object, variant: str) -> object:
+    return None if variant == NULL else retyped(value)
+
+
+def retyped(value: object) -> object:
+    """Return the value nearest to this one that has another type."""
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, int | float):
+        return str(value)
+    if isinstance(value, str):
+        return int(value) if re.fullmatch(r"\d{1,15}", value) else 7
+    return [] if isinstance(value, dict) else {} if isinstance(value, list) else "text"
+
+
+def type_of(value: object) -> str:
+    """Return the type of a value of JSON, in the words of JSON Schema."""
+    if value is None:
+        return "null"
+    names = {bool: "boolean", int: "integer", float: "number", str: "string", dict: "object", list: "array"}
+    return names[type(value)]

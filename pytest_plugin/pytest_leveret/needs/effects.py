@@ -1,0 +1,205 @@
+"""The effects of one run of a test: what became of messages, what was published, which errors came, how the test ended.
+
+Effects are counted facts. Those of plain runs say what is to be expected, and which values differ from run to run by
+themselves: these do not count. A fact of another run that is not expected, or an expected one that is missing, is a
+difference.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from datetime import datetime
+from time import time
+from typing import Final, NamedTuple, cast
+
+from leveret.trace import events
+from leveret.trace.events import Event, PlainValue, TracedMessage
+from pytest_leveret.needs.bodies import leaves_of, parsed
+from pytest_leveret.rehearsals.fingerprint import normal
+
+# A message of a client, one that a client or the test sent of its own accord, a field of one, a delivery that
+# is never settled, an error of the code under test, and how the test ended.
+PUBLISHED: Final = events.PUBLISHED
+SENT: Final = "sent"
+OPEN: Final = "never settled"
+FIELD: Final = "field"
+ERROR: Final = "error"
+TEST: Final = "test"
+# What happens to a message that is not handled as before.
+_SETTLED: Final = (events.ACKED, events.NACKED, events.REJECTED, events.REQUEUED, events.DEAD_LETTERED, events.DROPPED)
+BREAKS: Final = (*_SETTLED[1:], events.REFUSED, events.CONN_CLOSE, ERROR)
+# Nothing changed; something changed in what was published or asserted; it was not handled as before.
+NOTHING: Final = "nothing"
+CHANGES: Final = "changes"
+FAILS: Final = "breaks"
+SEVERITY: Final = (NOTHING, CHANGES, FAILS)
+_DAY_S: Final = 86_400
+_ISO_MIN: Final = len("2026-01-01T00:00")
+# A number of seconds since 1970 that is as large lies in the year 5138.
+_MILLISECONDS_MIN: Final = 100_000_000_000
+
+
+class Fact(NamedTuple):
+    """Something that happened: what, where, in which field, and with which value."""
+
+    what: str
+    where: str
+    path: str = ""
+    value: str = ""
+
+    @property
+    def spot(self) -> Fact:
+        """The fact without its value."""
+        return self._replace(value="")
+
+
+Facts = Counter[Fact]
+
+
+def facts_of(trace: Iterable[Event]) -> Facts:
+    """Return the facts of a broker's events."""
+    facts, consuming, open_copies = Facts(), set[int | None](), dict[int | None, str]()
+    for event in trace:
+        facts.update(_facts(event, consuming))
+        if event.kind in events.DELIVERIES:
+            consuming.add(event.conn)
+            open_copies[event.copy] = normal(event.queue or "")
+        elif event.kind in _SETTLED:
+            open_copies.pop(event.copy, None)
+    facts.update(Fact(OPEN, queue) for queue in open_copies.values())
+    return facts
+
+
+def _facts(event: Event, consuming: set[int | None]) -> Iterator[Fact]:
+    kind = event.kind
+    if kind in _SETTLED:
+        reason = cast("str | None", event.get("reason"))
+        if kind != events.ACKED or reason is None:
+            yield Fact(kind, normal(event.queue or event.message.exchange), value=reason or "")
+    elif kind == events.PUBLISHED:
+        where = normal(f"{event.message.exchange} {event.message.routing_key}".strip())
+        if event.conn is None or event.conn not in consuming:
+            yield Fact(SENT, where)
+        if event.conn is not None:
+            yield Fact(PUBLISHED, where)
+            yield from _fields_of(event.message, where)
+    elif kind == events.REFUSED:
+        yield Fact(kind, normal(event.client), value=normal(event.text))
+    elif kind == events.CONN_CLOSE and event.reason is not None and not event.is_shutdown:
+        yield Fact(kind, "", value=normal(event.reason))
+
+
+def _fields_of(message: TracedMessage, where: str) -> Iterator[Fact]:
+    body = parsed(message.body)
+    if body is None:
+        yield Fact(FIELD, where, "body", repr(message.body))
+    else:
+        yield from (Fact(FIELD, where, path, _value_text(value)) for path, value in leaves_of(body))
+    for name, value in message.properties.to_python().items():
+        plain = value.to_python() if isinstance(value, PlainValue) else value
+        items = plain.items() if isinstance(plain, dict) else [("", plain)]
+        yield from (Fact(FIELD, where, f"{name} {key}".strip(), _value_text(item)) for key, item in items)
+
+
+def _value_text(value: object) -> str:
+    """Return a value as text; an instant of today is only that, because plain runs may share a second."""
+    at: float | None = None
+    if isinstance(value, datetime):
+        at = value.timestamp()
+    elif isinstance(value, str) and len(value) >= _ISO_MIN and value[4:5] == "-":
+        with suppress(ValueError):
+            at = datetime.fromisoformat(value).timestamp()
+    elif isinstance(value, int | float):
+        at = value / 1000 if value > _MILLISECONDS_MIN else value
+    if at is not None and abs(at - time()) < _DAY_S:
+        return "now"
+    return json.dumps(value, default=repr)
+
+
+@dataclass(slots=True)
+class Effects:
+    """What one run showed."""
+
+    facts: Facts = field(default_factory=Facts)
+    # Whether the test passed, and if not, whether only an assertion of it failed.
+    has_passed: bool = True
+    is_assertion: bool = False
+    # The longest time in which nothing happened, in ticks.
+    quiet_ticks: int = 0
+
+
+@dataclass(slots=True)
+class Expected:
+    """What plain runs of a test showed."""
+
+    least: Facts
+    most: Facts
+    # The fields whose values differ between plain runs.
+    noisy: set[Fact]
+    quiet_ticks: int
+
+    def difference(self, facts: Facts) -> Difference:
+        """Return what the facts of another run have more, and less."""
+        seen = self._without_noise(facts)
+        more = [fact for fact, count in seen.items() if count > self.most[fact]]
+        less = {fact: seen[fact] for fact, count in self.least.items() if seen[fact] < count}
+        return Difference(more, less)
+
+    def _without_noise(self, facts: Facts) -> Facts:
+        plain = Facts()
+        for fact, count in facts.items():
+            plain[fact.spot if fact.spot in self.noisy else fact] += count
+        return plain
+
+
+def expected_of(runs: Sequence[Effects]) -> Expected:
+    """Return what to expect after these plain runs."""
+    all_facts = set().union(*(run.facts for run in runs))
+    varying = {fact for fact in all_facts if len({run.facts[fact] for run in runs}) > 1}
+    noisy = {fact.spot for fact in varying if fact.what == FIELD}
+    expected = Expected(Facts(), Facts(), noisy, max(run.quiet_ticks for run in runs))
+    plain = [expected._without_noise(run.facts) for run in runs]
+    for fact in set().union(*plain):
+        expected.least[fact] = min(each[fact] for each in plain)
+        expected.most[fact] = max(each[fact] for each in plain)
+    return expected
+
+
+@dataclass(slots=True)
+class Difference:
+    """What one run has more, and less, than is expected."""
+
+    more: list[Fact]
+    # With how many there are nevertheless.
+    less: dict[Fact, int]
+
+    @property
+    def _lost(self) -> list[Fact]:
+        """What a consumer did not do. If the test has ended early, it may have had no occasion."""
+        lost = [fact for fact in self.less if fact.what in (events.ACKED, PUBLISHED)]
+        if any(fact.what == SENT for fact in self.less):
+            return [fact for fact in lost if fact.what == PUBLISHED and not self.less[fact]]
+        return lost
+
+    @property
+    def severity(self) -> str:
+        """How bad it is: NOTHING, CHANGES or FAILS."""
+        if self._lost or any(fact.what in (*BREAKS, OPEN) for fact in self.more):
+            return FAILS
+        return CHANGES if self.more or self.less else NOTHING
+
+    @property
+    def texts(self) -> list[str]:
+        """What it is in words, the weightiest first."""
+        errors = [fact.value for fact in self.more if fact.what == ERROR]
+        ends = [fact.what.replace("_", "-") for fact in self.more if fact.what in (*BREAKS, OPEN)]
+        lost = [f"nothing published to {fact.where}" for fact in self._lost if fact.what == PUBLISHED]
+        lost += ["not acked" for fact in self._lost if fact.what == events.ACKED]
+        more = [f"also published to {fact.where}" for fact in self.more if fact.what == PUBLISHED]
+        fields = [f"other {fact.path} to {fact.where}" for fact in (*self.more, *self.less) if fact.what == FIELD]
+        tests = [fact.value for fact in self.more if fact.what == TEST]
+        return [*dict.fromkeys([*errors, *(it for it in ends if it != ERROR), *lost, *more, *fields, *tests])]

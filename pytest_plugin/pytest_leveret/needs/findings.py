@@ -1,0 +1,105 @@
+"""What follows from the runs: for each field, what becomes of its message without it, with null, and with another type.
+
+The worst effect in any test counts: a field that one test shows to be required is required.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Final
+
+from pytest_leveret.needs.bodies import NULL, REMOVED, RETYPED, VARIANTS, Kind, Path
+from pytest_leveret.needs.effects import CHANGES, FAILS, NOTHING, SEVERITY
+
+# What a consumer makes of a field. It needs it; it reads it, and does without; it needs its type if the field comes; no
+# change of it did anything; or it was not measured.
+REQUIRED: Final = "required"
+USED: Final = "used"
+TYPED: Final = "typed"
+UNREAD: Final = "never read"
+UNMEASURED: Final = "not measured"
+
+
+@dataclass(slots=True)
+class Effect:
+    """The worst that a change did."""
+
+    severity: str
+    texts: list[str] = field(default_factory=list)
+    test: str = ""
+
+
+@dataclass(slots=True)
+class FieldNeed:
+    """One field of one kind of message."""
+
+    types: set[str]
+    effects: dict[str, Effect] = field(default_factory=dict)
+
+    def add(self, variant: str, effect: Effect) -> None:
+        """Add what a change did in one more run."""
+        before = self.effects.get(variant)
+        if before is None or SEVERITY.index(effect.severity) > SEVERITY.index(before.severity):
+            self.effects[variant] = effect
+
+    def severity(self, variant: str) -> str | None:
+        """Return the worst that a change did; None if it was not measured."""
+        effect = self.effects.get(variant)
+        return None if effect is None else effect.severity
+
+    @property
+    def verdict(self) -> str:
+        """What the consumer makes of the field."""
+        removed = self.severity(REMOVED)
+        if removed == FAILS:
+            return REQUIRED
+        if removed == CHANGES:
+            return USED
+        others = [self.severity(variant) for variant in (NULL, RETYPED)]
+        if any(other not in (None, NOTHING) for other in others):
+            return TYPED
+        return UNREAD if removed is not None and None not in others else UNMEASURED
+
+    @property
+    def accepts(self) -> list[str]:
+        """The variants that are handled as before or at least without an error."""
+        return [it for it in VARIANTS if self.severity(it) in (NOTHING, CHANGES)]
+
+
+@dataclass(slots=True)
+class MessageNeeds:
+    """What was found out about one kind of message."""
+
+    kind: Kind
+    fields: dict[Path, FieldNeed] = field(default_factory=dict)
+    clients: set[str] = field(default_factory=set)
+    tests: dict[str, None] = field(default_factory=dict)
+
+    @property
+    def has_effects(self) -> bool:
+        """Whether any change of any field did anything that could be seen."""
+        return any(effect.severity != NOTHING for need in self.fields.values() for effect in need.effects.values())
+
+
+@dataclass(slots=True)
+class Findings:
+    """What was found out about all messages."""
+
+    messages: dict[Kind, MessageNeeds] = field(default_factory=dict)
+    # Tests that fail as they are, or in which no run is like the other, with the reason.
+    unusable: dict[str, str] = field(default_factory=dict)
+    test_count: int = 0
+    run_count: int = 0
+    unread_count: int = 0
+    seconds: float = 0.0
+    # How many runs were left when the time was over.
+    left_count: int = 0
+
+    def need(self, kind: Kind, path: Path) -> FieldNeed:
+        """Return what is known of a field."""
+        return self.messages[kind].fields[path]
+
+    def sorted(self) -> Iterator[MessageNeeds]:
+        """Yield the kinds of messages in order."""
+        return iter(sorted(self.messages.values(), key=lambda it: it.kind))

@@ -1,0 +1,437 @@
+"""One run of a test in a worker: messages change on their way to consumers, and what follows is watched.
+
+Only the bytes that a consumer gets change. The broker's records, and so the assertions of the test, keep the message as
+it was published. A run ends as soon as a difference is certain, or once nothing happens any more: a test may wait for
+seconds for what will not come. Then its process has done its last run.
+"""
+
+from __future__ import annotations
+
+import _thread
+import logging
+import os
+import signal
+import sys
+import threading
+from collections.abc import Callable, Generator, Sequence
+from dataclasses import dataclass, field
+from multiprocessing.connection import Connection
+from typing import TYPE_CHECKING, Any, Final
+
+import pytest
+from _pytest.runner import runtestprotocol
+
+from pytest_leveret import brokers
+from pytest_leveret.needs.bodies import Change, Kind, Path, changed, fields_of, parsed, type_of
+from pytest_leveret.needs.effects import BREAKS, ERROR, TEST, Effects, Expected, Fact, Facts, facts_of
+from pytest_leveret.rehearsals.fingerprint import normal
+from pytest_leveret.reruns import connect, serve
+
+if TYPE_CHECKING:
+    from leveret import Broker
+    from leveret.core.model.message import Message
+    from leveret.faults import Occasion
+
+_TICK_S: Final = 0.01
+# How long nothing may happen, in ticks: in a plain run at its end; in another run before it counts as over; and how
+# much longer than in plain runs.
+_PLAIN_TICKS: Final = 15
+_QUIET_TICKS: Final = 40
+_PATIENCE: Final = 3
+# What follows a difference by itself, such as the log of an error, may take so long.
+_GRACE_TICKS: Final = 5
+_ERROR_MAX: Final = 80
+# How long a test that was interrupted may take to end its fixtures.
+_END_S: Final = 5.0
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """A test to run: as it is, twice, or once with changes."""
+
+    test: str
+    changes: tuple[Change, ...] = ()
+    expected: Expected | None = None
+    # Whether its process does nothing else before and after, because the test leaves something behind.
+    is_alone: bool = False
+
+
+@dataclass(slots=True)
+class Outcome:
+    """What became of a job."""
+
+    # Of one run, or of the two plain ones.
+    effects: list[Effects] = field(default_factory=list)
+    # The fields of the messages that consumers received, by kind, each with the types of its values.
+    fields: dict[Kind, dict[Path, set[str]]] = field(default_factory=dict)
+    # The names of the clients that received them.
+    clients: dict[Kind, set[str]] = field(default_factory=dict)
+    # How many messages had no JSON body.
+    unread_count: int = 0
+    applied: set[Change] = field(default_factory=set)
+    # What the plain test failed with.
+    error: str = ""
+    # The modules of leveret that it imported: the next processes start with them.
+    modules: list[str] = field(default_factory=list)
+
+
+class Runner:
+    """The part of the plugin that runs tests in a worker."""
+
+    def __init__(self) -> None:
+        self._run: _Run | None = None
+
+    def watch(self, broker: Broker) -> None:
+        """Take a broker that has started."""
+        if self._run is not None:
+            self._run.watch(broker)
+
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_runtest_setup(self, item: pytest.Item) -> None:
+        """Watch the brokers that run already."""
+        if self._run is not None:
+            for broker in brokers.shared_brokers(item):
+                self._run.watch(broker)
+
+    @pytest.hookimpl(wrapper=True, tryfirst=True)
+    def pytest_runtest_makereport(
+        self, item: pytest.Item, call: pytest.CallInfo[None]
+    ) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+        """Note how the run went, until it is torn down."""
+        report = yield
+        if (
+            self._run is not None
+            and call.when != "teardown"
+            and call.excinfo is not None
+            and report.outcome == "failed"
+        ):
+            self._run.note_failure(call.excinfo.value)
+        if self._run is not None and report.outcome == "skipped":
+            self._run.outcome.error = "it is skipped"
+        return report
+
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_runtest_teardown(self) -> None:
+        """Take the effects before fixtures end."""
+        if self._run is not None:
+            self._run.finish()
+
+    def run(self, item: pytest.Item, job: Job, reply: Callable[[Outcome], None]) -> tuple[Outcome, bool] | None:
+        """Do a job, and return its outcome and whether this process is spent; None if `reply` got it already."""
+        outcome = Outcome()
+        for turn in range(1 if job.expected is not None else 2):
+            run = self._run = _Run(item, job, outcome, reply)
+            try:
+                run.play()
+            except KeyboardInterrupt:
+                if not run.is_cut:
+                    raise
+            finally:
+                self._run = None
+            if run.is_cut:
+                return None
+            if turn and outcome.error:
+                # It passes only once in a process, so each of its runs has one of its own.
+                outcome.error = ""
+                outcome.effects[-1].facts[Fact(TEST, "", value="the test fails")] += 1
+                return outcome, True
+            if job.is_alone or outcome.error:
+                return outcome, True
+        if job.expected is None:
+            outcome.modules = [name for name in sys.modules if name.startswith("leveret.")]
+        is_spent = job.expected is not None and run.differs
+        return outcome, is_spent
+
+
+class _Run:
+    """One run while it goes on."""
+
+    def __init__(self, item: pytest.Item, job: Job, outcome: Outcome, reply: Callable[[Outcome], None]) -> None:
+        self.outcome: Final = outcome
+        self._item: Final = item
+        self._job: Final = job
+        self._reply: Final = reply
+        self._effects: Final = Effects()
+        self._brokers: Final[list[Broker]] = []
+        self._errors: Final[list[Fact]] = []
+        self._lock: Final = threading.Lock()
+        self._is_over = False
+        self.is_cut = False
+        self._thread: Final = threading.get_ident()
+        self._moment = -1
+
+    def play(self) -> None:
+        """Run the test."""
+        item = self._item
+        item.session._setupstate.teardown_exact(item)
+        brokers.begin_again(item)
+        item._report_sections.clear()
+        factory, hook = logging.getLogRecordFactory(), threading.excepthook
+
+        def record_of(*arguments: Any, **words: Any) -> logging.LogRecord:
+            record = factory(*arguments, **words)
+            if record.exc_info and isinstance(record.exc_info[1], Exception):
+                self._note_error(record.exc_info[1])
+            elif record.levelno >= logging.ERROR:
+                self._errors.append(Fact(ERROR, "", value=normal(record.getMessage().splitlines()[0][:200])))
+            return record
+
+        def on_exception(arguments: threading.ExceptHookArgs) -> None:
+            if isinstance(arguments.exc_value, Exception):
+                self._note_error(arguments.exc_value)
+
+        logging.setLogRecordFactory(record_of)
+        threading.excepthook = on_exception
+        self._watch_it()
+        try:
+            # With the test's parent as the next item, only the fixtures of the test itself are torn down.
+            runtestprotocol(item, log=False, nextitem=item.parent)  # type: ignore[arg-type]
+        finally:
+            self.finish()
+            logging.setLogRecordFactory(factory)
+            threading.excepthook = hook
+
+    def watch(self, broker: Broker) -> None:
+        """Change what this broker delivers."""
+        from leveret.faults.plan import watch
+
+        self._brokers.append(broker)
+        with broker._engine.looking():
+            watch(broker.faults, self._on_occasion)
+
+    # What passes, on the broker's thread.
+
+    def _on_occasion(self, occasion: Occasion) -> bool:
+        is_delivery = occasion.point == "deliver" or occasion.on == "basic.get-ok"
+        connection, message = occasion.connection, occasion.source
+        if not is_delivery or connection is None or not connection.is_client or message is None:
+            return False
+        value = parsed(message.body)
+        if value is None:
+            self.outcome.unread_count += not self._job.changes
+            return False
+        kind = _kind_of(occasion, message)
+        if kind.queue.startswith("amq.gen") and self._item.path.name in (connection.opener or ""):
+            # The reply that the test itself has asked for.
+            return False
+        clients = self.outcome.clients.setdefault(kind, set())
+        if "connection_name" in connection.client_properties:
+            clients.add(normal(connection.client_name))
+        headers = message.properties.headers
+        known = self.outcome.fields.setdefault(kind, {})
+        for path, each in fields_of(value, () if headers is None else headers).items():
+            known.setdefault(path, set()).add(type_of(each))
+        body, applied = changed(message.body, [it for it in self._job.changes if it.kind == kind])
+        if not applied:
+            return False
+        self.outcome.applied.update(applied)
+        _send(occasion, message, body)
+        return True
+
+    # How it goes, on a thread of its own.
+
+    def _watch_it(self) -> None:
+        threading.Thread(target=self._look, daemon=True, name="leveret needs").start()
+
+    def _look(self) -> None:
+        pause, quiet, decided = threading.Event(), 0, 0
+        expected = self._job.expected
+        while not self._is_over:
+            pause.wait(_TICK_S)
+            moment = self._now()
+            if moment != self._moment:
+                self._moment, quiet = moment, 0
+            else:
+                quiet += 1
+            self._effects.quiet_ticks = max(self._effects.quiet_ticks, quiet)
+            if expected is None:
+                continue
+            if decided or self._is_decided(expected):
+                decided += 1
+            limit = max(_QUIET_TICKS, _PATIENCE * expected.quiet_ticks)
+            if decided > _GRACE_TICKS or (self._brokers and quiet > limit):
+                self._cut()
+                return
+
+    def _now(self) -> int:
+        return sum(broker._engine.recorder.recorded_count for broker in self._brokers) + len(self._errors)
+
+    def _is_decided(self, expected: Expected) -> bool:
+        return any(fact.what in BREAKS for fact in expected.difference(self._facts()).more)
+
+    def _facts(self) -> Facts:
+        from leveret.engine.harness import Harness
+
+        facts = Facts(self._errors)
+        for broker in self._brokers:
+            facts.update(facts_of(Harness(broker).events_of(self._item.nodeid)))
+        return facts
+
+    def _cut(self) -> None:
+        """Report what there is, end the test, and with it this process."""
+        with self._lock:
+            if self._is_over:
+                return
+            self._is_over = self.is_cut = True
+            self._effects.facts = self._facts()
+            if not any(fact.what in BREAKS for fact in self._effects.facts):
+                from leveret.observe.calls.callers import standing_line
+
+                line = standing_line(self._thread)
+                self._effects.facts[Fact(TEST, "", value=f"the test waits at {line}" if line else "it hangs")] += 1
+            self._effects.has_passed = False
+            self.outcome.effects.append(self._effects)
+            self._reply(self.outcome)
+        backup = threading.Timer(_END_S, os._exit, (0,))
+        backup.daemon = True
+        backup.start()
+        for broker in self._brokers:
+            broker.stop()
+        if hasattr(signal, "pthread_kill"):
+            signal.pthread_kill(self._thread, signal.SIGINT)
+        else:
+            _thread.interrupt_main()
+
+    # How it ends, on the test's thread.
+
+    def note_failure(self, error: BaseException) -> None:
+        """Note what the test failed with."""
+        self._effects.has_passed = False
+        if self._job.expected is None:
+            self.outcome.error = _text_of(error)
+        elif isinstance(error, AssertionError | TimeoutError):
+            self._errors.append(Fact(TEST, "", value=f"the test fails: {_text_of(error)}"))
+        elif isinstance(error, Exception):
+            self._note_error(error)
+
+    def finish(self) -> None:
+        """Wait until nothing more happens, and take the effects."""
+        expected, pause, quiet, before = self._job.expected, threading.Event(), 0, -1
+        while not self._is_over:
+            if expected is not None and not self._difference(expected):
+                break
+            moment = self._now()
+            quiet = quiet + 1 if moment == before else 0
+            before = moment
+            if quiet >= _PLAIN_TICKS or self._is_idle(expected, quiet):
+                break
+            pause.wait(_TICK_S)
+        with self._lock:
+            if not self._is_over:
+                self._is_over = True
+                self._effects.facts = self._facts()
+                self.outcome.effects.append(self._effects)
+
+    def _is_idle(self, expected: Expected | None, quiet: int) -> bool:
+        """Return whether a plain run is over before its time, because nothing is in flight."""
+        from leveret.engine.harness import Harness
+
+        return expected is None and quiet >= 2 and all(Harness(broker).is_complete for broker in self._brokers)
+
+    def _difference(self, expected: Expected) -> bool:
+        difference = expected.difference(self._facts())
+        return bool(difference.more or difference.less)
+
+    @property
+    def differs(self) -> bool:
+        """Whether the run showed anything else than is expected."""
+        expected = self._job.expected
+        if expected is None:
+            return False
+        difference = expected.difference(self._effects.facts)
+        return bool(difference.more or difference.less)
+
+    def _note_error(self, error: BaseException) -> None:
+        fact = Fact(ERROR, "", value=_text_of(error))
+        if fact not in self._errors:
+            self._errors.append(fact)
+
+
+def _kind_of(occasion: Occasion, message: Message) -> Kind:
+    from leveret.trace.shapes import key_pattern, message_name
+
+    queue = key_pattern(occasion.queue_name or _queue_of_get(occasion))
+    name = message_name(message.body, message.properties.to_python())
+    return Kind(message.exchange, key_pattern(message.routing_key), queue, name)
+
+
+def _queue_of_get(occasion: Occasion) -> str:
+    """Return the queue of the delivery that a get-ok answers with."""
+    channel, tag = occasion.channel, getattr(occasion.method, "delivery_tag", 0)
+    delivery = None if channel is None else channel.unacked.get(tag)
+    return "" if delivery is None else delivery.queue.name
+
+
+def _send(occasion: Occasion, message: Message, body: bytes) -> None:
+    """Send a message with another body. The broker goes on as if it had sent the message."""
+    from leveret.core.model.message import Message
+    from leveret.core.protocol.delivery import with_content
+    from leveret.core.wire.frames import method_frame
+
+    other, channel, connection = (
+        Message.from_head(message.id, message.head, body),
+        occasion.channel,
+        occasion.connection,
+    )
+    assert channel is not None
+    assert connection is not None
+    if occasion.point == "reply":
+        frame = method_frame(channel.number, occasion.method)  # type: ignore[arg-type]
+        connection.send(with_content(frame, other, channel.number, connection.frame_max))
+        return
+    consumer, entry = occasion.subscription, occasion.entry
+    assert consumer is not None
+    assert entry is not None
+    octets = consumer.queue.delivered_octets(entry, is_get=False) if consumer.edits_deliveries else None
+    occasion.proceed_silently()
+    encoder = channel.encoders[consumer.tag]
+    connection.send_pieces(encoder.encode(channel.last_tag, entry.redelivered, other, octets))
+
+
+def _text_of(error: BaseException) -> str:
+    """Return an error in one line, with the line of the user's code that raised it."""
+    from leveret.observe.calls.callers import raising_line
+
+    # pytest explains an assertion in further lines.
+    message = str(error).partition("\n")[0] if isinstance(error, AssertionError) else str(error)
+    text = normal(" ".join(f"{type(error).__name__}: {message}".split()))
+    line = raising_line(error)
+    return f"{text[:_ERROR_MAX]} at {line}" if line else text[:_ERROR_MAX]
+
+
+def serve_items(session: pytest.Session, runner: Runner, connection: Connection) -> None:
+    """Run the tests of a session as the other side of the connection asks, until it hangs up."""
+    items = {item.nodeid: item for item in session.items}
+
+    def run(job: Job) -> tuple[Outcome, bool] | None:
+        return runner.run(items[job.test], job, lambda outcome: connection.send((outcome, True)))
+
+    try:
+        serve(connection, run)
+        session._setupstate.teardown_exact(None)
+    except KeyboardInterrupt:
+        # A run was cut when it had just ended.
+        pass
+
+
+class Worker:
+    """The part of the plugin that serves the survey instead of running the session's tests, in a new process."""
+
+    def __init__(self, runner: Runner, variable: str) -> None:
+        self._runner: Final = runner
+        self._variable: Final = variable
+
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_runtestloop(self, session: pytest.Session) -> bool:
+        """Do one job after another until the survey hangs up."""
+        serve_items(session, self._runner, connect(self._variable))
+        return True
+
+
+def prepare(config: pytest.Config) -> Runner:
+    """Let this process run tests for a survey."""
+    runner = Runner()
+    watchers: Sequence[Callable[[Broker], None]] = [runner.watch]
+    config.stash[brokers.WATCHERS] = list(watchers)
+    config.pluginmanager.register(runner, "leveret-needs-runner")
+    return runner

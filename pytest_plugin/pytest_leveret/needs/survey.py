@@ -1,0 +1,250 @@
+"""The survey: which test runs with which change, on all cores, until each field is known or the time is over.
+
+Each test runs as it is first, in two processes, twice in each: that shows what is to be expected, what differs by
+itself, and whether the test can run again in its process. Then each field is removed. A field whose removal does
+something gets null and another type in runs of its own. All others of a test get them together in one run, and one for
+each half if that does something after all. A later test with the same kind of message removes its fields together.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from importlib import import_module
+from time import monotonic
+from typing import TYPE_CHECKING, Final
+
+import pytest
+
+from pytest_leveret import url_env
+from pytest_leveret.needs import ADDRESS
+from pytest_leveret.needs.bodies import NULL, REMOVED, RETYPED, Change
+from pytest_leveret.needs.effects import FAILS, NOTHING, Effects, Expected, expected_of
+from pytest_leveret.needs.findings import Effect, FieldNeed, Findings, MessageNeeds
+from pytest_leveret.needs.report import lines_of
+from pytest_leveret.needs.run import Job, Outcome, prepare, serve_items
+from pytest_leveret.options import general_settings
+from pytest_leveret.reruns import Done, Workers
+
+if TYPE_CHECKING:
+    from multiprocessing.connection import Connection
+
+    from _pytest.terminal import TerminalReporter
+
+_PROGRESS_S: Final = 1.0
+
+
+@dataclass(slots=True)
+class _Test:
+    """What is known of one test."""
+
+    plain: list[Outcome] = field(default_factory=list)
+    expected: Expected | None = None
+    is_alone: bool = False
+    # How many runs with a field removed are not over yet, and the fields of which nothing came.
+    open_count: int = 0
+    silent: list[Change] = field(default_factory=list)
+
+
+class Survey:
+    """The part of the plugin that measures needs instead of running the session's tests."""
+
+    def __init__(self, seconds: float) -> None:
+        self.findings: Final = Findings()
+        self._seconds: Final = seconds
+        self._tests: Final[dict[str, _Test]] = {}
+        self._jobs: Final[deque[Job]] = deque()
+        self._until = 0.0
+        self._reporter: TerminalReporter | None = None
+        self._shown_at = 0.0
+
+    @pytest.hookimpl(wrapper=True, tryfirst=True)
+    def pytest_cmdline_main(self, config: pytest.Config) -> object:
+        """Keep pytest-xdist out: the survey has workers of its own."""
+        if hasattr(config.option, "numprocesses"):
+            config.option.numprocesses, config.option.tx = 0, []
+        return (yield)
+
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_runtestloop(self, session: pytest.Session) -> bool:
+        """Measure."""
+        if session.testsfailed and not session.config.option.continue_on_collection_errors:
+            raise session.Interrupted(f"{session.testsfailed} errors during collection")
+        port = general_settings(session.config).get("port")
+        # The code under test has read the URL already, so all brokers have this port, and run one after another.
+        has_one_port = url_env.end_broker(session.config) or (port is not None and bool(port.value))
+        self._reporter = session.config.pluginmanager.get_plugin("terminalreporter")
+        runner = prepare(session.config)
+        import_module("leveret.broker")
+
+        def fork(connection: Connection) -> None:
+            _be_quiet()
+            serve_items(session, runner, connection)
+
+        began = monotonic()
+        self._until = began + self._seconds
+        workers = Workers[Job, Outcome](
+            session.config, ADDRESS, asked_by="leveret needs", fork=fork, count=1 if has_one_port else None
+        )
+        with workers:
+            for item in session.items:
+                self._tests[item.nodeid] = _Test()
+                self._jobs.extend([Job(item.nodeid)] * 2)
+            for done in workers.drive(self._next):
+                self.take(done)
+                self._show(began)
+        self.findings.seconds = monotonic() - began
+        self.findings.left_count = len(self._jobs)
+        return True
+
+    def _next(self) -> Job | None:
+        while self._jobs and monotonic() < self._until:
+            job = self._pruned(self._jobs.popleft())
+            if job is not None:
+                return job
+        return None
+
+    def _pruned(self, job: Job) -> Job | None:
+        """Return a job without changes that are known to break something; None if none is left."""
+        if not job.changes:
+            return job
+        changes = tuple(it for it in job.changes if self._need(it).severity(it.variant) != FAILS)
+        if not changes:
+            self._end_removal(job, [])
+            return None
+        return Job(job.test, changes, job.expected, job.is_alone)
+
+    def take(self, done: Done[Job, Outcome]) -> None:
+        """Take what a run showed."""
+        job, outcome = done.job, done.outcome
+        if not job.changes:
+            self._take_plain(job.test, outcome or Outcome(error=f"its process ended: {done.error}"))
+            return
+        self.findings.run_count += 1
+        if outcome is None or not outcome.effects:
+            texts = [f"the process of the test ended: {done.error}"]
+            self._note(job, Effect(FAILS, texts, job.test))
+            return
+        assert job.expected is not None
+        difference = job.expected.difference(outcome.effects[0].facts)
+        if difference.severity == NOTHING:
+            self._note_nothing(job, outcome)
+        else:
+            self._note(job, Effect(difference.severity, difference.texts, job.test))
+
+    def _note_nothing(self, job: Job, outcome: Outcome) -> None:
+        for change in job.changes:
+            if change in outcome.applied or _is_within(change, outcome.applied):
+                self._need(change).add(change.variant, Effect(NOTHING, test=job.test))
+        self._end_removal(job, job.changes)
+
+    def _note(self, job: Job, effect: Effect) -> None:
+        if len(job.changes) == 1:
+            change = job.changes[0]
+            self._need(change).add(change.variant, effect)
+            self._end_removal(job, [])
+            if change.variant == REMOVED:
+                self._jobs.extendleft(
+                    Job(job.test, (change._replace(variant=variant),), job.expected, job.is_alone)
+                    for variant in (RETYPED, NULL)
+                )
+            return
+        # Which of them it was, halves will show.
+        middle = len(job.changes) // 2
+        halves = [job.changes[:middle], job.changes[middle:]]
+        self._jobs.extendleft(Job(job.test, half, job.expected, job.is_alone) for half in halves)
+        self._tests[job.test].open_count += job.changes[0].variant == REMOVED
+
+    def _end_removal(self, job: Job, silent: Sequence[Change]) -> None:
+        """Note the end of a run that removed fields. After the last one, the fields without effect change together."""
+        if job.changes[0].variant != REMOVED:
+            return
+        test = self._tests[job.test]
+        test.silent += silent
+        test.open_count -= 1
+        if test.open_count == 0 and test.silent:
+            for variant in (NULL, RETYPED):
+                together = tuple(change._replace(variant=variant) for change in test.silent)
+                self._jobs.append(Job(job.test, together, job.expected, job.is_alone))
+
+    def _take_plain(self, name: str, outcome: Outcome) -> None:
+        for module in outcome.modules:
+            import_module(module)
+        test = self._tests[name]
+        test.plain.append(outcome)
+        if len(test.plain) < 2:
+            return
+        error = next((it.error for it in test.plain if it.error), "")
+        if error:
+            self.findings.unusable[name] = error
+            return
+        self.findings.test_count += 1
+        self.findings.unread_count += sum(it.unread_count for it in test.plain) // 4
+        first = [it.effects[0] for it in test.plain]
+        later = [effects for it in test.plain for effects in it.effects[1:]]
+        test.expected = expected_of(first)
+        test.is_alone = any(_differs(test.expected, effects) for effects in later)
+        if not test.is_alone:
+            test.expected = expected_of([*first, *later])
+        self._plan(name, test)
+
+    def _plan(self, name: str, test: _Test) -> None:
+        """Add the runs in which each field of a test is removed."""
+        alone: list[Change] = []
+        together: list[Change] = []
+        for outcome in test.plain:
+            for kind, fields in outcome.fields.items():
+                message = self.findings.messages.setdefault(kind, MessageNeeds(kind))
+                message.tests[name] = None
+                message.clients |= outcome.clients[kind]
+                for path, types in fields.items():
+                    change = Change(kind, path, REMOVED)
+                    if path not in message.fields:
+                        message.fields[path] = FieldNeed(set(types))
+                        alone.append(change)
+                    elif change not in alone and change not in together:
+                        message.fields[path].types |= types
+                        together.append(change)
+        jobs = [(change,) for change in alone] + ([tuple(together)] if together else [])
+        test.open_count = len(jobs)
+        self._jobs.extend(Job(name, changes, test.expected, test.is_alone) for changes in jobs)
+
+    def _need(self, change: Change) -> FieldNeed:
+        return self.findings.need(change.kind, change.path)
+
+    def _show(self, began: float) -> None:
+        """Show how far it is, about once a second."""
+        now = monotonic()
+        if self._reporter is not None and now - self._shown_at > _PROGRESS_S and now - began > _PROGRESS_S:
+            self._shown_at = now
+            self._reporter.write_line(
+                f"leveret needs: {self.findings.run_count} runs done, {len(self._jobs)} planned, {now - began:.0f} s"
+            )
+
+    def pytest_terminal_summary(self, terminalreporter: TerminalReporter) -> None:
+        """Show what was found."""
+        for line in lines_of(self.findings, self._seconds):
+            terminalreporter.write_line(line)
+
+
+def _is_within(change: Change, applied: Iterable[Change]) -> bool:
+    """Return whether a change was not needed, because it was within another one that was made."""
+    return any(
+        other.kind == change.kind and other.path == change.path[: len(other.path)] and other != change
+        for other in applied
+    )
+
+
+def _differs(expected: Expected, effects: Effects) -> bool:
+    difference = expected.difference(effects.facts)
+    return bool(difference.more or difference.less)
+
+
+def _be_quiet() -> None:
+    """Keep what tests print in a worker out of the terminal."""
+    import os
+
+    sink = os.open(os.devnull, os.O_RDWR)
+    for number in (0, 1, 2):
+        os.dup2(sink, number)

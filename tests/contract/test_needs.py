@@ -1,0 +1,251 @@
+"""`leveret needs` on small suites. `python -m tests.contract.needs` measures whole services."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from collections import Counter
+from pathlib import Path
+
+import pytest
+from pytest_leveret.needs.bodies import NULL, REMOVED, Change, Kind, changed, fields_of, path_text, retyped
+from pytest_leveret.needs.effects import (
+    CHANGES,
+    ERROR,
+    FAILS,
+    FIELD,
+    NOTHING,
+    PUBLISHED,
+    SENT,
+    TEST,
+    Effects,
+    Fact,
+    expected_of,
+)
+
+from tests.house.blocks import blocks_of
+
+ORDERS = Kind("", "orders", "orders")
+GETTING = """
+import json
+
+import pika
+import pytest
+
+PRICES = []
+
+
+def take(url):
+    with pika.BlockingConnection(pika.URLParameters(url)) as connection:
+        channel = connection.channel()
+        method, _, body = channel.basic_get("orders")
+        order = json.loads(body)
+        channel.basic_ack(method.delivery_tag)
+        return order
+
+"""
+
+
+def needs(folder: Path, source: str, *arguments: str, ini: str = "") -> subprocess.CompletedProcess[str]:
+    """Run the command on one test file, in a process with as few plugins as it needs."""
+    (folder / "test_orders.py").write_text(source, encoding="utf-8")
+    (folder / "pytest.ini").write_text(f"[pytest]\n{ini}", encoding="utf-8")
+    environment = {name: value for name, value in os.environ.items() if not name.startswith(("PYTEST_", "LEVERET_"))}
+    plugins = ["-p", "pytest_leveret.plugin", "-p", "no:cacheprovider"]
+    return subprocess.run(
+        [sys.executable, "-m", "leveret", "needs", *arguments, "test_orders.py", *plugins],
+        cwd=folder,
+        env=environment | {"PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+
+def verdicts(text: str) -> dict[str, str]:
+    """Return the verdict of each field in a table."""
+    words = "required|used|typed|never read|no effect|not measured"
+    return dict(re.findall(rf"^  (\S+) +[a-z ]+? +({words})\b", text, re.MULTILINE))
+
+
+def test_the_consumer_of_the_page_needs_what_the_page_says(tmp_path: Path) -> None:
+    blocks = list(blocks_of("docs/how-to/needs.md"))
+    source = next(block.code for block in blocks if block.language == "python")
+    table = next(block.code for block in blocks if "what billing needs" in block.code)
+
+    done = needs(tmp_path, source)
+
+    assert table.strip() in done.stdout, done.stdout + done.stderr
+    assert done.returncode == 0
+
+
+def test_a_test_that_asserts_nothing_learns_that(tmp_path: Path) -> None:
+    source = f"""{GETTING}
+def test_an_order_is_taken(leveret):
+    leveret.declare_queue("orders")
+    leveret.publish("", "orders", json={{"id": 7, "total": 5}})
+    take(leveret.url).get("total")
+"""
+
+    done = needs(tmp_path, source)
+
+    assert verdicts(done.stdout) == {"id": "no effect", "total": "no effect"}
+    assert "no effect seen: 'id' and 'total' may be read, but no test would notice." in done.stdout
+
+
+def test_a_test_that_fails_as_it_is_is_left_out(tmp_path: Path) -> None:
+    done = needs(tmp_path, "def test_wrong(leveret):\n    assert leveret.queues\n")
+
+    text = "test_orders.py::test_wrong was left out: as it is, AssertionError: assert [] at test_orders.py:2"
+    assert text in done.stdout
+    assert done.returncode == 1
+
+
+def test_a_test_that_passes_once_in_a_process_gets_a_process_for_each_run(tmp_path: Path) -> None:
+    source = f"""{GETTING}
+def test_a_price_is_noted_once(leveret):
+    leveret.declare_queue("orders")
+    leveret.publish("", "orders", json={{"price": 5, "coupon": "TEA"}})
+    PRICES.append(take(leveret.url).get("price"))
+    assert PRICES == [5]
+"""
+
+    done = needs(tmp_path, source)
+
+    assert verdicts(done.stdout) == {"price": "used", "coupon": "never read"}
+
+
+def test_code_that_has_read_its_url_is_measured_on_that_port(tmp_path: Path) -> None:
+    source = f"""{GETTING}
+import os
+
+URL = os.environ["AMQP_URL"]
+
+def test_a_price(leveret_session):
+    leveret_session.declare_queue("orders")
+    leveret_session.publish("", "orders", json={{"price": 5, "coupon": "TEA"}})
+    assert take(URL)["price"] == 5
+"""
+
+    done = needs(tmp_path, source, ini="leveret_url_env = AMQP_URL\n")
+
+    assert verdicts(done.stdout) == {"price": "required", "coupon": "never read"}
+
+
+def test_a_budget_that_is_over_says_what_it_left(tmp_path: Path) -> None:
+    source = f"""{GETTING}
+def test_a_price(leveret):
+    leveret.declare_queue("orders")
+    leveret.publish("", "orders", json={{"price": 5}})
+    take(leveret.url)
+"""
+
+    done = needs(tmp_path, source, "--seconds=0.000001")
+
+    assert "--seconds=1e-06 was over before 2 runs" in done.stdout
+
+
+def test_a_budget_of_nothing_is_refused(tmp_path: Path) -> None:
+    done = needs(tmp_path, "", "--seconds=0")
+
+    assert done.stderr.strip() == "leveret: --seconds=0 is not a number above 0"
+    assert done.returncode == 2
+
+
+# Bodies.
+
+
+def test_a_field_is_removed_from_each_object_of_an_array() -> None:
+    body = b'{"items": [{"sku": "a", "qty": 1}, {"sku": "b"}]}'
+
+    assert changed(body, [Change(ORDERS, ("items", None, "sku"), REMOVED)])[0] == b'{"items": [{"qty": 1}, {}]}'
+
+
+def test_a_change_that_does_not_find_its_field_is_not_made() -> None:
+    change = Change(ORDERS, ("total",), NULL)
+
+    assert changed(b'{"id": 7}', [change])[1] == []
+
+
+def test_changes_within_one_another_are_made_from_within() -> None:
+    changes = [Change(ORDERS, ("a",), NULL), Change(ORDERS, ("a", "b"), REMOVED)]
+
+    body, applied = changed(b'{"a": {"b": 1}}', changes)
+
+    assert body == b'{"a": null}'
+    assert sorted(applied) == sorted(changes)
+
+
+@pytest.mark.parametrize(
+    ("value", "other"),
+    [(5, "5"), (1.5, "1.5"), (True, "true"), ("tea", 7), ("12", 12), ({}, []), ([], {}), (None, "text")],
+)
+def test_a_value_of_another_type_is_the_nearest(value: object, other: object) -> None:
+    assert retyped(value) == other
+
+
+def test_the_fields_of_a_celery_task_are_its_arguments() -> None:
+    body = [["o-1", {"net": 5}], {"dry": False}, {"callbacks": None}]
+
+    fields = [path_text(path) for path in fields_of(body, {"task": "charge"})]
+
+    assert fields == ["args.arg0", "args.arg1", "args.arg1.net", "kwargs.dry"]
+
+
+def test_the_fields_of_a_dramatiq_message_are_its_arguments() -> None:
+    body = {"actor_name": "charge", "args": ["o-1"], "kwargs": {"dry": False}, "options": {}, "message_id": "1"}
+
+    assert [path_text(path) for path in fields_of(body, ())] == ["args.arg0", "kwargs.dry"]
+
+
+# Effects.
+
+ACKED = Fact("acked", "orders")
+SENDS = Fact(SENT, "orders")
+INVOICE = Fact(PUBLISHED, "invoices")
+
+
+def effects(*facts: Fact) -> Effects:
+    return Effects(Counter(facts))
+
+
+def total(value: str) -> Fact:
+    return Fact(FIELD, "invoices", "total", value)
+
+
+def number(value: str) -> Fact:
+    return Fact(FIELD, "invoices", "id", value)
+
+
+PLAIN = [effects(SENDS, ACKED, INVOICE, total("5"), number(value)) for value in "ab"]
+
+
+def test_a_value_that_differs_between_plain_runs_is_no_difference() -> None:
+    facts = effects(SENDS, ACKED, INVOICE, total("5"), number("c")).facts
+
+    assert expected_of(PLAIN).difference(facts).severity == NOTHING
+
+
+def test_another_value_of_what_is_published_is_a_change() -> None:
+    facts = effects(SENDS, ACKED, INVOICE, total("0"), number("c")).facts
+
+    assert expected_of(PLAIN).difference(facts).severity == CHANGES
+
+
+def test_a_message_that_is_not_published_is_a_failure() -> None:
+    assert expected_of(PLAIN).difference(effects(SENDS, ACKED).facts).severity == FAILS
+
+
+def test_an_error_that_is_logged_is_a_failure() -> None:
+    error = Fact(ERROR, "", value="KeyError: 'total'")
+
+    assert expected_of(PLAIN).difference(effects(*PLAIN[0].facts, error).facts).severity == FAILS
+
+
+def test_what_a_test_does_not_send_because_it_ended_early_is_no_failure_of_the_consumer() -> None:
+    whole = effects(SENDS, ACKED, INVOICE, SENDS, ACKED, INVOICE)
+    failed = Fact(TEST, "", value="the test fails: AssertionError")
+
+    assert expected_of([whole]).difference(effects(SENDS, ACKED, INVOICE, failed).facts).severity == CHANGES
