@@ -113,13 +113,28 @@ def test_the_lines_go_where_pytest_has_its_settings(tmp_path: Path, name: str, b
     assert after in (tmp_path / name.replace("_dot_", ".")).read_text(encoding="utf-8")
 
 
-def test_a_suite_with_testcontainers_keeps_them(tmp_path: Path) -> None:
+def test_a_suite_with_testcontainers_gets_its_line_and_no_test(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     project(tmp_path, tests__conftest_dot_py="from testcontainers.rabbitmq import RabbitMqContainer\n")
 
     main(["init", str(tmp_path), "--yes"])
 
     assert "leveret_replaces = testcontainers" in (tmp_path / "pytest.ini").read_text(encoding="utf-8")
-    assert (tmp_path / "tests" / "test_leveret.py").exists()
+    assert [path.name for path in (tmp_path / "tests").iterdir()] == ["conftest.py"]
+    assert "note: your tests stay as they are" in capsys.readouterr().out
+
+
+def test_it_says_what_to_install_only_if_something_is_missing(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    project(tmp_path, first__app_dot_py=PIKA, second__app_dot_py=PIKA)
+    main(["init", str(tmp_path / "first"), "--yes"])
+    assert capsys.readouterr().out.endswith("leveret: written; now run `pytest`\n")
+
+    monkeypatch.setattr("pytest_leveret.commands.proposal.find_spec", lambda name: None)
+    main(["init", str(tmp_path / "second"), "--yes"])
+    assert "now run `pip install 'leveret[pytest]'`, then `pytest`" in capsys.readouterr().out
 
 
 def test_the_version_is_that_of_the_compose_file(tmp_path: Path) -> None:

@@ -45,7 +45,9 @@ def _run(options: argparse.Namespace) -> int:
         print("leveret: nothing was written")
         return 0
     proposal.write(written)
-    print("leveret: written; now run `pip install 'leveret[pytest]'`, then `pytest`")
+    missing = proposal.missing_extras(project)
+    install = f"`pip install 'leveret[{','.join(missing)}]'`, then " if missing else ""
+    print(f"leveret: written; now run {install}`pytest`")
     return 0
 
 

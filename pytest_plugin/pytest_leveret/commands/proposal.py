@@ -6,6 +6,7 @@ import difflib
 import re
 from collections.abc import Iterator
 from importlib.resources import files
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Final
 
@@ -91,8 +92,8 @@ def changes(project: Project, *, with_skill: bool) -> dict[Path, str]:
     if "leveret_" not in before and (lines := list(_options(project))):
         written[settings] = _with_options(settings.name, before, lines)
     tests = project.root / "tests" if (project.root / "tests").is_dir() else project.root
-    if not (tests / _TEST).exists():
-        written[tests / _TEST] = _first_test(project)
+    if not (tests / _TEST).exists() and (test := _first_test(project)):
+        written[tests / _TEST] = test
     if with_skill:
         written[project.root / _SKILL] = (
             files("pytest_leveret.commands").joinpath("skill.md").read_text(encoding="utf-8")
@@ -127,10 +128,18 @@ def advice(project: Project) -> Iterator[str]:
         yield f"{name} has {project.image}; the tests need it no more, unless they start it by pytest-docker"
     if not project.variables and not project.replaces:
         yield "no environment variable with the broker's URL was found; give your code leveret.url in each test"
-    if not project.consumers:
+    if project.replaces:
+        yield "your tests stay as they are; the last line of a run says how many were on leveret"
+    elif not project.consumers:
         yield f"no consumer was found, so {_TEST} shows a publish; put your own code in its place"
     for path in project.unread:
         yield f"{path.relative_to(project.root)} could not be parsed, and was passed over"
+
+
+def missing_extras(project: Project) -> list[str]:
+    """Return the extras of leveret that the tests need and that are not installed here."""
+    needed = {"pytest": "pytest"} | ({"h11": "http"} if project.replaces else {})
+    return [extra for module, extra in needed.items() if find_spec(module) is None]
 
 
 def _options(project: Project) -> Iterator[tuple[str, str]]:
@@ -157,10 +166,13 @@ def _with_options(name: str, before: str, lines: list[tuple[str, str]]) -> str:
 
 
 def _first_test(project: Project) -> str:
+    """Return the test to write; "" if the project's own tests run on leveret as they are."""
     usable = [it for it in project.consumers if it.takes_url or project.variables]
-    if not usable or (project.replaces and not usable[0].takes_url):
-        return _WITHOUT_CONSUMER
-    return _of(usable[0])
+    if project.replaces:
+        usable = [it for it in usable if it.takes_url]
+    if usable:
+        return _of(usable[0])
+    return "" if project.replaces else _WITHOUT_CONSUMER
 
 
 def _of(consumer: Consumer) -> str:
