@@ -11,6 +11,7 @@ import sys
 import threading
 from collections.abc import Generator, Sequence
 from time import time_ns
+from traceback import walk_tb
 from types import CodeType, FrameType
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
@@ -275,8 +276,12 @@ def _deaths_of_tasks(call: pytest.CallInfo[None]) -> list[Death]:
 
 
 def _death_of_task(error: BaseException) -> Death:
-    first = error.__traceback__
-    return _death("a task" if first is None else f"task {first.tb_frame.f_code.co_name!r}", None, error)
+    """Name a task by the outermost user code in it: a client's own task runs the user's handler."""
+    from leveret.observe.calls.callers import is_of_user
+
+    frames = [frame for frame, _ in walk_tb(error.__traceback__)]
+    named = next(filter(is_of_user, frames), frames[0] if frames else None)
+    return _death("a task" if named is None else f"task {named.f_code.co_name!r}", None, error)
 
 
 def _death(what: str, name: str | None, error: BaseException) -> Death:

@@ -394,6 +394,40 @@ def test_an_error_that_ended_the_thread_of_a_consumer_is_named_with_its_line(run
     )
 
 
+def test_a_task_of_a_client_is_named_by_the_handler_that_it_ran(run):
+    result = run(
+        """
+        import asyncio
+        import aio_pika
+
+        async def scenario(leveret):
+            handled = asyncio.Event()
+
+            async def handle(message):
+                handled.set()
+                raise KeyError("customer")
+
+            named = {"connection_name": "mailer"}
+            async with await aio_pika.connect(leveret.url, client_properties=named) as connection:
+                channel = await connection.channel()
+                queue = await channel.declare_queue("orders", durable=True)
+                await queue.consume(handle)
+                leveret.publish("", "orders", b"x")
+                await handled.wait()
+                for _ in range(5):  # the loop calls what waits for the end of the task
+                    await asyncio.sleep(0)
+                leveret.assert_acked("orders")
+
+        def test_it(leveret):
+            asyncio.run(scenario(leveret))
+        """,
+        "--show-capture=no",
+    )
+
+    result.assert_outcomes(failed=1)
+    result.stdout.fnmatch_lines(["mailer held #1 of 'orders' when task 'handle' died of KeyError: 'customer' at *"])
+
+
 def test_a_test_that_passes_leaves_the_hook_of_threads_as_it_was(run):
     result = run("""
         import threading
