@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final, Protocol
 from leveret.observe.checks.judge import Verdict
 from leveret.observe.texts.state import why_not_idle
 from leveret.trace import events
-from leveret.trace.events import Event
+from leveret.trace.events import Event, RawEvent
 
 if TYPE_CHECKING:
     from leveret.engine.engine import Engine
@@ -20,7 +20,6 @@ if TYPE_CHECKING:
     from leveret.page.readings.reading import Reading
     from leveret.story.causes import Cause
     from leveret.story.diagnosis import Asked
-    from leveret.trace.events import RawEvent
     from leveret.trace.trace_file import TraceFile
 
 

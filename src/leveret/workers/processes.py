@@ -14,7 +14,7 @@ import sys
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from typing import Any, Final, Protocol
+from typing import Any, Final
 
 from leveret.workers import fork_server
 
@@ -24,22 +24,10 @@ _CAN_FORK: Final = hasattr(os, "fork") and sys.platform != "darwin"
 Note = Callable[[str], None]
 
 
-class Handle(Protocol):
-    """A running process, as `subprocess.Popen` has it."""
-
-    pid: int
-
-    def poll(self) -> int | None:
-        """Return the exit code; None while it runs."""
-
-    def wait(self, timeout: float | None = None) -> int:
-        """Wait for its end."""
-
-
 class Process:
     """A process, its group and its output."""
 
-    def __init__(self, handle: Handle, output: int, note: Note) -> None:
+    def __init__(self, handle: subprocess.Popen[bytes] | fork_server.Child, output: int, note: Note) -> None:
         """`output` is the descriptor that its output is read from."""
         self._handle = handle
         self.pid = handle.pid

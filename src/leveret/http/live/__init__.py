@@ -65,7 +65,7 @@ class Live:
 
 @cache
 def _page() -> Response:
-    texts = {name: asset(name) for name in _SHARED} | {name: _own(name) for name in _OWN}
+    texts = {name: asset(name) for name in _SHARED} | {name: asset(name, _FOLDER) for name in _OWN}
     assets = Assets.joined(texts)
     page = (
         '<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
@@ -77,8 +77,3 @@ def _page() -> Response:
     response = Response.of_text(page, "text/html")
     policy = ("content-security-policy", f"{assets.policy}; connect-src 'self'; frame-ancestors 'none'")
     return Response(200, (*response.headers, policy, ("cache-control", "no-cache")), response.body)
-
-
-def _own(name: str) -> str:
-    with open(os.path.join(_FOLDER, name), encoding="utf-8") as file:
-        return file.read()

@@ -33,6 +33,8 @@ MALFORMED: Final = Response(400)
 DEFAULT_EXCHANGE: Final = "amq.default"
 # The answer to a user who may not open the virtual host at all.
 ACCESS_REFUSED: Final = "Access refused."
+# The answer to a user who may not see or change something of another's.
+NOT_YOURS: Final = "User not authorised to access object"
 
 
 class Refusal(Exception):
@@ -231,7 +233,7 @@ def explained() -> Iterator[None]:
 def answer_to(error: AmqpError) -> Refusal:
     """Return the answer for a refusal of the model (rabbit_mgmt_util:with_channel)."""
     if error.code == 403:
-        return not_authorised("Access refused.")
+        return not_authorised(ACCESS_REFUSED)
     if error.code == 404:
         return not_found(error.explanation)
     return bad_request(error.explanation)

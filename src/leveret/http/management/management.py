@@ -11,7 +11,17 @@ from typing import Final
 from leveret.core.model.operators.access import User
 from leveret.engine.engine import Engine
 from leveret.http.guard import known_user
-from leveret.http.management.calls import DONE, MALFORMED, Call, Refusal, State, no_object, not_authorised, not_found
+from leveret.http.management.calls import (
+    DONE,
+    MALFORMED,
+    NOT_YOURS,
+    Call,
+    Refusal,
+    State,
+    no_object,
+    not_authorised,
+    not_found,
+)
 from leveret.http.management.endpoints import ENDPOINTS
 from leveret.http.management.routes import Who
 from leveret.http.messages import Request, Response
@@ -19,7 +29,6 @@ from leveret.http.router import Router
 
 _CHALLENGE: Final = Response(401, (("www-authenticate", 'Basic realm="RabbitMQ Management"'),))
 _TAGS: Final = ("administrator", "monitoring", "policymaker", "management")
-_NOT_YOURS: Final = "User not authorised to access object"
 # The order in which RabbitMQ names methods.
 _METHODS: Final = ("HEAD", "GET", "PUT", "POST", "DELETE", "OPTIONS")
 # What an unknown path allows: RabbitMQ looks for a file there.
@@ -113,14 +122,14 @@ def _refuse_unless_permitted(call: Call, who: Who) -> None:
     if is_monitor and who in ("monitoring", "visible", "watched"):
         return
     if who in ("self", "watched") and call.values["user"] != call.user.name:
-        raise not_authorised(_NOT_YOURS)
+        raise not_authorised(NOT_YOURS)
     if who == "policymaker" and not call.is_tagged("policymaker"):
-        raise not_authorised(_NOT_YOURS)
+        raise not_authorised(NOT_YOURS)
     name = call.values.get("vhost")
     if name is not None and name in call.node.vhosts and not call.may_see(name):
         if call.compat.hides_vhosts:
             raise not_found()
-        raise not_authorised(_NOT_YOURS if who == "policymaker" else "User not authorised to access virtual host")
+        raise not_authorised(NOT_YOURS if who == "policymaker" else "User not authorised to access virtual host")
 
 
 def _is_json(request: Request) -> bool:

@@ -8,14 +8,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
+from leveret.core.model.node import Node
 from leveret.errors import nearest
 from leveret.trace import events
 from leveret.trace.events import Event, as_python
-
-if TYPE_CHECKING:
-    from leveret.core.model.node import Node
 
 # A virtual host, a kind and names: what strings alone can say of an exchange, a queue or a binding.
 Part = tuple[str, ...]

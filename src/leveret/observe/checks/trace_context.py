@@ -9,15 +9,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Final, NamedTuple, cast
+from typing import Final, NamedTuple, cast
 
+from leveret.core.model.message import Message
 from leveret.observe.checks.finding import Finding
 from leveret.trace import events
-from leveret.trace.events import CELERY_EXCHANGES, POSITIONS, Event, named
-
-if TYPE_CHECKING:
-    from leveret.core.model.message import Message
-    from leveret.trace.events import RawEvent
+from leveret.trace.events import CELERY_EXCHANGES, POSITIONS, Event, RawEvent, named
 
 CHECK: Final = "trace_context_lost"
 _HEADER: Final = "traceparent"

@@ -18,6 +18,7 @@ from leveret.core.model.queues.stored_queue import StoredQueue
 from leveret.core.model.vhost import VirtualHost
 from leveret.errors import nearest
 from leveret.observe.texts.near import slip
+from leveret.observe.views.names import existing_queue
 from leveret.story.causes import Cause, cut
 
 # The types whose `route` only reads. Others choose at random or remember messages.
@@ -119,14 +120,13 @@ def consumers_text(node: Node, vhost_name: str, queue_name: str) -> str:
 
 def why_not_dead_lettered(node: Node, vhost_name: str, queue_name: str) -> Cause | None:
     """Return why a queue has nowhere to send its dead letters; None if it has, or does not exist."""
-    vhost = node.vhosts.get(vhost_name)
-    queue = None if vhost is None else vhost.queues.get(queue_name)
-    if vhost is None or queue is None:
+    queue = existing_queue(node, vhost_name, queue_name)
+    if queue is None:
         return None
     name = queue.settings.dead_letter_exchange
     if name is None:
         return Cause("no_dead_letter_exchange", {"queue": queue_name})
-    return None if name in vhost.exchanges else Cause("dead_letter_exchange_missing", {"exchange": name})
+    return None if name in queue.vhost.exchanges else Cause("dead_letter_exchange_missing", {"exchange": name})
 
 
 def _no_queue(vhost: VirtualHost, message: Message) -> Cause:

@@ -44,9 +44,9 @@ def assets() -> Assets:
     return Assets(style, f"{asset(_UNPACKING)}\nunpackStory().then(() => {{\n{script}\n}});\n")
 
 
-def asset(name: str) -> str:
+def asset(name: str, folder: str = _FOLDER) -> str:
     """Return the text of one asset."""
-    with open(os.path.join(_FOLDER, name), encoding="utf-8") as file:
+    with open(os.path.join(folder, name), encoding="utf-8") as file:
         return file.read()
 
 

@@ -6,7 +6,7 @@ Texts and merge rules are as seen on RabbitMQ 4.3.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from typing import Final
 
 from leveret.core.model.erlang_terms import binary
@@ -197,11 +197,7 @@ def printed(value: object) -> str:
     if isinstance(value, float):
         return erlang.float_text(value)
     if isinstance(value, Mapping):
-        return f"#{{{_joined(f'{printed(key)} => {printed(item)}' for key, item in value.items())}}}"
+        return f"#{{{','.join(f'{printed(key)} => {printed(item)}' for key, item in value.items())}}}"
     if isinstance(value, (list, tuple)):
-        return f"[{_joined(printed(item) for item in value)}]"
+        return f"[{','.join(map(printed, value))}]"
     return str(value)
-
-
-def _joined(items: Iterable[str]) -> str:
-    return ",".join(items)

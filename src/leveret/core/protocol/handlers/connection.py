@@ -8,6 +8,7 @@ from typing import Final
 from leveret.core.compat import Compat
 from leveret.core.model.errors import NotAllowed
 from leveret.core.model.operators.node_settings import NODE_NAME
+from leveret.core.model.queues.arguments import is_true
 from leveret.core.protocol import auth
 from leveret.core.protocol.connection import Connection
 from leveret.core.protocol.refusals import LoginRefused
@@ -79,9 +80,9 @@ def start_ok(connection: Connection, method: methods.ConnectionStartOk) -> None:
     connection.client_properties = method.client_properties
     field = method.client_properties.get("capabilities")
     capabilities = field.value if field is not None and isinstance(field.value, Table) else Table.EMPTY
-    connection.supports_login_close = _has(capabilities, "authentication_failure_close")
-    connection.supports_cancel_notify = _has(capabilities, "consumer_cancel_notify")
-    connection.supports_blocked = _has(capabilities, "connection.blocked")
+    connection.supports_login_close = is_true(capabilities, "authentication_failure_close")
+    connection.supports_cancel_notify = is_true(capabilities, "consumer_cancel_notify")
+    connection.supports_blocked = is_true(capabilities, "connection.blocked")
     connection.mechanism = method.mechanism
     if method.mechanism not in connection.mechanisms:
         connection.reset_later()
@@ -202,8 +203,3 @@ def close_ok(connection: Connection, method: methods.ConnectionCloseOk) -> None:
     if connection.state not in _CLOSING:
         raise connection.out_of_place()
     connection.reset()
-
-
-def _has(capabilities: Table, name: str) -> bool:
-    field = capabilities.get(name)
-    return field is not None and field.tag == "t" and bool(field.value)

@@ -10,7 +10,7 @@ from leveret.core.model.operators.node_settings import NODE_NAME
 from leveret.core.protocol.channel import Channel
 from leveret.core.protocol.connection import Connection
 from leveret.http.management import statistics
-from leveret.http.management.calls import Call, no_object, not_authorised
+from leveret.http.management.calls import NOT_YOURS, Call, no_object, not_authorised
 from leveret.http.management.constant import constant
 from leveret.http.management.endpoints.consumers import consumers_of, peer_details
 from leveret.http.management.listing import Described
@@ -25,7 +25,6 @@ _TLS_KEYS: Final = (
     *("ssl_protocol", "ssl_key_exchange", "ssl_cipher", "ssl_hash"),
 )
 _CLOSED: Final = "Closed via management plugin"
-_NOT_YOURS: Final = "User not authorised to access object"
 
 
 def _visible(call: Call) -> Iterator[Connection]:
@@ -73,7 +72,7 @@ def _connection(call: Call) -> Connection:
 
 def _refuse_unless_visible(call: Call, connection: Connection) -> None:
     if not call.is_monitor and connection.user != call.user.name:
-        raise not_authorised(_NOT_YOURS)
+        raise not_authorised(NOT_YOURS)
 
 
 @endpoint("DELETE", "/api/connections/{connection}", "management")
