@@ -30,6 +30,7 @@ from pytest_leveret import (
     url_env,
 )
 from pytest_leveret.fixtures import fresh_broker, leveret_session, make_leveret, rehearsed_version
+from pytest_leveret.pages import otlp
 from pytest_leveret.rehearsals import differences, real, rehearsal
 
 __all__ = ["fresh_broker", "leveret_session", "make_leveret", "rehearsed_version"]
@@ -40,6 +41,7 @@ def pytest_addoption(parser: pytest.Parser, pluginmanager: pytest.PytestPluginMa
     leave_asserts_alone(pluginmanager)
     options.add_options(parser)
     options.add_options(parser, pages.OPTIONS)
+    options.add_options(parser, otlp.OPTIONS)
     options.add_options(parser, url_env.OPTIONS)
     options.add_options(parser, standins.OPTIONS)
     contract.add_options(parser)
@@ -82,6 +84,7 @@ def pytest_configure(config: pytest.Config) -> None:
     brokers.refuse_unusable(config)
     brokers.refuse_shared_port(config)
     pages.prepare(config)
+    otlp.prepare(config)
     report.prepare_annotations(config)
     real.prepare(config)
     standins.prepare(config)

@@ -79,6 +79,16 @@ def add_page(item: pytest.Item, report: pytest.TestReport, call: pytest.CallInfo
         pages.add(item, report, call)
 
 
+def file_name(config: pytest.Config, node_id: str, suffix: str) -> str:
+    """Return a file name that no other test of the run has, on any worker."""
+    worker = getattr(config, "workerinput", {}).get("workerid", "")
+    digest = blake2b(f"{worker} {node_id}".encode("utf-8", "backslashreplace"), digest_size=4).hexdigest()
+    file, separator, test = node_id.partition("::")
+    name = f"{file.rpartition('/')[2]}{separator}{test}"
+    readable = _UNSAFE.sub("-", name.encode("ascii", "ignore").decode())
+    return f"{readable[:_NAME_MAX].strip('-.')}-{digest}{suffix}"
+
+
 class Pages:
     """The pages that this process writes, and on the controller the list of all."""
 
@@ -130,7 +140,7 @@ class Pages:
         if not self._may_write(folder):
             vars(report)[_ATTRIBUTE] = {"left_out": report.outcome}
             return f"page: none, because --leveret-pages-limit={self._limit} was reached"
-        name = story["file"] = self._name(item.nodeid)
+        name = story["file"] = file_name(item.config, item.nodeid, ".html")
         path = item.stash[PAGE] = save(story, os.path.join(folder, name))
         write(facts.written(facts.facts_of(story, name)), os.path.splitext(path)[0] + ".json")
         error = story["test"].get("error", {}).get("text", "")
@@ -155,15 +165,6 @@ class Pages:
             return self._given
         cache = getattr(self._config, "cache", None)
         return None if cache is None else os.path.join(cache.mkdir(_IN_CACHE), self._run)
-
-    def _name(self, node_id: str) -> str:
-        """Return a file name that no other test of the run has, on any worker."""
-        worker = "" if self._worker is None else str(self._worker["workerid"])
-        digest = blake2b(f"{worker} {node_id}".encode("utf-8", "backslashreplace"), digest_size=4).hexdigest()
-        file, separator, test = node_id.partition("::")
-        name = f"{file.rpartition('/')[2]}{separator}{test}"
-        readable = _UNSAFE.sub("-", name.encode("ascii", "ignore").decode())
-        return f"{readable[:_NAME_MAX].strip('-.')}-{digest}.html"
 
     def _may_write(self, folder: str) -> bool:
         """Count one page more, and return whether the run may write it. The workers of a run share the count."""

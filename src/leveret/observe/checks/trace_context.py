@@ -24,9 +24,10 @@ _OCTETS: Final = _HEADER.encode()
 
 
 class Context(NamedTuple):
-    """What a message carries on: the trace of its publisher, its baggage, and its correlation id."""
+    """What a message carries on: the trace and the span of its publisher, its baggage, and its correlation id."""
 
     trace: str | None
+    span: str | None
     baggage: frozenset[str]
     # None if it is for the reply that the message asks for.
     correlation_id: str | None
@@ -188,7 +189,7 @@ def context_of(message: events.TracedMessage) -> Context:
     keys = frozenset(key for pair in pairs if (key := pair.partition("=")[0].strip()))
     reply_to = cast("Message", message).properties.reply_to
     correlation_id = None if reply_to else message.properties.correlation_id
-    return Context(found and found[1], keys, correlation_id)
+    return Context(found and found[1], found and found[2], keys, correlation_id)
 
 
 def _header(message: events.TracedMessage, name: str) -> str | None:

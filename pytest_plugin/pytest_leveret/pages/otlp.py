@@ -1,0 +1,271 @@
+"""The messages of each test as spans of OpenTelemetry, in files of OTLP/JSON (`--leveret-otlp=DIR`).
+
+A publish is a span of a producer. It ends when the broker answers it, and its parent is the span in the header
+`traceparent`. Each delivery is a span of a consumer below it, from the delivery until the client settles it. Each
+client is a service. Messages without a `traceparent` have a trace each.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Generator, Iterable, Iterator, Mapping
+from hashlib import blake2b
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, cast
+
+import pytest
+
+from pytest_leveret.brokers import brokers_of
+from pytest_leveret.options import Option, read_settings
+from pytest_leveret.pages import file_name
+
+if TYPE_CHECKING:
+    from leveret import Broker
+    from leveret.core.model.message import Message
+    from leveret.story.clients import Clients
+    from leveret.story.lives import CopyLife, MessageLife
+    from leveret.trace.events import Event
+
+OPTIONS: Final = (
+    Option(
+        "otlp",
+        "DIR",
+        "write the messages of each test as spans of OpenTelemetry, in OTLP/JSON, to this directory",
+        os.path.abspath,
+        is_path=True,
+    ),
+)
+_BROKERS: Final = pytest.StashKey["list[Broker]"]()
+# The numbers of OTLP's protobuf.
+_PRODUCER: Final = 4
+_CONSUMER: Final = 5
+_ERROR: Final = 2
+
+Value = str | int | float | bool | None
+Json = dict[str, Any]
+
+
+def prepare(config: pytest.Config) -> None:
+    """Read the option. Raises UsageError if it is invalid."""
+    setting = read_settings(config, OPTIONS).get("otlp")
+    if setting is not None:
+        config.pluginmanager.register(Writing(setting.value), "leveret-otlp")
+
+
+class Writing:
+    """The part of the plugin that writes the files."""
+
+    def __init__(self, folder: str) -> None:
+        """Write to this folder."""
+        self._folder: Final = Path(folder)
+
+    @pytest.hookimpl(wrapper=True)
+    def pytest_runtest_makereport(self, item: pytest.Item) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+        """Write what a test has sent, once its teardown has run."""
+        result = yield
+        if result.when != "teardown":
+            # A fixture of the session may end with this test, and then it is none of the test's brokers any more.
+            item.stash[_BROKERS] = brokers_of(item)
+        elif brokers := item.stash.get(_BROKERS, []):
+            resources = [
+                it for number, broker in enumerate(brokers) for it in _Spans(broker, item.nodeid, number).resources()
+            ]
+            if resources:
+                self._folder.mkdir(parents=True, exist_ok=True)
+                text = json.dumps({"resourceSpans": resources}, indent=1)
+                (self._folder / file_name(item.config, item.nodeid, ".json")).write_text(
+                    f"{text}\n", encoding="utf-8", newline="\n"
+                )
+        return result
+
+    def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
+        """Name the folder."""
+        terminalreporter.write_line(f"leveret: the spans of this run are in {self._folder}")
+
+
+class _Spans:
+    """The spans of one test on one broker."""
+
+    def __init__(self, broker: Broker, test: str, number: int) -> None:
+        """Read what happened in a test on its broker of this number."""
+        from leveret.engine.harness import Harness
+        from leveret.story.clients import Clients
+        from leveret.story.lives import MessageLife
+
+        self._test: Final = test
+        self._number: Final = number
+        self._clients: Final[Clients] = Clients()
+        self._lives: Final[dict[int, MessageLife[Event]]] = {}
+        events = Harness(broker).events_of(test)
+        self._ended_at: Final = events[-1].at if events else 0
+        for event in events:
+            if event.kind in Clients.KINDS:
+                self._clients.take(event)
+            message = cast("int | None", event.get("msg"))
+            if message is not None:
+                self._lives.setdefault(message, MessageLife(message, event.vhost)).live(event)
+
+    def resources(self) -> Iterator[Json]:
+        """Yield the spans of each client."""
+        from leveret import __version__
+
+        by_client: dict[str, list[Json]] = {}
+        for life in self._lives.values():
+            for client, span in self._of(life):
+                by_client.setdefault(client, []).append(span)
+        for client, spans in by_client.items():
+            resource = _attributes({"service.name": client, "test.case.name": self._test})
+            scope = {"name": "leveret", "version": __version__}
+            yield {"resource": {"attributes": resource}, "scopeSpans": [{"scope": scope, "spans": spans}]}
+
+    def _of(self, life: MessageLife[Event]) -> Iterator[tuple[str, Json]]:
+        """Yield the spans of a message, each with its client."""
+        from leveret.observe.checks.trace_context import context_of
+
+        message = _message_of(life)
+        if message is None:
+            return
+        context = context_of(message)
+        trace, parent = context.trace or self._id(16, "trace", life.number), context.span
+        if life.published is not None:
+            own = self._id(8, "publish", life.number)
+            span = self._published(life, life.published, message)
+            yield self._clients.name(life.published.conn), {**_identity(trace, own, parent), **span}
+            parent = own
+        for copy in life.copies.values():
+            for place, (delivery, span) in enumerate(self._deliveries(copy, message)):
+                identity = _identity(trace, self._id(8, "deliver", copy.number, place), parent)
+                yield self._clients.name(delivery.conn), {**identity, **span}
+
+    def _published(self, life: MessageLife[Event], published: Event, message: Message) -> Json:
+        from leveret.trace import events
+
+        facts = [*life.facts, *(fact for copy in life.copies.values() for fact in copy.facts)]
+        ends = [fact for fact in life.facts if fact.kind in (*events.ANSWERS, events.RETURNED)]
+        failed = next((it for it in life.facts if it.kind in _FAILED), None)
+        others = sorted((it for it in facts if it.kind in _SHOWN), key=lambda it: it.at)
+        names = {"messaging.operation.name": "publish", "messaging.operation.type": "send"}
+        body = {"messaging.message.body.size": len(message.body)}
+        return _span(
+            f"publish {_destination(message)}",
+            _PRODUCER,
+            (published.at, max((it.at for it in ends), default=published.at)),
+            {**names, **_about(message), **body},
+            failed=None if failed is None else str(failed.get("reason") or failed.kind),
+            events=others,
+        )
+
+    def _deliveries(self, copy: CopyLife[Event], message: Message) -> Iterator[tuple[Event, Json]]:
+        """Yield each delivery of a copy with its span. The next event of the copy ends it."""
+        from leveret.trace import events
+
+        waiting_since: int | None = None
+        for place, fact in enumerate(copy.facts):
+            if fact.kind in (events.ENQUEUED, events.REQUEUED):
+                waiting_since = fact.at
+            if fact.kind not in events.DELIVERIES:
+                continue
+            end = next((it for it in copy.facts[place + 1 :] if it.kind in _SETTLED), None)
+            is_pushed = fact.kind == events.DELIVERED
+            name, kind = ("process", "process") if is_pushed else ("get", "receive")
+            own: dict[str, Value] = {
+                "messaging.operation.name": name,
+                "messaging.operation.type": kind,
+                **_about(message, copy.queue),
+                "messaging.rabbitmq.message.delivery_tag": fact.tag,
+                "leveret.queue": copy.queue,
+                "leveret.redelivered": fact.redelivered,
+                "leveret.outcome": "unsettled" if end is None else end.kind,
+                "leveret.time_in_queue_ms": None if waiting_since is None else (fact.at - waiting_since) / 1000,
+            }
+            yield (
+                fact,
+                _span(
+                    f"{name} {_destination(message, copy.queue)}",
+                    _CONSUMER,
+                    (fact.at, self._ended_at if end is None else end.at),
+                    own,
+                    failed=end.kind if end is not None and end.kind in ("rejected", "nacked") else None,
+                ),
+            )
+
+    def _id(self, size: int, *parts: object) -> str:
+        """Return an identifier that is the same in each run."""
+        return blake2b(repr((self._test, self._number, *parts)).encode(), digest_size=size).hexdigest()
+
+
+_FAILED: Final = ("returned", "nacked_confirm", "dropped")
+_SETTLED: Final = ("acked", "nacked", "rejected", "requeued")
+# What else happens to a message, as events of the span of its publish.
+_SHOWN: Final = ("enqueued", "returned", "dropped", "expired", "dead_lettered", "requeued", "purged")
+
+
+def _message_of(life: MessageLife[Event]) -> Message | None:
+    facts: Iterable[Event] = (*life.facts, *(fact for copy in life.copies.values() for fact in copy.facts))
+    return next((cast("Message", fact.message) for fact in facts), None)
+
+
+def _identity(trace: str, span: str, parent: str | None) -> Json:
+    return {"traceId": trace, "spanId": span, **({} if parent is None else {"parentSpanId": parent})}
+
+
+def _destination(message: Message, queue: str = "") -> str:
+    """Return the name of a destination as the conventions for RabbitMQ write it."""
+    parts = dict.fromkeys(filter(None, (message.exchange, message.routing_key, queue)))
+    return ":".join(parts) or "amq.default"
+
+
+def _about(message: Message, queue: str = "") -> dict[str, Value]:
+    return {
+        "messaging.system": "rabbitmq",
+        "messaging.destination.name": _destination(message, queue),
+        "messaging.rabbitmq.destination.routing_key": message.routing_key or None,
+        "messaging.message.id": message.properties.message_id,
+        "messaging.message.conversation_id": message.properties.correlation_id,
+    }
+
+
+def _span(
+    name: str,
+    kind: int,
+    times: tuple[int, int],
+    attributes: Mapping[str, Value],
+    *,
+    failed: str | None = None,
+    events: Iterable[Event] = (),
+) -> Json:
+    """Return a span without its ids. Instants are microseconds of the broker's clock."""
+    return {
+        "name": name,
+        "kind": kind,
+        "startTimeUnixNano": _nanoseconds(times[0]),
+        "endTimeUnixNano": _nanoseconds(times[1]),
+        "attributes": _attributes(attributes),
+        "events": [
+            {
+                "timeUnixNano": _nanoseconds(it.at),
+                "name": it.kind,
+                "attributes": _attributes({name: cast("Value", it.get(name)) for name in ("queue", "reason")}),
+            }
+            for it in events
+        ],
+        "status": {} if failed is None else {"code": _ERROR, "message": failed},
+    }
+
+
+def _nanoseconds(at: int) -> str:
+    return str(at * 1000)
+
+
+def _attributes(values: Mapping[str, Value]) -> list[Json]:
+    """Return attributes that have a value. In OTLP/JSON, 64-bit integers are strings."""
+    return [{"key": name, "value": _value(value)} for name, value in values.items() if value is not None]
+
+
+def _value(value: str | float) -> Json:
+    if isinstance(value, bool):
+        return {"boolValue": value}
+    if isinstance(value, int):
+        return {"intValue": str(value)}
+    return {"doubleValue": value} if isinstance(value, float) else {"stringValue": value}
