@@ -216,9 +216,11 @@ def _is_used(item: pytest.Item, broker: Broker) -> bool:
 
 
 def _note_recorded(item: pytest.Item, brokers: Iterable[Broker]) -> None:
-    from leveret.engine.harness import Harness
+    recorded = item.stash.setdefault(_RECORDED, {})
+    for broker in brokers:
+        from leveret.engine.harness import Harness
 
-    item.stash.setdefault(_RECORDED, {}).update((id(broker), Harness(broker).moment) for broker in brokers)
+        recorded[id(broker)] = Harness(broker).moment
 
 
 def note_start(item: pytest.Item) -> None:
