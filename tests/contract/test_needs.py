@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import subprocess
@@ -10,6 +11,8 @@ from collections import Counter
 from pathlib import Path
 
 import pytest
+from pytest_leveret.contract.lock import Consumer, Lock, Message, MessageKey, read
+from pytest_leveret.contract.meeting import meet
 from pytest_leveret.needs.bodies import NULL, REMOVED, Change, Kind, changed, fields_of, path_text, retyped
 from pytest_leveret.needs.effects import (
     CHANGES,
@@ -24,10 +27,14 @@ from pytest_leveret.needs.effects import (
     Fact,
     expected_of,
 )
+from pytest_leveret.needs.findings import Effect, FieldNeed
+from pytest_leveret.needs.locking import need_text
 
+from leveret.trace.shapes import add_message
 from tests.house.blocks import blocks_of
 
 ORDERS = Kind("", "orders", "orders")
+ORDERS_KEY = MessageKey("/", "", "orders", "")
 GETTING = """
 import json
 
@@ -249,3 +256,65 @@ def test_what_a_test_does_not_send_because_it_ended_early_is_no_failure_of_the_c
     failed = Fact(TEST, "", value="the test fails: AssertionError")
 
     assert expected_of([whole]).difference(effects(SENDS, ACKED, INVOICE, failed).facts).severity == CHANGES
+
+
+# Locks.
+
+
+def need(types: set[str], **severities: str) -> FieldNeed:
+    return FieldNeed(types, {variant: Effect(severity) for variant, severity in severities.items()})
+
+
+@pytest.mark.parametrize(
+    ("field", "text"),
+    [
+        (need({"string"}, removed=FAILS, null=FAILS, retyped=FAILS), "string"),
+        (need({"integer"}, removed=FAILS, null=FAILS, retyped=NOTHING), "decimal | integer"),
+        (need({"string"}, removed=CHANGES, null=CHANGES, retyped=FAILS), "optional string | null"),
+        (need({"string"}, removed=FAILS, null=CHANGES, retyped=FAILS), "string"),
+        (need({"string"}, removed=NOTHING, null=NOTHING, retyped=FAILS), "optional string | null"),
+        (need({"string"}, removed=NOTHING, null=NOTHING, retyped=NOTHING), "any"),
+        (need({"string"}, removed=NOTHING), ""),
+    ],
+)
+def test_a_lock_says_what_a_consumer_accepts(field: FieldNeed, text: str) -> None:
+    assert need_text(field) == text
+
+
+def test_a_change_that_the_consumer_does_not_read_breaks_no_contract_once_it_is_measured(tmp_path: Path) -> None:
+    source = next(block.code for block in blocks_of("docs/how-to/needs.md") if block.language == "python")
+    own = lock_of(sent={"id": "o-1", "price": 5, "quantity": 2, "coupon": "TEA"}, publisher="shop")
+    own.messages[ORDERS_KEY].consumers["orders", "billing"] = Consumer("orders", "billing", {"acked"})
+    own.write(tmp_path / "messages.lock")
+    shop = lock_of(sent={"id": "o-1", "price": 5}, publisher="shop")
+    before = meet({"shop": shop, "billing": read(tmp_path / "messages.lock")})
+
+    done = needs(tmp_path, source, ini="leveret_contract = messages.lock\n")
+
+    after = meet({"shop": shop, "billing": read(tmp_path / "messages.lock")})
+    assert "messages.lock has the needs for 1 of 1 kinds of messages" in done.stdout
+    assert len(before.breaking) == 2
+    assert after.breaking == []
+    consumer = read(tmp_path / "messages.lock").messages[ORDERS_KEY].consumers["orders", "billing"]
+    assert consumer.needs == {
+        "body.id": "string",
+        "body.price": "integer",
+        "body.quantity": "optional integer",
+        "body.coupon": "any",
+    }
+
+
+def lock_of(sent: dict[str, object], publisher: str) -> Lock:
+    """Return the lock of a service that sends orders."""
+    message = Message({publisher})
+    add_message(message.shape, json.dumps(sent).encode(), {})
+    return Lock({ORDERS_KEY: message})
+
+
+def test_a_lock_that_is_none_is_refused_before_any_test_runs(tmp_path: Path) -> None:
+    (tmp_path / "messages.lock").write_text("no toml", encoding="utf-8")
+
+    done = needs(tmp_path, "", "--lock=messages.lock")
+
+    assert done.stderr.startswith("leveret: messages.lock is no lock: ")
+    assert done.returncode == 2

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+from pathlib import Path
 from typing import Final
 
 _SECONDS: Final = 120.0
@@ -24,6 +25,12 @@ def add_to(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> Non
         help=f"start no more runs after this time (default: {_SECONDS:.0f})",
     )
     needs.add_argument(
+        "--lock",
+        type=Path,
+        metavar="FILE",
+        help="write the needs to the entries of the consumers in this lock (default: the file of leveret_contract)",
+    )
+    needs.add_argument(
         "pytest", nargs=argparse.REMAINDER, metavar="...", help="tests, and options of pytest such as -k"
     )
     needs.set_defaults(run=_run)
@@ -34,11 +41,18 @@ def _run(options: argparse.Namespace) -> int:
         raise ValueError(f"--seconds={options.seconds:g} is not a number above 0")
     import pytest
 
+    from pytest_leveret.contract.lock import read
     from pytest_leveret.needs.survey import Survey
 
-    survey = Survey(options.seconds)
+    if options.lock is not None:
+        # A file that cannot be read need not wait for the tests.
+        read(options.lock)
+    survey = Survey(options.seconds, options.lock)
     # Workers print nowhere, and one file for the output of several processes would be torn.
-    code = pytest.main([*options.pytest, "-q", "-s", "--disable-warnings", "--leveret-pages=off"], plugins=[survey])
+    ours = ["-q", "-s", "--disable-warnings", "--leveret-pages=off", "--leveret-contract=off"]
+    code = pytest.main([*options.pytest, *ours], plugins=[survey])
+    if survey.error is not None:
+        raise survey.error
     if code not in (pytest.ExitCode.OK, pytest.ExitCode.TESTS_FAILED):
         return 2
     return int(bool(survey.findings.unusable))

@@ -13,7 +13,7 @@ import pytest
 
 MODES: Final = ("check", "write", "rewrite", "off")
 FILE: Final = "messages.lock"
-_INI: Final = "leveret_contract"
+INI: Final = "leveret_contract"
 _FLAG: Final = "--leveret-contract"
 _VARIABLE: Final = "LEVERET_CONTRACT"
 _DEST: Final = "leveret_contract_mode"
@@ -31,7 +31,7 @@ def add_options(parser: pytest.Parser) -> None:
         "they show to it, rewrite it, or off (default: check)",
     )
     parser.addini(
-        _INI,
+        INI,
         help=f"the file that holds the contract of this suite's messages, such as {FILE} (default: no contract)",
         default=None,
     )
@@ -43,11 +43,11 @@ def prepare(config: pytest.Config) -> None:
     mode, origin = (given, _FLAG) if given is not None else (os.environ.get(_VARIABLE) or "check", _VARIABLE)
     if mode not in MODES:
         raise pytest.UsageError(f"{origin}: {mode!r} is unknown; expected {', '.join(MODES[:-1])} or {MODES[-1]}")
-    file = config.getini(_INI) or (FILE if given in ("write", "rewrite") else None)
+    file = config.getini(INI) or (FILE if given in ("write", "rewrite") else None)
     if mode == "off" or file is None:
         if given == "check":
             raise pytest.UsageError(
-                f"{_FLAG}: there is no contract; set {_INI} = {FILE}, then write it with {_FLAG}=write"
+                f"{_FLAG}: there is no contract; set {INI} = {FILE}, then write it with {_FLAG}=write"
             )
         return
     from pytest_leveret.contract.run import Contract

@@ -28,8 +28,9 @@ class Kind(NamedTuple):
     exchange: str
     routing_key: str
     queue: str
-    # The task, if a framework names one.
+    # The task, the actor or the property `type`, if it has one.
     name: str = ""
+    vhost: str = "/"
 
 
 class Change(NamedTuple):

@@ -186,6 +186,11 @@ class Difference:
         return lost
 
     @property
+    def is_certain(self) -> bool:
+        """Whether nothing that may still happen makes it better."""
+        return any(fact.what in BREAKS for fact in self.more)
+
+    @property
     def severity(self) -> str:
         """How bad it is: NOTHING, CHANGES or FAILS."""
         if self._lost or any(fact.what in (*BREAKS, OPEN) for fact in self.more):

@@ -16,6 +16,7 @@ import threading
 from collections.abc import Callable, Generator, Sequence
 from dataclasses import dataclass, field
 from multiprocessing.connection import Connection
+from time import monotonic
 from typing import TYPE_CHECKING, Any, Final
 
 import pytest
@@ -23,7 +24,7 @@ from _pytest.runner import runtestprotocol
 
 from pytest_leveret import brokers
 from pytest_leveret.needs.bodies import Change, Kind, Path, changed, fields_of, parsed, type_of
-from pytest_leveret.needs.effects import BREAKS, ERROR, TEST, Effects, Expected, Fact, Facts, facts_of
+from pytest_leveret.needs.effects import BREAKS, ERROR, TEST, Difference, Effects, Expected, Fact, Facts, facts_of
 from pytest_leveret.rehearsals.fingerprint import normal
 from pytest_leveret.reruns import connect, serve
 
@@ -33,10 +34,14 @@ if TYPE_CHECKING:
     from leveret.faults import Occasion
 
 _TICK_S: Final = 0.01
-# How long nothing may happen, in ticks: in a plain run at its end; in another run before it counts as over; and how
-# much longer than in plain runs.
+# A tick that takes longer shows that other processes have the machine.
+_LATE_S: Final = 0.03
+# How long nothing may happen, in ticks: at the end of a run, also if nothing is in flight; and in a run that a change
+# may have stopped, before it counts as over, in addition to how much longer than in plain runs.
 _PLAIN_TICKS: Final = 15
+_IDLE_TICKS: Final = 4
 _QUIET_TICKS: Final = 40
+_OTHER_TICKS: Final = 10
 _PATIENCE: Final = 3
 # What follows a difference by itself, such as the log of an error, may take so long.
 _GRACE_TICKS: Final = 5
@@ -143,6 +148,27 @@ class Runner:
         return outcome, is_spent
 
 
+class _Quiet:
+    """How long nothing has happened, in ticks. A tick in which the machine had no time for this process is none."""
+
+    def __init__(self, now: Callable[[], int]) -> None:
+        """`now` returns a number that is another one once something has happened."""
+        self.ticks = 0
+        self._now: Final = now
+        self._moment = -1
+        self._pause: Final = threading.Event()
+
+    def wait(self) -> None:
+        """Let a tick pass."""
+        began = monotonic()
+        self._pause.wait(_TICK_S)
+        moment = self._now()
+        if moment != self._moment:
+            self._moment, self.ticks = moment, 0
+        else:
+            self.ticks += monotonic() - began < _LATE_S
+
+
 class _Run:
     """One run while it goes on."""
 
@@ -158,7 +184,6 @@ class _Run:
         self._is_over = False
         self.is_cut = False
         self._thread: Final = threading.get_ident()
-        self._moment = -1
 
     def play(self) -> None:
         """Run the test."""
@@ -234,30 +259,24 @@ class _Run:
         threading.Thread(target=self._look, daemon=True, name="leveret needs").start()
 
     def _look(self) -> None:
-        pause, quiet, decided = threading.Event(), 0, 0
-        expected = self._job.expected
+        quiet, decided, expected = _Quiet(self._now), 0, self._job.expected
+        difference = Difference([], {})
         while not self._is_over:
-            pause.wait(_TICK_S)
-            moment = self._now()
-            if moment != self._moment:
-                self._moment, quiet = moment, 0
-            else:
-                quiet += 1
-            self._effects.quiet_ticks = max(self._effects.quiet_ticks, quiet)
+            quiet.wait()
+            self._effects.quiet_ticks = max(self._effects.quiet_ticks, quiet.ticks)
             if expected is None:
                 continue
-            if decided or self._is_decided(expected):
-                decided += 1
-            limit = max(_QUIET_TICKS, _PATIENCE * expected.quiet_ticks)
-            if decided > _GRACE_TICKS or (self._brokers and quiet > limit):
+            if quiet.ticks == 0 and not decided:
+                difference = expected.difference(self._facts())
+            decided += decided > 0 or difference.is_certain
+            # A value that is another one will stay so, and what the test waits for may never come.
+            patience = _PATIENCE * expected.quiet_ticks + (_OTHER_TICKS if difference.more else _QUIET_TICKS)
+            if decided > _GRACE_TICKS or (self._brokers and quiet.ticks > patience):
                 self._cut()
                 return
 
     def _now(self) -> int:
         return sum(broker._engine.recorder.recorded_count for broker in self._brokers) + len(self._errors)
-
-    def _is_decided(self, expected: Expected) -> bool:
-        return any(fact.what in BREAKS for fact in expected.difference(self._facts()).more)
 
     def _facts(self) -> Facts:
         from leveret.engine.harness import Harness
@@ -306,27 +325,22 @@ class _Run:
 
     def finish(self) -> None:
         """Wait until nothing more happens, and take the effects."""
-        expected, pause, quiet, before = self._job.expected, threading.Event(), 0, -1
-        while not self._is_over:
-            if expected is not None and not self._difference(expected):
+        expected, quiet = self._job.expected, _Quiet(self._now)
+        while not self._is_over and quiet.ticks < _PLAIN_TICKS:
+            if not self._difference(expected) if expected is not None else self._is_idle(quiet.ticks):
                 break
-            moment = self._now()
-            quiet = quiet + 1 if moment == before else 0
-            before = moment
-            if quiet >= _PLAIN_TICKS or self._is_idle(expected, quiet):
-                break
-            pause.wait(_TICK_S)
+            quiet.wait()
         with self._lock:
             if not self._is_over:
                 self._is_over = True
                 self._effects.facts = self._facts()
                 self.outcome.effects.append(self._effects)
 
-    def _is_idle(self, expected: Expected | None, quiet: int) -> bool:
+    def _is_idle(self, quiet_ticks: int) -> bool:
         """Return whether a plain run is over before its time, because nothing is in flight."""
         from leveret.engine.harness import Harness
 
-        return expected is None and quiet >= 2 and all(Harness(broker).is_complete for broker in self._brokers)
+        return quiet_ticks >= _IDLE_TICKS and all(Harness(broker).is_complete for broker in self._brokers)
 
     def _difference(self, expected: Expected) -> bool:
         difference = expected.difference(self._facts())
@@ -348,11 +362,13 @@ class _Run:
 
 
 def _kind_of(occasion: Occasion, message: Message) -> Kind:
+    from leveret.trace.events import printable
     from leveret.trace.shapes import key_pattern, message_name
 
-    queue = key_pattern(occasion.queue_name or _queue_of_get(occasion))
+    names = (message.exchange, message.routing_key, occasion.queue_name or _queue_of_get(occasion))
+    exchange, routing_key, queue = (key_pattern(printable(name)) for name in names)
     name = message_name(message.body, message.properties.to_python())
-    return Kind(message.exchange, key_pattern(message.routing_key), queue, name)
+    return Kind(exchange, routing_key, queue, name, occasion.vhost or "/")
 
 
 def _queue_of_get(occasion: Occasion) -> str:

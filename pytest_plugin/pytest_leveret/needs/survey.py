@@ -12,16 +12,19 @@ from collections import deque
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from importlib import import_module
+from pathlib import Path
 from time import monotonic
 from typing import TYPE_CHECKING, Final
 
 import pytest
 
 from pytest_leveret import url_env
+from pytest_leveret.contract import INI
 from pytest_leveret.needs import ADDRESS
 from pytest_leveret.needs.bodies import NULL, REMOVED, RETYPED, Change
 from pytest_leveret.needs.effects import FAILS, NOTHING, Effects, Expected, expected_of
 from pytest_leveret.needs.findings import Effect, FieldNeed, Findings, MessageNeeds
+from pytest_leveret.needs.locking import write_needs
 from pytest_leveret.needs.report import lines_of
 from pytest_leveret.needs.run import Job, Outcome, prepare, serve_items
 from pytest_leveret.options import general_settings
@@ -50,9 +53,12 @@ class _Test:
 class Survey:
     """The part of the plugin that measures needs instead of running the session's tests."""
 
-    def __init__(self, seconds: float) -> None:
+    def __init__(self, seconds: float, lock: Path | None = None) -> None:
+        """`lock` is the file that gets the needs; without, it is that of the ini setting `leveret_contract`."""
         self.findings: Final = Findings()
+        self.error: OSError | ValueError | None = None
         self._seconds: Final = seconds
+        self._lock: Final = lock
         self._tests: Final[dict[str, _Test]] = {}
         self._jobs: Final[deque[Job]] = deque()
         self._until = 0.0
@@ -226,6 +232,14 @@ class Survey:
         """Show what was found."""
         for line in lines_of(self.findings, self._seconds):
             terminalreporter.write_line(line)
+        config = terminalreporter.config
+        file = self._lock or (Path(config.rootpath, config.getini(INI)) if config.getini(INI) else None)
+        if file is not None and self.findings.messages:
+            try:
+                for line in write_needs(self.findings, file):
+                    terminalreporter.write_line(line)
+            except (OSError, ValueError) as error:
+                self.error = error
 
 
 def _is_within(change: Change, applied: Iterable[Change]) -> bool:

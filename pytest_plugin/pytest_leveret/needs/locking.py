@@ -1,0 +1,73 @@
+"""Measured needs in a lock: what each consumer accepts of each field, in place of the guess from what it received."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Final
+
+from pytest_leveret.contract.lock import ANY, Consumer, MessageKey, read
+from pytest_leveret.needs.bodies import NULL, RETYPED, Kind, path_text
+from pytest_leveret.needs.effects import FAILS, NOTHING
+from pytest_leveret.needs.findings import REQUIRED, TYPED, UNREAD, USED, FieldNeed, Findings, MessageNeeds
+from pytest_leveret.needs.report import name_of
+
+# What a consumer accepts beside a type if it takes the other type that `bodies.retyped` makes of it. The text "true"
+# says nothing about other texts.
+_BESIDE: Final = {
+    "integer": "decimal",
+    "number": "decimal",
+    "string": "integer",
+    "object": "array",
+    "array": "object",
+    "null": "string",
+}
+_WRITE: Final = "write it with pytest --leveret-contract=write first"
+
+
+def write_needs(findings: Findings, file: Path) -> list[str]:
+    """Write what was measured to the lock in a file, and return lines that say what was written, and what was not.
+
+    Raises ValueError if the file is no lock, OSError if it cannot be read or written.
+    """
+    if not file.exists():
+        return [f"{file.name} does not exist yet; {_WRITE}"]
+    lock, written, missing = read(file), 0, list[Kind]()
+    for message in findings.sorted():
+        kind = message.kind
+        known = lock.messages.get(MessageKey(kind.vhost, kind.exchange, kind.routing_key, kind.name))
+        consumers: list[Consumer] = [] if known is None else [*known.consumers.values()]
+        readers = [consumer for consumer in consumers if consumer.queue == kind.queue]
+        needs = needs_of(message)
+        for consumer in readers:
+            consumer.needs = {**consumer.needs, **needs}
+        written += bool(readers and needs)
+        if not readers:
+            missing.append(kind)
+    lock.write(file)
+    lines = [f"{file.name} has the needs for {written} of {len(findings.messages)} kinds of messages"]
+    return lines + [f"{file.name} lacks {name_of(kind)}; {_WRITE}" for kind in missing]
+
+
+def needs_of(message: MessageNeeds) -> dict[str, str]:
+    """Return the needs of a consumer as its entry in a lock holds them, where they are certain."""
+    texts = {f"body.{path_text(path)}": need_text(need) for path, need in message.fields.items()}
+    return {place: text for place, text in texts.items() if text} if message.has_effects else {}
+
+
+def need_text(need: FieldNeed) -> str:
+    """Return what a consumer accepts in a field, in the words of a lock; empty if that is not certain."""
+    if need.verdict == UNREAD:
+        return ANY
+    if need.verdict not in (REQUIRED, USED, TYPED):
+        return ""
+    types = set(need.types)
+    null = need.severity(NULL)
+    # With null, a consumer that does without the field does as it does without it.
+    if null == NOTHING or (null not in (None, FAILS) and need.verdict != REQUIRED):
+        types.add("null")
+    if need.severity(RETYPED) == NOTHING:
+        types |= {_BESIDE[name] for name in need.types if name in _BESIDE}
+    if "number" in types:
+        types.discard("integer")
+    ordered = sorted(types, key=lambda name: (name == "null", name))
+    return ("" if need.verdict == REQUIRED else "optional ") + " | ".join(ordered)
