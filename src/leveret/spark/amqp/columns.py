@@ -9,6 +9,7 @@ from typing import Final
 
 from pyspark.sql import types
 
+from leveret.core.wire.properties import PROPERTY_NAMES
 from leveret.errors import OptionError, unknown
 
 COLUMN_TYPES: Final[dict[str, types.DataType]] = {
@@ -17,20 +18,10 @@ COLUMN_TYPES: Final[dict[str, types.DataType]] = {
     "routing_key": types.StringType(),
     "redelivered": types.BooleanType(),
     "delivery_tag": types.LongType(),
-    "content_type": types.StringType(),
-    "content_encoding": types.StringType(),
-    "headers": types.StringType(),
+    **dict.fromkeys(PROPERTY_NAMES, types.StringType()),
     "delivery_mode": types.IntegerType(),
     "priority": types.IntegerType(),
-    "correlation_id": types.StringType(),
-    "reply_to": types.StringType(),
-    "expiration": types.StringType(),
-    "message_id": types.StringType(),
     "timestamp": types.TimestampType(),
-    "type": types.StringType(),
-    "user_id": types.StringType(),
-    "app_id": types.StringType(),
-    "cluster_id": types.StringType(),
     "queue": types.StringType(),
     "ordinal": types.LongType(),
 }
