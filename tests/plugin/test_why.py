@@ -56,6 +56,27 @@ def test_the_story_of_each_failed_test_begins_with_its_cause(failed, capsys):
     assert "reached no queue" in lost
 
 
+def test_a_cause_takes_the_place_of_the_messages_that_do_not_fit(run, pytester, capsys):
+    run(
+        """
+        def test_mailed(leveret):
+            leveret.declare_queue("mails")
+            for number in range(3):
+                leveret.publish("", "mail", json={"id": number})
+            leveret.assert_ready("mails", json={"id": 7})
+        """,
+        "--leveret-pages-dir=pages",
+    )
+    capsys.readouterr()
+
+    assert main(["why", "--pages-dir", "pages"]) == 0
+
+    printed = capsys.readouterr().out
+    assert "cause: " in printed
+    assert "assert_ready('mails', json={'id': 7}): expected at least 1 ready" in printed
+    assert "not ready:" not in printed
+
+
 def test_a_part_of_its_name_chooses_a_test(failed, capsys):
     capsys.readouterr()
 

@@ -98,7 +98,10 @@ def _code(facts: dict[str, Any]) -> list[str]:
 
 def _error(facts: dict[str, Any]) -> list[str]:
     text = str(facts.get("error") or "")[:_PART_MAX]
-    return [line if index else f"error: {line}" for index, line in enumerate(text.splitlines()) if line.strip()]
+    lines = [line if index else f"error: {line}" for index, line in enumerate(text.splitlines()) if line.strip()]
+    # An assertion that no message nearly fits lists all others there.
+    is_listing = facts["causes"] and not (facts.get("assertion") or {"nearest": True})["nearest"]
+    return lines[:1] if is_listing else lines
 
 
 def _evidence(facts: dict[str, Any]) -> list[str]:
@@ -114,8 +117,8 @@ def _event(event: dict[str, Any]) -> str:
 
 
 def _messages(facts: dict[str, Any]) -> list[str]:
+    # The error says what became of those that came nearest.
     about = [number for cause in facts["causes"] for number in cause["messages"]]
-    about += [near["message"] for near in (facts.get("assertion") or {}).get("nearest", ())]
     known = {message["number"]: message for message in facts["messages"]}
     shown = [known[number] for number in dict.fromkeys(about) if number in known]
     names = [message.get("name", f"#{message['number']}") for message in shown]
