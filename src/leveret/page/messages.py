@@ -70,9 +70,9 @@ class MessageStory(MessageLife[RowFact]):
         """Take a fault that hit this message."""
         self.is_withheld = self.is_withheld or row["attrs"].get("fault") == _WITHHELD
 
-    def take(self, row: PageRow) -> Copy | None:
-        """Take the next row about this message, and return the copy that it is about."""
-        copy = self.live(RowFact(row))
+    def take(self, row: PageRow, fact: RowFact) -> Copy | None:
+        """Take the next row about this message, which is also a fact, and return the copy that it is about."""
+        copy = self.live(fact)
         if copy is not None and row["kind"] == events.ENQUEUED:
             self._read_deaths(row)
         return copy

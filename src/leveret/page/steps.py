@@ -9,8 +9,8 @@ from typing import Any, Final, NamedTuple
 
 from leveret.page.lanes import Lanes, shown_name
 from leveret.page.readings.reading import PageRow
-from leveret.story.facts import Fact, RowFact
-from leveret.story.words import Lane, Names, told, words_of
+from leveret.story.facts import Fact
+from leveret.story.words import Lane, Names, filled, words_of
 from leveret.trace import events
 
 StoryEvent = dict[str, Any]
@@ -48,14 +48,14 @@ class PageNames(Names):
         return repr(shown_name(name))
 
 
-def step_of(row: PageRow, lanes: Lanes, name: str) -> Step:
-    """Return the step of a row. `name` is what the story calls its message: "#3"."""
-    fact = RowFact(row)
+def step_of(row: PageRow, fact: Fact, lanes: Lanes, name: str) -> Step:
+    """Return the step of a row, which is also a fact. `name` is what the story calls its message: "#3"."""
+    names = PageNames(name)
     words = words_of(fact)
     if row["kind"] == events.CONN_OPEN:
         _name_lane(row, lanes)
     return Step(
-        told(fact, PageNames(name), is_drawn=True),
+        filled(words.text, lambda slot: names.slot(slot, fact), is_drawn=True),
         _lane(words.start, row, lanes),
         _lane(words.end, row, lanes),
         words.tone,

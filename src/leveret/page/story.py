@@ -138,7 +138,7 @@ class BrokerStory:
                 message.publisher = channel_text(row["conn"], row.get("chan"))
             return
         if row["kind"] == events.CONN_OPEN:
-            step_of(row, self.lanes, "")
+            step_of(row, RowFact(row), self.lanes, "")
         row = self._explained(row)
         self._is_again(row)
         self.queues.take(RowFact(row), None, None)
@@ -152,7 +152,8 @@ class BrokerStory:
         message = self._hit(row, index) if row.get("msg") is None else self._message(row)
         if kind == events.PUBLISHED and message is not None:
             message.publish(row, self.redaction)
-        event = self._event(row, message)
+        fact = RowFact(row)
+        event = self._event(row, fact, message)
         copy = None
         if kind == events.FAULT:
             self._fired.append((str(row["attrs"].get("fault")), event))
@@ -161,7 +162,7 @@ class BrokerStory:
             message.events.append(event)
         elif message is not None:
             self._has_message = True
-            copy = message.take(row)
+            copy = message.take(row, fact)
             self._note_settling(row, event, message)
             message.events.append(event)
             if copy is not None:
@@ -169,7 +170,7 @@ class BrokerStory:
             if kind == events.PUBLISHED:
                 message.publisher, message.line = channel_text(row.get("conn"), row.get("chan")), event.get("line")
             self._causes.take(row, event, message, copy)
-        self.queues.take(RowFact(row), event.get("t"), event.get("wall"))
+        self.queues.take(fact, event.get("t"), event.get("wall"))
         self.topology.take(row, index, message)
         self.events.append(event)
         if kind == events.CALLED:
@@ -179,10 +180,10 @@ class BrokerStory:
 
     def _explained(self, row: PageRow) -> PageRow:
         """Return a row with the connection that caused it, if that follows from others."""
-        fact = RowFact(row)
-        if fact.kind in Clients.KINDS:
-            self.clients.take(fact)
-        if fact.kind in Deletions.KINDS and (deletion := self.deletions.take(fact)) is not None:
+        kind = row["kind"]
+        if kind in Clients.KINDS:
+            self.clients.take(RowFact(row))
+        if kind in Deletions.KINDS and (deletion := self.deletions.take(RowFact(row))) is not None:
             self._deleted[row.get("vhost") or "/", row.get("queue") or ""] = deletion
             return {**row, "conn": deletion.conn}
         return row
@@ -228,9 +229,9 @@ class BrokerStory:
             )
         return message
 
-    def _event(self, row: PageRow, message: MessageStory | None) -> StoryEvent:
+    def _event(self, row: PageRow, fact: RowFact, message: MessageStory | None) -> StoryEvent:
         kind = row["kind"]
-        step = step_of(row, self.lanes, "" if message is None else message.name)
+        step = step_of(row, fact, self.lanes, "" if message is None else message.name)
         event: StoryEvent = {}
         self._set_times(event, row)
         event["kind"] = kind
@@ -258,7 +259,7 @@ class BrokerStory:
             event["across"] = True
         if step.tone != PLAIN:
             event["tone"] = step.tone
-        if shown := details(RowFact(row)):
+        if shown := details(fact):
             event["detail"] = [list(pair) for pair in shown]
         return event
 

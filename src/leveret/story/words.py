@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
+from functools import cache
 from typing import Final, Literal, NamedTuple
 
 from leveret.story.facts import BY_SOMEONE, Fact
@@ -164,7 +165,7 @@ ENDS: Final[dict[str, End]] = {
     ),
     events.PURGED: End("<was >purged from {queue}[ after {often}]", WARN, "removed with or from its queue"),
     "queue_deleted": End("<was >deleted with {queue}[ after {often}]", WARN, "removed with or from its queue"),
-    "delivered": End("delivered from {queue} to {holder}, acks are not recorded", PLAIN, "delivered"),
+    "delivered": End("<was >delivered from {queue} to {holder}, acks are not recorded", PLAIN, "delivered"),
 }
 # How a copy stands in a word or two, for a flow, where its state is no such word.
 STANDS: Final = {AGAIN: "ready again", events.NO_ACK: "taken", "delivered": "taken", UNACKED: "held"}
@@ -272,7 +273,10 @@ class Numbers(Names):
 
 def words_of(fact: Fact) -> Words:
     """Return the row of the table that applies to a fact."""
-    return next((row for row in KINDS.get(fact.kind, ()) if _applies(row, fact)), _OTHER)
+    for row in KINDS.get(fact.kind, ()):
+        if not row.when or _applies(row, fact):
+            return row
+    return _OTHER
 
 
 def told(fact: Fact, names: Names, *, is_drawn: bool = False) -> str:
@@ -293,24 +297,38 @@ def why(kind: str, reason: object) -> str:
 def filled(template: str, slot: Callable[[str], str], *, is_drawn: bool) -> str:
     """Return a template with its slots filled. See the beginning of this module."""
 
-    def part(found: re.Match[str]) -> str:
+    return "".join([part if isinstance(part, str) else _part(*part, slot) for part in _parts(template, is_drawn)])
+
+
+@cache
+def _parts(template: str, is_drawn: bool) -> list[str | tuple[str, tuple[str, ...], bool]]:
+    """Return the parts of a template: text, or text with its slots, and whether all of these must have a value."""
+    parts: list[str | tuple[str, tuple[str, ...], bool]] = []
+    end = 0
+    for found in _PARTS.finditer(template):
+        parts.append(template[end : found.start()])
+        end = found.end()
         beside_drawing, optional, name = found.groups()
         if name is not None:
-            return slot(name)
-        if beside_drawing is not None and is_drawn:
-            return ""
-        text: str = optional if beside_drawing is None else beside_drawing
-        values = {name: slot(name) for name in _SLOT.findall(text)}
-        return text.format(**values) if all(values.values()) else ""
+            parts.append((found[0], (name,), False))
+        elif beside_drawing is None or not is_drawn:
+            text: str = optional if beside_drawing is None else beside_drawing
+            parts.append((text, tuple(_SLOT.findall(text)), True))
+    return [*parts, template[end:]]
 
-    return _PARTS.sub(part, template)
+
+def _part(text: str, names: tuple[str, ...], is_optional: bool, slot: Callable[[str], str]) -> str:
+    if not is_optional:
+        return slot(names[0])
+    values = {name: slot(name) for name in names}
+    return text.format(**values) if all(values.values()) else ""
 
 
 def details(fact: Fact) -> list[tuple[str, str]]:
     """Return the fields of a fact that its words leave out, each with its label."""
     found = []
     is_publish = fact.kind == events.PUBLISHED or fact.kind in events.ANSWERS
-    for name, label in DETAILS.items():
+    for name, label in _details_of(fact.kind):
         value = fact.get(name)
         is_default = value in (None, {}) or (
             value is False and not (name == "multiple" and fact.kind in events.SETTLING)
@@ -320,6 +338,12 @@ def details(fact: Fact) -> list[tuple[str, str]]:
         shown = str(value) if not isinstance(value, bool) else "yes" if value else "no"
         found.append(("publish number" if name == "tag" and is_publish else label, shown))
     return found
+
+
+@cache
+def _details_of(kind: str) -> list[tuple[str, str]]:
+    fields = events.FIELDS.get(kind, DETAILS)
+    return [(name, label) for name, label in DETAILS.items() if name in fields]
 
 
 def channel_text(conn: object, chan: object) -> str:
