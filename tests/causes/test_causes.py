@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import re
+from pathlib import Path
 
 import pytest
 
@@ -23,10 +25,13 @@ def said(result: pytest.RunResult) -> list[str]:
 
 
 @pytest.mark.parametrize("name", BUGS)
-def test_the_cause_of_a_bug_comes_first_and_nothing_wrong_beside_it(name: str, run: Run) -> None:
+def test_the_cause_of_a_bug_comes_first_and_nothing_wrong_beside_it(
+    name: str, run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     bug: Bug = BUGS[name]
+    monkeypatch.setenv("CAUSES_WITNESS", str(tmp_path / "said.jsonl"))
 
-    result = run(bug.source, "-p", "pytest_timeout")
+    result = run(bug.source, "-p", "pytest_timeout", "-p", "tests.causes.witness")
 
     result.assert_outcomes(failed=1)
     sentences = said(result)
@@ -34,3 +39,5 @@ def test_the_cause_of_a_bug_comes_first_and_nothing_wrong_beside_it(name: str, r
     assert any(re.search(bug.cause, sentence) for sentence in sentences), sentences
     assert [one for one in sentences if not any(re.search(each, one) for each in (bug.cause, *bug.true))] == []
     assert len(sentences) <= 3
+    (failure,) = map(json.loads, (tmp_path / "said.jsonl").read_text(encoding="utf-8").splitlines())
+    assert [one for one in failure["said"] if one["wrong"]] == [], "the events do not show this"

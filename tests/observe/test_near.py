@@ -12,6 +12,7 @@ from leveret.observe.texts.near import nearest, slip, why_not
     [
         ("order.paid", "order.*.paid", "one word is missing before 'paid'"),
         ("order.eu.de.paid", "order.*.paid", "one word is too many at 'de'"),
+        ("", "order.#", "the routing key is empty"),
         ("order.paid", "order.shipped", "'paid' is not 'shipped'"),
         ("Order.Paid", "order.paid", "only upper and lower case differ"),
         ("order.paid ", "order.paid", "one of them has white space around it"),

@@ -11,7 +11,8 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Final, NamedTuple, cast
 
 from leveret.story.facts import Fact
-from leveret.story.words import end_of, filled
+from leveret.story.words import end_of, filled, why
+from leveret.trace import events
 from leveret.wording import count_text, span_text
 
 
@@ -106,7 +107,7 @@ CAUSES: Final[dict[str, CauseWords]] = {
     ),
     "lost_at_restart": CauseWords("{why}", "{message} was lost when the broker restarted: {why}", 10),
     "unacked_at_end": CauseWords(
-        "held by {holder} for {age}[, {why}]", "{holder} held {message} of {queue} for {age}[, {why}]", 50
+        "held by {holder} for {age}[, {why}]", "{holder} held {message} of {queue}[ for {age}][, {why}]", 50
     ),
     "given_back": CauseWords(
         "ready again, because {place} closed its channel without an ack that took effect",
@@ -310,11 +311,19 @@ def _became(cause: Cause) -> str:
     )
 
 
+def _often(deliveries: int) -> str:
+    return "" if not deliveries else "1 delivery" if deliveries == 1 else f"{deliveries} deliveries"
+
+
 _OWN_SLOTS: Final[dict[str, Callable[[Cause], str]]] = {
     "why": _why,
     "which": _which,
     "became": _became,
     "message": lambda cause: _numbers(_all_of(cause)),
+    # How a message that is ready again came back.
+    "how": lambda cause: why(events.REQUEUED, cause.names.get("reason")),
+    "often": lambda cause: _often(cause.numbers.get("deliveries", 0)),
+    "kind": lambda cause: str(cause.names.get("state")),
     "request": lambda cause: _numbers([cause.numbers["request"]] if "request" in cause.numbers else []),
     "others": lambda cause: _numbers(cast("list[int]", cause.names.get("others", []))),
     "clients": lambda cause: _joined(cast("list[str]", cause.names.get("clients", []))),

@@ -15,7 +15,7 @@ from leveret.story.causes import Cause, ranked
 from leveret.story.facts import Fact
 from leveret.story.lives import CopyLife, MessageLife
 from leveret.story.scene import Place, Scene, Subscription, is_client, property_of
-from leveret.story.words import READY, UNACKED
+from leveret.story.words import AGAIN, READY, UNACKED
 from leveret.trace import events
 
 # The most causes that a diagnosis has, and the most values that it looks for.
@@ -65,13 +65,15 @@ class Asked:
     messages: Sequence[int] = ()
 
 
-def diagnosis(facts: Iterable[Fact], found: Iterable[Cause] | None = None, asked: Asked | None = None) -> list[Cause]:
+def diagnosis(
+    facts: Iterable[Fact], found: Iterable[Cause] | None = None, asked: Asked | None = None, now: int | None = None
+) -> list[Cause]:
     """Return what went wrong, the worst first: at most three causes, and none rather than a wrong one.
 
     `facts` are those of one broker until the test failed. `found` is what its checks have found; without them, the
-    facts alone show which messages are lost.
+    facts alone show which messages are lost. `now` is when the test failed; by default, at the last fact.
     """
-    scene, asked = Scene(facts), asked or Asked()
+    scene, asked = Scene(facts, now), asked or Asked()
     causes = list(_lost(scene)) if found is None else [_completed(scene, cause) for cause in found]
     causes += _died(scene, asked.deaths)
     for rule in _RULES:
@@ -97,6 +99,8 @@ def _completed(scene: Scene, cause: Cause) -> Cause:
     if message is None:
         return cause
     names = {**cause.names, "publisher": scene.publisher(message)}
+    if cause.numbers.get("age", _NOTABLE_US) < _NOTABLE_US:
+        cause = cause._replace(numbers={name: number for name, number in cause.numbers.items() if name != "age"})
     because = cause.because
     if cause.kind == "unroutable" and because is not None and because.kind == "bound_later":
         return cause._replace(kind="published_before_binding", names={**names, "queues": because.names["queues"]})
@@ -196,7 +200,7 @@ def _refused(scene: Scene, _: Asked) -> Iterator[Cause]:
         names = {
             "client": client.name,
             "code": fact.get("code"),
-            "text": str(fact.get("text")).partition("\n")[0],
+            "text": str(fact.get("text")).partition("\n")[0].rstrip("."),
             "after": "never consumed from it" if is_untaken else None,
             "line": None if line is None else str(line).partition(", called from")[0],
             "queue": subject.get("name") if subject.get("kind") == "queue" else None,
@@ -357,6 +361,10 @@ def _not_consumed(scene: Scene, _: Asked) -> Iterator[Cause]:
         if scene.argument(place, _DEAD_LETTER_EXCHANGE) is not None:
             # Messages wait there on purpose.
             continue
+        is_of_test = place in scene.declared and not any(map(is_client, scene.declarers[place]))
+        if is_of_test and not is_request:
+            # The test reads it.
+            continue
         if place not in consumed and is_client(published.get("conn")) and (is_request or consumed):
             yield Cause("not_consumed", {"queue": copy.queue}, {"message": life.number}, (copy.facts[0],))
 
@@ -389,7 +397,9 @@ def _value(scene: Scene, value: object, message: int) -> Cause:
         "holder": scene.clients.name(holder) if last.deliveries else None,
         "reason": last.facts[-1].get("reason"),
     }
-    return Cause("value", names, {"message": message}, (last.facts[-1],))
+    # Only of one that came back do the words count the deliveries.
+    numbers = {"message": message} | ({"deliveries": len(last.deliveries)} if last.state == AGAIN else {})
+    return Cause("value", names, numbers, (last.facts[-1],))
 
 
 def _without_covered(causes: list[Cause]) -> Iterator[Cause]:

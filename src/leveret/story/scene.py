@@ -62,12 +62,14 @@ class Unsettled(NamedTuple):
 class Scene:
     """What the facts of one broker show, taken in order."""
 
-    def __init__(self, facts: Iterable[Fact]) -> None:
+    def __init__(self, facts: Iterable[Fact], now: int | None = None) -> None:
         self.clients: Final = Clients()
         self.deletions: Final = Deletions(self.clients)
         self.lives: Final[dict[int, MessageLife[Fact]]] = {}
         self.consumers: Final[list[Subscription]] = []
         self.declared: Final[dict[Place, Fact]] = {}
+        # The connections that declared each queue; None is the test.
+        self.declarers: Final[dict[Place, list[object]]] = {}
         self.bindings: Final[list[Fact]] = []
         self.refusals: Final[list[Refusal]] = []
         self.faults: Final[list[Fact]] = []
@@ -77,6 +79,7 @@ class Scene:
         self.now: int | None = None
         for index, fact in enumerate(facts):
             self._take(fact, index)
+        self.now = now or self.now
 
     def _take(self, fact: Fact, index: int) -> None:
         kind, conn = fact.kind, cast("int | None", fact.get("conn"))
@@ -91,6 +94,7 @@ class Scene:
             self._lived(fact)
         elif kind == events.QUEUE_DECLARE:
             self.declared[place_of(fact)] = fact
+            self.declarers.setdefault(place_of(fact), []).append(conn)
         elif kind == events.CONSUME and conn is not None and conn > 0:
             prefetch, is_manual = cast("int", fact.get("prefetch_count") or 0), not fact.get("no_ack")
             self.consumers.append(
@@ -145,7 +149,7 @@ class Scene:
         return found
 
     def unsettled(self) -> list[Unsettled]:
-        """Return the deliveries that clients hold, or held until they left, but for tasks that Celery holds by plan."""
+        """Return the deliveries that clients hold, or held until they left, but for tasks that wait for their time."""
         found = []
         for life, copy in self.copies():
             is_held = copy.state == UNACKED or (
@@ -179,8 +183,17 @@ class Scene:
 
 
 def _is_for_later(life: MessageLife[Fact]) -> bool:
-    headers = None if life.published is None else as_python(property_of(life.published, "headers"))
-    return isinstance(headers, dict) and eta_of(headers) is not None
+    """Return whether a worker of Celery or dramatiq holds a message until it is due."""
+    if life.published is None:
+        return False
+    headers = as_python(property_of(life.published, "headers"))
+    if isinstance(headers, dict) and eta_of(headers) is not None:
+        return True
+    try:
+        body = json.loads(body_of(life.published))
+    except (ValueError, RecursionError):
+        return False
+    return isinstance(body, dict) and "actor_name" in body and "eta" in (body.get("options") or ())
 
 
 def is_client(conn: object) -> bool:

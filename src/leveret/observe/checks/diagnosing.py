@@ -46,7 +46,13 @@ def diagnosed(
     own = raw_events[began:until]
     telling = _telling(own, asked)
     facts = [Event(raw) for raw in before]
-    facts += [Event(raw) for raw in own if raw[0] != events.CALLED and _is_told(raw, telling)]
+    facts += [
+        Event(raw)
+        for raw in own
+        # Each message is looked up once: a test may have thousands.
+        if ((at := _MESSAGE.get(raw[0])) is None and raw[0] != events.CALLED)
+        or (at is not None and cast("Message", raw[at]).id in telling)
+    ]
     later = {id(raw) for raw in raw_events[until:]}
     findings = [
         finding
@@ -54,7 +60,8 @@ def diagnosed(
         for finding in group
         if not any(id(event.raw) in later for event in finding.evidence)
     ]
-    return diagnosis(facts, [*_causes(node, facts, findings), *_returned(node, facts, asked)], asked)
+    now = cast("int", raw_events[until][1]) if later_count else node.now
+    return diagnosis(facts, [*_causes(node, facts, findings), *_returned(node, facts, asked)], asked, now)
 
 
 def _returned(node: Node, facts: Sequence[Event], asked: Asked) -> Iterator[Cause]:
@@ -110,11 +117,6 @@ def _saying(values: Sequence[object]) -> re.Pattern[bytes] | None:
     return re.compile(
         b"|".join(rb"(?<!\w)" + re.escape(text) + rb"(?!\w)" if text.isascii() else b"" for text in texts)
     )
-
-
-def _is_told(raw: RawEvent, telling: set[int]) -> bool:
-    at = _MESSAGE.get(raw[0])
-    return at is None or cast("Message", raw[at]).id in telling
 
 
 def _causes(node: Node, facts: Sequence[Event], findings: Sequence[Finding]) -> Iterator[Cause]:

@@ -28,6 +28,8 @@ def nearest(key: str, bound: list[tuple[str, str]]) -> list[tuple[str, str, str]
 def why_not(key: str, pattern: str) -> str:
     """Return what differs between a routing key and the binding key that it does not match."""
     assert key != pattern
+    if not key:
+        return "the routing key is empty"
     if key.lower() == pattern.lower():
         return "only upper and lower case differ"
     if key.strip() == pattern.strip():
@@ -62,8 +64,6 @@ def _fits(word: str, other: str) -> bool:
 
 def _counted(has: list[str], wants: list[str]) -> str:
     """Return which words are missing or too many."""
-    if not has:
-        return "the routing key is empty"
     for index in range(min(len(has), len(wants))):
         if wants[index] in (ONE_WORD, has[index]) and not _misplaced(has, wants, index):
             continue
