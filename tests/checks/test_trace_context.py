@@ -115,8 +115,10 @@ def test_a_kept_a_lost_and_a_restarted_trace_are_told_apart(broker, found, handl
 def test_a_task_of_celery_that_another_calls_belongs_to_its_trace(broker, connect, found, channel, headers, word):
     publisher = connect(broker, "producer").channel()
     publisher.basic_publish("", "in", b"1", properties(traced(FIRST, id="t1"), correlation_id="t1", reply_to="r"))
+    broker.assert_ready("in", timeout=10)
     # Celery acks a task before it runs, and publishes on a connection of its own.
     channel.basic_ack(get(channel))
+    broker.assert_acked("in", timeout=10)
     child = properties({**headers, "id": "t2", "parent_id": "t1"}, correlation_id="t2", reply_to="r")
 
     publisher.basic_publish("", "out", b"2", child)
@@ -278,6 +280,21 @@ def test_a_test_may_begin_traces_on_the_connection_of_the_service(broker, channe
     channel.basic_publish("", "in", b"1", properties(traced(FIRST)))
     get(channel)
     channel.basic_publish("", "out", b"2", properties(traced(SECOND)))
+
+    assert CHECK not in found(broker)
+
+
+def test_a_test_that_drives_a_service_may_go_on_while_it_holds_an_answer(broker, channel, connect, found):
+    service = connect(broker, "service").channel()
+    channel.basic_publish("", "in", b"1", properties(traced(FIRST)))
+    broker.assert_ready("in", timeout=10)
+    tag = get(service)
+    service.basic_publish("", "out", b"2", properties(traced(FIRST, "2")))
+    service.basic_ack(tag)
+    broker.assert_ready("out", timeout=10)
+    channel.basic_get("out")
+
+    channel.basic_publish("amq.topic", "next", b"3")
 
     assert CHECK not in found(broker)
 

@@ -40,6 +40,8 @@ class _Handled(NamedTuple):
     context: Context
     # Whether that connection published the message itself.
     is_own: bool
+    # Whether it has no trace, or answers to a trace that the connection began, as a test does that drives a service.
+    is_unclear: bool
 
 
 class _Client:
@@ -47,12 +49,13 @@ class _Client:
 
     def __init__(self) -> None:
         self.held: Final[dict[object, _Handled]] = {}
-        # How many of those have no trace, and how many it published itself.
-        self.plain_count = 0
+        # How many of those are so.
         self.own_count = 0
-        # The deliveries of each trace that it got, none for a trace that it began, or for messages without one that it
-        # published of its own accord; and the messages that it published.
+        self.unclear_count = 0
+        # The deliveries of each trace that it got or began; the traces that it began, None for messages without one
+        # that it published of its own accord; and the messages that it published.
         self.traces: Final[dict[str | None, list[_Handled]]] = {}
+        self.begun: Final[dict[str | None, None]] = {}
         self.published: Final[dict[int, None]] = {}
         # To what it publishes while it holds nothing.
         self.own_ways: Final[dict[tuple[str, str], None]] = {}
@@ -60,7 +63,9 @@ class _Client:
     def hold(self, event: Event) -> _Handled:
         """Take a delivery."""
         self.release(event.copy)
-        handled = _Handled(event, context_of(event.message), event.message.id in self.published)
+        context, is_own = context_of(event.message), event.message.id in self.published
+        is_unclear = context.trace is None or (context.trace in self.begun and not is_own)
+        handled = _Handled(event, context, is_own, is_unclear)
         self.held[event.copy] = handled
         self._count(handled, 1)
         if handled.context.trace is not None:
@@ -73,8 +78,8 @@ class _Client:
             self._count(handled, -1)
 
     def _count(self, handled: _Handled, change: int) -> None:
-        self.plain_count += change * (handled.context.trace is None)
         self.own_count += change * handled.is_own
+        self.unclear_count += change * handled.is_unclear
 
 
 class _Suspect(NamedTuple):
@@ -144,9 +149,10 @@ class TraceContext:
         if client.held and caller is None:
             first, count, alike = next(iter(client.held.values())), len(client.held), client.traces.get(trace)
             is_own = client.own_count > 0
-            return None if client.plain_count else _Suspect(event, client, first, count, alike, is_own, is_sure=False)
+            return None if client.unclear_count else _Suspect(event, client, first, count, alike, is_own, is_sure=False)
         client.own_ways[message.exchange, message.routing_key] = None
         client.traces.setdefault(trace, [])
+        client.begun[trace] = None
         return None
 
 
@@ -157,7 +163,7 @@ def _judged(suspect: _Suspect) -> Finding | None:
         return None
     given = context_of(message)
     if given.trace is None:
-        is_usual = suspect.is_fed_by_itself and None in client.traces
+        is_usual = suspect.is_fed_by_itself and None in client.begun
         return None if is_usual else _finding(CHECK, suspect)
     if alike is None:
         # A test may publish on the connection of the service, and begin a trace with each message.
