@@ -16,8 +16,8 @@ def add_to(commands: _SubParsersAction[argparse.ArgumentParser]) -> None:
     init = commands.add_parser(
         "init",
         help="propose what to write so that a project's tests run on leveret",
-        description="Read a project, and propose the lines for pytest and one green test. Show them, and write them "
-        "when asked to. Nothing of the project is imported or run.",
+        description="Read a project, and propose the lines for pytest, and one green test unless the project's own "
+        "tests need none. Show them, and write them when asked to. Nothing of the project is imported or run.",
     )
     init.add_argument("folder", nargs="?", default=".", type=Path, help="the project's folder (default: this one)")
     init.add_argument("--yes", action="store_true", help="write without asking")
