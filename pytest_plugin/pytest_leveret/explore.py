@@ -10,7 +10,6 @@ import _thread
 import logging
 import signal
 import threading
-from contextlib import nullcontext
 from dataclasses import dataclass, field
 from functools import partial
 from time import perf_counter
@@ -21,7 +20,7 @@ from _pytest.runner import runtestprotocol
 
 from pytest_leveret import brokers
 from pytest_leveret.markers import place_of
-from pytest_leveret.report import add_section
+from pytest_leveret.report import add_section, show_progress
 
 if TYPE_CHECKING:
     from leveret import Broker, Exploration
@@ -166,11 +165,7 @@ class Progress(logging.Handler):
 
     def emit(self, record: logging.LogRecord) -> None:
         """Write a line, except in a worker of xdist, which has no terminal."""
-        reporter, capture = self._plugins.get_plugin("terminalreporter"), self._plugins.get_plugin("capturemanager")
-        if reporter is not None:
-            with nullcontext() if capture is None else capture.global_and_fixture_disabled():
-                reporter.ensure_newline()
-                reporter.write_line(f"  {record.getMessage()}")
+        show_progress(self._plugins, record.getMessage())
 
 
 def _last_teardown(item: pytest.Item, nextitem: pytest.Item | None) -> list[pytest.TestReport]:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import warnings
+from contextlib import nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -92,6 +93,16 @@ def add_section(report: pytest.TestReport, title: str, text: str) -> None:
         report.longrepr = f"{report.longreprtext}\n\n{title}\n{text}"
     else:
         add(title, text)
+
+
+def show_progress(plugins: pytest.PytestPluginManager, text: str) -> None:
+    """Write a line to the terminal, even while pytest captures output; nothing in a worker of xdist, which has none."""
+    reporter, capture = plugins.get_plugin("terminalreporter"), plugins.get_plugin("capturemanager")
+    if reporter is not None:
+        with nullcontext() if capture is None else capture.global_and_fixture_disabled():
+            reporter.ensure_newline()
+            reporter.write_line(f"  {text}")
+            reporter.flush()
 
 
 def show_interrupted(item: pytest.Item) -> None:

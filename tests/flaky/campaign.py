@@ -48,6 +48,14 @@ CAUSES: dict[str, tuple[set[str], set[str]]] = {
     "two_clients_declare_differently": ({"queue.declare"}, {"queue.declare"}),
     "who_comes_last_is_kept": ({"publish"}, {"publish"}),
     "two_services_answer_in_order": ({"publish", "delivery"}, {"publish", "delivery"}),
+    "dead_letter_is_not_there_yet": ({LINE}, {"basic.reject", "reject"}),
+    "waits_for_one_of_two_subscribers": ({LINE}, {"ack"}),
+    "a_coroutine_looks_at_once": ({LINE}, {"ack"}),
+    "takes_a_publish_for_done": ({LINE}, {"confirm"}),
+    "unbinds_too_early": ({"queue.unbind"}, {"publish"}),
+    "two_services_want_a_queue_alone": ({"basic.consume"} | _STARTS, {"basic.consume"} | _STARTS),
+    "counts_the_retry_too_early": ({LINE}, {"nack", "delivery"}),
+    "publishes_to_a_queue_that_may_be_gone": ({"basic.cancel", "channel.close", "connection.close"}, {"publish"}),
 }
 
 

@@ -6,10 +6,12 @@ opentelemetry-collector-contrib#22134 reads a count before the ack, celery#9871 
 
 from __future__ import annotations
 
+import asyncio
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
+import aio_pika
 import pika
 from pika.adapters.blocking_connection import BlockingChannel
 
@@ -650,3 +652,246 @@ def test_who_comes_last_is_kept_mended(leveret: Broker) -> None:
     publish("east")
     publish("west")
     assert leveret.queue("latest").ready[0].body == b"west"
+
+
+# 23 A dead letter that is looked for when the message has only been delivered.
+def refuses(channel: BlockingChannel, reply_to: str, body: bytes) -> None:
+    channel.basic_reject(1, requeue=False)
+
+
+def test_dead_letter_is_not_there_yet_flaky(leveret: Broker) -> None:
+    leveret.declare_queue("dead")
+    arguments = {"x-dead-letter-exchange": "", "x-dead-letter-routing-key": "dead"}
+    leveret.declare_queue("orders", arguments=arguments)
+    with Service(leveret, "billing", "orders", refuses, acks="never"):
+        leveret.publish(routing_key="orders", body=b"1")
+        leveret.assert_delivered("orders", timeout=5)
+        assert leveret.queue("dead").ready
+
+
+def test_dead_letter_is_not_there_yet_mended(leveret: Broker) -> None:
+    leveret.declare_queue("dead")
+    arguments = {"x-dead-letter-exchange": "", "x-dead-letter-routing-key": "dead"}
+    leveret.declare_queue("orders", arguments=arguments)
+    with Service(leveret, "billing", "orders", refuses, acks="never"):
+        leveret.publish(routing_key="orders", body=b"1")
+        leveret.assert_ready("dead", timeout=5)
+        assert leveret.queue("dead").ready
+
+
+# 24 An event for two subscribers: one is waited for, the other is looked at.
+def test_waits_for_one_of_two_subscribers_flaky(leveret: Broker) -> None:
+    leveret.declare_exchange("events", "fanout")
+    for queue in ("audit", "mail"):
+        leveret.declare_queue(queue)
+        leveret.bind_queue(queue, "events")
+    with Service(leveret, "audit", "audit", nothing), Service(leveret, "mail", "mail", nothing):
+        leveret.publish("events", body=b"1")
+        leveret.assert_acked("audit", timeout=5)
+        leveret.assert_acked("mail")
+
+
+def test_waits_for_one_of_two_subscribers_mended(leveret: Broker) -> None:
+    leveret.declare_exchange("events", "fanout")
+    for queue in ("audit", "mail"):
+        leveret.declare_queue(queue)
+        leveret.bind_queue(queue, "events")
+    with Service(leveret, "audit", "audit", nothing), Service(leveret, "mail", "mail", nothing):
+        leveret.publish("events", body=b"1")
+        leveret.assert_acked("audit", timeout=5)
+        leveret.assert_acked("mail", timeout=5)
+
+
+# 25 A coroutine inside the test looks without waiting.
+def test_a_coroutine_looks_at_once_flaky(leveret: Broker) -> None:
+    leveret.declare_queue("orders")
+
+    async def ship() -> None:
+        connection = await aio_pika.connect(leveret.url, client_properties={"connection_name": "shop"})
+        channel = await connection.channel()
+        await channel.default_exchange.publish(aio_pika.Message(b"1"), "orders")
+        await leveret.aio.assert_delivered("orders", timeout=5)
+        leveret.assert_acked("orders")
+        await connection.close()
+
+    with Service(leveret, "billing", "orders", nothing):
+        asyncio.run(ship())
+
+
+def test_a_coroutine_looks_at_once_mended(leveret: Broker) -> None:
+    leveret.declare_queue("orders")
+
+    async def ship() -> None:
+        connection = await aio_pika.connect(leveret.url, client_properties={"connection_name": "shop"})
+        channel = await connection.channel()
+        await channel.default_exchange.publish(aio_pika.Message(b"1"), "orders")
+        await leveret.aio.assert_acked("orders", timeout=5)
+        await connection.close()
+
+    with Service(leveret, "billing", "orders", nothing):
+        asyncio.run(ship())
+
+
+# 26 A publisher that runs beside the test is taken for done, although its confirm is on its way.
+def test_takes_a_publish_for_done_flaky(leveret: Broker) -> None:
+    leveret.declare_queue("orders")
+    done = threading.Event()
+
+    def publish() -> None:
+        with connected(leveret, "shop") as channel:
+            channel.confirm_delivery()
+            channel.basic_publish("", "orders", b"1")
+            done.set()
+
+    with threads(publish):
+        leveret.assert_ready("orders", timeout=5)
+        pause(0.03)
+        assert done.is_set()
+
+
+def test_takes_a_publish_for_done_mended(leveret: Broker) -> None:
+    leveret.declare_queue("orders")
+    done = threading.Event()
+
+    def publish() -> None:
+        with connected(leveret, "shop") as channel:
+            channel.confirm_delivery()
+            channel.basic_publish("", "orders", b"1")
+            done.set()
+
+    with threads(publish):
+        leveret.assert_ready("orders", timeout=5)
+        assert done.wait(5)
+
+
+# 27 A binding that is removed beside a publish that still needs it.
+def test_unbinds_too_early_flaky(leveret: Broker) -> None:
+    leveret.declare_exchange("events", "fanout")
+    leveret.declare_queue("audit")
+    leveret.bind_queue("audit", "events")
+
+    def publish() -> None:
+        with connected(leveret, "shop") as channel:
+            channel.basic_publish("events", "", b"created")
+
+    def leave() -> None:
+        with connected(leveret, "audit") as channel:
+            channel.queue_unbind("audit", "events", "")
+
+    with threads(publish, leave):
+        pass
+    assert leveret.queue("audit").ready
+
+
+def test_unbinds_too_early_mended(leveret: Broker) -> None:
+    leveret.declare_exchange("events", "fanout")
+    leveret.declare_queue("audit")
+    leveret.bind_queue("audit", "events")
+    with connected(leveret, "shop") as channel:
+        channel.confirm_delivery()
+        channel.basic_publish("events", "", b"created")
+    with connected(leveret, "audit") as channel:
+        channel.queue_unbind("audit", "events", "")
+    assert leveret.queue("audit").ready
+
+
+# 28 Two services want a queue for themselves, and the test takes for granted who gets it.
+def test_two_services_want_a_queue_alone_flaky(leveret: Broker) -> None:
+    leveret.declare_queue("jobs")
+    refused: list[str] = []
+    have_asked = threading.Barrier(2, timeout=5)
+
+    def consume(name: str) -> None:
+        with connected(leveret, name) as channel:
+            try:
+                channel.basic_consume("jobs", lambda *message: None, exclusive=True)
+            except pika.exceptions.ChannelClosedByBroker:
+                refused.append(name)
+            have_asked.wait()
+
+    with threads(lambda: consume("leader"), lambda: consume("standby")):
+        pass
+    assert refused == ["standby"]
+
+
+def test_two_services_want_a_queue_alone_mended(leveret: Broker) -> None:
+    leveret.declare_queue("jobs")
+    refused: list[str] = []
+    have_asked = threading.Barrier(2, timeout=5)
+
+    def consume(name: str) -> None:
+        with connected(leveret, name) as channel:
+            try:
+                channel.basic_consume("jobs", lambda *message: None, exclusive=True)
+            except pika.exceptions.ChannelClosedByBroker:
+                refused.append(name)
+            have_asked.wait()
+
+    with threads(lambda: consume("leader"), lambda: consume("standby")):
+        pass
+    assert len(refused) == 1
+
+
+# 29 A message that goes back is counted before it comes again.
+def gives_back_once() -> Handler:
+    tags: list[int] = []
+
+    def handle(channel: BlockingChannel, reply_to: str, body: bytes) -> None:
+        tags.append(len(tags) + 1)
+        if len(tags) == 1:
+            channel.basic_nack(tags[-1], requeue=True)
+        else:
+            channel.basic_ack(tags[-1])
+
+    return handle
+
+
+def test_counts_the_retry_too_early_flaky(leveret: Broker) -> None:
+    leveret.declare_queue("orders")
+    with Service(leveret, "billing", "orders", gives_back_once(), acks="never"):
+        leveret.publish(routing_key="orders", body=b"1")
+        leveret.assert_delivered("orders", timeout=5)
+        pause(0.03)
+        leveret.assert_delivered("orders", times=2)
+
+
+def test_counts_the_retry_too_early_mended(leveret: Broker) -> None:
+    leveret.declare_queue("orders")
+    with Service(leveret, "billing", "orders", gives_back_once(), acks="never"):
+        leveret.publish(routing_key="orders", body=b"1")
+        leveret.assert_delivered("orders", times=2, timeout=5)
+
+
+# 30 A queue that goes with its last consumer, and a message that comes after.
+def test_publishes_to_a_queue_that_may_be_gone_flaky(leveret: Broker) -> None:
+    leveret.declare_queue("news", auto_delete=True)
+
+    def read() -> None:
+        with connected(leveret, "reader") as channel:
+            channel.basic_consume("news", lambda *message: None)
+            channel.connection.process_data_events(time_limit=0.03)
+
+    def publish() -> None:
+        with connected(leveret, "editor") as channel:
+            channel.basic_publish("", "news", b"1")
+
+    with threads(read, publish):
+        pass
+    leveret.assert_delivered("news")
+
+
+def test_publishes_to_a_queue_that_may_be_gone_mended(leveret: Broker) -> None:
+    leveret.declare_queue("news", auto_delete=True)
+
+    def read() -> None:
+        with connected(leveret, "reader") as channel:
+            for _ in channel.consume("news"):
+                break
+
+    def publish() -> None:
+        with connected(leveret, "editor") as channel:
+            channel.basic_publish("", "news", b"1")
+
+    with threads(read, publish):
+        pass
+    leveret.assert_delivered("news")

@@ -2,15 +2,24 @@
 
 from __future__ import annotations
 
+import asyncio
 import re
+import threading
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
+from types import SimpleNamespace
 
+import pika
 import pytest
-from pytest_leveret.flaky.play import Order, Outcome
+from pika.adapters.blocking_connection import BlockingChannel
+from pytest_leveret.flaky.delays import Delays, Wait
+from pytest_leveret.flaky.play import Order, Outcome, Play, failed_line
 from pytest_leveret.flaky.search import search
 from pytest_leveret.flaky.steps import LINE, Name, line_name, text_of
 
+from leveret import Broker
+from leveret.faults import Occasion
 from tests.house.blocks import blocks_of
 
 Run = Callable[..., pytest.RunResult]
@@ -45,6 +54,7 @@ def test_the_doctor_names_the_ack_that_the_test_of_the_page_does_not_wait_for(ru
     assert re.search(r"fails \d+ of 30, in", text_in(result))
     assert "if line 25 is done before billing's ack of orders." in text_in(result)
     assert "in this order it always fails, and in the other it always passes" in text_in(result)
+    assert re.search(r"30 of 30 runs, \d+ failed; now leveret forces orders", text_in(result))
     page = Path(re.search(r"side by side: file://(\S+)", text_in(result)).group(1))
     assert (page.parent / "failed.html").exists()
     assert 'class="first"' in page.read_text(encoding="utf-8")
@@ -99,6 +109,110 @@ def test_a_seed_replays_a_run(run: Run) -> None:
     codes = [result.ret for result in results]
     assert codes[::2] == codes[1::2]
     assert len(set(codes)) == 2
+
+
+# A single run.
+
+
+def test_the_lines_of_a_coroutine_in_the_test_are_steps_and_an_await_does_not_end_its_line() -> None:
+    def runs_a_coroutine() -> None:
+        async def ship() -> None:
+            await asyncio.to_thread(int)
+            raise ValueError
+
+        with suppress(ValueError):
+            asyncio.run(ship())
+
+    play, first = Play(0), runs_a_coroutine.__code__.co_firstlineno
+
+    def act() -> None:
+        play.trace(SimpleNamespace(function=runs_a_coroutine))
+        runs_a_coroutine()
+        play.end_trace()
+
+    # A thread has a trace function of its own, so one that measures coverage stays.
+    thread = threading.Thread(target=act)
+    thread.start()
+    thread.join()
+
+    ends = [int(name.about) - first for name in play.steps if name.act == LINE]
+    assert ends[:1] + [line for line in ends if line in (2, 3, 6)] == [1, 2, 3, 6]
+
+
+def test_a_failure_in_a_coroutine_of_the_test_is_at_its_own_line() -> None:
+    async def ship() -> None:
+        raise ValueError
+
+    def runs_a_coroutine() -> None:
+        async def inner() -> None:
+            await ship()
+
+        asyncio.run(inner())
+
+    with pytest.raises(ValueError) as error:  # noqa: PT011 - it is raised above
+        runs_a_coroutine()
+
+    line = failed_line(SimpleNamespace(function=runs_a_coroutine), error.value)
+    assert line == runs_a_coroutine.__code__.co_firstlineno + 2
+
+
+@pytest.mark.parametrize("act", ["connection.close", "channel.close", "basic.cancel"])
+def test_a_close_and_a_cancel_can_be_held_back_for_another_client(leveret: Broker, act: str) -> None:
+    leveret.declare_queue("orders")
+    billing, shop = (channel_named(leveret, name) for name in ("billing", "shop"))
+    tag = billing.basic_consume("orders", lambda *message: None)
+    billing.connection.process_data_events(time_limit=0)
+    play = Play(0, Order(PUBLISH, Name("billing", act, "", True)))
+    play.watch(leveret)
+    ends = {"connection.close": billing.connection.close, "channel.close": billing.close}
+    thread = threading.Thread(target=ends.get(act, lambda: billing.basic_cancel(tag)))
+    thread.start()
+    while thread.is_alive() and not play.is_held:
+        thread.join(0.01)
+    shop.basic_publish("", "orders", b"1")
+    thread.join()
+    play.end()
+    for connection in (billing.connection, shop.connection):
+        if connection.is_open:
+            connection.close()
+
+    acts = [name.act for name in play.steps]
+    assert acts.index("publish") < acts.index(act)
+
+
+def test_a_delivery_that_waits_comes_before_the_answer_to_a_cancel_that_waits(leveret: Broker) -> None:
+    leveret.declare_queue("orders")
+    channel = channel_named(leveret, "billing")
+    tag = channel.basic_consume("orders", lambda *message: None, auto_ack=True)
+    channel.connection.process_data_events(time_limit=0)
+    passed: list[str] = []
+    cancels: list[Occasion] = []
+    is_held = threading.Event()
+
+    def wait_of(occasion: Occasion) -> Wait:
+        if occasion.on == "basic.cancel":
+            cancels.append(occasion)
+            is_held.set()
+        if occasion.on == "basic.deliver":
+            delays.release(cancels[0])
+        return Wait(60_000_000 if occasion.on in ("basic.cancel", "basic.deliver") else 0, is_firm=True)
+
+    delays = Delays(leveret, wait_of, lambda occasion: passed.append(occasion.on))
+    delays.start()
+    publisher = threading.Thread(target=lambda: is_held.wait() and leveret.publish("", "orders", b"1"))
+    publisher.start()
+    channel.basic_cancel(tag)
+    publisher.join()
+    delays.stop()
+    channel.connection.close()
+
+    assert passed[:3] == ["basic.deliver", "basic.cancel", "basic.cancel-ok"]
+
+
+def channel_named(broker: Broker, name: str) -> BlockingChannel:
+    parameters = pika.URLParameters(broker.url)
+    parameters.client_properties = {"connection_name": name}
+    return pika.BlockingConnection(parameters).channel()
 
 
 # The search alone, on runs that are written down.

@@ -91,11 +91,13 @@ class Delays:
         if occasion.on in _ENDS:
             self._let_all_out(connection)
         wait = self._wait_of(occasion)
-        if not (wait.span_us and occasion.channel_number) or (self._is_catching_up and not wait.is_firm):
+        # What opens a connection is on channel 0, and waits for its replies only.
+        can_wait = occasion.channel_number or occasion.on == "connection.close"
+        if not (wait.span_us and can_wait) or (self._is_catching_up and not wait.is_firm):
             self._passed(occasion)
             return False
         self._incoming[connection] = (occasion, wait)
-        connection.hold(occasion.channel_number)
+        connection.hold(occasion.channel_number or 0)
         self._begin_wait(occasion, wait)
         return True
 
@@ -155,6 +157,8 @@ class Delays:
     def _let_all_in(self, connection: Connection) -> None:
         if connection in self._incoming:
             occasion, _ = self._incoming.pop(connection)
+            if occasion.on in _ENDS:
+                self._let_all_out(connection)
             occasion.release()
             self._passed(occasion)
             connection.release(occasion.channel_number or 0, occasion.proceed)

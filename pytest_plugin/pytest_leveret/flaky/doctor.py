@@ -3,19 +3,22 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
+from functools import partial
 from pathlib import Path
 from tempfile import mkdtemp
+from time import monotonic
 from typing import TYPE_CHECKING, Final
 
 import pytest
 
 from pytest_leveret import brokers
 from pytest_leveret.flaky import ADDRESS
-from pytest_leveret.flaky.play import Outcome
-from pytest_leveret.flaky.report import Diagnosis, page_of, text_of_diagnosis
+from pytest_leveret.flaky.play import Order, Outcome
+from pytest_leveret.flaky.report import Diagnosis, page_of, statement_of, text_of_diagnosis
 from pytest_leveret.flaky.search import search
 from pytest_leveret.flaky.worker import Job, Runner, Worker
+from pytest_leveret.report import show_progress
 from pytest_leveret.reruns import Workers
 
 if TYPE_CHECKING:
@@ -25,6 +28,8 @@ if TYPE_CHECKING:
 
 # A job with its place among those that were given together.
 _Workers = Workers[tuple[int, Job], Outcome]
+# How long the doctor runs without a line of progress.
+_REPORT_INTERVAL_S: Final = 5.0
 
 
 def prepare(config: pytest.Config, count: int | None, seed: int | None) -> None:
@@ -61,7 +66,8 @@ class Doctor:
             )
         item = session.items[0]
         with _Workers(self._config, ADDRESS, asked_by="--leveret-flaky") as workers:
-            diagnosis = self.diagnosis = examine(item, workers, self._count)
+            report = partial(show_progress, self._config.pluginmanager)
+            diagnosis = self.diagnosis = examine(item, workers, self._count, report)
             if diagnosis.finding is not None:
                 diagnosis.page = self._write_pages(diagnosis, workers)
         session.testsfailed += bool(diagnosis.failed)
@@ -90,21 +96,47 @@ class Doctor:
                 terminalreporter.write_line(line)
 
 
-def examine(item: pytest.Item, workers: _Workers, count: int) -> Diagnosis:
+def examine(item: pytest.Item, workers: _Workers, count: int, report: Callable[[str], None]) -> Diagnosis:
     """Run a test many times, and search for the cause if some runs fail and others pass."""
-    runs = run_all(workers, [Job(seed) for seed in range(count)])
+    seldom = _Seldom(report)
+
+    def note(done: Collection[Outcome]) -> None:
+        seldom(f"{len(done)} of {count} runs, {sum(run.has_failed for run in done)} failed")
+
+    def force(order: Order, times: int) -> list[Outcome]:
+        seldom(f"forced now: {statement_of(order)}")
+        return run_all(workers, [Job(0, order)] * times)
+
+    runs = run_all(workers, [Job(seed) for seed in range(count)], note)
     diagnosis = Diagnosis(item.nodeid, str(item.path), runs)
     if diagnosis.failed and diagnosis.passed and not diagnosis.leaves_something:
-        diagnosis.finding = search(runs, lambda order, times: run_all(workers, [Job(0, order)] * times))
+        report(f"{count} of {count} runs, {len(diagnosis.failed)} failed; now leveret forces orders")
+        diagnosis.finding = search(runs, force)
     return diagnosis
 
 
-def run_all(workers: _Workers, jobs: Sequence[Job]) -> list[Outcome]:
-    """Do jobs, and return their outcomes in the same order."""
+class _Seldom:
+    """Reports progress, but not more often than every few seconds."""
+
+    def __init__(self, report: Callable[[str], None]) -> None:
+        self._report: Final = report
+        self._last_at = monotonic()
+
+    def __call__(self, text: str) -> None:
+        if monotonic() - self._last_at > _REPORT_INTERVAL_S:
+            self._last_at = monotonic()
+            self._report(text)
+
+
+def run_all(
+    workers: _Workers, jobs: Sequence[Job], note: Callable[[Collection[Outcome]], None] = lambda _: None
+) -> list[Outcome]:
+    """Do jobs, and return their outcomes in the same order. `note` gets the outcomes so far, after each job."""
     waiting = list(enumerate(jobs))[::-1]
     outcomes: dict[int, Outcome] = {}
     for done in workers.drive(lambda: waiting.pop() if waiting else None):
         at, job = done.job
         outcomes[at] = done.outcome or Outcome(job.seed, "failed", error=f"its process ended or hung: {done.error}")
         outcomes[at].turn = done.turn
+        note(outcomes.values())
     return [outcomes[at] for at in range(len(jobs))]

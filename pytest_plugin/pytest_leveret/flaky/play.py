@@ -11,6 +11,7 @@ import inspect
 import sys
 import threading
 from dataclasses import dataclass, field
+from dis import opname
 from random import Random
 from typing import TYPE_CHECKING, Any, Final
 
@@ -88,7 +89,8 @@ class Play:
         self._first_came: Final = threading.Event()
         self._lock: Final = threading.Lock()
         self._lines: Final[dict[int, int]] = {}
-        self._line: Name | None = None
+        # The lines that have begun, by the calls of functions that they stand in.
+        self._open: Final[dict[FrameType, Name]] = {}
         self._before: float = sys.getswitchinterval()
 
     def watch(self, broker: Broker) -> None:
@@ -166,17 +168,21 @@ class Play:
     # The lines of the test.
 
     def trace(self, item: pytest.Item) -> None:
-        """Note the lines of the test as this thread runs them."""
-        function = inspect.unwrap(getattr(item, "function", None) or (lambda: None))
-        code: CodeType = function.__code__
+        """Note the lines of the test, and of the functions in it, as this thread runs them."""
+        codes = codes_of(item)
+        raising: FrameType | None = None
 
         def on_call(frame: FrameType, event: str, argument: object) -> Any:
-            return on_line if frame.f_code is code else None
+            return on_line if frame.f_code in codes else None
 
         def on_line(frame: FrameType, event: str, argument: object) -> Any:
+            nonlocal raising
+            # An await is a return too, and its line goes on later.
+            if event == "line" or (event == "return" and (raising is frame or _has_ended(frame))):
+                self._end_line(frame)
             if event == "line":
-                self._end_line()
-                self._begin_line(frame.f_lineno)
+                self._begin_line(frame)
+            raising = frame if event == "exception" else None
             return on_line
 
         sys.settrace(on_call)
@@ -184,9 +190,11 @@ class Play:
     def end_trace(self) -> None:
         """Stop noting lines."""
         sys.settrace(None)
-        self._end_line()
+        for frame in list(self._open):
+            self._end_line(frame)
 
-    def _begin_line(self, number: int) -> None:
+    def _begin_line(self, frame: FrameType) -> None:
+        number = frame.f_lineno
         nth = self._lines[number] = self._lines.get(number, 0) + 1
         name = line_name(number, nth)
         order = self._order
@@ -194,22 +202,36 @@ class Play:
             self._first_came.wait(FORCED_US / 1_000_000)
             if self._first_came.is_set():
                 threading.Event().wait(_GRACE_US / 1_000_000)
-        self._line = name
+        self._open[frame] = name
         self._note([name._replace(act=BEGINNING)])
 
-    def _end_line(self) -> None:
-        line, self._line = self._line, None
+    def _end_line(self, frame: FrameType) -> None:
+        line = self._open.pop(frame, None)
         if line is not None:
             self._note([line])
 
 
+def codes_of(item: pytest.Item) -> frozenset[CodeType]:
+    """Return the code of a test function, and of all functions that are defined in it."""
+    codes: set[CodeType] = set()
+    waiting = [inspect.unwrap(getattr(item, "function", None) or (lambda: None)).__code__]
+    while waiting:
+        codes.add(code := waiting.pop())
+        waiting += [it for it in code.co_consts if inspect.iscode(it)]
+    return frozenset(codes)
+
+
+def _has_ended(frame: FrameType) -> bool:
+    return opname[frame.f_code.co_code[frame.f_lasti]].startswith("RETURN_")
+
+
 def failed_line(item: pytest.Item, error: BaseException | None) -> int | None:
-    """Return the line of the test in which it failed; None if it failed elsewhere."""
-    function = inspect.unwrap(getattr(item, "function", None) or (lambda: None))
+    """Return the line of the test, or of a function in it, in which it failed; None if it failed elsewhere."""
+    codes = codes_of(item)
     line = None
     traceback = None if error is None else error.__traceback__
     while traceback is not None:
-        if traceback.tb_frame.f_code is function.__code__:
+        if traceback.tb_frame.f_code in codes:
             line = traceback.tb_lineno
         traceback = traceback.tb_next
     return line
