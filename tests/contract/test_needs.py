@@ -14,6 +14,7 @@ import pytest
 from pytest_leveret.contract.lock import Consumer, Lock, Message, MessageKey, read
 from pytest_leveret.contract.meeting import meet
 from pytest_leveret.needs.bodies import NULL, REMOVED, Change, Kind, changed, fields_of, path_text, retyped
+from pytest_leveret.needs.bodies import Path as Path_
 from pytest_leveret.needs.effects import (
     CHANGES,
     ERROR,
@@ -29,6 +30,7 @@ from pytest_leveret.needs.effects import (
 )
 from pytest_leveret.needs.findings import Effect, FieldNeed
 from pytest_leveret.needs.locking import need_text
+from pytest_leveret.needs.reading import noted_reads
 
 from leveret.trace.shapes import add_message
 from tests.house.blocks import blocks_of
@@ -73,7 +75,7 @@ def needs(folder: Path, source: str, *arguments: str, ini: str = "") -> subproce
 
 def verdicts(text: str) -> dict[str, str]:
     """Return the verdict of each field in a table."""
-    words = "required|used|typed|never read|no effect|not measured"
+    words = "unnoticed|required|used|typed|never read|no effect|not measured"
     return dict(re.findall(rf"^  (\S+) +[a-z ]+? +({words})\b", text, re.MULTILINE))
 
 
@@ -98,8 +100,8 @@ def test_an_order_is_taken(leveret):
 
     done = needs(tmp_path, source)
 
-    assert verdicts(done.stdout) == {"id": "no effect", "total": "no effect"}
-    assert "no effect seen: 'id' and 'total' may be read, but no test would notice." in done.stdout
+    assert verdicts(done.stdout) == {"id": "no effect", "total": "unnoticed"}
+    assert "no effect seen: 'total' is read, but no test would notice." in done.stdout
 
 
 def test_a_test_that_fails_as_it_is_is_left_out(tmp_path: Path) -> None:
@@ -318,3 +320,32 @@ def test_a_lock_that_is_none_is_refused_before_any_test_runs(tmp_path: Path) -> 
 
     assert done.stderr.startswith("leveret: messages.lock is no lock: ")
     assert done.returncode == 2
+
+
+# Reading.
+
+
+def test_what_the_code_looks_up_in_a_body_is_noted() -> None:
+    reads: dict[Kind, set[Path_]] = {}
+    body = '{"id": 7, "lines": [{"sku": "tea", "note": ""}], "total": 5}'
+
+    with noted_reads({body: (ORDERS, {})}, reads):
+        order = json.loads(body)
+        for line in order["lines"]:
+            line.get("sku")
+        assert "id" in order
+        assert json.loads('{"other": 1}')["other"] == 1
+
+    assert reads == {ORDERS: {("lines",), ("lines", None, "sku"), ("id",)}}
+    assert json.loads(body) == order
+
+
+def test_what_the_code_looks_up_in_an_argument_of_a_task_is_noted_at_its_place() -> None:
+    reads: dict[Kind, set[Path_]] = {}
+    body = '[[{"name": "cat.png"}], {"picture": {"width": 5}}, {}]'
+
+    with noted_reads({body: (ORDERS, {"task": "make"})}, reads):
+        arguments, words, _ = json.loads(body)
+        assert (arguments[0]["name"], words["picture"]["width"]) == ("cat.png", 5)
+
+    assert reads == {ORDERS: {(0, 0, "name"), (1, "picture", "width")}}

@@ -57,7 +57,7 @@ def fields_of(value: object, headers: Container[str]) -> dict[Path, object]:
     fields: dict[Path, object] = {}
     for path, each in _walk(value, ()):
         fields.setdefault(path, each)
-    arguments = _arguments(value, headers)
+    arguments = arguments_of(value, headers)
     if not arguments:
         return fields
     tasks: dict[Path, object] = {}
@@ -69,8 +69,8 @@ def fields_of(value: object, headers: Container[str]) -> dict[Path, object]:
     return tasks
 
 
-def _arguments(value: object, headers: Container[str]) -> list[tuple[Path, object]]:
-    """Return where the arguments of a task are, if the body is that of a task."""
+def arguments_of(value: object, headers: Container[str]) -> list[tuple[Path, object]]:
+    """Return the arguments of a task, each part with the path that leads there, if the body is that of a task."""
     if isinstance(value, list) and len(value) == 3 and "task" in headers:
         return [((0,), value[0]), ((1,), value[1])]
     if isinstance(value, dict) and "actor_name" in value and "args" in value and "kwargs" in value:

@@ -18,6 +18,8 @@ REQUIRED: Final = "required"
 USED: Final = "used"
 TYPED: Final = "typed"
 UNREAD: Final = "never read"
+# No change of it did anything, but the code looks it up.
+UNNOTICED: Final = "unnoticed"
 UNMEASURED: Final = "not measured"
 
 
@@ -36,6 +38,8 @@ class FieldNeed:
 
     types: set[str]
     effects: dict[str, Effect] = field(default_factory=dict)
+    # Whether the code was seen to look it up.
+    is_read: bool = False
 
     def add(self, variant: str, effect: Effect) -> None:
         """Add what a change did in one more run."""
@@ -59,7 +63,9 @@ class FieldNeed:
         others = [self.severity(variant) for variant in (NULL, RETYPED)]
         if any(other not in (None, NOTHING) for other in others):
             return TYPED
-        return UNREAD if removed is not None and None not in others else UNMEASURED
+        if removed is None or None in others:
+            return UNMEASURED
+        return UNNOTICED if self.is_read else UNREAD
 
     @property
     def accepts(self) -> list[str]:

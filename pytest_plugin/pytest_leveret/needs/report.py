@@ -31,10 +31,12 @@ def lines_of(findings: Findings, seconds: float) -> Iterator[str]:
         yield f"{name_of(message.kind)}: {_whose(message)}"
         yield from _table(message)
         if not message.has_effects and message.fields and not findings.left_count:
-            fields = " and ".join(repr(path_text(path)) for path in list(message.fields)[:2])
+            read = [path for path, need in message.fields.items() if need.is_read]
+            names = [repr(path_text(path)) for path in (read or [*message.fields])[:2]]
+            verb = ("is" if len(names) == 1 else "are") if read else "may be"
             yield (
-                f"  no effect seen: {fields} may be read, but no test would notice. Assert on what the consumer does "
-                "with the message"
+                f"  no effect seen: {' and '.join(names)} {verb} read, but no test would notice. Assert on what the "
+                "consumer does with the message"
             )
     yield ""
     for test, reason in findings.unusable.items():

@@ -14,6 +14,7 @@ import signal
 import sys
 import threading
 from collections.abc import Callable, Generator, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass, field
 from multiprocessing.connection import Connection
 from time import monotonic
@@ -25,6 +26,7 @@ from _pytest.runner import runtestprotocol
 from pytest_leveret import brokers
 from pytest_leveret.needs.bodies import Change, Kind, Path, changed, fields_of, parsed, type_of
 from pytest_leveret.needs.effects import BREAKS, ERROR, TEST, Difference, Effects, Expected, Fact, Facts, facts_of
+from pytest_leveret.needs.reading import noted_reads
 from pytest_leveret.rehearsals.fingerprint import normal
 from pytest_leveret.reruns import connect, serve
 
@@ -59,6 +61,8 @@ class Job:
     expected: Expected | None = None
     # Whether its process does nothing else before and after, because the test leaves something behind.
     is_alone: bool = False
+    # Whether to note which fields the code looks up.
+    is_reading: bool = False
 
 
 @dataclass(slots=True)
@@ -74,6 +78,8 @@ class Outcome:
     # How many messages had no JSON body.
     unread_count: int = 0
     applied: set[Change] = field(default_factory=set)
+    # The fields that the code looked up.
+    reads: dict[Kind, set[Path]] = field(default_factory=dict)
     # What the plain test failed with.
     error: str = ""
     # The modules of leveret that it imported: the next processes start with them.
@@ -183,6 +189,7 @@ class _Run:
         self._lock: Final = threading.Lock()
         self._is_over = False
         self.is_cut = False
+        self._bodies: Final[dict[str, tuple[Kind, dict[str, object]]]] = {}
         self._thread: Final = threading.get_ident()
 
     def play(self) -> None:
@@ -209,8 +216,9 @@ class _Run:
         threading.excepthook = on_exception
         self._watch_it()
         try:
-            # With the test's parent as the next item, only the fixtures of the test itself are torn down.
-            runtestprotocol(item, log=False, nextitem=item.parent)  # type: ignore[arg-type]
+            with noted_reads(self._bodies, self.outcome.reads) if self._job.is_reading else nullcontext():
+                # With the test's parent as the next item, only the fixtures of the test itself are torn down.
+                runtestprotocol(item, log=False, nextitem=item.parent)  # type: ignore[arg-type]
         finally:
             self.finish()
             logging.setLogRecordFactory(factory)
@@ -242,9 +250,11 @@ class _Run:
         clients = self.outcome.clients.setdefault(kind, set())
         if "connection_name" in connection.client_properties:
             clients.add(normal(connection.client_name))
-        headers = message.properties.headers
+        headers = {} if message.properties.headers is None else message.properties.headers.to_python()
+        if self._job.is_reading:
+            self._bodies[message.body.decode()] = (kind, headers)
         known = self.outcome.fields.setdefault(kind, {})
-        for path, each in fields_of(value, () if headers is None else headers).items():
+        for path, each in fields_of(value, headers).items():
             known.setdefault(path, set()).add(type_of(each))
         body, applied = changed(message.body, [it for it in self._job.changes if it.kind == kind])
         if not applied:

@@ -124,10 +124,15 @@ class Survey:
     def take(self, done: Done[Job, Outcome]) -> None:
         """Take what a run showed."""
         job, outcome = done.job, done.outcome
-        if not job.changes:
+        if job.expected is None:
             self._take_plain(job.test, outcome or Outcome(error=f"its process ended: {done.error}"))
             return
         self.findings.run_count += 1
+        if job.is_reading:
+            for kind, paths in {} if outcome is None else outcome.reads.items():
+                for path in paths & {*self.findings.messages[kind].fields}:
+                    self.findings.need(kind, path).is_read = True
+            return
         if outcome is None or not outcome.effects:
             texts = [f"the process of the test ended: {done.error}"]
             self._note(job, Effect(FAILS, texts, job.test))
@@ -173,6 +178,7 @@ class Survey:
             for variant in (NULL, RETYPED):
                 together = tuple(change._replace(variant=variant) for change in test.silent)
                 self._jobs.append(Job(job.test, together, job.expected, job.is_alone))
+            self._jobs.append(Job(job.test, (), job.expected, job.is_alone, is_reading=True))
 
     def _take_plain(self, name: str, outcome: Outcome) -> None:
         for module in outcome.modules:
