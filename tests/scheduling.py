@@ -33,7 +33,12 @@ _ON_SPARK: Final = (
 )
 _ON_S3: Final = _files("tests/pipeline", "delta storage two_jobs")
 _IN_ITS_FILE: Final = ("tests/pipeline/", "tests/spark/")
-_IN_BROWSER: Final = ("tests/page/browser/", "tests/pipeline/test_report_in_browser.py", "tests/site/")
+_IN_BROWSER: Final = (
+    "tests/page/browser/",
+    "tests/http/test_live_page.py",
+    "tests/pipeline/test_report_in_browser.py",
+    "tests/site/",
+)
 _PUBLISHED: Final = "tests/release/test_distribution.py"
 _PARSING: Final = tuple(f"tests/house/test_{name}.py::" for name in ("docs", "english", "systems", "types", "words"))
 _OF_PAGES: Final = "tests/house/test_docs_run.py::"
