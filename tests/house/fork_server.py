@@ -13,10 +13,13 @@ import os
 import sys
 from contextlib import suppress
 from importlib import import_module
+from pathlib import Path
 
-PRELOADED = ("pytest", "_pytest.pytester", "_pytest.doctest", "asyncio", "pika", "pamqp.commands", "tomllib", "ssl")
-# Where modules are that no copy changes.
-_ELSEWHERE = (sys.prefix, sys.base_prefix)
+import pytest
+
+PRELOADED = ("_pytest.pytester", "_pytest.doctest", "asyncio", "pika", "pamqp.commands", "tomllib", "ssl")
+# Where modules are that no copy changes. An environment may see the packages of another one.
+_ELSEWHERE = (sys.prefix, sys.base_prefix, str(Path(pytest.__file__).parents[1]))
 
 
 def serve() -> None:
@@ -43,8 +46,6 @@ def serve() -> None:
 
 def run(folder: str, arguments: list[str], output: str, imported: int) -> None:
     """Run pytest in a folder, name the modules that it has imported from elsewhere, and end this process."""
-    import pytest
-
     file = os.open(output, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
     nothing = os.open(os.devnull, os.O_RDONLY)
     for source, target in ((nothing, 0), (file, 1), (file, 2)):
