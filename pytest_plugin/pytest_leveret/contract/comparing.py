@@ -136,7 +136,7 @@ def _field_steps(old: Shape, new: Shape, part: str, path: str, *, is_part: bool)
         place = field_path(path, name)
         known = old.fields.get(ANY_KEY if old.is_map else name)
         if known is None:
-            rarely = "optional, " if new.is_optional(name) else ""
+            rarely = "optional " if new.is_optional(name) else ""
             yield _Step(
                 part, place, f"{_shown(part, place)} is new: {rarely}{field_text(after)}", None, after, is_harmless=True
             )

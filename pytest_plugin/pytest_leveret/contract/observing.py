@@ -30,6 +30,22 @@ _MONITORING: Final = ("celeryev", "celery.pidbox", "reply.celery.pidbox")
 _MONITORING_QUEUES: Final = re.compile(r"celeryev\..*|.*\.pidbox")
 # Headers that the broker adds.
 _BROKERS: Final = re.compile(r"x-death|x-(?:first|last)-death-.*|x-delivery-count|x-stream-offset|x-acquired-count")
+# Headers that Celery writes for itself, and that are as its release has them.
+_CELERYS: Final = frozenset(
+    {
+        *("argsrepr", "eta", "expires", "group", "group_index", "id", "ignore_result", "kwargsrepr", "lang", "origin"),
+        *(
+            "parent_id",
+            "replaced_task_nesting",
+            "retries",
+            "root_id",
+            "shadow",
+            "stamped_headers",
+            "stamps",
+            "timelimit",
+        ),
+    }
+)
 # How a consumer settles a message, by the kind and the reason of what follows.
 _SETTLED: Final[dict[tuple[str, object], str]] = {
     (events.ACKED, None): "acked",
@@ -168,17 +184,21 @@ def _pattern(name: str) -> str:
 
 
 def _own_properties(message: TracedMessage) -> dict[str, object]:
-    """Return the properties of a message without the headers that the broker has added."""
+    """Return the properties of a message without the headers that the broker and Celery have added."""
     properties = message.properties.to_python()
     headers = properties.get("headers")
     if isinstance(headers, Mapping):
-        properties["headers"] = {name: value for name, value in headers.items() if not _BROKERS.fullmatch(str(name))}
+        others = _CELERYS if "task" in headers and "id" in headers else ()
+        own = {name: value for name, value in headers.items() if name not in others and not _BROKERS.fullmatch(name)}
+        properties["headers"] = own
     return properties
 
 
 def _arguments(arguments: object) -> tuple[tuple[str, Any], ...]:
+    """Return the arguments of a declaration, without the type that a queue has by default."""
     plain = cast("Mapping[str, object]", as_python(arguments) or {})
-    return tuple(sorted((printable(name), _argument(value)) for name, value in plain.items()))
+    given = {name: value for name, value in plain.items() if (name, value) != ("x-queue-type", "classic")}
+    return tuple(sorted((printable(name), _argument(value)) for name, value in given.items()))
 
 
 def _argument(value: object) -> str | int | float:

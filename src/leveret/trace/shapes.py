@@ -2,8 +2,8 @@
 
 A shape is what many messages have in common. Shapes of parts merge into the shape of the whole, in any order, so
 processes and runs can each compute their part. A shape holds no value of a message, except those of enumerations: a
-handful of distinct words that come often, in a field whose name says that it has one of a few values, or all in
-capitals. Its size is bounded by `DEPTH_MAX` and `KEYS_MAX`.
+handful of distinct words that come often, in a field whose name says that it has one of a few values. Its size is
+bounded by `DEPTH_MAX` and `KEYS_MAX`.
 """
 
 from __future__ import annotations
@@ -67,23 +67,16 @@ _MODES: Final = {1: "transient", 2: "persistent"}
 # digits; a secret has digits or is long.
 _PART: Final = r"(?:[a-z]+|[A-Z]+|[A-Z]?[a-z]*(?:[A-Z][a-z]{2,})+)"
 _WORD: Final = re.compile(rf"(?=.{{2,40}}$)(?!.*[A-Za-z]{{21}}){_PART}(?:[_./:+-]{_PART})*")
+# The last word of the names of fields that have one of a few values. Elsewhere a word may be that of a person.
 _ENUMERATED: Final = frozenset(
     {
-        *("action", "category", "channel", "country", "currency", "encoding", "env", "environment", "event", "format"),
-        *("kind", "lang", "language", "level", "locale", "method", "mode", "operation", "op", "outcome", "phase"),
-        *("plan", "priority", "reason", "region", "result", "role", "severity", "stage", "state", "status", "task"),
-        *("tier", "topic", "transition", "type", "unit"),
-    }
-)
-# Values of these fields are never kept: they name people, or may give access.
-_PRIVATE: Final = frozenset(
-    {
-        *("account", "address", "author", "birth", "birthday", "buyer", "card", "city", "code", "comment", "contact"),
-        *("coupon", "customer", "data", "description", "email", "family", "first", "from", "given", "hash", "holder"),
-        *("host", "iban", "id", "initials", "ip", "key", "label", "last", "login", "mail", "message", "name", "nick"),
-        *("nickname", "note", "number", "owner", "patient", "payload", "person", "phone", "pin", "recipient", "ref"),
-        *("reference", "sender", "signature", "sku", "ssn", "street", "surname", "text", "title", "to", "url", "user"),
-        *("username", "value", "voucher", "zip"),
+        *("action", "carrier", "category", "cause", "channel", "color", "colour", "condition", "country"),
+        *("currency", "decision", "direction", "encoding", "env", "environment", "event", "format", "frequency"),
+        *("grade", "health", "interval", "kind", "lang", "language", "level", "locale", "method", "mode", "op"),
+        *("operation", "outcome", "payment", "period", "permission", "phase", "plan", "platform", "policy"),
+        *("priority", "protocol", "provider", "reason", "region", "result", "role", "scheme", "scope", "severity"),
+        *("side", "size", "stage", "state", "status", "step", "strategy", "task", "tier", "topic", "transition"),
+        *("trigger", "type", "unit", "variant", "verdict", "visibility"),
     }
 )
 _SECRETS: Final = Redaction()
@@ -375,9 +368,8 @@ def _may_list(name: str, text: str) -> bool:
     words = words_of(name)
     if len(words) > 1 and words[-1] == "code" and words[-2] in _ENUMERATED:
         words.pop()
-    if not words or not _WORD.fullmatch(text) or _SECRETS.hides(name):
-        return False
-    return words[-1] in _ENUMERATED or (text.isupper() and words[-1] not in _PRIVATE)
+    is_enumerated = bool(words) and words[-1] in _ENUMERATED
+    return is_enumerated and _WORD.fullmatch(text) is not None and not _SECRETS.hides(name)
 
 
 @lru_cache(4096)

@@ -1,0 +1,1 @@
+"""Twelve services as users write them, each with its suite and the lock that this has written."""

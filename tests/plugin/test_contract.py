@@ -1,0 +1,409 @@
+"""The contract of a suite: what a run writes to the lock, what it checks, and what it says."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+
+import pytest
+
+SHOP = """
+import json
+import os
+import uuid
+
+import pytest
+from client import connect
+
+import pika
+
+
+class Shop:
+    def __init__(self, url):
+        self.channel = connect(url, "shop").channel()
+        self.channel.confirm_delivery()
+        self.channel.exchange_declare("orders", "topic")
+
+    def order(self, **fields):
+        body = {"id": str(uuid.uuid4()), "total": "10.50", "status": "open"} | fields
+        body = {name: value for name, value in body.items() if value != "left out"}
+        properties = pika.BasicProperties(content_type="application/json", headers={"tenant": "acme"})
+        self.channel.basic_publish("orders", "order.created", json.dumps(body).encode(), properties)
+
+
+class Billing:
+    def __init__(self, url):
+        self.channel = connect(url, "billing").channel()
+        self.channel.exchange_declare("orders", "topic")
+        self.channel.queue_declare("billing", durable=True, arguments={"x-message-ttl": 60000})
+        self.channel.queue_bind("billing", "orders", "order.*")
+
+    def work(self, is_good=True):
+        method, properties, body = self.channel.basic_get("billing")
+        if is_good:
+            self.channel.basic_ack(method.delivery_tag)
+        else:
+            self.channel.basic_reject(method.delivery_tag, requeue=False)
+
+
+@pytest.fixture
+def billing(leveret):
+    return Billing(leveret.url)
+
+
+@pytest.fixture
+def shop(leveret, billing):
+    return Shop(leveret.url)
+"""
+TESTS = """
+from shop import *
+
+def test_order(shop, billing):
+    shop.order(**json.loads(os.environ.get("ORDER", "{}")))
+    billing.work()
+
+def test_paid(shop, billing):
+    for _ in range(6):
+        shop.order(status="paid", note="leave at the door")
+        billing.work()
+"""
+WRITE, REWRITE, CHECK = ("--leveret-contract=write", "--leveret-contract=rewrite", "--leveret-contract=check")
+
+
+@pytest.fixture
+def lock(suite: pytest.Pytester) -> Path:
+    """The path of the lock of a suite that has one."""
+    suite.makeini("[pytest]\nleveret_contract = messages.lock\n")
+    suite.makepyfile(shop=SHOP)
+    return suite.path / "messages.lock"
+
+
+def test_a_run_writes_what_publishers_send_and_consumers_receive(run, lock: Path):
+    result = run(TESTS, WRITE)
+
+    result.assert_outcomes(passed=2)
+    assert lock.read_text() == (
+        """\
+# The messages that the tests have shown. `pytest --leveret-contract=write` writes it; keep it in git.
+version = 1
+
+[[message]]
+exchange = "orders"
+routing_key = "order.created"
+publishers = ["shop"]
+
+[message.body]
+"$" = "object"
+id = "uuid"
+note = "optional string"
+status = "enum(open, paid)"
+total = "decimal"
+
+[message.headers]
+tenant = "string"
+
+[message.properties]
+content_type = "application/json"
+
+[[message.consumer]]
+queue = "billing"
+client = "billing"
+settled = ["acked"]
+
+[[exchange]]
+name = "orders"
+type = "topic"
+
+[[queue]]
+name = "billing"
+arguments = { x-message-ttl = 60000 }
+
+[[binding]]
+exchange = "orders"
+to_queue = "billing"
+routing_key = "order.*"
+"""
+    )
+
+
+def test_a_test_that_sends_what_can_break_a_consumer_fails_at_its_line(
+    run, lock: Path, monkeypatch: pytest.MonkeyPatch
+):
+    run(TESTS, WRITE)
+
+    monkeypatch.setenv("ORDER", '{"total": 10.5}')
+    result = run(TESTS)
+
+    result.assert_outcomes(passed=1, failed=1)
+    result.stdout.fnmatch_lines(
+        [
+            "test_a_test_that_sends_*.py:3: this test sends what can break a consumer, by messages.lock:",
+            "  orders 'order.created': `total` is number, and was decimal",
+            "    billing has received `total` as decimal",
+        ]
+    )
+
+
+def test_a_change_that_cannot_break_a_consumer_is_a_note(run, lock: Path, monkeypatch: pytest.MonkeyPatch):
+    run(TESTS, WRITE)
+
+    monkeypatch.setenv("ORDER", '{"weight": 7}')
+    result = run(TESTS)
+
+    result.assert_outcomes(passed=2)
+    result.stdout.fnmatch_lines(
+        ["*messages.lock, 1 note*", "  orders 'order.created': `weight` is new: optional integer"]
+    )
+
+
+def test_a_run_without_changes_says_nothing(run, lock: Path):
+    run(TESTS, WRITE)
+
+    result = run(TESTS)
+
+    result.assert_outcomes(passed=2)
+    assert "messages.lock" not in result.stdout.str()
+
+
+def test_a_queue_declared_in_another_way_fails_the_test(run, lock: Path):
+    run(TESTS, WRITE)
+
+    result = run(TESTS + '\nShop.__init__.__globals__["Billing"].__init__.__code__ = ' + _OTHER_TTL)
+
+    result.assert_outcomes(failed=2)
+    result.stdout.fnmatch_lines(["    RabbitMQ refuses to declare it anew"])
+
+
+_OTHER_TTL = (
+    "Billing.__init__.__code__.replace(co_consts=tuple(\n"
+    "    30000 if const == 60000 else const for const in Billing.__init__.__code__.co_consts))\n"
+)
+
+
+def test_a_part_of_the_tests_removes_nothing_until_the_lock_is_rewritten(run, lock: Path):
+    run(TESTS, WRITE)
+    whole = lock.read_text()
+
+    run(TESTS, WRITE, "-k", "test_order")
+    assert lock.read_text() == whole
+
+    run(TESTS, REWRITE, "-k", "test_order")
+    assert "note" not in lock.read_text()
+    assert 'total = "decimal"' in lock.read_text()
+
+
+def test_a_run_that_fails_does_not_rewrite_the_lock(run, lock: Path):
+    run(TESTS, WRITE)
+    whole = lock.read_text()
+
+    result = run(TESTS + "\ndef test_bug():\n    assert False\n", REWRITE, "-k", "test_order or test_bug")
+
+    assert lock.read_text() == whole
+    result.stdout.fnmatch_lines(["leveret: messages.lock was not rewritten, because the run failed"])
+
+
+def test_a_test_that_fails_shows_nothing(run, lock: Path):
+    run(TESTS + "\ndef test_bug(shop, billing):\n    shop.order(secret_plan='x')\n    assert False\n", WRITE)
+
+    assert "secret_plan" not in lock.read_text()
+
+
+def test_what_the_test_itself_sends_counts_once_a_consumer_has_accepted_it(run, lock: Path):
+    run(
+        TESTS
+        + """
+def test_of_billing_alone(leveret, billing):
+    leveret.publish("orders", "refund.wanted", json={"id": 1, "total": "1.00"})
+    leveret.publish("", "billing", json={"id": 1, "total": "1.00"})
+    leveret.publish("", "billing", b"no order")
+    billing.work()
+    billing.work(is_good=False)
+""",
+        WRITE,
+    )
+
+    text = lock.read_text()
+    assert "refund.wanted" not in text
+    message = text.partition('exchange = ""')[2].partition("[[message]]")[0]
+    assert 'publishers = []\n\n[message.body]\n"$" = "object"\nid = "integer"\ntotal = "decimal"\n' in message
+    assert 'settled = ["acked", "rejected"]' in message
+
+
+def test_a_consumer_that_accepts_less_in_its_own_test_breaks_nothing(run, lock: Path):
+    run(TESTS, WRITE)
+
+    result = run(
+        """
+        from shop import *
+
+        def test_of_billing_alone(leveret, billing):
+            leveret.publish("orders", "order.created", json={"id": 1})
+            billing.work()
+        """
+    )
+
+    result.assert_outcomes(passed=1)
+
+
+def test_workers_of_xdist_write_the_lock_that_one_process_writes(run, run_apart, lock: Path):
+    run(TESTS, WRITE)
+    alone = lock.read_text()
+    lock.unlink()
+
+    result = run_apart(TESTS, WRITE, "-n", "2", beside=("xdist.plugin",))
+
+    result.assert_outcomes(passed=2)
+    assert lock.read_text() == alone
+
+
+def test_workers_of_xdist_hand_their_notes_to_the_controller(
+    run, run_apart, lock: Path, monkeypatch: pytest.MonkeyPatch
+):
+    run(TESTS, WRITE)
+
+    monkeypatch.setenv("ORDER", '{"weight": 7}')
+    result = run_apart(TESTS, "-n", "2", beside=("xdist.plugin",))
+
+    result.stdout.fnmatch_lines(["  orders 'order.created': `weight` is new: optional integer"])
+
+
+def test_needs_that_were_measured_stay_in_a_lock_that_is_rewritten_and_decide(
+    run, lock: Path, monkeypatch: pytest.MonkeyPatch
+):
+    run(TESTS, WRITE)
+    lock.write_text(
+        lock.read_text().replace(
+            'settled = ["acked"]\n', 'settled = ["acked"]\n\n[message.consumer.needs]\n"body.total" = "any"\n'
+        )
+    )
+    run(TESTS, REWRITE)
+    assert '"body.total" = "any"' in lock.read_text()
+
+    monkeypatch.setenv("ORDER", '{"total": "left out"}')
+    run(TESTS).assert_outcomes(passed=2)
+    monkeypatch.setenv("ORDER", '{"id": "left out"}')
+    run(TESTS).assert_outcomes(passed=1, failed=1)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "reason"),
+    [
+        ((), "leveret_contract: *messages.lock does not exist; write it with pytest --leveret-contract=write*"),
+        (
+            ("--leveret-contract=wirte",),
+            "*--leveret-contract: 'wirte' is unknown; expected check, write, rewrite or off",
+        ),
+    ],
+)
+def test_a_run_that_cannot_check_is_refused(run, lock: Path, arguments: tuple[str, ...], reason: str):
+    result = run(TESTS, *arguments)
+
+    assert result.ret == pytest.ExitCode.USAGE_ERROR
+    result.stderr.fnmatch_lines([f"*{reason}"])
+
+
+def test_a_file_that_is_no_lock_is_refused(run, lock: Path):
+    lock.write_text("<<<<<<< ours\n")
+
+    result = run(TESTS)
+
+    assert result.ret == pytest.ExitCode.USAGE_ERROR
+    result.stderr.fnmatch_lines(["*messages.lock is no lock: *"])
+
+
+def test_a_run_without_a_contract_imports_nothing_for_it_and_records_the_same_events(run_apart, lock: Path):
+    source = TESTS + (
+        """
+import sys
+
+@pytest.fixture(autouse=True)
+def count(leveret):
+    yield
+    print("events:", sorted(event.kind for event in leveret.events))
+    print("modules:", [name for name in sys.modules if ".contract." in name or name == "leveret.trace.shapes"])
+"""
+    )
+    with_contract, without = (run_apart(source, mode, "-s") for mode in (WRITE, "--leveret-contract=off"))
+
+    events = [re.findall("events: .*", result.stdout.str()) for result in (with_contract, without)]
+    assert events[0] == events[1] != []
+    assert "contract.run" in with_contract.stdout.str()
+    without.stdout.fnmatch_lines(["*modules: []"])
+
+
+SECRETS = (
+    *("hunter2", "correct horse battery", "sk_live_4eC39HqLyjWDarjtT1zdp7dc", "eyJhbGciOiJIUzI1NiJ9.e30.Et9HFtf9R3"),
+    *(
+        "Ada Lovelace",
+        "ADALOVELACE",
+        "ada",
+        "ada@example.com",
+        "+49 30 1234567",
+        "DE89370400440532013000",
+        "4111111111111111",
+    ),
+    *(
+        "1815-12-10",
+        "Bergstrasse 7",
+        "10115",
+        "192.0.2.17",
+        "SUMMERSALE",
+        "tok-aaaabbbb",
+        "AKIAIOSFODNNEXAMPLE",
+        "4711",
+    ),
+)
+NAMES = (
+    *(
+        "password",
+        "api_key",
+        "token",
+        "name",
+        "customer",
+        "email",
+        "phone",
+        "iban",
+        "card",
+        "born_on",
+        "address",
+        "zip",
+    ),
+    *("ip", "voucher_code", "comment", "value", "x", "user_name", "owner", "Authorization", "key", "status", "type"),
+)
+
+
+def test_no_secret_and_nothing_about_people_gets_into_a_lock(run, lock: Path, monkeypatch: pytest.MonkeyPatch):
+    secrets = json.dumps(SECRETS)
+    monkeypatch.setenv("SECRETS", secrets)
+    monkeypatch.setenv("NAMES", json.dumps([name for name in NAMES if name not in ("status", "type")]))
+
+    result = run(
+        """
+        from shop import *
+
+        def test_secrets(shop, billing, leveret):
+            secrets = json.loads(os.environ["SECRETS"])
+            names = json.loads(os.environ["NAMES"])
+            for number, secret in enumerate(secrets):
+                kind = chr(ord("a") + number)
+                fields = {name: secret for name in names}
+                digits = {name: secret for name in ("status", "type") if not secret.replace("-", "").isalpha()}
+                body = {**fields, **digits, "nested": [fields], f"{secret}@example.com": 1, "list": [secret, secret]}
+                for _ in range(10):
+                    properties = pika.BasicProperties(
+                        headers=fields, message_id=secret, correlation_id=secret, app_id=secret, reply_to="billing")
+                    shop.channel.basic_publish("orders", f"order.{kind}", json.dumps(body).encode(), properties)
+                    shop.channel.basic_publish("orders", f"order.{kind}-text", secret.encode(), properties)
+                    billing.work()
+                    billing.work()
+        """,
+        WRITE,
+    )
+
+    result.assert_outcomes(passed=1)
+    text = lock.read_text()
+    values = re.findall(r'= "(.*)"', text)
+    assert [secret for secret in SECRETS if len(secret) > 3 and secret in text] == []
+    assert [value for value in values if value in SECRETS] == []
+    assert text.count("voucher_code") > len(SECRETS)
