@@ -254,18 +254,8 @@ def test_workers_of_xdist_write_the_lock_that_one_process_writes(run, run_apart,
     result = run_apart(TESTS, WRITE, "-n", "2", beside=("xdist.plugin",))
 
     result.assert_outcomes(passed=2)
+    result.stdout.fnmatch_lines(["*messages.lock, 4 notes: changed*", "  orders 'order.created': is new"])
     assert lock.read_text() == alone
-
-
-def test_workers_of_xdist_hand_their_notes_to_the_controller(
-    run, run_apart, lock: Path, monkeypatch: pytest.MonkeyPatch
-):
-    run(TESTS, WRITE)
-
-    monkeypatch.setenv("ORDER", '{"weight": 7}')
-    result = run_apart(TESTS, "-n", "2", beside=("xdist.plugin",))
-
-    result.stdout.fnmatch_lines(["  orders 'order.created': `weight` is new: optional integer"])
 
 
 def test_needs_that_were_measured_stay_in_a_lock_that_is_rewritten_and_decide(
