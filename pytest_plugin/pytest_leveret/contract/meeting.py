@@ -7,7 +7,8 @@ bindings of all locks route it to the consumer's queue. The tests of a consumer 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping
-from dataclasses import dataclass, field
+from copy import deepcopy
+from dataclasses import dataclass, field, replace
 from typing import Final
 
 from leveret.core.model.exchanges.topic import topic_matches
@@ -54,6 +55,11 @@ def meet(locks: Mapping[str, Lock]) -> Meeting:
 
 
 def _compare(meeting: Meeting, key: MessageKey, sent: Message, expected: Message, consumers: list[Consumer]) -> None:
+    if not expected.publishers:
+        expected = replace(expected, shape=deepcopy(expected.shape))
+        for _, shape, _ in expected.shape.walk():
+            # The test has made these messages up. That it takes the same word each time says nothing of the consumer.
+            shape.words = None
     for change in message_changes(key, expected, sent, consumers=consumers):
         said = Change(f"{change.subject} of {_names(sent.publishers)}", change.text, change.breaks)
         (meeting.breaking if change.breaks else meeting.harmless).append(said)

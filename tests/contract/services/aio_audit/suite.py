@@ -1,3 +1,5 @@
+"""The tests of the service aio_audit."""
+
 from __future__ import annotations
 
 from collections.abc import AsyncIterator

@@ -1,3 +1,5 @@
+"""The tests of the service aio_shipping."""
+
 from __future__ import annotations
 
 import uuid

@@ -1,3 +1,5 @@
+"""The tests of the service pika_shop."""
+
 from __future__ import annotations
 
 from collections.abc import Iterator

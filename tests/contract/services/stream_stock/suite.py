@@ -1,3 +1,5 @@
+"""The tests of the service stream_stock."""
+
 from __future__ import annotations
 
 import uuid
