@@ -21,7 +21,7 @@ from typing import Final, cast
 from leveret.errors import UnreadableTraceError
 from leveret.trace import events
 from leveret.trace.redaction import Redaction, body_text, plain
-from leveret.trace.rows import Row, attrs_text, body_hash, row_text
+from leveret.trace.rows import Row, body_hash, json_text
 from leveret.trace.trace_file import TraceFile
 
 _COLUMNS_OF_ITS_OWN: Final = ("message_id", "correlation_id")
@@ -85,7 +85,7 @@ class Firehose:
             "queue": None if is_published else entry.get("queue"),
             "exchange": exchange,
             "routing_key": keys[0],
-            "attrs": attrs_text(self._attrs(entry, properties, keys, body, is_published=is_published)),
+            "attrs": json_text(self._attrs(entry, properties, keys, body, is_published=is_published)),
         }
         return {name: value for name, value in row.items() if value is not None}
 
@@ -127,7 +127,7 @@ def write_trace(
     header = {"run": run, "started": started.isoformat(), "epoch_ns": round(started.timestamp() * 1e9), **facts}
     file = TraceFile.create(directory, worker, header)
     for row in rows:
-        file.append(f"{row_text(row)}\n")
+        file.append(f"{json_text(row)}\n")
     file.close()
     return file.path
 

@@ -18,7 +18,7 @@ from os import PathLike, fspath
 from typing import Any, Final
 
 from leveret.errors import UnreadableTraceError
-from leveret.trace.rows import Row, row_text
+from leveret.trace.rows import Row, json_text
 from leveret.trace.schema import COLUMNS, HEADER, VERSION
 
 SUFFIX: Final = ".jsonl"
@@ -46,7 +46,7 @@ def header_line(facts: Mapping[str, object]) -> str:
     if unknown:
         raise TypeError(f"{', '.join(unknown)}: a trace's header has no such field; it has {', '.join(HEADER)}")
     fields = {name: facts[name] for name in HEADER if facts.get(name) is not None}
-    return f"{row_text({'leveret': 'trace', 'v': VERSION, **fields})}\n"
+    return f"{json_text({'leveret': 'trace', 'v': VERSION, **fields})}\n"
 
 
 def refuse_special(path: str | PathLike[str]) -> None:

@@ -18,7 +18,7 @@ from typing import Final
 from leveret.trace import events
 from leveret.trace.events import RawEvent, TracedMessage
 from leveret.trace.redaction import Redaction
-from leveret.trace.rows import HASH_BYTES, Numbering, Rows, attrs_text, is_stored_anew, row_text
+from leveret.trace.rows import HASH_BYTES, Numbering, Rows, is_stored_anew, json_text
 
 # The size at which a cache is cleared: a test that makes up names without end must not fill the memory.
 _CACHE_MAX: Final = 4096
@@ -85,7 +85,7 @@ class Lines:
                 test = str(raw[2])
                 end = _end_text(test)
             elif kind != events.TEST_END:
-                add(f"{row_text(self._rows.row(raw, next_seq(), wall, test))}\n")
+                add(f"{json_text(self._rows.row(raw, next_seq(), wall, test))}\n")
         self.test = test
         self._clear_large_caches()
         return lines
@@ -235,7 +235,7 @@ class Lines:
 
     def _attrs_text(self, message: TracedMessage) -> str:
         attrs = self._rows.message_attrs(message)
-        text = f',"attrs":{quoted(attrs_text(attrs))}' if attrs else ""
+        text = f',"attrs":{quoted(json_text(attrs))}' if attrs else ""
         if len(message.routing_keys) == 1 and not self._rows.keeps_bodies:
             self._attrs[_ATTRS_KEY(message.properties)] = text
         return text

@@ -74,7 +74,7 @@ class Rows:
         if self.numbering.ordinal and row["kind"] in _NAMING_BROKERS:
             attrs["broker"] = self.numbering.ordinal
         if attrs:
-            row["attrs"] = attrs_text(attrs)
+            row["attrs"] = json_text(attrs)
         return {name: value for name, value in row.items() if value is not None}
 
     def columns_and_attrs(self, raw: RawEvent) -> tuple[Row, dict[str, object]]:
@@ -155,11 +155,6 @@ def body_hash(body: bytes) -> str:
     return blake2b(body, digest_size=HASH_BYTES).hexdigest()
 
 
-def attrs_text(attrs: Mapping[str, object]) -> str:
-    """Return the value of the column `attrs`: a JSON object as text."""
-    return json.dumps(attrs, separators=(",", ":"))
-
-
-def row_text(row: Mapping[str, object]) -> str:
-    """Return a row as a line of ASCII, without the newline."""
-    return json.dumps(row, separators=(",", ":"))
+def json_text(values: Mapping[str, object]) -> str:
+    """Return a row, or what its column `attrs` holds, as a JSON object: a line of ASCII, without the newline."""
+    return json.dumps(values, separators=(",", ":"))

@@ -19,7 +19,7 @@ from leveret.clocks import SystemClock
 from leveret.errors import LeveretWarning
 from leveret.trace import events
 from leveret.trace.jsonl import GZIP_WINDOW, PACKED_SUFFIX, SUFFIX, header_line
-from leveret.trace.rows import Row, attrs_text, row_text
+from leveret.trace.rows import Row, json_text
 
 # Level 6 compresses better than 1 at twice the cost. Other threads run while zlib works.
 _LEVEL: Final = 6
@@ -115,14 +115,14 @@ class TraceFile:
 
     def end_test(self, test: str, attrs: Mapping[str, object]) -> None:
         """Write how a test ended."""
-        self._write_row({**self._now(events.TEST_END), "attrs": attrs_text(attrs), "test": test})
+        self._write_row({**self._now(events.TEST_END), "attrs": json_text(attrs), "test": test})
 
     def _now(self, kind: str) -> Row:
         now = self._clock.now()
         return {"kind": kind, "ts": now, "wall": now, "seq": self.next_seq()}
 
     def _write_row(self, row: Row) -> None:
-        self.write(f"{row_text(row)}\n")
+        self.write(f"{json_text(row)}\n")
 
     def time_was_moved(self) -> None:
         """Note for the header that a broker's clock was held. The header is rewritten when the file ends."""

@@ -100,14 +100,9 @@ class VirtualHost:
         self.default_exchange = DefaultExchange(self.queues, dice=node.dice, compat=compat)
         self.exchanges[""] = self.default_exchange
         for exchange_name, type_name, is_internal in PREDECLARED:
-            self._predeclare(exchange_name, type_name, internal=is_internal)
+            self._add_exchange(exchange_name, type_name, durable=True, internal=is_internal)
         if name == "/":
-            self._predeclare("amq.rabbitmq.log", "topic", internal=True)
-
-    def _predeclare(self, name: str, type_name: str, *, internal: bool) -> None:
-        """Add an exchange while the vhost is being made: no policies apply yet, and no remembered routes go stale."""
-        make = exchange_class(type_name)
-        self.exchanges[name] = make(name, durable=True, internal=internal, dice=self.node.dice, compat=self.node.compat)
+            self.add_system_exchange("amq.rabbitmq.log")
 
     def exchange(self, name: str) -> Exchange:
         """Return the exchange with this name. Raises NotFound if it does not exist."""

@@ -17,7 +17,7 @@ from leveret.pipeline.computing.tasks import SCHEMAS
 from leveret.pipeline.kernel import schema
 from leveret.pipeline.kernel.subjects.across import Across
 from leveret.pipeline.sources import find
-from leveret.pipeline.warehouse.log import Answer, State, parts_of
+from leveret.pipeline.warehouse.log import Answer, State
 from leveret.pipeline.warehouse.warehouse import Warehouse
 from leveret.spark.bundle import supply
 
@@ -56,11 +56,7 @@ def read_events(spark: SparkSession, places: Iterable[str | Path]) -> DataFrame:
 
 def events(spark: SparkSession, warehouse: Warehouse, state: State, runs: Collection[str]) -> DataFrame:
     """Return the events of these runs, each once."""
-    live: dict[str, list[str]] = {}
-    for name in runs:
-        for part in parts_of(segment for segment in state.runs[name].segments if segment.groups):
-            live.setdefault(part, []).append(name)
-    all_rows = _of_parts(spark, warehouse, "events", schema.EVENTS, live)
+    all_rows = _of_parts(spark, warehouse, "events", schema.EVENTS, state.live_parts(runs))
     repeated = [name for name in runs if state.runs[name].is_repeated]
     if not repeated:
         return all_rows

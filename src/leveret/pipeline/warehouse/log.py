@@ -204,6 +204,14 @@ class State:
     def _keep(self, commit: Mapping[str, Any]) -> None:
         self.keep_days = commit["days"]
 
+    def live_parts(self, runs: Iterable[str]) -> dict[str, list[str]]:
+        """Return the parts that hold events of these runs, each with the runs."""
+        live: dict[str, list[str]] = {}
+        for run in runs:
+            for part in parts_of(segment for segment in self.runs[run].segments if segment.groups):
+                live.setdefault(part, []).append(run)
+        return live
+
     def _forget_empty(self) -> None:
         used = {run.answer for run in self.runs.values()}
         self.answers = {part: answer for part, answer in self.answers.items() if part in used}

@@ -15,7 +15,7 @@ from leveret.pipeline.kernel import schema
 from leveret.pipeline.kernel.events import each_once
 from leveret.pipeline.kernel.subjects.across import ACROSS
 from leveret.pipeline.reading import Where, chosen
-from leveret.pipeline.warehouse.log import State, parts_of
+from leveret.pipeline.warehouse.log import State
 from leveret.pipeline.warehouse.parts import read_parts
 from leveret.pipeline.warehouse.warehouse import Warehouse, opened
 
@@ -120,12 +120,10 @@ def _rows(
 def _events(
     warehouse: Warehouse, state: State, runs: list[str], columns: Collection[str] | None, where: Where
 ) -> pa.Table:
-    live: dict[str, list[str]] = {}
-    for run in runs:
-        for part in parts_of(segment for segment in state.runs[run].segments if segment.groups):
-            live.setdefault(part, []).append(run)
     needed = None if columns is None else {*columns, "run", "worker", "seq"}
-    tables = read_parts(warehouse.storage, "events", live, schema.STORED_EVENTS, columns=needed, where=where)
+    tables = read_parts(
+        warehouse.storage, "events", state.live_parts(runs), schema.STORED_EVENTS, columns=needed, where=where
+    )
     rows = pa.concat_tables(tables) if tables else _of(schema.STORED_EVENTS, needed).empty_table()
     repeated = [run for run in runs if state.runs[run].is_repeated]
     if repeated:
