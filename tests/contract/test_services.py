@@ -33,7 +33,7 @@ def test_services_that_agree_fit_together(capsys: pytest.CaptureFixture[str]) ->
     output = capsys.readouterr().out
     assert "leveret: the locks fit together" in output
     assert "  orders 'order.created' of shop: `placed_at` is new: date-time" in output
-    assert "sent, and no consumer reads it:\n  invoices 'created', which billing sends" in output
+    assert "\n  invoices 'created', which billing sends\n" in output.partition("no consumer reads it:")[2]
 
 
 def test_a_publisher_that_drops_what_another_service_reads_breaks_it(
