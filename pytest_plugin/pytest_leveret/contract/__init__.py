@@ -16,7 +16,7 @@ FILE: Final = "messages.lock"
 INI: Final = "leveret_contract"
 _FLAG: Final = "--leveret-contract"
 _VARIABLE: Final = "LEVERET_CONTRACT"
-_DEST: Final = "leveret_contract_mode"
+_DEST: Final = "leveret_contract"
 
 
 def add_options(parser: pytest.Parser) -> None:
