@@ -8,6 +8,8 @@ import re
 import subprocess
 import sys
 from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
@@ -43,28 +45,53 @@ import json
 import pika
 import pytest
 
-PRICES = []
 
-
-def take(url):
+def take(url, queue):
     with pika.BlockingConnection(pika.URLParameters(url)) as connection:
         channel = connection.channel()
-        method, _, body = channel.basic_get("orders")
+        method, _, body = channel.basic_get(queue)
         order = json.loads(body)
         channel.basic_ack(method.delivery_tag)
         return order
 
 """
+DEAF = f"""{GETTING}
+def test_an_order_is_taken(leveret):
+    leveret.declare_queue("deaf")
+    leveret.publish("", "deaf", json={{"number": 7, "sum": 5}})
+    take(leveret.url, "deaf").get("sum")
+"""
+ONCE = f"""{GETTING}
+PRICES = []
+
+def test_a_price_is_noted_once(leveret):
+    leveret.declare_queue("prices")
+    leveret.publish("", "prices", json={{"cents": 5, "since": "May"}})
+    PRICES.append(take(leveret.url, "prices").get("cents"))
+    assert PRICES == [5]
+"""
+WRONG = "def test_wrong(leveret):\n    assert leveret.queues\n"
+ONE_PORT = f"""{GETTING}
+import os
+
+URL = os.environ["AMQP_URL"]
+
+def test_a_price(leveret_session):
+    leveret_session.declare_queue("prices")
+    leveret_session.publish("", "prices", json={{"cents": 5, "since": "May"}})
+    assert take(URL, "prices")["cents"] == 5
+"""
 
 
-def needs(folder: Path, source: str, *arguments: str, ini: str = "") -> subprocess.CompletedProcess[str]:
-    """Run the command on one test file, in a process with as few plugins as it needs."""
-    (folder / "test_orders.py").write_text(source, encoding="utf-8")
+def needs(folder: Path, sources: Mapping[str, str], *arguments: str, ini: str = "") -> subprocess.CompletedProcess[str]:
+    """Run the command on test files, in a process with as few plugins as it needs."""
+    for name, source in sources.items():
+        (folder / f"test_{name}.py").write_text(source, encoding="utf-8")
     (folder / "pytest.ini").write_text(f"[pytest]\n{ini}", encoding="utf-8")
     environment = {name: value for name, value in os.environ.items() if not name.startswith(("PYTEST_", "LEVERET_"))}
     plugins = ["-p", "pytest_leveret.plugin", "-p", "no:cacheprovider"]
     return subprocess.run(
-        [sys.executable, "-m", "leveret", "needs", *arguments, "test_orders.py", *plugins],
+        [sys.executable, "-m", "leveret", "needs", *arguments, ".", *plugins],
         cwd=folder,
         env=environment | {"PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"},
         capture_output=True,
@@ -74,90 +101,111 @@ def needs(folder: Path, source: str, *arguments: str, ini: str = "") -> subproce
 
 
 def verdicts(text: str) -> dict[str, str]:
-    """Return the verdict of each field in a table."""
+    """Return the verdict of each field in the tables."""
     words = "unnoticed|required|used|typed|never read|no effect|not measured"
     return dict(re.findall(rf"^  (\S+) +[a-z ]+? +({words})\b", text, re.MULTILINE))
 
 
-def test_the_consumer_of_the_page_needs_what_the_page_says(tmp_path: Path) -> None:
-    blocks = list(blocks_of("docs/how-to/needs.md"))
-    source = next(block.code for block in blocks if block.language == "python")
+@dataclass
+class Measured:
+    """What the command says about a suite, and its contract before and after."""
+
+    text: str
+    code: int
+    before: Lock
+    after: Lock
+
+
+@pytest.fixture(scope="module")
+def measured(tmp_path_factory: pytest.TempPathFactory) -> Measured:
+    """Measure one suite for several tests."""
+    folder = tmp_path_factory.mktemp("suite")
+    page = next(block.code for block in blocks_of("docs/how-to/needs.md") if block.language == "python")
+    own = lock_of(sent={"id": "o-1", "price": 5, "quantity": 2, "coupon": "TEA"}, publisher="shop")
+    own.messages[ORDERS_KEY].consumers["orders", "billing"] = Consumer("orders", "billing", {"acked"})
+    own.write(folder / "messages.lock")
+    before = read(folder / "messages.lock")
+    sources = {"billing": page, "deaf": DEAF, "once": ONCE, "wrong": WRONG}
+    done = needs(folder, sources, ini="leveret_contract = messages.lock\n")
+    return Measured(done.stdout + done.stderr, done.returncode, before, read(folder / "messages.lock"))
+
+
+def lock_of(sent: dict[str, object], publisher: str) -> Lock:
+    """Return the lock of a service that sends orders."""
+    message = Message({publisher})
+    add_message(message.shape, json.dumps(sent).encode(), {})
+    return Lock({ORDERS_KEY: message})
+
+
+# The tests of one worker share the measured suite.
+SHARED = pytest.mark.xdist_group("needs")
+
+
+@SHARED
+def test_the_consumer_of_the_page_needs_what_the_page_says(measured: Measured) -> None:
+    blocks = blocks_of("docs/how-to/needs.md")
     table = next(block.code for block in blocks if "what billing needs" in block.code)
 
-    done = needs(tmp_path, source)
-
-    assert table.strip() in done.stdout, done.stdout + done.stderr
-    assert done.returncode == 0
+    assert table.strip() in measured.text
 
 
-def test_a_test_that_asserts_nothing_learns_that(tmp_path: Path) -> None:
-    source = f"""{GETTING}
-def test_an_order_is_taken(leveret):
-    leveret.declare_queue("orders")
-    leveret.publish("", "orders", json={{"id": 7, "total": 5}})
-    take(leveret.url).get("total")
-"""
+@SHARED
+def test_a_test_that_asserts_nothing_learns_that(measured: Measured) -> None:
+    found = verdicts(measured.text)
 
-    done = needs(tmp_path, source)
-
-    assert verdicts(done.stdout) == {"id": "no effect", "total": "unnoticed"}
-    assert "no effect seen: 'total' is read, but no test would notice." in done.stdout
+    assert (found["number"], found["sum"]) == ("no effect", "unnoticed")
+    assert "no effect seen: 'sum' is read, but no test would notice." in measured.text
 
 
-def test_a_test_that_fails_as_it_is_is_left_out(tmp_path: Path) -> None:
-    done = needs(tmp_path, "def test_wrong(leveret):\n    assert leveret.queues\n")
+@SHARED
+def test_a_test_that_passes_once_in_a_process_gets_a_process_for_each_run(measured: Measured) -> None:
+    found = verdicts(measured.text)
 
-    text = "test_orders.py::test_wrong was left out: as it is, AssertionError: assert [] at test_orders.py:2"
-    assert text in done.stdout
-    assert done.returncode == 1
+    assert (found["cents"], found["since"]) == ("used", "never read")
 
 
-def test_a_test_that_passes_once_in_a_process_gets_a_process_for_each_run(tmp_path: Path) -> None:
-    source = f"""{GETTING}
-def test_a_price_is_noted_once(leveret):
-    leveret.declare_queue("orders")
-    leveret.publish("", "orders", json={{"price": 5, "coupon": "TEA"}})
-    PRICES.append(take(leveret.url).get("price"))
-    assert PRICES == [5]
-"""
+@SHARED
+def test_a_test_that_fails_as_it_is_is_left_out(measured: Measured) -> None:
+    text = "test_wrong.py::test_wrong was left out: as it is, AssertionError: assert [] at test_wrong.py:2"
 
-    done = needs(tmp_path, source)
+    assert text in measured.text
+    assert measured.code == 1
 
-    assert verdicts(done.stdout) == {"price": "used", "coupon": "never read"}
+
+@SHARED
+def test_the_needs_of_a_consumer_go_into_its_entry_in_the_lock(measured: Measured) -> None:
+    assert measured.after.messages[ORDERS_KEY].consumers["orders", "billing"].needs == {
+        "body.id": "string",
+        "body.price": "integer",
+        "body.quantity": "optional integer",
+        "body.coupon": "any",
+    }
+    assert "messages.lock has the needs for 1 of 3 kinds of messages" in measured.text
+
+
+@SHARED
+def test_a_field_that_the_consumer_does_not_need_breaks_no_contract_once_it_is_measured(measured: Measured) -> None:
+    shop = lock_of(sent={"id": "o-1", "price": 5}, publisher="shop")
+
+    assert len(meet({"shop": shop, "billing": measured.before}).breaking) == 2
+    assert meet({"shop": shop, "billing": measured.after}).breaking == []
 
 
 def test_code_that_has_read_its_url_is_measured_on_that_port(tmp_path: Path) -> None:
-    source = f"""{GETTING}
-import os
+    done = needs(tmp_path, {"prices": ONE_PORT}, ini="leveret_url_env = AMQP_URL\n")
 
-URL = os.environ["AMQP_URL"]
-
-def test_a_price(leveret_session):
-    leveret_session.declare_queue("orders")
-    leveret_session.publish("", "orders", json={{"price": 5, "coupon": "TEA"}})
-    assert take(URL)["price"] == 5
-"""
-
-    done = needs(tmp_path, source, ini="leveret_url_env = AMQP_URL\n")
-
-    assert verdicts(done.stdout) == {"price": "required", "coupon": "never read"}
+    assert verdicts(done.stdout) == {"cents": "required", "since": "never read"}
+    assert done.returncode == 0
 
 
 def test_a_budget_that_is_over_says_what_it_left(tmp_path: Path) -> None:
-    source = f"""{GETTING}
-def test_a_price(leveret):
-    leveret.declare_queue("orders")
-    leveret.publish("", "orders", json={{"price": 5}})
-    take(leveret.url)
-"""
-
-    done = needs(tmp_path, source, "--seconds=0.000001")
+    done = needs(tmp_path, {"deaf": DEAF}, "--seconds=0.000001")
 
     assert "--seconds=1e-06 was over before 2 runs" in done.stdout
 
 
 def test_a_budget_of_nothing_is_refused(tmp_path: Path) -> None:
-    done = needs(tmp_path, "", "--seconds=0")
+    done = needs(tmp_path, {}, "--seconds=0")
 
     assert done.stderr.strip() == "leveret: --seconds=0 is not a number above 0"
     assert done.returncode == 2
@@ -283,40 +331,10 @@ def test_a_lock_says_what_a_consumer_accepts(field: FieldNeed, text: str) -> Non
     assert need_text(field) == text
 
 
-def test_a_change_that_the_consumer_does_not_read_breaks_no_contract_once_it_is_measured(tmp_path: Path) -> None:
-    source = next(block.code for block in blocks_of("docs/how-to/needs.md") if block.language == "python")
-    own = lock_of(sent={"id": "o-1", "price": 5, "quantity": 2, "coupon": "TEA"}, publisher="shop")
-    own.messages[ORDERS_KEY].consumers["orders", "billing"] = Consumer("orders", "billing", {"acked"})
-    own.write(tmp_path / "messages.lock")
-    shop = lock_of(sent={"id": "o-1", "price": 5}, publisher="shop")
-    before = meet({"shop": shop, "billing": read(tmp_path / "messages.lock")})
-
-    done = needs(tmp_path, source, ini="leveret_contract = messages.lock\n")
-
-    after = meet({"shop": shop, "billing": read(tmp_path / "messages.lock")})
-    assert "messages.lock has the needs for 1 of 1 kinds of messages" in done.stdout
-    assert len(before.breaking) == 2
-    assert after.breaking == []
-    consumer = read(tmp_path / "messages.lock").messages[ORDERS_KEY].consumers["orders", "billing"]
-    assert consumer.needs == {
-        "body.id": "string",
-        "body.price": "integer",
-        "body.quantity": "optional integer",
-        "body.coupon": "any",
-    }
-
-
-def lock_of(sent: dict[str, object], publisher: str) -> Lock:
-    """Return the lock of a service that sends orders."""
-    message = Message({publisher})
-    add_message(message.shape, json.dumps(sent).encode(), {})
-    return Lock({ORDERS_KEY: message})
-
-
 def test_a_lock_that_is_none_is_refused_before_any_test_runs(tmp_path: Path) -> None:
     (tmp_path / "messages.lock").write_text("no toml", encoding="utf-8")
 
-    done = needs(tmp_path, "", "--lock=messages.lock")
+    done = needs(tmp_path, {}, "--lock=messages.lock")
 
     assert done.stderr.startswith("leveret: messages.lock is no lock: ")
     assert done.returncode == 2
