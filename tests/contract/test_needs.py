@@ -70,7 +70,16 @@ def test_a_price_is_noted_once(leveret):
     PRICES.append(take(leveret.url, "prices").get("cents"))
     assert PRICES == [5]
 """
-WRONG = "def test_wrong(leveret):\n    assert leveret.queues\n"
+WRONG = """
+import pytest
+
+def test_wrong(leveret):
+    assert leveret.queues
+
+@pytest.mark.skip
+def test_skipped(leveret):
+    pass
+"""
 ONE_PORT = f"""{GETTING}
 import os
 
@@ -166,9 +175,10 @@ def test_a_test_that_passes_once_in_a_process_gets_a_process_for_each_run(measur
 
 @SHARED
 def test_a_test_that_fails_as_it_is_is_left_out(measured: Measured) -> None:
-    text = "test_wrong.py::test_wrong was left out: as it is, AssertionError: assert [] at test_wrong.py:2"
+    text = "test_wrong.py::test_wrong was left out: as it is, AssertionError: assert [] at test_wrong.py:5"
 
     assert text in measured.text
+    assert "test_skipped" not in measured.text
     assert measured.code == 1
 
 

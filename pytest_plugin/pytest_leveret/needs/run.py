@@ -82,6 +82,7 @@ class Outcome:
     reads: dict[Kind, set[Path]] = field(default_factory=dict)
     # What the plain test failed with.
     error: str = ""
+    is_skipped: bool = False
     # The modules of leveret that it imported: the next processes start with them.
     modules: list[str] = field(default_factory=list)
 
@@ -118,7 +119,7 @@ class Runner:
         ):
             self._run.note_failure(call.excinfo.value)
         if self._run is not None and report.outcome == "skipped":
-            self._run.outcome.error = "it is skipped"
+            self._run.outcome.is_skipped = True
         return report
 
     @pytest.hookimpl(tryfirst=True)

@@ -187,6 +187,8 @@ class Survey:
         test.plain.append(outcome)
         if len(test.plain) < 2:
             return
+        if any(it.is_skipped for it in test.plain):
+            return
         error = next((it.error for it in test.plain if it.error), "")
         if error:
             self.findings.unusable[name] = error
