@@ -21,6 +21,7 @@ _HEADER: Final = "traceparent"
 _TRACEPARENT: Final = re.compile("(?!ff)[0-9a-f]{2}-(?!0{32})([0-9a-f]{32})-(?!0{16})([0-9a-f]{16})-[0-9a-f]{2}(-.*)?")
 _MESSAGE: Final = POSITIONS[events.PUBLISHED]["message"]
 _OCTETS: Final = _HEADER.encode()
+_TASKS_MAX: Final = 10_000
 
 
 class Context(NamedTuple):
@@ -52,9 +53,9 @@ class _Client:
         # How many of those are so.
         self.own_count = 0
         self.unclear_count = 0
-        # The deliveries of each trace that it got or began; the traces that it began, None for messages without one
-        # that it published of its own accord; and the messages that it published.
-        self.traces: Final[dict[str | None, list[_Handled]]] = {}
+        # What it got of each trace that it got or began; the traces that it began, None for messages without one that
+        # it published of its own accord; and the messages that it published.
+        self.traces: Final[dict[str | None, list[Context]]] = {}
         self.begun: Final[dict[str | None, None]] = {}
         self.published: Final[dict[int, None]] = {}
         # To what it publishes while it holds nothing.
@@ -68,8 +69,8 @@ class _Client:
         handled = _Handled(event, context, is_own, is_unclear)
         self.held[event.copy] = handled
         self._count(handled, 1)
-        if handled.context.trace is not None:
-            self.traces.setdefault(handled.context.trace, []).append(handled)
+        if context.trace is not None and context not in (known := self.traces.setdefault(context.trace, [])):
+            known.append(context)
         return handled
 
     def release(self, copy: object) -> None:
@@ -90,8 +91,8 @@ class _Suspect(NamedTuple):
     # The delivery to which it belongs, or the first of several to one of which it does.
     handled: _Handled
     held_count: int
-    # The deliveries of the trace of the publish; None if the client did not know that trace.
-    alike: Sequence[_Handled] | None
+    # What the client got of the trace of the publish; None if it did not know that trace.
+    alike: Sequence[Context] | None
     # Whether the client has published one of those messages itself.
     is_fed_by_itself: bool
     # Whether the message itself says to which it belongs.
@@ -105,7 +106,7 @@ class TraceContext:
         # Nothing is looked at until a client publishes the first message with a traceparent.
         self._is_on = False
         self._clients: Final[dict[int, _Client]] = {}
-        # The last delivery of each task of Celery.
+        # The last delivery of each task of Celery, for the latest tasks.
         self._tasks: Final[dict[str, _Handled]] = {}
 
     def feed(self, raw_events: Sequence[RawEvent]) -> list[Finding]:
@@ -130,6 +131,8 @@ class TraceContext:
             handled = client.hold(event)
             if (task := _header(event.message, "id")) is not None:
                 self._tasks[task] = handled
+                if len(self._tasks) > _TASKS_MAX:
+                    del self._tasks[next(iter(self._tasks))]
         elif event.kind == events.CONN_CLOSE:
             del self._clients[event.conn]
         else:
@@ -144,7 +147,7 @@ class TraceContext:
         trace = context_of(message).trace
         caller = self._tasks.get(_header(message, "parent_id") or "")
         if caller is not None and caller.context.trace is not None:
-            alike = [caller] if caller.context.trace == trace else None
+            alike = [caller.context] if caller.context.trace == trace else None
             return _Suspect(event, client, caller, 1, alike, is_fed_by_itself=False, is_sure=True)
         if client.held and caller is None:
             first, count, alike = next(iter(client.held.values())), len(client.held), client.traces.get(trace)
@@ -169,9 +172,9 @@ def _judged(suspect: _Suspect) -> Finding | None:
         # A test may publish on the connection of the service, and begin a trace with each message.
         is_usual = suspect.is_fed_by_itself
         return None if is_usual else _finding("trace_restarted", suspect, {"new_trace": given.trace})
-    if alike and all(it.context.baggage - given.baggage for it in alike):
-        return _finding("baggage_lost", suspect, {"keys": sorted(alike[0].context.baggage - given.baggage)})
-    correlation_ids = [it.context.correlation_id for it in alike]
+    if alike and all(it.baggage - given.baggage for it in alike):
+        return _finding("baggage_lost", suspect, {"keys": sorted(alike[0].baggage - given.baggage)})
+    correlation_ids = [it.correlation_id for it in alike]
     if alike and message.properties.correlation_id is None and None not in correlation_ids:
         return _finding("correlation_lost", suspect, {"value": correlation_ids[0]})
     return None
