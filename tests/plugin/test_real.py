@@ -513,3 +513,24 @@ def test_an_application_reads_the_url_of_the_virtual_host_of_the_run(
 
     result.assert_outcomes(passed=1)
     assert server.admin.list_vhosts() == ["/"]
+
+
+def test_clients_may_declare_only_what_the_definitions_have_there_too(run_real: Run) -> None:
+    result = run_real(
+        """
+        import pytest
+        from client import connect
+
+        QUEUES = [{"name": name, "vhost": "/", "durable": True} for name in ("orders", "mails")]
+
+        @pytest.mark.leveret(definitions={"vhosts": [{"name": "/"}], "queues": QUEUES}, declare="must_match")
+        def test_it(leveret):
+            channel = connect(leveret.url).channel()
+            channel.queue_declare("orders", durable=True)
+            channel.queue_declare("order", durable=True)
+        """
+    )
+
+    result.assert_outcomes(passed=1, errors=1)
+    result.stdout.fnmatch_lines(["*queue 'order', from worker: did you mean 'orders'?"])
+    result.stdout.fnmatch_lines(["leveret: of the definitions, no test used queue 'mails'"])

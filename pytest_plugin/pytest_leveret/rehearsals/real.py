@@ -29,7 +29,7 @@ _SERVER: Final = pytest.StashKey["Server"]()
 _TAKEN: Final = frozenset(
     {
         *("seed", "record", "trace_dir", "trace_bodies", "trace_redact", "users", "vhosts", "definitions"),
-        *("host", "port", "checks", "max_redeliveries"),
+        *("host", "port", "checks", "max_redeliveries", "declare"),
     }
 )
 # Those that have no meaning for a server, and hinder no test: the server is what it is.
