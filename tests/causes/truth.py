@@ -307,7 +307,7 @@ def _refused(facts: Facts, g: dict[str, str]) -> Iterable[str]:
         return (yield f"{g['c']} got no such error")
     if g.get("n") and not any(int(g["n"]) == e.code for e in own):
         yield f"the codes are {[e.code for e in own]}"
-    if "and never consumed from it" in g["text"] and any(e.conn == own[-1].conn for e in facts.of_kind("consume")):
+    if "; it never consumed from " in g["text"] and any(e.conn == own[-1].conn for e in facts.of_kind("consume")):
         yield f"{g['c']} did consume"
 
 

@@ -147,7 +147,7 @@ CAUSES: Final[dict[str, CauseWords]] = {
         "{request} has {asked}",
         rank=8,
     ),
-    "refused": CauseWords("{client} got {code} {text}[ and {after}][, at {line}]", rank=15),
+    "refused": CauseWords("{client} got {code} {text}[, at {line}][; it never consumed from {untaken}]", rank=15),
     "ack_lost": CauseWords(
         "{message} was delivered again, from {queue} to {by}, because its ack never arrived: {holder} lost its "
         "connection",
@@ -220,7 +220,7 @@ CAUSES: Final[dict[str, CauseWords]] = {
 _QUOTED: Final = frozenset(
     {
         *("queue", "exchange", "routing_key", "argument", "known", "queues", "exchanges", "near"),
-        *("target", "given", "asked", "value"),
+        *("target", "given", "asked", "value", "untaken"),
     }
 )
 # Numbers that are spans of time in microseconds.

@@ -201,7 +201,7 @@ def _refused(scene: Scene, _: Asked) -> Iterator[Cause]:
             "client": client.name,
             "code": fact.get("code"),
             "text": str(fact.get("text")).partition("\n")[0].rstrip("."),
-            "after": "never consumed from it" if is_untaken else None,
+            "untaken": place[1] if is_untaken else None,
             "line": None if line is None else str(line).partition(", called from")[0],
             "queue": subject.get("name") if subject.get("kind") == "queue" else None,
         }

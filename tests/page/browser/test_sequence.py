@@ -134,14 +134,14 @@ def test_equal_steps_of_many_messages_fold_and_the_one_that_differs_is_on_the_fi
     expect(page.locator(".step", has_text="published #2 ")).to_be_visible()
 
 
-def differing() -> Story:
-    """Return a story of 600 rows in no order, of which the 500th went wrong."""
+def differing(count: int = 600, wrong: int = 500) -> Story:
+    """Return a story of rows in no order, of which one went wrong."""
     told, chance = Telling(), random.Random(5)
-    for number in range(1, 601):
+    for number in range(1, count + 1):
         kind = chance.choice(("delivered", "acked", "published", "confirmed", "got"))
         told.add(kind, f"{kind} #{number}", WORKER, JOBS, message=number)
-    told.events[499] |= {"kind": "dropped", "text": "dropped #500", "tone": "bad"}
-    return {**busy(0), "events": told.events, "messages": [{"number": number} for number in range(1, 601)]}
+    told.events[wrong - 1] |= {"kind": "dropped", "text": f"dropped #{wrong}", "tone": "bad"}
+    return {**busy(0), "events": told.events, "messages": [{"number": number} for number in range(1, count + 1)]}
 
 
 def test_long_sequence_opens_at_the_first_problem_and_has_a_tick_for_it(open_story: Open) -> None:
@@ -150,6 +150,19 @@ def test_long_sequence_opens_at_the_first_problem_and_has_a_tick_for_it(open_sto
     expect(page.locator(".step.active")).to_contain_text("dropped #500")
     expect(page.locator(".step.active")).to_be_in_viewport()
     expect(page.locator(".minimap i.bad")).to_have_count(1)
+
+
+def test_first_problem_is_in_sight_where_the_window_ends_above_the_end_of_the_list(open_story: Open) -> None:
+    story = differing(count=40, wrong=9)
+    story["test"] |= {"error": {"text": "assert\n" * 18}}
+    page = open_story(story)
+    page.set_viewport_size({"width": 1200, "height": 700})
+
+    page.reload()
+
+    assert page.evaluate("document.documentElement.scrollHeight") > 700
+    expect(page.locator(".step.active")).to_contain_text("dropped #9")
+    expect(page.locator(".step.active")).to_be_in_viewport()
 
 
 def test_click_on_the_map_goes_to_that_part_of_the_sequence(open_story: Open) -> None:

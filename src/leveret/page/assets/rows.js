@@ -117,10 +117,17 @@ class Rows {
     if (this.active < 0 || !scroller.clientHeight || state.isPrinting) return;
     const head = this.options.headHeight?.() ?? 0;
     const top = this.active * rowHeight;
-    const room = scroller.clientHeight - head - rowHeight;
+    const room = this.seenHeight() - head - rowHeight;
     if (top < scroller.scrollTop || top > scroller.scrollTop + room) {
       scroller.scrollTop = Math.max(0, top - room / 2);
     }
+  }
+
+  /** Return the height of the part that the window shows, which may end above the end of the list. */
+  seenHeight() {
+    const { scroller, rowHeight } = this.options;
+    const seen = Math.floor(innerHeight - scroller.getBoundingClientRect().top);
+    return clamp(seen, Math.min(4 * rowHeight, scroller.clientHeight), scroller.clientHeight);
   }
 
   /** Return how many rows a page has. */

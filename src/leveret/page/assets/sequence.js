@@ -209,7 +209,7 @@ class Sequence {
   /** Begin where it went wrong, if that is further down than the screen shows. */
   openAtProblem() {
     const first = firstProblem();
-    const room = this.scroller.clientHeight - this.head.offsetHeight;
+    const room = this.rows.seenHeight() - this.head.offsetHeight;
     const row = this.itemOf.get(first) ?? -1;
     if (row * this.rows.options.rowHeight > room - 2 * this.rows.options.rowHeight) selectEvent(first);
   }
