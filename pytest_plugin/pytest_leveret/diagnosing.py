@@ -62,8 +62,8 @@ class _TaskErrors(logging.Handler):
 
     def emit(self, record: logging.LogRecord) -> None:
         """Note the error of a task."""
-        # asyncio logs what is no error with exc_info=False.
-        if record.exc_info and record.exc_info[1] is not None:
+        # asyncio logs what is no error with exc_info=False. A time limit of the test may end it within a task.
+        if record.exc_info and not isinstance(record.exc_info[1], pytest.fail.Exception | None):
             self._deaths.append(_death_of_task(record.exc_info[1]))
 
 
@@ -272,7 +272,12 @@ def _deaths_of_tasks(call: pytest.CallInfo[None]) -> list[Death]:
     held = [value for frame in frames for value in frame.f_locals.values() if isinstance(value, asyncio.Task)]
     ended = [task for task in dict.fromkeys(held) if task.done() and not task.cancelled()]
     errors = [task.exception() for task in ended]
-    return [_death_of_task(error) for error in errors if error not in (None, call.excinfo.value)]
+    failures = (None, call.excinfo.value)
+    return [
+        _death_of_task(error)
+        for error in errors
+        if error not in failures and not isinstance(error, pytest.fail.Exception)
+    ]
 
 
 def _death_of_task(error: BaseException) -> Death:

@@ -258,6 +258,8 @@ def _held(facts: Facts, g: dict[str, str]) -> Iterable[str]:
 
 
 def _died(facts: Facts, g: dict[str, str]) -> Iterable[str]:
+    if g["error"].startswith(("Failed:", "Skipped:", "CancelledError")):
+        yield "the test failed or ended there, and nothing died"
     if g["m"]:
         for message in _numbers(g["m"]):
             if facts.holds(g["h"], message, g["q"], until_it_left=True) is None:
@@ -454,7 +456,7 @@ Rule = Callable[[Facts, dict[str, str]], Iterable[str]]
 _GONE = "(?:the message is|the messages are) gone"
 _BY = "(?: by (?P<p>.+?))?"
 RULES: dict[str, Rule] = {
-    rf"(?:(?P<h>.+) held {_MESSAGES} of {_QUEUE} when )?.+ died of .+": _died,
+    rf"(?:(?P<h>.+) held {_MESSAGES} of {_QUEUE} when )?.+ died of (?P<error>.+)": _died,
     rf"{_MESSAGES} was published{_BY} before (?P<qs>'.+') was bound to '(?P<x>.*)'": _before_binding,
     rf"{_MESSAGES} was published{_BY} before queue {_QUEUE} was declared": _before_queue,
     rf"{_MESSAGES} reached no queue and was returned to a client that drops returns: (?P<why>.+)": _unrouted,

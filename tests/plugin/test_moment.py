@@ -126,6 +126,29 @@ def test_a_value_that_a_plain_assert_misses_is_looked_up_in_the_bodies(run: Run)
     result.stdout.fnmatch_lines(["*leveret: what went wrong*", "71 is in #2, which was acked in 'orders' by worker"])
 
 
+def test_a_task_in_which_the_test_itself_failed_has_not_died(run: Run) -> None:
+    result = run("""
+        import asyncio
+        import gc
+        import pytest
+
+        async def handle():
+            pytest.fail("Timeout (>4.0s) from pytest-timeout.")
+
+        async def scenario():
+            asyncio.ensure_future(handle())
+            await asyncio.sleep(0)
+            gc.collect()
+
+        def test_it(leveret):
+            asyncio.run(scenario())
+            assert 1 == 2
+    """)
+
+    result.stdout.fnmatch_lines(["*Task exception was never retrieved*"])
+    result.stdout.no_fnmatch_line("*died of*")
+
+
 def test_what_explains_no_failure_is_no_cause(run: Run) -> None:
     result = run("""
         from client import connect

@@ -11,8 +11,8 @@ from pika.adapters.blocking_connection import BlockingChannel
 
 from leveret import Broker
 from leveret.engine.harness import Harness
-from leveret.story.causes import sentence
-from leveret.story.diagnosis import Asked
+from leveret.story.causes import Cause, sentence
+from leveret.story.diagnosis import Asked, diagnosis
 
 Connect = Callable[[str], BlockingChannel]
 
@@ -110,3 +110,12 @@ def test_how_long_a_message_was_held_counts_until_the_failure(broker: Broker, co
     broker.clock.advance(seconds=70, settle=0)
 
     assert said(broker) == ["worker still held #1 of 'jobs' when the test failed, after 1 min 10 s"]
+
+
+def test_a_message_that_was_held_for_an_instant_has_no_age(broker: Broker, connect: Connect) -> None:
+    broker.declare_queue("jobs")
+    broker.publish("", "jobs", b"1")
+    holding(broker, connect, "jobs")
+    named = Cause("unacked_at_end", {"holder": "worker", "queue": "jobs", "age": 90}, {"message": 1, "age": 90})
+
+    assert [sentence(cause) for cause in diagnosis(broker.events, [named])] == ["worker held #1 of 'jobs'"]

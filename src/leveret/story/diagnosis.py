@@ -99,6 +99,7 @@ def _completed(scene: Scene, cause: Cause) -> Cause:
     if message is None:
         return cause
     names = {**cause.names, "publisher": scene.publisher(message)}
+    names.pop("age", None)
     if cause.numbers.get("age", _NOTABLE_US) < _NOTABLE_US:
         cause = cause._replace(numbers={name: number for name, number in cause.numbers.items() if name != "age"})
     because = cause.because

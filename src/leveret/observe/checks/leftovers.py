@@ -19,7 +19,7 @@ from leveret.observe.checks.given_back import GivenBack
 from leveret.observe.texts.state import client_text, connections, holder_text, unsettled
 from leveret.trace import events
 from leveret.trace.events import POSITIONS, Event, RawEvent
-from leveret.wording import client_place_text, span_text
+from leveret.wording import client_place_text
 
 # A check, then the numbers of connection, channel and delivery or copy, or None.
 _Key = tuple[str, int | None, int | None, int | None]
@@ -135,7 +135,7 @@ def _held(node: Node, connection: Connection, channel: Channel) -> Iterator[tupl
             "queue": delivery.queue.name,
             "client": client,
             "holder": holder_text(tag, client),
-            "age": span_text(node.now - delivery.delivered_at),
+            "age": node.now - delivery.delivered_at,
         }
         why = None if delivery.tag in channel.unacked else "settled_without_commit"
         yield (

@@ -62,7 +62,7 @@ class Sequence {
       this.hasAllLanes = !this.hasAllLanes;
       this.build();
       this.showEvent();
-    });
+    }, { class: "screen" });
     this.build();
   }
 

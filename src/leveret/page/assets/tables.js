@@ -118,6 +118,9 @@ function messagesPanel() {
       { title: "Line", name: "line", cell: (message) => message.line },
     ]),
   });
+  // "#1 of rome" needs more room than "#1".
+  const longest = Math.max(0, ...story.messages.map((message) => message.name?.length ?? 0));
+  if (longest) grid.style.setProperty("--which", `${24 + 8 * longest}px`);
   rows.options.count = story.messages.length;
   grid.setAttribute("aria-rowcount", String(story.messages.length + 1));
   empty.hidden = story.messages.length > 0;
