@@ -177,6 +177,7 @@ def pytest_runtest_teardown(item: pytest.Item) -> Generator[None, object, object
     explore.end_watch(item)
     if used := brokers.used_brokers(item):
         rehearsal.note_traces(item, used)
+        standins.note_use(item, used)
     try:
         return (yield)
     finally:

@@ -32,6 +32,37 @@ def test_a_suite_passes_unchanged(run: Run, suite_file: Path) -> None:
     result.stdout.fnmatch_lines([f"leveret: {tests} test* on leveret in * s"])
 
 
+def test_only_the_tests_that_used_a_container_ran_on_leveret(run: Run) -> None:
+    result = run(
+        """
+        import pika
+        import pytest
+        from testcontainers.rabbitmq import RabbitMqContainer
+
+        @pytest.fixture(scope="session", autouse=True)
+        def parameters():
+            with RabbitMqContainer("rabbitmq:4") as container:
+                yield container.get_connection_params()
+
+        def test_the_first(parameters):
+            pika.BlockingConnection(parameters).close()
+
+        def test_of_a_sum():
+            assert 1 + 1 == 3
+
+        def test_of_a_message(parameters):
+            pika.BlockingConnection(parameters).close()
+        """,
+        ALL,
+        *PLUGINS,
+    )
+
+    result.assert_outcomes(passed=2, failed=1)
+    result.stdout.fnmatch_lines(["leveret: 2 tests on leveret in * s"])
+    # The broker has nothing to say of the sum.
+    result.stdout.no_fnmatch_line("*state of the broker*")
+
+
 def test_without_the_option_the_suite_wants_docker(run: Run) -> None:
     source = (Path(__file__).parent / "suites" / "module_container.txt").read_text(encoding="utf-8")
 

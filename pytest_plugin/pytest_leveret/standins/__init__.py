@@ -6,16 +6,19 @@ pytest-rabbitmq would start theirs; `rabbitmqctl` answers the commands that a su
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from importlib.util import find_spec
 from time import monotonic
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import pytest
 
 from pytest_leveret.options import Option, read_names, read_settings
 from pytest_leveret.rehearsals import real
 from pytest_leveret.standins.server import Fleet
+
+if TYPE_CHECKING:
+    from leveret import Broker
 
 # What can be replaced, and the module that it needs; a suite without it has nothing to replace.
 _PACKAGES: Final = {
@@ -95,9 +98,15 @@ def begin_session(session: pytest.Session) -> None:
 
 
 def note_test(item: pytest.Item) -> None:
-    """Count a test that ran while leveret stood in."""
+    """Note the test that runs."""
     if fleet := item.config.stash.get(_FLEET, None):
         fleet.note_test(item.nodeid)
+
+
+def note_use(item: pytest.Item, used: Collection[Broker]) -> None:
+    """Count a test that used a stand-in."""
+    if fleet := item.config.stash.get(_FLEET, None):
+        fleet.note_use(item.nodeid, used)
 
 
 def summary(config: pytest.Config) -> list[str]:

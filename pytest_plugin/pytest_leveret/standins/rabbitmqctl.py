@@ -52,6 +52,7 @@ class Refusal(Exception):
 
 def run(stand_in: StandIn, command: str | Iterable[str]) -> tuple[int, str]:
     """Run a command in a container, and return its exit code and what it prints."""
+    stand_in.fleet.count_test()
     words = shlex.split(command) if isinstance(command, str) else [str(word) for word in command]
     while words and words[0] in ("sh", "bash", "/bin/sh", "/bin/bash") and "-c" in words:
         words = shlex.split(words[-1])

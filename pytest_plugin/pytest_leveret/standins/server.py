@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from importlib.util import find_spec
 from itertools import count
@@ -117,18 +117,25 @@ class Fleet:
         )
 
     def note_test(self, node_id: str) -> None:
-        """Note which test runs, and that it runs on leveret if a stand-in is up."""
+        """Note which test runs."""
         self._current = node_id
         while self._leaving and self.session is not None:
             brokers.unshare(self.session, self._leaving.pop())
-        if self._running:
+
+    def count_test(self) -> None:
+        """Count the test that runs, if one does: it has asked a stand-in for something."""
+        if self._current:
+            self._tests.add(self._current)
+
+    def note_use(self, node_id: str, used: Collection[Broker]) -> None:
+        """Note which brokers a test has used: it ran on leveret if one of them stands in."""
+        if any(stand_in.broker in used for stand_in in self._running):
             self._tests.add(node_id)
 
     def begin(self, stand_in: StandIn) -> None:
         """Note that a stand-in is up: its broker belongs to each test from now on."""
         self._running.append(stand_in)
-        if self._current:
-            self._tests.add(self._current)
+        self.count_test()
         if self.session is not None:
             brokers.share(self.session, stand_in.name, stand_in.broker, with_all=True)
 
