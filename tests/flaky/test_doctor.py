@@ -209,6 +209,29 @@ def test_a_delivery_that_waits_comes_before_the_answer_to_a_cancel_that_waits(le
     assert passed[:3] == ["basic.deliver", "basic.cancel", "basic.cancel-ok"]
 
 
+def test_what_waits_on_one_channel_is_not_lost_when_another_channel_sends(leveret: Broker) -> None:
+    leveret.declare_queue("orders")
+    other = channel_named(leveret, "shop")
+    channel = other.connection.channel()
+    has_come = threading.Event()
+
+    def wait_of(occasion: Occasion) -> Wait:
+        if occasion.channel_number == other.channel_number:
+            has_come.set()
+        return Wait(60_000_000, is_firm=True)
+
+    delays = Delays(leveret, wait_of, lambda occasion: None)
+    delays.start()
+    for body in (b"1", b"2", b"3"):
+        channel.basic_publish("", "orders", body)
+    other.basic_publish("", "orders", b"4")
+    assert has_come.wait(60)
+    delays.stop()
+    other.connection.close()
+
+    assert [message.body for message in leveret.queue("orders").ready] == [b"1", b"2", b"3", b"4"]
+
+
 def channel_named(broker: Broker, name: str) -> BlockingChannel:
     parameters = pika.URLParameters(broker.url)
     parameters.client_properties = {"connection_name": name}

@@ -133,7 +133,7 @@ class Delays:
         assert connection is not None
         if occasion.point == "method":
             if connection in self._incoming and self._incoming[connection][0] is occasion:
-                self._let_all_in(connection)
+                self._let_in(connection)
         elif (waiting := self._outgoing.get(connection)) and waiting[0][0] is occasion:
             self._send(occasion, waiting)
             while waiting and not waiting[0][1].span_us:
@@ -155,19 +155,23 @@ class Delays:
             self._send(waiting[0][0], waiting)
 
     def _let_all_in(self, connection: Connection) -> None:
-        if connection in self._incoming:
-            occasion, _ = self._incoming.pop(connection)
-            if occasion.on in _ENDS:
-                self._let_all_out(connection)
-            occasion.release()
-            self._passed(occasion)
-            connection.release(occasion.channel_number or 0, occasion.proceed)
+        while connection in self._incoming:
+            self._let_in(connection)
+
+    def _let_in(self, connection: Connection) -> None:
+        """Handle the method of a connection that waits. The one behind it may wait now."""
+        occasion, _ = self._incoming.pop(connection)
+        if occasion.on in _ENDS:
+            self._let_all_out(connection)
+        occasion.release()
+        self._passed(occasion)
+        connection.release(occasion.channel_number or 0, occasion.proceed)
 
     def _catch_up(self) -> None:
         """Handle what clients have sent so far, because the test passes the barrier."""
         self._is_catching_up = True
         for connection in [it for it, (_, wait) in self._incoming.items() if not wait.is_firm]:
-            self._let_all_in(connection)
+            self._let_in(connection)
         self._is_catching_up = False
 
 
