@@ -6,6 +6,7 @@ the pages of all tests. Under pytest-xdist each worker writes its pages, and the
 
 from __future__ import annotations
 
+import gc
 import os
 import re
 import shutil
@@ -114,11 +115,17 @@ class Pages:
 
     def add(self, item: pytest.Item, report: pytest.TestReport, call: pytest.CallInfo[None]) -> None:
         """Write a page, and add its path to the report; or why there is none."""
+        was_collecting = gc.isenabled()
+        # The page of many events makes objects by the hundred thousand, and no garbage.
+        gc.disable()
         try:
             line = self._write(item, report, call)
         except Exception as error:
             # An error here would end the whole run, and hide the failure that the page should explain.
             line = f"page: leveret could not write it: {error!r}"
+        finally:
+            if was_collecting:
+                gc.enable()
         if line is not None and report.failed:
             add_section(report, "leveret", line)
 

@@ -30,7 +30,6 @@ class QueueStory(QueueLife):
 
     def shown(self, lanes: Lanes, bindings: list[dict[str, Any]]) -> dict[str, Any]:
         """Return the queue as a page takes it."""
-        ready, unacked, consumers = self.raised()
         shown: dict[str, Any] = {
             "lane": lanes.id_of("q", self.vhost, self.name),
             "name": self.name,
@@ -41,10 +40,7 @@ class QueueStory(QueueLife):
             "policy": self.policy,
             "policy_keys": self.policy_keys,
             "bindings": bindings,
-            "series": [
-                [t, wall, (has_ready or 0) + ready, (held or 0) + unacked, (count or 0) + consumers]
-                for t, wall, has_ready, held, count in self.series
-            ],
+            "series": self.counts(),
             "deleted": self.is_deleted or None,
             "deleted_by": self.deleted_by if self.is_deleted else None,
             "deleted_at": self.deleted_at if self.is_deleted else None,

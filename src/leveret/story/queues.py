@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Final, Generic, NamedTuple, TypeVar, cast
+from typing import Any, Final, Generic, TypeVar, cast
 
 from leveret.story.facts import HAS_ACKS, Fact
 from leveret.trace import events
@@ -19,14 +19,6 @@ _CHANGES: Final[dict[str, tuple[int, int]]] = {
 }
 _LEAVING: Final = frozenset(events.ENDS) - {events.ACKED}
 _TYPE: Final = "x-queue-type"
-
-
-class QueueCount(NamedTuple):
-    """How many messages and consumers a queue had at a moment."""
-
-    ready: int = 0
-    unacked: int = 0
-    consumers: int = 0
 
 
 class QueueLife:
@@ -70,17 +62,14 @@ class QueueLife:
         key = self.arguments.get("x-dead-letter-routing-key", self.policy_keys.get("dead-letter-routing-key"))
         return str(exchange), None if key is None else str(key)
 
-    def count_at(self, t: int) -> QueueCount:
-        """Return what the queue held at an instant: what it held after the last change until then."""
-        points = [point for point in self.series if point[0] is None or point[0] <= t]
-        counts = points[-1][2:] if points else (0, 0, 0)
-        return QueueCount(*((count or 0) + more for count, more in zip(counts, self.raised(), strict=True)))
-
-    def raised(self) -> tuple[int, int, int]:
-        """Return how much to raise each count, so that none is negative."""
+    def counts(self) -> list[list[int | None]]:
+        """Return the series of counts, raised so that none is negative."""
         lowest = [min((point[index] or 0 for point in self.series), default=0) for index in (2, 3, 4)]
-        ready, unacked, consumers = (max(known, -low) for known, low in zip(self.raise_by, lowest, strict=True))
-        return ready, unacked, consumers
+        more = [max(known, -low) for known, low in zip(self.raise_by, lowest, strict=True)]
+        return [
+            [t, wall, *((count or 0) + by for count, by in zip(counts, more, strict=True))]
+            for t, wall, *counts in self.series
+        ]
 
 
 Q = TypeVar("Q", bound=QueueLife)
