@@ -1,7 +1,8 @@
 """The pytest-xdist worker of each test: tests on Spark share one worker, and so do those of one row of CONTRIBUTING,
 which share a copy of the repository, those of one page, whose blocks share a namespace, those in a browser, those on
-the S3 server, those of the published files, which are built once, and those that parse all files. So do those of one
-file of the pipeline, which share what its fixtures compute. The others run on any free one, several of a file at once.
+the S3 server, those of the published files, which are built once, those that parse all files, and those that mostly
+wait. So do those of one file of the pipeline, which share what its fixtures compute. The others run on any free one,
+several of a file at once.
 
 The tests on Spark are found by name: with pytest 9.2, pytest-xdist 3.8 does not see the mark `xdist_group`
 (pytest-xdist issue 1386).
@@ -43,10 +44,20 @@ _PUBLISHED: Final = "tests/release/test_distribution.py"
 _PARSING: Final = tuple(f"tests/house/test_{name}.py::" for name in ("docs", "english", "systems", "types", "words"))
 _OF_PAGES: Final = "tests/house/test_docs_run.py::"
 _IN_COPIES: Final = "tests/house/test_contributing.py"
+# These wait for most of their time. On several workers at once, they would leave the processors idle.
+_WAITING: Final = ("tests/explore/", "tests/stateful/", "tests/workers/")
 # Each of these tests takes seconds and shares nothing with others.
 _LONG: Final = ("tests/frameworks/", "tests/typing/")
 # What takes longest comes first, so that only short groups are left when the workers end.
-_FIRST: Final = (*_ON_SPARK, *_IN_BROWSER, *_IN_ITS_FILE, _IN_COPIES, *_LONG, "tests/release/", "tests/house/")
+_FIRST: Final = (
+    *_ON_SPARK,
+    *_IN_BROWSER,
+    *_WAITING,
+    *_IN_ITS_FILE,
+    _IN_COPIES,
+    *_LONG,
+    *(f"tests/{folder}/" for folder in ("release", "house", "flaky", "plugin", "soak", "story", "http", "page")),
+)
 # How many tests of a file a worker gets at once.
 _AT_ONCE: Final = 8
 
@@ -109,6 +120,8 @@ def _group_of(nodeid: str) -> str | None:
         return "browser"
     if is_on_spark(nodeid):
         return "spark"
+    if nodeid.startswith(_WAITING):
+        return "waiting"
     if nodeid.startswith(_ON_S3):
         return "s3"
     if nodeid.startswith(_IN_ITS_FILE):
