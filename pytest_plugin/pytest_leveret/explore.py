@@ -328,10 +328,11 @@ class Watchdog:
         with self._lock:
             if not self._over.is_set():
                 self._has_interrupted = True
-                _interrupt(self._watched)
+                interrupt(self._watched)
 
 
-def _interrupt(thread: int) -> None:
+def interrupt(thread: int) -> None:
+    """Raise KeyboardInterrupt in a thread, which is the main one."""
     if hasattr(signal, "pthread_kill"):
         signal.pthread_kill(thread, signal.SIGINT)
     else:

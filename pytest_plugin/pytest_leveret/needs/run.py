@@ -7,7 +7,6 @@ seconds for what will not come. Then its process has done its last run.
 
 from __future__ import annotations
 
-import _thread
 import logging
 import os
 import signal
@@ -24,6 +23,7 @@ import pytest
 from _pytest.runner import runtestprotocol
 
 from pytest_leveret import brokers
+from pytest_leveret.explore import interrupt
 from pytest_leveret.needs.bodies import Change, Kind, Path, changed, fields_of, parsed, type_of
 from pytest_leveret.needs.effects import BREAKS, ERROR, TEST, Difference, Effects, Expected, Fact, Facts, facts_of
 from pytest_leveret.needs.reading import noted_reads
@@ -48,7 +48,8 @@ _PATIENCE: Final = 3
 # What follows a difference by itself, such as the log of an error, may take so long.
 _GRACE_TICKS: Final = 5
 _ERROR_MAX: Final = 80
-# How long a test that was interrupted may take to end its fixtures.
+# How long a test that was interrupted may take to end, before it is interrupted again, and to end its fixtures too.
+_AGAIN_S: Final = 1.5
 _END_S: Final = 5.0
 
 
@@ -190,6 +191,7 @@ class _Run:
         self._lock: Final = threading.Lock()
         self._is_over = False
         self.is_cut = False
+        self._ended: Final = threading.Event()
         self._bodies: Final[dict[str, tuple[Kind, dict[str, object]]]] = {}
         self._thread: Final = threading.get_ident()
 
@@ -221,6 +223,7 @@ class _Run:
                 # With the test's parent as the next item, only the fixtures of the test itself are torn down.
                 runtestprotocol(item, log=False, nextitem=item.parent)  # type: ignore[arg-type]
         finally:
+            self._ended.set()
             self.finish()
             logging.setLogRecordFactory(factory)
             threading.excepthook = hook
@@ -317,10 +320,10 @@ class _Run:
         backup.start()
         for broker in self._brokers:
             broker.stop()
-        if hasattr(signal, "pthread_kill"):
-            signal.pthread_kill(self._thread, signal.SIGINT)
-        else:
-            _thread.interrupt_main()
+        interrupt(self._thread)
+        # Code that catches everything may have swallowed it.
+        if not self._ended.wait(_AGAIN_S):
+            interrupt(self._thread)
 
     # How it ends, on the test's thread.
 
@@ -429,6 +432,8 @@ def _text_of(error: BaseException) -> str:
 def serve_items(session: pytest.Session, runner: Runner, connection: Connection) -> None:
     """Run the tests of a session as the other side of the connection asks, until it hangs up."""
     items = {item.nodeid: item for item in session.items}
+    # A process in the background of a shell inherits that SIGINT is ignored: then nothing would interrupt a test.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
     def run(job: Job) -> tuple[Outcome, bool] | None:
         return runner.run(items[job.test], job, lambda outcome: connection.send((outcome, True)))
