@@ -195,10 +195,10 @@ def _shown(part: str, path: str) -> str:
 
 def lock_changes(old: Lock, new: Lock, *, is_part: bool = False) -> Iterator[Change]:
     """Yield the differences of a new lock to an old one. What a part does not show is no difference."""
-    for key in sorted({**old.messages, **new.messages}):
+    for key in sorted(new.messages if is_part else {**old.messages, **new.messages}):
         yield from _message_entry_changes(key, old.messages.get(key), new.messages.get(key), is_part=is_part)
     for kind, before, after in (("exchange", old.exchanges, new.exchanges), ("queue", old.queues, new.queues)):
-        for place in sorted({**before, **after}):
+        for place in sorted(after if is_part else {**before, **after}):
             yield from _declared_changes(f"{kind} {place[1]!r}", before.get(place), after.get(place), is_part=is_part)
     yield from _binding_changes(old, new, is_part=is_part)
 
@@ -271,13 +271,13 @@ def _arguments_text(arguments: Arguments) -> str:
 
 
 def _binding_changes(old: Lock, new: Lock, *, is_part: bool) -> Iterator[Change]:
-    for binding in sorted(new.bindings ^ old.bindings):
+    for binding in sorted(new.bindings - old.bindings if is_part else new.bindings ^ old.bindings):
         subject = (
             f"binding of {binding.exchange!r} to {binding.kind} {binding.destination!r} by {binding.routing_key!r}"
         )
         if binding in new.bindings:
             yield Change(subject, "is new")
-        elif not is_part:
+        else:
             clients = {
                 consumer.client: None
                 for key, message in sorted(old.messages.items())

@@ -46,8 +46,10 @@ class Contract:
         self._path: Final = path
         self._is_worker: Final = hasattr(config, "workerinput")
         self._observers: Final[WeakKeyDictionary[Broker, Observer]] = WeakKeyDictionary()
-        # What the tests have shown, here and in the workers, and what the test that is running has shown.
+        # What the tests have shown, here and in the workers. What the test that is running has shown is in two parts, the
+        # one that was judged and the one that was not.
         self._seen: Final = Lock()
+        self._judged = Lock()
         self._of_test = Lock()
         # How many messages of a kind came, and the fast way for those that are many.
         self._counts: Final[dict[MessageKey, int]] = {}
@@ -96,7 +98,8 @@ class Contract:
         __tracebackhide__ = True
         result = yield
         self._observe(brokers_of(item))
-        self._judge(item)
+        self._judge(item, self._of_test)
+        self._judged, self._of_test = self._of_test, Lock()
         return result
 
     @pytest.hookimpl(wrapper=True)
@@ -104,28 +107,26 @@ class Contract:
         """Take what a test has shown, with what its fixtures have done at the end."""
         __tracebackhide__ = True
         brokers = brokers_of(item)
+        # What a fixture resets would be lost.
         self._observe(brokers)
         try:
             result = yield
         finally:
             self._observe(brokers)
-            is_shown = has_passed(item) and not explore.is_faulty(item)
-            shown, self._of_test = self._of_test, Lock()
-        if is_shown:
-            self._of_test, shown = shown, self._of_test
-            self._seen.merge(self._of_test)
-            try:
-                self._judge(item)
-            finally:
-                self._of_test = shown
+            judged, self._judged = self._judged, Lock()
+            rest, self._of_test = self._of_test, Lock()
+        if has_passed(item) and not explore.is_faulty(item):
+            self._seen.merge(judged)
+            self._seen.merge(rest)
+            self._judge(item, rest)
         return result
 
-    def _judge(self, item: pytest.Item) -> None:
+    def _judge(self, item: pytest.Item, shown: Lock) -> None:
         """Raise an error if a publisher of a test has sent what can break a consumer."""
         __tracebackhide__ = True
         if self._mode != "check" or explore.is_faulty(item):
             return
-        changes = [change for change in self._changes(self._of_test) if change.breaks]
+        changes = [change for change in self._changes(shown) if change.breaks]
         if changes:
             path, line, _ = item.location
             lines = [f"{path}:{(line or 0) + 1}: this test sends what can break a consumer, by {self._path.name}:"]
@@ -151,13 +152,15 @@ class Contract:
         if self._mode == "rewrite" and exitstatus != pytest.ExitCode.OK:
             self._problem = f"{self._path.name} was not rewritten, because the run failed"
             return
-        before = deepcopy(self._locked)
+        before, old_text = deepcopy(self._locked), self._locked.text()
         if self._mode == "rewrite":
             self._locked = _with_needs(self._seen, before)
         else:
             self._locked.merge(self._seen)
-        # Needs that were measured stay in the file.
-        self._written = [*lock_changes(before, parse(self._locked.text()))]
+        text = self._locked.text()
+        if text != old_text:
+            # By the text, because the counts of what was seen are no difference.
+            self._written = [*lock_changes(before, parse(text))]
         self._locked.write(self._path)
 
     @pytest.hookimpl(optionalhook=True)
