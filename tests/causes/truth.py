@@ -447,6 +447,21 @@ def _auto_ack(facts: Facts, g: dict[str, str]) -> Iterable[str]:
         yield f"{g['by']} got nothing of {g['q']!r} with no_ack"
 
 
+def _while_handling(facts: Facts, g: dict[str, str]) -> Iterable[str]:
+    for message in _numbers(g["m"]):
+        at, published = facts.published.get(message, (0, None))
+        if published is None:
+            yield f"#{message} was never published"
+            continue
+        if not any(event.kind in _DELIVERED and event.conn == published.conn for event in facts.events[:at]):
+            yield f"the publisher of #{message} had got nothing to handle"
+        headers = published.message.properties.to_python().get("headers") or {}
+        if "without a traceparent" in g["what"] and "traceparent" in headers:
+            yield f"#{message} has the traceparent {headers['traceparent']!r}"
+        if "without a correlation id" in g["what"] and published.message.properties.correlation_id is not None:
+            yield f"#{message} has a correlation id"
+
+
 def _nothing(facts: Facts, g: dict[str, str]) -> Iterable[str]:
     """Read a sentence about the code, which events do not show."""
     return ()
@@ -457,8 +472,9 @@ _GONE = "(?:the message is|the messages are) gone"
 _BY = "(?: by (?P<p>.+?))?"
 RULES: dict[str, Rule] = {
     rf"(?:(?P<h>.+) held {_MESSAGES} of {_QUEUE} when )?.+ died of (?P<error>.+)": _died,
-    rf"{_MESSAGES} was published{_BY} before (?P<qs>'.+') was bound to '(?P<x>.*)'": _before_binding,
-    rf"{_MESSAGES} was published{_BY} before queue {_QUEUE} was declared": _before_queue,
+    rf"{_MESSAGES} (?:was|were) published{_BY} before (?P<qs>'.+') was bound to '(?P<x>.*)'": _before_binding,
+    rf"{_MESSAGES} (?:was|were) published{_BY} before queue {_QUEUE} was declared": _before_queue,
+    rf"{_MESSAGES} (?:was|were) published (?P<what>.+), while its publisher handled .+": _while_handling,
     rf"{_MESSAGES} reached no queue and was returned to a client that drops returns: (?P<why>.+)": _unrouted,
     rf"{_MESSAGES}(?: from (?P<p>.+?))? reached no queue: (?P<why>.+)": _unrouted,
     rf"(?P<by>.+) rejected {_MESSAGES} in {_QUEUE}(?:, (?P<which>.+))?: {_GONE}": lambda f, g: _gone(
@@ -472,26 +488,26 @@ RULES: dict[str, Rule] = {
         f, g, "dropped", "maxlen"
     ),
     rf"\d+ messages? of {_QUEUE} may be lost: (?P<by>.+) got them with no_ack, then .+": _auto_ack,
-    rf"{_MESSAGES} of {_QUEUE} was redelivered (?P<n>\d+) times?, last to .+": _redelivered,
+    rf"{_MESSAGES} of {_QUEUE} (?:was|were) redelivered (?P<n>\d+) times?, last to .+": _redelivered,
     rf"message {_MESSAGES} was delivered (?P<n>\d+) times? from (?P<q>\S+) and requeued each time: .+": _redelivered,
     rf"reply {_MESSAGES} of (?P<p>.+) to #(?P<r>\d+) reached no queue: (?P<a>.+) had closed its .+": _reply_left,
     rf"{_MESSAGES} from (?P<p>.+) answers #(?P<r>\d+) with the correlation id '(?P<given>.*)', "
     r"which fits no request: #\d+ has '(?P<asked>.*)'": _wrong_reply,
     rf"(?P<by>.+) requeued {_MESSAGES} in {_QUEUE} (?P<n>\d+) times?(?:: .+)?": _requeued,
-    rf"{_MESSAGES} was delivered again, from {_QUEUE} to (?P<by>.+), because its ack never arrived: "
-    r"(?P<h>.+) lost its connection": _ack_lost,
+    rf"{_MESSAGES} (?:was|were) delivered again, from {_QUEUE} to (?P<by>.+), because "
+    r"(?:its ack|their acks) never arrived: (?P<h>.+) lost its connection": _ack_lost,
     rf"(?P<h>.+) held {_MESSAGES} of {_QUEUE} without an ack(?: for (?P<age>.+))?; "
     r"its prefetch of (?P<n>\d+) kept (?P<o>#.+) back": _held,
     rf"(?P<w>.+) got nothing from {_QUEUE}, which has a single active consumer: (?P<a>.+)": _single_active,
     rf"{_MESSAGES} left {_QUEUE} \(.+\) and came to '(?P<t>.*)', by way of '(?P<by>.*)'": _elsewhere,
-    rf"{_MESSAGES} waits for (?P<d>.+) in {_QUEUE}, where the others waited for at most .+": _slow,
+    rf"{_MESSAGES} waits? for (?P<d>.+) in {_QUEUE}, where the others waited for at most .+": _slow,
     rf"(?P<c>.+) published {_MESSAGES} without confirms on a connection that was lost \((?P<reason>.*)\), so .+": (
         _unconfirmed
     ),
     rf"(?P<c>.+) share {_QUEUE}, so each message went to only one of them": _shared,
     rf"(?P<h>.+) still held {_MESSAGES} of {_QUEUE} when the test failed(?:, after (?P<age>.+))?": _held,
-    rf"{_MESSAGES} waits in {_QUEUE}, which has no consumer": _waits,
-    rf"{_MESSAGES} is ready again in {_QUEUE}, because .+ without an ack that took effect": _given_back,
+    rf"{_MESSAGES} waits? in {_QUEUE}, which has no consumer": _waits,
+    rf"{_MESSAGES} (?:is|are) ready again in {_QUEUE}, because .+ without an ack that took effect": _given_back,
     rf"(?P<p>.+) published {_MESSAGES} in a transaction that it never committed.*": _uncommitted,
     rf"(?P<v>.+) is in {_MESSAGES}, which (?P<became>.+)": _value,
     rf"(?P<h>.+) held {_MESSAGES} of {_QUEUE}(?: for (?P<age>.+))?": _unacked,

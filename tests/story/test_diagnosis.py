@@ -94,6 +94,29 @@ def test_what_waits_in_a_queue_that_a_client_declared_has_no_consumer(broker: Br
     assert said(broker) == ["#1 waits in 'mails', which has no consumer"]
 
 
+def test_what_a_consumer_sets_aside_waits_there_on_purpose(broker: Broker, connect: Connect) -> None:
+    broker.declare_queue("jobs")
+    worker = connect("worker")
+    worker.basic_consume("jobs", lambda *_: None)
+    worker.queue_declare("jobs.failed", durable=True)
+    worker.basic_publish("", "jobs.failed", b"1")
+    broker.sync()
+
+    assert said(broker) == []
+
+
+def test_several_messages_have_a_verb_of_their_own(broker: Broker, connect: Connect) -> None:
+    broker.declare_queue("jobs")
+    connect("worker").basic_consume("jobs", lambda *_: None)
+    shop = connect("shop")
+    shop.queue_declare("mails", durable=True)
+    for body in (b"1", b"2"):
+        shop.basic_publish("", "mails", body)
+    broker.sync()
+
+    assert said(broker) == ["#1 and #2 wait in 'mails', which has no consumer"]
+
+
 def test_a_message_that_dramatiq_holds_until_it_is_due_is_no_cause(broker: Broker, connect: Connect) -> None:
     broker.declare_queue("jobs.DQ")
     body = {"queue_name": "jobs.DQ", "actor_name": "ship", "args": [7], "options": {"eta": 1_900_000_000_000}}

@@ -75,7 +75,7 @@ CAUSES: Final[dict[str, CauseWords]] = {
     ),
     "redelivered_too_often": CauseWords(
         "redelivered {times}, last to {by}[; {why}]",
-        "{message} of {queue} was redelivered {times}, last to {by}[: {why}]",
+        "{message} of {queue} {was} redelivered {times}, last to {by}[: {why}]",
         20,
     ),
     "redeclared_differently": CauseWords("{refusal}[, at {line}]", rank=15),
@@ -83,35 +83,36 @@ CAUSES: Final[dict[str, CauseWords]] = {
     "unseen_channel_error": CauseWords("{refusal}[, on the connection opened at {opener}]", rank=15),
     "trace_context_lost": CauseWords(
         "without a traceparent, while it handled {handled}, of trace {trace}",
-        "{message} was published without a traceparent, while its publisher handled {handled}, of trace {trace}",
+        "{message} {was} published without a traceparent, while its publisher handled {handled}, of trace {trace}",
         35,
     ),
     "trace_restarted": CauseWords(
         "in the new trace {new_trace}, while it handled {handled}, of trace {trace}",
-        "{message} was published in the new trace {new_trace}, while its publisher handled {handled}, of trace {trace}",
+        "{message} {was} published in the new trace {new_trace}, while its publisher handled {handled}, of trace "
+        "{trace}",
         35,
     ),
     "baggage_lost": CauseWords(
         "without the baggage {keys}, while it handled {handled}",
-        "{message} was published without the baggage {keys}, while its publisher handled {handled}",
+        "{message} {was} published without the baggage {keys}, while its publisher handled {handled}",
         35,
     ),
     "correlation_lost": CauseWords(
         "without a correlation id, while it handled {handled} with {value}",
-        "{message} was published without a correlation id, while its publisher handled {handled} with {value}",
+        "{message} {was} published without a correlation id, while its publisher handled {handled} with {value}",
         35,
     ),
     "unknown_argument": CauseWords("{argument} of {place}, from {by}: did you mean {known}?", rank=40),
     "uncommitted": CauseWords(
         "{why}", "{publisher} published {message} in a transaction that it never committed[: {why}]", 10
     ),
-    "lost_at_restart": CauseWords("{why}", "{message} was lost when the broker restarted: {why}", 10),
+    "lost_at_restart": CauseWords("{why}", "{message} {was} lost when the broker restarted: {why}", 10),
     "unacked_at_end": CauseWords(
         "held by {holder} for {age}[, {why}]", "{holder} held {message} of {queue}[ for {age}][, {why}]", 50
     ),
     "given_back": CauseWords(
         "ready again, because {place} closed its channel without an ack that took effect",
-        "{message} is ready again in {queue}, because {place} closed its channel without an ack that took effect",
+        "{message} {is} ready again in {queue}, because {place} closed its channel without an ack that took effect",
         50,
     ),
     "return_ignored": CauseWords(
@@ -120,7 +121,7 @@ CAUSES: Final[dict[str, CauseWords]] = {
         "{message} reached no queue and was returned to a client that drops returns: {why}",
         10,
     ),
-    "left_ready": CauseWords("[{why}]", "{message} was left in {queue}[: {why}]", 60),
+    "left_ready": CauseWords("[{why}]", "{message} {was} left in {queue}[: {why}]", 60),
     "unlimited_prefetch": CauseWords("{consumer} of {by} on {queue}", rank=90),
     "connection_not_closed": CauseWords("{place}[, opened at {opener}]", rank=90),
     "channel_not_closed": CauseWords("{place}[, opened at {opener}]", rank=90),
@@ -134,10 +135,10 @@ CAUSES: Final[dict[str, CauseWords]] = {
     "loop": CauseWords("message {message} was delivered {times} from {place} and requeued each time: {why}", rank=20),
     # What the facts of a failed test show.
     "published_before_binding": CauseWords(
-        "{message} was published[ by {publisher}] before {queues} was bound to {exchange}", rank=10
+        "{message} {was} published[ by {publisher}] before {queues} was bound to {exchange}", rank=10
     ),
     "published_before_queue": CauseWords(
-        "{message} was published[ by {publisher}] before queue {queue} was declared", rank=10
+        "{message} {was} published[ by {publisher}] before queue {queue} was declared", rank=10
     ),
     "reply_to_left": CauseWords(
         "reply {message} of {publisher} to {request} reached no queue: {asker} had closed its connection", rank=8
@@ -149,7 +150,7 @@ CAUSES: Final[dict[str, CauseWords]] = {
     ),
     "refused": CauseWords("{client} got {code} {text}[, at {line}][; it never consumed from {untaken}]", rank=15),
     "ack_lost": CauseWords(
-        "{message} was delivered again, from {queue} to {by}, because its ack never arrived: {holder} lost its "
+        "{message} {was} delivered again, from {queue} to {by}, because {its} never arrived: {holder} lost its "
         "connection",
         rank=12,
     ),
@@ -163,7 +164,7 @@ CAUSES: Final[dict[str, CauseWords]] = {
     ),
     "came_elsewhere": CauseWords("{message} left {queue} ({reason}) and came to {target}, by way of {by}", rank=27),
     "slow_retry": CauseWords(
-        "{message} waits for {delay} in {queue}, where the others waited for at most {usual}", rank=22
+        "{message} {waits} for {delay} in {queue}, where the others waited for at most {usual}", rank=22
     ),
     "unconfirmed": CauseWords(
         "{client} published {message} without confirms on a connection that was lost ({reason}), so it does not know "
@@ -172,7 +173,7 @@ CAUSES: Final[dict[str, CauseWords]] = {
     ),
     "shared": CauseWords("{clients} share {queue}, so each message went to only one of them", rank=40),
     "held": CauseWords("{holder} still held {message} of {queue} when the test failed[, after {age}]", rank=50),
-    "not_consumed": CauseWords("{message} waits in {queue}, which has no consumer", rank=55),
+    "not_consumed": CauseWords("{message} {waits} in {queue}, which has no consumer", rank=55),
     "value": CauseWords("{value} is in {message}, which {became}", rank=60),
     # Why a message found no queue.
     "exchange_gone": CauseWords("exchange {exchange} does not exist any more"),
@@ -324,6 +325,10 @@ _OWN_SLOTS: Final[dict[str, Callable[[Cause], str]]] = {
     "how": lambda cause: why(events.REQUEUED, cause.names.get("reason")),
     "often": lambda cause: _often(cause.numbers.get("deliveries", 0)),
     "kind": lambda cause: str(cause.names.get("state")),
+    "was": lambda cause: "were" if len(_all_of(cause)) > 1 else "was",
+    "is": lambda cause: "are" if len(_all_of(cause)) > 1 else "is",
+    "waits": lambda cause: "wait" if len(_all_of(cause)) > 1 else "waits",
+    "its": lambda cause: "their acks" if len(_all_of(cause)) > 1 else "its ack",
     "request": lambda cause: _numbers([cause.numbers["request"]] if "request" in cause.numbers else []),
     "others": lambda cause: _numbers(cast("list[int]", cause.names.get("others", []))),
     "clients": lambda cause: _joined(cast("list[str]", cause.names.get("clients", []))),

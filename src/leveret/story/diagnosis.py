@@ -362,9 +362,11 @@ def _not_consumed(scene: Scene, _: Asked) -> Iterator[Cause]:
         if scene.argument(place, _DEAD_LETTER_EXCHANGE) is not None:
             # Messages wait there on purpose.
             continue
+        publisher = scene.clients.known.get(cast("int", published.get("conn")))
         is_of_test = place in scene.declared and not any(map(is_client, scene.declarers[place]))
-        if is_of_test and not is_request:
-            # The test reads it.
+        is_set_aside = publisher is not None and "consumer" in publisher.roles
+        if (is_of_test or is_set_aside) and not is_request:
+            # The test reads it, or a consumer keeps there what it could not handle.
             continue
         if place not in consumed and is_client(published.get("conn")) and (is_request or consumed):
             yield Cause("not_consumed", {"queue": copy.queue}, {"message": life.number}, (copy.facts[0],))
