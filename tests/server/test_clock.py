@@ -9,6 +9,7 @@ import time
 
 import pytest
 
+from leveret import clocks
 from leveret.clocks import HoldableClock, ManualClock, SystemClock
 
 REAL_DATE = 1_700_000_000_000_000
@@ -23,6 +24,25 @@ def spin_until_it_moves(clock: SystemClock) -> int:
 
 def test_the_system_clock_counts_microseconds_since_the_epoch() -> None:
     assert abs(SystemClock().now() / 1_000_000 - time.time()) < 5
+
+
+def test_a_thread_that_loses_its_turn_between_two_reads_does_not_shift_the_date(monkeypatch) -> None:
+    class BusyMachine:
+        now_ns, reads = 0, 0
+
+        def perf_counter_ns(self) -> int:
+            self.now_ns += 50_000_000 if self.reads in (0, 1) else 100
+            self.reads += 1
+            return self.now_ns
+
+        def time_ns(self) -> int:
+            return REAL_DATE * 1000 + self.now_ns
+
+        thread_time_ns = perf_counter_ns
+
+    monkeypatch.setattr(clocks, "unpatched", lambda _name: BusyMachine())
+
+    assert abs(clocks._RealTime().zero_ns - REAL_DATE * 1000) < 1000
 
 
 def test_the_system_clock_runs_on_when_freezegun_stops_time() -> None:
