@@ -312,9 +312,8 @@ FILLS_THE_DISK = """
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="Windows has no limit for the size of a file")
-def test_a_full_disk_cuts_the_trace_and_all_tests_run(pytester):
-    pytester.makepyfile(FILLS_THE_DISK)
-    result = pytester.runpytest_subprocess("-p", "no:cacheprovider", "--leveret-trace-dir=traces")
+def test_a_full_disk_cuts_the_trace_and_all_tests_run(run_apart, pytester):
+    result = run_apart(FILLS_THE_DISK, "--leveret-trace-dir=traces")
 
     result.assert_outcomes(passed=20, warnings=1)
     (path,) = (pytester.path / "traces").iterdir()
@@ -322,10 +321,8 @@ def test_a_full_disk_cuts_the_trace_and_all_tests_run(pytester):
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="Windows has no limit for the size of a file")
-def test_a_full_disk_fails_a_single_test_if_warnings_are_errors(pytester):
-    pytester.makepyfile(FILLS_THE_DISK)
-    filtered = "error::leveret.LeveretWarning"
-    result = pytester.runpytest_subprocess("-p", "no:cacheprovider", "--leveret-trace-dir=traces", "-W", filtered)
+def test_a_full_disk_fails_a_single_test_if_warnings_are_errors(run_apart):
+    result = run_apart(FILLS_THE_DISK, "--leveret-trace-dir=traces", "-W", "error::leveret.LeveretWarning")
 
     result.assert_outcomes(passed=20, errors=1)
     result.stdout.fnmatch_lines(["*: the trace is cut, because the rest cannot be written: File too large; *"])
