@@ -28,7 +28,7 @@ O = TypeVar("O")  # noqa: E741
 # How long a run may take before its process is ended, how long a process may take to start, and to end.
 HANG_S: Final = 60.0
 _START_S: Final = 60.0
-_END_S: Final = 5.0
+_END_S: Final = 10.0
 _TICK_S: Final = 0.5
 
 

@@ -50,7 +50,7 @@ _GRACE_TICKS: Final = 5
 _ERROR_MAX: Final = 80
 # How long a test that was interrupted may take to end, before it is interrupted again, and to end its fixtures too.
 _AGAIN_S: Final = 1.5
-_END_S: Final = 5.0
+_END_S: Final = 10.0
 
 
 @dataclass(frozen=True, slots=True)
