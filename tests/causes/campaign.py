@@ -24,9 +24,9 @@ ROOT = Path(__file__).parents[2]
 EXAMPLES = ("first_test", "dead_letters", "rpc_service", "virtual_time", "without_docker")
 FRAMEWORKS = ("pika", "aio-pika", "aiormq", "kombu", "celery", "faststream", "fastapi", "flask", "dramatiq", "taskiq")
 _NOT_BROKEN = ("__init__.py", "story.py", "conftest.py", "servers.py")
-# A broken program may hang. pytest-timeout then fails the test, as it does for users.
+# A broken program may hang. pytest-timeout then fails the test, as it does for users, and a run of many ends.
 _TEST_S = 4
-_RUN_S = 40
+_TESTS_MAX = 30
 
 
 class Project(NamedTuple):
@@ -65,7 +65,7 @@ def broken(seed: int, folder: Path, among: list[Project]) -> dict[str, Any] | No
     return {"seed": seed, "project": project.name, "file": path.name, **mutation._asdict(), "source": ""}
 
 
-def run(folder: Path) -> int:
+def run(folder: Path, test_s: int) -> int:
     """Run the tests of a folder in a child of this process, which has imported what they need."""
     child = os.fork()
     if child:
@@ -87,7 +87,7 @@ def run(folder: Path) -> int:
             [
                 *plugins,
                 "-q",
-                f"--timeout={_TEST_S}",
+                f"--timeout={test_s}",
                 "--timeout-method=signal",
                 "--tb=short",
                 "--leveret-pages=off",
@@ -97,7 +97,9 @@ def run(folder: Path) -> int:
     )
 
 
-def failures_of(seeds: Iterable[int], among: list[Project], *, at_once: int = 1) -> Iterator[dict[str, Any]]:
+def failures_of(
+    seeds: Iterable[int], among: list[Project], *, at_once: int = 1, test_s: int = _TEST_S
+) -> Iterator[dict[str, Any]]:
     """Yield what was said of each test that failed, with what was broken."""
     running: dict[int, tuple[Path, dict[str, Any], float]] = {}
     waiting = list(seeds)[::-1]
@@ -107,11 +109,11 @@ def failures_of(seeds: Iterable[int], among: list[Project], *, at_once: int = 1)
                 folder = Path(root) / str(waiting[-1])
                 what = broken(waiting.pop(), folder, among)
                 if what is not None:
-                    running[run(folder)] = (folder, what, time.monotonic() + _RUN_S)
+                    running[run(folder, test_s)] = (folder, what, time.monotonic() + _TESTS_MAX * test_s)
             for child, (_, _, deadline) in running.items():
                 if time.monotonic() > deadline:
                     os.killpg(child, signal.SIGKILL)
-            ended, _ = os.waitpid(-1, 0 if len(running) == 1 else os.WNOHANG)
+            ended, _ = os.waitpid(-1, os.WNOHANG)
             if ended not in running:
                 signal.sigtimedwait([signal.SIGCHLD], 0.1)
                 continue
@@ -140,6 +142,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--seeds", default="0-300", help="FIRST-LAST")
     parser.add_argument("--at-once", type=int, default=2)
+    parser.add_argument("--test-seconds", type=int, default=_TEST_S, help="the time limit of a test")
     parser.add_argument("--project", action="append", help="only this project")
     parser.add_argument("--write", help="a file for all that was said, as lines of JSON")
     options = parser.parse_args()
@@ -149,7 +152,9 @@ def main() -> None:
     kinds: Counter[str] = Counter()
     counts = dict.fromkeys(("failures", "failures with a cause", "false sentences"), 0)
     among = [one for one in projects() if not options.project or one.name in options.project]
-    for failure in failures_of(range(int(first), int(last or first) + 1), among, at_once=options.at_once):
+    for failure in failures_of(
+        range(int(first), int(last or first) + 1), among, at_once=options.at_once, test_s=options.test_seconds
+    ):
         counts["failures"] += 1
         counts["failures with a cause"] += bool(failure["said"])
         for one in failure["said"]:

@@ -91,6 +91,7 @@ def test_a_sentence_with_a_wrong_fact_is_refused(facts: Facts, sentence: str, ri
 def test_a_sample_of_broken_programs_gets_no_false_sentence() -> None:
     """A campaign breaks hundreds of lines; these few show that it runs, and that nothing has gone wrong since."""
     command = [sys.executable, "-m", "tests.causes.campaign", "--project", "flask", "--seeds", "4-5"]
+    command += ["--test-seconds", "120"]
     environment = {name: value for name, value in os.environ.items() if not name.startswith(("PYTEST_", "LEVERET_"))}
 
     ran = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=300)
