@@ -49,7 +49,7 @@ def test_the_examples_tell_what_was_delivered_and_dead_lettered(root: Path) -> N
     names = [name for name in STORIES if "spark" not in name]
 
     ran = subprocess.run(
-        [sys.executable, "-m", "examples", *names], cwd=root, capture_output=True, text=True, timeout=100
+        [sys.executable, "-m", "examples", *names], cwd=root, capture_output=True, text=True, timeout=300
     )
 
     assert ran.returncode == 0, ran.stdout + ran.stderr
