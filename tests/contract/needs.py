@@ -8,9 +8,11 @@ from __future__ import annotations
 
 import os
 import re
+import shutil
 import subprocess
 import sys
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from time import perf_counter
 
 SERVICES = Path(__file__).with_name("services")
@@ -47,7 +49,11 @@ def measured(name: str) -> tuple[Table, str]:
     """Return what `leveret needs` finds out about a service, and all that it prints."""
     environment = {**os.environ, "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"}
     command = [sys.executable, "-c", SHOW, ".", *PLUGINS]
-    done = subprocess.run(command, cwd=SERVICES / name, env=environment, capture_output=True, text=True, check=False)
+    with TemporaryDirectory() as folder:
+        service = Path(shutil.copytree(SERVICES / name, Path(folder, name)))
+        if not (service / "pytest.ini").exists():
+            shutil.copy(SERVICES / "pytest.ini", service)
+        done = subprocess.run(command, cwd=service, env=environment, capture_output=True, text=True, check=False)
     rows = re.findall(r"^found: (\S+) (\S+) (.+)$", done.stdout, re.MULTILINE)
     return {(queue, path): verdict for queue, path, verdict in rows}, done.stdout + done.stderr
 

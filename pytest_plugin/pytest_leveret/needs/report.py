@@ -42,7 +42,7 @@ def lines_of(findings: Findings, seconds: float) -> Iterator[str]:
     for test, reason in findings.unusable.items():
         yield f"{test} was left out: as it is, {reason}"
     if findings.unread_count:
-        yield f"{count_text(findings.unread_count, 'message')} without a JSON body were left out"
+        yield f"left out: {count_text(findings.unread_count, 'message')} without a JSON body"
     if findings.left_count:
         yield (
             f"--seconds={seconds:g} was over before {count_text(findings.left_count, 'run')}, so some fields are not "
