@@ -46,8 +46,8 @@ class Contract:
         self._path: Final = path
         self._is_worker: Final = hasattr(config, "workerinput")
         self._observers: Final[WeakKeyDictionary[Broker, Observer]] = WeakKeyDictionary()
-        # What the tests have shown, here and in the workers. What the test that is running has shown is in two parts, the
-        # one that was judged and the one that was not.
+        # What the tests have shown, here and in the workers, and two parts of what the test that is running has shown:
+        # the one that was judged, and the one that was not.
         self._seen: Final = Lock()
         self._judged = Lock()
         self._of_test = Lock()
