@@ -44,8 +44,6 @@ class Node(Runtime):
     ) -> None:
         super().__init__(compat=compat, dice=dice, now=now, hooks=hooks, permit=permit, settings=settings)
         self.access = Access(names_refused_right=compat.names_refused_right)
-        # The authentication mechanisms offered to clients, in this order.
-        self.mechanisms: tuple[str, ...] = compat.mechanisms
         # Resources whose alarm is on ("memory", "disk"). An alarm blocks publishers.
         self.alarms: dict[str, None] = {}
         self.reply_queues = ReplyQueues(self)

@@ -114,7 +114,7 @@ class Connection:
         self.opener: str | None = None
         self.client_properties = Table.EMPTY
         # Offered to this client, in this order.
-        self.mechanisms = node.mechanisms
+        self.mechanisms = node.compat.mechanisms
         self.mechanism = ""
         # The name in the client's certificate, if it connected through TLS with one.
         self.certificate_name: str | None = None

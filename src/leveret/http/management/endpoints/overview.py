@@ -159,7 +159,7 @@ def _node(call: Call) -> Described:
         "uptime": (node.wall_now - call.state.started_at) // 1000,
         "processors": os.cpu_count() or 1,
         "exchange_types": exchange_types(call),
-        "auth_mechanisms": [{"name": name, "description": "", "enabled": True} for name in node.mechanisms],
+        "auth_mechanisms": [{"name": name, "description": "", "enabled": True} for name in node.compat.mechanisms],
         "contexts": _contexts(call),
         "enabled_plugins": ["rabbitmq_management", *sorted(call.engine.plugins)],
         **({"rabbitmq_version": call.compat.product_version, **_runtime(call)} if call.compat.names_crypto else {}),
