@@ -197,6 +197,8 @@ def _traceback(error: BaseException) -> list[str]:
 def refusal_lines(raw_events: Sequence[RawEvent]) -> list[str]:
     """Return the last errors sent to clients with the lines that caused them, and what to do about them."""
     refusals = [Event(raw) for raw in raw_events if raw[0] == events.REFUSED]
+    if not refusals:
+        return []
     lines = [f"... and {len(refusals) - _LISTED} earlier errors"] if len(refusals) > _LISTED else []
     for refusal in refusals[-_LISTED:]:
         lines += _refusal(refusal)

@@ -90,9 +90,8 @@ class Story:
     def set_up(self, closed: Mapping[int, str]) -> str:
         """Return what the test has set up, with the names of its connections; `closed` says what became of some."""
         seen: dict[str, set[str]] = {kind: set() for kind in _SET_UP}
-        for event in map(Event, self._raw):
-            if event.kind in seen:
-                seen[event.kind].add(repr([event.get(field) for field in _SET_UP[event.kind][1]]))
+        for event in (Event(raw) for raw in self._raw if raw[0] in seen):
+            seen[event.kind].add(repr([event.get(field) for field in _SET_UP[event.kind][1]]))
         named = [f"{place_text(number)} {name}{closed.get(number, '')}" for number, name in self._clients.items()]
         more = [f"{len(named) - _NAMED} more"] if len(named) > _NAMED else []
         parts = [count_text(len(names), _SET_UP[kind][0]) for kind, names in seen.items() if names]
