@@ -248,7 +248,9 @@ class _Run:
             self.outcome.unread_count += not self._job.changes
             return False
         kind = _kind_of(occasion, message)
-        if kind.queue.startswith("amq.gen") and self._item.path.name in (connection.opener or ""):
+        # The lines that may have opened the connection; code that the test calls is not the test.
+        openers = [line.partition(":")[0] for line in (connection.opener or "").split(" or ")]
+        if kind.queue.startswith("amq.gen") and any(path.endswith(self._item.path.name) for path in openers):
             # The reply that the test itself has asked for.
             return False
         clients = self.outcome.clients.setdefault(kind, set())
