@@ -10,6 +10,8 @@ from functools import partial
 import pytest
 
 import leveret
+from leveret.exploration import Schedule
+from leveret.exploration.processes import Brief, Pool
 from leveret.workers.fork_server import SERVER
 from tests.explore import scenarios
 
@@ -67,6 +69,40 @@ def test_a_scenario_that_fails_without_a_fault_elsewhere_is_refused():
 def test_a_local_function_is_refused_with_the_way_out():
     with pytest.raises(ValueError, match=r"processes=2: another process cannot import .* define it at the top"):
         leveret.explore(lambda broker: scenarios.order(broker), processes=2)
+
+
+class MadeUpPlayer:
+    """A process that is not there."""
+
+    def __init__(self):
+        self.has_ended = threading.Event()
+
+    def attempt(self, schedule):
+        assert self.has_ended.is_set()
+        raise OSError("its process has ended")
+
+    def strays(self):
+        return []
+
+    def end(self):
+        self.has_ended.set()
+
+
+def test_a_pool_ends_while_its_threads_are_about_to_take_a_process():
+    pool, players = Pool(Brief("", "", b"", 1), 2), [MadeUpPlayer(), MadeUpPlayer()]
+    for player in players:
+        pool._players.append(player)
+        pool._idle.put(player)
+    ending = threading.Thread(target=pool.close, daemon=True)
+    with pool._turn:
+        attempts = pool.attempts([Schedule()] * 2)
+        ending.start()
+        for player in players:
+            player.has_ended.wait(60)
+
+    ending.join(60)
+    assert not ending.is_alive()
+    assert attempts is not None
 
 
 def test_processes_leave_nothing_behind():

@@ -91,13 +91,12 @@ class Delays:
         if occasion.on in _ENDS:
             self._let_all_out(connection)
         wait = self._wait_of(occasion)
-        # What opens a connection is on channel 0, and waits for its replies only.
-        can_wait = occasion.channel_number or occasion.on == "connection.close"
-        if not (wait.span_us and can_wait) or (self._is_catching_up and not wait.is_firm):
+        # What follows the close of a connection has no effect, so the close does not wait on channel 0.
+        if not (wait.span_us and occasion.channel_number) or (self._is_catching_up and not wait.is_firm):
             self._passed(occasion)
             return False
         self._incoming[connection] = (occasion, wait)
-        connection.hold(occasion.channel_number or 0)
+        connection.hold(occasion.channel_number)
         self._begin_wait(occasion, wait)
         return True
 

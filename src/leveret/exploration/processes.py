@@ -115,14 +115,19 @@ class Pool:
     def close(self) -> list[str]:
         """End the processes, and return the lines at which threads of theirs were still running."""
         self._is_closing = True
-        strays: dict[str, None] = {}
+        self._threads.shutdown(wait=False, cancel_futures=True)
+        idle: list[_Player] = []
         with suppress(Empty):
             while True:
-                strays |= dict.fromkeys(self._idle.get_nowait().strays())
+                idle.append(self._idle.get_nowait())
+        strays = [line for each in idle for line in each.strays()]
         for each in self._players:
             each.end()
-        self._threads.shutdown(cancel_futures=True)
-        return list(strays)
+        # A thread may have a schedule and no process yet. It gets one that has ended.
+        for each in idle:
+            self._idle.put(each)
+        self._threads.shutdown()
+        return list(dict.fromkeys(strays))
 
     def _attempt(self, schedule: Schedule) -> Attempt:
         with self._turn:
@@ -130,8 +135,8 @@ class Pool:
         try:
             return player.attempt(schedule)
         except (EOFError, OSError) as error:
-            player.end()
             if not self._is_closing:
+                player.end()
                 self._players.remove(player)
                 player = _Player(self._brief)
                 self._players.append(player)
