@@ -27,24 +27,33 @@ class Strays(logging.Filter):
 
     def __init__(self) -> None:
         super().__init__()
-        self._threads: Final[dict[int, threading.Thread]] = {}
+        self._threads: frozenset[threading.Thread] = frozenset()
+        # Threads that may be between two calls of their client: they are in one when they log.
+        self._others: frozenset[threading.Thread] = frozenset()
 
     def note(self, before: Iterable[threading.Thread]) -> list[threading.Thread]:
         """Note the threads that were not there `before` and are in a client now, and return them."""
-        new = set(threading.enumerate()).difference(before, self._threads.values())
+        new = frozenset(threading.enumerate()).difference(before, self._threads)
         left_behind = [thread for thread in new if client_line(thread.ident or 0) is not None]
-        self._threads.update({thread.ident or 0: thread for thread in left_behind})
+        self._threads = self._threads.union(left_behind)
+        self._others = new.difference(left_behind)
         return left_behind
 
     def filter(self, record: logging.LogRecord) -> bool:
         """Return whether a record comes from another thread."""
-        thread = self._threads.get(record.thread or 0)
-        return thread is None or not thread.is_alive()
+        if _is_one(record.thread, self._threads):
+            return False
+        return not (_is_one(record.thread, self._others) and client_line(record.thread or 0) is not None)
 
     def hide(self, handlers: Iterable[logging.Handler]) -> None:
         """Drop what they log in these handlers."""
-        for handler in handlers if any(thread.is_alive() for thread in self._threads.values()) else ():
+        for handler in handlers if any(thread.is_alive() for thread in self._threads | self._others) else ():
             handler.addFilter(self)
+
+
+def _is_one(ident: int | None, threads: Iterable[threading.Thread]) -> bool:
+    # A thread that has ended leaves its number to another one.
+    return any(thread.ident == ident and thread.is_alive() for thread in threads)
 
 
 STRAYS: Final = Strays()
