@@ -23,6 +23,8 @@ from leveret.faults import Occasion
 
 _SEED = "LEVERET_DELAYS_SEED"
 _LONGEST_US = 6_000
+# Two publishes in one piece: which is confirmed first depends on the broker taking both at once.
+FIX_AN_ORDER = ("an_unroutable_publish_is_confirmed_before_an_earlier_one", "a_direct_reply_is_confirmed_at_once")
 SUITES = ("tests/semantics", "tests/clients")
 
 
@@ -52,6 +54,13 @@ class DelayedBroker(leveret.broker.Broker):
 def pytest_configure(config: pytest.Config) -> None:
     """Let the tests of this run get delayed brokers."""
     leveret.Broker = leveret.broker.Broker = DelayedBroker
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Leave out the scenarios that fix an order that RabbitMQ does not promise."""
+    left_out = [item for item in items if any(name in item.nodeid for name in FIX_AN_ORDER)]
+    config.hook.pytest_deselected(items=left_out)
+    items[:] = [item for item in items if item not in left_out]
 
 
 def main(seeds: list[str]) -> int:
