@@ -57,5 +57,5 @@ class Reaction:
 
     def ended(self) -> None:
         """Note that the connection or the test ends."""
-        if self._is_read and not self._is_closing and not self.is_seen:
+        if not self._is_closing and not self.is_seen:
             self.is_seen = self._insight.was_raised()

@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import gc
 import sys
-from collections.abc import Iterable
+import weakref
+from collections.abc import Callable, Iterable
 from contextlib import suppress
 from traceback import walk_tb
 from typing import Any, Final
@@ -25,6 +26,8 @@ _RETURNED_TO: Final = {
     "Pika Python Client Library": ("pika.channel", "channel_number"),
     "aiormq": ("aiormq.channel", "number"),
 }
+# What clients raise from a call on a channel that an error has closed. It does not say which error.
+_CLOSED: Final = (("pika.exceptions", "ChannelWrongStateError"), ("aiormq.exceptions", "ChannelInvalidStateError"))
 # The product of the client whose next call raises the error, also if that call closes the channel or the connection.
 _ALWAYS_RAISES: Final = "rabbitpy"
 
@@ -38,7 +41,7 @@ class ClientInsight:
         self._channel_number = channel_number
         self._text = text
         # An earlier test may have made the same mistake.
-        self._earlier: Final = {id(error) for error in _errors_with(text)}
+        self._earlier: Final = [_reference(error) for error in _errors_about(text)]
         # Also if the code under test has registered a callback for the end of such a channel.
         self.is_certain_to_be_seen: Final = product == _ALWAYS_RAISES or any(
             not _is_of_client(callback)
@@ -63,13 +66,16 @@ class ClientInsight:
         )
 
     def was_raised(self) -> bool:
-        """Return whether the code under test got an exception with the error's text. Something must still hold it.
+        """Return whether the code under test got an exception with the error's text, or one that its channel is closed.
+
+        Something must still hold it.
 
         It did if the client is one that ends its process when nothing handles an error that it has read.
         """
+        earlier = {id(reference()) for reference in self._earlier}
         return self._product == _NEVER_SILENT or any(
-            id(error) not in self._earlier and any(is_of_user(frame) for frame, _ in walk_tb(error.__traceback__))
-            for error in _errors_with(self._text)
+            id(error) not in earlier and any(is_of_user(frame) for frame, _ in walk_tb(error.__traceback__))
+            for error in _errors_about(self._text)
         )
 
     def ignores_returns(self) -> bool:
@@ -106,10 +112,21 @@ def _instances(kinds: Iterable[type]) -> list[Any]:
     return [thing for thing in gc.get_objects() if id(type(thing)) in classes]
 
 
-def _errors_with(text: str) -> list[Exception]:
+def _errors_about(text: str) -> list[Exception]:
+    closed = {getattr(sys.modules.get(module), name, None) for module, name in _CLOSED}
     return [
-        error for error in _instances((Exception,)) if any(text in part for part in error.args if type(part) is str)
+        error
+        for error in _instances((Exception,))
+        if type(error) in closed or any(text in part for part in error.args if type(part) is str)
     ]
+
+
+def _reference(error: Exception) -> Callable[[], Exception | None]:
+    """Return what gives the error while it exists. By its address, it could be taken for one that is made later."""
+    try:
+        return weakref.ref(error)
+    except TypeError:
+        return lambda: error
 
 
 def _channel_classes() -> tuple[type, ...]:
