@@ -68,7 +68,7 @@ def test_a_test_that_takes_no_fixture_is_judged_on_what_its_application_did(run,
 
     # What the second test lost is no error of the third, which asks for the broker.
     result.assert_outcomes(passed=3, errors=1)
-    result.stdout.fnmatch_lines(['*leveret_session.allow("unroutable"*', "ERROR *::test_it"])
+    result.stdout.fnmatch_lines(['*leveret_session.allow("unroutable"*', "ERROR *::test_it*"])
 
 
 def test_a_failed_test_that_takes_no_fixture_shows_what_its_application_did(run, shop):
