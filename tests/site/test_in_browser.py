@@ -123,7 +123,7 @@ def test_no_line_of_code_is_cut_off_on_a_desk(open_page: Open, path: str) -> Non
 
 
 def test_the_menu_of_a_phone_leads_to_a_page(open_page: Open) -> None:
-    page = open_page("reference/pytest/", **PHONE)
+    page = open_page("reference/broker/", **PHONE)
 
     page.locator(".md-header__button[for='__drawer']").click()
     page.locator(".md-nav--primary").get_by_role("link", name="Faults", exact=True).first.click()
