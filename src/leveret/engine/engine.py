@@ -691,7 +691,7 @@ def _insight(product: object, channel_number: int, text: str) -> ClientInsight:
     # Imported here because few tests make such a mistake.
     from leveret.observe.calls.insight import ClientInsight
 
-    return ClientInsight(product, channel_number, text)
+    return ClientInsight(product, channel_number, text, ports_in_use())
 
 
 def refusal(error: AmqpError) -> RefusedError:

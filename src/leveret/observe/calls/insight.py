@@ -10,8 +10,9 @@ from __future__ import annotations
 import gc
 import sys
 import weakref
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 from contextlib import suppress
+from operator import attrgetter
 from traceback import walk_tb
 from typing import Any, Final
 
@@ -21,10 +22,11 @@ from leveret.observe.calls.callers import client_calls, is_of_user
 _WITH_CALLBACKS: Final = ("pika.channel", "aio_pika.channel")
 # The product of the client of Node.js, whose channels emit an event `error`.
 _NEVER_SILENT: Final = "amqplib"
-# By product: the module of the class `Channel` to which messages are returned, and the attribute with its number.
+# By product: the module of the class `Channel` to which messages are returned, and the attributes with its number and
+# with the port of its connection.
 _RETURNED_TO: Final = {
-    "Pika Python Client Library": ("pika.channel", "channel_number"),
-    "aiormq": ("aiormq.channel", "number"),
+    "Pika Python Client Library": ("pika.channel", attrgetter("channel_number", "connection.params.port")),
+    "aiormq": ("aiormq.channel", attrgetter("number", "connection.url.port")),
 }
 # What clients raise from a call on a channel that an error has closed. It does not say which error.
 _CLOSED: Final = (("pika.exceptions", "ChannelWrongStateError"), ("aiormq.exceptions", "ChannelInvalidStateError"))
@@ -35,8 +37,12 @@ _ALWAYS_RAISES: Final = "rabbitpy"
 class ClientInsight:
     """What can be known of how clients in this process handle one error."""
 
-    def __init__(self, product: object, channel_number: int, text: str) -> None:
-        """`product` is the client's name for itself, `text` the error's. The broker has not sent it yet."""
+    def __init__(self, product: object, channel_number: int, text: str, ports: Collection[int] = ()) -> None:
+        """`product` is the client's name for itself, `text` the error's. The broker has not sent it yet.
+
+        `ports` are those of the brokers in this process.
+        """
+        self._ports = ports
         self._product = product
         self._channel_number = channel_number
         self._text = text
@@ -80,10 +86,16 @@ class ClientInsight:
 
     def ignores_returns(self) -> bool:
         """Return whether such channels exist in this process, and none of them raises or calls back for a return."""
-        module, number = _RETURNED_TO.get(str(self._product), ("", ""))
+        module, number_and_port = _RETURNED_TO.get(str(self._product), ("", None))
         kind = getattr(sys.modules.get(module), "Channel", None)
-        channels = [] if kind is None else [channel for channel in _instances((kind,)) if not channel.is_closed]
-        own = [channel for channel in channels if getattr(channel, number, None) == self._channel_number]
+        if kind is None or number_and_port is None:
+            return False
+        # An earlier test may have left a channel open, to a broker that has stopped since.
+        sought = {(self._channel_number, port) for port in self._ports}
+        own = []
+        for channel in _instances((kind,)):
+            with suppress(Exception):
+                own += [channel] if not channel.is_closed and number_and_port(channel) in sought else []
         return bool(own) and not any(map(_handles_returns, own))
 
 
