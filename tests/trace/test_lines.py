@@ -139,4 +139,4 @@ def test_names_made_up_without_end_are_not_kept():
         raw_events = [(events.ENQUEUED, 1, "/", f"q{n}", message, n, None, None) for n in range(start, start + 1000)]
         lines.write(raw_events, WALL, itertools.count(1).__next__)
 
-    assert len(lines._places) < 10_000
+    assert all(len(cache) < 10_000 for cache in lines._caches.values())
