@@ -105,7 +105,7 @@ def test_a_refused_call_is_located_where_the_test_waits_for_it(broker: Broker, w
     with open(__file__) as file:
         line = next(number for number, text in enumerate(file, start=1) if text.endswith(f"# waits here: {wrap}\n"))
     (refused,) = broker.events.query("refused")
-    assert f"test_advice.py:{line} in declare" in refused.caller
+    assert f"test_advice.py:{line} in declare" in str(refused.caller)
 
 
 def test_a_queue_that_is_declared_in_two_ways_says_what_to_do(broker: Broker) -> None:

@@ -71,7 +71,8 @@ class Naming:
                 return "a new client"
             given = MADE_UP.sub("*", connection.client_name)
             if field is None and connection.opener is not None:
-                given = f"the client of {connection.opener.rpartition('/')[2]}"
+                outer = connection.opener.called_from or connection.opener
+                given = f"the client of {outer.file} in {outer.function}"
             count = sum(1 for other in self._clients.values() if other.partition(" (")[0] == given) + 1
             name = given if count == 1 else f"{given} ({count})"
             if field is not None or connection.opened_at is not None:

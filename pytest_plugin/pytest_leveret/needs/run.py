@@ -249,7 +249,8 @@ class _Run:
             return False
         kind = _kind_of(occasion, message)
         # The lines that may have opened the connection; code that the test calls is not the test.
-        openers = [line.partition(":")[0] for line in (connection.opener or "").split(" or ")]
+        opener = connection.opener
+        openers = [] if opener is None else [line.path for line in (opener, *opener.others)]
         if kind.queue.startswith("amq.gen") and any(path.endswith(self._item.path.name) for path in openers):
             # The reply that the test itself has asked for.
             return False

@@ -104,8 +104,7 @@ def _missing(refusals: list[Refusal], others: list[Refusal]) -> list[Refusal]:
 
 def _refused(refusal: Refusal) -> tuple[tuple[str, ...], list[str]]:
     summary = refusal.text.partition("\n")[0]
-    # The entry lists the tests, so the line that called this one is left out.
-    line = refusal.line.partition(", called from ")[0]
+    line = refusal.line
     lines = [f"{refusal.client} is refused: {refusal.code} {summary}", *([f"  {line}"] if line else [])]
     if feature := refusal.feature:
         return ("denied", feature, line or refusal.client), [*lines, *_indented(ways_out(feature))]

@@ -172,8 +172,9 @@ def _deaths(event: Event) -> str:
 
 
 def _refusal(event: Event) -> Refusal:
-    line = f"during the call at {event.caller}" if event.caller else ""
+    # The report lists the tests, so the line that called this one is left out.
+    line = f"during the call at {event.caller.inner}" if event.caller else ""
     if not line and event.opener:
-        line = f"on the connection opened at {event.opener}"
+        line = f"on the connection opened at {event.opener.inner}"
     feature = (event.subject or {}).get("feature", "")
     return Refusal(normal(event.client), event.code, normal(event.text), line, feature)

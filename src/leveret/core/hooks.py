@@ -8,9 +8,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Protocol
 
+from leveret.trace.caller import Caller
 from leveret.trace.events import Tap
 
-Witness = Callable[[], str | None]
+Witness = Callable[[], Caller | None]
 
 
 class Faults:

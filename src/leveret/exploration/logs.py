@@ -68,7 +68,7 @@ def lines_of(threads: Iterable[threading.Thread]) -> list[str]:
         if thread.is_alive():
             patience = 0
             alive.append(thread)
-    counts = Counter(standing_line(thread.ident or 0) or thread.name for thread in alive)
+    counts = Counter(str(standing_line(thread.ident or 0) or thread.name) for thread in alive)
     return [f"{count_text(count, 'thread')} at {line}" for line, count in counts.items()]
 
 

@@ -237,7 +237,7 @@ class ScenarioThread:
 def hang_text(thread: int, limit: float) -> str:
     """Return the text for a scenario that did not end within `limit` seconds, with the line where its thread waits."""
     line = standing_line(thread)
-    return f"it did not end within {limit:g} s: it was waiting {'at ' + line if line else 'outside your code'}"
+    return f"it did not end within {limit:g} s: it was waiting {f'at {line}' if line else 'outside your code'}"
 
 
 @contextmanager

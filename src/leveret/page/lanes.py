@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import re
 from typing import Any, Final
 
 from leveret.core.model.reply_to import NAME as DIRECT_REPLY
+from leveret.trace.caller import Caller
 
 Lane = dict[str, Any]
 
 _KINDS: Final = ("test", "client", "exchange", "queue")
-_FUNCTION: Final = re.compile(r" in [^,\s]+(?=,| or |$)")
 
 
 class Lanes:
@@ -26,7 +25,7 @@ class Lanes:
         """Return the lane of the test itself."""
         return self._add("t", "test", "test")
 
-    def client(self, number: int | None, name: str = "", detail: str = "", line: str | None = None) -> str:
+    def client(self, number: int | None, name: str = "", detail: str = "", line: Caller | None = None) -> str:
         """Return the lane of a client's connection; None is the test itself."""
         if number is None:
             return self.test()
@@ -34,7 +33,7 @@ class Lanes:
         if detail:
             self._lanes[lane] |= {"label": f"c{number} {name}".rstrip(), "detail": detail}
         if line is not None:
-            self._lanes[lane]["line"] = short_line(line)
+            self._lanes[lane]["line"] = line.text(has_functions=False)
         return lane
 
     def join(self, numbers: list[int]) -> dict[str, str]:
@@ -78,11 +77,6 @@ class Lanes:
 def place_id(kind: str, vhost: str, name: str) -> str:
     """Return the name of an exchange ("x") or queue ("q") within its broker."""
     return f"{kind}/{name}" if vhost == "/" else f"{kind}@{vhost}/{name}"
-
-
-def short_line(line: str) -> str:
-    """Return a line of the user's code without the names of its functions: "test_x.py:12"."""
-    return _FUNCTION.sub("", line)
 
 
 def shown_name(name: str | None) -> str:

@@ -12,6 +12,7 @@ from leveret.page.readings.reading import PageRow
 from leveret.story.facts import Fact
 from leveret.story.words import Lane, Names, filled, words_of
 from leveret.trace import events
+from leveret.trace.caller import Caller
 
 StoryEvent = dict[str, Any]
 
@@ -88,4 +89,4 @@ def _name_lane(row: PageRow, lanes: Lanes) -> None:
     client = str(attrs.get("client") or "")
     facts = [f"user {attrs['user']}" if attrs.get("user") else "", str(attrs.get("peer") or "")]
     detail = ", ".join(fact for fact in (client, *facts) if fact)
-    lanes.client(row.get("conn"), client, detail, attrs.get("opener"))
+    lanes.client(row.get("conn"), client, detail, Caller.read(attrs.get("opener")))

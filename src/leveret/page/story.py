@@ -16,7 +16,7 @@ from typing import Any, Final
 
 from leveret.page.causes import Causes, link
 from leveret.page.diagnosis import causes_of
-from leveret.page.lanes import Lanes, short_line
+from leveret.page.lanes import Lanes
 from leveret.page.messages import COLOURS, MessageStory
 from leveret.page.queues import QueueStory
 from leveret.page.readings.reading import PageRow, Reading
@@ -28,6 +28,7 @@ from leveret.story.facts import BY_SOMEONE, Fact, RowFact
 from leveret.story.queues import Queues
 from leveret.story.words import PLAIN, WARN, channel_text, details
 from leveret.trace import events
+from leveret.trace.caller import Caller
 from leveret.trace.redaction import Redaction
 from leveret.trace.version import __version__
 
@@ -295,9 +296,9 @@ class BrokerStory:
         attrs = row["attrs"]
         if row["kind"] == events.FAULT and row.get("conn") is not None:
             return self._added.get(str(attrs.get("fault")), self._added.get(_ADD))
-        caller = attrs.get("caller") or (attrs.get("opener") if row["kind"] == events.CONN_OPEN else None)
+        caller = Caller.read(attrs.get("opener" if row["kind"] == events.CONN_OPEN else "caller"))
         if caller is not None:
-            return short_line(str(caller))
+            return caller.text(has_functions=False)
         if self._call is None or row.get("conn") is not None or row["kind"] not in BY_SOMEONE:
             return None
         line, call = self._call

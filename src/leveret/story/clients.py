@@ -7,6 +7,7 @@ from typing import Final, Literal, cast
 
 from leveret.story.facts import Fact
 from leveret.trace import events
+from leveret.trace.caller import Caller
 from leveret.wording import client_place_text, place_text
 
 Role = Literal["publisher", "consumer"]
@@ -23,7 +24,7 @@ class Client:
     user: str = ""
     peer: str = ""
     # The line of the user's code that waited for it.
-    opener: str | None = None
+    opener: Caller | None = None
     roles: dict[Role, None] = field(default_factory=dict)
     opened_at: int | None = None
     # When it closed, and why; no reason means that the client did it in good order.
@@ -44,19 +45,18 @@ class Clients:
     def __init__(self) -> None:
         self.known: Final[dict[int, Client]] = {}
         # The line of the test's latest call to the broker.
-        self.caller: str | None = None
+        self.caller: Caller | None = None
 
     def take(self, fact: Fact) -> None:
         """Take a fact of one of the `KINDS`."""
         number = cast("int | None", fact.get("conn"))
         if fact.kind == events.CALLED:
-            self.caller = cast("str | None", fact.get("caller"))
+            self.caller = Caller.read(fact.get("caller"))
         elif number is None:
             return
         elif fact.kind == events.CONN_OPEN:
             user, peer = str(fact.get("user") or ""), str(fact.get("peer") or "")
-            opener = cast("str | None", fact.get("opener"))
-            name = str(fact.get("client") or "")
+            name, opener = str(fact.get("client") or ""), Caller.read(fact.get("opener"))
             self.known[number] = Client(number, name, user, peer, opener, opened_at=fact.at)
         elif (client := self.known.get(number)) is None:
             return

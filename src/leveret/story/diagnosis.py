@@ -17,6 +17,7 @@ from leveret.story.lives import CopyLife, MessageLife
 from leveret.story.scene import Place, Scene, Subscription, is_client, property_of
 from leveret.story.words import AGAIN, READY, UNACKED
 from leveret.trace import events
+from leveret.trace.caller import Caller
 
 # The most causes that a diagnosis has, and the most values that it looks for.
 CAUSES_MAX: Final = 3
@@ -52,7 +53,7 @@ class Death(NamedTuple):
     what: str
     name: str | None
     error: str
-    line: str | None
+    line: Caller | None
 
 
 @dataclass(slots=True)
@@ -197,13 +198,13 @@ def _refused(scene: Scene, _: Asked) -> Iterator[Cause]:
         subject = cast("dict[str, str]", fact.get("subject") or {})
         place: Place = (str(fact.get("vhost") or "/"), subject.get("name", ""))
         is_untaken = subject.get("kind") == "queue" and place in waiting and "consumer" not in client.roles
-        line = fact.get("caller")
+        caller = Caller.read(fact.get("caller"))
         names = {
             "client": client.name,
             "code": fact.get("code"),
             "text": str(fact.get("text")).partition("\n")[0].rstrip("."),
             "untaken": place[1] if is_untaken else None,
-            "line": None if line is None else str(line).partition(", called from")[0],
+            "line": None if caller is None else caller.inner,
             "queue": subject.get("name") if subject.get("kind") == "queue" else None,
         }
         yield Cause("refused", names, {}, (fact,))

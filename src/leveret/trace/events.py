@@ -17,6 +17,8 @@ from typing import TYPE_CHECKING, Final, Literal, NamedTuple, Protocol, cast, ru
 if TYPE_CHECKING:
     from datetime import datetime
 
+    from leveret.trace.caller import Caller
+
 # Every kind, for type checkers, in the order of the table.
 EventKind = Literal[
     "published",
@@ -355,8 +357,8 @@ class Event:
     is_global_asked: bool
     code: int
     text: str
-    caller: str | None
-    opener: str | None
+    caller: Caller | None
+    opener: Caller | None
     cause: str | None
     subject: Mapping[str, str] | None
     call: str

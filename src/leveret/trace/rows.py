@@ -12,6 +12,7 @@ from hashlib import blake2b
 from typing import Final, cast
 
 from leveret.trace import events
+from leveret.trace.caller import Caller
 from leveret.trace.events import FIELDS, RawEvent, TracedMessage, as_python
 from leveret.trace.redaction import Redaction, body_text, plain
 from leveret.trace.schema import COLUMNS
@@ -102,6 +103,8 @@ class Rows:
             row["conn"] = self.numbering.connection(cast("int", row["conn"]))
 
     def _attribute(self, value: object) -> object:
+        if isinstance(value, Caller):
+            return value.to_python()
         value = as_python(value)
         return self.redaction.shown(value) if isinstance(value, Mapping) else plain(value)
 

@@ -16,6 +16,7 @@ from leveret.core.model.vhost import VirtualHost
 
 if TYPE_CHECKING:
     from leveret.core.model.event_exchange import EventExchange
+    from leveret.trace.caller import Caller
 
 
 class Reacts(Protocol):
@@ -52,7 +53,7 @@ class Node(Runtime):
         # Bugs of leveret itself, kept for the test.
         self.internal_errors: list[BaseException] = []
         # The other protocols that peers spoke, each with the line of the user's code that waited for the last one.
-        self.strangers: dict[str, str | None] = {}
+        self.strangers: dict[str, Caller | None] = {}
         # How clients react to the errors of publishes, by connection, channel and time of the error.
         self.reactions: dict[tuple[int, int, int], Reacts] = {}
         # The messages that were returned to clients that are known to drop them.

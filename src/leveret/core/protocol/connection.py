@@ -35,6 +35,7 @@ from leveret.core.wire.methods import (
 )
 from leveret.core.wire.values import Table
 from leveret.trace import events
+from leveret.trace.caller import Caller
 
 if TYPE_CHECKING:
     from leveret.core.model.queues.stored_queue import StoredQueue
@@ -111,7 +112,7 @@ class Connection:
         self.state = State.HEADER
         self.opened_at: int | None = None
         # The line of the user's code that waited for it to open, if known.
-        self.opener: str | None = None
+        self.opener: Caller | None = None
         self.client_properties = Table.EMPTY
         # Offered to this client, in this order.
         self.mechanisms = node.compat.mechanisms
@@ -536,6 +537,6 @@ class Connection:
             fields = (self.client_name, error.code, error.reply_text, *lines, error.cause, error.subject)
             tap((events.REFUSED, self.node.now, *where, *fields))
 
-    def _waiting_line(self) -> str | None:
+    def _waiting_line(self) -> Caller | None:
         witness = self.node.hooks.witness
         return None if witness is None else witness()

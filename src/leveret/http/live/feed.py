@@ -187,7 +187,7 @@ def halted_at() -> str | None:
     own = native.thread_ident()
     for thread in list(sys._current_frames()):
         if thread != own and is_in_debugger(thread):
-            return standing_line(thread) or "a debugger"
+            return str(standing_line(thread) or "a debugger")
     return None
 
 

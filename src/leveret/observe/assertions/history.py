@@ -24,6 +24,7 @@ from leveret.story.deletions import Deletions
 from leveret.story.lives import CopyLife, MessageLife, end_text
 from leveret.story.words import AGAIN, why
 from leveret.trace import events
+from leveret.trace.caller import Caller
 from leveret.trace.events import Event, RawEvent, named, task_of
 from leveret.wording import client_place_text, count_text, place_text, span_text
 
@@ -52,7 +53,7 @@ class Histories:
         self._clients: Final = Clients()
         self._deletions: Final = Deletions(self._clients)
         # The lines at which the test published, by message.
-        self._lines: Final[dict[int, str | None]] = {}
+        self._lines: Final[dict[int, Caller | None]] = {}
         self.circumstances: Final = Circumstances()
         began = events.began_at(raw_events)
         for at, raw in enumerate(raw_events):
@@ -144,7 +145,7 @@ class Histories:
         number = cast("int | None", event.get("conn"))
         if number is None:
             line = self._lines.get(event.message.id) if event.kind in events.ABOUT_MESSAGES else None
-            return "the test" if line is None else f"the test at {line.partition(', called from')[0]}"
+            return "the test" if line is None else f"the test at {line.inner}"
         return client_place_text(self.client(number), number, cast("int | None", event.get("chan")))
 
     def client(self, number: int | None) -> str:

@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from leveret.observe.calls.hinting import CHECKED_CALL
 from leveret.server import native
+from leveret.trace.caller import Caller
 
 if TYPE_CHECKING:
     import asyncio
@@ -62,7 +63,7 @@ def stacks_of_users(but_for: int | None = None) -> list[Stack]:
     return shown
 
 
-def waiting_line() -> str | None:
+def waiting_line() -> Caller | None:
     """Return the line of user code that waits for a client now, with the line that called it; None if none waits."""
     return _joined(map(_line_behind_client, _stacks_of_others()))
 
@@ -72,7 +73,7 @@ def standing() -> frozenset[tuple[int, int]]:
     return frozenset(_position(stack[0]) for stack in _stacks_of_others() if stack)
 
 
-def handling_line(but_for: Collection[tuple[int, int]] = ()) -> str | None:
+def handling_line(but_for: Collection[tuple[int, int]] = ()) -> Caller | None:
     """Return the line of user code that may handle a message now: it waits for something other than its next message.
 
     A handler that a client has called counts whatever it waits for. What stands where it stood before the message was
@@ -86,7 +87,7 @@ def _position(frame: FrameType) -> tuple[int, int]:
     return id(frame), frame.f_lasti
 
 
-def line_of(frame: FrameType | None) -> str | None:
+def line_of(frame: FrameType | None) -> Caller | None:
     """Return the innermost line of user code from this frame on, with the line that called it."""
     return _line(list(_outwards(frame)))
 
@@ -119,12 +120,12 @@ def _client_call(stack: list[FrameType]) -> tuple[list[str], bool]:
     return names, False
 
 
-def client_line(thread: int) -> str | None:
+def client_line(thread: int) -> Caller | None:
     """Return the line of user code at which a thread or its event loop is in an AMQP client; None if it is in none."""
     return _joined(_line(stack) for stack in _stacks(thread) if any(map(_is_of_client, stack)))
 
 
-def standing_line(thread: int) -> str | None:
+def standing_line(thread: int) -> Caller | None:
     """Return the line of user code that a thread or its event loop is at, with the line that called it."""
     return _joined(_line(stack) for stack in _stacks(thread))
 
@@ -134,7 +135,7 @@ def modules_on(thread: int) -> list[str]:
     return [str(frame.f_globals.get("__name__", "")) for frame in _frames_of(thread)]
 
 
-def raising_line(error: BaseException) -> str | None:
+def raising_line(error: BaseException) -> Caller | None:
     """Return the line of user code that raised an error, or called what did, with the line that called it."""
     return _line([frame for frame, _ in walk_tb(error.__traceback__)][::-1])
 
@@ -150,13 +151,13 @@ def answering(request: str) -> Iterator[None]:
         del _requests[thread]
 
 
-def calling_line() -> tuple[str, str | None]:
+def calling_line() -> tuple[str, Caller | None]:
     """Return the broker's method that this thread is calling, and the line of user code that calls it.
 
     On a thread that answers an HTTP request, both are the request.
     """
     if _requests and (request := _requests.get(native.thread_ident())) is not None:
-        return request, request
+        return request, Caller(request)
     call, stack = "", list(_outwards(sys._getframe(1)))
     for index, frame in enumerate(stack):
         owner = _owner(frame.f_code.co_filename)
@@ -167,12 +168,15 @@ def calling_line() -> tuple[str, str | None]:
     return call, None
 
 
-def _joined(lines: Iterable[str | None]) -> str | None:
-    distinct = dict.fromkeys(line for line in lines if line is not None)
-    return " or ".join(list(distinct)[:_NAMED_LINES]) or None
+def _joined(lines: Iterable[Caller | None]) -> Caller | None:
+    distinct = list(dict.fromkeys(line for line in lines if line is not None))[:_NAMED_LINES]
+    if not distinct:
+        return None
+    first, *others = distinct
+    return Caller(first.path, first.line, first.function, first.called_from, tuple(others))
 
 
-def _line_behind_client(stack: list[FrameType]) -> str | None:
+def _line_behind_client(stack: list[FrameType]) -> Caller | None:
     """Return the innermost line of user code in a stack, if it waits inside a client. The innermost frame is first."""
     is_in_client = False
     for index, frame in enumerate(stack):
@@ -185,7 +189,7 @@ def _line_behind_client(stack: list[FrameType]) -> str | None:
     return None
 
 
-def _line_in_handler(stack: list[FrameType]) -> str | None:
+def _line_in_handler(stack: list[FrameType]) -> Caller | None:
     """Return the innermost line of user code in a stack, unless it waits in an AMQP client that has not called it."""
     owners = [_owner(frame.f_code.co_filename) for frame in stack]
     if "user" not in owners:
@@ -209,21 +213,19 @@ def _package(frame: FrameType) -> str:
     return str(frame.f_globals.get("__name__", "")).partition(".")[0]
 
 
-def _line(stack: list[FrameType]) -> str | None:
+def _line(stack: list[FrameType]) -> Caller | None:
     """Return the innermost line of user code, and the outermost within the test if it is in another function."""
     within = takewhile(lambda frame: _PYTEST not in frame.f_code.co_filename, stack)
     frames = [frame for frame in within if _owner(frame.f_code.co_filename) == "user"]
     if not frames:
         return None
     inner, outer = frames[0], frames[-1]
-    if inner is outer:
-        return _frame_text(inner)
-    return f"{_frame_text(inner)}, called from {_frame_text(outer)}"
+    return _caller(inner, None if inner is outer else _caller(outer))
 
 
-def _frame_text(frame: FrameType) -> str:
+def _caller(frame: FrameType, called_from: Caller | None = None) -> Caller:
     code = frame.f_code
-    return f"{_short(code.co_filename)}:{frame.f_lineno} in {code.co_name}"
+    return Caller(_short(code.co_filename), frame.f_lineno, code.co_name, called_from)
 
 
 def _short(path: str) -> str:

@@ -19,6 +19,8 @@ from leveret.observe.checks.finding import Finding
 if TYPE_CHECKING:
     import asyncio
 
+    from leveret.trace.caller import Caller
+
 Call: TypeAlias = "CoroutineType[Any, Any, Any]"
 
 
@@ -26,7 +28,7 @@ class NeverAwaited:
     """The coroutines of a broker that have not begun, each with the line that made it."""
 
     def __init__(self) -> None:
-        self._calls: list[tuple[Call, str, str | None]] = []
+        self._calls: list[tuple[Call, str, Caller | None]] = []
         # The tasks in which a call has failed.
         self._failed: list[asyncio.Task[object]] = []
 

@@ -17,6 +17,7 @@ from leveret.observe.calls.callers import calling_line, line_of
 from leveret.observe.checks.finding import Finding
 from leveret.observe.views.names import has_clients
 from leveret.trace import events
+from leveret.trace.caller import Caller
 
 CHECK: Final = "no_client"
 # The ports on which RabbitMQ usually listens for clients: with TLS, without, and beside another server.
@@ -43,7 +44,7 @@ class NoClient:
         self._ports = ports
         self._call_count = broker.call_count
         # The other brokers to which this process connected, each with the line that did.
-        self._elsewhere: dict[tuple[str, int], str | None] = {}
+        self._elsewhere: dict[tuple[str, int], Caller | None] = {}
         # The assertions that have passed because something did not happen, each with its line.
         self._absences: list[str] = []
         broker.is_url_read = False
@@ -85,7 +86,7 @@ class NoClient:
             self._elsewhere.setdefault((str(host), port), line_of(sys._getframe(2)))
 
 
-def _place(address: tuple[str, int], line: str | None) -> str:
+def _place(address: tuple[str, int], line: Caller | None) -> str:
     at = "" if line is None else f", at {line}"
     return f"instead, this process connected to {address[0]}:{address[1]}{at}: give that code the broker's url"
 

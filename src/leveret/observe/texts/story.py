@@ -7,7 +7,6 @@ began, by the broker's clock. A message is described where it is first named.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Final, NamedTuple, cast
 
@@ -15,6 +14,7 @@ from leveret.story import words
 from leveret.story.facts import BY_SOMEONE, Fact
 from leveret.story.words import Names, channel_text
 from leveret.trace import events
+from leveret.trace.caller import Caller
 from leveret.trace.events import DEAD_LETTERED, Event, RawEvent, named
 from leveret.wording import count_text, place_text
 
@@ -49,8 +49,6 @@ _WITH_REASON: Final = frozenset({events.CONN_CLOSE, events.CHAN_CLOSE, events.CA
 _LATE: Final = frozenset({events.BIND, events.CONSUME})
 # Reasons of a queue that was deleted with its connection.
 _WITH_CONNECTION: Final = ("exclusive", "auto_delete")
-# A line of the user's code, or an HTTP request.
-_CALLER: Final = re.compile(r"[^/\\]+:\d+(?= in )|^[A-Z]+ /.*")
 
 
 class Told(NamedTuple):
@@ -58,7 +56,7 @@ class Told(NamedTuple):
 
     event: Event
     # The test's line, if the test did it.
-    caller: str | None
+    caller: Caller | None
     # The connection and channel that settled the copy, if that led to this event.
     settler: tuple[int | None, int | None] | None
     # The queues that the message went to.
@@ -139,7 +137,7 @@ def _told(raw_events: Sequence[RawEvent]) -> Iterator[Told]:
     settlers: dict[int | None, tuple[int | None, int | None]] = {}
     returned: dict[int, None] = {}
     refused: dict[tuple[int | None, int | None], None] = {}
-    caller: str | None = None
+    caller: Caller | None = None
     has_published = False
     for raw in raw_events:
         event = Event(raw)
@@ -243,8 +241,7 @@ class _Line(Names):
         who = super().who(fact)
         if not who or fact.get("conn") is not None or self._told.caller is None:
             return who
-        line = _CALLER.search(self._told.caller)
-        return "the test" if line is None else f"the test ({line[0]})"
+        return f"the test ({self._told.caller.file})"
 
     def target(self, fact: Fact) -> str:
         """Return the queues that the message went to."""
