@@ -47,7 +47,7 @@ def storage(tmp_path: Path) -> Storage:
 def test_rows_are_those_of_the_runs_that_have_the_values(
     storage: Storage, runs: list[str] | None, where: Where
 ) -> None:
-    found = read_part(storage, "events", "part", SCHEMA, runs=runs, where=where)
+    found = read_part(storage, "events/part.parquet", SCHEMA, runs=runs, where=where)
 
     assert found.schema == SCHEMA
     assert found.to_pylist() == [
@@ -58,7 +58,7 @@ def test_rows_are_those_of_the_runs_that_have_the_values(
 
 
 def test_only_the_columns_that_are_asked_for_are_read(storage: Storage) -> None:
-    found = read_part(storage, "events", "part", SCHEMA, columns=["msg"], runs=["run3"], where={"msg": [2, 3]})
+    found = read_part(storage, "events/part.parquet", SCHEMA, columns=["msg"], runs=["run3"], where={"msg": [2, 3]})
 
     assert found.to_pylist() == [{"msg": 2}, {"msg": 3}]
 

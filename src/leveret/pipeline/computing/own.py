@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final
 
 from leveret.errors import unknown
@@ -60,14 +60,15 @@ def build(
     Return the folder of each. Raises KeyError if a table reads one that does not exist, and ValueError if a column has
     another type than declared, or the warehouse is no folder.
     """
-    from leveret.pipeline.exports.frames import columns_of, events, of_answers
-    from leveret.pipeline.warehouse.log import Answer
+    from leveret.pipeline.exports.frames import columns_of, rows
+    from leveret.pipeline.warehouse.log import Answer, State
 
     if not warehouse.is_folder:
         raise ValueError(f"tables and rules of your own need a warehouse in a folder, and {warehouse.url} is none")
+    # The new answers are not in the log yet.
     answers = {part: Answer(each["tables"], list(each["runs"])) for part, each in parts.items()}
-    live = {part: answer.runs for part, answer in answers.items()}
-    runs = [name for names in live.values() for name in names]
+    runs = {name: replace(state.runs[name], answer=part) for part, answer in answers.items() for name in answer.runs}
+    updated = State(runs=runs, answers=answers)
     folder = warehouse.new_part(state.number + 1)
     frames: dict[str, DataFrame] = {}
 
@@ -75,19 +76,16 @@ def build(
         if name not in frames:
             if name not in ("events", *TABLE_NAMES, *tables):
                 raise KeyError(f"{of} reads {unknown('table', name, ('events', *TABLE_NAMES, *tables))}")
-            if name == "events":
-                frames[name] = events(spark, warehouse, state, runs)
-            else:
-                frames[name] = of_answers(spark, warehouse, answers, name, columns_of(name), live)
+            frames[name] = rows(spark, warehouse, updated, name, columns_of(name), runs)
         return frames[name]
 
     places: dict[str, str] = {}
 
-    def store(name: str, rows: DataFrame) -> None:
+    def store(name: str, built: DataFrame) -> None:
         places[name] = f"{name}/{folder}"
         folder_url = f"{warehouse.url}/{places[name]}"
-        rows.write.option("compression", "zstd").parquet(folder_url)
-        frames.setdefault(name, spark.read.schema(rows.schema).parquet(folder_url))
+        built.write.option("compression", "zstd").parquet(folder_url)
+        frames.setdefault(name, spark.read.schema(built.schema).parquet(folder_url))
 
     for name, table in tables.items():
         try:

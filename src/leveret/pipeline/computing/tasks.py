@@ -90,7 +90,9 @@ def compact_tables(warehouse: Warehouse, writer: PartWriter, piece: dict[str, An
     for name, columns in SCHEMAS.items():
         for part, answer in piece["parts"].items():
             if answer["tables"].get(name):
-                writer.table(name, columns).add(read_part(warehouse.storage, name, part, columns, runs=answer["live"]))
+                writer.table(name, columns).add(
+                    read_part(warehouse.storage, f"{name}/{part}.parquet", columns, runs=answer["live"])
+                )
     counts = dict.fromkeys(TABLE_NAMES, 0) | writer.close()
     runs = [run for answer in piece["parts"].values() for run in answer["live"]]
     return {"part": writer.part, "tables": counts, "runs": runs}
@@ -193,7 +195,7 @@ def _files_of(warehouse: Warehouse, runs: Mapping[str, Any]) -> dict[str, list[R
     parts = dict.fromkeys(part for run in runs.values() for part, _, _ in run["segments"])
     by_run: dict[str, list[Row]] = {}
     for part in parts:
-        for row in read_part(warehouse.storage, "files", part, schema.FILES, runs=list(runs)).to_pylist():
+        for row in read_part(warehouse.storage, f"files/{part}.parquet", schema.FILES, runs=list(runs)).to_pylist():
             by_run.setdefault(row["run"], []).append(row)
     return by_run
 

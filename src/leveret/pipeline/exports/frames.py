@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping
-from functools import reduce
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import Final
 
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
@@ -15,13 +13,13 @@ from pyspark.sql.types import StructType
 
 from leveret.pipeline.computing.tasks import SCHEMAS
 from leveret.pipeline.kernel import schema
+from leveret.pipeline.kernel.events import EVENT_KEY
 from leveret.pipeline.kernel.subjects.across import Across
 from leveret.pipeline.sources import find
-from leveret.pipeline.warehouse.log import Answer, State
+from leveret.pipeline.warehouse.current import CurrentFile, current_files
+from leveret.pipeline.warehouse.log import State
 from leveret.pipeline.warehouse.warehouse import Warehouse
 from leveret.spark.bundle import supply
-
-_EVENT_KEY: Final = ["run", "worker", "seq"]
 
 
 def spark_schema(columns: pa.Schema) -> StructType:
@@ -51,17 +49,7 @@ def read_events(spark: SparkSession, places: Iterable[str | Path]) -> DataFrame:
 
     supply(spark)
     numbers = spark.range(0, len(paths), 1, len(paths))
-    return numbers.mapInArrow(read, spark_schema(schema.EVENTS)).dropDuplicates(_EVENT_KEY)
-
-
-def events(spark: SparkSession, warehouse: Warehouse, state: State, runs: Collection[str]) -> DataFrame:
-    """Return the events of these runs, each once."""
-    all_rows = _of_parts(spark, warehouse, "events", schema.EVENTS, state.live_parts(runs))
-    repeated = [name for name in runs if state.runs[name].is_repeated]
-    if not repeated:
-        return all_rows
-    is_repeated = F.col("run").isin(repeated)
-    return all_rows.where(~is_repeated).unionByName(all_rows.where(is_repeated).dropDuplicates(_EVENT_KEY))
+    return numbers.mapInArrow(read, spark_schema(schema.EVENTS)).dropDuplicates(list(EVENT_KEY))
 
 
 def rows(
@@ -72,33 +60,17 @@ def rows(
     columns: StructType | pa.Schema,
     runs: Collection[str],
 ) -> DataFrame:
-    """Return the current rows of a stored table for these runs: leveret's own, and those that a user's code added."""
-    live: dict[str, list[str]] = {}
-    for name in runs:
-        answer = state.runs[name].answer
-        if answer is not None:
-            live.setdefault(answer, []).append(name)
-    return of_answers(spark, warehouse, state.answers, table, columns, live)
+    """Return the current rows of a stored table for these runs: leveret's own, and those that a user's code added.
 
-
-def of_answers(
-    spark: SparkSession,
-    warehouse: Warehouse,
-    answers: Mapping[str, Answer],
-    table: str,
-    columns: StructType | pa.Schema,
-    live: Mapping[str, Collection[str]],
-) -> DataFrame:
-    """Return the rows of a stored table in these answers, only those of the runs that are `live` in each."""
-    stored = {part: names for part, names in live.items() if answers[part].tables.get(table)}
-    added: dict[str, list[str]] = {}
-    for part, names in live.items():
-        if table in answers[part].added:
-            added.setdefault(answers[part].added[table], []).extend(names)
-    frames = [_of_parts(spark, warehouse, table, columns, stored)] if stored or not added else []
-    if added:
-        frames.append(_of_folders(spark, warehouse, columns, added))
-    return reduce(DataFrame.unionByName, frames)
+    Each event comes once.
+    """
+    files = current_files(warehouse, state, table, runs)
+    found = _of_files(spark, warehouse, files, columns)
+    repeated = state.repeated(runs) if table == "events" else []
+    if not repeated:
+        return found
+    is_repeated = F.col("run").isin(repeated)
+    return found.where(~is_repeated).unionByName(found.where(is_repeated).dropDuplicates(list(EVENT_KEY)))
 
 
 def across(table: Across, rows: DataFrame) -> DataFrame:
@@ -118,21 +90,21 @@ def plain(rows: pa.Table) -> pa.Table:
     return rows.cast(schema.plain(rows.schema))
 
 
-def _of_parts(
-    spark: SparkSession,
-    warehouse: Warehouse,
-    table: str,
-    columns: StructType | pa.Schema,
-    live: Mapping[str, Collection[str]],
+def _of_files(
+    spark: SparkSession, warehouse: Warehouse, files: Sequence[CurrentFile], columns: StructType | pa.Schema
 ) -> DataFrame:
-    """Return the rows of these runs in each of these parts."""
-    kinds = columns if isinstance(columns, StructType) else spark_schema(columns)
-    if not live:
+    """Return the current rows of these files."""
+    kinds = spark_schema(columns) if isinstance(columns, pa.Schema) else columns
+    if not files:
         return spark.createDataFrame([], kinds)
     if warehouse.is_folder:
-        files = [f"{warehouse.url}/{table}/{part}.parquet" for part in live]
-        return _of_files(spark, kinds, files, -1, {f"{part}.parquet": names for part, names in live.items()})
-    url, wanted, arrow = warehouse.url, list(live.items()), columns_of(table)
+        paths = [f"{warehouse.url}/{file.path}" for file in files]
+        stored = spark.read.option("__globPaths__", "false").schema(kinds).parquet(*paths)
+        live = [(path.rpartition("/")[2], run) for path, runs, _ in files for run in runs]
+        current = spark.createDataFrame(live, "_file string, run string")
+        named = stored.withColumn("_file", F.element_at(F.split(F.col("_metadata.file_path"), "/"), -1))
+        return named.join(F.broadcast(current), ["_file", "run"], "left_semi").select(kinds.fieldNames())
+    url = warehouse.url
 
     def read(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         from leveret.pipeline.storage import open_storage
@@ -141,30 +113,8 @@ def _of_parts(
         storage = open_storage(url)
         for batch in batches:
             for number in batch.column(0).to_pylist():
-                part, names = wanted[number]
-                yield from plain(read_part(storage, table, part, arrow, runs=names)).to_batches()
+                path, runs, _ = files[number]
+                yield from plain(read_part(storage, path, columns, runs=runs)).to_batches()
 
     supply(spark)
-    return spark.range(0, len(wanted), 1, len(wanted)).mapInArrow(read, kinds)
-
-
-def _of_folders(
-    spark: SparkSession, warehouse: Warehouse, columns: StructType | pa.Schema, live: Mapping[str, Collection[str]]
-) -> DataFrame:
-    """Return the rows of these runs in each of these folders, which Spark has written."""
-    kinds = columns if isinstance(columns, StructType) else spark_schema(columns)
-    by_name = {place.rpartition("/")[2]: names for place, names in live.items()}
-    return _of_files(spark, kinds, [f"{warehouse.url}/{place}" for place in live], -2, by_name)
-
-
-def _of_files(
-    spark: SparkSession, columns: StructType, files: list[str], position: int, live: Mapping[str, Collection[str]]
-) -> DataFrame:
-    """Return the rows of the live runs. `position` is where in a file's path the name stands that `live` knows."""
-    stored = spark.read.option("__globPaths__", "false").schema(columns).parquet(*files)
-    place = F.element_at(F.split(F.col("_metadata.file_path"), "/"), position)
-    current = spark.createDataFrame(
-        [(name, run) for name, runs in live.items() for run in runs], "_at string, run string"
-    )
-    placed = stored.withColumn("_at", place).join(F.broadcast(current), ["_at", "run"], "left_semi")
-    return placed.select(columns.fieldNames())
+    return spark.range(0, len(files), 1, len(files)).mapInArrow(read, kinds)

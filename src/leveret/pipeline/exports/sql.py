@@ -7,12 +7,11 @@ expired, so a view leaves these out. Only the tables whose names occur in a quer
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from functools import reduce
 from operator import and_
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final
 
 import pyarrow as pa
 import pyarrow.dataset as ds
@@ -21,6 +20,7 @@ from pyarrow.fs import LocalFileSystem
 from leveret.pipeline.computing.tasks import SCHEMAS
 from leveret.pipeline.kernel import schema
 from leveret.pipeline.kernel.subjects.across import ACROSS
+from leveret.pipeline.warehouse.current import CurrentFile, current_files
 from leveret.pipeline.warehouse.log import State
 from leveret.pipeline.warehouse.tables import read_table
 from leveret.pipeline.warehouse.warehouse import Warehouse, opened
@@ -30,19 +30,12 @@ if TYPE_CHECKING:
 
 INSTALL: Final = "pip install 'leveret[sql]'"
 
-# The column that says from which part or folder a row comes.
-_PLACE: Final = "_place"
+# The stored tables that every warehouse has.
+_STORED: Final = {"events": schema.STORED_EVENTS, **SCHEMAS}
+# The column that says from which file a row comes.
+_FILE: Final = "_file"
 # An object store takes longer to answer than to read.
 _FILES_AT_ONCE: Final = 16
-_EVENT_KEY: Final = "run, worker, seq"
-
-
-class _Source(NamedTuple):
-    """A file of a table, the part or folder it belongs to, and the runs whose rows are current there; None for all."""
-
-    path: str
-    place: str
-    live: Collection[str] | None
 
 
 def query(warehouse: Warehouse | str | Path, text: str, *, state: State | None = None) -> pa.Table:
@@ -87,7 +80,7 @@ def _one_line(text: str) -> str:
 
 def _names(state: State) -> list[str]:
     own = {name: None for answer in state.answers.values() for name in answer.added}
-    return list(dict.fromkeys(["events", *SCHEMAS, *ACROSS, *own]))
+    return list(dict.fromkeys([*_STORED, *ACROSS, *own]))
 
 
 def _open(
@@ -98,67 +91,37 @@ def _open(
         across = ACROSS[name]
         rows = read_table(warehouse, name, state=state) if is_named else across.columns.empty_table()
         return connection.from_arrow(rows)
-    if name == "events":
-        return _events(connection, warehouse, state, is_named)
-    sources = list(_sources(warehouse, state, name))
-    columns = SCHEMAS[name] if name in SCHEMAS else _columns_of(warehouse, sources)
-    return connection.from_arrow(_dataset(warehouse, columns, sources if is_named else [])).project(_list(columns))
-
-
-def _events(connection: DuckDBPyConnection, warehouse: Warehouse, state: State, is_named: bool) -> DuckDBPyRelation:
-    columns = schema.STORED_EVENTS
-    sources = [_Source(f"events/{part}.parquet", part, runs) for part, runs in state.event_parts().items()]
-    rows = connection.from_arrow(_dataset(warehouse, columns, sources if is_named else [])).project(_list(columns))
-    repeated = [name for name, run in state.runs.items() if run.is_repeated]
+    # Only its files know the columns of a table of the user's own.
+    files = current_files(warehouse, state, name) if is_named or name not in _STORED else []
+    columns = _STORED[name] if name in _STORED else _columns_of(warehouse, files)
+    rows = connection.from_arrow(_dataset(warehouse, columns, files if is_named else [])).project(_list(columns))
+    repeated = state.repeated(state.runs) if name == "events" and is_named else []
     if not repeated:
         return rows
-    names = ", ".join(quoted(name) for name in repeated)
-    counted = rows.filter(f"run in ({names})").project(f"*, row_number() over (partition by {_EVENT_KEY}) as _copy")
-    once = counted.filter("_copy = 1").project(_list(columns))
-    return rows.filter(f"run not in ({names})").union(once)
+    once = connection.from_arrow(read_table(warehouse, name, runs=repeated, state=state).cast(columns))
+    return rows.filter(f"run not in ({', '.join(map(quoted, repeated))})").union(once)
 
 
-def _sources(warehouse: Warehouse, state: State, table: str) -> Iterator[_Source]:
-    """Yield the files of a stored table other than events."""
-    folders: dict[str, list[str]] = {}
-    for part, answer in state.answers.items():
-        if answer.tables.get(table):
-            live = state.live_runs(part)
-            yield _Source(f"{table}/{part}.parquet", part, None if len(live) == len(answer.runs) else live)
-        if table in answer.added:
-            folders.setdefault(answer.added[table], []).extend(state.live_runs(part))
-    for folder, runs in folders.items():
-        for stored in warehouse.storage.list(folder):
-            if stored.path.endswith(".parquet"):
-                yield _Source(stored.path, folder, runs)
-
-
-def _columns_of(warehouse: Warehouse, sources: list[_Source]) -> pa.Schema:
-    """Return the columns of a table of the user's own, which its files know."""
+def _columns_of(warehouse: Warehouse, files: list[CurrentFile]) -> pa.Schema:
     import pyarrow.parquet as pq
 
-    return pq.read_schema(warehouse.storage.source(sources[0].path)) if sources else pa.schema({"run": pa.string()})
+    return pq.read_schema(warehouse.storage.source(files[0].path)) if files else pa.schema({"run": pa.string()})
 
 
-def _dataset(warehouse: Warehouse, columns: pa.Schema, sources: list[_Source]) -> ds.Dataset:
+def _dataset(warehouse: Warehouse, columns: pa.Schema, files: list[CurrentFile]) -> ds.Dataset:
     """Return these files, with their current rows only, as something that DuckDB reads in pieces."""
-    files = ds.ParquetFileFormat()
+    parquet = ds.ParquetFileFormat()
     fragments = []
     with ThreadPoolExecutor(_FILES_AT_ONCE) as pool:
-        opened = list(pool.map(warehouse.storage.source, [source.path for source in sources]))
-    for source, file in zip(sources, opened, strict=True):
-        where = {"filesystem": LocalFileSystem()} if isinstance(file, str) else {}
-        fragments.append(files.make_fragment(file, partition_expression=ds.field(_PLACE) == source.place, **where))
-    dataset = ds.FileSystemDataset(fragments, schema.plain(columns).append(pa.field(_PLACE, pa.string())), files)
-    conditions = {source.place: _condition(source) for source in sources}
-    chosen = [condition for condition in conditions.values() if condition is not None]
-    return dataset.filter(reduce(and_, chosen)) if chosen else dataset
-
-
-def _condition(source: _Source) -> ds.Expression | None:
-    if source.live is None:
-        return None
-    return (ds.field(_PLACE) != source.place) | ds.field("run").isin(list(source.live))
+        opened = list(pool.map(warehouse.storage.source, [file.path for file in files]))
+    for file, source in zip(files, opened, strict=True):
+        where = {"filesystem": LocalFileSystem()} if isinstance(source, str) else {}
+        fragments.append(parquet.make_fragment(source, partition_expression=ds.field(_FILE) == file.path, **where))
+    dataset = ds.FileSystemDataset(fragments, schema.plain(columns).append(pa.field(_FILE, pa.string())), parquet)
+    conditions = [
+        (ds.field(_FILE) != file.path) | ds.field("run").isin(file.runs) for file in files if not file.is_whole
+    ]
+    return dataset.filter(reduce(and_, conditions)) if conditions else dataset
 
 
 def _list(columns: pa.Schema) -> str:

@@ -23,6 +23,8 @@ NEEDED = (
     *("day", "run", "worker", "seq", "ts", "kind", "test", "vhost", "conn", "chan", "msg", "copy", "src_copy"),
     *("exchange", "routing_key", "queue", "consumer", "tag", "redelivered", "count", "reason", "size", "attrs"),
 )
+# What identifies an event.
+EVENT_KEY = ("run", "worker", "seq")
 
 
 @dataclass(frozen=True)

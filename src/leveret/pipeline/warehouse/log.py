@@ -134,6 +134,10 @@ class State:
         """Return the runs whose current rows are in this part of computed tables."""
         return [run for run in self.answers[part].runs if run in self.runs and self.runs[run].answer == part]
 
+    def repeated(self, runs: Iterable[str]) -> list[str]:
+        """Return which of these runs have several files for a worker, so that an event may occur twice."""
+        return [name for name in runs if self.runs[name].is_repeated]
+
     def refused(self) -> dict[str, dict[str, FileState]]:
         """Return the refused files by the run in which they count, and by path."""
         by_run: dict[str, dict[str, FileState]] = {}
@@ -203,14 +207,6 @@ class State:
 
     def _keep(self, commit: Mapping[str, Any]) -> None:
         self.keep_days = commit["days"]
-
-    def live_parts(self, runs: Iterable[str]) -> dict[str, list[str]]:
-        """Return the parts that hold events of these runs, each with the runs."""
-        live: dict[str, list[str]] = {}
-        for run in runs:
-            for part in parts_of(segment for segment in self.runs[run].segments if segment.groups):
-                live.setdefault(part, []).append(run)
-        return live
 
     def _forget_empty(self) -> None:
         used = {run.answer for run in self.runs.values()}

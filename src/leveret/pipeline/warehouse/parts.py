@@ -5,7 +5,7 @@ A part has one file for each table with rows. Small tables share a row group, an
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from typing import Final
@@ -16,6 +16,7 @@ import pyarrow.parquet as pq
 
 from leveret.pipeline.reading import Where, chosen
 from leveret.pipeline.storage import Storage
+from leveret.pipeline.warehouse.current import CurrentFile
 from leveret.pipeline.warehouse.log import Segment
 
 # Rows of a row group: enough that a column is cheap to read, and few enough that the memory of a task is small.
@@ -92,20 +93,19 @@ class PartWriter:
 
 def read_part(
     storage: Storage,
-    table: str,
-    part: str,
+    path: str,
     schema: pa.Schema,
     *,
     columns: Collection[str] | None = None,
     runs: Collection[str] | None = None,
     where: Where | None = None,
 ) -> pa.Table:
-    """Return rows of a part of a table: these columns (in the schema's order), and only the rows of these runs.
+    """Return rows of a file of a table: these columns (in the schema's order), and only the rows of these runs.
 
     With `where`, whose columns are among `columns`, only the rows that it chooses are ever in memory together.
     """
     wanted = pa.schema([field for field in schema if columns is None or field.name in columns])
-    with _open(storage, f"{table}/{part}.parquet", wanted) as file:
+    with _open(storage, path, wanted) as file:
         groups = range(file.num_row_groups) if runs is None else _groups_with(file, runs)
         if not where:
             return _read_groups(file, groups, wanted, runs)
@@ -118,20 +118,21 @@ def read_part(
         return pa.concat_tables(tables) if tables else wanted.empty_table()
 
 
-def read_parts(
+def read_current(
     storage: Storage,
-    table: str,
-    runs: Mapping[str, Collection[str] | None],
+    files: Iterable[CurrentFile],
     schema: pa.Schema,
     *,
     columns: Collection[str] | None = None,
     where: Where | None = None,
-) -> list[pa.Table]:
-    """Return rows of parts of a table, as `read_part` does: of each part in `runs`, those of these runs or all."""
+) -> pa.Table:
+    """Return the current rows of these files, as `read_part` does."""
     # From a folder, one after the other is as fast, and takes less memory.
     with ThreadPoolExecutor(_FILES_AT_ONCE if "://" in storage.url else 1) as pool:
-        read = partial(read_part, storage, table, schema=schema, columns=columns, where=where)
-        return list(pool.map(lambda part: read(part, runs=runs[part]), runs))
+        read = partial(read_part, storage, schema=schema, columns=columns, where=where)
+        tables = list(pool.map(lambda file: read(file.path, runs=None if file.is_whole else file.runs), files))
+    wanted = pa.schema([field for field in schema if columns is None or field.name in columns])
+    return pa.concat_tables(tables) if tables else wanted.empty_table()
 
 
 def read_events(

@@ -12,11 +12,12 @@ import pyarrow.compute as pc
 from leveret.errors import NoSuchRunError, unknown
 from leveret.pipeline.computing.tasks import SCHEMAS, TABLE_NAMES
 from leveret.pipeline.kernel import schema
-from leveret.pipeline.kernel.events import each_once
+from leveret.pipeline.kernel.events import EVENT_KEY, each_once
 from leveret.pipeline.kernel.subjects.across import ACROSS
 from leveret.pipeline.reading import Where, chosen
+from leveret.pipeline.warehouse.current import current_files
 from leveret.pipeline.warehouse.log import State
-from leveret.pipeline.warehouse.parts import read_parts
+from leveret.pipeline.warehouse.parts import read_current
 from leveret.pipeline.warehouse.warehouse import Warehouse, opened
 
 if TYPE_CHECKING:
@@ -102,52 +103,16 @@ def _rows(
     if name in ACROSS:
         across = ACROSS[name]
         return chosen(across.build(_rows(warehouse, state, across.reads, runs, across.needs, {})), where)
-    if name == "events":
-        return _events(warehouse, state, runs, columns, where)
-    live: dict[str, list[str]] = {}
-    for run in runs:
-        part = state.runs[run].answer
-        if part is not None and state.answers[part].tables.get(name):
-            live.setdefault(part, []).append(run)
-    chosen_runs = {part: None if len(names) == len(state.answers[part].runs) else names for part, names in live.items()}
-    tables = read_parts(warehouse.storage, name, chosen_runs, SCHEMAS[name], columns=columns, where=where)
-    answers = {part for part in (state.runs[run].answer for run in runs) if part is not None}
-    added = {state.answers[part].added[name] for part in answers if name in state.answers[part].added}
-    tables += [chosen(_added(warehouse, state, name, folder, runs, columns), where) for folder in added]
-    return pa.concat_tables(tables) if tables else _of(SCHEMAS[name], columns).empty_table()
-
-
-def _events(
-    warehouse: Warehouse, state: State, runs: list[str], columns: Collection[str] | None, where: Where
-) -> pa.Table:
-    needed = None if columns is None else {*columns, "run", "worker", "seq"}
-    tables = read_parts(
-        warehouse.storage, "events", state.live_parts(runs), schema.STORED_EVENTS, columns=needed, where=where
-    )
-    rows = pa.concat_tables(tables) if tables else _of(schema.STORED_EVENTS, needed).empty_table()
-    repeated = [run for run in runs if state.runs[run].is_repeated]
+    kinds, key = (schema.STORED_EVENTS, EVENT_KEY) if name == "events" else (SCHEMAS[name], ())
+    needed = None if columns is None else {*columns, *key}
+    files = current_files(warehouse, state, name, runs)
+    rows = read_current(warehouse.storage, files, kinds, columns=needed, where=where)
+    repeated = state.repeated(runs) if name == "events" else []
     if repeated:
         is_repeated = pc.is_in(rows["run"], value_set=pa.array(repeated))
         again = [each_once(chosen(rows, {"run": [run]})) for run in repeated]
         rows = pa.concat_tables([rows.filter(pc.invert(is_repeated)), *again])
     return rows
-
-
-def _added(
-    warehouse: Warehouse, state: State, name: str, place: str, runs: list[str], columns: Collection[str] | None
-) -> pa.Table:
-    """Return the rows that Spark has added to a table, of the runs that are current there."""
-    import pyarrow.dataset as ds
-
-    parts = {part for part, answer in state.answers.items() if answer.added.get(name) == place}
-    live = [run for run in runs if state.runs[run].answer in parts]
-    kinds = _of(SCHEMAS[name], columns)
-    folder = ds.dataset(f"{warehouse.url}/{place}", format="parquet")
-    return folder.to_table(columns=kinds.names, filter=ds.field("run").isin(live)).cast(kinds)
-
-
-def _of(columns: pa.Schema, wanted: Collection[str] | None) -> pa.Schema:
-    return columns if wanted is None else pa.schema([field for field in columns if field.name in wanted])
 
 
 def _frame(
@@ -160,12 +125,10 @@ def _frame(
 ) -> DataFrame:
     from leveret.pipeline.exports import frames
 
-    if name == "events":
-        return frames.events(spark, warehouse, state, runs)
     if name in ACROSS:
         return frames.across(ACROSS[name], _frame(spark, warehouse, state, ACROSS[name].reads, runs, tables))
     if name in tables and tables[name].across_runs:
         table = tables[name]
         return table.build(*[_frame(spark, warehouse, state, source, runs, tables) for source in table.reads])
-    columns = tables[name].columns if name in tables else SCHEMAS[name]
+    columns = tables[name].columns if name in tables else frames.columns_of(name)
     return frames.rows(spark, warehouse, state, name, columns, runs)
