@@ -18,12 +18,14 @@ from leveret.core.model.queues.ready import (
 )
 from leveret.core.wire.properties import Properties
 
+# Each with the highest priority that it knows.
+HIGHEST = {"by priority": 3, "two classes": 1, "returns first": 3}
 MAKERS = {
     "fifo": ReadyFifo,
     "by priority": lambda: ReadyByPriority(4),
-    "two classes": lambda: ReadyReturnsFirst(ReadyInTwoClasses()),
-    "returns first": lambda: ReadyReturnsThenLevels(ReadyByPriority(4)),
-    "returns first, no priorities": lambda: ReadyReturnsFirst(ReadyFifo()),
+    "two classes": ReadyInTwoClasses,
+    "returns first": lambda: ReadyReturnsThenLevels(4),
+    "returns first, no priorities": ReadyReturnsFirst,
 }
 
 
@@ -81,9 +83,11 @@ def test_count_and_bytes_follow_every_change(ready: Ready) -> None:
     assert [*seen, (len(ready), ready.size_bytes)] == [(2, 9), (3, 12), (0, 0)]
 
 
-def test_the_deadline_of_the_head_is_that_of_what_pop_takes(ready: Ready) -> None:
+@pytest.mark.parametrize("kind", MAKERS)
+def test_the_deadline_of_the_head_is_that_of_what_pop_takes(kind: str) -> None:
+    ready, highest = MAKERS[kind](), HIGHEST.get(kind, 0)
     for position, priority in ((0, 1), (1, 3), (2, 0)):
-        ready.append(entry(position, priority if not isinstance(ready, ReadyFifo) else 0, expires_at=10 + position))
+        ready.append(entry(position, min(priority, highest), expires_at=10 + position))
 
     deadline = ready.head_deadline()
 
@@ -210,7 +214,7 @@ def test_a_priority_order_puts_back_within_the_level() -> None:
 
 
 def test_returned_entries_come_first_in_order_of_return() -> None:
-    ready = ReadyReturnsFirst(ReadyByPriority(3))
+    ready = ReadyReturnsFirst(3)
     for position in range(4):
         ready.append(entry(position, 2))
     taken = [ready.pop() for _ in range(3)]
@@ -222,7 +226,7 @@ def test_returned_entries_come_first_in_order_of_return() -> None:
 
 
 def test_age_is_checked_in_some_places_only() -> None:
-    plain, returns = ReadyByPriority(3), ReadyReturnsThenLevels(ReadyByPriority(3))
+    plain, returns = ReadyByPriority(3), ReadyReturnsThenLevels(3)
     for order in (plain, returns):
         for position, priority in ((0, 0), (1, 1), (2, 1), (3, 2)):
             order.append(entry(position, priority, expires_at=10 - position))
@@ -235,7 +239,7 @@ def test_age_is_checked_in_some_places_only() -> None:
 
 
 def test_an_entry_before_its_deadline_stays() -> None:
-    ready = ReadyReturnsThenLevels(ReadyByPriority(3))
+    ready = ReadyReturnsThenLevels(3)
     for position, priority, expires_at in ((0, 0, 5), (1, 1, 6), (2, 2, None)):
         ready.append(entry(position, priority, expires_at=expires_at))
 

@@ -21,8 +21,6 @@ from leveret.core.model.queues.consumer import Consumer
 from leveret.core.model.queues.queue import Queue
 from leveret.core.model.queues.ready import (
     Ready,
-    ReadyByPriority,
-    ReadyFifo,
     ReadyInTwoClasses,
     ReadyReturnsFirst,
     ReadyReturnsThenLevels,
@@ -68,11 +66,9 @@ class QuorumQueue(Queue):
         compat = self.node.compat
         are_counted = not compat.quorum_bytes_are_body_only
         if compat.quorum_priorities == "levels":
-            levels = ReadyByPriority(LEVEL_COUNT, counts_properties=are_counted)
-            return ReadyReturnsThenLevels(levels, counts_properties=are_counted)
+            return ReadyReturnsThenLevels(LEVEL_COUNT, counts_properties=are_counted)
         are_two = compat.quorum_priorities == "two_classes"
-        arrived = ReadyInTwoClasses if are_two else ReadyFifo
-        return ReadyReturnsFirst(arrived(counts_properties=are_counted), counts_properties=are_counted)
+        return (ReadyInTwoClasses if are_two else ReadyReturnsFirst)(counts_properties=are_counted)
 
     def priority_of(self, message: Message) -> int:
         """Return the level of a message among the ready entries."""

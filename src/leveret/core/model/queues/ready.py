@@ -183,10 +183,10 @@ class ReadyFifo:
         taken = [entry for entry in (*returned, *arrived) if wanted(entry)]
         gone = {entry.copy: entry for entry in taken}
         self.clear()
-        self.put_back([entry for entry in returned if entry.copy not in gone])
-        for entry in arrived:
-            if entry.copy not in gone:
-                self.append(entry)
+        for entries, keep in ((returned, self.put_behind), (arrived, self.append)):
+            for entry in entries:
+                if entry.copy not in gone:
+                    keep(entry)
         return taken
 
     def clear(self) -> list[QueueEntry]:
@@ -234,12 +234,12 @@ class ReadyFifo:
 class ReadyByPriority:
     """Highest priority first, first in, first out within one; a returned entry goes back within its priority."""
 
-    __slots__ = ("_levels", "count", "has_deadlines")
+    __slots__ = ("_parts", "count", "has_deadlines")
 
     def __init__(self, level_count: int, *, counts_properties: bool = False) -> None:
         """Make levels 0 to `level_count - 1`; `counts_properties` counts properties towards a limit in bytes."""
-        # Highest first, so that iterating over the levels walks the queue in order.
-        self._levels = [
+        # What comes first in front: the levels from the highest down.
+        self._parts = [
             ReadyFifo(priority=priority, counts_properties=counts_properties)
             for priority in reversed(range(level_count))
         ]
@@ -249,97 +249,113 @@ class ReadyByPriority:
     @property
     def size_bytes(self) -> int:
         """What all entries count towards a limit in bytes."""
-        return sum(level.size_bytes for level in self._levels)
+        return sum(part.size_bytes for part in self._parts)
 
     def append_message(self, message: Message, copy: int, now: int) -> None:
         """Add an arriving message to the lowest level."""
-        self._levels[-1].append_message(message, copy, now)
+        self._parts[-1].append_message(message, copy, now)
         self.count += 1
 
     def append(self, entry: QueueEntry) -> None:
         """Add an arriving entry to its level."""
         self._level_of(entry).append(entry)
-        self.count += 1
-        self.has_deadlines = self.has_deadlines or entry.expires_at is not None
+        self._count_in(entry)
 
     def put_back(self, entries: Iterable[QueueEntry]) -> None:
         """Put returned entries back in their places."""
         for entry in entries:
             self._level_of(entry).put_back([entry])
-            self.count += 1
-            self.has_deadlines = self.has_deadlines or entry.expires_at is not None
+            self._count_in(entry)
 
     def pass_by(self) -> None:
         """Count nothing: what goes straight to a consumer does not affect the order."""
 
     def pop(self) -> QueueEntry:
-        """Take the oldest entry of the highest level in use out."""
-        entry = self._first_level().pop()
+        """Take the next entry out."""
+        entry = self._first_part().pop()
         self.count -= 1
         self.has_deadlines = self.has_deadlines and self.count > 0
         return entry
 
-    def next_deadline(self) -> int | None:
+    def head_deadline(self) -> int | None:
         """Return the head's deadline: a lower entry behind a live higher one does not expire (seen on 4.3)."""
-        return self._first_level().next_deadline()
+        return self._first_part().next_deadline()
 
-    head_deadline = next_deadline
+    next_deadline = head_deadline
 
     def pop_expired(self, now: int) -> list[QueueEntry]:
         """Take the head out if it is past its deadline."""
-        return self._counted_out(self._first_level().pop_expired(now))
-
-    def next_deadline_of_levels(self) -> int | None:
-        """Return the nearest deadline of the oldest entries of all levels."""
-        return _nearest(level.next_deadline() for level in self._levels)
-
-    def pop_expired_of_levels(self, now: int) -> list[QueueEntry]:
-        """Take the oldest entry of every level out if it is past its deadline."""
-        return self._counted_out([entry for level in self._levels for entry in level.pop_expired(now)])
+        deadline = self.head_deadline()
+        return [self.pop()] if deadline is not None and deadline <= now else []
 
     def take_out(self, wanted: Callable[[QueueEntry], bool]) -> list[QueueEntry]:
         """Take out all wanted entries, in any place."""
-        return self._counted_out([entry for level in self._levels for entry in level.take_out(wanted)])
+        return self._counted_out([entry for part in self._parts for entry in part.take_out(wanted)])
 
     def clear(self) -> list[QueueEntry]:
         """Take everything out."""
-        self.count = 0
-        return [entry for level in self._levels for entry in level.clear()]
+        return self._counted_out([entry for part in self._parts for entry in part.clear()])
 
     def __len__(self) -> int:
         return self.count
 
     def __iter__(self) -> Iterator[QueueEntry]:
-        return (entry for level in self._levels for entry in level)
+        return chain.from_iterable(self._parts)
+
+    def _count_in(self, entry: QueueEntry) -> None:
+        self.count += 1
+        self.has_deadlines = self.has_deadlines or entry.expires_at is not None
 
     def _counted_out(self, entries: list[QueueEntry]) -> list[QueueEntry]:
         self.count -= len(entries)
         return entries
 
     def _level_of(self, entry: QueueEntry) -> ReadyFifo:
-        return self._levels[len(self._levels) - 1 - entry.priority]
+        return self._parts[-1 - entry.priority]
 
-    def _first_level(self) -> ReadyFifo:
-        for level in self._levels:
-            if level.count:
-                return level
-        return self._levels[-1]
+    def _first_part(self) -> ReadyFifo:
+        for part in self._parts:
+            if part.count:
+                return part
+        return self._parts[-1]
 
 
-class ReadyInTwoClasses(ReadyByPriority):
+class ReadyReturnsFirst(ReadyByPriority):
+    """Returned entries first, in order of their return; then those that arrived, by priority (quorum queues).
+
+    Only the age of the next entry is checked (rabbit_fifo, seen on 3.10 and 4.0).
+    """
+
+    __slots__ = ("_returned",)
+
+    def __init__(self, level_count: int = 1, *, counts_properties: bool = False) -> None:
+        super().__init__(level_count, counts_properties=counts_properties)
+        self._returned = ReadyFifo(counts_properties=counts_properties)
+        self._parts.insert(0, self._returned)
+
+    def put_back(self, entries: Iterable[QueueEntry]) -> None:
+        """Add returned entries behind those returned before; they lose their priority."""
+        for entry in entries:
+            self._returned.put_behind(entry)
+            self._count_in(entry)
+
+
+class ReadyInTwoClasses(ReadyReturnsFirst):
     """High before normal, but every third time the older of the two that are first (rabbit_fifo_q, seen on 4.0)."""
 
     __slots__ = ("_turn",)
 
     def __init__(self, *, counts_properties: bool = False) -> None:
         super().__init__(2, counts_properties=counts_properties)
-        # How many entries have left, modulo 3. Age counts for the third.
+        # How many entries that arrived have left, modulo 3. Age counts for the third.
         self._turn = 0
 
     def pop(self) -> QueueEntry:
-        """Take out the entry whose turn it is."""
+        """Take out the first returned entry, else the one whose turn it is."""
+        takes_turn = not self._returned.count
         entry = super().pop()
-        self.pass_by()
+        if takes_turn:
+            self.pass_by()
         return entry
 
     def pass_by(self) -> None:
@@ -354,7 +370,8 @@ class ReadyInTwoClasses(ReadyByPriority):
         return entries
 
     def __iter__(self) -> Iterator[QueueEntry]:
-        high, normal = (deque(level) for level in self._levels)
+        returned, high, normal = (deque(part) for part in self._parts)
+        yield from returned
         for turn in count(self._turn):
             if not (high and normal):
                 break
@@ -362,100 +379,15 @@ class ReadyInTwoClasses(ReadyByPriority):
             yield (high if is_high else normal).popleft()
         yield from (*high, *normal)
 
-    def _first_level(self) -> ReadyFifo:
-        high, normal = self._levels
-        if not normal.count or (high.count and _takes_high(self._turn, high.head_position, normal.head_position)):
-            return high
-        return normal
+    def _first_part(self) -> ReadyFifo:
+        returned, high, normal = self._parts
+        if returned.count or not (high.count and normal.count):
+            return super()._first_part()
+        return high if _takes_high(self._turn, high.head_position, normal.head_position) else normal
 
 
 def _takes_high(turn: int, high_position: int, normal_position: int) -> bool:
     return turn < _TURNS - 1 or high_position < normal_position
-
-
-class ReadyReturnsFirst:
-    """Returned entries first, in order of their return; then those that arrived, in their order (quorum queues).
-
-    Only the age of the next entry is checked (rabbit_fifo, seen on 3.10 and 4.0).
-    """
-
-    __slots__ = ("_arrived", "_returned", "count", "has_deadlines")
-
-    def __init__(self, arrived: ReadyFifo | ReadyByPriority, *, counts_properties: bool = False) -> None:
-        self._returned = ReadyFifo(counts_properties=counts_properties)
-        self._arrived = arrived
-        self.count = 0
-        self.has_deadlines = False
-
-    @property
-    def size_bytes(self) -> int:
-        """What all entries count towards a limit in bytes."""
-        return self._returned.size_bytes + self._arrived.size_bytes
-
-    def append_message(self, message: Message, copy: int, now: int) -> None:
-        """Add an arriving message without priority."""
-        self._arrived.append_message(message, copy, now)
-        self.count += 1
-
-    def append(self, entry: QueueEntry) -> None:
-        """Add an arriving entry."""
-        self._arrived.append(entry)
-        self.count += 1
-        self.has_deadlines = self.has_deadlines or entry.expires_at is not None
-
-    def pass_by(self) -> None:
-        """Count an entry that goes straight to a consumer, if that affects the order of the others."""
-        self._arrived.pass_by()
-
-    def put_back(self, entries: Iterable[QueueEntry]) -> None:
-        """Add returned entries behind those returned before; they lose their priority."""
-        for entry in entries:
-            self._returned.put_behind(entry)
-            self.count += 1
-            self.has_deadlines = self.has_deadlines or entry.expires_at is not None
-
-    def pop(self) -> QueueEntry:
-        """Take the first returned entry out, else the first that arrived."""
-        entry = self._returned.pop() if self._returned.count else self._arrived.pop()
-        self.count -= 1
-        self.has_deadlines = self.has_deadlines and self.count > 0
-        return entry
-
-    def head_deadline(self) -> int | None:
-        """Return the deadline of the first returned entry, else of the first that arrived."""
-        return self._returned.next_deadline() if self._returned.count else self._arrived.head_deadline()
-
-    next_deadline = head_deadline
-
-    def pop_expired(self, now: int) -> list[QueueEntry]:
-        """Take the next entry out if it is past its deadline."""
-        deadline = self.head_deadline()
-        return [self.pop()] if deadline is not None and deadline <= now else []
-
-    def take_out(self, wanted: Callable[[QueueEntry], bool]) -> list[QueueEntry]:
-        """Take out all wanted entries, in any place."""
-        taken = []
-        for entry in self._returned.clear():
-            if wanted(entry):
-                taken.append(entry)
-            else:
-                self._returned.put_behind(entry)
-        return self._counted_out([*taken, *self._arrived.take_out(wanted)])
-
-    def clear(self) -> list[QueueEntry]:
-        """Take everything out."""
-        self.count = 0
-        return self._returned.clear() + self._arrived.clear()
-
-    def __len__(self) -> int:
-        return self.count
-
-    def __iter__(self) -> Iterator[QueueEntry]:
-        return chain(self._returned, self._arrived)
-
-    def _counted_out(self, entries: list[QueueEntry]) -> list[QueueEntry]:
-        self.count -= len(entries)
-        return entries
 
 
 class ReadyReturnsThenLevels(ReadyReturnsFirst):
@@ -463,26 +395,18 @@ class ReadyReturnsThenLevels(ReadyReturnsFirst):
 
     __slots__ = ()
 
-    @property
-    def _levels(self) -> ReadyByPriority:
-        assert isinstance(self._arrived, ReadyByPriority), "only levels have several first entries"
-        return self._arrived
-
     def next_deadline(self) -> int | None:
         """Return the nearest deadline of the first returned entry and of each level's first."""
-        return _nearest((self._returned.next_deadline(), self._levels.next_deadline_of_levels()))
+        deadlines = [part.next_deadline() for part in self._parts]
+        return min((deadline for deadline in deadlines if deadline is not None), default=None)
 
     def pop_expired(self, now: int) -> list[QueueEntry]:
         """Take out the first returned entry and the first of every level if they are past their deadlines."""
-        return self._counted_out([*self._returned.pop_expired(now), *self._levels.pop_expired_of_levels(now)])
+        return self._counted_out([entry for part in self._parts for entry in part.pop_expired(now)])
 
 
 # The ready entries of a queue, next first.
-Ready: TypeAlias = ReadyFifo | ReadyByPriority | ReadyReturnsFirst
-
-
-def _nearest(deadlines: Iterable[int | None]) -> int | None:
-    return min((deadline for deadline in deadlines if deadline is not None), default=None)
+Ready: TypeAlias = ReadyFifo | ReadyByPriority
 
 
 def _position(entry: QueueEntry) -> int:
