@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from leveret.pipeline.grouping import Row, grouped, numbering_of
+from leveret.pipeline.grouping import Row, grouped
 from leveret.pipeline.kernel.subjects.across import flaky
 from leveret.pipeline.reading import Read, cut_among
 from leveret.pipeline.wording import copies, label, measure
@@ -197,7 +197,9 @@ def _differing(left: _Side, right: _Side) -> dict[Place, Difference]:
 def _side(read: Read, runs: tuple[str, ...]) -> _Side:
     numbers = _of_tests(read, runs, lambda rows: rows)
     fingerprints = read("fingerprints", runs=runs, columns=("test", "outcome", "fp", "parts"))
-    distinct = fingerprints.take(pa.array(numbering_of(fingerprints, ("test", "outcome", "fp")).first)).to_pylist()
+    first = fingerprints.append_column("row", pa.array(range(len(fingerprints)), pa.int64()))
+    rows = [row["row"] for row in grouped(first, ("test", "outcome", "fp"), lowest=["row"])]
+    distinct = fingerprints.take(pa.array(rows, pa.int64())).to_pylist()
     endings: dict[str, set[tuple[str | None, str]]] = defaultdict(set)
     for row in distinct:
         endings[row["test"]].add((row["outcome"], row["fp"]))

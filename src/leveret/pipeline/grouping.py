@@ -5,13 +5,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
-from leveret.pipeline.kernel.columns import NULL, Names, codes_of, numbers
-from leveret.pipeline.kernel.groups import Numbering, numbered
+from leveret.pipeline.kernel.schema import plain
 
 Row = dict[str, Any]
+
+# A null counts as nothing.
+_OF_NOTHING = pc.ScalarAggregateOptions(min_count=0)
 
 
 def grouped(
@@ -19,37 +21,24 @@ def grouped(
     by: Sequence[str],
     *,
     sums: Sequence[str] = (),
+    lowest: Sequence[str] = (),
     highest: Sequence[str] = (),
     different: Sequence[str] = (),
 ) -> list[Row]:
     """Return a plain row for each group of rows that are equal in the columns `by`, with its number of rows as `count`.
 
-    `sums` and `highest` are columns of numbers; a null counts as nothing, and the highest of nothing is None. For each
-    column of strings in `different`, the group has the number of its different values as `different_NAME`.
+    `sums`, `lowest` and `highest` are columns of numbers; a null counts as nothing, and the highest of nothing is None.
+    For each column of strings in `different`, the group has the number of its different values as `different_NAME`.
     """
-    groups = numbering_of(rows, by)
-    found: dict[str, list[Any]] = {name: rows[name].take(pa.array(groups.first)).to_pylist() for name in by}
-    found["count"] = groups.counts().tolist()
-    for name in sums:
-        found[name] = _sum(rows[name], groups)
-    for name in highest:
-        values = groups.highest(codes_of(rows[name]))
-        found[name] = [None if value == NULL else value for value in values.tolist()]
-    for name in different:
-        codes = Names.of(rows[name]).codes
-        pairs = numbered(groups.number, codes)
-        number = groups.number[pairs.first][codes[pairs.first] >= 0]
-        found[f"different_{name}"] = np.bincount(number, minlength=groups.count).tolist()
-    return [dict(zip(found, values, strict=True)) for values in zip(*found.values(), strict=True)]
-
-
-def numbering_of(rows: pa.Table, by: Sequence[str]) -> Numbering:
-    """Number the rows: those that are equal in the columns `by` get equal numbers."""
-    return numbered(*(codes_of(rows[name]) for name in by)) if by else numbered(np.zeros(len(rows), np.int64))
-
-
-def _sum(column: pa.ChunkedArray, groups: Numbering) -> list[Any]:
-    if pa.types.is_floating(column.type):
-        weights = np.asarray(column.fill_null(0.0))
-        return list(np.bincount(groups.number, weights=weights, minlength=groups.count).tolist())
-    return list(groups.sums(numbers(column.fill_null(0))).tolist())
+    counted = [
+        *[(name, "sum", _OF_NOTHING, name) for name in sums],
+        *[(name, "min", None, name) for name in lowest],
+        *[(name, "max", None, name) for name in highest],
+        *[(name, "count_distinct", None, f"different_{name}") for name in different],
+    ]
+    # Arrow groups by no dictionary codes.
+    columns = rows.select(list(dict.fromkeys([*by, *sums, *lowest, *highest, *different])))
+    groups = columns.cast(plain(columns.schema)).group_by(list(by), use_threads=False)
+    found = groups.aggregate([([], "count_all"), *(of[:3] for of in counted)])
+    answer: list[Row] = found.rename_columns([*by, "count", *(name for *_, name in counted)]).to_pylist()
+    return answer

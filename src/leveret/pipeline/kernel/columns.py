@@ -92,16 +92,6 @@ def flags(column: pa.ChunkedArray) -> Array:
     return np.asarray(column.cast(pa.int8()).fill_null(-1))
 
 
-def codes_of(column: pa.ChunkedArray) -> Array:
-    """Return a number for each row of a column to group it by: equal values have equal numbers."""
-    kind = column.type
-    if pa.types.is_integer(kind):
-        return numbers(column)
-    if pa.types.is_date(kind):
-        return numbers(column.cast(pa.int32()))
-    return flags(column) if pa.types.is_boolean(kind) else Names.of(column).codes
-
-
 def pick(values: Array, rows: Array, otherwise: int = NULL) -> Array:
     """Return the values of these rows, and another number for NO_ROW."""
     return np.where(rows == NO_ROW, otherwise, values[rows]) if len(values) else np.full(len(rows), otherwise)

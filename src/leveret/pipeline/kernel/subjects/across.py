@@ -1,6 +1,6 @@
 """The tables across runs: lineage, coverage and flaky, from the rows of many runs. `changes` has a file of its own.
 
-Each needs one numbering of rows by its key, and sums and counts of what is different over those numbers. A function
+Each groups rows by its key, and sums and counts what is different in each group. A function
 accepts all rows, or the rows of some keys: rows with equal values of its `key` must come together. `ACROSS` lists the
 tables.
 """
@@ -37,37 +37,21 @@ class Across:
 
 def lineage(run_lineage: pa.Table) -> pa.Table:
     """Return the source and target queues of dead letters over all runs."""
-    key = {name: Names.of(run_lineage[name]) for name in ("from_queue", "reason", "to_queue")}
-    groups = numbered(*(names.codes for names in key.values()))
-    run, test = Names.of(run_lineage["run"]).codes, Names.of(run_lineage["test"]).codes
-    return table(
-        schema.LINEAGE,
-        {
-            **_first(key, groups),
-            "n": _sums(groups, numbers(run_lineage["n"])),
-            "runs": _different(groups, run, run >= 0),
-            "tests": _different(groups, test, test >= 0),
-        },
-    )
+    groups = _grouped(run_lineage, _WAY, [("n", "sum"), ("run", "count_distinct"), ("test", "count_distinct")])
+    return table(schema.LINEAGE, dict(zip(schema.LINEAGE.names, groups.columns, strict=True)))
 
 
 def coverage(run_coverage: pa.Table) -> pa.Table:
     """Count the runs in which each thing was declared and used, over all runs."""
-    key = {name: Names.of(run_coverage[name]) for name in ("kind", "name")}
-    groups = numbered(*(names.codes for names in key.values()))
-    run, messages = Names.of(run_coverage["run"]).codes, numbers(run_coverage["messages"])
-    is_declared = np.asarray(run_coverage["declared"].fill_null(False))
-    exercised_in = _different(groups, run, messages > 0)
-    return table(
-        schema.COVERAGE,
-        {
-            **_first(key, groups),
-            "declared_in": _different(groups, run, is_declared),
-            "exercised_in": exercised_in,
-            "messages": _sums(groups, messages),
-            "never": pa.array(exercised_in == 0),
-        },
-    )
+    run = run_coverage["run"].cast(pa.string())
+    is_used = pc.greater(run_coverage["messages"], 0)
+    rows = run_coverage.select([*_THING, "messages"])
+    for name, where in (("declared_in", run_coverage["declared"]), ("exercised_in", is_used)):
+        rows = rows.append_column(name, pc.if_else(where, run, None))
+    counted = [("declared_in", "count_distinct"), ("exercised_in", "count_distinct"), ("messages", "sum")]
+    groups = _grouped(rows, _THING, counted).rename_columns(schema.COVERAGE.names[:-1])
+    columns = dict(zip(groups.column_names, groups.columns, strict=True))
+    return table(schema.COVERAGE, {**columns, "never": pc.equal(groups["exercised_in"], 0)})
 
 
 def flaky(fingerprints: pa.Table) -> pa.Table:
@@ -87,7 +71,7 @@ def flaky(fingerprints: pa.Table) -> pa.Table:
     return table(
         schema.FLAKY,
         {
-            **_first(key, tests),
+            **{name: names.at(tests.first) for name, names in key.items()},
             "behaviours": kinds,
             "runs": runs,
             # Adding zero turns -0.0 into 0.0.
@@ -119,21 +103,9 @@ def _first_differing(column: pa.ChunkedArray, tests: Numbering, runs: Array, is_
     return Names(codes, queue.distinct)
 
 
-def _first(key: dict[str, Names], groups: Numbering) -> dict[str, object]:
-    return {name: names.at(groups.first) for name, names in key.items()}
-
-
-def _sums(groups: Numbering, values: Array) -> Array:
-    # Sums of many runs may exceed the whole numbers that `Numbering.sums`, which adds floats, can hold.
-    sums = np.zeros(groups.count, np.int64)
-    np.add.at(sums, groups.number, values)
-    return sums
-
-
-def _different(groups: Numbering, codes: Array, where: Array) -> Array:
-    """Count for each number the different codes of the rows for which `where` is true."""
-    pairs = numbered(groups.number[where], codes[where])
-    return np.bincount(groups.number[where][pairs.first], minlength=groups.count)
+def _grouped(rows: pa.Table, by: tuple[str, ...], counted: list[tuple[str, str]]) -> pa.Table:
+    """Return the groups of rows that are equal in the columns `by`. Arrow groups by no dictionary codes."""
+    return rows.cast(schema.plain(rows.schema)).group_by(list(by)).aggregate(counted)
 
 
 _WAY: Final = ("from_queue", "reason", "to_queue")

@@ -53,11 +53,12 @@ def messages_of(events: Events, copies: Copies) -> Messages:
     row = index.find(events.message_id[event])
     copy_message = index.find(events.message_id[copies.last])
     known = np.flatnonzero(copy_message != NO_ROW)
-    fates = _Fates(copy_message[known], len(event))
+    # The copies by their message.
+    fates = Numbering(copy_message[known], event)
     open_count = fates.sums(copies.is_open[known])
-    copy_count = fates.sums(np.ones(len(known)))
-    last_end = fates.highest(copies.end[known], NO_ROW)
-    settled_at = fates.highest(copies.settled_at[known], NULL)
+    copy_count = fates.counts()
+    last_end = np.maximum(fates.highest(copies.end[known]), NO_ROW)
+    settled_at = fates.highest(copies.settled_at[known])
     returned = _answered(events, index, RETURNED, len(event))
     is_confirmed = _answered(events, index, CONFIRMED, len(event))
     is_nacked = _answered(events, index, NACKED_CONFIRM, len(event))
@@ -75,22 +76,6 @@ def messages_of(events: Events, copies: Copies) -> Messages:
         outcome=outcome[row],
         end_to_end_us=np.where(has_span[row], settled_at[row] - events.ts[event], NULL),
     )
-
-
-@dataclass(frozen=True)
-class _Fates:
-    """Sums and maxima over the copies of each message; `message` is the message of each copy."""
-
-    message: Array
-    count: int
-
-    def sums(self, values: Array) -> Array:
-        return np.bincount(self.message, weights=values, minlength=self.count).astype(np.int64)
-
-    def highest(self, values: Array, nothing: int) -> Array:
-        found = np.full(self.count, nothing)
-        np.maximum.at(found, self.message, values)
-        return found
 
 
 def _answered(events: Events, index: Index, kind: str, count: int) -> Array:
