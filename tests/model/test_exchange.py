@@ -13,7 +13,11 @@ from leveret.core.model.binding import Binding, binding_key
 from leveret.core.model.errors import AmqpError, CommandInvalid, PreconditionFailed
 from leveret.core.model.exchanges import EXCHANGE_TYPES, exchange_class, exchange_type
 from leveret.core.model.exchanges.default import DefaultExchange
-from leveret.core.model.exchanges.exchange import Exchange
+from leveret.core.model.exchanges.exchange import (
+    Exchange,
+    ExchangeDeclaration,
+    refuse_invalid_alternate_exchange,
+)
 from leveret.core.model.message import Message
 from leveret.core.wire.properties import Properties
 from leveret.core.wire.values import Field, Table
@@ -37,14 +41,9 @@ A, B, C = Place("a"), Place("b"), Place("c")
 
 
 def exchange(type_name: str, arguments: Mapping[str, object] | None = None, *, auto_delete: bool = False) -> Exchange:
-    return exchange_class(type_name)(
-        "x",
-        durable=True,
-        auto_delete=auto_delete,
-        arguments=Table.from_python(arguments or {}),
-        dice=random.Random(7),
-        compat=V4_3,
-    )
+    table = Table.from_python(arguments or {})
+    wanted = ExchangeDeclaration("x", type_name, auto_delete=auto_delete, arguments=table)
+    return exchange_class(type_name)(wanted, dice=random.Random(7), compat=V4_3)
 
 
 def bind(source: Exchange, place: Place, key: str = "", arguments: Mapping[str, object] | None = None) -> Binding:
@@ -64,7 +63,7 @@ def names(found: object) -> list[str]:
 
 def refusal(type_name: str, arguments: Mapping[str, object]) -> AmqpError:
     with pytest.raises(AmqpError) as caught:
-        exchange_class(type_name).check_arguments("x", "/", Table.from_python(arguments), V4_3)
+        exchange_class(type_name).check_arguments(Table.from_python(arguments), V4_3)
     return caught.value
 
 
@@ -166,7 +165,10 @@ def test_a_policy_sets_and_clears_the_alternate_exchange() -> None:
 
 
 def test_an_alternate_exchange_that_is_not_a_string_is_refused() -> None:
-    assert refusal("fanout", {"alternate-exchange": 5}).reply_text == (
+    with pytest.raises(PreconditionFailed) as caught:
+        refuse_invalid_alternate_exchange("x", "/", Table.from_python({"alternate-exchange": 5}))
+
+    assert caught.value.reply_text == (
         "PRECONDITION_FAILED - invalid type 'signedint' for arg 'alternate-exchange' in exchange 'x' in vhost '/'"
     )
 
@@ -175,15 +177,12 @@ def redeclaration(**changes: object) -> str:
     known = exchange("direct", {"alternate-exchange": "a"})
     asked: dict[str, object] = {
         "type_name": "direct",
-        "durable": True,
-        "auto_delete": False,
-        "internal": False,
         "arguments": {"alternate-exchange": "a"},
     }
     asked |= changes
     asked["arguments"] = Table.from_python(asked["arguments"])
     try:
-        known.refuse_unless_equivalent(**asked, vhost_name="/")
+        known.refuse_unless_equivalent(ExchangeDeclaration("x", **asked), "/")
     except PreconditionFailed as refused:
         return refused.explanation.removeprefix("inequivalent arg ")
     return ""

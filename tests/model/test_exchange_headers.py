@@ -11,7 +11,7 @@ from leveret.core.model.binding import Binding
 from leveret.core.model.errors import PreconditionFailed
 from leveret.core.model.exchanges import exchange_class
 from leveret.core.model.exchanges.default import DefaultExchange
-from leveret.core.model.exchanges.exchange import Exchange
+from leveret.core.model.exchanges.exchange import Exchange, ExchangeDeclaration
 from leveret.core.model.message import Message
 from leveret.core.wire.properties import Properties
 from leveret.core.wire.values import Field, Table
@@ -20,7 +20,7 @@ V4_3 = Compat.for_version("4.3")
 
 
 def headers_exchange(compat: Compat = V4_3) -> Exchange:
-    return exchange_class("headers")("h", durable=True, dice=random.Random(7), compat=compat)
+    return exchange_class("headers")(ExchangeDeclaration("h", "headers"), dice=random.Random(7), compat=compat)
 
 
 def table(*entries: tuple[str, str, object]) -> Table:

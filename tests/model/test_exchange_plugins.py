@@ -13,7 +13,7 @@ from leveret.core.compat import Compat
 from leveret.core.model.binding import Binding
 from leveret.core.model.errors import AmqpError, InternalRefusal
 from leveret.core.model.exchanges import exchange_class
-from leveret.core.model.exchanges.exchange import Exchange
+from leveret.core.model.exchanges.exchange import Exchange, ExchangeDeclaration
 from leveret.core.model.exchanges.x_delayed_message import headers_after_delay
 from leveret.core.model.message import Message
 from leveret.core.wire.properties import Properties
@@ -36,14 +36,9 @@ A, B, C = Place("a"), Place("b"), Place("c")
 
 
 def exchange(type_name: str, arguments: Mapping[str, object] | None = None, *, auto_delete: bool = False) -> Exchange:
-    return exchange_class(type_name)(
-        "x",
-        durable=True,
-        auto_delete=auto_delete,
-        arguments=Table.from_python(arguments or {}),
-        dice=random.Random(7),
-        compat=V4_3,
-    )
+    table = Table.from_python(arguments or {})
+    wanted = ExchangeDeclaration("x", type_name, auto_delete=auto_delete, arguments=table)
+    return exchange_class(type_name)(wanted, dice=random.Random(7), compat=V4_3)
 
 
 def bind(source: Exchange, place: Place, key: str = "", arguments: Mapping[str, object] | None = None) -> Binding:
@@ -63,7 +58,7 @@ def names(found: object) -> list[str]:
 
 def refusal(type_name: str, arguments: Mapping[str, object]) -> AmqpError:
     with pytest.raises(AmqpError) as caught:
-        exchange_class(type_name).check_arguments("x", "/", Table.from_python(arguments), V4_3)
+        exchange_class(type_name).check_arguments(Table.from_python(arguments), V4_3)
     return caught.value
 
 

@@ -12,7 +12,7 @@ from leveret.core.compat import Compat
 from leveret.core.model.binding import Binding
 from leveret.core.model.errors import PreconditionFailed
 from leveret.core.model.exchanges import exchange_class
-from leveret.core.model.exchanges.exchange import Exchange
+from leveret.core.model.exchanges.exchange import Exchange, ExchangeDeclaration
 from leveret.core.model.exchanges.topic import MEMO_SIZE, TopicExchange, matching_nodes, words
 from leveret.core.model.message import Message
 from leveret.core.wire.properties import Properties
@@ -22,7 +22,7 @@ V4_3 = Compat.for_version("4.3")
 
 
 def make(type_name: str, name: str) -> Exchange:
-    return exchange_class(type_name)(name, durable=True, dice=random.Random(7), compat=V4_3)
+    return exchange_class(type_name)(ExchangeDeclaration(name, type_name), dice=random.Random(7), compat=V4_3)
 
 
 def bound(*patterns: str) -> tuple[Exchange, dict[str, Binding]]:

@@ -23,6 +23,7 @@ from leveret.core.model.exchanges.default import DefaultExchange
 from leveret.core.model.exchanges.exchange import (
     ALTERNATE_EXCHANGE,
     Exchange,
+    ExchangeDeclaration,
     refuse_invalid_alternate_exchange,
 )
 from leveret.core.model.message import Message
@@ -99,8 +100,8 @@ class VirtualHost:
         self.limits: dict[str, int] = {}
         self.default_exchange = DefaultExchange(self.queues, dice=node.dice, compat=compat)
         self.exchanges[""] = self.default_exchange
-        for exchange_name, type_name, is_internal in PREDECLARED:
-            self._add_exchange(exchange_name, type_name, durable=True, internal=is_internal)
+        for predeclared in PREDECLARED:
+            self._add_exchange(predeclared)
         if name == "/":
             self.add_system_exchange("amq.rabbitmq.log")
 
@@ -140,16 +141,10 @@ class VirtualHost:
         origin: Origin = NO_CLIENT,
     ) -> Exchange:
         """Return the exchange with this name, creating it if needed. Raises AmqpError if RabbitMQ refuses this."""
+        wanted = ExchangeDeclaration(name, type_name, durable, auto_delete, internal, arguments)
         exchange = self.exchanges.get(name)
         if exchange is not None:
-            exchange.refuse_unless_equivalent(
-                type_name,
-                durable=durable,
-                auto_delete=auto_delete,
-                internal=internal,
-                arguments=arguments,
-                vhost_name=self.name,
-            )
+            exchange.refuse_unless_equivalent(wanted, self.name)
         else:
             if name.startswith("amq."):
                 raise AccessRefused(f"exchange name '{name}' contains reserved prefix 'amq.*'")
@@ -159,41 +154,22 @@ class VirtualHost:
             if rights is not None and alternate is not None:
                 rights("read", "exchange", name)
                 rights("write", "exchange", alternate)
-            new_type.check_arguments(name, self.name, arguments, self.node.compat)
+            new_type.check_arguments(arguments, self.node.compat)
             self.node.refuse_another_exchange(name, self.name)
-            exchange = self._add_exchange(
-                name, type_name, durable=durable, auto_delete=auto_delete, internal=internal, arguments=arguments
-            )
+            exchange = self._add_exchange(wanted)
         self._tap(events.EXCHANGE_DECLARE, origin, name, type_name, arguments)
         return exchange
 
-    def _add_exchange(
-        self,
-        name: str,
-        type_name: str,
-        *,
-        durable: bool,
-        auto_delete: bool = False,
-        internal: bool = False,
-        arguments: Table = Table.EMPTY,
-    ) -> Exchange:
-        exchange = exchange_class(type_name)(
-            name,
-            durable=durable,
-            auto_delete=auto_delete,
-            internal=internal,
-            arguments=arguments,
-            dice=self.node.dice,
-            compat=self.node.compat,
-        )
+    def _add_exchange(self, wanted: ExchangeDeclaration) -> Exchange:
+        exchange = exchange_class(wanted.type_name)(wanted, dice=self.node.dice, compat=self.node.compat)
         self.node.topology_version += 1
-        self.exchanges[name] = exchange
-        exchange.apply_policy(self.policies.effective_for_exchange(name))
+        self.exchanges[exchange.name] = exchange
+        exchange.apply_policy(self.policies.effective_for_exchange(exchange.name))
         return exchange
 
     def add_system_exchange(self, name: str) -> None:
         """Add a topic exchange to which only the broker publishes."""
-        self._add_exchange(name, "topic", durable=True, internal=True)
+        self._add_exchange(ExchangeDeclaration(name, "topic", internal=True))
 
     def delete_exchange(self, name: str, *, if_unused: bool = False, origin: Origin = NO_CLIENT) -> None:
         """Delete an exchange and its bindings, if it exists. Raises AmqpError if RabbitMQ refuses the deletion."""

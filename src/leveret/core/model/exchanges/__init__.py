@@ -8,7 +8,7 @@ from typing import Final, cast
 from leveret.core.compat import Compat
 from leveret.core.model.errors import CommandInvalid, PreconditionFailed
 from leveret.core.model.exchanges.direct import DirectExchange
-from leveret.core.model.exchanges.exchange import Exchange
+from leveret.core.model.exchanges.exchange import Exchange, ExchangeDeclaration
 from leveret.core.model.exchanges.fanout import FanoutExchange
 from leveret.core.model.exchanges.headers import HeadersExchange
 from leveret.core.model.exchanges.topic import TopicExchange
@@ -31,14 +31,14 @@ _CLASSES: Final[dict[str, type[Exchange]]] = {
     each.TYPE: each for each in (DirectExchange, FanoutExchange, TopicExchange, HeadersExchange)
 }
 
-# The exchanges of a new vhost: name, type, internal.
-PREDECLARED: Final[tuple[tuple[str, str, bool], ...]] = (
-    ("amq.direct", "direct", False),
-    ("amq.fanout", "fanout", False),
-    ("amq.topic", "topic", False),
-    ("amq.headers", "headers", False),
-    ("amq.match", "headers", False),
-    ("amq.rabbitmq.trace", "topic", True),
+# The exchanges of a new vhost.
+PREDECLARED: Final = (
+    ExchangeDeclaration("amq.direct", "direct"),
+    ExchangeDeclaration("amq.fanout", "fanout"),
+    ExchangeDeclaration("amq.topic", "topic"),
+    ExchangeDeclaration("amq.headers", "headers"),
+    ExchangeDeclaration("amq.match", "headers"),
+    ExchangeDeclaration("amq.rabbitmq.trace", "topic", internal=True),
 )
 
 

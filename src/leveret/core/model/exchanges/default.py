@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 
 from leveret.core.compat import Compat
 from leveret.core.model.binding import Destination
-from leveret.core.model.exchanges.exchange import Dice, Exchange
+from leveret.core.model.exchanges.exchange import Dice, Exchange, ExchangeDeclaration
 from leveret.core.model.message import Message
 
 
@@ -21,7 +21,7 @@ class DefaultExchange(Exchange):
     TYPE = "direct"
 
     def __init__(self, queues: Mapping[str, Destination], *, dice: Dice, compat: Compat) -> None:
-        super().__init__("", durable=True, dice=dice, compat=compat)
+        super().__init__(ExchangeDeclaration("", self.TYPE), dice=dice, compat=compat)
         self._queues = queues
 
     def route(self, message: Message) -> Sequence[Destination]:

@@ -8,7 +8,7 @@ exchanges, bound exchanges and duplicates. A type is a subclass that keeps an in
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import ClassVar, Protocol, TypeVar
+from typing import ClassVar, NamedTuple, Protocol, TypeVar
 
 from leveret.core.compat import Compat
 from leveret.core.model.binding import Binding, BindingKey, Destination
@@ -29,6 +29,17 @@ class Dice(Protocol):
 
     def choice(self, seq: Sequence[T], /) -> T:
         """Return one element of `seq`, each equally likely."""
+
+
+class ExchangeDeclaration(NamedTuple):
+    """The fields of one exchange.declare."""
+
+    name: str
+    type_name: str
+    durable: bool = True
+    auto_delete: bool = False
+    internal: bool = False
+    arguments: Table = Table.EMPTY
 
 
 class Exchange:
@@ -56,22 +67,12 @@ class Exchange:
     # Whether `delay_us` must be called before routing.
     can_delay: ClassVar[bool] = False
 
-    def __init__(
-        self,
-        name: str,
-        *,
-        durable: bool,
-        auto_delete: bool = False,
-        internal: bool = False,
-        arguments: Table = Table.EMPTY,
-        dice: Dice,
-        compat: Compat,
-    ) -> None:
-        self.name = name
-        self.durable = durable
-        self.auto_delete = auto_delete
-        self.internal = internal
-        self.arguments = arguments
+    def __init__(self, wanted: ExchangeDeclaration, *, dice: Dice, compat: Compat) -> None:
+        self.name = wanted.name
+        self.durable = wanted.durable
+        self.auto_delete = wanted.auto_delete
+        self.internal = wanted.internal
+        self.arguments = wanted.arguments
         self.dice = dice
         self.compat = compat
         # The bindings with this exchange as their source, in order of creation.
@@ -79,7 +80,7 @@ class Exchange:
         # An auto-delete exchange is deleted with its last binding, so only after it has had one.
         self.has_been_bound = False
         # The destination of messages that no binding matches, looked up by name when it is needed.
-        self.alternate_exchange: str | None = string_of(arguments, ALTERNATE_EXCHANGE)
+        self.alternate_exchange: str | None = string_of(wanted.arguments, ALTERNATE_EXCHANGE)
         self._prepare()
 
     @property
@@ -93,9 +94,8 @@ class Exchange:
         return self.auto_delete and self.has_been_bound and not self.bindings
 
     @classmethod
-    def check_arguments(cls, name: str, vhost_name: str, arguments: Table, compat: Compat) -> None:
-        """Refuse arguments of a new exchange that RabbitMQ refuses. An override calls this first."""
-        refuse_invalid_alternate_exchange(name, vhost_name, arguments)
+    def check_arguments(cls, arguments: Table, compat: Compat) -> None:
+        """Refuse arguments of this type that RabbitMQ refuses in a new exchange."""
 
     def check_binding(self, destination: Destination, routing_key: str, arguments: Table, compat: Compat) -> None:
         """Refuse a new binding that this type does not accept."""
@@ -138,22 +138,20 @@ class Exchange:
         """Return how long to hold the message back before routing it; called only if `can_delay`."""
         return 0
 
-    def refuse_unless_equivalent(
-        self, type_name: str, *, durable: bool, auto_delete: bool, internal: bool, arguments: Table, vhost_name: str
-    ) -> None:
+    def refuse_unless_equivalent(self, wanted: ExchangeDeclaration, vhost_name: str) -> None:
         """Refuse a redeclaration that differs. Among the arguments, only the alternate exchange is compared."""
         title = f"exchange '{self.name}' in vhost '{vhost_name}'"
         for field, received, current in (
-            ("type", erlang.atom(type_name), erlang.atom(self.TYPE)),
-            ("durable", _word(durable), _word(self.durable)),
-            ("auto_delete", _word(auto_delete), _word(self.auto_delete)),
-            ("internal", _word(internal), _word(self.internal)),
+            ("type", erlang.atom(wanted.type_name), erlang.atom(self.TYPE)),
+            ("durable", _word(wanted.durable), _word(self.durable)),
+            ("auto_delete", _word(wanted.auto_delete), _word(self.auto_delete)),
+            ("internal", _word(wanted.internal), _word(self.internal)),
         ):
             if received != current:
                 raise PreconditionFailed(
                     f"inequivalent arg '{field}' for {title}: received '{received}' but current is '{current}'"
                 ).about("inequivalent", kind="exchange", name=self.name)
-        refuse_inequivalent(title, (ALTERNATE_EXCHANGE,), arguments, self.arguments, "exchange", self.name)
+        refuse_inequivalent(title, (ALTERNATE_EXCHANGE,), wanted.arguments, self.arguments, "exchange", self.name)
 
     def _prepare(self) -> None:
         """Make the type's index, empty. Called last in the constructor."""

@@ -45,9 +45,8 @@ class ConsistentHashExchange(Exchange):
     _bucket_ends: list[int]
 
     @classmethod
-    def check_arguments(cls, name: str, vhost_name: str, arguments: Table, compat: Compat) -> None:
+    def check_arguments(cls, arguments: Table, compat: Compat) -> None:
         """Refuse a header together with a property to hash, and a property that cannot be hashed."""
-        super().check_arguments(name, vhost_name, arguments, compat)
         header, hashed_property = arguments.get(HASH_HEADER), arguments.get(HASH_PROPERTY)
         if any(field is not None and field.tag != "S" for field in (header, hashed_property)):
             raise InternalRefusal

@@ -14,7 +14,7 @@ from leveret.core.compat import Compat
 from leveret.core.model import exchanges
 from leveret.core.model.binding import Binding, Destination
 from leveret.core.model.errors import PreconditionFailed
-from leveret.core.model.exchanges.exchange import Exchange
+from leveret.core.model.exchanges.exchange import Exchange, ExchangeDeclaration
 from leveret.core.model.message import Message
 from leveret.core.model.queues.arguments import INTEGER_TAGS, string_of
 from leveret.core.wire.values import Field, Table
@@ -38,15 +38,14 @@ class DelayedMessageExchange(Exchange):
     _inner: Exchange
 
     @classmethod
-    def check_arguments(cls, name: str, vhost_name: str, arguments: Table, compat: Compat) -> None:
+    def check_arguments(cls, arguments: Table, compat: Compat) -> None:
         """Refuse a missing or unknown inner type, and arguments that the inner type refuses."""
-        super().check_arguments(name, vhost_name, arguments, compat)
         word = string_of(arguments, DELAYED_TYPE)
         if word == cls.TYPE:
             raise PreconditionFailed("Invalid argument, 'x-delayed-message' can't be used for 'x-delayed-type'")
         if word not in exchanges.EXCHANGE_TYPES or word in compat.missing_exchange_types:
             raise PreconditionFailed("Invalid argument, 'x-delayed-type' must be an existing exchange type")
-        exchanges.exchange_class(word).check_arguments(name, vhost_name, arguments, compat)
+        exchanges.exchange_class(word).check_arguments(arguments, compat)
 
     def check_binding(self, destination: Destination, routing_key: str, arguments: Table, compat: Compat) -> None:
         """Refuse bindings that the inner type refuses."""
@@ -55,15 +54,8 @@ class DelayedMessageExchange(Exchange):
     def _prepare(self) -> None:
         word = string_of(self.arguments, DELAYED_TYPE)
         assert word is not None, "check_arguments lets no delayed exchange without a type pass"
-        self._inner = exchanges.exchange_class(word)(
-            self.name,
-            durable=self.durable,
-            auto_delete=self.auto_delete,
-            internal=self.internal,
-            arguments=self.arguments,
-            dice=self.dice,
-            compat=self.compat,
-        )
+        wanted = ExchangeDeclaration(self.name, word, arguments=self.arguments)
+        self._inner = exchanges.exchange_class(word)(wanted, dice=self.dice, compat=self.compat)
 
     def _add(self, binding: Binding) -> None:
         self._inner.bind(binding)

@@ -32,9 +32,8 @@ class RecentHistoryExchange(Exchange):
     _kept: deque[Message]
 
     @classmethod
-    def check_arguments(cls, name: str, vhost_name: str, arguments: Table, compat: Compat) -> None:
+    def check_arguments(cls, arguments: Table, compat: Compat) -> None:
         """Refuse a length that is not a positive integer."""
-        super().check_arguments(name, vhost_name, arguments, compat)
         field = arguments.get(LENGTH)
         if field is None:
             return
