@@ -61,6 +61,20 @@ def test_a_client_that_throws_what_nothing_handles_has_shown_the_error_once_it_h
         assert "unseen_channel_error" not in found(broker)
 
 
+def test_a_callback_of_a_channel_to_another_broker_hides_no_error(found) -> None:
+    # Of an earlier test, whose broker has stopped before the client closed.
+    with Broker(checks="off") as earlier:
+        left = pika.BlockingConnection(pika.URLParameters(earlier.url)).channel()
+        left._impl.add_on_close_callback(print)
+
+    with Broker() as broker:
+        with pika.BlockingConnection(pika.URLParameters(broker.url)) as connection:
+            connection.channel().basic_publish("shoop", "k", b"x")
+
+        assert left.is_open
+        assert "unseen_channel_error" in found(broker)
+
+
 def test_an_error_in_the_place_of_an_earlier_one_is_not_taken_for_it() -> None:
     class ClientError(Exception):
         pass

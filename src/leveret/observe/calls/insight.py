@@ -18,16 +18,19 @@ from typing import Any, Final
 
 from leveret.observe.calls.callers import client_calls, is_of_user
 
-# The modules of clients that call back when a channel ends, each with its class `Channel`.
-_WITH_CALLBACKS: Final = ("pika.channel", "aio_pika.channel")
+_PIKA: Final = "pika.channel"
+_AIORMQ: Final = "aiormq.channel"
+_AIO_PIKA: Final = "aio_pika.channel"
+# By the module of a class `Channel`: the attributes with a channel's number and with the port of its connection.
+_NUMBER_AND_PORT: Final = {
+    _PIKA: attrgetter("channel_number", "connection.params.port"),
+    _AIORMQ: attrgetter("number", "connection.url.port"),
+    _AIO_PIKA: attrgetter("number", "_connection.url.port"),
+}
+# By the product of a client: the module of the class to whose channels messages are returned.
+_RETURNED_TO: Final = {"Pika Python Client Library": _PIKA, "aiormq": _AIORMQ}
 # The product of the client of Node.js, whose channels emit an event `error`.
 _NEVER_SILENT: Final = "amqplib"
-# By product: the module of the class `Channel` to which messages are returned, and the attributes with its number and
-# with the port of its connection.
-_RETURNED_TO: Final = {
-    "Pika Python Client Library": ("pika.channel", attrgetter("channel_number", "connection.params.port")),
-    "aiormq": ("aiormq.channel", attrgetter("number", "connection.url.port")),
-}
 # What clients raise from a call on a channel that an error has closed. It does not say which error.
 _CLOSED: Final = (("pika.exceptions", "ChannelWrongStateError"), ("aiormq.exceptions", "ChannelInvalidStateError"))
 # The product of the client whose next call raises the error, also if that call closes the channel or the connection.
@@ -42,17 +45,25 @@ class ClientInsight:
 
         `ports` are those of the brokers in this process.
         """
-        self._ports = ports
         self._product = product
-        self._channel_number = channel_number
         self._text = text
+        kinds = _channel_classes()
+        things = _instances((Exception, *kinds))
         # An earlier test may have made the same mistake.
-        self._earlier: Final = [_reference(error) for error in _errors_about(text)]
+        self._earlier: Final = [_reference(error) for error in _errors_about(text, things)]
+        # The channels that may be this one, by module. An earlier test may have left a channel open, to a broker that
+        # has stopped since.
+        sought = {(channel_number, port) for port in ports}
+        self._channels: Final = {
+            module: [thing for thing in things if kind in type(thing).__mro__ and _is_sought(thing, module, sought)]
+            for kind, module in kinds.items()
+        }
         # Also if the code under test has registered a callback for the end of such a channel.
         self.is_certain_to_be_seen: Final = product == _ALWAYS_RAISES or any(
             not _is_of_client(callback)
-            for channel in _instances(_channel_classes())
-            for callback in _close_callbacks(channel, channel_number)
+            for module, channels in self._channels.items()
+            for channel in channels
+            for callback in _close_callbacks(channel, module)
         )
 
     def is_raised_by_close(self) -> bool:
@@ -81,35 +92,13 @@ class ClientInsight:
         earlier = {id(reference()) for reference in self._earlier}
         return self._product == _NEVER_SILENT or any(
             id(error) not in earlier and any(is_of_user(frame) for frame, _ in walk_tb(error.__traceback__))
-            for error in _errors_about(self._text)
+            for error in _errors_about(self._text, _instances((Exception,)))
         )
 
     def ignores_returns(self) -> bool:
         """Return whether such channels exist in this process, and none of them raises or calls back for a return."""
-        module, number_and_port = _RETURNED_TO.get(str(self._product), ("", None))
-        kind = getattr(sys.modules.get(module), "Channel", None)
-        if kind is None or number_and_port is None:
-            return False
-        # An earlier test may have left a channel open, to a broker that has stopped since.
-        sought = {(self._channel_number, port) for port in self._ports}
-        own = []
-        for channel in _instances((kind,)):
-            with suppress(Exception):
-                own += [channel] if not channel.is_closed and number_and_port(channel) in sought else []
+        own = self._channels.get(_RETURNED_TO.get(str(self._product), ""), [])
         return bool(own) and not any(map(_handles_returns, own))
-
-
-def _handles_returns(channel: Any) -> bool:
-    # The attributes are private to the clients. If a version has others, nothing is known.
-    with suppress(Exception):
-        if type(channel).__module__.startswith("pika"):
-            # In confirm mode, the callback is the client's own, and its publish raises.
-            return "_on_return" in channel.callbacks._stack.get(str(channel.channel_number), {})
-        raises = channel.publisher_confirms and channel.on_return_raises
-        # aio-pika registers its own channel in any case, which calls back what the code under test has registered.
-        callbacks: list[Any] = list(channel.on_return_callbacks)
-        return raises or any(not _is_of_client(call) or list(call.__self__.return_callbacks) for call in callbacks)
-    return True
 
 
 def _instances(kinds: Iterable[type]) -> list[Any]:
@@ -124,12 +113,13 @@ def _instances(kinds: Iterable[type]) -> list[Any]:
     return [thing for thing in gc.get_objects() if id(type(thing)) in classes]
 
 
-def _errors_about(text: str) -> list[Exception]:
+def _errors_about(text: str, things: Iterable[object]) -> list[Exception]:
     closed = {getattr(sys.modules.get(module), name, None) for module, name in _CLOSED}
     return [
         error
-        for error in _instances((Exception,))
-        if type(error) in closed or any(text in part for part in error.args if type(part) is str)
+        for error in things
+        if isinstance(error, Exception)
+        and (type(error) in closed or any(text in part for part in error.args if type(part) is str))
     ]
 
 
@@ -141,21 +131,41 @@ def _reference(error: Exception) -> Callable[[], Exception | None]:
         return lambda: error
 
 
-def _channel_classes() -> tuple[type, ...]:
-    classes = (getattr(sys.modules.get(module), "Channel", None) for module in _WITH_CALLBACKS)
-    return tuple(kind for kind in classes if isinstance(kind, type))
+def _channel_classes() -> dict[type, str]:
+    """Return the classes of channels that this process has imported, each with its module."""
+    classes = {module: getattr(sys.modules.get(module), "Channel", None) for module in _NUMBER_AND_PORT}
+    return {kind: module for module, kind in classes.items() if isinstance(kind, type)}
 
 
-def _close_callbacks(channel: Any, number: int) -> Iterable[object]:
-    # pika keeps its callbacks in private attributes. If a version has others, nothing is known.
+# Some attributes are private to the clients. If a version has others, nothing is known.
+
+
+def _is_sought(channel: Any, module: str, sought: Collection[tuple[object, int]]) -> bool:
     with suppress(Exception):
-        if channel.is_closed:
-            return ()
-        if type(channel).__module__.startswith("aio_pika"):
+        return not channel.is_closed and _NUMBER_AND_PORT[module](channel) in sought
+    return False
+
+
+def _close_callbacks(channel: Any, module: str) -> Iterable[object]:
+    with suppress(Exception):
+        if module == _AIO_PIKA:
             return list(channel.close_callbacks)
-        stack = channel.callbacks._stack.get(str(number), {}).get("_on_channel_close", ())
-        return [entry["callback"] for entry in stack] if channel.channel_number == number else ()
+        if module == _PIKA:
+            stack = channel.callbacks._stack.get(str(channel.channel_number), {}).get("_on_channel_close", ())
+            return [entry["callback"] for entry in stack]
     return ()
+
+
+def _handles_returns(channel: Any) -> bool:
+    with suppress(Exception):
+        if type(channel).__module__.startswith("pika"):
+            # In confirm mode, the callback is the client's own, and its publish raises.
+            return "_on_return" in channel.callbacks._stack.get(str(channel.channel_number), {})
+        raises = channel.publisher_confirms and channel.on_return_raises
+        # aio-pika registers its own channel in any case, which calls back what the code under test has registered.
+        callbacks: list[Any] = list(channel.on_return_callbacks)
+        return raises or any(not _is_of_client(call) or list(call.__self__.return_callbacks) for call in callbacks)
+    return True
 
 
 def _is_of_client(callback: object) -> bool:
