@@ -109,7 +109,7 @@ class _Uses:
         for event in happened:
             if event.kind in NAMED_BY or event.kind == events.BIND:
                 self._used.add(part_of(event))
-            elif event.kind in (events.CONSUME, events.ENQUEUED, *events.DELIVERIES):
+            elif event.kind in (events.CONSUME, *events.ARRIVALS, *events.DELIVERIES):
                 self._used.add((event.vhost, "queue", str(event.queue)))
             message = _message(event)
             if message is not None and (vhost := self._node.vhosts.get(event.vhost)) is not None:
@@ -154,7 +154,7 @@ def _message(event: Event) -> Message | None:
 
     if event.kind == events.PUBLISHED:
         return cast("Message", event.message)
-    if event.kind != events.DEAD_LETTERED:
+    if event.kind not in events.DEATHS:
         return None
     dead = cast("Message", event.message)
     return Message(dead.id, event.exchange, event.routing_key, dead.properties, b"", b"", (event.routing_key,))

@@ -50,9 +50,8 @@ _CELERYS: Final = frozenset(
 _SETTLED: Final[dict[tuple[str, object], str]] = {
     (events.ACKED, None): "acked",
     (events.ACKED, "no_ack"): "no_ack",
-    (events.DEAD_LETTERED, "rejected"): "rejected",
-    (events.DROPPED, "rejected"): "rejected",
-    **{(events.REQUEUED, reason): "requeued" for reason in ("nacked", "rejected", "recovered")},
+    **{(kind, "rejected"): "rejected" for kind in events.ENDS},
+    **{(kind, reason): "requeued" for kind in events.REQUEUES for reason in ("nacked", "rejected", "recovered")},
 }
 _ACCEPTED: Final = ("acked", "no_ack")
 
@@ -136,7 +135,7 @@ class Observer:
         self._held[copy] = (_pattern(str(event.queue)), client)
 
     def _settled(self, event: Event, lock: Lock) -> None:
-        word = _SETTLED.get((event.kind, event.reason))
+        word = _SETTLED.get((event.kind, event.get("reason")))
         held = self._held.get(event.copy) if word is not None and event.copy is not None else None
         sent = self._sent.get(event.message.id)
         if word is None or held is None or sent is None:

@@ -30,7 +30,7 @@ FIELD: Final = "field"
 ERROR: Final = "error"
 TEST: Final = "test"
 # What happens to a message that is not handled as before.
-_SETTLED: Final = (events.ACKED, events.NACKED, events.REJECTED, events.REQUEUED, events.DEAD_LETTERED, events.DROPPED)
+_SETTLED: Final = (*events.SETTLING, *events.REQUEUES, *events.DEATHS, events.DROPPED)
 BREAKS: Final = (*_SETTLED[1:], events.REFUSED, events.CONN_CLOSE, ERROR)
 # Nothing changed; something changed in what was published or asserted; it was not handled as before.
 NOTHING: Final = "nothing"

@@ -139,12 +139,15 @@ class _Spans:
                 yield self._clients.name(delivery.conn), {**identity, **span}
 
     def _published(self, life: MessageLife[Event], published: Event, message: Message) -> Json:
+        from leveret.story.words import BAD, words_of
         from leveret.trace import events
 
+        # What the publisher learns, and what the spans of deliveries show, is no event of the span of the publish.
+        left_out = {events.PUBLISHED, *events.ANSWERS, *events.DELIVERIES, *events.SETTLING}
         facts = [*life.facts, *(fact for copy in life.copies.values() for fact in copy.facts)]
-        ends = [fact for fact in life.facts if fact.kind in (*events.ANSWERS, events.RETURNED)]
-        failed = next((it for it in life.facts if it.kind in _FAILED), None)
-        others = sorted((it for it in facts if it.kind in _SHOWN), key=lambda it: it.at)
+        ends = [fact for fact in life.facts if fact.kind in (*events.ANSWERS, *events.RETURNS)]
+        failed = next((it for it in life.facts if words_of(it).tone == BAD), None)
+        others = sorted((it for it in facts if it.kind not in left_out), key=lambda it: it.at)
         names = {"messaging.operation.name": "publish", "messaging.operation.type": "send"}
         body = {"messaging.message.body.size": len(message.body)}
         return _span(
@@ -162,12 +165,12 @@ class _Spans:
 
         waiting_since: int | None = None
         for place, fact in enumerate(copy.facts):
-            if fact.kind in (events.ENQUEUED, events.REQUEUED):
+            if fact.kind in (*events.ARRIVALS, *events.REQUEUES):
                 waiting_since = fact.at
             if fact.kind not in events.DELIVERIES:
                 continue
-            end = next((it for it in copy.facts[place + 1 :] if it.kind in _SETTLED), None)
-            is_pushed = fact.kind == events.DELIVERED
+            end = next((it for it in copy.facts[place + 1 :] if it.kind in (*events.SETTLING, *events.REQUEUES)), None)
+            is_pushed = fact.kind in events.PUSHES
             name, kind = ("process", "process") if is_pushed else ("get", "receive")
             own: dict[str, Value] = {
                 "messaging.operation.name": name,
@@ -186,19 +189,13 @@ class _Spans:
                     _CONSUMER,
                     (fact.at, self._ended_at if end is None else end.at),
                     own,
-                    failed=end.kind if end is not None and end.kind in ("rejected", "nacked") else None,
+                    failed=end.kind if end is not None and end.kind in events.REFUSING else None,
                 ),
             )
 
     def _id(self, size: int, *parts: object) -> str:
         """Return an identifier that is the same in each run."""
         return blake2b(repr((self._test, self._number, *parts)).encode(), digest_size=size).hexdigest()
-
-
-_FAILED: Final = ("returned", "nacked_confirm", "dropped")
-_SETTLED: Final = ("acked", "nacked", "rejected", "requeued")
-# What else happens to a message, as events of the span of its publish.
-_SHOWN: Final = ("enqueued", "returned", "dropped", "expired", "dead_lettered", "requeued", "purged")
 
 
 def _message_of(life: MessageLife[Event]) -> Message | None:

@@ -87,7 +87,7 @@ class Fingerprint:
                 self.refusals[_refusal(event)] = None
             elif event.kind == events.PUBLISHED:
                 self.published_count += 1
-            elif event.kind == events.REQUEUED and event.reason not in _ON_PURPOSE:
+            elif event.kind in events.REQUEUES and event.reason not in _ON_PURPOSE:
                 self.is_complete = False
 
     def plain(self) -> dict[str, object]:
@@ -118,20 +118,18 @@ class _View:
                 self._clients[event.conn] = normal(event.client)
             case events.PUBLISHED if X_DEATH in (event.message.properties.headers or ()):
                 self._republished.add(event.message.id)
-            case events.ENQUEUED if event.src_copy is not None:
+            case kind if kind in events.ARRIVALS and event.src_copy is not None:
                 self._arrived.add(event.copy)
             case kind if kind in events.DELIVERIES:
                 return self._delivered(event)
             case events.ACKED:
                 return [Fact("acked by no-ack" if event.reason else "acked", _place(event))]
-            case events.NACKED | events.REJECTED | events.EXPIRED:
+            case kind if kind in (*events.REFUSING, *events.WITHOUT_REASON):
                 return [Fact(event.kind, _place(event))]
-            case events.DEAD_LETTERED:
-                return [Fact(f"dead-lettered ({event.reason})", _place(event))]
-            case events.DROPPED:
-                return [Fact(f"dropped ({event.reason})", _place(event))]
-            case events.RETURNED:
-                return [Fact("returned", f"to the publisher ({event.reason})")]
+            case kind if kind in events.RETURNS:
+                return [Fact(kind, f"to the publisher ({event.reason})")]
+            case kind if kind in (*events.DEATHS, *events.LOSSES):
+                return [Fact(f"{kind.replace('_', '-')} ({event.reason})", _place(event))]
             case events.CANCEL if event.reason is not None:
                 return [Fact(f"consumer cancelled by the broker ({event.reason})", _place(event))]
             case events.QOS if event.count and event.is_global_asked:

@@ -31,7 +31,7 @@ def lost_messages(raw_events: Sequence[RawEvent], node: Node, safe: Mapping[int,
     waiting: dict[int, Event] = {}
     lost: dict[int, str] = {}
     for raw in raw_events:
-        if raw[0] == events.ENQUEUED:
+        if raw[0] in events.ARRIVALS:
             event = Event(raw)
             waiting[cast("int", event.copy)] = event
         elif raw[0] in events.ENDS:

@@ -14,7 +14,7 @@ from leveret.page.readings.reading import PageRow
 from leveret.page.steps import StoryEvent
 from leveret.trace import events
 
-_RELEASING: Final = frozenset({*events.ENDS, *events.REFUSING, events.REQUEUED})
+_RELEASING: Final = frozenset({*events.ENDS, *events.REFUSING, *events.REQUEUES})
 
 
 class Causes:
@@ -36,9 +36,9 @@ class Causes:
             self._published(row, message)
         elif copy is None:
             return
-        elif kind in (events.DEAD_LETTERED, events.EXPIRED):
+        elif kind in (*events.DEATHS, *events.LOSSES):
             self._deaths[copy.number] = event
-        elif kind == events.ENQUEUED and copy.source in self._deaths:
+        elif kind in events.ARRIVALS and copy.source in self._deaths:
             death = self._deaths[copy.source]
             death.setdefault("causes", []).append(event)
             event["caused_by"] = death

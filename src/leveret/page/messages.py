@@ -73,7 +73,7 @@ class MessageStory(MessageLife[RowFact]):
     def take(self, row: PageRow, fact: RowFact) -> Copy | None:
         """Take the next row about this message, which is also a fact, and return the copy that it is about."""
         copy = self.live(fact)
-        if copy is not None and row["kind"] == events.ENQUEUED:
+        if copy is not None and row["kind"] in events.ARRIVALS:
             self._read_deaths(row)
         return copy
 

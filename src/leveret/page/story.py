@@ -216,9 +216,9 @@ class BrokerStory:
             self._settled[copy] = event
         elif (settled := self._settled.pop(copy, None)) is not None and settled["kind"] != events.ACKED:
             is_given_up = row.get("reason") == _GIVEN_UP
-            asked = "yes" if kind == events.REQUEUED or is_given_up else "no"
+            asked = "yes" if kind in events.REQUEUES or is_given_up else "no"
             settled["detail"].append(["requeue", f"{asked}, beyond the delivery limit" if is_given_up else asked])
-        if kind not in events.DELIVERIES and kind != events.ENQUEUED:
+        if kind not in (*events.DELIVERIES, *events.ARRIVALS):
             self._held.pop(copy, None)
 
     def _message(self, row: PageRow) -> MessageStory:

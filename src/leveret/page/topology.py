@@ -140,17 +140,17 @@ class Topology:
         kind, number = row["kind"], message.number
         if kind == events.PUBLISHED:
             self._begin(number, None, Way(at, vhost, message.exchange, message.routing_keys))
-        elif kind == events.DEAD_LETTERED:
+        elif kind in events.DEATHS:
             place = (vhost, str(row.get("queue")), row.get("exchange") or "")
             self._letters[place] = self._letters.get(place, 0) + 1
             keys = [row.get("routing_key") or ""]
             self._begin(number, row.get("copy"), Way(at, vhost, row.get("exchange") or "", keys))
-        elif kind == events.ENQUEUED:
+        elif kind in events.ARRIVALS:
             way = self._latest.get((number, row.get("src_copy")))
             if way is not None:
                 way.queues.append(str(row.get("queue")))
-        elif kind in (events.RETURNED, events.DROPPED) and row.get("copy") is None:
-            if kind == events.DROPPED and row.get("reason") != events.NO_ROUTE:
+        elif kind in events.LOSSES and row.get("copy") is None:
+            if kind not in events.RETURNS and row.get("reason") != events.NO_ROUTE:
                 return
             place = (vhost, message.exchange, message.routing_key)
             self._lost_at.setdefault(place, (at, row.get("ts")))

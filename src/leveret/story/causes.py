@@ -322,7 +322,7 @@ _OWN_SLOTS: Final[dict[str, Callable[[Cause], str]]] = {
     "became": _became,
     "message": lambda cause: _numbers(_all_of(cause)),
     # How a message that is ready again came back.
-    "how": lambda cause: why(events.REQUEUED, cause.names.get("reason")),
+    "how": lambda cause: why(events.REQUEUES[0], cause.names.get("reason")),
     "often": lambda cause: _often(cause.numbers.get("deliveries", 0)),
     "kind": lambda cause: str(cause.names.get("state")),
     "was": lambda cause: "were" if len(_all_of(cause)) > 1 else "was",

@@ -116,6 +116,7 @@ _LOST_BY: Final = {
     "delivery_limit": "given_up",
     "maxlen": "overflowed_into_nothing",
     "uncommitted": "uncommitted",
+    "expired": "expired_into_nothing",
     events.NO_ROUTE: "unroutable",
 }
 
@@ -123,7 +124,7 @@ _LOST_BY: Final = {
 def _lost(scene: Scene) -> Iterator[Cause]:
     """Yield the messages that were lost, as far as facts alone show it."""
     for life, fact in [(one, fact) for one in scene.lives.values() for fact in _ends(one)]:
-        kind = "expired_into_nothing" if fact.kind == events.EXPIRED else _LOST_BY.get(str(fact.get("reason")))
+        kind = _LOST_BY.get(str(events.reason_of(fact.kind, fact.get("reason"))))
         if kind is not None:
             settler = next((one for one in _facts(life, fact) if one.kind in events.REFUSING), None)
             by = None if settler is None else scene.clients.name(cast("int | None", settler.get("conn")))
@@ -135,7 +136,7 @@ def _ends(life: MessageLife[Fact]) -> Iterator[Fact]:
     if life.lost is not None:
         yield life.lost
     for copy in life.copies.values():
-        if copy.state in (events.EXPIRED, events.DROPPED):
+        if copy.state in events.LOSSES:
             yield copy.facts[-1]
 
 

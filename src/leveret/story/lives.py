@@ -11,18 +11,16 @@ from dataclasses import dataclass, field
 from typing import Final, Generic, TypeVar, cast
 
 from leveret.story.facts import HAS_ACKS, Fact
-from leveret.story.words import AGAIN, READY, UNACKED, end_of, filled
+from leveret.story.words import AGAIN, BY_REASON, READY, UNACKED, end_of, filled
 from leveret.trace import events
 
 F = TypeVar("F", bound=Fact)
 
-# How a copy stands after an event of a kind, or of a kind with a reason. After any other, the kind itself says it.
-_STATES: Final[dict[object, str]] = {
-    events.ENQUEUED: READY,
-    events.REQUEUED: AGAIN,
+# How a copy stands after an event of a kind. After any other, the kind itself says it.
+_STATES: Final = {
+    **dict.fromkeys(events.ARRIVALS, READY),
+    **dict.fromkeys(events.REQUEUES, AGAIN),
     **dict.fromkeys(events.DELIVERIES, UNACKED),
-    (events.ACKED, events.NO_ACK): events.NO_ACK,
-    (events.PURGED, "queue_deleted"): "queue_deleted",
 }
 
 
@@ -57,17 +55,17 @@ class CopyLife(Generic[F]):
     @property
     def is_dead_lettered(self) -> bool:
         """Whether it was dead-lettered."""
-        return self.state == events.DEAD_LETTERED
+        return self.state in events.DEATHS
 
     def take(self, fact: F) -> None:
         """Take the next fact about this copy."""
         self.facts.append(fact)
         if fact.kind in events.DELIVERIES:
             self.deliveries.append(fact)
-        self.requeue_count += fact.kind == events.REQUEUED
-        if fact.kind == events.ENQUEUED:
+        self.requeue_count += fact.kind in events.REQUEUES
+        if fact.kind in events.ARRIVALS:
             self.source = cast("int | None", fact.get("src_copy"))
-        state = _STATES.get((fact.kind, fact.get("reason"))) or _STATES.get(fact.kind, fact.kind)
+        state = BY_REASON.get((fact.kind, fact.get("reason"))) or _STATES.get(fact.kind, fact.kind)
         self.state = "delivered" if state == UNACKED and fact.get(HAS_ACKS) is False else state
 
 
@@ -131,7 +129,7 @@ class MessageLife(Generic[F]):
             self.published = fact
         elif fact.kind in events.ANSWERS:
             self.answer = self.answer or fact
-        elif fact.kind == events.RETURNED or (fact.kind == events.DROPPED and self.lost is None):
+        elif fact.kind in events.RETURNS or (fact.kind in events.LOSSES and self.lost is None):
             self.lost = fact
 
 

@@ -11,13 +11,10 @@ from leveret.trace.events import as_python
 
 # From a kind of event to the changes of ready and unacked messages.
 _CHANGES: Final[dict[str, tuple[int, int]]] = {
-    events.ENQUEUED: (1, 0),
-    events.DELIVERED: (-1, 1),
-    events.GOT: (-1, 1),
-    events.ACKED: (0, -1),
-    events.REQUEUED: (1, -1),
+    **dict.fromkeys(events.ARRIVALS, (1, 0)),
+    **dict.fromkeys(events.DELIVERIES, (-1, 1)),
+    **dict.fromkeys(events.REQUEUES, (1, -1)),
 }
-_LEAVING: Final = frozenset(events.ENDS) - {events.ACKED}
 _TYPE: Final = "x-queue-type"
 
 
@@ -122,18 +119,17 @@ class Queues(Generic[Q]):
             return
         if kind in _CHANGES:
             ready, unacked = _CHANGES[kind]
-            if kind == events.REQUEUED and not self._held.get(copy, True):
+            if kind in events.REQUEUES and not self._held.get(copy, True):
                 return
             queue.ready += ready
             queue.unacked += 0 if fact.get(HAS_ACKS) is False else unacked
             self._held[copy] = kind in events.DELIVERIES
-        elif kind in _LEAVING and copy in self._held:
-            if self._held.pop(copy):
+        elif kind in events.ENDS and (copy in self._held or kind not in events.DEATHS):
+            # What a client settles, it held.
+            if self._held.pop(copy, False) or kind in events.SETTLING:
                 queue.unacked -= 1
             else:
                 queue.ready -= 1
-        elif kind in _LEAVING and kind != events.DEAD_LETTERED:
-            queue.ready -= 1
 
     @staticmethod
     def _declared(queue: Q, fact: Fact) -> None:

@@ -115,7 +115,7 @@ class Scene:
         if life is None:
             life = self.lives[number] = MessageLife(number, str(fact.get("vhost") or "/"))
         life.live(fact)
-        if fact.kind == events.DELIVERED:
+        if fact.kind in events.DELIVERIES:
             consumer = self.consumer_of(fact)
             if consumer is not None:
                 consumer.messages[number] = None

@@ -167,6 +167,11 @@ ENDS: Final[dict[str, End]] = {
     "queue_deleted": End("<was >deleted with {queue}[ after {often}]", WARN, "removed with or from its queue"),
     "delivered": End("<was >delivered from {queue} to {holder}, acks are not recorded", PLAIN, "delivered"),
 }
+# The ends whose words depend on the reason.
+BY_REASON: Final[dict[tuple[str, object], str]] = {
+    (events.ACKED, events.NO_ACK): events.NO_ACK,
+    (events.PURGED, "queue_deleted"): "queue_deleted",
+}
 # How a copy stands in a word or two, for a flow, where its state is no such word.
 STANDS: Final = {AGAIN: "ready again", events.NO_ACK: "taken", "delivered": "taken", UNACKED: "held"}
 # A settled copy whose end is not known yet.

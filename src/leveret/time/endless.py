@@ -28,15 +28,15 @@ def loop_text(raw_events: Sequence[RawEvent]) -> str:
 
 
 def _step(event: Event) -> str:
-    if event.kind == events.DEAD_LETTERED:
+    if event.kind in events.DEATHS:
         exchange = event.exchange or "the default exchange"
         return f"dead-lettered from {event.queue} ({event.reason}) to {exchange} with key {event.routing_key}"
-    if event.kind == events.REQUEUED:
+    if event.kind in events.REQUEUES:
         return f"requeued to {event.queue} ({event.reason})"
     if event.kind == events.PUBLISHED:
         return f"published to {event.message.exchange or 'the default exchange'} with key {event.message.routing_key}"
-    if event.kind in (events.DELIVERED, events.EXPIRED, events.REJECTED, events.NACKED):
-        preposition = "in" if event.kind == events.EXPIRED else "from"
+    if event.kind in (*events.PUSHES, *events.WITHOUT_REASON, *events.REFUSING):
+        preposition = "in" if event.kind in events.WITHOUT_REASON else "from"
         return f"{event.kind} {preposition} {event.queue}"
     return ""
 

@@ -110,6 +110,7 @@ _SETTLED: Final = (*_WHERE, "queue", "message", "copy", "tag", "multiple")
 _BINDING: Final = (*_WHERE, "exchange", "destination_kind", "destination", "routing_key", "arguments")
 
 Category = Literal["publishing", "copy", "conversation", "topology", "test"]
+Stand = Literal["ready", "unacked", "gone"]
 
 
 class Kind(NamedTuple):
@@ -121,10 +122,10 @@ class Kind(NamedTuple):
     category: Category
     fields: tuple[str, ...]
     reasons: tuple[str, ...] = ()
-    # A client receives the copy.
-    is_delivery: bool = False
-    # The copy leaves its queue for good.
-    is_end: bool = False
+    # Where the copy is afterwards.
+    stand: Stand | None = None
+    # The message, or the copy, is lost, unless a dead letter follows.
+    is_loss: bool = False
     # The publisher learns whether the broker has the message.
     is_answer: bool = False
     # It may happen without a call by a client, as a consequence of requeues when a consumer leaves.
@@ -138,36 +139,37 @@ class Kind(NamedTuple):
 TABLE: Final[dict[str, Kind]] = {
     # tag is the publish number in confirm mode, else None.
     PUBLISHED: Kind("publishing", (*_WHERE, "message", "tag"), is_addressed=True),
-    RETURNED: Kind("publishing", (*_WHERE, "message", "reason"), is_addressed=True),
+    RETURNED: Kind("publishing", (*_WHERE, "message", "reason"), is_loss=True, is_addressed=True),
     # One event for each message. multiple: one method confirmed several messages.
     CONFIRMED: Kind("publishing", (*_WHERE, "message", "tag", "multiple"), is_answer=True),
     NACKED_CONFIRM: Kind("publishing", (*_WHERE, "message", "tag", "multiple"), is_answer=True),
-    ENQUEUED: Kind("copy", (*_COPY, "src_copy", "expires"), follows_requeue=True, is_addressed=True),
+    ENQUEUED: Kind("copy", (*_COPY, "src_copy", "expires"), stand="ready", follows_requeue=True, is_addressed=True),
     # tag is the delivery tag; count is how often the copy had been delivered before.
     DELIVERED: Kind(
         "copy",
         (*_WHERE, "queue", "message", "copy", "consumer", "tag", "redelivered", "count"),
-        is_delivery=True,
+        stand="unacked",
         follows_requeue=True,
         is_addressed=True,
     ),
     GOT: Kind(
         "copy",
         (*_WHERE, "queue", "message", "copy", "tag", "redelivered", "count"),
-        is_delivery=True,
+        stand="unacked",
         is_addressed=True,
     ),
     # reason: None, or "no_ack" for an automatic ack.
-    ACKED: Kind("copy", (*_SETTLED, "reason"), is_end=True),
+    ACKED: Kind("copy", (*_SETTLED, "reason"), stand="gone"),
     NACKED: Kind("copy", _SETTLED),
     REJECTED: Kind("copy", _SETTLED),
     REQUEUED: Kind(
         "copy",
         (*_COPY, "reason"),
         ("nacked", "rejected", "recovered", "channel_closed", "consumer_timeout"),
+        stand="ready",
         follows_requeue=True,
     ),
-    EXPIRED: Kind("copy", _COPY, is_end=True, follows_requeue=True),
+    EXPIRED: Kind("copy", _COPY, stand="gone", is_loss=True, follows_requeue=True),
     # The reasons for a copy: "rejected", "delivery_limit", "maxlen" (its queue has no dead-letter exchange), "restart",
     # "retention" (a stream dropped its oldest segments). The reasons for a message without a copy, where copy is None:
     # "no route" (it led to no queue), "no requester" (the requester of a direct reply has gone), "rolled_back",
@@ -180,7 +182,8 @@ TABLE: Final[dict[str, Kind]] = {
             *("rejected", "maxlen", "delivery_limit", "restart", "retention"),
             *(NO_ROUTE, "cycle", "no requester", "rolled_back", "uncommitted", "fault"),
         ),
-        is_end=True,
+        stand="gone",
+        is_loss=True,
         follows_requeue=True,
         is_addressed=True,
     ),
@@ -189,10 +192,10 @@ TABLE: Final[dict[str, Kind]] = {
         "copy",
         (*_COPY, "reason", "exchange", "routing_key"),
         ("rejected", "expired", "maxlen", "delivery_limit"),
-        is_end=True,
+        stand="gone",
         follows_requeue=True,
     ),
-    PURGED: Kind("copy", (*_COPY, "reason"), ("purged", "queue_deleted"), is_end=True),
+    PURGED: Kind("copy", (*_COPY, "reason"), ("purged", "queue_deleted"), stand="gone"),
     # peer is "host:port"; client is the client's own name for the connection, or its product. opener is the line of the
     # user's code that was waiting for a client at that time, or None if it could not be found.
     CONN_OPEN: Kind("conversation", (*_WHERE, "peer", "user", "client", "opener")),
@@ -233,6 +236,8 @@ TABLE: Final[dict[str, Kind]] = {
 KINDS: Final = tuple(TABLE)
 FIELDS: Final[dict[str, tuple[str, ...]]] = {name: kind.fields for name, kind in TABLE.items()}
 
+# Connection and channel, in the raw tuple of a kind that has them.
+CHANNEL: Final = slice(2 + _WHERE.index("conn"), 2 + len(_WHERE))
 # The index of each field in the raw tuple of a kind; `kind` and `at` come first.
 POSITIONS: Final[dict[str, dict[str, int]]] = {
     kind: {name: index for index, name in enumerate(("kind", "at", *names))} for kind, names in FIELDS.items()
@@ -241,8 +246,20 @@ POSITIONS: Final[dict[str, dict[str, int]]] = {
 # Kinds by trait, in the order of the table.
 ABOUT_MESSAGES: Final = frozenset(name for name, kind in TABLE.items() if "message" in kind.fields)
 ABOUT_COPIES: Final = tuple(name for name, kind in TABLE.items() if kind.category == "copy")
-DELIVERIES: Final = tuple(name for name, kind in TABLE.items() if kind.is_delivery)
-ENDS: Final = tuple(name for name, kind in TABLE.items() if kind.is_end)
+# A copy enters a queue, or comes back to it.
+ARRIVALS: Final = tuple(name for name, kind in TABLE.items() if "src_copy" in kind.fields)
+REQUEUES: Final = tuple(name for name, kind in TABLE.items() if kind.stand == "ready" and name not in ARRIVALS)
+# A client receives a copy; a consumer does.
+DELIVERIES: Final = tuple(name for name, kind in TABLE.items() if kind.stand == "unacked")
+PUSHES: Final = tuple(name for name in DELIVERIES if "consumer" in FIELDS[name])
+# A copy leaves its queue for good; it does so as a dead letter.
+ENDS: Final = tuple(name for name, kind in TABLE.items() if kind.stand == "gone")
+DEATHS: Final = tuple(name for name in ENDS if "routing_key" in FIELDS[name])
+# The ends that are a reason themselves.
+WITHOUT_REASON: Final = tuple(name for name in ENDS if "reason" not in FIELDS[name])
+LOSSES: Final = tuple(name for name, kind in TABLE.items() if kind.is_loss)
+# The publisher gets its message back.
+RETURNS: Final = tuple(name for name in LOSSES if TABLE[name].category == "publishing")
 # What a client does with a delivery.
 SETTLING: Final = tuple(name for name, kind in TABLE.items() if kind.category == "copy" and "multiple" in kind.fields)
 # What a client does with a delivery that it does not want.
@@ -434,6 +451,11 @@ class Event:
 def began_at(raw_events: Sequence[RawEvent], test: str | None = None) -> int:
     """Return the place at which a test began, or the last one without a name; 0 if no mark of it is left."""
     return max((at for at, raw in enumerate(raw_events) if raw[0] == TEST_START and test in (None, raw[-1])), default=0)
+
+
+def reason_of(kind: str, reason: object) -> object:
+    """Return why something happened, in the words of x-death where a copy ended: rejected, expired, maxlen."""
+    return kind if kind in WITHOUT_REASON else reason
 
 
 def as_python(value: object) -> object:

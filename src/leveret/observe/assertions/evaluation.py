@@ -15,7 +15,6 @@ from leveret.observe.assertions.searching import HAPPENINGS, Question, Search
 from leveret.observe.texts.state import uncommitted
 from leveret.observe.views.message_view import MessageView, entry_view
 from leveret.observe.views.names import existing_queue, find_queue, require_known
-from leveret.trace.events import DEAD_LETTERED, DROPPED, REQUEUED, TABLE
 
 if TYPE_CHECKING:
     from leveret.observe.assertions.keywords import AssertionOptions
@@ -98,12 +97,7 @@ def _parts_of(options: AssertionOptions) -> tuple[float | None, str, Matcher]:
 
 
 # The valid texts of `reason`. Any other text is a typo; an object with its own `__eq__` passes.
-_REASONS: Final = {
-    "assert_requeued": TABLE[REQUEUED].reasons,
-    "assert_dead_lettered": TABLE[DEAD_LETTERED].reasons,
-    # `reason_of` adds the reason of a copy that expired, which has a kind of its own.
-    "assert_dropped": (*TABLE[DROPPED].reasons, "expired"),
-}
+_REASONS: Final = {f"assert_{name}": row.reasons for name, row in HAPPENINGS.items() if row.reasons}
 
 
 # The keywords that only some assertions take.

@@ -19,6 +19,7 @@ from leveret.observe.texts.routes import ways_to
 from leveret.observe.texts.state import holder_text
 from leveret.observe.views.message_view import MessageView, entry_view
 from leveret.observe.views.names import existing_queue, has_clients
+from leveret.story.facts import BY_SOMEONE
 from leveret.story.failure import Failure
 from leveret.trace import events
 from leveret.wording import count_text, span_text
@@ -256,7 +257,7 @@ def _occurrence_text(occurrence: Occurrence, histories: Histories) -> str:
     where = "" if occurrence.place_kind == "exchange" else f" in {occurrence.place!r}"
     by = ""
     kind = occurrence.event.kind
-    if "conn" in occurrence.event.fields() and kind not in (events.PUBLISHED, events.RETURNED, *events.ANSWERS):
+    if kind in BY_SOMEONE and events.TABLE[kind].category == "copy":
         by = f" by {histories.who(occurrence.event)}"
     answer = f"; it {histories.describe_answer(history)}" if kind in events.ANSWERS else ""
     if kind in events.DELIVERIES:

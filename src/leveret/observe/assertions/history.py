@@ -11,7 +11,7 @@ from typing import Final, cast
 
 from leveret.core.model.message import Message
 from leveret.core.model.node import Node
-from leveret.observe.assertions.searching import NOT_COMMITTED, reason_of
+from leveret.observe.assertions.searching import NOT_COMMITTED
 from leveret.observe.calls.calls import shown
 from leveret.observe.texts.circumstances import NOTABLE_US, Circumstances
 from leveret.observe.texts.routes import why_not_dead_lettered, why_unrouted
@@ -112,10 +112,10 @@ class Histories:
         at = next(index for index, event in enumerate(copy_history.facts) if event.raw is delivery.raw)
         later = copy_history.facts[at + 1 :]
         end = next((event for event in later if event.kind not in events.REFUSING), None)
-        if end is None or end.kind != events.REQUEUED:
+        if end is None or end.kind not in events.REQUEUES:
             return self._end_text(history, copy_history, is_asked=True)
         if end.reason != "channel_closed":
-            return f"was {why(events.REQUEUED, end.reason)}"
+            return f"was {why(end.kind, end.reason)}"
         conn = delivery.conn or 0
         client = self._clients.known.get(conn)
         if client is None or client.closed_at != end.at:
@@ -173,19 +173,18 @@ class Histories:
             return "reached no queue" if holder is None else f"waits for tx.commit of {holder}"
         if end.reason in NOT_COMMITTED:
             return f"was dropped ({end.reason}): its transaction was not committed"
-        if end.kind == events.DROPPED and end.reason != events.NO_ROUTE:
+        if end.kind not in events.RETURNS and end.reason != events.NO_ROUTE:
             return f"was dropped ({end.reason}) and reached no queue"
-        verb = "returned" if end.kind == events.RETURNED else "dropped"
         message = history.message
         deleted = self._deletions.text(history.vhost, message.routing_key, end.at)
-        return f"was {verb}, no route: {clause(why_unrouted(self._node, history.vhost, message, deleted=deleted))}"
+        return f"was {end.kind}, no route: {clause(why_unrouted(self._node, history.vhost, message, deleted=deleted))}"
 
     def _end_text(self, history: MessageHistory, copy: CopyHistory, *, is_asked: bool) -> str:
         event = copy.facts[-1]
         slots: dict[str, Callable[[], str]] = {
             "queue": lambda: repr(copy.queue),
             "holder": lambda: self._holder(copy.deliveries[-1]) if copy.deliveries else "",
-            "reason": lambda: str(reason_of(event)),
+            "reason": lambda: str(events.reason_of(event.kind, event.get("reason"))),
             "how": lambda: why(event.kind, event.get("reason")),
             "often": lambda: count_text(len(copy.deliveries), "delivery attempt") if copy.state == AGAIN else "",
             "since": lambda: self._since(event),

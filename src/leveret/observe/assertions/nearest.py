@@ -14,7 +14,7 @@ from leveret.core.model.message import Message
 from leveret.core.model.node import Node
 from leveret.observe.assertions.history import CopyHistory, Histories, MessageHistory
 from leveret.observe.assertions.matching import Criterion, is_equal, value_distance
-from leveret.observe.assertions.searching import Question, reason_of
+from leveret.observe.assertions.searching import Question
 from leveret.observe.texts.routes import ways_to, why_not_there
 from leveret.observe.views.message_view import MessageView
 from leveret.observe.views.names import existing_queue
@@ -145,7 +145,7 @@ class Nearest:
         has_happened = any(True for _ in _that_count(copy_history.recent, kinds))
         is_there = copy_history.queue == self._question.place or self._question.place is None
         # A message that came back is likely to come back again.
-        is_over = copy_history.facts[-1].kind in (events.REQUEUED, *events.ENDS)
+        is_over = copy_history.facts[-1].kind in (*events.REQUEUES, *events.ENDS)
         return is_there and not has_happened and not is_over and self._is_awaited(history.vhost, copy_history)
 
     def _is_awaited(self, vhost_name: str, copy_history: CopyHistory) -> bool:
@@ -234,7 +234,7 @@ class Nearest:
 
     def _reasons(self, happened: Sequence[Event]) -> list[Difference]:
         reason = self._question.reason
-        reasons = [reason_of(event) for event in happened]
+        reasons = [events.reason_of(event.kind, event.get("reason")) for event in happened]
         if reason is None or any(is_equal(reason, actual) for actual in reasons):
             return []
         return [Difference(_ANOTHER_REASON, "reason", _plain(reason), reasons[-1])]
@@ -269,10 +269,10 @@ def missed_text(node: Node, histories: Histories, history: MessageHistory, vhost
 def _that_count(happened: Iterable[Event], kinds: tuple[str, ...]) -> Iterator[Event]:
     """Yield the events that count for a question, as the search counts them."""
     sequence = list(happened)
-    is_dead_lettered = any(event.kind == events.DEAD_LETTERED for event in sequence)
+    is_dead_lettered = any(event.kind in events.DEATHS for event in sequence)
     for event in sequence:
         is_automatic = event.kind == events.ACKED and event.reason == events.NO_ACK
-        is_void = event.kind == events.EXPIRED and is_dead_lettered
+        is_void = event.kind in events.LOSSES and is_dead_lettered
         if event.kind in kinds and not is_automatic and not is_void:
             yield event
 

@@ -31,8 +31,8 @@ class Happening(NamedTuple):
     name: str
     kinds: tuple[str, ...]
     place: Place
-    # The kind of later events that add to what is known of the same copy.
-    sequel: str | None = None
+    # The kinds of later events that add to what is known of the same message or copy.
+    sequel: tuple[str, ...] = ()
     # Added to the name in a sentence if the name alone is ambiguous.
     by: str = ""
 
@@ -41,17 +41,23 @@ class Happening(NamedTuple):
         """The name in a sentence: "dead-lettered"."""
         return self.name.replace("_", "-") + self.by
 
+    @property
+    def reasons(self) -> tuple[str, ...]:
+        """The reasons that events of these kinds can have."""
+        own = (kind for kind in self.kinds if kind in events.WITHOUT_REASON)
+        return (*(reason for kind in self.kinds for reason in events.TABLE[kind].reasons), *own)
+
 
 _ROWS: Final = (
-    Happening("published", (events.PUBLISHED,), "exchange", sequel=events.DROPPED),
+    Happening("published", (events.PUBLISHED,), "exchange", sequel=events.LOSSES),
     Happening("returned", (events.RETURNED,), "exchange"),
     Happening("confirmed", (events.CONFIRMED,), "exchange"),
     Happening("nacked", (events.NACKED_CONFIRM,), "exchange", by=" by the broker"),
     Happening("delivered", events.DELIVERIES, "queue"),
     Happening("acked", (events.ACKED,), "queue"),
     Happening("requeued", (events.REQUEUED,), "queue"),
-    Happening("dead_lettered", (events.DEAD_LETTERED,), "queue", sequel=events.ENQUEUED),
-    Happening("dropped", (events.DROPPED, events.EXPIRED), "either", sequel=events.DEAD_LETTERED),
+    Happening("dead_lettered", (events.DEAD_LETTERED,), "queue", sequel=events.ARRIVALS),
+    Happening("dropped", (events.DROPPED, events.EXPIRED), "either", sequel=events.DEATHS),
 )
 HAPPENINGS: Final = {row.name: row for row in _ROWS}
 
@@ -91,12 +97,7 @@ class Occurrence:
     @property
     def reason(self) -> object:
         """The reason of the event, None if it has none."""
-        return reason_of(self.event)
-
-
-def reason_of(event: Event) -> object:
-    """Return the reason of an event, in the words of x-death where a copy ended: rejected, expired, maxlen."""
-    return "expired" if event.kind == events.EXPIRED else event.get("reason")
+        return events.reason_of(self.event.kind, self.event.get("reason"))
 
 
 class Search:
@@ -128,7 +129,7 @@ class Search:
             *happening.kinds,
             *(events.DELIVERIES if happening.place != "exchange" else ()),
             *events.MARKS,
-            *([] if happening.sequel is None else [happening.sequel]),
+            *happening.sequel,
         }
         is_of_queue = happening.place == "queue" and question.place is not None
         kinds = (*happening.kinds, *events.DELIVERIES) if is_of_queue else ()
@@ -148,7 +149,7 @@ class Search:
                 self._deliveries[raw[_DELIVERED_COPY[kind]]] = raw
             if kind in kinds:
                 self._add(Event(raw))
-            elif kind == sequel:
+            elif kind in sequel:
                 self._add_sequel(Event(raw))
             elif kind == events.TEST_START:
                 self._begin(Event(raw).test)
@@ -201,12 +202,12 @@ class Search:
             self._by_copy[event.message.id if event.kind == events.PUBLISHED else event.get("copy")] = occurrence
 
     def _add_sequel(self, event: Event) -> None:
-        if event.kind == events.ENQUEUED:
+        if event.kind in events.ARRIVALS:
             died = self._by_copy.get(event.src_copy) if event.src_copy is not None else None
             if died is not None and event.queue is not None:
                 died.arrivals[event.queue] = cast("Message", event.message)
-        elif event.kind == events.DEAD_LETTERED or event.reason in NOT_COMMITTED:
-            ended = self._by_copy.get(event.copy if event.kind == events.DEAD_LETTERED else event.message.id)
+        elif event.kind in events.DEATHS or event.reason in NOT_COMMITTED:
+            ended = self._by_copy.get(event.copy if event.kind in events.DEATHS else event.message.id)
             if ended is not None:
                 ended.is_void = True
 

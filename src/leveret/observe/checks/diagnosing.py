@@ -27,9 +27,9 @@ _GONE: Final = "exchange_gone"
 # The places of fields in the tuples of events.
 _MESSAGE: Final[dict[object, int]] = {kind: events.POSITIONS[kind]["message"] for kind in events.ABOUT_MESSAGES}
 _AGAIN: Final[dict[object, int]] = {kind: events.POSITIONS[kind]["redelivered"] for kind in events.DELIVERIES}
-_CONN: Final = events.POSITIONS[events.DELIVERED]["conn"]
-_COPY: Final = events.POSITIONS[events.ENQUEUED]["copy"]
-_SOURCE: Final = events.POSITIONS[events.ENQUEUED]["src_copy"]
+_CONN: Final = events.CHANNEL.start
+_COPY: Final = events.POSITIONS[events.ARRIVALS[0]]["copy"]
+_SOURCE: Final = events.POSITIONS[events.ARRIVALS[0]]["src_copy"]
 _ACKED_COPY: Final = events.POSITIONS[events.ACKED]["copy"]
 
 
@@ -67,7 +67,7 @@ def diagnosed(
 def _returned(node: Node, facts: Sequence[Event], asked: Asked) -> Iterator[Cause]:
     """Yield what was returned of the messages that a failed assertion is about: the client knows, the test did not."""
     for fact in facts:
-        if fact.kind == events.RETURNED and fact.message.id in asked.messages:
+        if fact.kind in events.RETURNS and fact.message.id in asked.messages:
             message = cast("Message", fact.message)
             why = why_unrouted(node, str(fact.get("vhost") or "/"), message)
             names = {"exchange": message.exchange, "routing_key": message.routing_key}
@@ -97,11 +97,11 @@ def _telling(raw_events: Sequence[RawEvent], asked: Asked) -> set[int]:
                 reply_queues[reply_to] = None
             if reply_to is not None or message.routing_key in reply_queues or (saying and saying.search(message.body)):
                 telling.add(number)
-        elif kind == events.ENQUEUED and raw[_SOURCE] is None:
+        elif kind in events.ARRIVALS and raw[_SOURCE] is None:
             unrouted.pop(number, None)
             waiting[raw[_COPY]] = number
         elif kind in events.DELIVERIES and not raw[_AGAIN[kind]]:
-            last[raw[_CONN : _CONN + 2]] = number
+            last[raw[events.CHANNEL]] = number
         elif kind == events.ACKED:
             waiting.pop(raw[_ACKED_COPY], None)
         elif kind != events.CONFIRMED:

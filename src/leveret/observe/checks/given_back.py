@@ -14,12 +14,11 @@ from leveret.trace import events
 from leveret.trace.events import POSITIONS, Event, RawEvent, eta_of
 
 _CLOSING: Final = (events.CHAN_CLOSE, events.CONN_CLOSE)
-_CHANNEL: Final = slice(POSITIONS[events.DELIVERED]["conn"], POSITIONS[events.DELIVERED]["chan"] + 1)
-_QUEUE: Final = POSITIONS[events.DELIVERED]["queue"]
-_REASON: Final = POSITIONS[events.REQUEUED]["reason"]
+_QUEUE: Final = POSITIONS[events.DELIVERIES[0]]["queue"]
+_REASON: Final = POSITIONS[events.REQUEUES[0]]["reason"]
 # Where the copy of an event stands, and the tag of a delivery and of what settles it.
 _COPY: Final = {
-    kind: POSITIONS[kind]["copy"] for kind in (*events.DELIVERIES, *events.SETTLING, *events.ENDS, events.REQUEUED)
+    kind: POSITIONS[kind]["copy"] for kind in (*events.DELIVERIES, *events.SETTLING, *events.ENDS, *events.REQUEUES)
 }
 _TAG: Final = {kind: POSITIONS[kind]["tag"] for kind in (*events.DELIVERIES, *events.SETTLING)}
 
@@ -48,13 +47,13 @@ class GivenBack:
         if kind not in _COPY:
             return
         copy = raw[_COPY[kind]]
-        if kind == events.REQUEUED and copy in self._ending and raw[_REASON] == "channel_closed":
+        if kind in events.REQUEUES and copy in self._ending and raw[_REASON] == "channel_closed":
             self._ready[copy] = self._ending.pop(copy)
             return
         self._ready.pop(copy, None)
         if kind not in _TAG:
             return
-        channel = raw[_CHANNEL]
+        channel = raw[events.CHANNEL]
         held = self._held.get(channel)
         if kind in events.SETTLING:
             if held is not None:
@@ -85,4 +84,4 @@ def _was_in_hand(delivery: Event, held: _Held) -> bool:
     if headers is not None and eta_of(headers.to_python()) is not None:
         return False
     last = held.settled.get(delivery.queue)
-    return delivery.kind == events.GOT or last is None or cast("int", delivery.tag) < last
+    return delivery.kind not in events.PUSHES or last is None or cast("int", delivery.tag) < last

@@ -119,10 +119,10 @@ class TraceContext:
         return [finding for it in suspects if it is not None and (finding := _judged(it)) is not None]
 
     def _take(self, event: Event) -> _Suspect | None:
-        if event.kind == events.REQUEUED:
+        if event.kind in events.REQUEUES:
             for client in self._clients.values():
                 client.release(event.copy)
-        if event.kind == events.REQUEUED or event.conn is None:
+        if event.kind in events.REQUEUES or event.conn is None:
             return None
         client = self._clients.setdefault(event.conn, _Client())
         if event.kind == events.PUBLISHED:
@@ -181,7 +181,7 @@ def _judged(suspect: _Suspect) -> Finding | None:
 
 
 _KINDS: Final = frozenset(
-    (*(events.PUBLISHED, events.CONN_CLOSE, events.REQUEUED), *events.DELIVERIES, *events.SETTLING)
+    (*(events.PUBLISHED, events.CONN_CLOSE), *events.REQUEUES, *events.DELIVERIES, *events.SETTLING)
 )
 
 

@@ -15,7 +15,7 @@ from leveret.story.facts import BY_SOMEONE, Fact
 from leveret.story.words import Names, channel_text
 from leveret.trace import events
 from leveret.trace.caller import Caller
-from leveret.trace.events import DEAD_LETTERED, Event, RawEvent, named
+from leveret.trace.events import Event, RawEvent, named
 from leveret.wording import count_text, place_text
 
 # How many events are shown, and how many of them at most are those of the messages that the failure is about.
@@ -39,7 +39,7 @@ _SET_UP: Final = {
 _UNTOLD: Final = frozenset(
     {
         *(events.CONN_OPEN, events.CHAN_OPEN, events.EXCHANGE_DECLARE, events.QUEUE_DECLARE, events.QOS),
-        *(events.CONFIRMED, events.ENQUEUED, events.NACKED, events.REJECTED),
+        *(events.CONFIRMED, *events.ARRIVALS, *events.REFUSING),
         *(events.CALLED, *events.MARKS),
     }
 )
@@ -133,7 +133,7 @@ def clients_of(raw_events: Sequence[RawEvent]) -> dict[int, str]:
 def _told(raw_events: Sequence[RawEvent]) -> Iterator[Told]:
     """Yield the events that matter, each with what the others say about it."""
     enqueued, letters = _destinations(raw_events)
-    dead_lettered = {Event(raw).copy for raw in raw_events if raw[0] == events.DEAD_LETTERED}
+    dead_lettered = {Event(raw).copy for raw in raw_events if raw[0] in events.DEATHS}
     settlers: dict[int | None, tuple[int | None, int | None]] = {}
     returned: dict[int, None] = {}
     refused: dict[tuple[int | None, int | None], None] = {}
@@ -146,23 +146,23 @@ def _told(raw_events: Sequence[RawEvent]) -> Iterator[Told]:
             caller = event.caller
         elif kind in events.REFUSING:
             settlers[event.copy] = (event.conn, event.chan)
-        elif kind == events.RETURNED:
+        elif kind in events.RETURNS:
             returned[event.message.id] = None
         elif kind == events.REFUSED:
             refused[event.conn, event.chan] = None
         has_published = has_published or kind == events.PUBLISHED
         if not _is_told(event, has_published=has_published):
             continue
-        if kind == events.EXPIRED and event.copy in dead_lettered:
+        if kind in events.LOSSES and event.get("copy") in dead_lettered:
             continue
-        if kind == events.DROPPED and event.copy is None and event.message.id in returned:
+        if kind in events.LOSSES and kind not in events.RETURNS and event.copy is None and event.message.id in returned:
             continue
         if kind in (events.CHAN_CLOSE, events.CONN_CLOSE) and (event.conn, event.get("chan")) in refused:
             continue
         queues: tuple[str, ...] = ()
         if kind == events.PUBLISHED:
             queues = tuple(enqueued.get(event.message.id, ()))
-        elif kind == events.DEAD_LETTERED:
+        elif kind in events.DEATHS:
             queues = tuple(letters.get(event.copy, ()))
         yield Told(event, caller, settlers.get(cast("int | None", event.get("copy"))), queues)
 
@@ -198,7 +198,7 @@ def _destinations(raw_events: Sequence[RawEvent]) -> tuple[dict[int, list[str]],
     """Return the queues that messages were published to, by message, and dead-lettered to, by the copy that died."""
     published: dict[int, list[str]] = {}
     letters: dict[int | None, list[str]] = {}
-    for event in (Event(raw) for raw in raw_events if raw[0] == events.ENQUEUED):
+    for event in (Event(raw) for raw in raw_events if raw[0] in events.ARRIVALS):
         known = (
             published.setdefault(event.message.id, [])
             if event.src_copy is None
@@ -247,4 +247,4 @@ class _Line(Names):
         """Return the queues that the message went to."""
         if self._told.queues:
             return f"to {', '.join(map(repr, self._told.queues))}"
-        return f"to exchange {fact.get('exchange')!r}, which led to no queue" if fact.kind == DEAD_LETTERED else ""
+        return f"to exchange {fact.get('exchange')!r}, which led to no queue" if fact.kind in events.DEATHS else ""

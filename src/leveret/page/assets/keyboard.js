@@ -52,7 +52,7 @@ function legend() {
     { class: "legend" },
     ...[...LEGEND, ""].map((kind) => {
       const mark = kind === "redelivered" ? REDELIVERED : (MARKS[kind] ?? PLAIN);
-      return el("li", {}, markIcon(mark, mark.tone ?? (kind ? "bad" : "plain")), kind === "conn_close" ? "connection lost" : mark.word || "anything else");
+      return el("li", {}, markIcon(mark, mark.tone ?? (kind ? "bad" : "plain")), mark.legend || mark.word || "anything else");
     }),
   );
 }

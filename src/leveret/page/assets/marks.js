@@ -18,32 +18,36 @@ const STROKES = {
 
 /**
  * How a kind is drawn. icon: at the end of its line, or on its lane if it has none. tone: unless the event has its own.
- * line: "solid" for a message on its way, "answer" for what is said about one, "faint" for set-up.
- * @typedef {{icon: string, line: string, word: string, tone?: string, isHollow?: boolean, at?: string}} Mark
+ * line: "solid" for a message on its way, "answer" for what is said about one, "faint" for set-up. role: what it does
+ * to a message. legend: its word in the legend, if that is another.
+ * @typedef {{
+ *   icon: string, line: string, word: string, tone?: string, isHollow?: boolean, at?: string, role?: string,
+ *   legend?: string
+ * }} Mark
  */
 
 /** @type {Record<string, Mark>} */
 const MARKS = {
-  published: { icon: "right", line: "solid", word: "published" },
-  enqueued: { icon: "right", line: "solid", word: "enqueued" },
-  delivered: { icon: "right", line: "solid", word: "delivered" },
-  got: { icon: "right", line: "solid", word: "fetched" },
-  confirmed: { icon: "check", line: "answer", word: "confirmed", tone: "good", isHollow: true },
-  nacked_confirm: { icon: "cross", line: "answer", word: "publish refused", tone: "bad", isHollow: true },
+  published: { icon: "right", line: "solid", word: "published", role: "publish" },
+  enqueued: { icon: "right", line: "solid", word: "enqueued", role: "arrival" },
+  delivered: { icon: "right", line: "solid", word: "delivered", role: "delivery" },
+  got: { icon: "right", line: "solid", word: "fetched", role: "delivery" },
+  confirmed: { icon: "check", line: "answer", word: "confirmed", tone: "good", isHollow: true, role: "answer" },
+  nacked_confirm: { icon: "cross", line: "answer", word: "publish refused", tone: "bad", isHollow: true, role: "answer" },
   returned: { icon: "back", line: "answer", word: "returned", tone: "bad" },
-  acked: { icon: "check", line: "answer", word: "acked", tone: "good" },
-  nacked: { icon: "cross", line: "answer", word: "nacked", tone: "warn" },
-  rejected: { icon: "cross", line: "answer", word: "rejected", tone: "warn" },
-  requeued: { icon: "loop", line: "answer", word: "requeued", tone: "warn" },
+  acked: { icon: "check", line: "answer", word: "acked", tone: "good", role: "settling" },
+  nacked: { icon: "cross", line: "answer", word: "nacked", tone: "warn", role: "settling" },
+  rejected: { icon: "cross", line: "answer", word: "rejected", tone: "warn", role: "settling" },
+  requeued: { icon: "loop", line: "answer", word: "requeued", tone: "warn", role: "requeue" },
   expired: { icon: "hourglass", line: "answer", word: "expired", tone: "bad" },
-  dropped: { icon: "cross", line: "answer", word: "dropped", tone: "bad" },
-  dead_lettered: { icon: "dead", line: "solid", word: "dead-lettered", tone: "warn", at: "start" },
+  dropped: { icon: "cross", line: "answer", word: "dropped", tone: "bad", role: "loss" },
+  dead_lettered: { icon: "dead", line: "solid", word: "dead-lettered", tone: "warn", at: "start", role: "death" },
   purged: { icon: "bin", line: "answer", word: "purged", tone: "warn" },
   fault: { icon: "bolt", line: "faint", word: "fault", tone: "bad" },
   refused: { icon: "stop", line: "faint", word: "refused", tone: "bad" },
   log: { icon: "dot", line: "faint", word: "log" },
   output: { icon: "dot", line: "faint", word: "output" },
-  conn_close: { icon: "lost", line: "faint", word: "connection closed" },
+  conn_close: { icon: "lost", line: "faint", word: "connection closed", legend: "connection lost" },
 };
 
 /** What a kind of set-up adds. @type {Record<string, string>} */
@@ -78,9 +82,14 @@ const PLAIN = { icon: "dot", line: "faint", word: "" };
 /** @type {Mark} */
 const REDELIVERED = { icon: "loop", line: "solid", word: "redelivered", tone: "warn", at: "start" };
 
+/** Return what an event does to its message: "publish", "delivery", "settling". @param {StoryEvent} event */
+function roleOf(event) {
+  return MARKS[event.kind]?.role ?? "";
+}
+
 /** @param {StoryEvent} event */
 function markOf(event) {
-  if ((event.kind === "delivered" || event.kind === "got") && event.tone === "warn") return REDELIVERED;
+  if (roleOf(event) === "delivery" && event.tone === "warn") return REDELIVERED;
   return MARKS[event.kind] ?? PLAIN;
 }
 

@@ -10,8 +10,8 @@
  * }} Item
  */
 
-const CONTINUES = new Set(["published", "dead_lettered"]);
-const CONTINUED = new Set(["enqueued", "dropped"]);
+const CONTINUES = new Set(["publish", "death"]);
+const CONTINUED = new Set(["arrival", "loss"]);
 // What the test logged and what its workers printed: text only.
 const NOTES = new Set(["log", "output"]);
 // A message that is routed within these microseconds shares the row of its publish.
@@ -424,13 +424,13 @@ function groupEvents(runs, opened) {
       continue;
     }
     const source = event.leap || event.message === undefined ? undefined : sources.get(event.message);
-    if (source && CONTINUED.has(event.kind) && isContinued(eventAt(source.events[0]), event))
+    if (source && CONTINUED.has(roleOf(event)) && isContinued(eventAt(source.events[0]), event))
       source.events.push(event.i);
     else {
       /** @type {Item} */
       const item = { kind: "step", events: [event.i] };
       items.push(item);
-      if (event.message !== undefined && CONTINUES.has(event.kind)) sources.set(event.message, item);
+      if (event.message !== undefined && CONTINUES.has(roleOf(event))) sources.set(event.message, item);
     }
   }
   measureGaps(items);
@@ -579,7 +579,7 @@ function makeFold(item) {
 function alikeWords(events, rounds) {
   const steps = events.slice(0, events.length / rounds).map((index) => eventAt(index));
   const words = steps.map((event) => {
-    const place = ["enqueued", "published", "delivered", "got"].includes(event.kind) ? laneOf.get(event.to ?? "")?.label : "";
+    const place = ["arrival", "publish", "delivery"].includes(roleOf(event)) ? laneOf.get(event.to ?? "")?.label : "";
     return [kindWord(event.kind), place && `to ${place}`].filter(Boolean).join(" ");
   });
   const named = events.flatMap((index) => eventAt(index).message ?? []);
@@ -627,12 +627,12 @@ function wishedWidth(items) {
 function stepWords(events) {
   const [first, ...rest] = events;
   const more = rest.map((event) => 
-    event.kind === "enqueued" ? laneOf.get(event.to ?? "")?.label || "(default)" : kindWord(event.kind),
+    roleOf(event) === "arrival" ? laneOf.get(event.to ?? "")?.label || "(default)" : kindWord(event.kind),
   );
   const message = messageOf.get(first.message ?? 0);
   // The lanes show the exchange, so that there is room for the key.
   const text =
-    first.kind === "published" && message?.exchange
+    roleOf(first) === "publish" && message?.exchange
       ? `published ${messageName(message.number)} ${message.routing_key ?? ""}`
       : shortText(first);
   return [text, more.length && `→ ${more.join(", ")}`, afterWords(first)].filter(Boolean).join(" ");

@@ -150,14 +150,15 @@ function joinEvents() {
   /** What is unsettled, and the publish of each channel that waits for its confirm. @type {Map<string, StoryEvent>} */
   const held = new Map();
   for (const event of story.events) {
-    const { i, kind, message, channel } = event;
+    const { i, message, channel } = event;
+    const role = roleOf(event);
     const copy = `${message}/${event.copy}`;
-    if (kind === "delivered" || kind === "got") held.set(copy, event);
-    else if (kind === "published") isAwaited(event) ? held.set(channel ?? "", event) : held.delete(channel ?? "");
-    else if (kind === "confirmed") held.delete(channel ?? "");
-    else if (["acked", "nacked", "rejected", "requeued"].includes(kind)) {
+    if (role === "delivery") held.set(copy, event);
+    else if (role === "publish") isAwaited(event) ? held.set(channel ?? "", event) : held.delete(channel ?? "");
+    else if (role === "answer") held.delete(channel ?? "");
+    else if (role === "settling" || role === "requeue") {
       const delivery = held.get(copy);
-      if (delivery && kind !== "requeued") deliveryOf.set(i, delivery);
+      if (delivery && role === "settling") deliveryOf.set(i, delivery);
       held.delete(copy);
     } else if (channel && message === undefined && isCulprit(event)) {
       const hit = [...held.values()].filter((each) => `${each.channel}/`.startsWith(`${channel}/`));

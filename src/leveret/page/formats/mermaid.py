@@ -6,6 +6,7 @@ import re
 from typing import Any, Final
 
 from leveret.page.story import Story
+from leveret.trace import events
 from leveret.wording import count_text, span_text
 
 # The most arrows in a diagram: GitHub shows larger ones badly, and none above 50,000 characters.
@@ -17,7 +18,7 @@ _NOTES: Final = ("log", "output")
 _NEW: Final = "->>"
 _LOST: Final = "-x"
 _ACK: Final = "-->>"
-_ANSWERS: Final = frozenset({"acked", "confirmed", "nacked", "rejected", "nacked_confirm", "returned"})
+_ANSWERS: Final = frozenset({*events.ANSWERS, *events.SETTLING, *events.RETURNS})
 
 
 def mermaid_of(story: Story, *, limit: int = ARROWS_MAX) -> str:
