@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 Place = tuple[str, str]
 # What exchanges with these names are, without being declared.
-_PREDECLARED: Final = {"": "direct", **{name: kind for name, kind, is_internal in PREDECLARED if not is_internal}}
+_PREDECLARED: Final = {"": "direct", **{one.name: one.type_name for one in PREDECLARED if not one.internal}}
 _NEVER: Final = float("inf")
 
 
