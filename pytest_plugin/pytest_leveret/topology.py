@@ -138,11 +138,12 @@ class _Uses:
             yield from self._way(vhost, exchange.alternate_exchange, message, passed)
 
     def _takes(self, exchange: Exchange, binding: Binding, message: Message) -> bool:
+        from leveret.core.model.exchanges.exchange import ExchangeDeclaration
+
         alone = self._alone.get(binding)
         if alone is None:
-            alone = self._alone[binding] = type(exchange)(
-                exchange.name, durable=True, arguments=exchange.arguments, dice=Random(0), compat=exchange.compat
-            )
+            wanted = ExchangeDeclaration(exchange.name, exchange.type_name, arguments=exchange.arguments)
+            alone = self._alone[binding] = type(exchange)(wanted, dice=Random(0), compat=exchange.compat)
             alone.bind(binding)
         return bool(alone.route(message))
 
