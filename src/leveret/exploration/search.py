@@ -14,20 +14,20 @@ import logging
 import random
 import sys
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import AbstractContextManager
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from itertools import combinations
 from math import inf
 from time import perf_counter
-from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from leveret.exploration.kinds import OUT_OF_ORDER
 from leveret.exploration.schedule import Placement, Schedule, Seen, Step
 from leveret.wording import count_text, span_text
 
 if TYPE_CHECKING:
+    from leveret.exploration.processes import Pool
     from leveret.exploration.run import Run
     from leveret.exploration.shrinking import Shrinker
 
@@ -65,19 +65,6 @@ def attempt(execute: Execute, schedule: Schedule) -> Attempt:
     if run.missing and not run.has_failed:
         run = execute(schedule)
     return Attempt(run, perf_counter() - began)
-
-
-class Pool(Protocol):
-    """Processes that run schedules side by side."""
-
-    def start(self) -> None:
-        """Start them, unless they run. Raises ValueError if they cannot run the scenario."""
-
-    def attempts(self, schedules: Sequence[Schedule]) -> Iterator[Attempt]:
-        """Yield what came of each schedule, in their order."""
-
-    def paused(self) -> AbstractContextManager[None]:
-        """Run nothing within the block."""
 
 
 @dataclass(slots=True, repr=False)
@@ -205,43 +192,56 @@ class Search:
         self._patterns = (self.on,) if isinstance(self.on, str) else tuple(self.on)
         self._limit = inf if self.seconds is None else perf_counter() + self.seconds
         self._random = random.Random(self.seed)
+        # The schedules that passed, to which a fault can be added.
+        self._prefixes: list[_Prefix] = []
         # How many schedules the last line of progress counted, and when.
         self._reported_count, self._reported_at = 0, perf_counter()
 
     def explore(self, plain: Run) -> Exploration:
         """Run all schedules. `plain` is the run without a fault, which has passed."""
-        exploration = Exploration(plain)
-        prefixes: list[_Prefix] = []
-        placements = list(self._placements(plain.seen))
-        attempts = self._attempts(exploration, [Schedule((it,)) for it in placements])
-        for left_count in range(len(placements), 0, -1):
-            if self._is_time_up():
-                exploration.untried_count, exploration.is_time_up = left_count, True
-                return exploration
-            self._note(exploration, next(attempts), prefixes)
-            if exploration.failed_runs and not self.keep_going:
-                exploration.untried_count = left_count - 1
-                return exploration
-        if not exploration.failed_runs:
-            self._draw(exploration, prefixes)
-        return exploration
+        found = self._found = Exploration(plain)
+        schedules = [Schedule((it,)) for it in self._placements(plain.seen)]
+        left_count = self._run_in_turn(schedules)
+        if left_count:
+            found.untried_count = left_count
+        elif not found.failed_runs:
+            self._draw()
+        return found
 
-    def _is_time_up(self) -> bool:
-        return perf_counter() > self._limit
+    def replay(self, plain: Run, schedule: Schedule) -> Exploration:
+        """Run one schedule alone."""
+        self._found = Exploration(plain)
+        self._note(attempt(self.execute, schedule))
+        return self._found
 
-    def _attempts(self, exploration: Exploration, schedules: list[Schedule]) -> Iterator[Attempt]:
+    def _run_in_turn(self, schedules: list[Schedule]) -> int:
+        """Run schedules until one fails or the time is up, and return how many are left."""
+        attempts = self._attempts(schedules)
+        for left_count in range(len(schedules), 0, -1):
+            if perf_counter() > self._limit:
+                self._found.is_time_up = True
+                return left_count
+            run = self._note(next(attempts))
+            if run.has_failed and len(run.schedule.placements) > 1:
+                self._shrink(run)
+            if run.has_failed and not self.keep_going:
+                return left_count - 1
+        return 0
+
+    def _attempts(self, schedules: list[Schedule]) -> Iterator[Attempt]:
         """Run schedules in turn, and in other processes once what is left would take long here."""
         for index, schedule in enumerate(schedules):
-            if self._has_pool(exploration, len(schedules) - index):
+            if self._has_pool(len(schedules) - index):
                 assert self.pool is not None
                 for done in self.pool.attempts(schedules[index:]):
-                    yield self._repeated(exploration, done, self.pool)
+                    yield self._repeated(done, self.pool)
                 return
             yield attempt(self.execute, schedule)
 
-    def _has_pool(self, exploration: Exploration, left_count: int) -> bool:
-        if self.pool is not None and not self._is_spread and exploration.run_count:
-            left_s = exploration.seconds / exploration.run_count * left_count
+    def _has_pool(self, left_count: int) -> bool:
+        found = self._found
+        if self.pool is not None and not self._is_spread and found.run_count:
+            left_s = found.seconds / found.run_count * left_count
             if min(left_s, self._limit - perf_counter()) > _LONG_S:
                 try:
                     self.pool.start()
@@ -251,7 +251,7 @@ class Search:
                 self._is_spread = True
         return self.pool is not None and self._is_spread
 
-    def _repeated(self, exploration: Exploration, done: Attempt, pool: Pool) -> Attempt:
+    def _repeated(self, done: Attempt, pool: Pool) -> Attempt:
         """Run again here what failed in another process, because only what fails alone is a failure."""
         run = done.run
         if not (run.has_failed or run.missing):
@@ -261,102 +261,82 @@ class Search:
                 again = attempt(self.execute, run.schedule)
                 if again.run.has_failed or not run.has_failed:
                     return again
-        exploration.unrepeated.append(str(run.schedule))
+        self._found.unrepeated.append(str(run.schedule))
         return again
 
-    def _draw(self, exploration: Exploration, prefixes: list[_Prefix]) -> None:
+    def _draw(self) -> None:
         """Run schedules of more than one fault: as many pairs as wanted, or pairs and triples until the time is up."""
         most = _MOST_FAULTS if self.seconds is not None and not self.pairs else 2
         left = self.pairs or (inf if self.seconds is not None else 0)
-        while left > 0:
-            batch = self._batch(exploration, prefixes, most, min(left, _BATCH))
+        while left > 0 and (batch := self._batch(most, min(left, _BATCH))):
             left -= len(batch)
-            attempts = self._attempts(exploration, batch)
-            for left_count in range(len(batch), 0, -1):
-                if self._is_time_up():
-                    undrawn_count = sum(len(it.following) for it in prefixes if len(it.placements) < most)
-                    exploration.untried_count, exploration.is_time_up = undrawn_count + left_count, True
-                    return
-                run = self._note(exploration, next(attempts), prefixes)
-                if run.has_failed:
-                    self._shrink(exploration, run)
-                    if not self.keep_going:
-                        return
-            if not batch:
+            left_count = self._run_in_turn(batch)
+            if self._found.is_time_up:
+                undrawn_count = sum(len(it.following) for it in self._prefixes if len(it.placements) < most)
+                self._found.untried_count = undrawn_count + left_count
+                return
+            if self._found.failed_runs and not self.keep_going:
                 return
 
-    def _batch(self, exploration: Exploration, prefixes: list[_Prefix], most: int, count: float) -> list[Schedule]:
+    def _batch(self, most: int, count: float) -> list[Schedule]:
         """Draw schedules. How many does not depend on the number of processes, so that equal seeds draw the same."""
         priorities: dict[int | str, float] = {}
         batch: list[Schedule] = []
         while len(batch) < count:
-            open_prefixes = [it for it in prefixes if it.following and len(it.placements) < most]
+            open_prefixes = [it for it in self._prefixes if it.following and len(it.placements) < most]
             if not open_prefixes:
                 break
-            batch.append(Schedule(self._drawn(open_prefixes, exploration.outcomes, priorities)))
+            batch.append(Schedule(self._drawn(open_prefixes, priorities)))
         return batch
 
-    def _drawn(
-        self,
-        prefixes: list[_Prefix],
-        outcomes: Counter[tuple[Step, ...]],
-        priorities: dict[int | str, float],
-    ) -> tuple[Placement, ...]:
+    def _drawn(self, prefixes: list[_Prefix], priorities: dict[int | str, float]) -> tuple[Placement, ...]:
         """Take one more fault from the schedules that can be drawn."""
 
         def priority(placement: Placement) -> float:
             return priorities.setdefault(placement.step.connection, self._random.random())
 
-        rarities = [priority(it.placements[-1]) / outcomes[it.outcome] for it in prefixes]
+        rarities = [priority(it.placements[-1]) / self._found.outcomes[it.outcome] for it in prefixes]
         (prefix,) = self._random.choices(prefixes, rarities)
         weights = [priority(it) for it in prefix.following]
         (index,) = self._random.choices(range(len(weights)), weights)
         return (*prefix.placements, prefix.following.pop(index))
 
-    def replay(self, plain: Run, schedule: Schedule) -> Exploration:
-        """Run one schedule alone."""
-        exploration = Exploration(plain)
-        self._note(exploration, attempt(self.execute, schedule), [])
-        return exploration
-
-    def _shrink(self, exploration: Exploration, run: Run) -> None:
+    def _shrink(self, run: Run) -> None:
         """Report a run of fewer faults instead of this one, if one fails."""
-        placements = run.schedule.placements
+        failed_runs, placements = self._found.failed_runs, run.schedule.placements
         for count in range(1, len(placements)):
             for fewer in combinations(placements, count):
                 smaller = self.execute(Schedule(fewer))
                 if smaller.has_failed:
-                    exploration.failed_runs[exploration.failed_runs.index(run)] = smaller
+                    failed_runs[failed_runs.index(run)] = smaller
                     return
 
-    def _note(self, exploration: Exploration, done: Attempt, prefixes: list[_Prefix]) -> Run:
+    def _note(self, done: Attempt) -> Run:
         """Note what came of a schedule. If it has passed, faults that follow its own can be drawn."""
         run, seconds = done
-        placements = run.schedule.placements
-        exploration.note(run, seconds)
-        if (
-            exploration.run_count - self._reported_count >= _LINE_INTERVAL
-            or perf_counter() - self._reported_at > _LINE_INTERVAL_S
-        ):
-            self._reported_count, self._reported_at = exploration.run_count, perf_counter()
-            steps, schedules = (
-                count_text(len(exploration.plain.seen), "step"),
-                count_text(self._reported_count, "schedule"),
-            )
-            report(f"{schedules} over {steps} run, the last: {run.schedule}")
+        found, placements = self._found, run.schedule.placements
+        found.note(run, seconds)
+        self._report_progress(run.schedule)
         if run.has_failed:
-            exploration.failed_runs.append(run)
+            found.failed_runs.append(run)
             return run
         # Free the events: only failed runs are reported, and there may be thousands of runs.
         run.raw_events = []
         if run.missing:
-            exploration.diverged_runs.append(run)
+            found.diverged_runs.append(run)
             return run
-        exploration.passed_count += 1
+        found.passed_count += 1
         if len(placements) < _MOST_FAULTS:
             following = list(self._placements(_after_faults(run.seen)))
-            prefixes.append(_Prefix(placements, following, _outcome(run)))
+            self._prefixes.append(_Prefix(placements, following, _outcome(run)))
         return run
+
+    def _report_progress(self, last: Schedule) -> None:
+        count, now = self._found.run_count, perf_counter()
+        if count - self._reported_count >= _LINE_INTERVAL or now - self._reported_at > _LINE_INTERVAL_S:
+            self._reported_count, self._reported_at = count, now
+            steps, schedules = count_text(len(self._found.plain.seen), "step"), count_text(count, "schedule")
+            report(f"{schedules} over {steps} run, the last: {last}")
 
     def _placements(self, seen_steps: list[Seen]) -> Iterator[Placement]:
         last_delivery: dict[tuple[int | str, int], Step] = {}
