@@ -21,9 +21,9 @@ from leveret.exploration.kinds import DEFAULT, KINDS, FaultKind, Kind, kinds_of
 from leveret.exploration.logs import STRAYS, buffered_logs, lines_of, show_logs
 from leveret.exploration.processes import Pool, brief_of
 from leveret.exploration.report import divergence_text, failure_text, plain_hang_text, replay_line, unrepeated_text
-from leveret.exploration.run import Run, Scenario, ScenarioRunner
+from leveret.exploration.run import Execute, Run, Scenario, ScenarioRunner
 from leveret.exploration.schedule import Schedule
-from leveret.exploration.search import Execute, Exploration, ExplorationFailedError, Search, differing_steps, report
+from leveret.exploration.search import Exploration, ExplorationFailedError, Search, differing_steps, report
 from leveret.exploration.shrinking import Shrinker
 from leveret.faults import Fault
 

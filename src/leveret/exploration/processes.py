@@ -27,9 +27,8 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from leveret.exploration.kinds import FaultKind, kinds_of
 from leveret.exploration.logs import STRAYS, lines_of
-from leveret.exploration.run import Run, Scenario, ScenarioRunner
+from leveret.exploration.run import Attempt, Run, Scenario, ScenarioRunner, attempt
 from leveret.exploration.schedule import Schedule
-from leveret.exploration.search import Attempt, attempt
 from leveret.faults import Fault
 from leveret.workers import fork_server
 from leveret.workers.processes import forked

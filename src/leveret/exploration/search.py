@@ -14,24 +14,22 @@ import logging
 import random
 import sys
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from itertools import combinations
 from math import inf
 from time import perf_counter
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final
 
 from leveret.exploration.kinds import OUT_OF_ORDER
+from leveret.exploration.run import Attempt, Execute, Run, attempt
 from leveret.exploration.schedule import Placement, Schedule, Seen, Step
 from leveret.wording import count_text, span_text
 
 if TYPE_CHECKING:
     from leveret.exploration.processes import Pool
-    from leveret.exploration.run import Run
     from leveret.exploration.shrinking import Shrinker
-
-Execute = Callable[[Schedule], "Run"]
 
 _LOG: Final = logging.getLogger("leveret.exploration")
 # The number of schedules, or else of seconds, between two reports of progress.
@@ -49,22 +47,6 @@ _DECLARATIONS: Final = [
     for what in ("exchange.declare", "exchange.bind", "queue.declare", "queue.bind")
     for answer in ("", "-ok")
 ]
-
-
-class Attempt(NamedTuple):
-    """What came of a schedule, and how long it took in seconds."""
-
-    run: Run
-    seconds: float
-
-
-def attempt(execute: Execute, schedule: Schedule) -> Attempt:
-    """Run a schedule; a second time if a step of it did not occur, because threads may have run in another order."""
-    began = perf_counter()
-    run = execute(schedule)
-    if run.missing and not run.has_failed:
-        run = execute(schedule)
-    return Attempt(run, perf_counter() - began)
 
 
 @dataclass(slots=True, repr=False)

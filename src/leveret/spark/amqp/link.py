@@ -11,10 +11,7 @@ import socket
 import threading
 from collections import deque
 from collections.abc import Callable
-from concurrent.futures import Future
-from concurrent.futures import TimeoutError as FutureTimeoutError
 from contextlib import suppress
-from functools import partial
 from typing import Any, Final
 
 import pika
@@ -42,38 +39,29 @@ class Link:
     """One connection to a broker. The constructor opens it, and raises LinkError if that fails."""
 
     def __init__(self, endpoint: Endpoint) -> None:
-        self.endpoint = endpoint
+        # The failure that ended the link, or None while it works.
+        self.failure: LinkError | None = None
+        # The broker's reason for blocking this connection; empty while it is not blocked.
+        self.blocked_because = ""
+        self._parameters = endpoint.parameters()
+        self._place = f"{self._parameters.host}:{self._parameters.port}"
         self._changed = threading.Condition()
         self._deliveries: deque[Delivery] = deque()
         # How many deliveries the reader waits for. Waking it for each one costs more than handling it.
         self._wanted = 1
-        self._failure: LinkError | None = None
-        self._blocked_because = ""
-        self._pending: list[Future[Any]] = []
         self._channel: Channel | None = None
         self._consumers: list[str] = []
         self._services = _Services(self._keep)
         self._connection: pika.SelectConnection | None = None
-        opened: Future[Any] = self._promise()
         # pika's failures are raised here, so its log records are dropped unless the program has set up logging.
         logging.getLogger("pika").addHandler(logging.NullHandler())
-        self._thread = threading.Thread(target=self._run, args=(opened,), name="leveret-amqp", daemon=True)
+        self._thread = threading.Thread(target=self._run, name="leveret-amqp", daemon=True)
         self._thread.start()
         try:
-            self._answer_to(opened, f"a reply from {endpoint.place}")
+            self._await(lambda: self._channel)
         except LinkError:
             self.close()
             raise
-
-    @property
-    def failure(self) -> LinkError | None:
-        """The failure that ended the link, or None while it works."""
-        return self._failure
-
-    @property
-    def blocked_because(self) -> str:
-        """The broker's reason for blocking this connection; empty while it is not blocked."""
-        return self._blocked_because
 
     @property
     def frame_max(self) -> int:
@@ -109,7 +97,7 @@ class Link:
         """
         with self._changed:
             self._wanted = at_least
-            self._changed.wait_for(lambda: len(self._deliveries) >= at_least or self._failure, timeout_s)
+            self._changed.wait_for(lambda: len(self._deliveries) >= at_least or self.failure, timeout_s)
             if not self._deliveries:
                 self._raise_failure()
             count = min(limit, len(self._deliveries))
@@ -142,11 +130,10 @@ class Link:
             method = frame.method
             on_confirm(method.delivery_tag, method.multiple, isinstance(method, pika.spec.Basic.Ack))
 
-        self._act(
-            lambda channel: channel.add_on_return_callback(
-                lambda _, method, properties, __: on_return(method, properties)
-            )
-        )
+        def returned(channel: Channel, method: Any, properties: pika.BasicProperties, body: bytes) -> None:
+            on_return(method, properties)
+
+        self._act(lambda channel: channel.add_on_return_callback(returned))
         self._ask(lambda channel, done: channel.confirm_delivery(confirmed, callback=done))
 
     def send(self, frames: bytes) -> None:
@@ -165,9 +152,12 @@ class Link:
         """Nack what is unacknowledged, because RabbitMQ 4.3 counts the end of a channel as a failed delivery."""
         consumers, self._consumers = self._consumers, []
         for tag in consumers:
-            self._ask(partial(_cancel, tag))
+            self._cancel(tag)
         if consumers:
             self._act(lambda channel: channel.basic_nack(0, multiple=True, requeue=True))
+
+    def _cancel(self, tag: str) -> None:
+        self._ask(lambda channel, done: channel.basic_cancel(tag, callback=done))
 
     def _keep(self, deliveries: list[Delivery]) -> None:
         """Keep deliveries that have arrived. Runs on the link's thread."""
@@ -176,38 +166,39 @@ class Link:
             if len(self._deliveries) >= self._wanted:
                 self._changed.notify_all()
 
-    def _run(self, opened: Future[Any]) -> None:
+    def _run(self) -> None:
         """Run pika's loop. This is the thread's function."""
         try:
             self._connection = pika.SelectConnection(
-                self.endpoint.parameters(),
-                on_open_callback=lambda connection: self._on_open(connection, opened),
-                on_open_error_callback=lambda _, error: self._fail(_opening_failure(error, self.endpoint)),
-                on_close_callback=lambda _, error: self._fail(_closing_failure(error, self.endpoint)),
+                self._parameters,
+                on_open_callback=self._on_open,
+                on_open_error_callback=lambda _, error: self._fail(self._opening_failure(error)),
+                on_close_callback=lambda _, error: self._fail(self._closing_failure(error)),
                 custom_ioloop=self._services.loop,
             )
             self._services.loop.run()
         except Exception as error:
-            self._fail(LinkLostError(f"the connection to {self.endpoint.place} failed: {error!r}"))
+            self._fail(LinkLostError(f"the connection to {self._place} failed: {error!r}"))
         finally:
-            self._fail(LinkLostError(f"the connection to {self.endpoint.place} is closed"))
+            self._fail(LinkLostError(f"the connection to {self._place} is closed"))
             self._services.loop.close()
 
-    def _on_open(self, connection: pika.SelectConnection, opened: Future[Any]) -> None:
+    def _on_open(self, connection: pika.SelectConnection) -> None:
         connection.add_on_connection_blocked_callback(lambda _, frame: self._block(frame.method.reason))
         connection.add_on_connection_unblocked_callback(lambda *_: self._block(""))
-        connection.channel(on_open_callback=lambda channel: self._on_channel(channel, opened))
+        connection.channel(on_open_callback=self._on_channel)
 
-    def _on_channel(self, channel: Channel, opened: Future[Any]) -> None:
-        self._channel = channel
-        channel.add_on_close_callback(lambda _, error: self._fail(_closing_failure(error, self.endpoint)))
+    def _on_channel(self, channel: Channel) -> None:
+        channel.add_on_close_callback(lambda _, error: self._fail(self._closing_failure(error)))
         channel.add_on_cancel_callback(
             lambda _: self._fail(LinkLostError("the broker cancelled the consumer: the queue was deleted or moved"))
         )
-        self._keep_promise(opened, channel)
+        with self._changed:
+            self._channel = channel
+            self._changed.notify_all()
 
     def _block(self, reason: str) -> None:
-        self._blocked_because = reason
+        self.blocked_because = reason
 
     def _leave(self) -> None:
         connection = self._connection
@@ -219,65 +210,85 @@ class Link:
     def _fail(self, failure: LinkError) -> None:
         """Set the failure, unless there was an earlier one, and close. Runs on the link's thread."""
         with self._changed:
-            if self._failure is None:
-                self._failure = failure
-            pending, self._pending = self._pending, []
+            self.failure = self.failure or failure
             self._changed.notify_all()
-        for promise in pending:
-            promise.set_exception(self._failure)
         self._leave()
 
-    def _promise(self) -> Future[Any]:
-        promise: Future[Any] = Future()
-        with self._changed:
-            self._raise_failure()
-            self._pending.append(promise)
-        return promise
-
-    def _keep_promise(self, promise: Future[Any], answer: object) -> None:
-        with self._changed:
-            if promise not in self._pending:
-                return
-            self._pending.remove(promise)
-        promise.set_result(answer)
-
     def _raise_failure(self) -> None:
-        if self._failure is not None:
-            raise self._failure
+        if self.failure is not None:
+            raise self.failure
 
     def _ask(self, ask: Callable[[Channel, Callable[[Any], None]], object]) -> Any:
         """Call a method of the channel on the link's thread, and wait for the broker's reply."""
-        promise = self._promise()
-        self._on_thread(lambda channel: ask(channel, lambda frame: self._keep_promise(promise, frame)))
-        return self._answer_to(promise, f"a reply from {self.endpoint.place}")
+        replies: list[Any] = []
+
+        def reply(frame: Any) -> None:
+            with self._changed:
+                replies.append(frame)
+                self._changed.notify_all()
+
+        self._act(lambda channel: ask(channel, reply))
+        self._await(lambda: replies)
+        return replies[0]
+
+    def _await(self, is_there: Callable[[], object]) -> None:
+        """Wait for what the link's thread gets from the broker. Raises LinkError if the link fails before."""
+        with self._changed:
+            if not self._changed.wait_for(lambda: is_there() or self.failure, ANSWER_S):
+                raise LinkLostError(
+                    f"timed out after {ANSWER_S:.0f} s of waiting for a reply from {self._place}; check that the "
+                    "broker is not overloaded"
+                )
+            if not is_there():
+                self._raise_failure()
 
     def _act(self, act: Callable[[Channel], object]) -> None:
-        """Call a method of the channel on the link's thread that has no reply."""
-        self._raise_failure()
-        self._on_thread(act)
+        """Call a method of the channel on the link's thread, without waiting for a reply."""
 
-    def _on_thread(self, act: Callable[[Channel], object]) -> None:
         def run() -> None:
-            if self._failure is not None:
+            if self.failure is not None:
                 return
             assert self._channel is not None
             try:
                 act(self._channel)
             except Exception as error:
-                self._fail(LinkLostError(f"the connection to {self.endpoint.place} failed: {error!r}"))
+                self._fail(LinkLostError(f"the connection to {self._place} failed: {error!r}"))
 
+        self._raise_failure()
         try:
             self._services.loop.add_callback_threadsafe(run)
         except RuntimeError:
             self._raise_failure()
 
-    def _answer_to(self, promise: Future[Any], what: str) -> Any:
-        try:
-            return promise.result(ANSWER_S)
-        except FutureTimeoutError:
-            raise LinkLostError(
-                f"timed out after {ANSWER_S:.0f} s of waiting for {what}; check that the broker is not overloaded"
-            ) from None
+    def _opening_failure(self, error: BaseException) -> LinkError:
+        """Return an error that says why a connection could not be opened, and what to do about it."""
+        causes, user = _causes(error), self._parameters.credentials.username
+        for cause in causes:
+            if isinstance(cause, ProbableAuthenticationError) or _has_code(cause, ACCESS_REFUSED):
+                return LinkError(
+                    f"{self._place} refuses the login of user {user!r} ({cause}): check the user and the password, in "
+                    "the option url or in the options user and password"
+                )
+            if isinstance(cause, ProbableAccessDeniedError) or _has_code(cause, NOT_ALLOWED):
+                return LinkError(
+                    f"{self._place} has no virtual host {self._parameters.virtual_host!r} that user {user!r} may use "
+                    f"({cause}): check the path of the option url, in which the virtual host / is written as %2F"
+                )
+            if isinstance(cause, socket.gaierror):
+                return LinkLostError(f"the host of {self._place} cannot be resolved ({cause}): check the option url")
+        text = next((str(cause) for cause in reversed(causes) if str(cause)), repr(error))
+        return LinkLostError(
+            f"no broker answers at {self._place} ({text}): check that it is running, and that this is its AMQP port"
+        )
+
+    def _closing_failure(self, error: BaseException) -> LinkError:
+        """Return an error that says why a channel or a connection ended."""
+        if not isinstance(error, ChannelClosedByBroker | ConnectionClosedByBroker):
+            return LinkLostError(f"the connection to {self._place} is lost: {error}")
+        reply = f"{self._place} replied {error.reply_code} {error.reply_text}"
+        if error.reply_code == NOT_FOUND:
+            return LinkError(f"{reply}: format amqp declares nothing, so declare it before the job starts")
+        return LinkError(reply) if error.reply_code in _REFUSALS else LinkLostError(reply)
 
 
 class _Services:
@@ -312,35 +323,9 @@ class _Services:
         return self._make_stream(tapped, sock, done, *tls, **named)
 
 
-def _cancel(tag: str, channel: Channel, done: Callable[[Any], None]) -> None:
-    channel.basic_cancel(tag, callback=done)
-
-
 def _never(*_: object) -> None:
     """Fail: pika requires a callback for deliveries, but the tap passes none on."""
     raise AssertionError("a delivery passed the tap")
-
-
-def _opening_failure(error: BaseException, endpoint: Endpoint) -> LinkError:
-    """Return an error that says why a connection could not be opened, and what to do about it."""
-    causes = _causes(error)
-    for cause in causes:
-        if isinstance(cause, ProbableAuthenticationError) or _has_code(cause, ACCESS_REFUSED):
-            return LinkError(
-                f"{endpoint.place} refuses the login of user {endpoint.user!r} ({cause}): check the user and the "
-                f"password, in the option url or in the options user and password"
-            )
-        if isinstance(cause, ProbableAccessDeniedError) or _has_code(cause, NOT_ALLOWED):
-            return LinkError(
-                f"{endpoint.place} has no virtual host {endpoint.vhost!r} that user {endpoint.user!r} may use "
-                f"({cause}): check the path of the option url, in which the virtual host / is written as %2F"
-            )
-        if isinstance(cause, socket.gaierror):
-            return LinkLostError(f"the host of {endpoint.place} cannot be resolved ({cause}): check the option url")
-    text = next((str(cause) for cause in reversed(causes) if str(cause)), repr(error))
-    return LinkLostError(
-        f"no broker answers at {endpoint.place} ({text}): check that it is running, and that this is its AMQP port"
-    )
 
 
 def _causes(error: BaseException) -> list[BaseException]:
@@ -357,15 +342,3 @@ def _causes(error: BaseException) -> list[BaseException]:
 
 def _has_code(error: BaseException, code: int) -> bool:
     return isinstance(error, ConnectionClosedByBroker) and error.reply_code == code
-
-
-def _closing_failure(error: BaseException, endpoint: Endpoint) -> LinkError:
-    """Return an error that says why a channel or a connection ended."""
-    if not isinstance(error, ChannelClosedByBroker | ConnectionClosedByBroker):
-        return LinkLostError(f"the connection to {endpoint.place} is lost: {error}")
-    reply = f"{endpoint.place} replied {error.reply_code} {error.reply_text}"
-    if error.reply_code == NOT_FOUND:
-        return LinkError(f"{reply}: format amqp declares nothing, so declare it before the job starts")
-    if error.reply_code in _REFUSALS:
-        return LinkError(reply)
-    return LinkLostError(reply)

@@ -66,22 +66,6 @@ class Endpoint:
         parameters.client_properties = {"connection_name": self.connection_name}
         return parameters
 
-    @property
-    def place(self) -> str:
-        """The host and port, for messages."""
-        parts = urlsplit(self.url)
-        return f"{parts.hostname}:{parts.port or (5671 if parts.scheme == 'amqps' else 5672)}"
-
-    @property
-    def user(self) -> str:
-        """The user's name."""
-        return unquote(urlsplit(self.url).username or "guest")
-
-    @property
-    def vhost(self) -> str:
-        """The virtual host; "/" if the URL names none."""
-        return unquote(urlsplit(self.url).path[1:]) or "/"
-
 
 @dataclass(frozen=True, slots=True)
 class StreamReadOptions:
