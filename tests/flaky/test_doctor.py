@@ -19,7 +19,7 @@ from pytest_leveret.flaky.search import search
 from pytest_leveret.flaky.steps import LINE, Name, line_name, text_of
 
 from leveret import Broker
-from leveret.faults import Occasion
+from leveret.faults import FaultPlan, Occasion, Rule
 from tests.house.blocks import blocks_of
 
 Run = Callable[..., pytest.RunResult]
@@ -229,6 +229,85 @@ def test_what_waits_on_one_channel_is_not_lost_when_another_channel_sends(levere
     other.connection.close()
 
     assert [message.body for message in leveret.queue("orders").ready] == [b"1", b"2", b"3", b"4"]
+
+
+@pytest.mark.parametrize(
+    "add",
+    [
+        pytest.param(lambda faults: faults.reset_peer(on="basic.ack"), id="a method ends the connection"),
+        pytest.param(lambda faults: faults.drop("basic.publish"), id="a method is dropped"),
+        pytest.param(lambda faults: faults.delay("basic.publish", seconds=0.001), id="a method is delayed"),
+        pytest.param(lambda faults: faults.delay("queue.declare-ok", seconds=0.001), id="a reply is delayed"),
+        pytest.param(lambda faults: faults.redeliver(), id="a delivery is repeated"),
+    ],
+)
+def test_a_fault_fires_on_what_has_waited(leveret: Broker, add: Callable[[FaultPlan], Rule]) -> None:
+    channel = channel_named(leveret, "shop")
+    delays = Delays(leveret, lambda occasion: Wait(1_000), lambda occasion: None)
+    delays.start()
+    rule = add(leveret.faults)
+
+    channel.queue_declare("orders", durable=True)
+    channel.basic_publish("", "orders", b"1")
+    with suppress(pika.exceptions.AMQPError):
+        for method, _, _ in channel.consume("orders", inactivity_timeout=1):
+            if method is None:
+                break
+            channel.basic_ack(method.delivery_tag)
+    delays.stop()
+
+    assert rule.fired == 1
+
+
+def test_a_delivery_that_a_fault_drops_after_its_wait_is_held_by_its_consumer(leveret: Broker) -> None:
+    leveret.declare_queue("orders")
+    channel = channel_named(leveret, "shop")
+    delays = Delays(leveret, lambda occasion: Wait(1_000), lambda occasion: None)
+    delays.start()
+    leveret.faults.drop("basic.deliver")
+    channel.basic_consume("orders", lambda *_: None)
+    leveret.publish("", "orders", b"1")
+
+    leveret.assert_delivered("orders", timeout=60)
+    delays.stop()
+
+    assert len(leveret.queue("orders").unacked) == 1
+    channel.connection.close()
+
+
+def test_no_delivery_waits_beyond_a_move_of_time(leveret: Broker, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Play, "_span_us", lambda *_: 50_000)
+    leveret.declare_queue("orders")
+    back = {"x-message-ttl": 1000, "x-dead-letter-exchange": "", "x-dead-letter-routing-key": "orders"}
+    leveret.declare_queue("orders.retry", arguments=back)
+    got: list[bytes] = []
+    stop = threading.Event()
+
+    def bill() -> None:
+        channel = channel_named(leveret, "billing")
+        for method, _, body in channel.consume("orders", inactivity_timeout=0.02):
+            if method is not None:
+                got.append(body)
+                channel.basic_ack(method.delivery_tag)
+            if stop.is_set():
+                break
+        channel.connection.close()
+
+    billing = threading.Thread(target=bill)
+    billing.start()
+    leveret.wait_for_consumer("orders")
+    play = Play(2)
+    play.watch(leveret)
+    leveret.clock.hold()
+
+    leveret.publish("", "orders.retry", b"1")
+    leveret.clock.advance(1, settle=60)
+    got_by_then = list(got)
+    play.end()
+    stop.set()
+    billing.join()
+
+    assert got_by_then == [b"1"]
 
 
 def channel_named(broker: Broker, name: str) -> BlockingChannel:

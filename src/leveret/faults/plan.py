@@ -129,11 +129,32 @@ class FaultPlan(NamedFaults, Hinting):
         if self._passing == occasion.point:
             self._passing = None
             return False
-        if self._watch is not None and occasion.point in WATCHED and self._watch(occasion):
-            return True
-        return any(
+        if self._watch is not None and occasion.point in WATCHED:
+            act = occasion.proceed
+            occasion.proceed = partial(self._go_on, occasion, act)
+            if self._watch(occasion):
+                return True
+            occasion.proceed = act
+        return self._offer_to_rules(occasion)
+
+    def _go_on(self, occasion: Occasion, act: Callable[[], None]) -> None:
+        """Offer to the rules what the watch has kept until now, and let the broker proceed if none takes over."""
+        occasion.proceed = act
+        if occasion.is_gone or not self._offer_to_rules(occasion):
+            act()
+
+    def _offer_to_rules(self, occasion: Occasion) -> bool:
+        channel = occasion.channel
+        last_tag = None if channel is None else channel.last_tag
+        is_taken = any(
             self._fire(rule, occasion) for rule in self._candidates(occasion) if rule.fires(occasion, self._dice)
         )
+        is_unsent = channel is not None and channel.last_tag == last_tag and occasion not in self._held
+        if is_taken and is_unsent and occasion.point == "deliver":
+            # The fault leaves it at that, so the delivery is lost on its way: the consumer holds it.
+            occasion.proceed_silently()
+            occasion.is_lost = True
+        return is_taken
 
     def _candidates(self, occasion: Occasion) -> list[Rule]:
         return [rule for rule in self._rules if rule.point == occasion.point and rule.on == occasion.on]
@@ -199,13 +220,7 @@ class FaultPlan(NamedFaults, Hinting):
         occasion.entry, occasion.source, occasion.is_redelivered = entry, entry.message, entry.redelivered
         occasion.subscription, occasion.consumer_tag, occasion.queue_name = consumer, consumer.tag, consumer.queue.name
         occasion.proceed = partial(self._deliver, occasion, channel, consumer, entry)
-        last_tag = channel.last_tag
-        is_taken = self._offer(occasion)
-        if is_taken and channel.last_tag == last_tag and occasion not in self._held:
-            # The fault leaves it at that, so the delivery is lost on its way: the consumer holds it.
-            occasion.proceed_silently()
-            occasion.is_lost = True
-        return is_taken
+        return self._offer(occasion)
 
     def _deliver(self, occasion: Occasion, channel: Channel, consumer: Consumer, entry: QueueEntry) -> None:
         """Send a delivery, now or late. If its consumer has gone meanwhile, the message returns to its queue."""
