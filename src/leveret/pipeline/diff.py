@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from leveret.pipeline.grouping import Row, grouped
+from leveret.pipeline.kernel.grouping import Row, grouped
 from leveret.pipeline.kernel.subjects.across import flaky
 from leveret.pipeline.reading import Read, cut_among
 from leveret.pipeline.wording import copies, label, measure

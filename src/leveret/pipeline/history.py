@@ -12,7 +12,7 @@ from typing import Final
 
 import pyarrow as pa
 
-from leveret.pipeline.grouping import Row
+from leveret.pipeline.kernel.grouping import Row
 from leveret.pipeline.kernel.subjects.changes import RUNS, changes
 from leveret.pipeline.reading import Read, chosen
 from leveret.pipeline.wording import change_text

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import ClassVar, Final, NamedTuple
 
-from leveret.pipeline.grouping import Row
+from leveret.pipeline.kernel.grouping import Row
 from leveret.pipeline.report.words import OUTCOMES, percent, span
 
 # The number of bars of a histogram for each power of ten.

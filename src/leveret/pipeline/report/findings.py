@@ -17,10 +17,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from leveret.pipeline.diff import diff, lines
-from leveret.pipeline.grouping import Row, grouped
 from leveret.pipeline.history import History, history
 from leveret.pipeline.kernel.codes import DEATH_REASONS, GROWTH
 from leveret.pipeline.kernel.columns import NULL
+from leveret.pipeline.kernel.grouping import Row, grouped
 from leveret.pipeline.kernel.subjects.changes import OUTCOMES
 from leveret.pipeline.reading import Read, chosen, cut_workers
 from leveret.pipeline.report.charts import BINS_A_DECADE

@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import Any, Final
 
-from leveret.pipeline.grouping import Row
+from leveret.pipeline.kernel.grouping import Row
 from leveret.pipeline.report.words import number, readable
 from leveret.pipeline.wording import REASONS
 

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 from markupsafe import Markup, escape
 
-from leveret.pipeline.grouping import Row
+from leveret.pipeline.kernel.grouping import Row
 from leveret.story.facts import Fact, RowFact
 from leveret.story.words import Names, details, told, why
 

@@ -8,7 +8,7 @@ from contextlib import suppress
 from pathlib import Path
 from urllib.parse import quote
 
-from leveret.pipeline.grouping import Row
+from leveret.pipeline.kernel.grouping import Row
 from leveret.pipeline.warehouse.log import FileState
 from leveret.trace.rows import body_hash
 

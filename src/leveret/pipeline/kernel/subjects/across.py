@@ -7,6 +7,7 @@ tables.
 
 from __future__ import annotations
 
+from collections import Counter, defaultdict
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final
@@ -16,7 +17,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from leveret.pipeline.kernel import schema
-from leveret.pipeline.kernel.columns import NEVER, Array, Names, numbers, table
+from leveret.pipeline.kernel.columns import Array, Names, table
 from leveret.pipeline.kernel.groups import Numbering, numbered
 from leveret.pipeline.kernel.subjects.changes import changes
 
@@ -81,26 +82,18 @@ def flaky(fingerprints: pa.Table) -> pa.Table:
     )
 
 
-def _first_differing(column: pa.ChunkedArray, tests: Numbering, runs: Array, is_flaky: Array) -> Names:
+def _first_differing(column: pa.ChunkedArray, tests: Numbering, runs: Array, is_flaky: Array) -> list[str | None]:
     """Return for each test that `is_flaky` the first queue, by name, of a part that not all of its runs have."""
     # Most tests are not, and their parts need no look.
     of_flaky = np.flatnonzero(is_flaky[tests.number])
-    lists = column.take(pa.array(of_flaky)).combine_chunks()
-    parts = pc.list_flatten(lists)
-    test = tests.number[of_flaky[np.asarray(pc.list_parent_indices(lists))]]
-    queue, outcome = (Names.of(pa.chunked_array([parts.field(name)])) for name in ("queue", "outcome"))
-    counts = [numbers(pa.chunked_array([parts.field(name)])) for name in ("n", "requeues")]
-    alike = numbered(test, queue.codes, outcome.codes, *counts)
-    is_partial = alike.counts() < runs[test[alike.first]]
-    differing = alike.first[is_partial]
-    by_name = np.argsort(np.array(queue.texts, dtype=object), kind="stable")
-    rank = np.empty(len(by_name) + 1, np.int64)
-    rank[by_name], rank[-1] = np.arange(len(by_name)), NEVER
-    first = np.full(tests.count, NEVER)
-    np.minimum.at(first, test[differing], rank[queue.codes[differing]])
-    codes = np.full(tests.count, -1, np.int32)
-    codes[first != NEVER] = by_name[first[first != NEVER]]
-    return Names(codes, queue.distinct)
+    counts: dict[int, Counter[tuple[object, ...]]] = defaultdict(Counter)
+    for test, parts in zip(tests.number[of_flaky].tolist(), column.take(pa.array(of_flaky)).to_pylist(), strict=True):
+        counts[test].update(tuple(part.values()) for part in parts)
+    first = {
+        test: min((str(part[0]) for part, count in of.items() if count < runs[test]), default=None)
+        for test, of in counts.items()
+    }
+    return [first.get(test) for test in range(tests.count)]
 
 
 def _grouped(rows: pa.Table, by: tuple[str, ...], counted: list[tuple[str, str]]) -> pa.Table:

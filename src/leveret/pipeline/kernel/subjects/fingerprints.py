@@ -1,7 +1,7 @@
 """Fingerprints: what each test did in its queues, as a digest.
 
-It needs one numbering of copies by test, queue and outcome, with a count, a sum of requeues and the first arrival. The
-groups are few, so each test's digest is made of them in Python.
+It groups copies by test, queue and outcome, with a count, a sum of requeues and the first arrival. The groups are few,
+so each test's digest is made of them in Python.
 """
 
 from __future__ import annotations
@@ -12,12 +12,12 @@ from datetime import date
 from hashlib import sha256
 from typing import Any
 
-import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from leveret.pipeline.kernel import schema
-from leveret.pipeline.kernel.columns import NEVER, NULL, Names, numbers, table
-from leveret.pipeline.kernel.groups import numbered
+from leveret.pipeline.kernel.columns import table
+from leveret.pipeline.kernel.grouping import grouped
 
 # A day and a test.
 _Key = tuple[date | None, str]
@@ -70,24 +70,12 @@ def fingerprints(copies: pa.Table, tests: pa.Table, commit: str | None) -> pa.Ta
 
 
 def _parts(copies: pa.Table) -> dict[_Key, list[_Part]]:
-    test, queue, outcome = (Names.of(copies[name]) for name in ("test", "queue", "outcome"))
-    days = copies["day"].combine_chunks().dictionary_encode()
-    tested = np.flatnonzero(test.codes >= 0)
-    day = np.asarray(days.indices.fill_null(-1))
-    groups = numbered(day[tested], *(names.codes[tested] for names in (test, queue, outcome)))
-    seqs = numbers(copies["enq_seq"])[tested]
-    began = groups.lowest(np.where(seqs == NULL, NEVER, seqs))
-    first = tested[groups.first]
-    columns = (
-        copies["day"].take(pa.array(first)).to_pylist(),
-        *([names.text(row) or "" for row in first.tolist()] for names in (test, queue, outcome)),
-        groups.counts().tolist(),
-        groups.sums(numbers(copies["requeues"])[tested]).tolist(),
-        np.where(began == NEVER, -1, began).tolist(),
-    )
+    tested = copies.filter(pc.is_valid(copies["test"]))
     found: dict[_Key, list[_Part]] = defaultdict(list)
-    for of_day, of_test, *part in zip(*columns, strict=True):
-        found[of_day, of_test].append(_Part(*part))
+    for row in grouped(tested, ("day", "test", "queue", "outcome"), sums=["requeues"], lowest=["enq_seq"]):
+        began = -1 if row["enq_seq"] is None else row["enq_seq"]
+        part = _Part(row["queue"] or "", row["outcome"], row["count"], row["requeues"], began)
+        found[row["day"], row["test"]].append(part)
     return found
 
 
