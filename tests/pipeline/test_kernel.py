@@ -212,12 +212,12 @@ def test_topics_match_as_in_plain_python() -> None:
     words = [".".join(dice.choices(["a", "b", ""], k=dice.randrange(6))) for _ in range(3000)]
 
     for key, routing_key in zip(keys, words, strict=True):
-        binding = Binding("e", "topic", key, "q", None, "name")
+        binding = Binding("topic", key, "q", None, "name")
         assert binding.matches(routing_key) == plain._matches("topic", key, routing_key), (key, routing_key)
 
 
 def test_a_topic_of_many_hashes_is_matched_at_once() -> None:
-    binding = Binding("e", "topic", "#.a." * 40 + "#.b", "q", None, "name")
+    binding = Binding("topic", "#.a." * 40 + "#.b", "q", None, "name")
 
     assert not binding.matches(".".join("a" * 120))
 

@@ -14,7 +14,8 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any, Final
+from itertools import accumulate
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -100,22 +101,8 @@ def routes(rows: Routes) -> pa.Table:
     )
 
 
-@dataclass(frozen=True)
-class Route:
-    """A row of `routes`, for one day and virtual host, with names instead of codes."""
-
-    day: int
-    vhost: str | None
-    kind: str
-    exchange: str | None
-    routing_key: str | None
-    queue: str | None
-    count: int
-
-
-@dataclass(frozen=True)
-class Declaration:
-    """A declaration that a run made, once or often."""
+class Named(NamedTuple):
+    """A declaration or a row of `routes`, of one day, with names instead of codes."""
 
     day: int
     kind: str
@@ -123,14 +110,25 @@ class Declaration:
     exchange: str | None
     routing_key: str | None
     queue: str | None
-    attributes: dict[str, Any]
+
+    @property
+    def exchange_label(self) -> str | None:
+        """The exchange, with its virtual host in front unless that is the default one."""
+        return _label(self.vhost, self.exchange)
+
+    @property
+    def queue_label(self) -> str | None:
+        """The queue, likewise."""
+        return _label(self.vhost, self.queue)
 
 
-@dataclass(frozen=True)
-class Binding:
+# What a run declared, once or often, with the attributes of the declaration.
+_Declaration = tuple[Named, dict[str, Any]]
+
+
+class Binding(NamedTuple):
     """A binding with the type of its exchange. Of `to_queue` and `to_exchange`, one is set."""
 
-    exchange: str | None
     exchange_type: str | None
     key: str
     to_queue: str | None
@@ -152,21 +150,23 @@ def run_coverage(control: Control, routes: Routes, consumers: Consumers) -> pa.T
     """Return the table `run_coverage`: what the run declared, and how many messages used it."""
     events = routes.events
     declarations = list(_declarations(control))
-    rows = list(_named_routes(routes))
-    declared = {thing for each in declarations for thing in _declared(each)}
+    rows = list(
+        zip(_named(events, routes.event, routes.exchange, routes.routing_key), routes.count.tolist(), strict=True)
+    )
+    declared = {thing for declaration in declarations for thing in _declared(*declaration)}
     used: Counter[_Thing] = Counter()
-    for route in rows:
+    for route, count in rows:
         for kind, name in _used(route):
-            used[route.day, kind, name] += route.count
+            used[route.day, kind, name] += count
     for day, name, count in _consumed(events, consumers):
         used[day, "consumer", name] += count
     topologies = _topologies(declarations)
     for (day, _), bindings in topologies.items():
         declared.update((day, "binding", binding.name) for of in bindings.values() for binding in of)
-    for route in rows:
+    for route, count in rows:
         if route.kind == ENQUEUED:
             for name in _used_bindings(route, topologies.get((route.day, route.vhost), {})):
-                used[route.day, "binding", name] += route.count
+                used[route.day, "binding", name] += count
     things = list(dict.fromkeys([*declared, *used]))
     days = np.array([day for day, _, _ in things], np.int64)
     return table(
@@ -182,54 +182,44 @@ def run_coverage(control: Control, routes: Routes, consumers: Consumers) -> pa.T
     )
 
 
-def _declarations(control: Control) -> Iterator[Declaration]:
+def _declarations(control: Control) -> Iterator[_Declaration]:
     """Yield each different declaration once; tests mostly repeat the same ones."""
     chosen = control.of_kind(EXCHANGE_DECLARE, QUEUE_DECLARE, CONSUME, BIND)
     events, event = control.events, chosen.event
     names = [getattr(events, name).codes[event] for name in ("kind", "vhost", "exchange", "routing_key", "queue")]
     first = numbered(events.day[event], *names, chosen.attrs.codes).first
     chosen = Control(events, event[first], chosen.attrs.at(first))
-    for row, attributes in zip(chosen.event.tolist(), chosen.parsed(), strict=True):
-        yield Declaration(
-            int(events.day[row]),
-            events.kind.text(row) or "",
-            events.vhost.text(row),
-            events.exchange.text(row),
-            events.routing_key.text(row),
-            events.queue.text(row),
-            attributes,
-        )
+    exchange, routing_key = events.exchange.at(chosen.event), events.routing_key.at(chosen.event)
+    return zip(_named(events, chosen.event, exchange, routing_key), chosen.parsed(), strict=True)
 
 
-def _named_routes(routes: Routes) -> Iterator[Route]:
-    events = routes.events
-    for place, event in enumerate(routes.event.tolist()):
-        yield Route(
+def _named(events: Events, rows: Array, exchange: Names, routing_key: Names) -> Iterator[Named]:
+    for place, event in enumerate(rows.tolist()):
+        yield Named(
             int(events.day[event]),
-            events.vhost.text(event),
             events.kind.text(event) or "",
-            routes.exchange.text(place),
-            routes.routing_key.text(place),
+            events.vhost.text(event),
+            exchange.text(place),
+            routing_key.text(place),
             events.queue.text(event),
-            int(routes.count[place]),
         )
 
 
-def _declared(each: Declaration) -> Iterator[_Thing]:
-    exchange, queue = _label(each.vhost, each.exchange), _label(each.vhost, each.queue)
+def _declared(each: Named, attributes: dict[str, Any]) -> Iterator[_Thing]:
+    exchange, queue = each.exchange_label, each.queue_label
     if each.kind == EXCHANGE_DECLARE and exchange is not None:
         yield each.day, "exchange", exchange
     if each.kind == QUEUE_DECLARE and queue is not None:
         yield each.day, "queue", queue
-        target = text_at(each.attributes, "arguments", "x-dead-letter-exchange")
+        target = text_at(attributes, "arguments", "x-dead-letter-exchange")
         if target is not None:
             yield each.day, "dlx", f"{queue} -> {target}"
     if each.kind == CONSUME and queue is not None:
         yield each.day, "consumer", queue
 
 
-def _used(route: Route) -> Iterator[tuple[str, str]]:
-    exchange, queue = _label(route.vhost, route.exchange), _label(route.vhost, route.queue)
+def _used(route: Named) -> Iterator[tuple[str, str]]:
+    exchange, queue = route.exchange_label, route.queue_label
     if route.kind != ENQUEUED and exchange is not None:
         yield "exchange", exchange
     if route.kind == ENQUEUED and queue is not None:
@@ -250,42 +240,41 @@ def _consumed(events: Events, consumers: Consumers) -> Iterator[tuple[int, str, 
             yield int(events.day[row]), name, count
 
 
-# The bindings of a virtual host on a day, by their exchange.
-_Topology = dict[str | None, list[Binding]]
+# The bindings of a virtual host on a day, each once, by their exchange.
+_Topology = dict[str | None, dict[Binding, None]]
 
 
-def _topologies(declarations: list[Declaration]) -> dict[tuple[int, str | None], _Topology]:
-    """Return the bindings, each once."""
+def _topologies(declarations: list[_Declaration]) -> dict[tuple[int, str | None], _Topology]:
     types: dict[tuple[int, str | None, str | None], str] = {}
-    for each in declarations:
+    for each, attributes in declarations:
         if each.kind == EXCHANGE_DECLARE:
-            kind = text_at(each.attributes, "arguments", "x-delayed-type") or text_at(each.attributes, "type")
+            kind = text_at(attributes, "arguments", "x-delayed-type") or text_at(attributes, "type")
             key = (each.day, each.vhost, each.exchange)
             if kind is not None:
                 types[key] = max(kind, types.get(key, ""))
-    found: dict[tuple[int, str | None], dict[str | None, dict[Binding, None]]] = defaultdict(lambda: defaultdict(dict))
-    for each in declarations:
+    found: dict[tuple[int, str | None], _Topology] = defaultdict(lambda: defaultdict(dict))
+    for each, attributes in declarations:
         if each.kind == BIND:
             kind = types.get((each.day, each.vhost, each.exchange), PREDECLARED.get(each.exchange or ""))
-            binding = _binding(each, kind)
+            binding = _binding(each, attributes, kind)
             if binding is not None:
                 found[each.day, each.vhost][each.exchange][binding] = None
-    return {place: {source: list(of) for source, of in by.items()} for place, by in found.items()}
+    return found
 
 
-def _binding(bind: Declaration, exchange_type: str | None) -> Binding | None:
-    is_to_exchange = text_at(bind.attributes, "destination_kind") == "exchange"
-    destination = text_at(bind.attributes, "destination")
+def _binding(bind: Named, attributes: dict[str, Any], exchange_type: str | None) -> Binding | None:
+    is_to_exchange = text_at(attributes, "destination_kind") == "exchange"
+    destination = text_at(attributes, "destination")
     destination = bind.queue if destination is None else destination
-    source, key = _label(bind.vhost, bind.exchange), bind.routing_key or ""
+    source, key = bind.exchange_label, bind.routing_key or ""
     if source is None or destination is None:
         return None
     name = f"{source} {'=>' if is_to_exchange else '->'} {destination} ({key})"
     to_queue, to_exchange = (None, destination) if is_to_exchange else (destination, None)
-    return Binding(bind.exchange, exchange_type, key, to_queue, to_exchange, name)
+    return Binding(exchange_type, key, to_queue, to_exchange, name)
 
 
-def _used_bindings(route: Route, bindings: _Topology) -> set[str]:
+def _used_bindings(route: Named, bindings: _Topology) -> set[str]:
     """Return the names of the bindings by which these copies came, each once."""
     used: set[str] = set()
     reached = [route.exchange]
@@ -307,22 +296,14 @@ def _words(key: str) -> list[str]:
 
 def _matches_topic(pattern: list[str], words: list[str]) -> bool:
     """Return whether words match a pattern, in which "*" is one word and "#" any number of words."""
-    place = at = 0
-    # The place after the last "#", and the first word that it does not cover.
-    after_hash = resume_at = -1
-    while at < len(words):
-        of = pattern[place] if place < len(pattern) else None
-        if of == "#":
-            place, after_hash, resume_at = place + 1, place + 1, at
-        elif of in ("*", words[at]):
-            place, at = place + 1, at + 1
-        elif after_hash >= 0:
-            # Let the last "#" cover one more word.
-            resume_at += 1
-            place, at = after_hash, resume_at
-        else:
-            return False
-    return all(rest == "#" for rest in pattern[place:])
+    # For each place in the pattern, whether what stands before it matches the words so far.
+    matches = list(accumulate(pattern, lambda matching, wanted: matching and wanted == "#", initial=True))
+    for word in words:
+        before, matches = matches, [False]
+        for place, wanted in enumerate(pattern):
+            is_match = before[place] and wanted in ("*", word)
+            matches.append(matches[place] or before[place + 1] if wanted == "#" else is_match)
+    return matches[-1]
 
 
 def _label(vhost: str | None, name: str | None) -> str | None:
