@@ -8,9 +8,11 @@ import sqlite3
 import subprocess
 import sys
 import threading
+from contextlib import suppress
 from pathlib import Path
 
 import pika
+from pika.exceptions import AMQPError
 
 
 def connected(name: str = "payer") -> pika.BlockingConnection:
@@ -58,6 +60,22 @@ def pay_once() -> None:
         channel.basic_ack(method.delivery_tag)
 
     channel = connected().channel()
+    channel.basic_consume("payments", handle)
+    channel.start_consuming()
+
+
+def live_on() -> None:
+    """Ack a payment, and write a file once the connection has been lost, if this process still lives then."""
+    connection = connected()
+
+    def handle(channel, method, properties, body):
+        channel.basic_ack(method.delivery_tag)
+        with suppress(AMQPError):
+            while True:
+                connection.process_data_events(time_limit=None)
+        Path(os.environ["ALIVE"]).touch()
+
+    channel = connection.channel()
     channel.basic_consume("payments", handle)
     channel.start_consuming()
 

@@ -5,10 +5,13 @@ from __future__ import annotations
 import sqlite3
 import sys
 import threading
+from time import monotonic
 
 import pytest
 
 from leveret import Broker, ExplorationFailedError, explore
+from leveret.exploration.faults import Killed
+from leveret.workers.processes import forked
 from tests.workers import services
 
 pytestmark = [
@@ -70,6 +73,32 @@ def test_a_worker_that_a_fault_kills_is_awaited_until_it_is_ready_again():
 
             (after,) = broker.queue("payments").consumers
             assert (worker.death_count, after.tag != before.tag) == (1, True)
+
+
+def test_a_worker_is_killed_even_if_it_acts_before_its_start_returns(tmp_path):
+    alive, looking = tmp_path / "alive", threading.Event()
+
+    def wait_for_life(frame, event, arg):
+        # The processor is another's when the process has been forked: it runs ahead.
+        if event == "return" and frame.f_code is forked.__code__:
+            sys.setprofile(None)
+            limit = monotonic() + 0.5
+            while not alive.exists() and monotonic() < limit:
+                looking.wait(0.01)
+
+    with Broker() as broker:
+        broker.declare_queue("payments")
+        broker.publish("", "payments", b"7")
+        broker.faults.add(on="basic.ack", do=Killed("after"))
+        sys.setprofile(wait_for_life)
+        try:
+            with broker.worker(services.live_on, env={"ALIVE": str(alive)}) as worker:
+                broker.assert_acked("payments", timeout=30)
+        finally:
+            sys.setprofile(None)
+
+        assert worker.death_count == 1
+        assert not alive.exists()
 
 
 def test_a_worker_that_is_killed_while_it_ends_is_not_started_again():

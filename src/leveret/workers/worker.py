@@ -66,6 +66,8 @@ class Worker(Hinting):
         self.name = name or (" ".join(run) if not callable(run) else run.__name__)
         self._port: int | None = None
         self._process: Process | None = None
+        # Held until a process that starts is known here: it may be at work before, and be killed by a fault.
+        self._starting = threading.Lock()
         # What its processes have printed: the broker's time in microseconds since the epoch, and the line.
         self._lines: list[tuple[int, str]] = []
         self._is_ended_on_purpose = True
@@ -123,11 +125,12 @@ class Worker(Hinting):
         urls = dict.fromkeys(self._variables, self._url_at(self._port))
         environment = {**os.environ, "PYTHONUNBUFFERED": "1", **urls, **self._env}
         run = self._run
-        if callable(run):
-            self._process = forked(run, self._args, environment, self._cwd, self._note)
-        else:
-            self._process = program(run, environment, self._cwd, self._note)
-        self._is_ended_on_purpose = False
+        with self._starting:
+            if callable(run):
+                self._process = forked(run, self._args, environment, self._cwd, self._note)
+            else:
+                self._process = program(run, environment, self._cwd, self._note)
+            self._is_ended_on_purpose = False
         return self
 
     def wait_ready(self, timeout: float | None = None) -> None:
@@ -168,7 +171,9 @@ class Worker(Hinting):
 
     def die(self) -> None:
         """Kill it and start it again, as a fault does: at once, on the loop's thread, without a wait."""
-        if self.is_running:
+        with self._starting:
+            if not self.is_running:
+                return
             self.death_count += 1
             self._is_ended_on_purpose = True
             self._running().kill()
