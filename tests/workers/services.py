@@ -10,6 +10,7 @@ import sys
 import threading
 from contextlib import suppress
 from pathlib import Path
+from time import monotonic
 
 import pika
 from pika.exceptions import AMQPError
@@ -76,6 +77,21 @@ def live_on() -> None:
         Path(os.environ["ALIVE"]).touch()
 
     channel = connection.channel()
+    channel.basic_consume("payments", handle)
+    channel.start_consuming()
+
+
+def work_after_ack() -> None:
+    """Ack a payment, compute for a moment, and write a file."""
+
+    def handle(channel, method, properties, body):
+        channel.basic_ack(method.delivery_tag)
+        end = monotonic() + 0.1
+        while monotonic() < end:
+            pass
+        Path(os.environ["DONE"]).touch()
+
+    channel = connected().channel()
     channel.basic_consume("payments", handle)
     channel.start_consuming()
 

@@ -113,6 +113,15 @@ def test_one_that_ignores_sigterm_is_killed(broker):
         assert worker.returncode == -9
 
 
+@pytest.mark.skipif(not Path("/proc/self/task").exists(), reason="only Linux shows whether a process is at work")
+def test_the_end_of_the_block_does_not_cut_short_what_a_worker_does_after_its_ack(broker, tmp_path):
+    with broker.worker(services.work_after_ack, env={"DONE": str(tmp_path / "done")}):
+        broker.publish("", "payments", b"7")
+        broker.wait_idle(timeout=60)
+
+    assert (tmp_path / "done").exists()
+
+
 def test_the_children_of_a_worker_end_with_it(broker, tmp_path):
     pid_file = tmp_path / "pid"
     with broker.worker(services.consume_in_a_child, env={"PID_FILE": str(pid_file)}):

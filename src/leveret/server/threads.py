@@ -82,6 +82,15 @@ def _busy_times(processes: Iterable[str]) -> Iterator[tuple[str, int]]:
                 yield f"{tasks}/{thread}", int(words[0]) + int(words[1])
 
 
+def family_of(process: str) -> list[str]:
+    """Return a process and its descendants."""
+    family = [process]
+    for member in family:
+        for thread in _names(f"/proc/{member}/task"):
+            family += _read(f"/proc/{member}/task/{thread}/children").decode().split()
+    return family
+
+
 def _number(path: str) -> str:
     return path.rpartition("/")[2]
 

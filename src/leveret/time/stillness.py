@@ -24,7 +24,7 @@ from leveret.server.threads import SELF, Threads, processes_of
 SEEN_S: Final = 0.001
 UNSEEN_S: Final = 0.02
 # Threads that only poll from time to time are busy for less than this part of it.
-_IDLE_SHARE: Final = 0.3
+IDLE_SHARE: Final = 0.3
 # A moment that took this many times as long shows nothing, because what delayed this thread has delayed clients too.
 _LATE: Final = 3
 # How many times as long clients get that are at work.
@@ -80,9 +80,9 @@ class Stillness:
         """
         moment = SEEN_S if self._are_all_seen() else UNSEEN_S
         share = self._busy_share(moment)
-        if 0 < share <= _IDLE_SHARE:
+        if 0 < share <= IDLE_SHARE:
             share = self._busy_share(moment)
-        return share > _IDLE_SHARE
+        return share > IDLE_SHARE
 
     def _busy_share(self, moment: float) -> float:
         started_at = _REAL.now()

@@ -15,6 +15,9 @@ from leveret.engine.engine import Engine
 from leveret.errors import BrokerError, WaitTimeoutError
 from leveret.observe.calls.hinting import Hinting, checks_calls
 from leveret.observe.texts.state import connections
+from leveret.server import native
+from leveret.server.threads import Threads, family_of
+from leveret.time.stillness import IDLE_SHARE, SEEN_S
 from leveret.workers.processes import Process, forked, program
 
 Ready = Callable[[], object] | str | None
@@ -22,6 +25,8 @@ Ready = Callable[[], object] | str | None
 READY_S: Final = 30.0
 # How long a process may take to end when it is asked to, before it is killed.
 GRACE_S: Final = 5.0
+# How long a process may be at work at the end of its block before it is asked to end.
+REST_S: Final = 2.0
 # How long a wait for a worker goes on before it looks whether its process is still there.
 _LOOK_EVERY_S: Final = 0.02
 _SHOWN_LINES: Final = 40
@@ -216,10 +221,23 @@ class Worker(Hinting):
     ) -> None:
         __tracebackhide__ = True
         self._await_restart()
+        if error is None and self.is_running:
+            self._await_rest()
         code, is_by_itself = self.returncode, not self.is_running and not self._is_ended_on_purpose
         self.end()
         if error is None and is_by_itself and code:
             raise BrokerError(f"worker {self.name!r} ended by itself with {code} before its block did{self._said()}")
+
+    def _await_rest(self) -> None:
+        """Wait until it has nothing to do: what it does after its last ack, such as a commit, is not cut short."""
+        threads = Threads()
+        limit = monotonic() + REST_S
+        while threads.can_tell and monotonic() < limit:
+            threads.processes = family_of(str(self.pid))
+            threads.look()
+            native.pause(SEEN_S)
+            if threads.busy_share() <= IDLE_SHARE:
+                return
 
     def end(self) -> None:
         """End it, with all its children. A second call does nothing."""
