@@ -14,7 +14,7 @@ from leveret.core.model.message import QueueEntry
 from leveret.core.model.node import Node
 from leveret.core.model.operators.access import Kind, Right
 from leveret.core.model.queues.consumer import Consumer
-from leveret.core.model.vhost import VirtualHost
+from leveret.core.model.vhost import NO_CLIENT, Origin, VirtualHost
 from leveret.core.protocol.channel import Channel
 from leveret.core.protocol.connection import Connection
 from leveret.core.protocol.delivery import Delivery
@@ -91,6 +91,11 @@ class OwnChannel(Channel):
         # How many more messages it takes; None means any number.
         self.room: int | None = None
         self.is_limited = True
+
+    @property
+    def origin(self) -> Origin:
+        """Nothing, because the test itself is no client."""
+        return NO_CLIENT
 
     def require(self, right: Right, kind: Kind, name: str) -> None:
         """Permit everything to the test."""

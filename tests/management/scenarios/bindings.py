@@ -108,3 +108,12 @@ def the_hash_of_arguments(s: Run) -> None:
     ):  # fmt: skip
         channel.bind("q", "amq.headers", "", arguments)
     s.get(f"/bindings/{s.v}/e/amq.headers/q/q")
+
+
+@scenario
+def those_of_an_exclusive_queue(s: Run) -> None:
+    channel = s.amqp.channel()
+    channel.declare("q", exclusive=True, durable=False)
+    s.post(f"/bindings/{s.v}/e/amq.direct/q/q", {"routing_key": "k"})
+    channel.bind("q", "amq.direct", "k")
+    s.delete(f"/bindings/{s.v}/e/amq.direct/q/q/k")

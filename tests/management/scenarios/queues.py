@@ -127,6 +127,15 @@ def an_exclusive_queue(s: Run) -> None:
 
 
 @scenario
+def names_that_are_not_taken_as_they_are(s: Run) -> None:
+    s.put(f"/queues/{s.v}/a%0D%0Ab", {"durable": True})
+    s.put(f"/exchanges/{s.v}/c%0D%0Ad", {"type": "direct", "durable": True})
+    s.get(f"/queues/{s.v}?columns=name")
+    s.get(f"/exchanges/{s.v}/cd?columns=name")
+    s.put(f"/queues/{s.v}/amq.new", {"durable": True})
+
+
+@scenario
 def actions(s: Run) -> None:
     s.put(f"/queues/{s.v}/q", {"durable": True})
     s.post(f"/queues/{s.v}/q/actions", {"action": "sync"})

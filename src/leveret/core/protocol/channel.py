@@ -30,6 +30,7 @@ from leveret.trace import events
 if TYPE_CHECKING:
     from leveret.core.model.firehose import Actor
     from leveret.core.model.queues.stored_queue import StoredQueue
+    from leveret.core.model.vhost import Origin
     from leveret.core.protocol.connection import Connection
     from leveret.core.protocol.reaction import Reaction
     from leveret.trace.events import Tap
@@ -112,7 +113,7 @@ class Channel:
         self.last_publish_octets = (b"", b"")
 
     @property
-    def origin(self) -> tuple[int, int]:
+    def origin(self) -> Origin:
         """Connection and channel number, as events name the sender."""
         return self.connection.number, self.number
 

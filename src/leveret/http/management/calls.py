@@ -9,7 +9,7 @@ from typing import Final, TypeVar
 
 from leveret.admin.admin import Admin
 from leveret.core.compat import Compat
-from leveret.core.model.errors import AccessRefused, AmqpError
+from leveret.core.model.errors import AmqpError
 from leveret.core.model.node import Node
 from leveret.core.model.operators.access import User
 from leveret.core.model.operators.node_settings import NODE_NAME
@@ -18,7 +18,9 @@ from leveret.core.protocol.rights import UserRights
 from leveret.engine.engine import Engine
 from leveret.errors import RefusedError
 from leveret.http.management.statistics import Statistics
+from leveret.http.management.users_channel import UsersChannel
 from leveret.http.messages import Request, Response, json_of
+from leveret.scripted.own_connection import OwnConnection
 from leveret.server import native
 
 T = TypeVar("T")
@@ -208,17 +210,21 @@ class Call:
         except RefusedError as error:
             raise bad_request(str(error)) from None
 
+    @contextmanager
+    def channel(self, vhost: VirtualHost) -> Iterator[UsersChannel]:
+        """Open a channel to a virtual host for the user. The caller is acting. Raises Refusal as `rights` does."""
+        rights = self.rights(vhost)
+        connection = OwnConnection(self.node, vhost, is_waited_for=False)
+        try:
+            yield UsersChannel(connection, rights)
+        finally:
+            connection.end(None)
+
     def rights(self, vhost: VirtualHost) -> UserRights:
         """Return what the user may do in a virtual host. Raises Refusal if the user may not open it."""
         if not self.node.access.may_open(self.user.name, vhost.name):
             raise not_authorised(ACCESS_REFUSED)
         return UserRights(self.user.name, vhost)
-
-
-def refuse_default_exchange(name: str) -> None:
-    """Refuse to change the default exchange."""
-    if not name:
-        raise AccessRefused("operation not permitted on the default exchange")
 
 
 @contextmanager

@@ -7,11 +7,12 @@ from collections.abc import Iterator
 from typing import Final, NamedTuple
 from urllib.parse import quote_plus, unquote_plus
 
-from leveret.core.model.binding import Binding, Destination
 from leveret.core.model.operators.access import Kind
 from leveret.core.model.vhost import VirtualHost
+from leveret.core.protocol.handlers import exchange, queue
+from leveret.core.wire.methods import ExchangeBind, ExchangeUnbind, QueueBind, QueueUnbind
 from leveret.core.wire.values import Table
-from leveret.http.management.calls import Call, bad_request, no_object, refuse_default_exchange
+from leveret.http.management.calls import Call, bad_request, no_object
 from leveret.http.management.erlang_hash import hash_of_arguments
 from leveret.http.management.listing import Described
 from leveret.http.management.routes import describes, endpoint, lists
@@ -60,11 +61,12 @@ class _Row(NamedTuple):
 
 
 def _rows(vhost: VirtualHost) -> Iterator[_Row]:
-    for queue in vhost.queues.values():
-        yield _implied(vhost, queue.name)
-    for exchange in vhost.exchanges.values():
-        for it in exchange.bindings.values():
-            yield _row(vhost, it)
+    for name in vhost.queues:
+        yield _implied(vhost, name)
+    for source in vhost.exchanges.values():
+        for it in source.bindings.values():
+            ends = (it.source_name, it.destination_name, it.destination_kind)
+            yield _Row(vhost.name, *ends, it.routing_key, it.arguments)
 
 
 def _rows_of_path(call: Call) -> Iterator[_Row]:
@@ -75,10 +77,6 @@ def _rows_of_path(call: Call) -> Iterator[_Row]:
 
 def _implied(vhost: VirtualHost, queue_name: str) -> _Row:
     return _Row(vhost.name, "", queue_name, "queue", queue_name, Table.EMPTY)
-
-
-def _row(vhost: VirtualHost, it: Binding) -> _Row:
-    return _Row(vhost.name, it.source_name, it.destination_name, it.destination_kind, it.routing_key, it.arguments)
 
 
 @lists("/api/bindings", "management", _ORDER, in_vhost="vhost")
@@ -134,17 +132,13 @@ def post_binding(call: Call) -> object:
     """Bind a queue or an exchange to an exchange. The answer names the binding in its location."""
     body = call.body()
     arguments, routing_key = table_of(body.get("arguments")), str(body.get("routing_key", ""))
-    with call.acting():
-        vhost = call.changed_vhost
-        rights, source = call.rights(vhost), call.exchange_name
-        rights.require("write", _kind(call), call.values["destination"])
-        rights.require("read", "exchange", source)
-        refuse_default_exchange(source)
-        exchange = vhost.exchange(source)
-        destination = _destination(call, vhost)
-        rights.require_topic("read", source, (routing_key,))
-        vhost.bind(exchange, destination, routing_key, arguments)
-        row = _row(vhost, Binding(source, destination, routing_key, arguments))
+    source, kind, destination = call.exchange_name, _kind(call), call.values["destination"]
+    with call.acting(), call.channel(call.changed_vhost) as channel:
+        if kind == "queue":
+            queue.bind(channel, QueueBind(destination, source, routing_key, True, arguments))
+        else:
+            exchange.bind(channel, ExchangeBind(destination, source, routing_key, True, arguments))
+        row = _Row(channel.vhost.name, source, destination, kind, routing_key, arguments)
     return Response(201, (("location", _relative(call, row)),))
 
 
@@ -159,11 +153,6 @@ def _relative(call: Call, row: _Row) -> str:
         (at for at, (ours, theirs) in enumerate(zip(asked, target, strict=False)) if ours != theirs), len(asked)
     )
     return "/".join([".."] * (len(asked) - common) + target[common:])
-
-
-def _destination(call: Call, vhost: VirtualHost) -> Destination:
-    name = call.values["destination"]
-    return vhost.queue(name) if _kind(call) == "queue" else vhost.exchange(name)
 
 
 @describes(f"{_BETWEEN}/{{properties}}", "vhost")
@@ -186,10 +175,10 @@ def _named(call: Call) -> _Row:
 def delete_binding(call: Call) -> None:
     """Remove one binding."""
     with call.acting():
-        vhost, row = call.vhost, _named(call)
-        rights = call.rights(vhost)
-        rights.require("write", _kind(call), row.destination)
-        rights.require("read", "exchange", row.source)
-        refuse_default_exchange(row.source)
-        destination = _destination(call, vhost)
-        vhost.unbind(vhost.exchange(row.source), destination, row.routing_key, row.arguments)
+        row = _named(call)
+        with call.channel(call.vhost) as channel:
+            if row.kind == "queue":
+                queue.unbind(channel, QueueUnbind(row.destination, row.source, row.routing_key, row.arguments))
+            else:
+                method = ExchangeUnbind(row.destination, row.source, row.routing_key, True, row.arguments)
+                exchange.unbind(channel, method)

@@ -6,8 +6,10 @@ from typing import Final
 
 from leveret.core.model.exchanges.exchange import Exchange
 from leveret.core.model.vhost import VirtualHost
+from leveret.core.protocol.handlers import exchange as methods
+from leveret.core.wire.methods import ExchangeDeclare, ExchangeDelete
 from leveret.http.management import statistics
-from leveret.http.management.calls import CREATED, DONE, Call, no_object, refuse_default_exchange
+from leveret.http.management.calls import CREATED, DONE, Call, no_object
 from leveret.http.management.listing import Described
 from leveret.http.management.routes import describes, endpoint, lists
 from leveret.http.management.values import described, flag_of, table_of
@@ -35,21 +37,11 @@ def put_exchange(call: Call) -> object:
     durable, auto_delete, internal = (flag_of(body, name) for name in ("durable", "auto_delete", "internal"))
     arguments, kind = table_of(body.get("arguments")), str(body.get("type", "direct"))
     name = call.exchange_name
-    with call.acting():
-        vhost = call.changed_vhost
-        rights = call.rights(vhost)
-        rights.require("configure", "exchange", name)
+    with call.acting(), call.channel(call.changed_vhost) as channel:
+        vhost = channel.vhost
         is_known = name in vhost.exchanges
-        refuse_default_exchange(name)
-        vhost.declare_exchange(
-            name,
-            kind,
-            durable=durable,
-            auto_delete=auto_delete,
-            internal=internal,
-            arguments=arguments,
-            rights=rights.require,
-        )
+        method = ExchangeDeclare(name, kind, False, durable, auto_delete, internal, True, arguments)
+        methods.declare(channel, method)
         if not is_known:
             call.state.statistics.makers[vhost.name, name] = call.user.name
     return DONE if is_known else CREATED
@@ -59,10 +51,9 @@ def put_exchange(call: Call) -> object:
 def delete_exchange(call: Call) -> None:
     """Delete an exchange."""
     with call.acting():
-        vhost, exchange = call.vhost, _exchange(call)
-        call.rights(vhost).require("configure", "exchange", exchange.name)
-        refuse_default_exchange(exchange.name)
-        vhost.delete_exchange(exchange.name, if_unused=call.flag("if-unused"))
+        name = _exchange(call).name
+        with call.channel(call.vhost) as channel:
+            methods.delete(channel, ExchangeDelete(name, call.flag("if-unused"), True))
 
 
 def _exchange(call: Call) -> Exchange:

@@ -10,19 +10,17 @@ from typing import Final
 
 from leveret.core.model.errors import AmqpError
 from leveret.core.model.message import Message
-from leveret.core.model.operators.access import Kind, Right
 from leveret.core.model.vhost import VirtualHost
 from leveret.core.protocol import publishing
 from leveret.core.protocol.handlers import basic
 from leveret.core.protocol.receiving.assembler import Content
-from leveret.core.protocol.rights import UserRights
-from leveret.core.wire.methods import BasicGet, BasicGetOk, BasicPublish, BasicReject, Method
+from leveret.core.wire.methods import BasicGet, BasicGetOk, BasicPublish, BasicReject
 from leveret.core.wire.properties import PROPERTY_NAMES, Properties
 from leveret.http.management.calls import ACCESS_REFUSED, Call, bad_request, not_authorised, not_found
 from leveret.http.management.listing import Described
 from leveret.http.management.routes import endpoint
+from leveret.http.management.users_channel import UsersChannel
 from leveret.http.management.values import described_properties, table_of
-from leveret.scripted.own_connection import OwnChannel, OwnConnection
 from leveret.scripted.own_publisher import OwnPublisher
 
 # What becomes of the messages that were got: whether they are acknowledged, and whether they return to the queue.
@@ -93,28 +91,6 @@ def _properties(given: object) -> Properties:
     return Properties(**properties)  # type: ignore[arg-type]
 
 
-class _Fetching(OwnChannel):
-    """A channel of the API's own, which gets messages with the permissions of a user."""
-
-    __slots__ = ("_user_rights", "got")
-
-    def __init__(self, connection: OwnConnection, rights: UserRights) -> None:
-        super().__init__(connection, lambda tag, view: None)
-        self._user_rights = rights
-        self.is_limited = False
-        # The answers to basic.get, with the messages.
-        self.got: list[tuple[BasicGetOk, Message, bytes | None]] = []
-
-    def require(self, right: Right, kind: Kind, name: str) -> None:
-        """Refuse unless the user has the right."""
-        self._user_rights.require(right, kind, name)
-
-    def send_message(self, method: Method, message: Message, properties_octets: bytes | None = None) -> None:
-        """Keep what a client would be sent."""
-        assert isinstance(method, BasicGetOk)
-        self.got.append((method, message, properties_octets))
-
-
 @endpoint("POST", "/api/queues/{vhost}/{queue}/get", "vhost")
 def get_messages(call: Call) -> object:
     """Take messages from a queue, and settle them as the request wants."""
@@ -131,18 +107,11 @@ def get_messages(call: Call) -> object:
         raise bad_request("Unsupported encoding. Please use auto or base64.")
     count = _count(body)
     is_acked, is_requeued = _ACK_MODES[mode]
-    with call.acting():
-        rights = call.rights(vhost)
-        channel = _Fetching(OwnConnection(call.node, vhost, is_waited_for=False), rights)
-        try:
-            with named(is_get=True):
-                _fetch(channel, name, count, no_ack=is_acked and not is_requeued)
-                for ok, _, _ in channel.got:
-                    if not is_acked or is_requeued:
-                        basic.reject(channel, BasicReject(ok.delivery_tag, is_requeued))
-        finally:
-            assert isinstance(channel.connection, OwnConnection)
-            channel.connection.end(None)
+    with call.acting(), call.channel(vhost) as channel, named(is_get=True):
+        _fetch(channel, name, count, no_ack=is_acked and not is_requeued)
+        for ok, _, _ in channel.got:
+            if not is_acked or is_requeued:
+                basic.reject(channel, BasicReject(ok.delivery_tag, is_requeued))
     return [_shown(ok, message, octets, body) for ok, message, octets in channel.got]
 
 
@@ -168,7 +137,7 @@ def _count(body: Mapping[str, object]) -> int:
         raise bad_request(["not_integer", count]) from None
 
 
-def _fetch(channel: _Fetching, name: str, count: int, *, no_ack: bool) -> None:
+def _fetch(channel: UsersChannel, name: str, count: int, *, no_ack: bool) -> None:
     for number in range(1, count + 1):
         basic.get(channel, BasicGet(name, no_ack))
         if len(channel.got) < number:

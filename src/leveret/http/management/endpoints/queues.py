@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Final
 
 from leveret.core.compat import SINCE_4
-from leveret.core.model.errors import AccessRefused, ResourceLocked
-from leveret.core.model.operators.access import Right
 from leveret.core.model.operators.node_settings import NODE_NAME
 from leveret.core.model.operators.policy import combined
 from leveret.core.model.queues.stored_queue import StoredQueue
 from leveret.core.model.vhost import VirtualHost
+from leveret.core.protocol.handlers import queue as methods
+from leveret.core.wire.methods import QueueDeclare, QueueDelete, QueuePurge
 from leveret.http.management.calls import CREATED, DONE, Call, bad_request, not_found
 from leveret.http.management.listing import Described
 from leveret.http.management.measures import delivery_limit, in_detail, measured, policies_of, totals
 from leveret.http.management.routes import describes, endpoint, lists
+from leveret.http.management.users_channel import UsersChannel
 from leveret.http.management.values import described, flag_of, table_of
 
 # What only the description of one queue shows, by type, in versions whose lists show nearly all.
@@ -64,50 +67,36 @@ def put_queue(call: Call) -> object:
     body = call.body()
     durable, auto_delete = flag_of(body, "durable"), flag_of(body, "auto_delete")
     arguments, name = table_of(body.get("arguments")), call.values["queue"]
-    with call.acting():
-        vhost = call.changed_vhost
-        rights = call.rights(vhost)
+    with call.acting(), call.channel(call.changed_vhost) as channel:
         if body.get("node", NODE_NAME) != NODE_NAME:
             raise bad_request(f"Node {body['node']} is not a cluster member")
-        rights.require("configure", "queue", name)
-        is_known = name in vhost.queues
-        if name.startswith("amq.") and not is_known:
-            raise AccessRefused(f"queue name '{name}' contains reserved prefix 'amq.*'")
-        if is_known:
-            _refuse_exclusive(vhost.queues[name])
-        vhost.declare_queue(name, durable=durable, auto_delete=auto_delete, arguments=arguments, rights=rights.require)
+        is_known = name in channel.vhost.queues
+        methods.declare(channel, QueueDeclare(name, False, durable, False, auto_delete, True, arguments))
     return DONE if is_known else CREATED
 
 
 @endpoint("DELETE", _QUEUE, "vhost")
 def delete_queue(call: Call) -> None:
     """Delete a queue."""
-    with call.acting():
-        queue = _permitted(call, "configure")
-        call.vhost.delete_queue(queue.name, if_unused=call.flag("if-unused"), if_empty=call.flag("if-empty"))
+    if_unused, if_empty = call.flag("if-unused"), call.flag("if-empty")
+    with _changing(call) as (channel, name):
+        methods.delete(channel, QueueDelete(name, if_unused, if_empty, True))
 
 
 @endpoint("DELETE", f"{_QUEUE}/contents", "vhost")
 def purge_queue(call: Call) -> None:
     """Drop the ready messages of a queue."""
+    with _changing(call) as (channel, name):
+        methods.purge(channel, QueuePurge(name, True))
+
+
+@contextmanager
+def _changing(call: Call) -> Iterator[tuple[UsersChannel, str]]:
+    """Open a channel to change the queue of the path, which must exist."""
     with call.acting():
-        _permitted(call, "read").purge()
-
-
-def _permitted(call: Call, right: Right) -> StoredQueue:
-    """Return the queue of the path. Raises Refusal if the user lacks the right, or if a connection owns the queue."""
-    queue = call.existing(call.vhost.queues, "queue")
-    call.rights(call.vhost).require(right, "queue", queue.name)
-    _refuse_exclusive(queue)
-    return queue
-
-
-def _refuse_exclusive(queue: StoredQueue) -> None:
-    if queue.is_exclusive:
-        try:
-            queue.refuse_as_locked()
-        except ResourceLocked as error:
-            raise bad_request(error.explanation) from None
+        name = call.existing(call.vhost.queues, "queue").name
+        with call.channel(call.vhost) as channel:
+            yield channel, name
 
 
 @endpoint("POST", f"{_QUEUE}/actions", "administrator")
