@@ -30,10 +30,7 @@ _IN_ATTRS: Final = attrgetter(
     *("timestamp", "type", "user_id", "app_id", "cluster_id"),
 )
 # The kinds whose templates differ only in their fields.
-_ALIKE: Final = (
-    *(events.CONFIRMED, events.DELIVERED, events.ACKED, *events.REFUSING),
-    *(events.REQUEUED, events.PURGED),
-)
+_ALIKE: Final = (*(events.CONFIRMED, *events.PUSHES, *events.SETTLING, *events.REQUEUES, events.PURGED),)
 # The columns that a template writes itself.
 _DIFFERING: Final = frozenset({"kind", "ts", "msg", "copy", "tag", "size", "body_hash", "message_id", "correlation_id"})
 

@@ -50,14 +50,14 @@ class Happening(NamedTuple):
 
 _ROWS: Final = (
     Happening("published", (events.PUBLISHED,), "exchange", sequel=events.LOSSES),
-    Happening("returned", (events.RETURNED,), "exchange"),
+    *(Happening(kind, (kind,), "exchange") for kind in events.RETURNS),
     Happening("confirmed", (events.CONFIRMED,), "exchange"),
     Happening("nacked", (events.NACKED_CONFIRM,), "exchange", by=" by the broker"),
     Happening("delivered", events.DELIVERIES, "queue"),
     Happening("acked", (events.ACKED,), "queue"),
-    Happening("requeued", (events.REQUEUED,), "queue"),
-    Happening("dead_lettered", (events.DEAD_LETTERED,), "queue", sequel=events.ARRIVALS),
-    Happening("dropped", (events.DROPPED, events.EXPIRED), "either", sequel=events.DEATHS),
+    *(Happening(kind, (kind,), "queue") for kind in events.REQUEUES),
+    *(Happening(kind, (kind,), "queue", sequel=events.ARRIVALS) for kind in events.DEATHS),
+    Happening("dropped", (events.DROPPED, *events.WITHOUT_REASON), "either", sequel=events.DEATHS),
 )
 HAPPENINGS: Final = {row.name: row for row in _ROWS}
 

@@ -41,7 +41,8 @@ _DIRECT_REPLY_PREFIX: Final = "amq.rabbitmq.reply-to."
 # The most frequent events matter only if this field is set: to dead letters, automatic acks and redeliveries.
 _MATTERS_BY: Final = {
     kind: POSITIONS[kind][field]
-    for kind, field in ((events.ENQUEUED, "src_copy"), (events.ACKED, "reason"), (events.DELIVERED, "count"))
+    for kinds, field in ((events.ARRIVALS, "src_copy"), ((events.ACKED,), "reason"), (events.PUSHES, "count"))
+    for kind in kinds
 }
 _OF_ACK: Final = itemgetter(*(POSITIONS[events.ACKED][name] for name in ("conn", "queue", "copy", "reason")))
 # The number of a message, and the virtual host and queue in which it died.
@@ -84,16 +85,15 @@ class TraceChecks:
             events.QUEUE_DECLARE: self._declared,
             events.EXCHANGE_DECLARE: self._declared,
             events.BIND: self._declared,
-            events.DELIVERED: self._delivered,
+            **dict.fromkeys(events.PUSHES, self._delivered),
             events.GOT: self._got,
             events.ACKED: self._acked,
-            events.REJECTED: self._rejected,
-            events.NACKED: self._rejected,
-            events.EXPIRED: self._copy_expired,
-            events.RETURNED: self._returned,
+            **dict.fromkeys(events.REFUSING, self._rejected),
+            **dict.fromkeys(events.WITHOUT_REASON, self._copy_expired),
+            **dict.fromkeys(events.RETURNS, self._returned),
             events.DROPPED: self._dropped,
-            events.DEAD_LETTERED: self._dead_lettered,
-            events.ENQUEUED: self._enqueued,
+            **dict.fromkeys(events.DEATHS, self._dead_lettered),
+            **dict.fromkeys(events.ARRIVALS, self._enqueued),
             events.PURGED: self._purged.append,
             events.QUEUE_DELETE: self._queue_deleted,
         }

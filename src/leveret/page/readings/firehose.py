@@ -42,7 +42,7 @@ class Completion:
                 yield row
                 for queue in row["attrs"].get("routed_queues", ()):
                     yield self._arrival(row, row["msg"], str(queue), None)
-            elif row["kind"] == events.DELIVERED and row.get("msg") is None:
+            elif row["kind"] in events.DELIVERIES and row.get("msg") is None:
                 yield from self._delivery(row)
             else:
                 yield row

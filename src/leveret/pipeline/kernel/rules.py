@@ -25,7 +25,7 @@ from leveret.pipeline.kernel.subjects.holds import Consumers, Holds, held_counts
 from leveret.pipeline.kernel.subjects.messages import Messages
 from leveret.pipeline.kernel.subjects.queues import QueueOrder, TestQueues, order_of
 from leveret.pipeline.kernel.subjects.tests import TestKey, TestLife
-from leveret.trace.events import CHAN_CLOSE, CHAN_OPEN, CONN_CLOSE, CONSUME, QUEUE_DECLARE
+from leveret.trace.events import ARRIVALS, CHAN_CLOSE, CHAN_OPEN, CONN_CLOSE, CONSUME, QUEUE_DECLARE
 
 
 @dataclass(frozen=True)
@@ -144,7 +144,7 @@ def duplicate_enqueue(run: Run) -> Broken:
     same = numbered(copies.place[chosen], copies.msg[chosen], copies.src_copy[chosen])
     first = same.lowest(copies.enqueue[chosen])
     is_later = copies.enqueue[chosen] > first[same.number]
-    return Broken(chosen[is_later | (copies.count("enqueued")[chosen] > 1)])
+    return Broken(chosen[is_later | (copies.count(*ARRIVALS)[chosen] > 1)])
 
 
 def delivered_to_closed_channel(run: Run) -> Broken:

@@ -24,15 +24,6 @@ _TEST_COLOURS: Final = {
     "xfailed": "blue-part",
     "xpassed": "wait-part",
 }
-_MESSAGE_COLOURS: Final = {
-    "acked": "good-part",
-    "open": "wait-part",
-    "dropped": "bad-part",
-    "dead_lettered": "pink-part",
-    "expired": "blue-part",
-    "returned": "pink-part",
-    "purged": "grey-part",
-}
 
 
 class Share(NamedTuple):
@@ -135,11 +126,5 @@ def shares_of_tests(outcomes: Iterable[Row]) -> list[Share]:
 
 def shares_of_messages(outcomes: Iterable[Row]) -> list[Share]:
     """Return the outcomes of messages as shares."""
-    return [
-        Share(
-            OUTCOMES.get(row["outcome"], str(row["outcome"])),
-            row["count"],
-            _MESSAGE_COLOURS.get(row["outcome"], "grey-part"),
-        )
-        for row in outcomes
-    ]
+    known = [(OUTCOMES.get(row["outcome"], (str(row["outcome"]), "grey-part")), row["count"]) for row in outcomes]
+    return [Share(name, n, colour) for (name, colour), n in known]

@@ -65,12 +65,15 @@ RULES: Final[dict[str, tuple[str, str]]] = {
     ),
 }
 
-# How a message ended.
-OUTCOMES: Final[dict[str, str]] = {
-    **{name: COPY_OUTCOMES[name] for name in ("acked", "dropped", "expired", "purged")},
-    "dead_lettered": "dead-lettered, but no queue took it",
-    "returned": "returned to the publisher",
-    "open": "with a copy left over",
+# How a message ended, and the CSS class that gives it a colour.
+OUTCOMES: Final[dict[str, tuple[str, str]]] = {
+    "acked": (COPY_OUTCOMES["acked"], "good-part"),
+    "dropped": (COPY_OUTCOMES["dropped"], "bad-part"),
+    "expired": (COPY_OUTCOMES["expired"], "blue-part"),
+    "purged": (COPY_OUTCOMES["purged"], "grey-part"),
+    "dead_lettered": ("dead-lettered, but no queue took it", "pink-part"),
+    "returned": ("returned to the publisher", "pink-part"),
+    "open": ("with a copy left over", "wait-part"),
 }
 
 

@@ -8,6 +8,7 @@ or NO_ROW; positions compare as sequence numbers do.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Final
@@ -20,15 +21,20 @@ from leveret.pipeline.kernel.codes import COPY_KINDS, COUNTED, DEATH_REASONS, KI
 from leveret.pipeline.kernel.columns import NO_ROW, NULL, Array, Names, names_of, pick, table
 from leveret.pipeline.kernel.events import Events
 from leveret.pipeline.kernel.groups import Numbering, Segments, in_order, numbered
-from leveret.trace.events import DELIVERIES, ENDS
+from leveret.trace.events import ARRIVALS, DEATHS, DELIVERIES, ENDS, REQUEUES, SETTLING
 
 # How a copy ended, or its state if it has not: the order of precedence.
 OUTCOMES: Final = ("acked", "dead_lettered", "dropped", "expired", "purged", "unacked", "ready", "undecided")
 
-_IS_DELIVERY: Final = np.array([number in [COPY_KINDS[kind] for kind in DELIVERIES] for number in range(KINDS)])
-_IS_END: Final = np.array([number in [COPY_KINDS[kind] for kind in ENDS] for number in range(KINDS)])
-_IS_SETTLEMENT: Final = np.array([COPY_KINDS["acked"] <= number for number in range(KINDS)])
-_MAKES_READY: Final = np.array([number in (COPY_KINDS["enqueued"], COPY_KINDS["requeued"]) for number in range(KINDS)])
+
+def among(kinds: Iterable[str]) -> Array:
+    """Return for each number of COPY_KINDS whether it is one of these kinds."""
+    return np.isin(np.arange(KINDS), [COPY_KINDS[kind] for kind in kinds])
+
+
+_IS_ARRIVAL, _IS_DELIVERY, _IS_DEATH, _IS_END = map(among, (ARRIVALS, DELIVERIES, DEATHS, ENDS))
+_IS_SETTLEMENT: Final = np.arange(KINDS) >= COPY_KINDS[SETTLING[0]]
+_MAKES_READY: Final = among((*ARRIVALS, *REQUEUES))
 
 
 @dataclass(frozen=True)
@@ -107,10 +113,10 @@ class Copies:
     def __len__(self) -> int:
         return len(self.place)
 
-    def count(self, kind: str) -> Array:
-        """Return how many events of this kind each copy has."""
-        of_kind: Array = self.counts[:, COPY_KINDS[kind]]
-        return of_kind
+    def count(self, *kinds: str) -> Array:
+        """Return how many events of these kinds each copy has."""
+        of_kinds: Array = self.counts[:, [COPY_KINDS[kind] for kind in kinds]].sum(axis=1)
+        return of_kinds
 
     def seq(self, event: Array) -> Array:
         """Return the sequence numbers of a column of events; NULL for NO_ROW."""
@@ -177,7 +183,7 @@ def copies_of(events: Events, lives: Lives) -> Copies:
         msg=events.msg[begin],
         copy=events.copy[begin],
         src_copy=groups.highest(events.src_copy[lives.event]),
-        enqueue=event(groups.first_where(kind == COPY_KINDS["enqueued"])),
+        enqueue=event(groups.first_where(_IS_ARRIVAL[kind])),
         first_delivery=event(groups.first_where(is_delivery)),
         last_delivery=event(groups.last_where(is_delivery)),
         settlement=event(groups.first_where(_IS_SETTLEMENT[kind])),
@@ -186,7 +192,7 @@ def copies_of(events: Events, lives: Lives) -> Copies:
         ack=event(groups.first_where(kind == COPY_KINDS["acked"])),
         ready=event(groups.last_where(_MAKES_READY[kind])),
         last=lives.event[groups.last],
-        enqueued_at=groups.lowest(at, kind == COPY_KINDS["enqueued"]),
+        enqueued_at=groups.lowest(at, _IS_ARRIVAL[kind]),
         first_delivered_at=groups.lowest(at, is_delivery),
         settled_at=groups.lowest(at, is_end),
         deliveries=counts[:, [COPY_KINDS[name] for name in DELIVERIES]].sum(axis=1),
@@ -198,7 +204,7 @@ def copies_of(events: Events, lives: Lives) -> Copies:
 
 def _deaths(events: Events, lives: Lives) -> Array:
     """Return the number of each copy's reason for being dead-lettered, or NULL; the highest of several."""
-    deaths = np.flatnonzero(lives.kind == COPY_KINDS["dead_lettered"])
+    deaths = np.flatnonzero(_IS_DEATH[lives.kind])
     reason = events.reason.at(lives.event[deaths]).numbers(DEATH_REASONS, NO_ROW).astype(np.int64)
     found = np.full(lives.copies.count, NULL)
     np.maximum.at(found, lives.copies.of[deaths], np.where(reason == NO_ROW, NULL, reason))

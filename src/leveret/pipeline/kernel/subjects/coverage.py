@@ -29,16 +29,16 @@ from leveret.pipeline.kernel.groups import Index, numbered
 from leveret.pipeline.kernel.subjects.holds import Consumers
 from leveret.pipeline.kernel.subjects.messages import Messages
 from leveret.trace.events import (
+    ARRIVALS,
     BIND,
     CONSUME,
-    DEAD_LETTERED,
-    ENQUEUED,
+    DEATHS,
     EXCHANGE_DECLARE,
     PUBLISHED,
     QUEUE_DECLARE,
 )
 
-_ROUTED: Final = (PUBLISHED, ENQUEUED, DEAD_LETTERED)
+_ROUTED: Final = (PUBLISHED, *ARRIVALS, *DEATHS)
 
 
 @dataclass(frozen=True)
@@ -56,7 +56,7 @@ def routes_of(events: Events, messages: Messages) -> Routes:
     """Count what was published, enqueued and dead-lettered by exchange, routing key and queue."""
     row = np.flatnonzero(events.kind.is_in(_ROUTED))
     exchange, key = events.exchange.codes[row], events.routing_key.codes[row]
-    lacking = np.flatnonzero((exchange < 0) & events.kind.at(row).is_in([ENQUEUED]))
+    lacking = np.flatnonzero((exchange < 0) & events.kind.at(row).is_in(ARRIVALS))
     if len(lacking):
         # A trace may leave out the exchange of an `enqueued` event; its message's publish or death has it.
         origin = _origins(events, messages, row[lacking])
@@ -80,7 +80,7 @@ def _origins(events: Events, messages: Messages, enqueued: Array) -> Array:
     """Return the events that sent these copies to an exchange: a publish, or the death of another copy."""
     copy_id, source_id = events.copy_ids
     published = messages.index.find(events.message_id[enqueued])
-    died = np.flatnonzero(events.kind.is_in([DEAD_LETTERED]) & (events.copy != NULL))
+    died = np.flatnonzero(events.kind.is_in(DEATHS) & (events.copy != NULL))
     death = Index(copy_id[died]).find(source_id[enqueued])
     is_published = events.src_copy[enqueued] == NULL
     return np.where(is_published, pick(messages.event, published, NO_ROW), pick(died, death, NO_ROW))
@@ -164,7 +164,7 @@ def run_coverage(control: Control, routes: Routes, consumers: Consumers) -> pa.T
     for (day, _), bindings in topologies.items():
         declared.update((day, "binding", binding.name) for of in bindings.values() for binding in of)
     for route, count in rows:
-        if route.kind == ENQUEUED:
+        if route.kind in ARRIVALS:
             for name in _used_bindings(route, topologies.get((route.day, route.vhost), {})):
                 used[route.day, "binding", name] += count
     things = list(dict.fromkeys([*declared, *used]))
@@ -220,11 +220,11 @@ def _declared(each: Named, attributes: dict[str, Any]) -> Iterator[_Thing]:
 
 def _used(route: Named) -> Iterator[tuple[str, str]]:
     exchange, queue = route.exchange_label, route.queue_label
-    if route.kind != ENQUEUED and exchange is not None:
+    if route.kind not in ARRIVALS and exchange is not None:
         yield "exchange", exchange
-    if route.kind == ENQUEUED and queue is not None:
+    if route.kind in ARRIVALS and queue is not None:
         yield "queue", queue
-    if route.kind == DEAD_LETTERED and queue is not None and route.exchange is not None:
+    if route.kind in DEATHS and queue is not None and route.exchange is not None:
         yield "dlx", f"{queue} -> {route.exchange}"
 
 

@@ -16,7 +16,8 @@ from leveret.pipeline.kernel import schema
 from leveret.pipeline.kernel.codes import COPY_KINDS
 from leveret.pipeline.kernel.columns import NO_ROW, NULL, Array, pick, table
 from leveret.pipeline.kernel.groups import Numbering, Segments, in_order, numbered
-from leveret.pipeline.kernel.subjects.copies import Copies
+from leveret.pipeline.kernel.subjects.copies import Copies, among
+from leveret.trace.events import PUSHES
 
 _SUMMED = ("deliveries", "redeliveries", "acked", "nacked", "rejected")
 
@@ -70,7 +71,7 @@ def holds_of(copies: Copies) -> Holds:
         consumer=consumers.number,
         consumers=consumers,
         place=lives.place[row],
-        is_hold=lives.kind[row] == COPY_KINDS["delivered"],
+        is_hold=among(PUSHES)[lives.kind[row]],
         is_first=copies.first_delivery[lives.copies.of[row]] == event,
         until=pick(lives.event, end, NO_ROW),
         ended_by=pick(lives.kind, end, 0),

@@ -14,6 +14,7 @@ from leveret.pipeline.kernel.codes import DEATH_REASONS
 from leveret.pipeline.kernel.columns import NO_ROW, NULL, Names, names_of, pick, table
 from leveret.pipeline.kernel.groups import Index, identified, numbered
 from leveret.pipeline.kernel.subjects.copies import Copies
+from leveret.trace.events import ARRIVALS, DEATHS
 
 
 def run_lineage(copies: Copies) -> pa.Table:
@@ -21,8 +22,8 @@ def run_lineage(copies: Copies) -> pa.Table:
     events = copies.events
     worker = events.worker.codes[copies.last]
     number, origin = identified(worker, copies.copy, copies.src_copy)
-    letters = np.flatnonzero((copies.src_copy != NULL) & (copies.count("enqueued") > 0))
-    died = np.flatnonzero(copies.count("dead_lettered") > 0)
+    letters = np.flatnonzero((copies.src_copy != NULL) & (copies.count(*ARRIVALS) > 0))
+    died = np.flatnonzero(copies.count(*DEATHS) > 0)
     source = pick(died, Index(number[died]).find(origin[letters]), NO_ROW)
     from_queue = pick(events.queue.codes[copies.last], source, NO_ROW)
     reason = np.maximum(pick(copies.death, source), 0) - 1
@@ -37,6 +38,6 @@ def run_lineage(copies: Copies) -> pa.Table:
             "from_queue": Names(from_queue[groups.first], events.queue.distinct),
             "reason": names_of(list(DEATH_REASONS), reason[groups.first]),
             "to_queue": events.queue.at(first),
-            "n": groups.sums(copies.count("enqueued")[letters]),
+            "n": groups.sums(copies.count(*ARRIVALS)[letters]),
         },
     )

@@ -19,6 +19,7 @@ from leveret.pipeline.kernel.codes import DEATH_REASONS, GROWTH
 from leveret.pipeline.kernel.columns import NO_ROW, NULL, Array, names_of, table
 from leveret.pipeline.kernel.groups import Numbering, Segments, in_order, numbered
 from leveret.pipeline.kernel.subjects.copies import Copies
+from leveret.trace.events import ARRIVALS
 
 _MEASURES = ("wait", "process")
 
@@ -58,7 +59,7 @@ class QueueOrder:
         message = self.copies.msg[self.copy]
         known = message[message != NULL]
         ranked = _ranked(message, known)
-        is_repeated = self.copies.count("enqueued")[self.copy] > 1
+        is_repeated = self.copies.count(*ARRIVALS)[self.copy] > 1
         is_unordered: Array = (message == NULL) | (ranked >= self.queues.least_after(ranked)) | is_repeated
         return is_unordered
 
