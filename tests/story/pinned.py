@@ -74,8 +74,9 @@ def _is_steady(file: Path, test: str, runs: int) -> bool:
             print(f"{test}: nothing to pin", flush=True)
             return True
         again = _pytest(file, test, f"--leveret-flaky={runs}", flows=Path(folder))
-    (said, *more) = [line for line in again.stdout.splitlines() if " of " in line] or [again.stdout[-2000:]]
-    print(said if again.returncode == 0 else "\n".join([said, *more, again.stdout[-4000:]]), flush=True)
+    # The report begins with the name of the test.
+    report = again.stdout[again.stdout.rfind(f"\n{test}") :].strip()
+    print(report.splitlines()[0] if again.returncode == 0 else report, flush=True)
     return again.returncode == 0
 
 
