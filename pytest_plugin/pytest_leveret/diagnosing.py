@@ -107,8 +107,8 @@ class Diagnosing:
             if threading.excepthook is note:
                 threading.excepthook = before
 
-    def pytest_assertrepr_compare(self, left: object, right: object) -> None:
-        """Note the moment of a comparison that fails, while the blocks around it are open."""
+    def pytest_assertrepr_compare(self, op: str, left: object, right: object) -> list[str] | None:
+        """Note the moment of a comparison that fails, while the blocks around it are open; say how a flow differs."""
         if self._item is not None and threading.current_thread() is threading.main_thread():
             from leveret.story.scene import missing_values
 
@@ -116,6 +116,7 @@ class Diagnosing:
             while frame is not None and str(frame.f_globals.get("__name__")).partition(".")[0] in _BETWEEN:
                 frame = frame.f_back
             _note_moment(self._item, missing_values(left, right), None if frame is None else frame.f_code)
+        return _flow_difference(left, right) if op == "==" else None
 
     @pytest.hookimpl(optionalhook=True, wrapper=True)
     def pytest_timeout_set_timer(self, item: pytest.Item, settings: Any) -> Generator[None, object, object]:
@@ -245,6 +246,25 @@ def names_of(brokers: list[Broker], call: pytest.CallInfo[None]) -> dict[Broker,
 
 def _is_in(value: object, brokers: list[Broker]) -> bool:
     return any(value is broker for broker in brokers)
+
+
+def _flow_difference(left: object, right: object) -> list[str] | None:
+    """Return how a flow differs from a text, or None for others. pytest would compare the indents of the lines too."""
+    flows = sys.modules.get("leveret.story.flow")
+    if flows is None or not (isinstance(left, str) and isinstance(right, str)):
+        return None
+    if isinstance(left, flows.Flow):
+        flow, pinned = left, right
+    elif isinstance(right, flows.Flow):
+        flow, pinned = right, left
+    else:
+        return None
+    # Imported here because only a failing test needs it.
+    from difflib import ndiff
+
+    compared = ndiff(flows.lines_of(pinned), flows.lines_of(flow))
+    changed = [line.rstrip() for line in compared if not line.startswith("  ")]
+    return ["the flow is as pinned: '-' is pinned, '+' is what flowed", *changed]
 
 
 def _note_moment(item: pytest.Item, values: list[object], code: CodeType | None) -> None:

@@ -30,9 +30,11 @@ def short_span_text(span_us: int) -> str:
     return span_text(span_us) if span_us >= 10_000 else f"{max(0, span_us) / 1000:.1f} ms"
 
 
-# UUIDs, hexadecimal numbers of some length, and long decimal ones.
+# Instants, UUIDs, hexadecimal numbers of some length, and long decimal ones.
 MADE_UP: Final = re.compile(
-    r"(?<![^\W_])(?:[0-9a-f]{8}-?(?:[0-9a-f]{4}-?){3}[0-9a-f]{12}|(?=[a-f]*[0-9])[0-9a-f]{8,})(?![^\W_])|\d{5,}", re.I
+    r"\d{4}-\d\d-\d\d[T ]\d\d:\d\d(?::\d\d(?:[.,]\d+)?)?(?:Z|[+-]\d\d:?\d\d)?"
+    r"|(?<![^\W_])(?:[0-9a-f]{8}-?(?:[0-9a-f]{4}-?){3}[0-9a-f]{12}|(?=[a-f]*[0-9])[0-9a-f]{8,})(?![^\W_])|\d{5,}",
+    re.I,
 )
 # How names begin that a broker or a client generates.
 _GENERATED: Final = ("amq.gen-", "amq.rabbitmq.reply-to.", "amq_", "spring.gen-")

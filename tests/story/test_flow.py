@@ -203,6 +203,101 @@ def test_bodies_are_whole_or_their_fields_and_generated_values_are_masked() -> N
         assert broker.flow() == "the test -> orders: ready"
 
 
+def test_a_field_that_a_body_lacks_is_left_out() -> None:
+    with Broker() as broker:
+        broker.declare_queue("orders")
+        broker.publish("", "orders", json={"id": 7, "total": None})
+
+        assert broker.flow(bodies=["total", "coupon"]) == """the test -> orders: ready {"total": null}"""
+        assert broker.flow(bodies=["coupon"]) == "the test -> orders: ready"
+
+
+@pytest.mark.parametrize(
+    "instant",
+    [
+        "2026-11-23T19:24:13.250001+00:00",
+        "2026-11-23T19:24:13+0100",
+        "2026-11-23T19:24:13Z",
+        "2026-11-23T19:24",
+        "2026-11-23 19:24:13.250001",
+    ],
+)
+def test_an_instant_in_a_body_is_masked(instant: str) -> None:
+    with Broker() as broker:
+        broker.declare_queue("orders")
+        broker.publish("", "orders", json={"created_at": instant, "due": "2026-12-01"})
+
+        assert broker.flow(bodies=True) == """the test -> orders: ready {"created_at": "*", "due": "2026-12-01"}"""
+
+
+@pytest.mark.parametrize("is_paid_first", [True, False])
+def test_what_a_consumer_sends_of_its_own_accord_may_come_before_or_after_what_it_sends_for_a_message(
+    is_paid_first: bool,
+) -> None:
+    with Broker(checks="off") as broker, connected(broker, "shop") as connection:
+        channel = connection.channel()
+        channel.queue_declare("payments", durable=True)
+        paid: list[bytes] = []
+
+        def on_payment(channel, method, properties, body) -> None:
+            send("order.paid")
+            channel.basic_ack(method.delivery_tag)
+            paid.append(body)
+
+        def send(key: str) -> None:
+            channel.basic_publish("amq.topic", key, b"")
+
+        channel.basic_consume("payments", on_payment)
+        send("order.created")
+        if not is_paid_first:
+            send("order.shipped")
+        connection.process_data_events(0)
+        broker.publish("", "payments", b"7")
+        while not paid:
+            connection.process_data_events(0.01)
+        if is_paid_first:
+            send("order.shipped")
+        connection.process_data_events(0)
+
+        assert (
+            broker.flow()
+            == """
+            the test -> payments: acked by shop
+            shop -> amq.topic 'order.created' -> no queue
+            shop -> amq.topic 'order.paid' -> no queue
+            shop -> amq.topic 'order.shipped' -> no queue
+        """
+        )
+
+
+def test_what_two_publishers_send_comes_in_the_order_of_each() -> None:
+    with Broker(checks="off") as broker, connected(broker, "web") as web, connected(broker, "app") as app:
+        for connection, key in ((web, "2"), (app, "b"), (web, "1"), (app, "a")):
+            connection.channel().basic_publish("amq.topic", key, b"")
+            connection.process_data_events(0)
+
+        assert [line.split()[3] for line in broker.flow().splitlines()] == ["'b'", "'a'", "'2'", "'1'"]
+
+
+def test_a_flow_leaves_its_comparison_to_a_snapshot() -> None:
+    class Snapshot:
+        def __eq__(self, other: object) -> bool:
+            self.text = str(other)
+            return True
+
+        __hash__ = None
+
+    with Broker() as broker:
+        broker.declare_queue("orders")
+        broker.publish("", "orders", b"7")
+        snapshot = Snapshot()
+
+        assert broker.flow() == snapshot
+        assert snapshot.text == "the test -> orders: ready"
+        assert broker.flow() != "the test -> orders: acked"
+        assert broker.flow() != 7
+
+
 def test_a_flow_of_one_queue_or_client_leaves_out_the_rest() -> None:
     with Broker(checks="off") as broker:
         Shop().run(broker, random.Random(2))

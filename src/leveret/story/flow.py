@@ -1,9 +1,9 @@
 """A flow: who sent what, through which exchange, into which queue, and what became of it, as lines that can be pinned.
 
-The lines are the same in each run of a test, whatever its threads do. Equal lines are one with a count, generated names
-and numbers are masked, and only spans that a queue or a message sets are shown. What a client sends of its own accord
-comes first, in its order. What follows from it comes after, in the order of names: a test cannot control which of two
-consumers is faster.
+The lines are the same in each run of a test, whatever its threads do. Equal lines are one with a count, what is
+generated anew is masked, and only spans that a queue or a message sets are shown. What a client that consumes nothing
+sends comes first, in its order. What follows from it comes after, in the order of names: a test cannot control which of
+two consumers is faster, nor whether a message comes before or after what its consumer sends of its own accord.
 """
 
 from __future__ import annotations
@@ -27,16 +27,32 @@ class Flow(str):
     __slots__ = ()
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, str) and _lines_of(self) == _lines_of(other)
+        return lines_of(self) == lines_of(other) if isinstance(other, str) else NotImplemented
 
-    def __ne__(self, other: object) -> bool:
-        return not self == other
+    # Else str's own would be used.
+    __ne__ = object.__ne__
 
     def __hash__(self) -> int:
-        return hash(tuple(_lines_of(self)))
+        return hash(tuple(lines_of(self)))
 
 
-def _lines_of(text: str) -> list[str]:
+def _with_reached(
+    levels: dict[str, int], sent: list[tuple[str, str]], consumers: Mapping[str, set[str]]
+) -> dict[str, int]:
+    """Return levels with those of all clients that what is sent leads to."""
+    while reached := {
+        consumer: levels[publisher] + 1
+        for publisher, queue in sent
+        if publisher in levels
+        for consumer in consumers.get(queue, ())
+        if consumer not in levels
+    }:
+        levels = levels | reached
+    return levels
+
+
+def lines_of(text: str) -> list[str]:
+    """Return the lines of a flow as they are compared."""
     return [line.strip() for line in text.splitlines() if line.strip()]
 
 
@@ -50,10 +66,13 @@ class FlowReader:
         self._bodies: Final = bodies
         self._clients: Final = Clients()
         self._lives: Final[dict[int, MessageLife[Fact]]] = {}
-        # The names of those that consumed from each queue, and from which each name got something before it published.
+        # The names of those that took messages from each queue.
         self._consumers: Final[dict[str, set[str]]] = {}
         self._has_got: Final[set[str]] = set()
-        self._roots: Final[list[str]] = []
+        # The names of those to which the broker pushed messages: these may come before or after what they publish.
+        self._is_pushed_to: Final[set[str]] = set()
+        # The names of those that published before they got anything.
+        self._first: Final[set[str]] = set()
         self._texts: Final[dict[int, str]] = {}
 
     def take(self, fact: Fact, text: str | None) -> None:
@@ -69,52 +88,45 @@ class FlowReader:
         if fact.kind in events.DELIVERIES:
             name = self._name(fact)
             self._has_got.add(name)
+            if fact.kind == events.DELIVERED:
+                self._is_pushed_to.add(name)
             self._consumers.setdefault(str(fact.get("queue")), set()).add(name)
         elif fact.kind == events.PUBLISHED:
             name = self._name(fact)
-            if name not in self._has_got and name not in self._roots:
-                self._roots.append(name)
+            if name not in self._has_got:
+                self._first.add(name)
 
     def flow(self) -> Flow:
         """Return the flow so far."""
         lives = [life for life in self._lives.values() if life.published is not None and self._is_wanted(life)]
         levels = self._levels()
-        counts: Counter[tuple[int, int, str]] = Counter()
-        orders: dict[str, int] = {}
+        counts: Counter[tuple[int, str, int, str]] = Counter()
+        orders: dict[str, dict[str, int]] = {}
         for life in lives:
             assert life.published is not None
             publisher = self._name(life.published)
-            line = self._line(publisher, life)
-            is_root = publisher in self._roots
-            order = orders.setdefault(line, len(orders)) if is_root else 0
-            counts[levels.get(publisher, len(levels)), order, line] += 1
+            line, level = self._line(publisher, life), levels.get(publisher, len(levels))
+            lines = orders.setdefault(publisher, {})
+            order = lines.setdefault(line, len(lines))
+            if publisher in self._is_pushed_to:
+                # Of all its messages, only the one that begins a circle is certain to come before others.
+                order = min(order, 1) if level == 0 else 0
+            counts[level, publisher, order, line] += 1
         return Flow(
-            "\n".join(
-                line if count == 1 else f"{line} ({count} times)" for (_, _, line), count in sorted(counts.items())
-            )
+            "\n".join(line if count == 1 else f"{line} ({count} times)" for (*_, line), count in sorted(counts.items()))
         )
 
     def _levels(self) -> dict[str, int]:
         """Return how many queues lie between each client and those that act of their own accord."""
-        levels = dict.fromkeys(self._roots, 0)
         sent = [
             (self._name(life.published), copy.queue)
             for life in self._lives.values()
             if life.published is not None
             for copy in life.copies.values()
         ]
-        is_new = True
-        while is_new:
-            reached = {
-                consumer: levels[publisher] + 1
-                for publisher, queue in sent
-                if publisher in levels
-                for consumer in self._consumers.get(queue, ())
-                if consumer not in levels
-            }
-            levels |= reached
-            is_new = bool(reached)
-        return levels
+        levels = _with_reached(dict.fromkeys(self._first - self._is_pushed_to, 0), sent, self._consumers)
+        # A circle of consumers begins with the one that published first.
+        return _with_reached(dict.fromkeys(self._first - levels.keys(), 0) | levels, sent, self._consumers)
 
     def _is_wanted(self, life: MessageLife[Fact]) -> bool:
         assert life.published is not None
@@ -164,7 +176,7 @@ class FlowReader:
             body = json.loads(text)
         except ValueError:
             return ""
-        fields = {name: body.get(name) for name in self._bodies} if isinstance(body, Mapping) else {}
+        fields = {name: body[name] for name in self._bodies if name in body} if isinstance(body, Mapping) else {}
         return f" {masked(json.dumps(fields))}" if fields else ""
 
     def _name(self, fact: Fact) -> str:

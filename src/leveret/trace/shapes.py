@@ -306,6 +306,8 @@ def _word_pattern(word: str) -> str:
 def _mark_of(text: str) -> str:
     if _UUID.fullmatch(text):
         return "{uuid}"
+    if ":" in text:
+        return "{date-time}"
     return "{number}" if text.isdecimal() else "{hex}"
 
 
