@@ -214,8 +214,9 @@ def test_a_budget_that_is_over_says_what_it_left(tmp_path: Path) -> None:
     assert "--seconds=1e-06 was over before 2 runs" in done.stdout
 
 
-def test_a_budget_of_nothing_is_refused(tmp_path: Path) -> None:
-    done = needs(tmp_path, {}, "--seconds=0")
+@pytest.mark.parametrize("arguments", ["--seconds=0", "test_billing.py --seconds=0", ". -k invoice --seconds 0 -x"])
+def test_a_budget_of_nothing_is_refused_before_and_after_the_tests(tmp_path: Path, arguments: str) -> None:
+    done = needs(tmp_path, {}, *arguments.split())
 
     assert done.stderr.strip() == "leveret: --seconds=0 is not a number above 0"
     assert done.returncode == 2

@@ -18,25 +18,34 @@ def add_to(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> Non
         "null, or of another type, and print what became of it. What follows the first test goes to pytest, such as "
         "-k NAME.",
     )
-    needs.add_argument(
-        "--seconds",
-        type=float,
-        default=_SECONDS,
-        help=f"start no more runs after this time (default: {_SECONDS:.0f})",
-    )
-    needs.add_argument(
-        "--lock",
-        type=Path,
-        metavar="FILE",
-        help="write the needs to the entries of the consumers in this lock (default: the file of leveret_contract)",
-    )
+    _add_options(needs)
     needs.add_argument(
         "pytest", nargs=argparse.REMAINDER, metavar="...", help="tests, and options of pytest such as -k"
     )
     needs.set_defaults(run=_run)
 
 
+def _add_options(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--seconds",
+        type=float,
+        default=_SECONDS,
+        help=f"start no more runs after this time (default: {_SECONDS:.0f})",
+    )
+    parser.add_argument(
+        "--lock",
+        type=Path,
+        metavar="FILE",
+        help="write the needs to the entries of the consumers in this lock (default: the file of leveret_contract)",
+    )
+
+
 def _run(options: argparse.Namespace) -> int:
+    # They may follow the tests as well.
+    parser = argparse.ArgumentParser(prog="leveret needs", add_help=False, allow_abbrev=False)
+    _add_options(parser)
+    parser.set_defaults(seconds=options.seconds, lock=options.lock)
+    options, of_pytest = parser.parse_known_args(options.pytest)
     if not options.seconds > 0:
         raise ValueError(f"--seconds={options.seconds:g} is not a number above 0")
     import pytest
@@ -50,7 +59,7 @@ def _run(options: argparse.Namespace) -> int:
     survey = Survey(options.seconds, options.lock)
     # Workers print nowhere, and one file for the output of several processes would be torn.
     ours = ["-q", "-s", "--disable-warnings", "--leveret-pages=off", "--leveret-contract=off"]
-    code = pytest.main([*options.pytest, *ours], plugins=[survey])
+    code = pytest.main([*of_pytest, *ours], plugins=[survey])
     if survey.error is not None:
         raise survey.error
     if code not in (pytest.ExitCode.OK, pytest.ExitCode.TESTS_FAILED):
