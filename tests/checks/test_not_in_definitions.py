@@ -12,6 +12,9 @@ import pika
 import pytest
 
 from leveret import Broker, CheckFailedError
+from leveret.engine.harness import Harness
+from leveret.story.causes import sentence
+from leveret.story.diagnosis import Asked
 
 # An export of a virtual host of RabbitMQ 4.3.6, with 40 queues and two policies.
 PRODUCTION = Path(__file__).with_name("definitions-40-queues-4.3.6.json")
@@ -112,6 +115,24 @@ def test_twelve_differences_from_forty_queues_are_named_and_nothing_else(product
     lines = text.split("not_in_definitions: ")[1].splitlines()
     assert lines[0] == "3 declarations of what the definitions lack"
     assert [line.strip() for line in lines[1:-1]] == list(LACKING)
+
+
+def test_a_refused_declaration_names_the_definitions(production, channel):
+    with pytest.raises(pika.exceptions.ChannelClosedByBroker):
+        channel.queue_declare("orders", durable=True)
+
+    advice = next(line for line in production._engine.report().splitlines() if "Queue 'orders' exists" in line)
+    assert advice.strip() == (
+        "Queue 'orders' exists, declared in another way by the definitions. Declare it as they do, with the same "
+        "durable= and arguments="
+    )
+
+
+def test_what_the_definitions_lack_is_said_in_a_sentence(production, channel):
+    channel.queue_declare("order", durable=True)
+
+    (cause,) = Harness(production).diagnosis("", Asked())
+    assert sentence(cause) == "the definitions lack queue 'order', which shop declared: did you mean 'orders'?"
 
 
 def test_a_declaration_that_production_lacks_can_be_allowed(production, channel):

@@ -79,7 +79,11 @@ CAUSES: Final[dict[str, CauseWords]] = {
         20,
     ),
     "redeclared_differently": CauseWords("{refusal}[, at {line}]", rank=15),
-    "not_in_definitions": CauseWords("{part}, from {by}[: did you mean {known}?]", rank=15),
+    "not_in_definitions": CauseWords(
+        "{part}, from {by}[: did you mean {known}?]",
+        "the definitions lack {part}, which {by} declared[: did you mean {known}?]",
+        15,
+    ),
     "unseen_channel_error": CauseWords("{refusal}[, on the connection opened at {opener}]", rank=15),
     "trace_context_lost": CauseWords(
         "without a traceparent, while it handled {handled}, of trace {trace}",

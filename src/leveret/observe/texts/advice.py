@@ -14,6 +14,8 @@ from leveret.core.model.exchanges import EXCHANGE_TYPES
 from leveret.errors import did_you_mean, expected
 from leveret.trace.events import Event
 
+# Who declared what a broker began with.
+DEFINITIONS: Final = "the definitions"
 _UNEXPECTED_FRAME: Final = 505
 _ONE_THREAD: Final = (
     "Frames that do not fit together come from two threads in one connection, or from a client's bug. A connection of "
@@ -79,9 +81,11 @@ def advice(refusal: Event, declarers: Mapping[tuple[str, str, str], str]) -> lis
         case "inequivalent":
             who = declarers.get((kind, refusal.vhost, name))
             by = f" by {who}" if who else ""
+            alike = "as they do" if who == DEFINITIONS else "alike everywhere"
+            otherwise = "" if who == DEFINITIONS else ", or let only the application declare it"
             return [
-                f"{kind.capitalize()} {name!r} exists, declared in another way{by}. Declare it alike everywhere, with "
-                "the same durable= and arguments=, or let only the application declare it"
+                f"{kind.capitalize()} {name!r} exists, declared in another way{by}. Declare it {alike}, with the same "
+                f"durable= and arguments={otherwise}"
             ]
         case "missing":
             declared = [other for its_kind, host, other in declarers if (its_kind, host) == (kind, refusal.vhost)]

@@ -14,7 +14,7 @@ from leveret.clocks import SystemClock
 from leveret.core.model.node import Node
 from leveret.core.protocol.receiving import strangers
 from leveret.observe.calls.callers import Stack, stacks_of_users
-from leveret.observe.texts.advice import advice
+from leveret.observe.texts.advice import DEFINITIONS, advice
 from leveret.observe.texts.state import connections, queue_lines
 from leveret.observe.texts.story import Story, clients_of
 from leveret.observe.views.names import has_clients
@@ -120,7 +120,7 @@ def report_text(
     parts += [_CLOCK_HELD] if is_clock_held else []
     parts += _queues("queues when the test failed", _counts(raw_events)) if later_count else []
     parts += _queues("queues after its clean-up" if later_count else "queues", queue_lines(node, first=queues))
-    parts += _section("errors sent to clients:", refusal_lines(raw_events))
+    parts += _section("errors sent to clients:", refusal_lines(raw_events, node))
     parts += _section("errors inside leveret:", [line for error in node.internal_errors for line in _traceback(error)])
     if recorder.is_on:
         lines = story.lines(messages)
@@ -194,7 +194,7 @@ def _traceback(error: BaseException) -> list[str]:
     return "".join(format_exception(error)).splitlines()
 
 
-def refusal_lines(raw_events: Sequence[RawEvent]) -> list[str]:
+def refusal_lines(raw_events: Sequence[RawEvent], node: Node) -> list[str]:
     """Return the last errors sent to clients with the lines that caused them, and what to do about them."""
     refusals = [Event(raw) for raw in raw_events if raw[0] == events.REFUSED]
     if not refusals:
@@ -202,7 +202,9 @@ def refusal_lines(raw_events: Sequence[RawEvent]) -> list[str]:
     lines = [f"... and {len(refusals) - _LISTED} earlier errors"] if len(refusals) > _LISTED else []
     for refusal in refusals[-_LISTED:]:
         lines += _refusal(refusal)
-    declarers = declarers_of(raw_events)
+    declarers = declarers_of(raw_events) | {
+        (kind, vhost, name): DEFINITIONS for vhost, kind, name, *rest in node.defined or () if not rest
+    }
     return lines + list(dict.fromkeys(line for refusal in refusals for line in advice(refusal, declarers)))
 
 
