@@ -59,6 +59,16 @@ def test_imported_definitions_take_effect(broker: Broker, connect) -> None:
     assert [binding.routing_key for binding in broker.queue("q1", vhost="stage").bindings] == ["a.#"]
 
 
+def test_a_queue_has_the_type_of_its_argument_whatever_its_entry_says(broker: Broker) -> None:
+    # As RabbitMQ 4.3.6, 4.0.5 and 3.10.8 import it.
+    typed = {"vhost": "/", "durable": True, "auto_delete": False, "type": "quorum"}
+    queues = [{"name": "orders", **typed}, {"name": "mails", **typed, "arguments": {"x-queue-type": "stream"}}]
+
+    broker.admin.import_definitions({"queues": queues})
+
+    assert {queue.name: queue.type for queue in broker.queues} == {"orders": "classic", "mails": "stream"}
+
+
 def test_loading_twice_changes_nothing(broker: Broker) -> None:
     broker.admin.import_definitions(EXPORTED)
     once = broker.admin.export_definitions()

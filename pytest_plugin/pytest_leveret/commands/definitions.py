@@ -176,7 +176,7 @@ def _default_type(vhost: Values) -> str:
 def _typed(queue: Values, default: str) -> Values:
     """Return a queue's type, which may be an argument, and its other arguments."""
     arguments = dict(queue.get("arguments") or {})
-    kind = arguments.pop("x-queue-type", None) or queue.get("type") or default
+    kind = arguments.pop("x-queue-type", None) or default
     return {"type": kind, "arguments": arguments}
 
 

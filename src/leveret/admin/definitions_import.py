@@ -22,7 +22,7 @@ from leveret.core.model.operators.passwords import ALGORITHMS, PasswordHash
 from leveret.core.model.operators.patterns import compiled, is_too_long
 from leveret.core.model.operators.policy import Policy, PolicyInvalid
 from leveret.core.model.queues.queue_types import QUEUE_TYPES
-from leveret.core.wire.values import Field, Table
+from leveret.core.wire.values import Table
 from leveret.errors import BrokerError, expected
 from leveret.observe.calls.calls import shown, wrong_table, wrong_text
 
@@ -160,10 +160,9 @@ class _Loading:
             host.policies.user.set(_policy(item, item))
 
     def _add_queue(self, item: Item) -> None:
-        host, name, arguments = self._vhost_of(item), item.name("name"), item.table("arguments")
-        kind = item.word("type", QUEUE_TYPES, host.default_queue_type)
-        if kind != host.default_queue_type and "x-queue-type" not in arguments:
-            arguments = arguments.with_entry("x-queue-type", Field("S", kind.encode()))
+        host, name = self._vhost_of(item), item.name("name")
+        # RabbitMQ exports the type beside the arguments, and imports it from these alone.
+        item.word("type", QUEUE_TYPES, host.default_queue_type)
         if name in host.queues or name.startswith(_RESERVED):
             return
         with _naming(item):
@@ -171,7 +170,7 @@ class _Loading:
                 name,
                 durable=item.flag("durable", True),
                 auto_delete=item.flag("auto_delete", False),
-                arguments=arguments,
+                arguments=item.table("arguments"),
             )
 
     def _add_exchange(self, item: Item) -> None:
