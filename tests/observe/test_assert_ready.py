@@ -125,3 +125,14 @@ def test_the_failure_lists_what_is_too_much_and_nothing_else(broker: Broker) -> 
 def test_a_queue_that_does_not_exist_is_no_empty_queue(broker: Broker) -> None:
     with pytest.raises(NotDeclaredError, match="did you mean 'work'"):
         broker.assert_ready("wrok", times=0)
+
+
+def test_what_is_ready_now_needs_no_await_on_an_event_loop(broker: Broker) -> None:
+    broker.publish("", "parked", b"7")
+
+    async def look() -> bytes:
+        with pytest.raises(AssertionError, match="exactly 2"):
+            broker.assert_ready("parked", times=2)
+        return broker.assert_ready("parked").body
+
+    assert asyncio.run(look()) == b"7"

@@ -76,7 +76,13 @@ def evaluate_ready(
         matches[:] = [view for view in views if matcher.matches(view)]
         return bool(matches) if times is None else len(matches) == times
 
-    if source.wait_until(is_so, timeout or 0):
+    if timeout is not None:
+        is_ready = source.wait_until(is_so, timeout)
+    else:
+        source.sync()
+        with source.lock:
+            is_ready = is_so()
+    if is_ready:
         return matches[0] if times is None else matches
     from leveret.observe.assertions.failures import not_ready
 
