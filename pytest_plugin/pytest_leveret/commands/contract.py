@@ -59,6 +59,8 @@ def _diff(options: argparse.Namespace) -> int:
     changes = [*lock_changes(read(options.old), read(options.new))]
     _print("breaking", [change for change in changes if change.breaks])
     _print("not breaking", [change for change in changes if not change.breaks])
+    if not changes:
+        print("no difference")
     return 1 if any(change.breaks for change in changes) else 0
 
 
