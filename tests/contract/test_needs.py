@@ -92,6 +92,49 @@ def test_a_price(leveret_session):
 """
 
 
+# It passes on what it got, with all headers, until the third attempt.
+RETRIES = """
+import json
+import threading
+
+import pika
+
+
+def serve(amqp_url, stopping):
+    with pika.BlockingConnection(pika.URLParameters(amqp_url)) as connection:
+        channel = connection.channel()
+        for method, properties, body in channel.consume("parcels", inactivity_timeout=0.02):
+            if method is not None:
+                headers = properties.headers or {}
+                attempt = headers.get("x-attempt", 1)
+                if attempt < 3:
+                    headers["x-attempt"] = attempt + 1
+                    later = pika.BasicProperties(headers=headers, expiration="60000")
+                    channel.basic_publish("", "parcels.retry", body, later)
+                else:
+                    channel.basic_publish("", "labels", json.dumps({"label": json.loads(body)["weight"]}))
+                channel.basic_ack(method.delivery_tag)
+            if stopping.is_set():
+                return
+
+
+def test_a_parcel_is_sent_at_the_third_attempt(leveret):
+    leveret.declare_queue("parcels")
+    back = {"x-dead-letter-exchange": "", "x-dead-letter-routing-key": "parcels"}
+    leveret.declare_queue("parcels.retry", arguments=back)
+    leveret.declare_queue("labels")
+    stopping = threading.Event()
+    service = threading.Thread(target=serve, args=(leveret.url, stopping))
+    service.start()
+    leveret.wait_for_consumer("parcels")
+    with leveret.clock.autojump():
+        leveret.publish("", "parcels", json={"weight": 7, "colour": "red"})
+        leveret.assert_ready("labels", json={"label": 7}, timeout=5)
+    stopping.set()
+    service.join()
+"""
+
+
 def needs(folder: Path, sources: Mapping[str, str], *arguments: str, ini: str = "") -> subprocess.CompletedProcess[str]:
     """Run the command on test files, in a process with as few plugins as it needs."""
     for name, source in sources.items():
@@ -134,7 +177,7 @@ def measured(tmp_path_factory: pytest.TempPathFactory) -> Measured:
     own.messages[ORDERS_KEY].consumers["orders", "billing"] = Consumer("orders", "billing", {"acked"})
     own.write(folder / "messages.lock")
     before = read(folder / "messages.lock")
-    sources = {"billing": page, "deaf": DEAF, "once": ONCE, "wrong": WRONG}
+    sources = {"billing": page, "deaf": DEAF, "once": ONCE, "wrong": WRONG, "retries": RETRIES}
     done = needs(folder, sources, ini="leveret_contract = messages.lock\n")
     return Measured(done.stdout + done.stderr, done.returncode, before, read(folder / "messages.lock"))
 
@@ -190,7 +233,7 @@ def test_the_needs_of_a_consumer_go_into_its_entry_in_the_lock(measured: Measure
         "body.quantity": "optional integer",
         "body.coupon": "any",
     }
-    assert "messages.lock has the needs for 1 of 3 kinds of messages" in measured.text
+    assert "messages.lock has the needs for 1 of 5 kinds of messages" in measured.text
 
 
 @SHARED
@@ -199,6 +242,17 @@ def test_a_field_that_the_consumer_does_not_need_breaks_no_contract_once_it_is_m
 
     assert len(meet({"shop": shop, "billing": measured.before}).breaking) == 2
     assert meet({"shop": shop, "billing": measured.after}).breaking == []
+
+
+@SHARED
+def test_what_a_consumer_passes_on_as_it_got_it_is_no_need(measured: Measured) -> None:
+    tables = measured.text.partition("'parcels.retry' -> parcels: what its consumer needs, by 1 test\n")
+
+    assert {name: verdicts(measured.text)[name] for name in ("weight", "colour")} == {
+        "weight": "required",
+        "colour": "never read",
+    }
+    assert verdicts(tables[2]).get("colour") == "never read"
 
 
 def test_code_that_has_read_its_url_is_measured_on_that_port(tmp_path: Path) -> None:
@@ -340,6 +394,17 @@ def need(types: set[str], **severities: str) -> FieldNeed:
 )
 def test_a_lock_says_what_a_consumer_accepts(field: FieldNeed, text: str) -> None:
     assert need_text(field) == text
+
+
+@pytest.mark.parametrize(
+    ("removed", "verdict", "text"),
+    [(NOTHING, "not measured", ""), (CHANGES, "used", ""), (FAILS, "required", "string")],
+)
+def test_a_field_with_runs_left_has_no_need_but_one_that_is_certain(removed: str, verdict: str, text: str) -> None:
+    field = need({"string"}, removed=removed, null=removed, retyped=removed)
+    field.is_open = True
+
+    assert (field.verdict, need_text(field)) == (verdict, text)
 
 
 def test_a_lock_that_is_none_is_refused_before_any_test_runs(tmp_path: Path) -> None:

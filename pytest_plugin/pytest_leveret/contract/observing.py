@@ -29,7 +29,7 @@ _NUMBER: Final = re.compile(r"(?<![A-Za-z\d])\d+")
 _MONITORING: Final = ("celeryev", "celery.pidbox", "reply.celery.pidbox")
 _MONITORING_QUEUES: Final = re.compile(r"celeryev\..*|.*\.pidbox")
 # Headers that the broker adds.
-_BROKERS: Final = re.compile(r"x-death|x-(?:first|last)-death-.*|x-delivery-count|x-stream-offset|x-acquired-count")
+OF_BROKER: Final = re.compile(r"x-death|x-(?:first|last)-death-.*|x-delivery-count|x-stream-offset|x-acquired-count")
 # Headers that Celery writes for itself, and that are as its release has them.
 _CELERYS: Final = frozenset(
     {
@@ -188,7 +188,7 @@ def _own_properties(message: TracedMessage) -> dict[str, object]:
     headers = properties.get("headers")
     if isinstance(headers, Mapping):
         others = _CELERYS if "task" in headers and "id" in headers else ()
-        own = {name: value for name, value in headers.items() if name not in others and not _BROKERS.fullmatch(name)}
+        own = {name: value for name, value in headers.items() if name not in others and not OF_BROKER.fullmatch(name)}
         properties["headers"] = own
     return properties
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -18,6 +18,7 @@ from typing import Final, NamedTuple, cast
 
 from leveret.trace import events
 from leveret.trace.events import Event, PlainValue, TracedMessage
+from pytest_leveret.contract.observing import OF_BROKER
 from pytest_leveret.needs.bodies import leaves_of, parsed
 from pytest_leveret.rehearsals.fingerprint import normal
 
@@ -60,11 +61,15 @@ class Fact(NamedTuple):
 Facts = Counter[Fact]
 
 
-def facts_of(trace: Iterable[Event]) -> Facts:
-    """Return the facts of a broker's events."""
+def facts_of(trace: Iterable[Event], originals: Mapping[str, object]) -> Facts:
+    """Return the facts of a broker's events.
+
+    `originals` are bodies before their change, by what `text_of` returns of the changed ones. A consumer that publishes
+    what it got, as for a retry, has published what it would have without the change.
+    """
     facts, consuming, open_copies = Facts(), set[int | None](), dict[int | None, str]()
     for event in trace:
-        facts.update(_facts(event, consuming))
+        facts.update(_facts(event, consuming, originals))
         if event.kind in events.DELIVERIES:
             consuming.add(event.conn)
             open_copies[event.copy] = normal(event.queue or "")
@@ -74,7 +79,7 @@ def facts_of(trace: Iterable[Event]) -> Facts:
     return facts
 
 
-def _facts(event: Event, consuming: set[int | None]) -> Iterator[Fact]:
+def _facts(event: Event, consuming: set[int | None], originals: Mapping[str, object]) -> Iterator[Fact]:
     kind = event.kind
     if kind in _SETTLED:
         reason = cast("str | None", event.get("reason"))
@@ -86,15 +91,22 @@ def _facts(event: Event, consuming: set[int | None]) -> Iterator[Fact]:
             yield Fact(SENT, where)
         if event.conn is not None:
             yield Fact(PUBLISHED, where)
-            yield from _fields_of(event.message, where)
+            yield from _fields_of(event.message, where, originals)
     elif kind == events.REFUSED:
         yield Fact(kind, normal(event.client), value=normal(event.text))
     elif kind == events.CONN_CLOSE and event.reason is not None and not event.is_shutdown:
         yield Fact(kind, "", value=normal(event.reason))
 
 
-def _fields_of(message: TracedMessage, where: str) -> Iterator[Fact]:
+def text_of(body: object) -> str:
+    """Return a text that bodies of the same value have in common."""
+    return json.dumps(body, sort_keys=True)
+
+
+def _fields_of(message: TracedMessage, where: str, originals: Mapping[str, object]) -> Iterator[Fact]:
     body = parsed(message.body)
+    if originals and body is not None:
+        body = originals.get(text_of(body), body)
     if body is None:
         yield Fact(FIELD, where, "body", repr(message.body))
     else:
@@ -102,6 +114,8 @@ def _fields_of(message: TracedMessage, where: str) -> Iterator[Fact]:
     for name, value in message.properties.to_python().items():
         plain = value.to_python() if isinstance(value, PlainValue) else value
         items = plain.items() if isinstance(plain, dict) else [("", plain)]
+        # Their times and counts are the broker's, also if a client publishes a message with all headers that it got.
+        items = [(key, item) for key, item in items if not OF_BROKER.fullmatch(key)]
         yield from (Fact(FIELD, where, f"{name} {key}".strip(), _value_text(item)) for key, item in items)
 
 

@@ -40,6 +40,8 @@ class FieldNeed:
     effects: dict[str, Effect] = field(default_factory=dict)
     # Whether the code was seen to look it up.
     is_read: bool = False
+    # Whether the time was over before some run that might have shown more.
+    is_open: bool = False
 
     def add(self, variant: str, effect: Effect) -> None:
         """Add what a change did in one more run."""
@@ -63,7 +65,7 @@ class FieldNeed:
         others = [self.severity(variant) for variant in (NULL, RETYPED)]
         if any(other not in (None, NOTHING) for other in others):
             return TYPED
-        if removed is None or None in others:
+        if removed is None or None in others or self.is_open:
             return UNMEASURED
         return UNNOTICED if self.is_read else UNREAD
 

@@ -58,7 +58,7 @@ def need_text(need: FieldNeed) -> str:
     """Return what a consumer accepts in a field, in the words of a lock; empty if that is not certain."""
     if need.verdict == UNREAD:
         return ANY
-    if need.verdict not in (REQUIRED, USED, TYPED):
+    if need.verdict not in (REQUIRED, USED, TYPED) or (need.is_open and need.verdict != REQUIRED):
         return ""
     types = set(need.types)
     null = need.severity(NULL)

@@ -59,9 +59,9 @@ def lines_of(findings: Findings, seconds: float) -> Iterator[str]:
 def name_of(kind: Kind) -> str:
     """Return a kind of message as a heading: where it was published to, and the queue."""
     task = f" task {kind.name!r}" if kind.name else ""
-    if not kind.exchange:
+    if not kind.exchange and kind.routing_key == kind.queue:
         return f"{kind.queue}{task}"
-    return f"{kind.exchange} {kind.routing_key!r} -> {kind.queue}{task}"
+    return f"{kind.exchange} {kind.routing_key!r} -> {kind.queue}{task}".lstrip()
 
 
 def _whose(message: MessageNeeds) -> str:

@@ -25,7 +25,18 @@ from _pytest.runner import runtestprotocol
 from pytest_leveret import brokers
 from pytest_leveret.explore import interrupt
 from pytest_leveret.needs.bodies import Change, Kind, Path, changed, fields_of, parsed, type_of
-from pytest_leveret.needs.effects import BREAKS, ERROR, TEST, Difference, Effects, Expected, Fact, Facts, facts_of
+from pytest_leveret.needs.effects import (
+    BREAKS,
+    ERROR,
+    TEST,
+    Difference,
+    Effects,
+    Expected,
+    Fact,
+    Facts,
+    facts_of,
+    text_of,
+)
 from pytest_leveret.needs.reading import noted_reads
 from pytest_leveret.rehearsals.fingerprint import normal
 from pytest_leveret.reruns import connect, serve
@@ -33,6 +44,7 @@ from pytest_leveret.reruns import connect, serve
 if TYPE_CHECKING:
     from leveret import Broker
     from leveret.core.model.message import Message
+    from leveret.core.model.vhost import VirtualHost
     from leveret.faults import Occasion
 
 _TICK_S: Final = 0.01
@@ -194,6 +206,10 @@ class _Run:
         self._ended: Final = threading.Event()
         self._bodies: Final[dict[str, tuple[Kind, dict[str, object]]]] = {}
         self._thread: Final = threading.get_ident()
+        # Bodies before their change, by the text of the changed ones, and where messages were published to, by broker
+        # and number.
+        self._originals: Final[dict[str, object]] = {}
+        self._places: Final[dict[tuple[VirtualHost, int], tuple[str, str]]] = {}
 
     def play(self) -> None:
         """Run the test."""
@@ -247,7 +263,7 @@ class _Run:
         if value is None:
             self.outcome.unread_count += not self._job.changes
             return False
-        kind = _kind_of(occasion, message)
+        kind = _kind_of(occasion, message, self._places.setdefault((connection.vhost, message.id), _place_of(message)))
         # The lines that may have opened the connection; code that the test calls is not the test.
         opener = connection.opener
         openers = [] if opener is None else [line.path for line in (opener, *opener.others)]
@@ -267,6 +283,9 @@ class _Run:
         if not applied:
             return False
         self.outcome.applied.update(applied)
+        # A message that was passed on with its change is changed once more.
+        original = self._originals.get(text_of(value), value)
+        self._originals.setdefault(text_of(parsed(body)), original)
         _send(occasion, message, body)
         return True
 
@@ -300,7 +319,7 @@ class _Run:
 
         facts = Facts(self._errors)
         for broker in self._brokers:
-            facts.update(facts_of(Harness(broker).events_of(self._item.nodeid)))
+            facts.update(facts_of(Harness(broker).events_of(self._item.nodeid), self._originals))
         return facts
 
     def _cut(self) -> None:
@@ -378,11 +397,17 @@ class _Run:
             self._errors.append(fact)
 
 
-def _kind_of(occasion: Occasion, message: Message) -> Kind:
+def _place_of(message: Message) -> tuple[str, str]:
+    """Return where a message was published to that may have died on its way, and comes for the first time."""
+    own = [death for death in message.deaths if death.published is None]
+    return (own[-1].exchange, own[-1].routing_keys[0]) if own else (message.exchange, message.routing_key)
+
+
+def _kind_of(occasion: Occasion, message: Message, place: tuple[str, str]) -> Kind:
     from leveret.trace.events import printable
     from leveret.trace.shapes import key_pattern, message_name
 
-    names = (message.exchange, message.routing_key, occasion.queue_name or _queue_of_get(occasion))
+    names = (*place, occasion.queue_name or _queue_of_get(occasion))
     exchange, routing_key, queue = (key_pattern(printable(name)) for name in names)
     name = message_name(message.body, message.properties.to_python())
     return Kind(exchange, routing_key, queue, name, occasion.vhost or "/")

@@ -102,6 +102,9 @@ class Survey:
                 self._show(began)
         self.findings.seconds = monotonic() - began
         self.findings.left_count = len(self._jobs)
+        for job in self._jobs:
+            for change in (*job.changes, *self._tests[job.test].silent):
+                self._need(change).is_open = True
         return True
 
     def _next(self) -> Job | None:
