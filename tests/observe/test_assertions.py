@@ -2,6 +2,7 @@
 
 import pytest
 
+from leveret import Broker
 from leveret.errors import EventsMissingError, NotDeclaredError
 from leveret.trace import events
 from leveret.trace.recorder import Recorder
@@ -448,3 +449,13 @@ def test_a_dead_letter_in_another_queue_is_nearer_than_a_message_that_reached_no
 
     with pytest.raises(AssertionError, match=r"nearest: #1 .*\n  differs: it arrived in 'dead' instead of 'jobs'"):
         leveret.assert_dead_lettered("jobs", to="jobs")
+
+
+def test_a_message_that_expired_was_published():
+    with Broker() as broker:
+        broker.declare_queue("orders")
+        broker.publish("", "orders", b"7", expiration="1000")
+        broker.clock.advance(1)
+        broker.publish("", "orders", b"8")
+
+        assert broker.assert_published("", body=b"7").expiration == "1000"

@@ -206,7 +206,7 @@ class Search:
             died = self._by_copy.get(event.src_copy) if event.src_copy is not None else None
             if died is not None and event.queue is not None:
                 died.arrivals[event.queue] = cast("Message", event.message)
-        elif event.kind in events.DEATHS or event.reason in NOT_COMMITTED:
+        elif event.kind in events.DEATHS or event.get("reason") in NOT_COMMITTED:
             ended = self._by_copy.get(event.copy if event.kind in events.DEATHS else event.message.id)
             if ended is not None:
                 ended.is_void = True
