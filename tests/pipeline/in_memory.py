@@ -9,7 +9,6 @@ from typing import Any, Final
 import pyarrow as pa
 
 from leveret.errors import unknown
-from leveret.pipeline.kernel import trace
 from leveret.pipeline.kernel.subjects.across import ACROSS
 from leveret.pipeline.kernel.subjects.runs import began_of
 from leveret.pipeline.kernel.tables import tables_of
@@ -18,6 +17,7 @@ from leveret.pipeline.sources import TraceFile, find
 from leveret.trace import schema as trace_schema
 from tests.pipeline.kernel_campaign import events_of
 from tests.pipeline.plain import Trace
+from tests.pipeline.traces import read_trace
 
 _TYPES: Final = {"long": pa.int64(), "int": pa.int32(), "string": pa.string(), "boolean": pa.bool_()}
 _RUNS: Final = pa.schema(
@@ -39,7 +39,7 @@ def runs_of(rows: Iterable[dict[str, Any]]) -> pa.Table:
 
 def reader_of_files(*places: str | Path) -> tuple[Read, dict[str, TraceFile]]:
     """Return a reader of the tables of these trace files, one for each run, and the files by path."""
-    read = [trace.read(path) for path in find([str(place) for place in places])]
+    read = [read_trace(path) for path in find([str(place) for place in places])]
     used = [each for each in read if each.file.problem is None]
     rows = [
         {

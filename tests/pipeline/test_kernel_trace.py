@@ -18,7 +18,7 @@ import pytest
 from leveret.pipeline.kernel import trace
 from leveret.pipeline.kernel.schema import EVENTS
 from leveret.trace import jsonl
-from tests.pipeline.traces import Line, header, lives, text, write
+from tests.pipeline.traces import Line, header, lives, read_trace, text, write
 
 WHOLE = lives(40)
 
@@ -28,7 +28,7 @@ def told(path: Path) -> list[Line]:
     left_out = ("day", "run", "worker")
     return [
         {name: value for name, value in row.items() if value is not None and name not in left_out}
-        for row in trace.read(path).events.to_pylist()
+        for row in read_trace(path).events.to_pylist()
     ]
 
 
@@ -36,7 +36,7 @@ def told(path: Path) -> list[Line]:
 def test_every_event_is_read_as_it_was_written(tmp_path: Path, name: str) -> None:
     path = write(tmp_path / name, [header("run", "gw0", commit="abc"), *WHOLE])
 
-    found = trace.read(path)
+    found = read_trace(path)
 
     assert told(path) == WHOLE
     assert found.events.schema == EVENTS
@@ -53,7 +53,7 @@ def test_a_file_that_a_program_of_windows_rewrote_holds_the_same_events(
     path = tmp_path / ("windows.jsonl" if packed is bytes else "windows.jsonl.gz")
     path.write_bytes(packed(mark + text([header("run", "gw0"), *WHOLE]).encode().replace(b"\n", b"\r\n")))
 
-    found = trace.read(path)
+    found = read_trace(path)
 
     assert told(path) == WHOLE
     assert (found.file.run, found.file.worker, found.file.problem, found.file.is_truncated) == (
@@ -79,7 +79,7 @@ def test_a_cut_file_keeps_its_whole_lines(tmp_path: Path) -> None:
     path.write_text(text([header("run"), *WHOLE])[:-20])
 
     assert told(path) == WHOLE[:-1]
-    assert trace.read(path).file.is_truncated
+    assert read_trace(path).file.is_truncated
 
 
 def test_a_last_line_without_its_end_is_an_event_if_it_is_complete(tmp_path: Path) -> None:
@@ -87,7 +87,7 @@ def test_a_last_line_without_its_end_is_an_event_if_it_is_complete(tmp_path: Pat
     path.write_text(text([header("run"), *WHOLE])[:-1])
 
     assert told(path) == WHOLE
-    assert trace.read(path).file.is_truncated
+    assert read_trace(path).file.is_truncated
 
 
 def test_a_cut_compressed_file_keeps_its_whole_lines(tmp_path: Path) -> None:
@@ -97,7 +97,7 @@ def test_a_cut_compressed_file_keeps_its_whole_lines(tmp_path: Path) -> None:
     content = zlib.decompressobj(31).decompress(path.read_bytes())
 
     assert told(path) == [json.loads(line) for line in content.split(b"\n")[1:-1]]
-    assert trace.read(path).file.is_truncated
+    assert read_trace(path).file.is_truncated
 
 
 def test_a_damaged_compressed_file_keeps_the_lines_before_the_damage(tmp_path: Path) -> None:
@@ -111,7 +111,7 @@ def test_a_damaged_compressed_file_keeps_the_lines_before_the_damage(tmp_path: P
 
     assert len(found) > len(events) // 3
     assert found == events[: len(found)]
-    assert trace.read(path).file.is_truncated
+    assert read_trace(path).file.is_truncated
 
 
 def test_several_compressed_members_are_one_file(tmp_path: Path) -> None:
@@ -120,7 +120,7 @@ def test_several_compressed_members_are_one_file(tmp_path: Path) -> None:
     path.write_bytes(b"".join(gzip.compress(text(lines).encode()) for lines in members) + bytes(40))
 
     assert told(path) == WHOLE
-    assert not trace.read(path).file.is_truncated
+    assert not read_trace(path).file.is_truncated
 
 
 def test_a_plain_file_that_is_named_as_a_compressed_one_is_read(tmp_path: Path) -> None:
@@ -131,7 +131,7 @@ def test_a_plain_file_that_is_named_as_a_compressed_one_is_read(tmp_path: Path) 
 
 
 def test_a_header_without_events_gives_no_rows(tmp_path: Path) -> None:
-    found = trace.read(write(tmp_path / "started.jsonl", [header("run")]))
+    found = read_trace(write(tmp_path / "started.jsonl", [header("run")]))
 
     assert (found.file.problem, found.file.is_truncated, len(found.events)) == (None, False, 0)
 
@@ -149,7 +149,7 @@ def test_a_refused_file_has_its_reason_and_no_events(tmp_path: Path, name: str, 
     path = tmp_path / name
     path.write_text(content)
 
-    found = trace.read(path)
+    found = read_trace(path)
 
     assert (found.file.problem or "").startswith(problem)
     assert found.events.num_rows == 0
@@ -170,7 +170,7 @@ def test_a_damaged_line_costs_that_line(tmp_path: Path, line: str) -> None:
         path.write_text(text([header("run"), *WHOLE[:place]]) + line + "\n" + text(WHOLE[place:]))
 
         assert told(path) == WHOLE
-        assert trace.read(path).file.is_truncated
+        assert read_trace(path).file.is_truncated
 
 
 @pytest.mark.parametrize(
@@ -189,7 +189,7 @@ def test_a_value_of_another_type_is_text_or_null(tmp_path: Path, columns: str, e
     path.write_text(text([header("run")]) + f'{{"seq":1,"kind":"qos",{columns}}}\n')
 
     assert told(path) == [{"seq": 1, "kind": "qos", **expected}]
-    assert not trace.read(path).file.is_truncated
+    assert not read_trace(path).file.is_truncated
 
 
 def test_bytes_that_are_not_utf8_are_replaced(tmp_path: Path) -> None:

@@ -6,9 +6,29 @@ import gzip
 import json
 from collections.abc import Iterable
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
+
+import pyarrow as pa
+
+from leveret.pipeline.kernel.schema import EVENTS
+from leveret.pipeline.kernel.trace import TraceReader
+from leveret.pipeline.sources import TraceFile
 
 Line = dict[str, Any]
+
+
+class ReadTrace(NamedTuple):
+    """A trace file and its events. A refused file has no events."""
+
+    file: TraceFile
+    events: pa.Table
+
+
+def read_trace(path: Path) -> ReadTrace:
+    """Read a whole trace file."""
+    reader = TraceReader(path)
+    parts = list(reader.tables())
+    return ReadTrace(reader.file, pa.concat_tables(parts) if parts else EVENTS.empty_table())
 
 
 def header(run: str, worker: str = "main", **told: Any) -> Line:

@@ -1,9 +1,8 @@
-"""Tables of a warehouse as DataFrames, and trace files too."""
+"""Tables of a warehouse as DataFrames."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Sequence
-from pathlib import Path
+from collections.abc import Collection, Iterator, Sequence
 
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
@@ -15,7 +14,6 @@ from leveret.pipeline.computing.tasks import SCHEMAS
 from leveret.pipeline.kernel import schema
 from leveret.pipeline.kernel.events import EVENT_KEY
 from leveret.pipeline.kernel.subjects.across import Across
-from leveret.pipeline.sources import find
 from leveret.pipeline.warehouse.current import CurrentFile, current_files
 from leveret.pipeline.warehouse.log import State
 from leveret.pipeline.warehouse.warehouse import Warehouse
@@ -30,26 +28,6 @@ def spark_schema(columns: pa.Schema) -> StructType:
 def columns_of(table: str) -> pa.Schema:
     """Return the columns of a stored table of leveret's."""
     return schema.EVENTS if table == "events" else SCHEMAS[table]
-
-
-def read_events(spark: SparkSession, places: Iterable[str | Path]) -> DataFrame:
-    """Return the events of these files and folders, each once. Files that cannot be used are left out.
-
-    Raises NoTracesError if a place does not exist or a folder has no trace.
-    """
-    paths = [str(path) for path in find(places)]
-
-    def read(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        from leveret.pipeline.kernel.trace import TraceReader
-
-        for batch in batches:
-            for number in batch.column(0).to_pylist():
-                for rows in TraceReader(Path(paths[number])).tables():
-                    yield from plain(rows).to_batches()
-
-    supply(spark)
-    numbers = spark.range(0, len(paths), 1, len(paths))
-    return numbers.mapInArrow(read, spark_schema(schema.EVENTS)).dropDuplicates(list(EVENT_KEY))
 
 
 def rows(

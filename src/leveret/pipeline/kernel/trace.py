@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
@@ -26,14 +26,6 @@ from leveret.trace.rows import Row
 from leveret.trace.schema import COLUMNS
 
 _LINE_WITH_EXTRA: Final = LINE.append(pa.field("_extra", pa.string()))
-
-
-@dataclass(frozen=True)
-class Trace:
-    """A trace file and its events, in the columns of `schema.EVENTS`. A refused file has no events."""
-
-    file: TraceFile
-    events: pa.Table
 
 
 class TraceReader:
@@ -61,13 +53,6 @@ class TraceReader:
             if not has_events:
                 self.file = replace(self.file, problem=str(error))
         self.file = replace(self.file, is_truncated=content.is_cut or has_damage)
-
-
-def read(path: Path) -> Trace:
-    """Read a whole trace file."""
-    reader = TraceReader(path)
-    parts = list(reader.tables())
-    return Trace(reader.file, pa.concat_tables(parts) if parts else EVENTS.empty_table())
 
 
 def _parsed(piece: bytes) -> tuple[pa.Table, bool]:

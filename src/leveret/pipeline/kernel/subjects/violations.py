@@ -7,84 +7,68 @@ copies break a rule.
 from __future__ import annotations
 
 from collections.abc import Collection
-from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
 
 from leveret.pipeline.kernel import schema
 from leveret.pipeline.kernel.columns import NULL, Array, table
+from leveret.pipeline.kernel.groups import numbered
 from leveret.pipeline.kernel.rules import RULES, Broken, Rule, Run
-
-
-@dataclass(frozen=True)
-class _Found:
-    """The rows that break one rule, each once, with their texts and the events that these name."""
-
-    rule: Rule
-    rows: Array
-    texts: list[str]
-    seqs: list[list[int]]
-
-    def kept(self, is_kept: Array) -> _Found:
-        """Return some of the rows."""
-        chosen = np.flatnonzero(is_kept).tolist()
-        return _Found(
-            self.rule, self.rows[is_kept], [self.texts[row] for row in chosen], [self.seqs[row] for row in chosen]
-        )
 
 
 def violations(run: Run, truncated: Collection[str]) -> pa.Table:
     """Return the table `violations`. `truncated` are the workers of which a part is missing."""
-    unfinished = _Unfinished(run, truncated)
+    is_unfinished = _unfinished(run, truncated)
     parts = []
     for rule in RULES:
-        found = _each_once(rule, rule.find(run))
-        event = _events_of(run, found)
+        broken = rule.find(run)
+        event = _events_of(run, rule, broken.rows)
         if rule.of_end:
-            is_kept = ~unfinished.holds(event)
-            found, event = found.kept(is_kept), event[is_kept]
+            is_kept = ~is_unfinished[event]
+            values = {name: of[is_kept] for name, of in broken.values.items()}
+            broken, event = Broken(broken.rows[is_kept], values), event[is_kept]
         if len(event):
-            parts.append(_part(run, found, event))
+            parts.append(_part(run, rule, _told(rule, broken)))
     if not parts:
         return schema.VIOLATIONS.empty_table()
     return pa.concat_tables(parts).unify_dictionaries().combine_chunks()
 
 
-def _each_once(rule: Rule, broken: Broken) -> _Found:
-    """Make the texts. A row that breaks the rule several times gets the first of its texts by the alphabet."""
-    texts: dict[int, tuple[str, list[int]]] = {}
+def _told(rule: Rule, broken: Broken) -> dict[int, tuple[str, list[int]]]:
+    """Return the text for each row that breaks a rule, and the events that the text names.
+
+    A row that breaks the rule several times gets the first of its texts by the alphabet.
+    """
+    told: dict[int, tuple[str, list[int]]] = {}
     is_event = [name.endswith("_seq") for name in broken.values]
     columns = [values.tolist() for values in broken.values.values()]
     for row, *values in zip(broken.rows.tolist(), *columns, strict=True):
         shown = ["none" if value == NULL else value for value in values]
         text = rule.text.format_map(dict(zip(broken.values, shown, strict=True)))
         seqs = [value for value, is_named in zip(values, is_event, strict=True) if is_named and value != NULL]
-        texts[row] = min((text, seqs), texts.get(row, (text, seqs)))
-    told, named = [text for text, _ in texts.values()], [seqs for _, seqs in texts.values()]
-    return _Found(rule, np.array(list(texts), np.int64), told, named)
+        told[row] = min((text, seqs), told.get(row, (text, seqs)))
+    return told
 
 
-def _events_of(run: Run, found: _Found) -> Array:
+def _events_of(run: Run, rule: Rule, rows: Array) -> Array:
     """Return an event of each row, which has the worker, the test, the virtual host and the queue."""
-    if found.rule.about_messages:
-        return run.messages.event[found.rows]
-    return run.copies.place_event[run.copies.place[found.rows]]
+    return run.messages.event[rows] if rule.about_messages else run.copies.place_event[run.copies.place[rows]]
 
 
-def _part(run: Run, found: _Found, event: Array) -> pa.Table:
-    events, count = run.events, len(event)
+def _part(run: Run, rule: Rule, told: dict[int, tuple[str, list[int]]]) -> pa.Table:
+    rows, count = np.array(list(told), np.int64), len(told)
+    events, event = run.events, _events_of(run, rule, rows)
     about_copy: dict[str, object] = {
         "queue": pa.nulls(count, schema.TEXT),
         "msg": events.msg[event],
         "copy": pa.nulls(count, pa.int64()),
     }
-    if not found.rule.about_messages:
-        copies = run.copies
+    if not rule.about_messages:
         about_copy = {
             "queue": events.queue.at(event),
-            "msg": copies.msg[found.rows],
-            "copy": copies.copy[found.rows],
+            "msg": run.copies.msg[rows],
+            "copy": run.copies.copy[rows],
         }
     return table(
         schema.VIOLATIONS,
@@ -92,28 +76,21 @@ def _part(run: Run, found: _Found, event: Array) -> pa.Table:
             **events.file_of(event),
             **events.names_of(event, "test", "vhost"),
             **about_copy,
-            "rule": [found.rule.name] * count,
-            "text": found.texts,
-            "seqs": found.seqs,
+            "rule": [rule.name] * count,
+            "text": [text for text, _ in told.values()],
+            "seqs": [seqs for _, seqs in told.values()],
         },
     )
 
 
-class _Unfinished:
-    """The tests whose end is missing because their worker's file was cut."""
-
-    def __init__(self, run: Run, truncated: Collection[str]) -> None:
-        self._events = run.events
-        self._is_cut = run.events.worker.is_in(truncated) if truncated else None
-        ended = [key for key, life in run.tests.items() if life.has_ended]
-        self._ended = self._key(*np.array(ended, np.int64).reshape(-1, 2).T)
-
-    def holds(self, event: Array) -> Array:
-        """Return whether each event belongs to such a test."""
-        if self._is_cut is None:
-            return np.zeros(len(event), bool)
-        key = self._key(self._events.worker.codes[event], self._events.test.codes[event])
-        return self._is_cut[event] & ~np.isin(key, self._ended)
-
-    def _key(self, worker: Array, test: Array) -> Array:
-        return worker.astype(np.int64) * (len(self._events.test.distinct) + 1) + test + 1
+def _unfinished(run: Run, truncated: Collection[str]) -> Array:
+    """Return for each event whether it is of a test whose end is missing because its worker's file was cut."""
+    events = run.events
+    if not truncated:
+        return np.zeros(len(events), bool)
+    ended = {key for key, life in run.tests.items() if life.has_ended}
+    tests = numbered(events.worker.codes, events.test.codes)
+    keys = zip(events.worker.codes[tests.first].tolist(), events.test.codes[tests.first].tolist(), strict=True)
+    has_ended = np.array([key in ended for key in keys], bool)
+    is_unfinished: Array = events.worker.is_in(truncated) & ~has_ended[tests.number]
+    return is_unfinished
