@@ -16,7 +16,7 @@ from pika.adapters.blocking_connection import BlockingChannel
 from pytest_leveret.flaky.delays import Delays, Wait
 from pytest_leveret.flaky.play import Order, Outcome, Play, failed_line
 from pytest_leveret.flaky.search import search
-from pytest_leveret.flaky.steps import LINE, Name, line_name, text_of
+from pytest_leveret.flaky.steps import BEGINNING, LINE, Name, line_name, text_of
 
 from leveret import Broker
 from leveret.faults import FaultPlan, Occasion, Rule
@@ -86,6 +86,39 @@ def test_an_order(leveret):
     assert "if " not in text_in(result).partition("leaves something behind")[2].partition("Replay")[0]
 
 
+def test_the_doctor_examines_the_lines_of_helpers_in_the_same_file(run: Run) -> None:
+    source = next(block.code for block in blocks_of("docs/how-to/flaky.md") if block.language == "python")
+    name, body = "def test_billing_acks(leveret):", "def acks(leveret):"
+
+    result = run(
+        "--leveret-flaky=30",
+        "test_shop.py::test_billing_acks",
+        source=source.replace(name, body) + f"\n\n{name}\n    acks(leveret)\n",
+    )
+
+    assert "if line 25 is done before billing's ack of orders." in text_in(result)
+    assert "in this order it always fails, and in the other it always passes" in text_in(result)
+
+
+def test_the_doctor_names_a_message_that_expires_in_failed_runs_only(run: Run) -> None:
+    source = """
+import sys
+
+def test_an_offer(leveret):
+    leveret.declare_queue("offers")
+    leveret.clock.hold()
+    # The runs differ in it, as by chance. It stands for a machine that is slow now and then.
+    expiration = "1" if sys.getswitchinterval() == 0.005 else "100000"
+    leveret.publish("", "offers", b"7", expiration=expiration)
+    leveret.clock.advance(1)
+    assert leveret.queue("offers").ready
+"""
+
+    result = run("--leveret-flaky=8", "test_shop.py::test_an_offer", source=source)
+
+    assert "In each failed run, and in no passed one, a message expired in 'offers'." in text_in(result)
+
+
 def test_the_doctor_takes_the_test_behind_the_option_for_the_test(run: Run) -> None:
     source = "def test_one():\n    pass\n\ndef test_two():\n    pass\n"
 
@@ -139,21 +172,18 @@ def test_the_lines_of_a_coroutine_in_the_test_are_steps_and_an_await_does_not_en
     assert ends[:1] + [line for line in ends if line in (2, 3, 6)] == [1, 2, 3, 6]
 
 
-def test_a_failure_in_a_coroutine_of_the_test_is_at_its_own_line() -> None:
+def test_a_failure_is_at_the_line_of_the_innermost_function_of_the_file() -> None:
     async def ship() -> None:
         raise ValueError
 
     def runs_a_coroutine() -> None:
-        async def inner() -> None:
-            await ship()
-
-        asyncio.run(inner())
+        asyncio.run(ship())
 
     with pytest.raises(ValueError) as error:  # noqa: PT011 - it is raised above
         runs_a_coroutine()
 
     line = failed_line(SimpleNamespace(function=runs_a_coroutine), error.value)
-    assert line == runs_a_coroutine.__code__.co_firstlineno + 2
+    assert line == ship.__code__.co_firstlineno + 1
 
 
 @pytest.mark.parametrize("act", ["channel.close", "basic.cancel"])
@@ -340,6 +370,23 @@ def test_the_search_takes_the_last_step_that_the_line_misses() -> None:
 
     assert finding.order == Order(LOOK, ACK)
     assert finding.is_forced_both_ways
+
+
+def test_the_search_takes_a_line_that_calls_a_helper_to_look_when_the_helper_is_done() -> None:
+    calls, inner, after = Name("", BEGINNING, "31", True), line_name(12, 1), line_name(32, 1)
+    close = Name("billing", "connection.close", "", True)
+    finding = search(
+        [
+            *[played([PUBLISH, calls, ACK, DELIVERY, inner, close, LOOK], line=None)] * 5,
+            *[played([PUBLISH, calls, DELIVERY, ACK, inner, LOOK, after, close], line=31)] * 5,
+        ],
+        lambda order, times: (
+            [played([order.first, order.second], line=31 if order.first == DELIVERY else None)] * times
+        ),
+    )
+
+    assert finding.order == Order(DELIVERY, ACK)
+    assert not [order for order in finding.refuted if order.first == LOOK and order.second in (ACK, DELIVERY)]
 
 
 def test_the_search_names_no_order_that_changes_nothing_when_forced() -> None:

@@ -32,6 +32,8 @@ FORCED_US: Final = 700_000
 # How long what a step causes may take, before the step that was held back for it goes on.
 _GRACE_US: Final = 30_000
 _STEPS_MAX: Final = 3_000
+# How often a line counts as a step, so that a loop that polls leaves room for the other steps.
+_TIMES_MAX: Final = 50
 # By seed: the chance that a step of some name waits at all, and the longest wait of it.
 _MANNERS: Final = ((0.12, 300_000), (0.35, 10_000), (0.4, 50_000), (0.2, 120_000), (0.6, 3_000), (0.08, 400_000))
 _SWITCH_S: Final = (0.005, 0.005, 0.0005, 0.00005, 0.000005)
@@ -64,6 +66,8 @@ class Outcome:
     # Whether the step that was to come second was held back, so that it would have come first.
     is_held: bool = False
     seconds: float = 0.0
+    # The queues in which a message expired.
+    expired: frozenset[str] = frozenset()
     # How often its process had run the test before.
     turn: int = 0
 
@@ -85,6 +89,7 @@ class Play:
         self._names: Final[dict[Occasion, list[Name]]] = {}
         self._left_us = BUDGET_US
         self._delays: Final[list[Delays]] = []
+        self._brokers: Final[list[Broker]] = []
         self._held: Final[list[tuple[Delays, Broker, Occasion]]] = []
         self._first_came: Final = threading.Event()
         self._lock: Final = threading.Lock()
@@ -102,6 +107,7 @@ class Play:
 
         delays = Delays(broker, wait_of, self._passed)
         self._delays.append(delays)
+        self._brokers.append(broker)
         delays.start()
 
     def begin(self) -> None:
@@ -167,15 +173,23 @@ class Play:
         """Whether a step was held back for the order."""
         return bool(self._held)
 
+    def expired(self) -> frozenset[str]:
+        """Return the queues in which a message has expired in this run."""
+        return frozenset(
+            str(event.queue)
+            for broker in self._brokers
+            for event in (*broker.events.query("expired"), *broker.events.query("dead_lettered", reason="expired"))
+        )
+
     # The lines of the test.
 
     def trace(self, item: pytest.Item) -> None:
-        """Note the lines of the test, and of the functions in it, as this thread runs them."""
-        codes = codes_of(item)
+        """Note the lines of the test, and of other functions in its file, as this thread runs them."""
+        file = file_of(item)
         raising: FrameType | None = None
 
         def on_call(frame: FrameType, event: str, argument: object) -> Any:
-            return on_line if frame.f_code in codes else None
+            return on_line if frame.f_code.co_filename == file else None
 
         def on_line(frame: FrameType, event: str, argument: object) -> Any:
             nonlocal raising
@@ -198,6 +212,8 @@ class Play:
     def _begin_line(self, frame: FrameType) -> None:
         number = frame.f_lineno
         nth = self._lines[number] = self._lines.get(number, 0) + 1
+        if nth > _TIMES_MAX:
+            return
         name = line_name(number, nth)
         order = self._order
         if order is not None and order.second == name and not self._first_came.is_set():
@@ -213,14 +229,10 @@ class Play:
             self._note([line])
 
 
-def codes_of(item: pytest.Item) -> frozenset[CodeType]:
-    """Return the code of a test function, and of all functions that are defined in it."""
-    codes: set[CodeType] = set()
-    waiting = [inspect.unwrap(getattr(item, "function", None) or (lambda: None)).__code__]
-    while waiting:
-        codes.add(code := waiting.pop())
-        waiting += [it for it in code.co_consts if inspect.iscode(it)]
-    return frozenset(codes)
+def file_of(item: pytest.Item) -> str:
+    """Return the file of a test function, whose helpers mostly stand in the same file."""
+    code: CodeType = inspect.unwrap(getattr(item, "function", None) or (lambda: None)).__code__
+    return code.co_filename
 
 
 def _has_ended(frame: FrameType) -> bool:
@@ -228,12 +240,12 @@ def _has_ended(frame: FrameType) -> bool:
 
 
 def failed_line(item: pytest.Item, error: BaseException | None) -> int | None:
-    """Return the line of the test, or of a function in it, in which it failed; None if it failed elsewhere."""
-    codes = codes_of(item)
+    """Return the line of the test's file in which it failed, in the innermost call; None if it failed elsewhere."""
+    file = file_of(item)
     line = None
     traceback = None if error is None else error.__traceback__
     while traceback is not None:
-        if traceback.tb_frame.f_code in codes:
+        if traceback.tb_frame.f_code.co_filename == file:
             line = traceback.tb_lineno
         traceback = traceback.tb_next
     return line

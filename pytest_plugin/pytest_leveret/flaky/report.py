@@ -108,6 +108,17 @@ def _cause(diagnosis: Diagnosis, finding: Finding) -> list[str]:
     order = finding.order
     if order is None:
         lines = ["No order of two events explains it."]
+        expired = frozenset.intersection(*(run.expired for run in diagnosis.failed)).difference(
+            *(run.expired for run in diagnosis.passed)
+        )
+        if expired:
+            queues = ", ".join(map(repr, sorted(expired)))
+            lines += [
+                f"In each failed run, and in no passed one, a message expired in {queues}. So the test depends on real "
+                "time: hold the broker's clock with leveret.clock.hold(), and move it with advance().",
+                *_failing_line(diagnosis, finding),
+            ]
+            return lines
         if finding.nearest is not None:
             agreeing = len(diagnosis.runs) - finding.nearest.mismatch_count
             clause = statement_of(finding.nearest.order)

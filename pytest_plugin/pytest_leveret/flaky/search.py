@@ -111,8 +111,11 @@ def _positions(run: Outcome, line: int | None) -> dict[Name, int]:
         if name.act != BEGINNING:
             at.setdefault(name, index)
         elif run.has_failed and name.about == str(line):
-            # It looked when it began. To make the text of its error takes longer than what it did not wait for.
-            at[name._replace(act=LINE)] = index
+            # It looked when it began, or when the last function that it called was done. To make the text of its error
+            # takes longer than what it did not wait for.
+            line_end = name._replace(act=LINE)
+            end = steps.index(line_end, index) if line_end in steps[index:] else len(steps)
+            at[line_end] = max((it for it in range(index + 1, end) if is_line(steps[it])), default=index)
     return at
 
 

@@ -96,6 +96,7 @@ class Runner:
         play, self._play = self._play, None
         if play is not None:
             self._outcome.steps, self._outcome.is_held = list(play.steps), play.is_held
+            self._outcome.expired = play.expired()
             play.end()
 
     def run(self, item: pytest.Item, job: Job) -> Outcome:
