@@ -382,3 +382,18 @@ def test_what_breaks_names_the_field_and_the_need_of_the_consumer() -> None:
         "orders 'order.created': `total` is integer, and was decimal; billing has received `total` as decimal"
     )
     assert needed.breaks == ("billing reads `total` as string",)
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "text"),
+    [
+        ({"ttl": 60, "to": "dead"}, {"ttl": 30, "to": "dead"}, "has ttl = 30, and had ttl = 60"),
+        ({"to": "dead"}, {"ttl": 30, "to": "dead"}, "has ttl = 30, and had no others"),
+        ({"ttl": 60}, {}, "has no arguments, and had ttl = 60"),
+    ],
+)
+def test_of_a_declaration_only_the_arguments_that_differ_are_named(before: dict, after: dict, text: str) -> None:
+    old, new = (Lock(queues={("/", "mails"): Declared(set(), {tuple(each.items())})}) for each in (before, after))
+
+    (change,) = lock_changes(old, new)
+    assert (change.subject, change.text) == ("queue 'mails'", text)

@@ -6,7 +6,7 @@ has received: a field that always came, and of each field the types, formats and
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Final
 
@@ -253,11 +253,9 @@ def _declared_changes(subject: str, old: Declared | None, new: Declared | None, 
         if more := new.types - old.types:
             yield Change(subject, f"has the type {' and '.join(sorted(more))}, and had {_either(old.types)}", refused)
         for arguments in sorted(new.arguments - old.arguments, key=repr):
-            yield Change(
-                subject,
-                f"has {_arguments_text(arguments)}, and had {_either(map(_arguments_text, old.arguments))}",
-                refused,
-            )
+            same = set(arguments).intersection(*old.arguments)
+            before = _either(_arguments_text(each, same) for each in old.arguments)
+            yield Change(subject, f"has {_arguments_text(arguments, same)}, and had {before}", refused)
         if not is_part and (old.types - new.types or old.arguments - new.arguments) and new.arguments <= old.arguments:
             yield Change(subject, "is declared in fewer ways")
 
@@ -266,8 +264,10 @@ def _either(texts: Iterable[str]) -> str:
     return " or ".join(sorted(texts))
 
 
-def _arguments_text(arguments: Arguments) -> str:
-    return ", ".join(f"{name} = {value!r}" for name, value in arguments) or "no arguments"
+def _arguments_text(arguments: Arguments, same: Collection[tuple[str, object]]) -> str:
+    """Return arguments as text, without those that all compared declarations have."""
+    others = [f"{each[0]} = {each[1]!r}" for each in arguments if each not in same]
+    return ", ".join(others) or ("no others" if same else "no arguments")
 
 
 def _binding_changes(old: Lock, new: Lock, *, is_part: bool) -> Iterator[Change]:
