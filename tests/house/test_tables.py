@@ -41,7 +41,7 @@ UNTESTED = ("x-max-in-memory-bytes",)
 
 # A queue argument that RabbitMQ does not have, as a further row; and what it does by that row alone.
 FURTHER_ROW = """
-    _with_key("x-colour", _not_negative, _CLASSIC, integer_from(3), "colour", operator="lower"),"""
+    _with_key("x-colour", not_negative, _CLASSIC, integer_from(3), "colour", operator="lower"),"""
 USE_OF_FURTHER_ROW = """
 from leveret.core.compat import Compat
 from leveret.core.model.operators import policy

@@ -13,12 +13,9 @@ from leveret.core.model.binding import Binding, binding_key
 from leveret.core.model.errors import AmqpError, CommandInvalid, PreconditionFailed
 from leveret.core.model.exchanges import EXCHANGE_TYPES, exchange_class, exchange_type
 from leveret.core.model.exchanges.default import DefaultExchange
-from leveret.core.model.exchanges.exchange import (
-    Exchange,
-    ExchangeDeclaration,
-    refuse_invalid_alternate_exchange,
-)
+from leveret.core.model.exchanges.exchange import Exchange, ExchangeDeclaration
 from leveret.core.model.message import Message
+from leveret.core.model.queues.arguments import refuse_unless_string
 from leveret.core.wire.properties import Properties
 from leveret.core.wire.values import Field, Table
 
@@ -166,10 +163,10 @@ def test_a_policy_sets_and_clears_the_alternate_exchange() -> None:
 
 def test_an_alternate_exchange_that_is_not_a_string_is_refused() -> None:
     with pytest.raises(PreconditionFailed) as caught:
-        refuse_invalid_alternate_exchange("x", "/", Table.from_python({"alternate-exchange": 5}))
+        refuse_unless_string(Table.from_python({"alternate-exchange": 5}), "alternate-exchange", "exchange 'x'")
 
     assert caught.value.reply_text == (
-        "PRECONDITION_FAILED - invalid type 'signedint' for arg 'alternate-exchange' in exchange 'x' in vhost '/'"
+        "PRECONDITION_FAILED - invalid type 'signedint' for arg 'alternate-exchange' in exchange 'x'"
     )
 
 

@@ -20,12 +20,7 @@ from leveret.core.model.errors import (
 )
 from leveret.core.model.exchanges import PREDECLARED, exchange_class, exchange_type
 from leveret.core.model.exchanges.default import DefaultExchange
-from leveret.core.model.exchanges.exchange import (
-    ALTERNATE_EXCHANGE,
-    Exchange,
-    ExchangeDeclaration,
-    refuse_invalid_alternate_exchange,
-)
+from leveret.core.model.exchanges.exchange import ALTERNATE_EXCHANGE, Exchange, ExchangeDeclaration
 from leveret.core.model.message import Message
 from leveret.core.model.operators.access import Rights
 from leveret.core.model.operators.policy import Policies
@@ -149,7 +144,9 @@ class VirtualHost:
             if name.startswith("amq."):
                 raise AccessRefused(f"exchange name '{name}' contains reserved prefix 'amq.*'")
             new_type = exchange_type(type_name, self.node.compat)
-            refuse_invalid_alternate_exchange(name, self.name, arguments)
+            # RabbitMQ checks this before the permissions on the alternate exchange, and what the type wants after them.
+            title = f"exchange '{name}' in vhost '{self.name}'"
+            queue_arguments.refuse_unless_string(arguments, ALTERNATE_EXCHANGE, title)
             alternate = queue_arguments.string_of(arguments, ALTERNATE_EXCHANGE)
             if rights is not None and alternate is not None:
                 rights("read", "exchange", name)

@@ -16,7 +16,7 @@ from leveret.core.model.errors import PreconditionFailed
 from leveret.core.model.message import Message
 from leveret.core.model.queues.arguments import refuse_inequivalent, string_of
 from leveret.core.wire import erlang
-from leveret.core.wire.values import TYPE_NAMES, Table
+from leveret.core.wire.values import Table
 
 T = TypeVar("T")
 
@@ -161,19 +161,6 @@ class Exchange:
 
     def _remove(self, binding: Binding) -> None:
         """Remove a binding from the type's index. The binding is no longer in `bindings`."""
-
-
-def refuse_invalid_alternate_exchange(name: str, vhost_name: str, arguments: Table) -> None:
-    """Refuse an alternate exchange that is not a string.
-
-    After this, RabbitMQ checks the permissions on the alternate exchange, and then the type checks its own arguments.
-    """
-    field = arguments.get(ALTERNATE_EXCHANGE)
-    if field is not None and field.tag != "S":
-        raise PreconditionFailed(
-            f"invalid type '{TYPE_NAMES[field.tag]}' for arg 'alternate-exchange' "
-            f"in exchange '{name}' in vhost '{vhost_name}'"
-        )
 
 
 def _word(flag: bool) -> str:

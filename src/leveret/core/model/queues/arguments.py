@@ -22,7 +22,7 @@ _DAY_S: Final = 86_400
 _UNIT_S: Final = {"Y": 365 * _DAY_S, "M": 30 * _DAY_S, "D": _DAY_S, "h": 3600, "m": 60, "s": 1}
 
 
-class _Invalid(Exception):
+class Invalid(Exception):
     """A value that RabbitMQ refuses; the message is the end of RabbitMQ's text."""
 
 
@@ -58,28 +58,30 @@ class QueueArgument(NamedTuple):
     winner: str = "argument"
 
 
-def _integer(field: Field) -> int:
+def integer_in(field: Field) -> int:
+    """Return the integer in a field. Raises Invalid for another type."""
     if field.tag not in INTEGER_TAGS or not isinstance(field.value, int):
-        raise _Invalid(f'"expected integer, got {TYPE_NAMES[field.tag]}"')
+        raise Invalid(f'"expected integer, got {TYPE_NAMES[field.tag]}"')
     return field.value
 
 
-def _not_negative(field: Field, compat: Compat) -> None:
-    value = _integer(field)
+def not_negative(field: Field, compat: Compat) -> None:
+    """Refuse what is no integer of 0 or more. Raises Invalid."""
+    value = integer_in(field)
     if value < 0:
-        raise _Invalid(f"{{value_negative,{value}}}")
+        raise Invalid(f"{{value_negative,{value}}}")
 
 
 def _positive(field: Field, compat: Compat) -> None:
-    _not_negative(field, compat)
+    not_negative(field, compat)
     if field.value == 0:
-        raise _Invalid("{value_zero,0}")
+        raise Invalid("{value_zero,0}")
 
 
 def _not_too_long(field: Field, compat: Compat) -> None:
-    value = _integer(field)
+    value = integer_in(field)
     if value > TEN_YEARS_MS:
-        raise _Invalid(f"{{value_too_large,{value}}}")
+        raise Invalid(f"{{value_too_large,{value}}}")
 
 
 def _expires(field: Field, compat: Compat) -> None:
@@ -88,27 +90,27 @@ def _expires(field: Field, compat: Compat) -> None:
 
 
 def _message_ttl(field: Field, compat: Compat) -> None:
-    _not_negative(field, compat)
+    not_negative(field, compat)
     _not_too_long(field, compat)
 
 
 def _max_priority(field: Field, compat: Compat) -> None:
-    _not_negative(field, compat)
-    value = _integer(field)
+    not_negative(field, compat)
+    value = integer_in(field)
     if value > 255:
-        raise _Invalid(f"{{max_value_exceeded,{value}}}")
+        raise Invalid(f"{{max_value_exceeded,{value}}}")
 
 
 def _string(field: Field) -> str:
     if field.tag != "S" or not isinstance(field.value, bytes):
-        raise _Invalid(f"{{unacceptable_type,{TYPE_NAMES[field.tag]}}}")
+        raise Invalid(f"{{unacceptable_type,{TYPE_NAMES[field.tag]}}}")
     return field.value.decode("utf-8", "surrogateescape")
 
 
 def _one_of(words: tuple[str, ...], refusal: str) -> Check:
     def check(field: Field, compat: Compat) -> None:
         if _string(field) not in words:
-            raise _Invalid(refusal)
+            raise Invalid(refusal)
 
     return check
 
@@ -119,13 +121,13 @@ def _any_string(field: Field, compat: Compat) -> None:
 
 def _boolean(field: Field, compat: Compat) -> None:
     if field.tag != "t":
-        raise _Invalid(f"{{unacceptable_type,{TYPE_NAMES[field.tag]}}}")
+        raise Invalid(f"{{unacceptable_type,{TYPE_NAMES[field.tag]}}}")
 
 
 def _queue_version(field: Field, compat: Compat) -> None:
-    value = _integer(field)
+    value = integer_in(field)
     if value not in compat.queue_versions:
-        raise _Invalid(f"\"unsupported queue version '{value}'\"")
+        raise Invalid(f"\"unsupported queue version '{value}'\"")
 
 
 def _queue_mode(field: Field, compat: Compat) -> None:
@@ -133,7 +135,7 @@ def _queue_mode(field: Field, compat: Compat) -> None:
         return
     word = _string(field)
     if word not in ("default", "lazy"):
-        raise _Invalid(f"\"unsupported queue mode '{word}'\"")
+        raise Invalid(f"\"unsupported queue mode '{word}'\"")
 
 
 def _max_age(field: Field, compat: Compat) -> None:
@@ -142,17 +144,17 @@ def _max_age(field: Field, compat: Compat) -> None:
         return
     if compat.bad_stream_offset_is_hard and text[:1] not in _DIGITS:
         raise InternalRefusal().at(0)
-    raise _Invalid("invalid_max_age")
+    raise Invalid("invalid_max_age")
 
 
 def _segment_size(field: Field, compat: Compat) -> None:
-    _not_negative(field, compat)
-    if _integer(field) > 3_000_000_000:
+    not_negative(field, compat)
+    if integer_in(field) > 3_000_000_000:
         raise PreconditionFailed("Exceeded max value for x-stream-max-segment-size-bytes")
 
 
 def _filter_size(field: Field, compat: Compat) -> None:
-    if not 16 <= _integer(field) <= 255:
+    if not 16 <= integer_in(field) <= 255:
         raise PreconditionFailed("Invalid value for x-stream-filter-size-bytes")
 
 
@@ -245,10 +247,10 @@ _ROWS: Final = (
     _with_key("x-dead-letter-exchange", _any_string, _CLASSIC_QUORUM, is_string, "dead letter exchange name"),
     _with_key("x-dead-letter-routing-key", _any_string, _CLASSIC_QUORUM, is_string, "dead letter routing key"),
     _choice("x-dead-letter-strategy", _STRATEGIES, "invalid_dlx_strategy", _QUORUM, "dead letter strategy"),
-    _limit("x-max-length", _not_negative, _CLASSIC_QUORUM, integer_from(0), "maximum length"),
-    _limit("x-max-length-bytes", _not_negative, _ALL, integer_from(0), "maximum length in bytes"),
-    _limit("x-max-in-memory-length", _not_negative, _QUORUM, integer_from(0), "maximum memory in bytes"),
-    _limit("x-max-in-memory-bytes", _not_negative, _QUORUM, integer_from(0), "maximum memory in bytes"),
+    _limit("x-max-length", not_negative, _CLASSIC_QUORUM, integer_from(0), "maximum length"),
+    _limit("x-max-length-bytes", not_negative, _ALL, integer_from(0), "maximum length in bytes"),
+    _limit("x-max-in-memory-length", not_negative, _QUORUM, integer_from(0), "maximum memory in bytes"),
+    _limit("x-max-in-memory-bytes", not_negative, _QUORUM, integer_from(0), "maximum memory in bytes"),
     QueueArgument("x-max-priority", _max_priority, _CLASSIC),
     _choice("x-overflow", _OVERFLOWS, "invalid_overflow", _CLASSIC_QUORUM, "overflow value", "operator"),
     _with_key("x-queue-mode", _queue_mode, _CLASSIC, _is_one_of("default", "lazy"), "queue-mode value"),
@@ -259,9 +261,9 @@ _ROWS: Final = (
     _with_key(
         "x-delivery-limit", _anything, _QUORUM, is_integer, "delivery limit", operator="limit", winner="delivery_limit"
     ),
-    _ignored("x-consumer-timeout", _not_negative, _QUORUM, integer_from(0), "consumer timeout", winner="lower"),
+    _ignored("x-consumer-timeout", not_negative, _QUORUM, integer_from(0), "consumer timeout", winner="lower"),
     _ignored(
-        "x-consumer-disconnected-timeout", _not_negative, _QUORUM, integer_from(0), "consumer disconnected timeout"
+        "x-consumer-disconnected-timeout", not_negative, _QUORUM, integer_from(0), "consumer disconnected timeout"
     ),
     _ignored(
         "x-delayed-retry-type",
@@ -311,11 +313,11 @@ QUEUE_ARGUMENTS: Final[dict[str, QueueArgument]] = {row.name: row for row in _RO
 _RANKS: Final = {name: rank for rank, name in enumerate(QUEUE_ARGUMENTS)}
 
 
-def refuse_invalid_dead_letter_exchange(arguments: Table, title: str) -> None:
-    """Refuse a dead-letter exchange that is not a string. RabbitMQ checks this before all other arguments."""
-    field = arguments.get("x-dead-letter-exchange")
+def refuse_unless_string(arguments: Table, name: str, title: str) -> None:
+    """Refuse an argument that names an exchange and is not a string. RabbitMQ checks this before all others."""
+    field = arguments.get(name)
     if field is not None and field.tag != "S":
-        raise PreconditionFailed(f"invalid type '{TYPE_NAMES[field.tag]}' for arg 'x-dead-letter-exchange' in {title}")
+        raise PreconditionFailed(f"invalid type '{TYPE_NAMES[field.tag]}' for arg '{name}' in {title}")
 
 
 def refuse_invalid_values(arguments: Table, title: str, names: tuple[str, ...], compat: Compat) -> None:
@@ -324,12 +326,17 @@ def refuse_invalid_values(arguments: Table, title: str, names: tuple[str, ...], 
     for name in sorted(given.intersection(names), key=_RANKS.__getitem__):
         field = arguments.get(name)
         assert field is not None
-        try:
-            QUEUE_ARGUMENTS[name].check(field, compat)
-        except _Invalid as refusal:
-            raise PreconditionFailed(f"invalid arg '{name}' for {title}: {refusal}") from None
+        check_value(name, field, QUEUE_ARGUMENTS[name].check, title, compat)
     if "x-dead-letter-routing-key" in given and "x-dead-letter-exchange" not in given:
         raise PreconditionFailed(f"invalid arg 'x-dead-letter-routing-key' for {title}: routing_key_but_no_dlx_defined")
+
+
+def check_value(name: str, field: Field, check: Check, title: str, compat: Compat) -> None:
+    """Refuse a value of an argument, of a queue or of a consumer, that its check finds invalid."""
+    try:
+        check(field, compat)
+    except Invalid as refusal:
+        raise PreconditionFailed(f"invalid arg '{name}' for {title}: {refusal}") from None
 
 
 def refuse_unknown_to_type(

@@ -6,15 +6,14 @@ argument, in the order given, that only other types know (seen on 4.3). It ignor
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Final
 
 from leveret.core.compat import Compat
 from leveret.core.model.errors import PreconditionFailed
-from leveret.core.model.queues.arguments import INTEGER_TAGS
+from leveret.core.model.queues.arguments import Check, check_value, integer_in, not_negative
 from leveret.core.model.queues.queue_types import CONSUMER_ARGUMENTS
 from leveret.core.model.queues.stored_queue import StoredQueue
-from leveret.core.wire.values import TYPE_NAMES, Field, Table
+from leveret.core.wire.values import Field, Table
 
 _FILTERS: Final = ("x-stream-filter", "x-stream-match-unfiltered")
 
@@ -25,7 +24,7 @@ def refuse_invalid(queue: StoredQueue, arguments: Table) -> None:
     for name, check in _CHECKS.items():
         field = arguments.get(name)
         if field is not None and name in names:
-            check(field, f"invalid arg '{name}' for {queue.title}", compat)
+            check_value(name, field, check, queue.title, compat)
     ignored = _ignored(compat)
     for name, _ in arguments:
         if name in CONSUMER_ARGUMENTS and name not in names and name not in ignored:
@@ -38,27 +37,23 @@ def _ignored(compat: Compat) -> tuple[str, ...]:
     return (*compat.unknown_queue_arguments, *compat.misplaced_queue_arguments, *filters)
 
 
-def _integer(field: Field, refusal: str, _compat: Compat) -> None:
-    if field.tag not in INTEGER_TAGS:
-        raise PreconditionFailed(f'{refusal}: "expected integer, got {TYPE_NAMES[field.tag]}"')
+def _integer(field: Field, _compat: Compat) -> None:
+    integer_in(field)
 
 
-def _not_negative(field: Field, refusal: str, compat: Compat) -> None:
-    if "x-consumer-timeout" in _ignored(compat):
-        return
-    _integer(field, refusal, compat)
-    if isinstance(field.value, int) and field.value < 0:
-        raise PreconditionFailed(f"{refusal}: {{value_negative,{field.value}}}")
+def _timeout(field: Field, compat: Compat) -> None:
+    if "x-consumer-timeout" not in _ignored(compat):
+        not_negative(field, compat)
 
 
-def _stream_offset(field: Field, refusal: str, compat: Compat) -> None:
+def _stream_offset(field: Field, compat: Compat) -> None:
     from leveret.core.model.streams import stream_offset
 
-    stream_offset.refuse_invalid_string(field, refusal, compat)
+    stream_offset.refuse_invalid_string(field, compat)
 
 
-_CHECKS: Final[dict[str, Callable[[Field, str, Compat], None]]] = {
+_CHECKS: Final[dict[str, Check]] = {
     "x-priority": _integer,
     "x-stream-offset": _stream_offset,
-    "x-consumer-timeout": _not_negative,
+    "x-consumer-timeout": _timeout,
 }

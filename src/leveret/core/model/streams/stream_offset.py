@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Final
 
 from leveret.core.compat import Compat
 from leveret.core.model.erlang_terms import binary
-from leveret.core.model.errors import InternalRefusal, PreconditionFailed
-from leveret.core.model.queues.arguments import INTEGER_TAGS, age_us
+from leveret.core.model.errors import InternalRefusal
+from leveret.core.model.queues.arguments import INTEGER_TAGS, Invalid, age_us
 from leveret.core.wire.values import Field, Table
 
 if TYPE_CHECKING:
@@ -23,14 +23,14 @@ ARGUMENT: Final = "x-stream-offset"
 _WORDS: Final = (b"first", b"last", b"next")
 
 
-def refuse_invalid_string(field: Field, refusal: str, compat: Compat) -> None:
+def refuse_invalid_string(field: Field, compat: Compat) -> None:
     """Refuse a string that is no offset; older versions crash on one that does not start with a digit."""
     text = field.value
     if field.tag != "S" or not isinstance(text, bytes) or text in _WORDS or _age_us(text) is not None:
         return
     if compat.bad_stream_offset_is_hard and not text[:1].isdigit():
         raise InternalRefusal()
-    raise PreconditionFailed(f"{refusal}: {{invalid_stream_offset_arg,{{longstr,{binary(text)}}}}}")
+    raise Invalid(f"{{invalid_stream_offset_arg,{{longstr,{binary(text)}}}}}")
 
 
 def start_of(arguments: Table, log: StreamLog, now: int) -> int:
