@@ -16,6 +16,7 @@ from leveret.core.model.vhost import VirtualHost
 from leveret.core.protocol import publishing
 from leveret.core.protocol.confirms import Confirms
 from leveret.core.protocol.receiving.assembler import Content
+from leveret.core.protocol.rights import UserRights
 from leveret.core.protocol.transaction import Transaction
 from leveret.core.wire.errors import WireError
 from leveret.core.wire.methods import BasicPublish, BasicReturn
@@ -49,7 +50,7 @@ class OwnPublisher:
     def __init__(self, vhost: VirtualHost) -> None:
         self.node = vhost.node
         self.vhost = vhost
-        self.rights = _EveryRight()
+        self.rights: UserRights = _EveryRight("", vhost)
         self.last_properties: tuple[bytes, Properties] | None = None
 
     def publish(
@@ -79,8 +80,10 @@ class OwnPublisher:
         """Confirm nothing, because the test is not in confirm mode."""
 
 
-class _EveryRight:
+class _EveryRight(UserRights):
     """The permissions of a test, which can do everything."""
+
+    __slots__ = ()
 
     def require(self, right: Right, kind: Kind, name: str) -> None:
         """Permit everything."""

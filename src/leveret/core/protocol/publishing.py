@@ -29,25 +29,12 @@ from leveret.trace import events
 if TYPE_CHECKING:
     from leveret.core.model.firehose import Client
     from leveret.core.model.node import Node
-    from leveret.core.model.operators.access import Kind, Right, TopicRight
     from leveret.core.model.vhost import Published, VirtualHost
     from leveret.core.protocol.channel import Channel
     from leveret.core.protocol.confirms import Confirms
+    from leveret.core.protocol.rights import UserRights
 
 _DIGITS: Final = frozenset("0123456789")
-
-
-class PublisherRights(Protocol):
-    """What a publisher may do. Each method raises a refusal or returns."""
-
-    def require(self, right: Right, kind: Kind, name: str) -> None:
-        """Refuse a publisher without this right on a queue or exchange."""
-
-    def require_topic(self, right: TopicRight, exchange_name: str, routing_keys: tuple[str, ...]) -> None:
-        """Refuse routing keys that topic permissions do not cover."""
-
-    def refuse_false_user_id(self, user_id: str) -> None:
-        """Refuse a user-id property that names another user."""
 
 
 class Publisher(Protocol):
@@ -55,16 +42,13 @@ class Publisher(Protocol):
 
     node: Node
     vhost: VirtualHost
+    rights: UserRights
     confirms: Confirms | None
     transaction: Transaction | None
     # Where direct replies go; None for a publisher that does not consume them.
     reply_queue: ReplyQueue | None
     # The properties of its last publish, as bytes and decoded. Publishers repeat themselves.
     last_properties: tuple[bytes, Properties] | None
-
-    @property
-    def rights(self) -> PublisherRights:
-        """What the publisher may do."""
 
     def tap(self, kind: str, *fields: object) -> None:
         """Record something the publisher did."""

@@ -46,7 +46,7 @@ def publish(call: Call) -> object:
     with call.acting():
         rights = call.rights(vhost)
         publisher = OwnPublisher(vhost)
-        publisher.rights = rights  # type: ignore[assignment]
+        publisher.rights = rights
         method = BasicPublish(call.exchange_name, str(body["routing_key"]), True, False)
         with named(is_get=False):
             message = publishing.checked(publisher, method, Content(properties.encode(), octets, b""))
