@@ -173,16 +173,6 @@ def _link(path: str) -> str:
 
 def _read(path: str) -> bytes:
     """Return what a file holds, or nothing if it is missing or no longer readable."""
-    try:
-        fd = os.open(path, os.O_RDONLY)
-    except OSError:
-        return b""
-    try:
-        chunks = []
-        while chunk := os.read(fd, 65536):
-            chunks.append(chunk)
-        return b"".join(chunks)
-    except OSError:
-        return b""
-    finally:
-        os.close(fd)
+    with suppress(OSError), open(path, "rb", buffering=0) as file:
+        return file.read()
+    return b""
