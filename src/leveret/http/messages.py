@@ -118,7 +118,7 @@ class Response:
         return cls(status, (("content-type", f"{content_type}; charset=utf-8"),), text.encode())
 
 
-def refusal(status: int, error: str, reason: str, *headers: tuple[str, str]) -> Response:
+def refusal(status: int, error: str, reason: object, *headers: tuple[str, str]) -> Response:
     """Return an error in the form of RabbitMQ's management API: a word for programs, and a sentence."""
     return Response.of_json({"error": error, "reason": reason}, status, *headers)
 

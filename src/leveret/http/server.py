@@ -153,9 +153,7 @@ class HttpServer:
             except Exception as error:
                 self.internal_errors.append(error)
 
-    def finish_work(self) -> None:
-        """Run the errands of other threads."""
-        self.go_on()
+    finish_work = go_on
 
     def next_deadline(self) -> int | None:
         """Return None: HTTP knows no clock that a test can hold."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from typing import Final, TypeVar
 
 from leveret.admin.admin import Admin
@@ -19,7 +19,7 @@ from leveret.engine.engine import Engine
 from leveret.errors import RefusedError
 from leveret.http.management.statistics import Statistics
 from leveret.http.management.users_channel import UsersChannel
-from leveret.http.messages import Request, Response, json_of
+from leveret.http.messages import Request, Response, json_of, refusal
 from leveret.scripted.own_connection import OwnConnection
 from leveret.server import native
 
@@ -42,36 +42,34 @@ NOT_YOURS: Final = "User not authorised to access object"
 class Refusal(Exception):
     """A request that is answered with an error."""
 
-    def __init__(self, status: int, error: str, reason: object) -> None:
-        super().__init__(reason)
-        self.response = Response.of_json({"error": error, "reason": reason}, status)
+    def __init__(self, response: Response) -> None:
+        super().__init__(response.status)
+        self.response = response
 
-    @classmethod
-    def of(cls, response: Response) -> Refusal:
-        """Return the refusal with this response."""
-        refusal = cls(response.status, "", "")
-        refusal.response = response
-        return refusal
+
+def refused(status: int, error: str, reason: object) -> Refusal:
+    """Return a refusal with a word for programs, and a reason."""
+    return Refusal(refusal(status, error, reason))
 
 
 def bad_request(reason: object) -> Refusal:
     """Return the refusal of a request with a wrong body or value."""
-    return Refusal(400, "bad_request", reason)
+    return refused(400, "bad_request", reason)
 
 
 def no_object() -> Refusal:
     """Return the refusal of a path that names something that does not exist."""
-    return Refusal(404, "Object Not Found", "Not Found")
+    return refused(404, "Object Not Found", "Not Found")
 
 
 def not_found(reason: str = "Not Found") -> Refusal:
     """Return the refusal of something that the user may not see, or that a body names and does not exist."""
-    return Refusal(404, "not_found", reason)
+    return refused(404, "not_found", reason)
 
 
 def not_authorised(reason: str) -> Refusal:
     """Return the refusal of a user who lacks a tag or a permission."""
-    return Refusal(401, "not_authorised", reason)
+    return refused(401, "not_authorised", reason)
 
 
 class State:
@@ -194,11 +192,9 @@ class Call:
             raise bad_request(_missing_keys(missing))
         return value
 
-    @contextmanager
-    def looking(self) -> Iterator[Node]:
+    def looking(self) -> AbstractContextManager[Node]:
         """Read the node behind the barrier."""
-        with self.engine.looking() as node:
-            yield node
+        return self.engine.looking()
 
     @contextmanager
     def acting(self) -> Iterator[Node]:

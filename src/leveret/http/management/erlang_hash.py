@@ -9,16 +9,10 @@ from __future__ import annotations
 import struct
 from typing import Final
 
-from leveret.core.wire.values import Field, Table
+from leveret.core.wire.values import TYPE_NAMES, Field, Table
 
 _MASK: Final = 0xFFFFFFFF
 _GOLDEN: Final = 0x9E3779B9
-# What RabbitMQ calls each wire type (rabbit_binary_parser).
-_TYPES: Final = {
-    "S": "longstr", "I": "signedint", "D": "decimal", "T": "timestamp", "F": "table", "A": "array", "b": "byte",
-    "B": "unsignedbyte", "d": "double", "f": "float", "l": "long", "s": "short", "u": "unsignedshort",
-    "i": "unsignedint", "t": "bool", "x": "binary", "V": "void",
-}  # fmt: skip
 _NIL: Final = 2
 _SMALL_BITS: Final = 27
 
@@ -35,7 +29,9 @@ def hash_of_arguments(arguments: Table) -> bytes:
 
 
 def _entries(table: Table) -> list[object]:
-    return [(name.encode("utf-8", "surrogateescape"), Atom(_TYPES[field.tag]), _value(field)) for name, field in table]
+    return [
+        (name.encode("utf-8", "surrogateescape"), Atom(TYPE_NAMES[field.tag]), _value(field)) for name, field in table
+    ]
 
 
 def _value(field: Field) -> object:
@@ -47,7 +43,7 @@ def _value(field: Field) -> object:
     if isinstance(value, bool):
         return Atom("true" if value else "false")
     if tag == "A" and isinstance(value, tuple):
-        return [(Atom(_TYPES[each.tag]), _value(each)) for each in value if isinstance(each, Field)]
+        return [(Atom(TYPE_NAMES[each.tag]), _value(each)) for each in value if isinstance(each, Field)]
     return value
 
 

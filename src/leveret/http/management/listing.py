@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 
 from leveret.core.model.operators.patterns import UnboundedError, compiled
-from leveret.http.management.calls import Call, Refusal, bad_request
+from leveret.http.management.calls import Call, bad_request, refused
 
 Described = dict[str, object]
 
@@ -64,12 +64,12 @@ def _page(call: Call, items: list[Described]) -> Described:
     page, size = _number(call, "page", 1), _number(call, "page_size", _PAGE_SIZE)
     if page < 1 or not 1 <= size <= _PAGE_SIZE_MAX:
         reason = f"Invalid pagination parameters: page number {page}, page size {size}"
-        raise Refusal(400, "invalid_pagination_parameters", reason)
+        raise refused(400, "invalid_pagination_parameters", reason)
     filtered = _filtered(call, items)
     count = -(-len(filtered) // size)
     if page > max(count, 1):
         reason = f"Page out of range, page: {page} page size: {size}, len: {len(filtered)}"
-        raise Refusal(400, "page_out_of_range", reason)
+        raise refused(400, "page_out_of_range", reason)
     shown = filtered[(page - 1) * size : page * size]
     return {
         "total_count": len(items),

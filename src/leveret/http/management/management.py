@@ -21,10 +21,11 @@ from leveret.http.management.calls import (
     no_object,
     not_authorised,
     not_found,
+    refused,
 )
 from leveret.http.management.endpoints import ENDPOINTS
 from leveret.http.management.routes import Who
-from leveret.http.messages import Request, Response
+from leveret.http.messages import Request, Response, refusal
 from leveret.http.router import Router
 
 _CHALLENGE: Final = Response(401, (("www-authenticate", 'Basic realm="RabbitMQ Management"'),))
@@ -87,8 +88,8 @@ class Management:
             with self._state.lock:
                 self._state.catch_up()
                 answer = endpoint.answer(call)
-        except Refusal as refusal:
-            return refusal.response
+        except Refusal as error:
+            return error.response
         if answer is None:
             return DONE
         return answer if isinstance(answer, Response) else Response.of_json(answer)
@@ -96,15 +97,14 @@ class Management:
     def _user(self, request: Request) -> User:
         header = request.headers.get("authorization")
         if header is None:
-            raise Refusal.of(_CHALLENGE)
+            raise Refusal(_CHALLENGE)
         if header.partition(" ")[0].lower() != "bearer" and request.credentials is None:
-            raise Refusal.of(MALFORMED)
+            raise Refusal(MALFORMED)
         user = known_user(request, self._state.engine)
         if user is None:
             if self._state.engine.compat.challenges_again:
-                described = {"error": "not_authorized", "reason": "Login failed"}
-                raise Refusal.of(Response.of_json(described, 401, *_CHALLENGE.headers))
-            raise Refusal(401, "not_authorized", "Not_Authorized")
+                raise Refusal(refusal(401, "not_authorized", "Login failed", *_CHALLENGE.headers))
+            raise refused(401, "not_authorized", "Not_Authorized")
         if not any(tag in _TAGS for tag in user.tags):
             raise not_authorised("Not management user")
         return user

@@ -14,7 +14,7 @@ from leveret.core.model.queues.queue_types import QUEUE_TYPES
 from leveret.core.model.queues.stored_queue import StoredQueue
 from leveret.core.model.vhost import VirtualHost
 from leveret.http.management import statistics
-from leveret.http.management.calls import CREATED, DONE, LINE_MAX, Call, Refusal, bad_request, not_found
+from leveret.http.management.calls import CREATED, DONE, LINE_MAX, Call, Refusal, bad_request, not_found, refused
 from leveret.http.management.listing import Described, chosen
 from leveret.http.management.measures import totals
 from leveret.http.management.routes import describes, endpoint, lists
@@ -77,7 +77,7 @@ def delete_vhost(call: Call) -> None:
         name = call.vhost.name
         if call.state.protected.get(name):
             reason = f"Refusing to delete virtual host '{name}' because it is protected from deletion"
-            raise Refusal(412, "precondition_failed", reason)
+            raise refused(412, "precondition_failed", reason)
     call.admin.delete_vhost(name)
     call.state.protected.pop(name, None)
 
