@@ -2,9 +2,10 @@
 
 RabbitMQ's engine gives up at a match limit. Python's has none, and a repeat of repeats such as `^(a+)+$` can occupy it
 for hours. So `re` matches only patterns with few choices. For all others leveret computes, for each part of the
-pattern, at which positions of the text it can end, as a set of bits. No position is tried twice, so the time is at most
-that of multiplying the length of the pattern by the square of the text's. `Expression` also matches texts longer than a
-name, such as the body of a message: there every choice is followed in sets, and only the repeat of a group has a limit.
+pattern, at which positions of the text it can end, as a set of bits. A repeat tries no position twice, so the time is
+about that of multiplying the length of the pattern by the square of the text's. `Expression` also matches texts longer
+than a name, such as the body of a message: there every choice is followed in sets, and only the repeat of a group has a
+limit.
 
 Such sets cannot express what depends on how a part has matched: back-references, conditions, atomic groups, possessive
 repeats. If a pattern combines them with many choices, it is refused as invalid.
@@ -13,7 +14,7 @@ repeats. If a pattern combines them with many choices, it is refused as invalid.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from functools import lru_cache, reduce
 from importlib import import_module
 from operator import or_
@@ -21,17 +22,15 @@ from typing import Final, Protocol, TypeAlias, cast
 
 # The positions of a text as bits.
 Positions: TypeAlias = int
-# One set of positions for each start.
-Rows: TypeAlias = list[Positions]
 # What a part of a pattern does: from positions that were reached before it to those that are reached after it.
-Part: TypeAlias = Callable[[str, Rows], Rows]
+Part: TypeAlias = Callable[[str, Positions], Positions]
 # A parsed pattern: pairs of an operation and its argument.
 Tree: TypeAlias = Iterable[tuple[object, object]]
 
 # Names have at most 255 characters. Two repeats beside each other take at most the cube of that many steps.
 _NAME_MAX: Final = 255
 _CHOICES_MAX: Final = 2
-# The repeat of a group takes the square of the text's length in bits.
+# Each step of a group's repeat may reach only one position more.
 _GROUP_TEXT_MAX: Final = 2048
 # Python's own parser and compiler of patterns.
 _parser: Final = import_module("re._parser")
@@ -126,7 +125,7 @@ class _Walk:
     def search(self, text: str, /) -> object | None:
         """Return None if the pattern is found nowhere in the text."""
         everywhere = (1 << len(text) + 1) - 1
-        return self._part(text, [everywhere])[0] or None
+        return self._part(text, everywhere) or None
 
 
 def _choices(tree: Tree) -> int:
@@ -154,10 +153,10 @@ def _choices(tree: Tree) -> int:
 def _sequence(tree: Tree, flags: int) -> Part:
     parts = [_part(operation, argument, flags) for operation, argument in tree]
 
-    def after(text: str, rows: Rows) -> Rows:
+    def after(text: str, reached: Positions) -> Positions:
         for part in parts:
-            rows = part(text, rows)
-        return rows
+            reached = part(text, reached)
+        return reached
 
     return after
 
@@ -188,11 +187,7 @@ def _leaf(operation: object, argument: object, flags: int) -> Part:
     matching = _matching(operation, argument, flags)
     width = 0 if operation is _parser.AT else 1
 
-    def after(text: str, rows: Rows) -> Rows:
-        places = matching(text)
-        return [(row & places) << width for row in rows]
-
-    return after
+    return lambda text, reached: (reached & matching(text)) << width
 
 
 def _matching(operation: object, argument: object, flags: int) -> Callable[[str], Positions]:
@@ -213,25 +208,21 @@ def _matching(operation: object, argument: object, flags: int) -> Callable[[str]
 def _run(matching: Callable[[str], Positions], least: int, most: int) -> Part:
     """Return a part that repeats one character."""
 
-    def after(text: str, rows: Rows) -> Rows:
+    def after(text: str, reached: Positions) -> Positions:
         places, end = matching(text), len(text) + 1
-        bounds = min(least, end), min(most, end)
-        return [_after_run(row, places, *bounds) for row in rows]
+        first, last = min(least, end), min(most, end)
+        reached = (reached & _runs(places, first)) << first
+        if last > places.bit_length():
+            # The carry of the addition goes through a run of matching positions (MatchStar of parallel bit streams).
+            return (((reached & places) + places) ^ places) | reached
+        further = 0
+        while further < last - first:
+            step = min(further + 1, last - first - further)
+            reached |= (reached & _runs(places, step)) << step
+            further += step
+        return reached
 
     return after
-
-
-def _after_run(row: Positions, places: Positions, least: int, most: int) -> Positions:
-    row = (row & _runs(places, least)) << least
-    if most > places.bit_length():
-        # The carry of the addition goes through a run of matching positions (MatchStar of parallel bit streams).
-        return (((row & places) + places) ^ places) | row
-    further = 0
-    while further < most - least:
-        step = min(further + 1, most - least - further)
-        row |= (row & _runs(places, step)) << step
-        further += step
-    return row
 
 
 def _runs(places: Positions, length: int) -> Positions:
@@ -247,75 +238,45 @@ def _runs(places: Positions, length: int) -> Positions:
 
 
 def _branch(branches: list[Part]) -> Part:
-    def after(text: str, rows: Rows) -> Rows:
-        return [reduce(or_, ends) for ends in zip(*(branch(text, rows) for branch in branches), strict=True)]
-
-    return after
+    return lambda text, reached: reduce(or_, [branch(text, reached) for branch in branches])
 
 
 def _repeat(part: Part, least: int, most: int) -> Part:
-    def after(text: str, rows: Rows) -> Rows:
-        once = part(text, _nowhere_else(text))
-        # No part goes backwards, so after as many repeats as there are positions nothing changes any more.
-        settled = len(text) + 2
-        rows = _joined(rows, _power(once, min(least, settled)))
-        if most == least:
-            return rows
-        if most is _parser.MAXREPEAT or most - least >= settled:
-            return _joined(rows, _closure(once))
-        return _joined(rows, _power([ends | 1 << at for at, ends in enumerate(once)], most - least))
+    def after(text: str, reached: Positions) -> Positions:
+        _refuse_long(text)
+        for _ in range(least):
+            before, reached = reached, part(text, reached)
+            if reached == before:
+                # No part goes backwards, so nothing changes any more.
+                break
+        new = reached
+        for _ in range(most - least):
+            # Where the repeat has been before, fewer repeats have led to all that is further on.
+            new = part(text, new) & ~reached
+            if not new:
+                break
+            reached |= new
+        return reached
 
     return after
 
 
 def _assertion(part: Part, *, is_behind: bool, is_negated: bool) -> Part:
-    def after(text: str, rows: Rows) -> Rows:
-        ends = part(text, _nowhere_else(text))
-        holding = reduce(or_, ends) if is_behind else sum(1 << at for at, row in enumerate(ends) if row)
-        return [row & ~holding if is_negated else row & holding for row in rows]
+    def after(text: str, reached: Positions) -> Positions:
+        _refuse_long(text)
+        if is_behind:
+            holding = part(text, (1 << len(text) + 1) - 1)
+        else:
+            holding = sum(1 << at for at in range(len(text) + 1) if reached >> at & 1 and part(text, 1 << at))
+        return reached & ~holding if is_negated else reached & holding
 
     return after
 
 
-def _nowhere_else(text: str) -> Rows:
-    """Return the rows of a part that matches nothing: each position leads to itself. Raises TextTooLongError."""
+def _refuse_long(text: str) -> None:
+    """Raise TextTooLongError for a text in which a part would be tried at too many positions, one by one."""
     if len(text) > _GROUP_TEXT_MAX:
         raise TextTooLongError(
             f"a text of {len(text)} characters is too long for a pattern that repeats a group or looks around; "
             f"such a pattern can be matched with at most {_GROUP_TEXT_MAX}"
         )
-    return [1 << at for at in range(len(text) + 1)]
-
-
-def _joined(rows: Rows, relation: Rows) -> Rows:
-    """Return where the rows lead if the relation follows them."""
-    return [reduce(or_, (relation[at] for at in _members(row)), 0) for row in rows]
-
-
-def _power(relation: Rows, times: int) -> Rows:
-    """Return where a relation leads if it is followed that many times."""
-    result = [1 << at for at in range(len(relation))]
-    while times:
-        if times & 1:
-            result = _joined(result, relation)
-        relation, times = _joined(relation, relation), times >> 1
-    return result
-
-
-def _closure(relation: Rows) -> Rows:
-    """Return where a relation leads if it is followed any number of times."""
-    result = [1 << at for at in range(len(relation))]
-    for at in reversed(range(len(relation))):
-        further = relation[at] & ~(1 << at)
-        while further:
-            end = (further & -further).bit_length() - 1
-            result[at] |= result[end]
-            further &= ~result[end]
-    return result
-
-
-def _members(positions: Positions) -> Iterator[int]:
-    while positions:
-        lowest = positions & -positions
-        yield lowest.bit_length() - 1
-        positions ^= lowest
