@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import signal
 import sqlite3
@@ -94,6 +95,15 @@ def work_after_ack() -> None:
     channel = connected().channel()
     channel.basic_consume("payments", handle)
     channel.start_consuming()
+
+
+async def consume_in_a_loop() -> None:
+    import aio_pika
+
+    connection = await aio_pika.connect(os.environ["AMQP_URL"])
+    channel = await connection.channel()
+    await (await channel.get_queue("payments")).consume(lambda _: None)
+    await asyncio.Event().wait()
 
 
 def fail() -> None:

@@ -5,11 +5,12 @@ from __future__ import annotations
 import socket
 import subprocess
 import sys
+from functools import partial
 from pathlib import Path
 
 import pytest
 
-from leveret import Broker, BrokerError, WaitTimeoutError
+from leveret import Broker, BrokerError, LeveretWarning, WaitTimeoutError
 from leveret.workers import fork_server
 from tests.workers import services
 
@@ -67,7 +68,10 @@ def test_a_worker_may_be_ready_by_a_condition(broker):
 
 def test_a_program_that_ends_before_it_is_ready_fails_with_its_output(broker):
     with (
-        pytest.raises(BrokerError, match=r"(?s)worker 'fail' ended with 3 before it consumes.*printed:\n  no licence"),
+        pytest.raises(
+            BrokerError,
+            match=r"(?s)worker 'fail' ended with 3 before it consumes; its URL is in AMQP_URL.*printed:\n  no licence",
+        ),
         broker.worker(services.fail),
     ):
         raise AssertionError("unreachable")
@@ -75,7 +79,9 @@ def test_a_program_that_ends_before_it_is_ready_fails_with_its_output(broker):
 
 def test_a_worker_that_is_not_ready_in_time_says_what_it_has_printed(broker):
     with (
-        pytest.raises(WaitTimeoutError, match=r"(?s)worker 'publish_and_stay' runs and has not .*  published"),
+        pytest.raises(
+            WaitTimeoutError, match=r"(?s)worker 'publish_and_stay' runs and has not .* within 2 s; .*  published"
+        ),
         broker.worker(services.publish_and_stay, timeout=2),
     ):
         raise AssertionError("unreachable")
@@ -106,9 +112,12 @@ def test_kill_ends_it_at_once_and_restart_starts_it_again(broker):
         broker.assert_acked("payments", body=b"8")
 
 
-def test_one_that_ignores_sigterm_is_killed(broker):
+def test_one_that_ignores_sigterm_is_killed_with_a_warning(broker):
     with broker.worker(services.ignore_sigterm) as worker:
-        worker.terminate(timeout=0.05)
+        with pytest.warns(
+            LeveretWarning, match=r"'ignore_sigterm' did not end within 0.05 s of SIGTERM, and was killed"
+        ):
+            worker.terminate(timeout=0.05)
 
         assert worker.returncode == -9
 
@@ -145,6 +154,43 @@ def test_a_function_that_cannot_be_imported_is_refused(broker):
 
     with pytest.raises(ValueError, match="define it at the top of a module"):
         broker.worker(inner).start()
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (
+            {"run": "python -m shop"},
+            r"worker\('python -m shop'\): run must be a list .* worker\(\['python', '-m', 'shop'\]\)",
+        ),
+        ({"run": None}, r"worker\(\): run must be a list of words or a function that is not called, not None"),
+        ({"run": Path("shop.py")}, r"run must be a list of words or a function .*Path"),
+        (
+            {"run": partial(services.consume, "receipts")},
+            r"run must be a function itself; give its arguments with args=",
+        ),
+        ({"run": services.consume, "args": "receipts"}, r"args must be a tuple, as in args=\('receipts',\)"),
+        ({"run": PROGRAM, "args": ("receipts",)}, r"put the arguments of a program into its list"),
+        ({"run": PROGRAM, "env": {"N": 1}}, r"env\['N'\] must be a string, not 1"),
+        ({"run": PROGRAM, "url_env": 5}, r"url_env must be the name of a variable, or several names, not 5"),
+    ],
+)
+def test_a_wrong_argument_is_named_with_what_is_right(broker, options, message):
+    with pytest.raises(TypeError, match=message):
+        broker.worker(**options)
+
+
+def test_arguments_that_no_other_process_can_get_are_refused(broker):
+    with (
+        Path(__file__).open(encoding="utf-8") as file,
+        pytest.raises(TypeError, match=r"worker\(consume\): args cannot be sent to another process: .*pickle"),
+    ):
+        broker.worker(services.consume, args=(file,)).start()
+
+
+def test_a_coroutine_function_runs_in_an_event_loop(broker):
+    with broker.worker(services.consume_in_a_loop):
+        assert len(broker.queue("payments").consumers) == 1
 
 
 def test_a_program_that_is_not_there_is_named(broker):

@@ -10,6 +10,7 @@ from __future__ import annotations
 import atexit
 import importlib
 import importlib.util
+import inspect
 import os
 import pickle
 import select
@@ -246,7 +247,11 @@ def run(task: Task) -> int:
         function: Any = load_module(task.module, task.file)
         for name in task.function.split("."):
             function = getattr(function, name)
-        function(*pickle.loads(task.args))
+        outcome = function(*pickle.loads(task.args))
+        if inspect.iscoroutine(outcome):
+            import asyncio
+
+            asyncio.run(outcome)
         return 0
     except SystemExit as ended:
         return ended.code if isinstance(ended.code, int) else int(ended.code is not None)

@@ -105,11 +105,15 @@ def forked(
             f"worker({function.__name__}): its process imports the function; define it at the top of a module"
         )
     module = sys.modules[function.__module__]
+    try:
+        packed_args = pickle.dumps(args)
+    except (pickle.PicklingError, TypeError, AttributeError) as error:
+        raise TypeError(f"worker({function.__name__}): args cannot be sent to another process: {error}") from None
     task = fork_server.Task(
         module=module.__name__,
         file=getattr(module, "__file__", None) or "",
         function=function.__qualname__,
-        args=pickle.dumps(args),
+        args=packed_args,
         environment=dict(environment),
         cwd=cwd or os.getcwd(),
         path=list(sys.path),

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import os
+import shlex
 import threading
+import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from os import PathLike
@@ -12,8 +14,9 @@ from types import TracebackType
 from typing import Any, Final, Self
 
 from leveret.engine.engine import Engine
-from leveret.errors import BrokerError, WaitTimeoutError
+from leveret.errors import BrokerError, LeveretWarning, WaitTimeoutError
 from leveret.observe.calls.hinting import Hinting, checks_calls
+from leveret.observe.checks.judge import stack_level
 from leveret.observe.texts.state import connections
 from leveret.server import native
 from leveret.server.threads import Threads, family_of
@@ -59,6 +62,8 @@ class Worker(Hinting):
         timeout: float = READY_S,
     ) -> None:
         """`url_at` makes the URL of a port. `Broker.worker` describes the other arguments."""
+        __tracebackhide__ = True
+        _refuse_wrong(run, args, url_env, env or {})
         self._engine = engine
         self._url_at = url_at
         self._run = run
@@ -68,7 +73,7 @@ class Worker(Hinting):
         self._cwd = None if cwd is None else os.fspath(cwd)
         self._ready = ready
         self._timeout = timeout
-        self.name = name or (" ".join(run) if not callable(run) else run.__name__)
+        self.name = name or (run.__name__ if callable(run) else " ".join(map(os.fspath, run)))
         self._port: int | None = None
         self._process: Process | None = None
         # Held until a process that starts is known here: it may be at work before, and be killed by a fault.
@@ -149,12 +154,12 @@ class Worker(Hinting):
             if not self.is_running and self._restart in (None, threading.current_thread()):
                 # Its last words may not have been read yet.
                 self._running().close()
-                raise BrokerError(
-                    f"worker {self.name!r} ended with {self.returncode} before {self._what()}{self._said()}"
-                )
+                why = f"{self._what()}{self._hint()}{self._said()}"
+                raise BrokerError(f"worker {self.name!r} ended with {self.returncode} before {why}")
             if monotonic() > limit:
                 raise WaitTimeoutError(
-                    f"worker {self.name!r} runs and has not come so far that {self._what()}{self._said()}"
+                    f"worker {self.name!r} runs and has not come so far that {self._what()} within "
+                    f"{self._timeout if timeout is None else timeout:g} s{self._hint()}{self._said()}"
                 )
 
     def kill(self) -> None:
@@ -164,7 +169,13 @@ class Worker(Hinting):
     def terminate(self, timeout: float = GRACE_S) -> None:
         """Ask it to end, with SIGTERM, and kill it if it has not ended after `timeout` seconds of real time."""
         process = self._running()
-        self._end(process.terminate, timeout)
+        if not self._end(process.terminate, timeout):
+            warnings.warn(
+                f"worker {self.name!r} did not end within {timeout:g} s of SIGTERM, and was killed; let it end by "
+                "SIGTERM, or call kill() instead",
+                LeveretWarning,
+                stacklevel=stack_level(),
+            )
 
     def restart(self) -> None:
         """Kill it, start it again, and wait until it is ready."""
@@ -252,13 +263,16 @@ class Worker(Hinting):
             self._engine.close_port(self._port)
             self._port = None
 
-    def _end(self, ask: Callable[[], None], timeout: float = GRACE_S) -> None:
+    def _end(self, ask: Callable[[], None], timeout: float = GRACE_S) -> bool:
+        """End it, and return whether it ended when it was asked to."""
         self._is_ended_on_purpose = True
         process = self._running()
         ask()
-        if not process.wait(timeout):
-            process.kill()
-            process.wait(GRACE_S)
+        if process.wait(timeout):
+            return True
+        process.kill()
+        process.wait(GRACE_S)
+        return False
 
     def _running(self) -> Process:
         if self._process is None:
@@ -282,9 +296,37 @@ class Worker(Hinting):
 
     def _what(self) -> str:
         if self._ready is None:
-            return "it consumes; pass ready= if it only publishes"
+            return "it consumes"
         return f"{self._ready!r} is in its output" if isinstance(self._ready, str) else "ready() is true"
+
+    def _hint(self) -> str:
+        if self._ready is not None:
+            return ""
+        return f"; its URL is in {' and '.join(self._variables)}, and ready= is for a worker that only publishes"
 
     def _said(self) -> str:
         lines = self.output.splitlines()[-_SHOWN_LINES:]
         return "; it printed:\n" + "\n".join(f"  {line}" for line in lines) if lines else "; it printed nothing"
+
+
+def _refuse_wrong(run: object, args: object, url_env: object, env: Mapping[str, object]) -> None:
+    """Raise TypeError for an argument that no process can have."""
+    __tracebackhide__ = True
+    if isinstance(run, str):
+        raise TypeError(f"worker({run!r}): run must be a list of words, as in worker({shlex.split(run)!r})")
+    if callable(run):
+        if not hasattr(run, "__qualname__"):
+            raise TypeError(f"worker({run!r}): run must be a function itself; give its arguments with args=")
+    elif not isinstance(run, list | tuple) or not run or not all(isinstance(word, str | PathLike) for word in run):
+        raise TypeError(f"worker(): run must be a list of words or a function that is not called, not {run!r}")
+    elif args:
+        raise TypeError(f"worker(): args={args!r} is for a function; put the arguments of a program into its list")
+    if not isinstance(args, list | tuple):
+        raise TypeError(f"worker(): args must be a tuple, as in args=({args!r},), not {args!r}")
+    if not isinstance(url_env, str) and not (
+        isinstance(url_env, Iterable) and all(isinstance(name, str) for name in url_env)
+    ):
+        raise TypeError(f"worker(): url_env must be the name of a variable, or several names, not {url_env!r}")
+    for name, value in env.items():
+        if not isinstance(value, str | PathLike):
+            raise TypeError(f"worker(): env[{name!r}] must be a string, not {value!r}")
