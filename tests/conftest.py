@@ -6,6 +6,7 @@ import gc
 import os
 import sys
 from collections.abc import Generator
+from pathlib import Path
 
 import pytest
 from hypothesis import settings
@@ -15,6 +16,8 @@ from tests.chromium import browser, chromium, expected_noise, open_address, open
 __all__ = ["browser", "chromium", "expected_noise", "open_address", "open_file", "tab"]
 
 pytest_plugins = ["pytester"]
+
+TESTS = Path(__file__).parent
 
 # The same examples in each run, so a run fails for its change alone. `pytest --hypothesis-profile=thorough` tries more.
 settings.register_profile("suite", derandomize=True, database=None, deadline=None, max_examples=40)
@@ -35,6 +38,19 @@ _LOOKING_AT_WARNINGS = tuple(
 _WAITED_IN_VAIN = r"error:advance\(\) waited [\d.]+ s of real time:leveret.LeveretWarning"
 
 
+@pytest.hookimpl(wrapper=True)
+def pytest_make_collect_report(
+    collector: pytest.Collector,
+) -> Generator[None, pytest.CollectReport, pytest.CollectReport]:
+    """Let each worker begin with another folder. It finds the files of the others compiled when it comes to them."""
+    report = yield
+    worker = getattr(collector.config, "workerinput", None)
+    if worker is not None and collector.path == TESTS:
+        first = len(report.result) * int(worker["workerid"].removeprefix("gw")) // worker["workercount"]
+        report.result = [*report.result[first:], *report.result[:first]]
+    return report
+
+
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Put long tests first on workers, and ignore all of leveret's warnings but one where they are not what is tested.
 
@@ -43,7 +59,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     if hasattr(config, "workerinput"):
         from tests.scheduling import rank
 
-        items.sort(key=lambda item: rank(item.nodeid))
+        items.sort(key=lambda item: (rank(item.nodeid), item.path))
     for item in items:
         if item.nodeid.startswith("tests/") and not item.nodeid.startswith(_LOOKING_AT_WARNINGS):
             item.add_marker(pytest.mark.filterwarnings("ignore::leveret.LeveretWarning", _WAITED_IN_VAIN))
