@@ -183,8 +183,6 @@ class Broker(BrokerActions, Peers, CheckedAssertions, Hinting):
         self.host = host
         self._wanted_port = checked_port("port", port)
         self._wanted_tls_port = checked_port("tls_port", tls_port)
-        self._port: int | None = None
-        self._tls_port: int | None = None
         self._http: HttpServer | None = None
         self._wanted_management_port = checked_port("management_port", management_port)
         if management:
@@ -202,12 +200,9 @@ class Broker(BrokerActions, Peers, CheckedAssertions, Hinting):
     def start(self) -> Self:
         """Open the port. Raises OSError if it is not free, and ValueError if the trace directory is not writable."""
         if self._engine.loop.is_running:
-            raise BrokerError(f"this broker is already running on port {self._port}; call stop() first")
-        if self._engine.tls is None:
-            (self._port,) = (port for _, port in self._engine.start(self.host, self._wanted_port))
-        else:
-            ports = self._engine.start(self.host, self._wanted_port, self._wanted_tls_port)
-            self._port, self._tls_port = (port for _, port in ports)
+            raise BrokerError(f"this broker is already running on port {self._engine.port}; call stop() first")
+        tls_ports = [] if self._engine.tls is None else [self._wanted_tls_port]
+        self._engine.start(self.host, self._wanted_port, *tls_ports)
         if self._http is not None:
             try:
                 self._engine.management_port = self._http.start(self.host, self._wanted_management_port)[1]
@@ -273,20 +268,22 @@ class Broker(BrokerActions, Peers, CheckedAssertions, Hinting):
     @property
     def port(self) -> int:
         """The port clients connect to."""
-        if self._port is None:
+        port = self._engine.port
+        if port is None:
             raise BrokerError("this broker was not started; use it in a with statement, or call start()")
         self._engine.is_url_read = True
-        return self._port
+        return port
 
     @property
     def tls(self) -> TlsEndpoint:
         """The second port, which speaks TLS: its `port`, its `url`, and the `certificates` made for it."""
-        if self._tls_port is None:
+        if len(self._engine.addresses) < 2:
             raise BrokerError("this broker has no TLS port; start it with tls=True or with a server's SSLContext")
         self._engine.is_url_read = True
         from leveret.server.tls import TlsEndpoint
 
-        return TlsEndpoint(self._tls_port, self.url_for(tls=True), self._certificates)
+        port = self._engine.addresses[1][1]
+        return TlsEndpoint(port, self._url_at(port, "/", "guest", scheme="amqps"), self._certificates)
 
     @property
     def url(self) -> str:
@@ -298,7 +295,7 @@ class Broker(BrokerActions, Peers, CheckedAssertions, Hinting):
 
         Raises BrokerError if the user does not exist.
         """
-        scheme, port = ("amqps", self._tls_port) if tls else ("amqp", self.port)
+        scheme, port = ("amqps", self.tls.port) if tls else ("amqp", self.port)
         return self._url_at(port, vhost, user, password, scheme)
 
     def _url_at(
