@@ -10,11 +10,8 @@ from typing import TYPE_CHECKING, ClassVar, Final, Literal, Self
 
 if TYPE_CHECKING:
     from leveret.core.model.node import Node
-    from leveret.faults.occasion import Occasion
+    from leveret.faults.occasion import Occasion, Point
 
-# Where a fault can apply: when a client connects; before the broker handles a method; before it sends a method or a
-# delivery; before it owes a publisher a confirm; after an event; and at once, when the rule is added.
-Point = Literal["accept", "method", "reply", "deliver", "confirm", "event", "now"]
 # What a rule without `on=` applies to.
 Target = Literal["node", "connection", "channel", "consumer"]
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import Literal, Protocol
 
 from leveret.core.model.errors import AmqpError
 from leveret.core.model.message import Message, QueueEntry
@@ -22,8 +22,11 @@ from leveret.core.protocol.state import ChannelState
 from leveret.core.wire.errors import WireError
 from leveret.core.wire.methods import BasicPublish, ConnectionStartOk
 from leveret.core.wire.properties import Properties
-from leveret.faults.fault import Point
 from leveret.observe.views.message_view import MessageView
+
+# Where a fault can apply: when a client connects; before the broker handles a method; before it sends a method or a
+# delivery; before it owes a publisher a confirm; after an event; and at once, when the rule is added.
+Point = Literal["accept", "method", "reply", "deliver", "confirm", "event", "now"]
 
 
 class Dice(Protocol):

@@ -20,9 +20,9 @@ from leveret.core.protocol.connection import Connection
 from leveret.core.protocol.receiving.assembler import Content
 from leveret.core.wire.methods import Method
 from leveret.errors import BrokerError
-from leveret.faults.fault import Fault, Point
+from leveret.faults.fault import Fault
 from leveret.faults.named import NamedFaults
-from leveret.faults.occasion import Dice, Occasion
+from leveret.faults.occasion import Dice, Occasion, Point
 from leveret.faults.rule import ACCEPT, OPTIONS, PLACES, Rule
 from leveret.observe.assertions.keywords import FaultOptions
 from leveret.observe.calls.hinting import Hinting, checks_calls

@@ -12,13 +12,13 @@ from typing import TYPE_CHECKING, Final
 
 from leveret.core.wire import methods as wire
 from leveret.errors import did_you_mean
-from leveret.faults.fault import Fault, Point
+from leveret.faults.fault import Fault
 from leveret.observe.assertions.matching import Matcher, is_equal
 from leveret.trace import events
 from leveret.wording import count_text
 
 if TYPE_CHECKING:
-    from leveret.faults.occasion import Dice, Occasion
+    from leveret.faults.occasion import Dice, Occasion, Point
 
 ACCEPT: Final = "accept"
 # A client's channel.close-ok only frees a channel number, so rules cannot wait for it.

@@ -1,19 +1,20 @@
 """One HTTP/1.1 conversation, by h11: bytes in, requests out; responses in, bytes out.
 
 It answers one request after the other. Bodies and heads are bounded, and a peer that takes too long over a request is
-dropped, so no peer holds more than it may. All of it runs on the loop's
-thread under the server's lock.
+dropped, so no peer holds more than it may. All of it runs on the loop's thread under the server's lock.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Final, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 import h11
 
 from leveret.core.model.timers import Timer
 from leveret.http.messages import Request, Response, StreamedBody, Way, refusal
+
+if TYPE_CHECKING:
+    from leveret.http.server import HttpServer
 
 
 class Limits(NamedTuple):
@@ -32,32 +33,6 @@ class Limits(NamedTuple):
     connections: int = 1000
 
 
-class Office(Protocol):
-    """What a conversation needs of its server."""
-
-    @property
-    def limits(self) -> Limits:
-        """What a peer may ask for."""
-
-    def answer(self, conversation: HttpConversation, request: Request) -> None:
-        """Answer a request, with `respond`, now or later."""
-
-    def after(self, span_us: int, act: Callable[[], None]) -> Timer:
-        """Call `act` after a time."""
-
-    def run_on_loop(self, errand: Callable[[], None]) -> None:
-        """Run something on the loop's thread soon. Every thread may call this."""
-
-    def unsent_bytes(self, conversation: HttpConversation) -> int:
-        """Return how much the client has yet to read."""
-
-    def mark_dirty(self, conversation: HttpConversation) -> None:
-        """Send what the conversation has to send."""
-
-    def forget(self, conversation: HttpConversation) -> None:
-        """Note that the conversation is over."""
-
-
 # The statuses whose responses have no body (RFC 9110, 6.4.1).
 _WITHOUT_BODY: Final = (204, 304)
 # The hint of h11 for a head that does not end within its limit.
@@ -68,11 +43,11 @@ _CONTINUE: Final = h11.InformationalResponse(status_code=100, headers=[])
 class HttpConversation:
     """One client's connection."""
 
-    def __init__(self, office: Office, peer: str, local: str) -> None:
-        self._office = office
+    def __init__(self, server: HttpServer, peer: str, local: str) -> None:
+        self._server = server
         self._peer = peer
         self._local = local
-        self._limits = office.limits
+        self._limits = server.limits
         self._http = h11.Connection(h11.SERVER, max_incomplete_event_size=self._limits.head_bytes)
         self._output: list[bytes] = []
         self._is_dirty = False
@@ -172,7 +147,7 @@ class HttpConversation:
             headers["host"] = authority
         method = self._head.method.decode("latin-1")
         body, self._body = b"".join(self._body), []
-        self._office.answer(self, Request(method, path, query, headers, body, self._peer, self._local))
+        self._server.answer(self, Request(method, path, query, headers, body, self._peer, self._local))
 
     def _refuse(self, status: int, error: str, reason: str) -> None:
         """Answer what is no complete request, read for a while what the client still sends, and close."""
@@ -224,18 +199,18 @@ class HttpConversation:
         self._refuse(500, "internal_error", reason)
 
     def _way_of(self, body: StreamedBody) -> Way:
-        run = self._office.run_on_loop
+        run = self._server.run_on_loop
         return Way(
             send=lambda data: run(lambda: self._send_part(body, data)),
             end=lambda: run(lambda: self._end_stream(body)),
-            is_full=lambda: self._office.unsent_bytes(self) > self._limits.unread_bytes // 4,
+            is_full=lambda: self._server.unsent_bytes(self) > self._limits.unread_bytes // 4,
         )
 
     def _send_part(self, body: StreamedBody, data: bytes) -> None:
         """Send a part of a streamed body, unless it has ended. A client that does not read is dropped."""
         if self._stream is body and data:
             self._send(h11.Data(data=data))
-        if self._office.unsent_bytes(self) > self._limits.unread_bytes:
+        if self._server.unsent_bytes(self) > self._limits.unread_bytes:
             self.reset()
 
     def _end_stream(self, body: StreamedBody) -> None:
@@ -269,7 +244,7 @@ class HttpConversation:
     def _mark(self) -> None:
         if not self._is_dirty:
             self._is_dirty = True
-            self._office.mark_dirty(self)
+            self._server.mark_dirty(self)
 
     def data_to_send(self) -> list[bytes]:
         """Return what is to be sent."""
@@ -282,7 +257,7 @@ class HttpConversation:
         self.is_closed = True
         self._unlimit()
         self._close_stream()
-        self._office.forget(self)
+        self._server.forget(self)
 
     def _close_stream(self) -> None:
         stream, self._stream = self._stream, None
@@ -291,7 +266,7 @@ class HttpConversation:
 
     def _limit(self, span_us: int) -> None:
         self._unlimit()
-        self._timer = self._office.after(span_us, self.reset)
+        self._timer = self._server.after(span_us, self.reset)
 
     def _unlimit(self) -> None:
         if self._timer is not None:

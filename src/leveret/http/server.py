@@ -29,7 +29,7 @@ Errand = Callable[[], None]
 
 
 class HttpServer:
-    """A listening port and the app behind it. It is the `Host` of its loop and the `Office` of its conversations."""
+    """A listening port and the app behind it. It is the `Host` of its loop."""
 
     def __init__(
         self,
