@@ -453,8 +453,7 @@ class Broker(BrokerActions, Peers, CheckedAssertions, Hinting):
         began = events.began_at(raw)
         for at, event in enumerate(map(events.Event, raw)):
             if at >= began or event.kind == events.CONN_OPEN:
-                body = event.message.body if event.kind == events.PUBLISHED else None
-                reader.take(event, None if body is None else body.decode("utf-8", "replace"))
+                reader.take(event, event.message if event.kind == events.PUBLISHED else None)
         return reader.flow()
 
     def sync(self) -> None:

@@ -298,6 +298,23 @@ def test_a_flow_leaves_its_comparison_to_a_snapshot() -> None:
         assert broker.flow() != 7
 
 
+@pytest.mark.parametrize(
+    ("body", "properties"),
+    [
+        (b"[[7], {}, null]", {"headers": {"task": "mails.send", "id": "1"}, "content_type": "application/json"}),
+        (b'{"actor_name": "mails.send"}', {}),
+        (b"7", {"type": "mails.send"}),
+    ],
+    ids=["celery", "dramatiq", "type"],
+)
+def test_a_task_is_named(body: bytes, properties: dict) -> None:
+    with Broker() as broker:
+        broker.declare_queue("jobs")
+        broker.publish("", "jobs", body, **properties)
+
+        assert broker.flow() == "the test sends mails.send -> jobs: ready"
+
+
 def test_a_flow_of_one_queue_or_client_leaves_out_the_rest() -> None:
     with Broker(checks="off") as broker:
         Shop().run(broker, random.Random(2))

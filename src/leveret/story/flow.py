@@ -18,6 +18,8 @@ from leveret.story.facts import Fact
 from leveret.story.lives import CopyLife, MessageLife
 from leveret.story.words import STANDS
 from leveret.trace import events
+from leveret.trace.events import TracedMessage
+from leveret.trace.shapes import message_name
 from leveret.wording import masked, span_text, without_generated_end
 
 
@@ -73,18 +75,18 @@ class FlowReader:
         self._is_pushed_to: Final[set[str]] = set()
         # The names of those that published before they got anything.
         self._first: Final[set[str]] = set()
-        self._texts: Final[dict[int, str]] = {}
+        self._messages: Final[dict[int, TracedMessage]] = {}
 
-    def take(self, fact: Fact, text: str | None) -> None:
-        """Take the next event. `text` is the body of the message that it is about."""
+    def take(self, fact: Fact, message: TracedMessage | None) -> None:
+        """Take the next event. `message` is what was published, if it is about that."""
         if fact.kind in Clients.KINDS:
             self._clients.take(fact)
         number = cast("int | None", fact.get("msg"))
         if number is None:
             return
         self._lives.setdefault(number, MessageLife(number, str(fact.get("vhost") or "/"))).live(fact)
-        if text is not None:
-            self._texts[number] = text
+        if message is not None:
+            self._messages[number] = message
         if fact.kind in events.DELIVERIES:
             name = self._name(fact)
             self._has_got.add(name)
@@ -142,7 +144,9 @@ class FlowReader:
         copies = [copy for copy in life.copies.values() if copy.source is None]
         ends = sorted(self._end(life, copy) for copy in copies)
         reached = ", ".join(ends) or f"{'' if exchange else repr(key) + ' '}no queue"
-        return f"{publisher} -> {through}{reached}{self._body(life.number)}"
+        message = self._messages.get(life.number)
+        name = "" if message is None else message_name(message.body, message.properties.to_python())
+        return f"{publisher}{f' sends {name}' if name else ''} -> {through}{reached}{self._body(life.number)}"
 
     def _end(self, life: MessageLife[Fact], copy: CopyLife[Fact]) -> str:
         """Return a queue, what became of the message there, and where that led."""
@@ -167,9 +171,10 @@ class FlowReader:
         return f" after {span_text(expires - first.at)}"
 
     def _body(self, number: int) -> str:
-        text = self._texts.get(number)
-        if self._bodies is False or text is None:
+        message = self._messages.get(number)
+        if self._bodies is False or message is None:
             return ""
+        text = message.body.decode("utf-8", "replace")
         if self._bodies is True:
             return f" {masked(text)}"
         try:
