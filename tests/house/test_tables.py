@@ -16,6 +16,7 @@ from leveret.core.model.queues.arguments import QUEUE_ARGUMENTS
 from leveret.core.model.queues.queue_types import QUEUE_TYPES
 from leveret.core.protocol.handlers import CONTROL_HANDLERS, HANDLERS
 from leveret.core.wire.methods import METHODS
+from leveret.pipeline.kernel.codes import OUTCOMES
 from leveret.story.words import ENDS, KINDS
 from leveret.trace import events
 from tests.house.repository import SourceFile, without_house
@@ -68,6 +69,36 @@ except PolicyInvalid as refusal:
 policies.user.set(Policy("p", "", {"colour": 5}))
 policies.operator.set(Policy("o", "", {"colour": 4}))
 print(policies.effective_for_queue("q", "classic"), dict(policies.effective_for_queue("q", "quorum")))
+"""
+
+# Two further kinds: a copy comes back to its queue, and a copy is lost; and what is known of them by their rows alone.
+FURTHER_KINDS = """
+    "parked": Kind("copy", (*_COPY, "reason"), ("parked",), stand="ready"),
+    "lapsed": Kind("copy", _COPY, stand="gone", is_loss=True),"""
+USE_OF_FURTHER_KINDS = """
+import importlib.util, sys
+import leveret.trace
+
+spec = importlib.util.spec_from_file_location("leveret.trace.events", sys.argv[1])
+events = leveret.trace.events = sys.modules["leveret.trace.events"] = importlib.util.module_from_spec(spec)
+spec.loader.exec_module(events)
+
+from leveret.observe.assertions.searching import HAPPENINGS
+from leveret.page.causes import _RELEASING
+from leveret.story.facts import RowFact
+from leveret.story.lives import MessageLife
+from leveret.story.queues import QueueLife, Queues
+
+life, queues = MessageLife(1, "/"), Queues(QueueLife)
+queue = queues.queue("/", "q")
+for at, kind in enumerate(("enqueued", "delivered", "parked", "delivered", "parked", "lapsed")):
+    fact = RowFact({"kind": kind, "ts": at, "msg": 1, "copy": 1, "queue": "q"})
+    life.live(fact)
+    queues.take(fact, at, None)
+    if at in (2, 5):
+        print(f"{life.copies[1].state} {queue.ready} ready {queue.unacked} unacked")
+print("parked" in HAPPENINGS, {"parked", "lapsed"} <= _RELEASING)
+print(events.reason_of("lapsed", None))
 """
 
 
@@ -123,6 +154,31 @@ def test_every_kind_of_event_and_every_end_of_a_copy_has_words() -> None:
     missing = [kind for kind in events.KINDS if kind not in KINDS] + [kind for kind in events.ENDS if kind not in ENDS]
 
     assert missing == [], "src/leveret/story/words.py has no words for these"
+    assert sorted(set(events.ENDS) - set(OUTCOMES)) == [], "src/leveret/pipeline/kernel/codes.py does not rank these"
+
+
+def test_every_kind_about_messages_has_a_mark_in_the_viewer(root: Path) -> None:
+    marks = (root / "src/leveret/page/assets/marks.js").read_text(encoding="utf-8")
+
+    missing = [kind for kind in events.ABOUT_MESSAGES if f"\n  {kind}: {{ icon: " not in marks]
+
+    assert missing == [], "src/leveret/page/assets/marks.js has no mark for these"
+
+
+def test_a_kind_that_moves_copies_is_known_by_its_row_alone(root: Path, tmp_path: Path) -> None:
+    table = (root / "src/leveret/trace/events.py").read_text(encoding="utf-8")
+    (tmp_path / "events.py").write_text(table.replace("\n    REQUEUED: Kind(", f"{FURTHER_KINDS}\n    REQUEUED: Kind("))
+
+    ran = subprocess.run(
+        [sys.executable, "-c", USE_OF_FURTHER_KINDS, str(tmp_path / "events.py")],
+        env={**os.environ, "PYTHONPATH": str(root / "src")},
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+
+    assert ran.stderr == ""
+    assert ran.stdout.splitlines() == ["undecided 1 ready 0 unacked", "lapsed 0 ready 0 unacked", "True True", "lapsed"]
 
 
 def test_every_kind_of_event_has_a_test(python_files: list[SourceFile]) -> None:

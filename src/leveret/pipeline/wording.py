@@ -11,11 +11,11 @@ from typing import Any, Final
 
 from leveret.pipeline.kernel.subjects.changes import OUTCOMES
 from leveret.story import words
-from leveret.trace.events import DEAD_LETTERED
+from leveret.trace.events import DEATHS
 from leveret.wording import count_text
 
 # Why a copy was dead-lettered.
-REASONS: Final = words.REASONS[DEAD_LETTERED]
+REASONS: Final = {reason: why for kind in DEATHS for reason, why in words.REASONS[kind].items()}
 # How a copy ended, or where it was when its test ended.
 COPY_OUTCOMES: Final = {state: end.outcome for state, end in words.ENDS.items()}
 

@@ -17,14 +17,11 @@ import numpy as np
 import pyarrow as pa
 
 from leveret.pipeline.kernel import schema
-from leveret.pipeline.kernel.codes import COPY_KINDS, COUNTED, DEATH_REASONS, KINDS
+from leveret.pipeline.kernel.codes import COPY_KINDS, COUNTED, DEATH_REASONS, KINDS, OUTCOMES
 from leveret.pipeline.kernel.columns import NO_ROW, NULL, Array, Names, names_of, pick, table
 from leveret.pipeline.kernel.events import Events
 from leveret.pipeline.kernel.groups import Numbering, Segments, in_order, numbered
 from leveret.trace.events import ARRIVALS, DEATHS, DELIVERIES, ENDS, REQUEUES, SETTLING
-
-# How a copy ended, or its state if it has not: the order of precedence.
-OUTCOMES: Final = ("acked", "dead_lettered", "dropped", "expired", "purged", "unacked", "ready", "undecided")
 
 
 def among(kinds: Iterable[str]) -> Array:
@@ -143,7 +140,7 @@ class Copies:
     @cached_property
     def outcome(self) -> Array:
         """The index of the copy's outcome in OUTCOMES."""
-        ends = [self.count(name) > 0 for name in OUTCOMES[:5]]
+        ends = [self.count(name) > 0 for name in OUTCOMES if name in ENDS]
         conditions = [*ends, self.last == self.last_delivery, self.is_ready]
         return np.select(conditions, range(len(conditions)), len(conditions)).astype(np.int8)
 

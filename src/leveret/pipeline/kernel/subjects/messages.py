@@ -13,10 +13,11 @@ import numpy as np
 import pyarrow as pa
 
 from leveret.pipeline.kernel import schema
+from leveret.pipeline.kernel.codes import OUTCOMES
 from leveret.pipeline.kernel.columns import NO_ROW, NULL, Array, names_of, pick, table
 from leveret.pipeline.kernel.events import Events
 from leveret.pipeline.kernel.groups import Index, Numbering, numbered
-from leveret.pipeline.kernel.subjects.copies import OUTCOMES, Copies
+from leveret.pipeline.kernel.subjects.copies import Copies
 from leveret.trace.events import CONFIRMED, NACKED_CONFIRM, PUBLISHED, RETURNED
 
 _OUTCOMES: Final = (*OUTCOMES, "open", "returned")
