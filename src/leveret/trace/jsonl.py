@@ -8,6 +8,7 @@ pipeline reads files by the same `Content` and the same `events_of`.
 
 from __future__ import annotations
 
+import gzip
 import json
 import os
 import stat
@@ -24,13 +25,8 @@ from leveret.trace.schema import COLUMNS, HEADER, VERSION
 SUFFIX: Final = ".jsonl"
 PACKED_SUFFIX: Final = ".jsonl.gz"
 
-# This value of `wbits` makes zlib read and write gzip's header.
-GZIP_WINDOW: Final = 31
 _GZIP_MAGIC: Final = b"\x1f\x8b"
 _PIECE_BYTES: Final = 2 << 20
-_COMPRESSED_BYTES: Final = 64 << 10
-# The steps in which the last bytes before a damaged place are decompressed.
-_CAREFUL_BYTES: Final = 256
 # No line is longer: a body of 16 MiB, RabbitMQ's limit, grows to at most seven times its size.
 LONGEST_LINE_BYTES: Final = 128 << 20
 # The beginning of the first line. No other line begins like this.
@@ -213,52 +209,12 @@ class Content:
     def _read_chunks(self) -> Iterator[bytes]:
         refuse_special(self._path)
         with open(self._path, "rb") as file:
-            start = file.read(len(_GZIP_MAGIC))
+            is_packed = file.read(len(_GZIP_MAGIC)) == _GZIP_MAGIC
             file.seek(0)
-            if start != _GZIP_MAGIC:
-                while chunk := file.read(_PIECE_BYTES):
-                    yield chunk
-                return
-            stream = _Stream()
-            while (chunk := file.read(_COMPRESSED_BYTES)) and not stream.is_damaged:
-                yield from stream.decompress(chunk)
-            self.is_cut |= not stream.is_whole
-
-
-class _Stream:
-    """A stream of gzip members. A damaged place ends it; everything before that place is used."""
-
-    def __init__(self) -> None:
-        self._member = zlib.decompressobj(GZIP_WINDOW)
-        self._has_begun = False
-        self.is_damaged = False
-
-    @property
-    def is_whole(self) -> bool:
-        """Whether the stream ended with the end of a member."""
-        return not self.is_damaged and not self._has_begun
-
-    def decompress(self, chunk: bytes) -> Iterator[bytes]:
-        """Yield the content of the next bytes of the file, in pieces that memory can hold."""
-        while chunk and not self.is_damaged:
-            self._has_begun = True
-            before = self._member.copy()
+            source = gzip.GzipFile(fileobj=file) if is_packed else file
             try:
-                yield self._member.decompress(chunk, _PIECE_BYTES)
-            except zlib.error:
-                self.is_damaged = True
-                yield from _before_damage(before, chunk)
-                return
-            chunk = self._member.unconsumed_tail
-            if self._member.eof:
-                # Padding may follow the last member.
-                chunk = self._member.unused_data.lstrip(b"\0")
-                self._member, self._has_begun = zlib.decompressobj(GZIP_WINDOW), False
-
-
-def _before_damage(member: Any, chunk: bytes) -> Iterator[bytes]:
-    try:
-        for begin in range(0, len(chunk), _CAREFUL_BYTES):
-            yield member.decompress(chunk[begin : begin + _CAREFUL_BYTES])
-    except zlib.error:
-        pass
+                while chunk := source.read1(_PIECE_BYTES):
+                    yield chunk
+            except (EOFError, gzip.BadGzipFile, zlib.error):
+                # The compressed data is cut or damaged. What came before is used.
+                self.is_cut = True

@@ -7,9 +7,9 @@ same time: each writes complete lines in one call, and numbers come from counter
 
 from __future__ import annotations
 
+import gzip
 import os
 import warnings
-import zlib
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from itertools import count
@@ -18,7 +18,7 @@ from typing import Final
 from leveret.clocks import SystemClock
 from leveret.errors import LeveretWarning
 from leveret.trace import events
-from leveret.trace.jsonl import GZIP_WINDOW, PACKED_SUFFIX, SUFFIX, header_line
+from leveret.trace.jsonl import PACKED_SUFFIX, SUFFIX, header_line
 from leveret.trace.rows import Row, json_text
 
 # Level 6 compresses better than 1 at twice the cost. Other threads run while zlib works.
@@ -152,14 +152,16 @@ class TraceFile:
     def _compress(self) -> None:
         packed = _packed(self.path)
         unfinished = f"{packed}.tmp"
-        packer = zlib.compressobj(_LEVEL, zlib.DEFLATED, GZIP_WINDOW)
         try:
-            with open(self.path, "rb") as source, open(unfinished, "wb", opener=_private) as target:
+            with (
+                open(self.path, "rb") as source,
+                open(unfinished, "wb", opener=_private) as target,
+                gzip.GzipFile("", "wb", _LEVEL, target, mtime=0) as packer,
+            ):
                 source.readline()
-                target.write(packer.compress(header_line(self.header).encode("ascii")))
+                packer.write(header_line(self.header).encode("ascii"))
                 while piece := source.read(_PIECE_BYTES):
-                    target.write(packer.compress(piece))
-                target.write(packer.flush())
+                    packer.write(piece)
             os.replace(unfinished, packed)
         except OSError:
             # The disk may be full. The plain file holds the same events.
