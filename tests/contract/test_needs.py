@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 from pytest_leveret.contract.lock import Consumer, Lock, Message, MessageKey, read
 from pytest_leveret.contract.meeting import meet
-from pytest_leveret.needs.bodies import NULL, REMOVED, Change, Kind, changed, fields_of, path_text, retyped
+from pytest_leveret.needs.bodies import NULL, REMOVED, RETYPED, Change, Kind, changed, fields_of, path_text, retyped
 from pytest_leveret.needs.bodies import Path as Path_
 from pytest_leveret.needs.effects import (
     CHANGES,
@@ -30,9 +30,10 @@ from pytest_leveret.needs.effects import (
     Fact,
     expected_of,
 )
-from pytest_leveret.needs.findings import Effect, FieldNeed
+from pytest_leveret.needs.findings import Effect, FieldNeed, Findings, MessageNeeds
 from pytest_leveret.needs.locking import need_text
 from pytest_leveret.needs.reading import noted_reads
+from pytest_leveret.needs.report import lines_of
 
 from leveret.trace.shapes import add_message
 from tests.house.blocks import blocks_of
@@ -255,6 +256,14 @@ def test_what_a_consumer_passes_on_as_it_got_it_is_no_need(measured: Measured) -
     assert verdicts(tables[2]).get("colour") == "never read"
 
 
+@SHARED
+def test_a_log_has_few_lines_about_the_way(measured: Measured) -> None:
+    seconds = re.search(r"with a changed message, ([\d.]+) s", measured.text)
+
+    assert seconds is not None
+    assert measured.text.count(" runs done, ") <= float(seconds[1]) // 20
+
+
 def test_code_that_has_read_its_url_is_measured_on_that_port(tmp_path: Path) -> None:
     done = needs(tmp_path, {"prices": ONE_PORT}, ini="leveret_url_env = AMQP_URL\n")
 
@@ -414,6 +423,21 @@ def test_a_lock_that_is_none_is_refused_before_any_test_runs(tmp_path: Path) -> 
 
     assert done.stderr.startswith("leveret: messages.lock is no lock: ")
     assert done.returncode == 2
+
+
+# Reports.
+
+
+def test_a_long_error_leaves_its_table_narrow() -> None:
+    error = Effect(
+        FAILS, ["ValidationError: 1 validation error for order: Input should be a valid string [type=string]"]
+    )
+    field = FieldNeed({"string"}, dict.fromkeys((REMOVED, NULL, RETYPED), error))
+
+    lines = [*lines_of(Findings({ORDERS: MessageNeeds(ORDERS, {("id",): field})}), 120)]
+
+    assert max(map(len, lines)) < 220
+    assert any("ValidationError: 1 validation error for order" in line for line in lines)
 
 
 # Reading.

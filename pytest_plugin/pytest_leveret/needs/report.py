@@ -10,7 +10,8 @@ from pytest_leveret.needs.bodies import NULL, REMOVED, RETYPED, Kind, path_text
 from pytest_leveret.needs.effects import CHANGES, NOTHING
 from pytest_leveret.needs.findings import UNREAD, Effect, FieldNeed, Findings, MessageNeeds
 
-_CELL_MAX: Final = 100
+# A table has three of these cells beside one another.
+_CELL_MAX: Final = 60
 _HEAD: Final = ("field", "type", "verdict", "without it", "null", "as another type")
 # The types that a value of each type is changed into.
 _OTHER: Final = {

@@ -35,7 +35,9 @@ if TYPE_CHECKING:
 
     from _pytest.terminal import TerminalReporter
 
+# How often to say how far it is: in a terminal, and in a log, which keeps each line.
 _PROGRESS_S: Final = 1.0
+_LOGGED_PROGRESS_S: Final = 20.0
 
 
 @dataclass(slots=True)
@@ -231,9 +233,12 @@ class Survey:
         return self.findings.need(change.kind, change.path)
 
     def _show(self, began: float) -> None:
-        """Show how far it is, about once a second."""
+        """Show how far it is, now and then."""
         now = monotonic()
-        if self._reporter is not None and now - self._shown_at > _PROGRESS_S and now - began > _PROGRESS_S:
+        if self._reporter is None:
+            return
+        pause = _PROGRESS_S if self._reporter.isatty else _LOGGED_PROGRESS_S
+        if now - self._shown_at > pause and now - began > pause:
             self._shown_at = now
             self._reporter.write_line(
                 f"leveret needs: {self.findings.run_count} runs done, {len(self._jobs)} planned, {now - began:.0f} s"
