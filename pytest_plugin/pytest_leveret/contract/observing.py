@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final, cast
+from typing import TYPE_CHECKING, Any, ClassVar, Final, Generic, TypeVar, cast
 
 from leveret.engine.harness import Harness
 from leveret.trace import events
@@ -70,27 +70,31 @@ class _Sent:
     is_counted: bool = False
 
 
-class Observer:
-    """Reads the events of one broker."""
+Into = TypeVar("Into")
 
-    def __init__(self, broker: Broker, known: Known) -> None:
-        """`known` returns a function of a message, whether it adds nothing to a contract."""
+
+class EventReader(Generic[Into]):
+    """Reads the events of one broker once, and knows the names of its clients."""
+
+    # What takes the events of a kind.
+    TAKERS: ClassVar[Mapping[str, Callable[[Any, Event, Any], None]]]
+
+    def __init__(self, broker: Broker) -> None:
         self._harness: Final = Harness(broker)
-        self._known: Final = known
         self._last_seen: RawEvent | None = None
         self._clients: Final[dict[int, str]] = {}
-        self._sent: Final[dict[int, _Sent]] = {}
-        # The queue and the client of the latest delivery, by copy.
-        self._held: Final[dict[int, tuple[str, str]]] = {}
 
-    def read(self, lock: Lock) -> bool:
-        """Add what has happened since the last call to a lock. Return whether it is all that has."""
+    def read(self, into: Into) -> bool:
+        """Add what has happened since the last call. Return whether it is all that has."""
         self._harness.sync()
         new, is_whole = self._harness.events_after(self._last_seen)
         for raw in new:
-            take = _TAKERS.get(cast("str", raw[0]))
+            kind = cast("str", raw[0])
+            take = self.TAKERS.get(kind)
             if take is not None:
-                take(self, Event(raw), lock)
+                take(self, Event(raw), into)
+            elif kind == events.CONN_OPEN:
+                self._connected(Event(raw))
         self._last_seen = new[-1] if new else self._last_seen
         return is_whole
 
@@ -98,19 +102,31 @@ class Observer:
         """Return the name of a client; None for the test itself."""
         return None if number is None else self._clients.get(number)
 
-    def _connected(self, event: Event, lock: Lock) -> None:
+    def _connected(self, event: Event) -> None:
         name = _NUMBER.sub("{number}", key_pattern(printable(event.client or "a client")))
         if event.conn is not None and not _TEST.match(name):
             self._clients[event.conn] = name
         elif event.conn is not None:
             self._clients.pop(event.conn, None)
 
+
+class Observer(EventReader[Lock]):
+    """Adds what the clients of a broker do to a lock."""
+
+    def __init__(self, broker: Broker, known: Known) -> None:
+        """`known` returns a function of a message, whether it adds nothing to a contract."""
+        super().__init__(broker)
+        self._known: Final = known
+        self._sent: Final[dict[int, _Sent]] = {}
+        # The queue and the client of the latest delivery, by copy.
+        self._held: Final[dict[int, tuple[str, str]]] = {}
+
     def _published(self, event: Event, lock: Lock) -> None:
         message = event.message
-        if message.exchange in _MONITORING or _MONITORING_QUEUES.fullmatch(message.routing_key):
+        if is_monitoring(message):
             return
-        properties = _own_properties(message)
-        exchange, routing_key = _pattern(message.exchange), _pattern(message.routing_key)
+        properties = own_properties(message)
+        exchange, routing_key = name_pattern(message.exchange), name_pattern(message.routing_key)
         key = MessageKey(event.vhost, exchange, routing_key, message_name(message.body, properties))
         sent = self._sent[message.id] = _Sent(key, message.body, properties)
         publisher = self._client(event.conn)
@@ -132,7 +148,7 @@ class Observer:
         self._held.pop(copy, None)
         if client is None or event.message.id not in self._sent:
             return
-        self._held[copy] = (_pattern(str(event.queue)), client)
+        self._held[copy] = (name_pattern(str(event.queue)), client)
 
     def _settled(self, event: Event, lock: Lock) -> None:
         word = _SETTLED.get((event.kind, event.get("reason")))
@@ -147,14 +163,14 @@ class Observer:
 
     def _exchange_declared(self, event: Event, lock: Lock) -> None:
         if self._client(event.conn) is not None and event.exchange not in _MONITORING:
-            declared = lock.exchanges.setdefault((event.vhost, _pattern(event.exchange)), Declared())
+            declared = lock.exchanges.setdefault((event.vhost, name_pattern(event.exchange)), Declared())
             declared.types.add(event.type)
             declared.arguments.add(_arguments(event.arguments))
 
     def _queue_declared(self, event: Event, lock: Lock) -> None:
         queue = str(event.queue)
         if self._client(event.conn) is not None and not _MONITORING_QUEUES.fullmatch(queue):
-            declared = lock.queues.setdefault((event.vhost, _pattern(queue)), Declared())
+            declared = lock.queues.setdefault((event.vhost, name_pattern(queue)), Declared())
             declared.arguments.add(_arguments(event.arguments))
 
     def _bound(self, event: Event, lock: Lock) -> None:
@@ -163,12 +179,11 @@ class Observer:
             name in _MONITORING or _MONITORING_QUEUES.fullmatch(name) for name in names
         ):
             return
-        source, destination, key = map(_pattern, (*names, event.routing_key))
+        source, destination, key = map(name_pattern, (*names, event.routing_key))
         lock.bindings.add(Binding(event.vhost, source, event.destination_kind, destination, key))
 
 
-_TAKERS: Final = {
-    events.CONN_OPEN: Observer._connected,
+Observer.TAKERS = {
     events.PUBLISHED: Observer._published,
     **dict.fromkeys(events.DELIVERIES, Observer._delivered),
     **dict.fromkeys((kind for kind, _ in _SETTLED), Observer._settled),
@@ -178,11 +193,17 @@ _TAKERS: Final = {
 }
 
 
-def _pattern(name: str) -> str:
+def is_monitoring(message: TracedMessage) -> bool:
+    """Return whether Celery has sent a message to monitor its workers."""
+    return message.exchange in _MONITORING or bool(_MONITORING_QUEUES.fullmatch(message.routing_key))
+
+
+def name_pattern(name: str) -> str:
+    """Return the name of an exchange or a queue, or a routing key, with marks in place of generated parts."""
     return key_pattern(printable(name))
 
 
-def _own_properties(message: TracedMessage) -> dict[str, object]:
+def own_properties(message: TracedMessage) -> dict[str, object]:
     """Return the properties of a message without the headers that the broker and Celery have added."""
     properties = message.properties.to_python()
     headers = properties.get("headers")
@@ -201,4 +222,4 @@ def _arguments(arguments: object) -> tuple[tuple[str, Any], ...]:
 
 
 def _argument(value: object) -> str | int | float:
-    return value if isinstance(value, int | float) else _pattern(str(value))
+    return value if isinstance(value, int | float) else name_pattern(str(value))
