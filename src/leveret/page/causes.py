@@ -25,8 +25,8 @@ class Causes:
         self._deaths: dict[int, StoryEvent] = {}
         # Requests by where their reply goes and its correlation id.
         self._requests: dict[tuple[str, object], MessageStory] = {}
-        # What each connection holds, by copy; and who holds each copy.
-        self._held: dict[int | None, dict[int, MessageStory]] = {}
+        # What each connection holds, by copy, with the channel; and who holds each copy.
+        self._held: dict[int | None, dict[int, tuple[object, MessageStory]]] = {}
         self._holders: dict[int, int | None] = {}
 
     def take(self, row: PageRow, event: StoryEvent, message: MessageStory, copy: Copy | None) -> None:
@@ -45,6 +45,10 @@ class Causes:
         if copy is not None:
             self._hold(row, message, copy)
 
+    def held_on(self, conn: int | None, chan: object) -> list[MessageStory]:
+        """Return the messages that a channel holds."""
+        return [message for channel, message in self._held.get(conn, {}).values() if channel == chan]
+
     def _published(self, row: PageRow, message: MessageStory) -> None:
         correlation = message.properties.get("correlation_id")
         request = self._requests.get((message.routing_key, correlation)) if not message.exchange else None
@@ -53,7 +57,7 @@ class Causes:
         else:
             held = self._held.get(row.get("conn"), {})
             if len(held) == 1 and row.get("conn") is not None:
-                (cause,) = held.values()
+                ((_, cause),) = held.values()
                 link(cause, message, f"published while c{row['conn']} held {cause.name}", is_guess=True)
         reply_to = message.properties.get("reply_to")
         if reply_to is not None:
@@ -63,7 +67,7 @@ class Causes:
         kind = row["kind"]
         if kind in events.DELIVERIES:
             conn = row.get("conn")
-            self._held.setdefault(conn, {})[copy.number] = message
+            self._held.setdefault(conn, {})[copy.number] = row.get("chan"), message
             self._holders[copy.number] = conn
         elif kind in _RELEASING or row.get("reason") == events.NO_ACK:
             conn = self._holders.pop(copy.number, None)

@@ -105,9 +105,8 @@ class BrokerStory:
         self.clients: Final = Clients()
         self.deletions: Final = Deletions(self.clients)
         self._deleted: dict[tuple[str, str], Deletion] = {}
-        # The last publish of each channel, the deliveries that it holds, and how each copy was settled.
+        # The last publish of each channel, and how each copy was settled.
         self._published: dict[Place, MessageStory] = {}
-        self._held: dict[int, tuple[Place, MessageStory]] = {}
         self._settled: dict[int, StoryEvent] = {}
         # The calls that add faults, by their names, and the line of the last of each.
         self._faults: Final = {fault.name.partition("(")[0] for fault in reading.faults} | {
@@ -200,26 +199,22 @@ class BrokerStory:
             rows = islice(self.reading.rows, index + 1, None)
             following = next((later for later in rows if later.get("conn") == place[0]), {})
             return self._message(following) if following.get("kind") == events.PUBLISHED else None
-        held = [message for where, message in self._held.values() if where == place]
+        held = self._causes.held_on(*place)
         return held[0] if len(held) == 1 and on in _SETTLING else None
 
     def _note_settling(self, row: PageRow, event: StoryEvent, message: MessageStory) -> None:
-        """Note who holds a copy, and what became of one that a client refused."""
+        """Note what became of a copy that a client refused."""
         kind, copy = row["kind"], row.get("copy")
         if kind == events.PUBLISHED:
             self._published[row.get("conn"), row.get("chan")] = message
-        if copy is None:
+        if copy is None or kind in events.DELIVERIES:
             return
-        if kind in events.DELIVERIES:
-            self._held[copy] = ((row.get("conn"), row.get("chan")), message)
-        elif kind in events.SETTLING:
+        if kind in events.SETTLING:
             self._settled[copy] = event
         elif (settled := self._settled.pop(copy, None)) is not None and settled["kind"] != events.ACKED:
             is_given_up = row.get("reason") == _GIVEN_UP
             asked = "yes" if kind in events.REQUEUES or is_given_up else "no"
             settled["detail"].append(["requeue", f"{asked}, beyond the delivery limit" if is_given_up else asked])
-        if kind not in (*events.DELIVERIES, *events.ARRIVALS):
-            self._held.pop(copy, None)
 
     def _message(self, row: PageRow) -> MessageStory:
         number = self.number_of(row["msg"])

@@ -78,11 +78,11 @@ class Clients:
                 client.roles = client.roles or known[0].roles
         return found
 
-    def name(self, number: int | None, unnamed: str = "a client") -> str:
+    def name(self, number: object, unnamed: str = "a client") -> str:
         """Return the client's name for a connection, open or closed; None is the test itself."""
         if number is None:
             return "the test"
-        client = self.known.get(number)
+        client = self.known.get(cast("int", number))
         return client.name if client is not None and client.name else unnamed
 
     def who(self, fact: Fact) -> str:

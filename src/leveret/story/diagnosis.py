@@ -127,7 +127,7 @@ def _lost(scene: Scene) -> Iterator[Cause]:
         kind = _LOST_BY.get(str(events.reason_of(fact.kind, fact.get("reason"))))
         if kind is not None:
             settler = next((one for one in _facts(life, fact) if one.kind in events.REFUSING), None)
-            by = None if settler is None else scene.clients.name(cast("int | None", settler.get("conn")))
+            by = None if settler is None else scene.clients.name(settler.get("conn"))
             names = {"queue": fact.get("queue"), "by": by, "publisher": scene.publisher(life.number)}
             yield Cause(kind, names, {"message": life.number}, (fact,) if settler is None else (settler, fact))
 
@@ -148,10 +148,10 @@ def _died(scene: Scene, deaths: Sequence[Death]) -> Iterator[Cause]:
     """Yield the threads and tasks that died, with the message that their client held."""
     held = scene.unsettled() if deaths else []
     for death in deaths:
-        holders = {scene.clients.name(cast("int | None", one.delivery.get("conn"))) for one in held}
+        holders = {scene.clients.name(one.delivery.get("conn")) for one in held}
         holder = death.name if death.name in holders else next(iter(holders)) if len(holders) == 1 else None
         names: dict[str, object] = {"what": death.what, "error": death.error, "line": death.line}
-        one = next((one for one in held if scene.clients.name(cast("int", one.delivery.get("conn"))) == holder), None)
+        one = next((one for one in held if scene.clients.name(one.delivery.get("conn")) == holder), None)
         if one is None:
             yield Cause("died", names)
         else:
@@ -225,11 +225,8 @@ def _ack_lost(scene: Scene, _: Asked) -> Iterator[Cause]:
             closed = scene.closes.get(cast("int", conn))
             is_lost = closed is not None and closed.get("reason") is not None and not closed.get("is_shutdown")
             if again.kind in events.DELIVERIES and is_lost:
-                names = {
-                    "queue": copy.queue,
-                    "holder": scene.clients.name(cast("int", conn)),
-                    "by": scene.clients.name(cast("int | None", again.get("conn"))),
-                }
+                holder, by = scene.clients.name(conn), scene.clients.name(again.get("conn"))
+                names = {"queue": copy.queue, "holder": holder, "by": by}
                 yield Cause("ack_lost", names, {"message": life.number}, (before, requeued, again))
                 break
 
@@ -239,7 +236,7 @@ def _requeued_often(scene: Scene, _: Asked) -> Iterator[Cause]:
     for life, copy in scene.copies():
         settled = [fact for fact in copy.facts if fact.kind in events.REFUSING]
         if copy.requeue_count >= _OFTEN and len(settled) >= _OFTEN:
-            names = {"queue": copy.queue, "by": scene.clients.name(cast("int | None", settled[-1].get("conn")))}
+            names = {"queue": copy.queue, "by": scene.clients.name(settled[-1].get("conn"))}
             numbers = {"message": life.number, "times": min(copy.requeue_count, len(settled))}
             yield Cause("requeued_often", names, numbers, (settled[0], settled[-1]))
 
@@ -289,7 +286,7 @@ def _held(scene: Scene, asked: Asked) -> Iterator[Cause]:
     for (place, conn, chan, tag), known in held.items():
         number, delivery = min(known, key=lambda one: one[1].at or 0)
         age = (scene.now or 0) - (delivery.at or 0)
-        names = {"holder": scene.clients.name(cast("int", conn)), "queue": place[1]}
+        names = {"holder": scene.clients.name(conn), "queue": place[1]}
         numbers = {"message": number} | ({"age": age} if age >= _NOTABLE_US else {})
         consumers = [one for one in scene.consumers if one.place == place and not one.is_over and one.has_acks]
         own = next((one for one in consumers if (one.conn, one.chan, one.tag) == (conn, chan, tag)), None)
@@ -308,11 +305,8 @@ def _single_active(scene: Scene, _: Asked) -> Iterator[Cause]:
         active = [one for one in consumers if one.messages]
         idle = [one for one in consumers if not one.messages and not one.is_over]
         if scene.argument(place, "x-single-active-consumer") is True and len(active) == 1 and idle:
-            names = {
-                "queue": place[1],
-                "active": scene.clients.name(active[0].conn),
-                "waiting": scene.clients.name(idle[0].conn),
-            }
+            busy, waiting = scene.clients.name(active[0].conn), scene.clients.name(idle[0].conn)
+            names = {"queue": place[1], "active": busy, "waiting": waiting}
             yield Cause("single_active", names, {}, (active[0].fact, idle[0].fact))
 
 
@@ -341,16 +335,15 @@ def _consumed(scene: Scene) -> dict[Place, list[Subscription]]:
 
 def _came_elsewhere(scene: Scene, _: Asked) -> Iterator[Cause]:
     """Yield the messages that waited out a delay as dead letters, and then came to a third queue."""
-    for life in scene.lives.values():
-        for copy in life.copies.values():
-            by = life.copies.get(copy.source or 0)
-            left = None if by is None else life.copies.get(by.source or 0)
-            is_delay = by is not None and by.facts[-1].get("reason") == "expired"
-            if by is None or left is None or not is_delay or copy.queue in (by.queue, left.queue):
-                continue
-            reason = str(left.facts[-1].get("reason"))
-            names = {"queue": left.queue, "by": repr(by.queue), "target": copy.queue, "reason": reason}
-            yield Cause("came_elsewhere", names, {"message": life.number}, (left.facts[-1], copy.facts[0]))
+    for life, copy in scene.copies():
+        by = life.copies.get(copy.source or 0)
+        left = None if by is None else life.copies.get(by.source or 0)
+        is_delay = by is not None and by.facts[-1].get("reason") == "expired"
+        if by is None or left is None or not is_delay or copy.queue in (by.queue, left.queue):
+            continue
+        reason = str(left.facts[-1].get("reason"))
+        names = {"queue": left.queue, "by": repr(by.queue), "target": copy.queue, "reason": reason}
+        yield Cause("came_elsewhere", names, {"message": life.number}, (left.facts[-1], copy.facts[0]))
 
 
 def _not_consumed(scene: Scene, _: Asked) -> Iterator[Cause]:

@@ -185,4 +185,4 @@ class FlowReader:
         return f" {masked(json.dumps(fields))}" if fields else ""
 
     def _name(self, fact: Fact) -> str:
-        return masked(self._clients.name(cast("int | None", fact.get("conn"))))
+        return masked(self._clients.name(fact.get("conn")))

@@ -162,7 +162,7 @@ class Scene:
     def publisher(self, message: int) -> str | None:
         """Return the name of the client that published a message; None if its publish is unknown."""
         published = self.lives[message].published if message in self.lives else None
-        return None if published is None else self.clients.name(cast("int | None", published.get("conn")))
+        return None if published is None else self.clients.name(published.get("conn"))
 
     def argument(self, place: Place, name: str) -> object:
         """Return an argument with which a queue was declared."""

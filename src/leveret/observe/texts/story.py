@@ -68,11 +68,7 @@ class Told(NamedTuple):
     def sign(self) -> tuple[object, ...]:
         """What the event has in common with others that differ only in their time."""
         event = self.event
-        return (
-            event.kind,
-            _message_id(event),
-            *(event.get(name) for name in ("conn", "queue", "reason")),
-        )
+        return (event.kind, *(event.get(name) for name in ("msg", "conn", "queue", "reason")))
 
 
 class Story:
@@ -100,7 +96,7 @@ class Story:
         """Return the title of the lines, with the messages `about` whose events `lines` leaves out."""
         count = len(self._told)
         which = f"last {_SHOWN} of {count}{'+' if has_dropped else ''} events" if count > _SHOWN else "events"
-        ids = [_message_id(told.event) for told in self._told]
+        ids = [told.event.get("msg") for told in self._told]
         left_out = ", ".join(f"#{one}" for one in about if 0 < ids.count(one) <= _DESCRIBED)
         return f"{which}, seconds since the test began{f' ({left_out}: see above)' if left_out else ''}:"
 
@@ -109,7 +105,7 @@ class Story:
 
         The caller has described these messages. If that says everything about one, its events are left out.
         """
-        ids = [_message_id(told.event) for told in self._told]
+        ids = [told.event.get("msg") for told in self._told]
         own = [at for at, one in enumerate(ids) if one in about and ids.count(one) > _DESCRIBED][-_ABOUT:]
         others = [at for at, one in enumerate(ids) if one not in about]
         chosen = sorted(own + others[len(others) - min(len(others), _SHOWN - len(own)) :])
@@ -132,7 +128,7 @@ def clients_of(raw_events: Sequence[RawEvent]) -> dict[int, str]:
 
 def _told(raw_events: Sequence[RawEvent]) -> Iterator[Told]:
     """Yield the events that matter, each with what the others say about it."""
-    enqueued, letters = _destinations(raw_events)
+    arrivals = _arrivals(raw_events)
     dead_lettered = {Event(raw).copy for raw in raw_events if raw[0] in events.DEATHS}
     settlers: dict[int | None, tuple[int | None, int | None]] = {}
     returned: dict[int, None] = {}
@@ -159,12 +155,9 @@ def _told(raw_events: Sequence[RawEvent]) -> Iterator[Told]:
             continue
         if kind in (events.CHAN_CLOSE, events.CONN_CLOSE) and (event.conn, event.get("chan")) in refused:
             continue
-        queues: tuple[str, ...] = ()
-        if kind == events.PUBLISHED:
-            queues = tuple(enqueued.get(event.message.id, ()))
-        elif kind in events.DEATHS:
-            queues = tuple(letters.get(event.copy, ()))
-        yield Told(event, caller, settlers.get(cast("int | None", event.get("copy"))), queues)
+        has_left = kind == events.PUBLISHED or kind in events.DEATHS
+        queues = arrivals.get((event.get("msg"), event.get("copy")), ()) if has_left else ()
+        yield Told(event, caller, settlers.get(cast("int | None", event.get("copy"))), tuple(queues))
 
 
 def _folded(told: list[Told]) -> list[Told]:
@@ -194,22 +187,12 @@ def _is_told(event: Event, *, has_published: bool) -> bool:
     return kind != events.QUEUE_DELETE or event.reason not in _WITH_CONNECTION
 
 
-def _destinations(raw_events: Sequence[RawEvent]) -> tuple[dict[int, list[str]], dict[int | None, list[str]]]:
-    """Return the queues that messages were published to, by message, and dead-lettered to, by the copy that died."""
-    published: dict[int, list[str]] = {}
-    letters: dict[int | None, list[str]] = {}
+def _arrivals(raw_events: Sequence[RawEvent]) -> dict[tuple[object, object], list[str]]:
+    """Return the queues in which messages arrived, by message and by the copy that died, None for the publish."""
+    arrivals: dict[tuple[object, object], list[str]] = {}
     for event in (Event(raw) for raw in raw_events if raw[0] in events.ARRIVALS):
-        known = (
-            published.setdefault(event.message.id, [])
-            if event.src_copy is None
-            else letters.setdefault(event.src_copy, [])
-        )
-        known.append(str(event.queue))
-    return published, letters
-
-
-def _message_id(event: Event) -> int | None:
-    return event.message.id if event.kind in events.ABOUT_MESSAGES else None
+        arrivals.setdefault((event.message.id, event.src_copy), []).append(str(event.queue))
+    return arrivals
 
 
 def _named(event: Event, known: dict[int, None]) -> str:
