@@ -83,6 +83,11 @@ def _settings_of(item: pytest.Item) -> Settings:
         if mark.args:
             raise TypeError("the marker takes keywords only, as in leveret_explore(on='basic.*')")
         for word in mark.kwargs:
+            if word == "processes":
+                raise TypeError(
+                    "the runs of a test share its fixtures, so they stay in its process; leave processes out, or call "
+                    "leveret.explore(scenario, processes=...)"
+                )
             if word not in WORDS:
                 raise unknown_keyword("the marker leveret_explore", word, WORDS)
         words |= mark.kwargs

@@ -154,6 +154,37 @@ def test_a_replay_whose_step_never_occurs_fails():
     assert "nothing was explored" in str(failure)
 
 
+def test_a_replay_of_a_misspelt_step_names_the_step_that_is_near():
+    failure = failure_of(careful, only="lost before conn 2 chan 1 client->server basic.akc #1")
+
+    assert "did you mean 'conn 2 chan 1 client->server basic.ack #1'?" in str(failure)
+
+
+def test_the_broker_of_a_scenario_answers_a_name_of_another_tool_as_a_broker_does():
+    def curious(broker):
+        broker.messages  # noqa: B018 - it raises
+
+    with pytest.raises(AttributeError, match=r"a Broker has no attribute 'messages'; the messages are"):
+        leveret.explore(curious)
+
+
+def test_what_differs_in_each_run_anyway_is_no_difference_of_the_fault():
+    numbers = iter(range(10_000, 99_999))
+
+    def scenario(broker):
+        broker.declare_queue("work")
+        channel = connect(broker)
+        channel.confirm_delivery()
+        channel.basic_publish("", "work", b"pid %d" % next(numbers))
+        channel.basic_publish("", "work", b"order")
+        channel.connection.close()
+
+    text = str(failure_of(scenario, on="*basic.publish #2", faults="lost before"))
+
+    differences = text.partition("Unlike the run without a fault:\n")[2].partition("\n\n")[0]
+    assert differences == "  'order' to the default exchange, key 'work', was never published"
+
+
 def test_a_coroutine_function_runs_in_a_loop_of_its_own():
     loops = []
 
@@ -552,6 +583,10 @@ def test_invalid_arguments_raise_at_once():
         leveret.explore(careful, limit=0)
     with pytest.raises(ValueError, match="on='tx\\.\\*' matches no step for lost before"):
         leveret.explore(careful, on="tx.*", faults="lost before")
+    with pytest.raises(ValueError, match=r"on=\['basic.pubish'\] matches no step for .*; did you mean 'basic.publish'"):
+        leveret.explore(careful, on=["basic.pubish"])
+    with pytest.raises(TypeError, match="seconds='5' must be a number"):
+        leveret.explore(careful, seconds="5")
     with pytest.raises(ValueError, match=r"on='basic.pubish' matches no step for .*; did you mean 'basic.publish'"):
         leveret.explore(careful, on="basic.pubish")
     with pytest.raises(

@@ -301,6 +301,7 @@ def test_a_step_that_never_occurs_warns_and_fails_a_replay(run):
         ("leveret_explore(onn='basic.*')", "the marker leveret_explore has no keyword 'onn'; did you mean 'on'*"),
         ("leveret_explore('basic.*')", "the marker takes keywords only, as in leveret_explore(on='basic.[*]')"),
         ("leveret_explore(faults='lost')", "unknown kind of fault 'lost'; *"),
+        ("leveret_explore(processes=2)", "the runs of a test share its fixtures, so they stay in its process; *"),
         ("leveret_explore(only='basic.ack')", "only='basic.ack' does not begin with a kind of fault; *"),
     ],
 )

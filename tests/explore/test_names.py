@@ -49,6 +49,11 @@ def test_a_schedule_of_an_unknown_kind_raises_and_lists_the_kinds():
         Schedule.parse("vanished conn 1 chan 1 client->server basic.ack #2", KINDS)
 
 
+def test_a_schedule_without_a_step_raises_and_shows_one():
+    with pytest.raises(ValueError, match=r"only='lost after basic\.ack' names no step after the kind"):
+        Schedule.parse("lost after basic.ack", KINDS)
+
+
 def test_a_misspelt_kind_raises_with_a_suggestion():
     with pytest.raises(ValueError, match="unknown kind of fault 'lost afer'; did you mean 'lost after'"):
         kinds_of(["lost afer"])

@@ -58,7 +58,7 @@ def test_a_connection_of_the_test_itself_is_never_killed():
         with pika.BlockingConnection(pika.URLParameters(broker.url)) as connection:
             connection.channel()
 
-    with pytest.raises(ValueError, match="matches no step for killed before, killed after"):
+    with pytest.raises(ValueError, match="killed before, killed after: only connections of workers are killed"):
         explore(scenario, faults=KILLED)
 
 

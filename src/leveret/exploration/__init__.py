@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Final, Unpack
 
 from leveret.broker import KEYWORDS
 from leveret.errors import LeveretWarning, did_you_mean, unknown_keyword
-from leveret.exploration.kinds import DEFAULT, KINDS, FaultKind, Kind, kinds_of
+from leveret.exploration.kinds import DEFAULT, KILLED_AFTER, KILLED_BEFORE, KINDS, FaultKind, Kind, kinds_of
 from leveret.exploration.logs import STRAYS, buffered_logs, lines_of, show_logs
 from leveret.exploration.processes import Pool, brief_of
 from leveret.exploration.report import divergence_text, failure_text, plain_hang_text, replay_line, unrepeated_text
@@ -73,15 +73,18 @@ def explore(
     pool = settings.pool(runner)
     plain = _passed(runner(Schedule()), "This is the plain run: it had no fault.")
     again = "This is the second plain run. The first passed, so the scenario fails now and then without a fault."
-    unsteady: list[str] = []
+    second: Run | None = None
     if only is None:
         with buffered_logs([]):
-            unsteady = differing_steps(plain, _passed(runner(Schedule()), again))
+            second = _passed(runner(Schedule()), again)
     exploration = settings.search(runner, plain, pool)
-    exploration.unsteady = unsteady
+    if second is not None:
+        exploration.again, exploration.unsteady = second, differing_steps(plain, second)
     if exploration.failed_runs and only is None:
+        began = perf_counter()
         shrinker = Shrinker(runner, exploration.failed_runs[0], plain)
         exploration.smaller = shrinker if shrinker.shrink() else None
+        exploration.seconds += perf_counter() - began
     settings.raise_or_warn(exploration, getattr(scenario, "__name__", "scenario"))
     return exploration
 
@@ -125,6 +128,9 @@ class Settings:
         kinds = kinds_of(self._faults)
         # The one schedule to run may use any kind.
         self.kinds: Mapping[str, Kind] = kinds if self.only is None else {**KINDS, **kinds}
+        for name, number in (("pairs", self.pairs), ("limit", self.limit), ("seconds", self.seconds or 0)):
+            if not isinstance(number, int | float):
+                raise TypeError(f"{name}={number!r} must be a number")
         if self.pairs < 0:
             raise ValueError(f"pairs={self.pairs!r} must be 0 or more")
         if self.seconds is not None and not self.seconds > 0:
@@ -202,11 +208,18 @@ class Settings:
         names = ", ".join(self.kinds)
         if not exploration.steps:
             return "no client connected to the broker, so no fault can be placed; connect to the broker under test"
+        if {KILLED_BEFORE, KILLED_AFTER}.issuperset(self.kinds) and not any(it.kinds for it in exploration.plain.seen):
+            return (
+                f"{names}: only connections of workers are killed, and none of a worker has come; start your program "
+                "with broker.worker() in the scenario"
+            )
         methods = dict.fromkeys(seen.step.method for seen in exploration.plain.seen)
-        hint = ""
-        if isinstance(self.on, str) and not fnmatch.filter(methods, self.on):
-            hint = did_you_mean(self.on, methods)
-        hint = hint or f"; the steps are {', '.join(exploration.steps)}"
+        patterns = [self.on] if isinstance(self.on, str) else list(self.on)
+        missed = [pattern for pattern in patterns if not fnmatch.filter(methods, pattern)]
+        hint = next((hint for pattern in missed if (hint := did_you_mean(pattern, methods))), "")
+        if not hint:
+            what, known = ("steps", exploration.steps) if " " in "".join(patterns) else ("methods", list(methods))
+            hint = f"; the {what} are {', '.join(known)}"
         return f"on={self.on!r} matches no step for {names}{hint}"
 
 

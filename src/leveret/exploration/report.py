@@ -9,10 +9,11 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Final
 
+from leveret.errors import did_you_mean
 from leveret.exploration.kinds import KINDS, Kind
 from leveret.trace import events
 from leveret.trace.events import Event, content
-from leveret.wording import count_text
+from leveret.wording import count_text, masked
 
 if TYPE_CHECKING:
     from leveret.exploration.run import Run
@@ -35,13 +36,14 @@ def failure_text(exploration: Exploration, kinds: Mapping[str, Kind], replay: st
     first, smaller = exploration.failed_runs[0], exploration.smaller
     run, plain = (first, exploration.plain) if smaller is None else (smaller.failed, smaller.plain)
     count = len(plain.published)
+    unsteady = _unsteady(exploration)
     parts = [
         _title(first),
         _section(f"These of the {count} messages that the scenario publishes are enough:", _some(smaller.needed))
         if smaller is not None
         else "",
         _section("What happened:" if smaller is None else "What happened with these alone:", _story(run, kinds)),
-        _section("Unlike the run without a fault:", _differences(run, plain)),
+        _section("Unlike the run without a fault:", _differences(run, plain, unsteady)),
         _section("Confirmed and lost:", run.losses),
         _section("Errors in other threads:", list(dict.fromkeys(run.thread_errors))[:_LISTED]),
         _section("How the scenario failed:", _outcome(run)),
@@ -61,7 +63,7 @@ def plain_hang_text(run: Run) -> str:
 def divergence_text(exploration: Exploration) -> str:
     """Return the report of the schedules that diverged."""
     count = len(exploration.diverged_runs)
-    lines = [_missing(run) for run in exploration.diverged_runs]
+    lines = [_missing(run) + _hint_at_step(run, exploration) for run in exploration.diverged_runs]
     return _section(
         f"{count_text(count, 'schedule')} of {exploration.run_count} diverged: a step did not occur again in two runs:",
         _some(lines),
@@ -74,6 +76,12 @@ def unrepeated_text(exploration: Exploration) -> str:
     title = f"{count} failed in another process, beside other runs, and passed when it ran again alone:"
     advice = "If runs share something, such as a database, pass processes=1."
     return f"{_section(title, _some(exploration.unrepeated))}\n{advice}"
+
+
+def _hint_at_step(run: Run, exploration: Exploration) -> str:
+    """Return the step that is nearest to one that no run without a fault has, because it may be misspelt."""
+    step = str(run.schedule.placements[0].step)
+    return "" if step in exploration.steps else did_you_mean(step, exploration.steps)
 
 
 def _missing(run: Run) -> str:
@@ -126,9 +134,17 @@ def _lines_of(seen: Seen, kinds: Mapping[str, Kind]) -> Iterator[str]:
         yield f"    *** {kinds[seen.applied].describe(seen.step)} ***"
 
 
-def _differences(run: Run, plain: Run) -> list[str]:
-    """Return lines for what happened more or less often than in the plain run."""
-    now, before = _counts(run), _counts(plain)
+def _unsteady(exploration: Exploration) -> set[tuple[str, str]]:
+    """Return what the two runs without a fault did with different bodies, such as a process's number, masked."""
+    if exploration.again is None:
+        return set()
+    first, second = _counts(exploration.plain), _counts(exploration.again)
+    return {(verb, masked(what)) for verb, what in (first - second) + (second - first)}
+
+
+def _differences(run: Run, plain: Run, unsteady: set[tuple[str, str]]) -> list[str]:
+    """Return lines for what happened more or less often than in the plain run, whatever is made up anew in each."""
+    now, before = _masked(_counts(run), unsteady), _masked(_counts(plain), unsteady)
     return _some(
         [
             _difference(verb, what, now[verb, what], before[verb, what])
@@ -136,6 +152,14 @@ def _differences(run: Run, plain: Run) -> list[str]:
             if now[verb, what] != before[verb, what]
         ]
     )
+
+
+def _masked(counts: Counter[tuple[str, str]], unsteady: set[tuple[str, str]]) -> Counter[tuple[str, str]]:
+    result: Counter[tuple[str, str]] = Counter()
+    for (verb, what), count in counts.items():
+        key = verb, masked(what)
+        result[key if key in unsteady else (verb, what)] += count
+    return result
 
 
 def _difference(verb: str, what: str, count: int, plain_count: int) -> str:

@@ -108,6 +108,8 @@ def attempt(execute: Execute, schedule: Schedule) -> Attempt:
 class _ScenarioBroker(Broker):
     """The broker of one run. It may leave out publishes of the scenario, and keep only some bytes of others."""
 
+    _called = "a Broker"
+
     cuts: Cuts
     noted: list[tuple[str, bytes]]
 

@@ -75,6 +75,9 @@ class Placement:
     def parse(cls, text: str, kinds: Collection[str]) -> Self:
         """Return the placement of this name. Raises ValueError if the text is not a placement."""
         match = re.fullmatch(r"(.+?) (conn .+)", text.strip())
+        if match is None and text.strip().startswith(tuple(kinds)):
+            example = "'lost after conn 1 chan 1 client->server basic.ack #1'"
+            raise ValueError(f"only={text!r} names no step after the kind of fault; write it as in {example}")
         if match is None or match[1] not in kinds:
             names = ", ".join(map(repr, kinds))
             raise ValueError(f"only={text!r} does not begin with a kind of fault; expected one of {names}")

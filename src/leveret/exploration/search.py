@@ -54,6 +54,8 @@ class Exploration:
     """What an exploration found."""
 
     plain: Run
+    # The second run without a fault, if there was one.
+    again: Run | None = None
     # How many schedules were run without the plain run, and how many of them passed.
     run_count: int = 0
     passed_count: int = 0
@@ -63,7 +65,7 @@ class Exploration:
     smaller: Shrinker | None = None
     # The runs in which a step did not occur again, so that a fault never applied.
     diverged_runs: list[Run] = field(default_factory=list)
-    # How long the schedules took in all, in seconds.
+    # How long the schedules took in all, with the search for a smaller failure, in seconds.
     seconds: float = 0
     # The slowest schedule, and how long it took.
     slowest: tuple[float, str] = (0, "")

@@ -128,7 +128,7 @@ def hint_at(name: str, kind: type, *, at: str = "") -> str:
 
     if at and name in _names(kind):
         return f"; use {at}.{name}"
-    names = OTHER_NAMES.get(kind.__name__, {})
+    names = next((OTHER_NAMES[base.__name__] for base in kind.__mro__ if base.__name__ in OTHER_NAMES), {})
     answer = next((answer for others, answer in names.items() if name in others.split()), None)
     for prefix in ("assert_not_", "assert_no_", "assert_never_"):
         positive = f"assert_{name.removeprefix(prefix)}"
