@@ -333,6 +333,28 @@ def test_generated_names_of_queues_are_masked() -> None:
         assert broker.flow() == "shop -> amq.gen-*: ready"
 
 
+@pytest.mark.parametrize(
+    ("ttl_ms", "text"),
+    [
+        (350, "0.35 s"),
+        (60_000, "1 min"),
+        (61_001, "1 min 1.001 s"),
+        (3_600_000, "1 h"),
+        (5_430_000, "1 h 30 min 30 s"),
+        (172_800_000, "48 h"),
+    ],
+)
+def test_a_delay_is_exact(ttl_ms: int, text: str) -> None:
+    with Broker() as broker:
+        to_failed = {"x-dead-letter-exchange": "", "x-dead-letter-routing-key": "failed"}
+        broker.declare_queue("orders", arguments={"x-message-ttl": ttl_ms, **to_failed})
+        broker.declare_queue("failed")
+        broker.publish("", "orders", b"7")
+        broker.clock.advance(ms=ttl_ms)
+
+        assert broker.flow() == f"the test -> orders: expired after {text} -> failed: ready"
+
+
 def test_a_message_without_a_queue_ends_there() -> None:
     with Broker(checks="off") as broker, connected(broker, "shop") as connection:
         connection.channel().basic_publish("amq.topic", "order.lost", b"x")

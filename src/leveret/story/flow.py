@@ -20,7 +20,7 @@ from leveret.story.words import STANDS
 from leveret.trace import events
 from leveret.trace.events import TracedMessage
 from leveret.trace.shapes import message_name
-from leveret.wording import masked, span_text, without_generated_end
+from leveret.wording import masked, without_generated_end
 
 
 class Flow(str):
@@ -51,6 +51,14 @@ def _with_reached(
     }:
         levels = levels | reached
     return levels
+
+
+def _exact_text(span_us: int) -> str:
+    """Return a span of time, to the microsecond: another delay is another flow."""
+    minutes, rest = divmod(span_us, 60_000_000)
+    hours, minutes = divmod(minutes, 60)
+    parts = [f"{count} {unit}" for count, unit in ((hours, "h"), (minutes, "min")) if count]
+    return " ".join([*parts, f"{rest / 1_000_000:.10g} s"] if rest or not parts else parts)
 
 
 def lines_of(text: str) -> list[str]:
@@ -168,7 +176,7 @@ class FlowReader:
         first, expires = copy.facts[0], copy.facts[0].get("expires")
         if copy.facts[-1].get("reason") != "expired" or not isinstance(expires, int) or first.at is None:
             return ""
-        return f" after {span_text(expires - first.at)}"
+        return f" after {_exact_text(expires - first.at)}"
 
     def _body(self, number: int) -> str:
         message = self._messages.get(number)
