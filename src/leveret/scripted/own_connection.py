@@ -7,23 +7,21 @@ they are the test's own.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
+from leveret.core.hooks import Faults
 from leveret.core.model.errors import AmqpError
 from leveret.core.model.message import QueueEntry
 from leveret.core.model.node import Node
 from leveret.core.model.operators.access import Kind, Right
 from leveret.core.model.queues.consumer import Consumer
-from leveret.core.model.vhost import NO_CLIENT, Origin, VirtualHost
+from leveret.core.model.vhost import NO_CLIENT, VirtualHost
 from leveret.core.protocol.channel import Channel
 from leveret.core.protocol.connection import Connection
-from leveret.core.protocol.delivery import Delivery
 from leveret.core.protocol.state import State
 from leveret.core.wire.methods import Method
 from leveret.core.wire.properties import Properties
 from leveret.observe.views.message_view import MessageView, entry_view
-from leveret.scripted.own_publisher import tap_as_test
-from leveret.trace import events
 
 OnMessage = Callable[[int, MessageView], None]
 
@@ -42,6 +40,8 @@ class OwnConnection(Connection):
         self.state = State.OPENED
         self.opened_at = node.now
         self.is_waited_for = is_waited_for
+        # The faults of the broker are for clients.
+        self.faults = Faults()
         # Why it ended, unless the test ended it.
         self.end_reason: str | None = None
         node.connections[self.number] = self
@@ -52,6 +52,9 @@ class OwnConnection(Connection):
         return "the test"
 
     def send(self, octets: bytes) -> None:
+        """Send nothing, because there is no client."""
+
+    def send_pieces(self, pieces: Iterable[bytes]) -> None:
         """Send nothing, because there is no client."""
 
     def mark_dirty(self) -> None:
@@ -87,15 +90,11 @@ class OwnChannel(Channel):
         """`on_message` gets the delivery tag and the message, while the broker's lock is held."""
         super().__init__(connection, 1)
         connection.channels[1] = self
+        self.origin = NO_CLIENT
         self._on_message = on_message
         # How many more messages it takes; None means any number.
         self.room: int | None = None
         self.is_limited = True
-
-    @property
-    def origin(self) -> Origin:
-        """Nothing, because the test itself is no client."""
-        return NO_CLIENT
 
     def require(self, right: Right, kind: Kind, name: str) -> None:
         """Permit everything to the test."""
@@ -103,46 +102,25 @@ class OwnChannel(Channel):
     def send(self, method: Method) -> None:
         """Send nothing, because there is no client."""
 
-    def tap(self, kind: str, *fields: object) -> None:
-        """Record an event of the test itself."""
-        tap_as_test(self.vhost, kind, *fields)
-
     def has_room_for(self, consumer: Consumer) -> bool:
         """Return whether it takes another message."""
         return self.room is None or self.room > 0
 
     def deliver(self, consumer: Consumer, entry: QueueEntry) -> None:
         """Pass one entry to the callback."""
-        node, message, queue = self.node, entry.message, consumer.queue
-        tag = self.last_tag = self.last_tag + 1
+        super().deliver(consumer, entry)
         if self.room is not None:
             self.room -= 1
-        if not consumer.no_ack:
-            self.unacked[tag] = Delivery(tag, entry, queue, consumer, node.now)
-        octets = queue.delivered_octets(entry, is_get=False)
-        if self.vhost.firehose is not None:
-            self.vhost.firehose.delivered(entry, queue.name, receiver=self, properties_octets=octets)
-        self.tap(
-            events.DELIVERED,
-            queue.name,
-            message,
-            entry.copy,
-            consumer.tag,
-            tag,
-            entry.redelivered,
-            entry.acquired_count,
-        )
-        if consumer.no_ack:
-            self.tap(events.ACKED, queue.name, message, entry.copy, tag, False, "no_ack")
+        queue, octets = consumer.queue, consumer.queue.delivered_octets(entry, is_get=False)
         view = entry_view(
             entry,
             queue,
-            None if octets is None else message.with_properties(Properties.decode(octets)),
+            None if octets is None else entry.message.with_properties(Properties.decode(octets)),
             consumer_tag=consumer.tag,
             connection=self.connection.client_name,
-            delivered_at=node.now,
+            delivered_at=self.node.now,
         )
-        self._on_message(tag, view)
+        self._on_message(self.last_tag, view)
 
     def cancelled(self, consumer: Consumer, reason: str) -> None:
         """Note that the broker has cancelled the consumer."""

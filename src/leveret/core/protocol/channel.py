@@ -56,6 +56,7 @@ class Channel:
         "last_tag",
         "node",
         "number",
+        "origin",
         "prefetch_count",
         "reaction",
         "reply_consumer_tag",
@@ -76,6 +77,8 @@ class Channel:
         self.vhost = connection.vhost
         self.rights = connection.rights
         self.number = number
+        # Connection and channel number, as events name the sender.
+        self.origin: Origin = (connection.number, number)
         self.state = ChannelState.OPEN
         self.assembler = Assembler(connection.node.compat)
         # Outstanding deliveries by tag, oldest first.
@@ -111,11 +114,6 @@ class Channel:
         self.last_properties: tuple[bytes, Properties] | None = None
         # The method and properties of the last publish, as they arrived.
         self.last_publish_octets = (b"", b"")
-
-    @property
-    def origin(self) -> Origin:
-        """Connection and channel number, as events name the sender."""
-        return self.connection.number, self.number
 
     def actor(self) -> Actor:
         """Return the channel and its user, for the firehose."""
@@ -155,7 +153,7 @@ class Channel:
         """Record something this channel did."""
         tap = self.node.hooks.tap
         if tap is not None:
-            tap((kind, self.node.now, self.vhost.name, self.connection.number, self.number, *fields))
+            tap((kind, self.node.now, self.vhost.name, *self.origin, *fields))
 
     def limit_together(self, count: int) -> None:
         """Let all consumers together hold at most `count` deliveries; 0 is no limit.
@@ -199,8 +197,8 @@ class Channel:
         if vhost.firehose is not None:
             vhost.firehose.delivered(entry, queue.name, receiver=self, properties_octets=octets)
         if tap is not None:
-            now = self.node.now
-            where = (vhost.name, connection.number, self.number, queue.name, message, entry.copy)
+            now, (number, channel_number) = self.node.now, self.origin
+            where = (vhost.name, number, channel_number, queue.name, message, entry.copy)
             tap((events.DELIVERED, now, *where, consumer.tag, tag, is_redelivered, entry.acquired_count))
             if consumer.no_ack:
                 tap((events.ACKED, now, *where, tag, False, "no_ack"))
