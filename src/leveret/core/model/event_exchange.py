@@ -82,8 +82,8 @@ class EventExchange:
         if handler is not None:
             handler(Event(raw))
 
-    def emit(self, event: str, details: Mapping[str, object]) -> None:
-        """Publish an event. It names the operator as its user unless the details name another."""
+    def emit(self, event: str, details: Mapping[str, object], user: str = OPERATOR) -> None:
+        """Publish an event, which names its user unless RabbitMQ's does not."""
         host = self._node.vhosts.get("/")
         exchange = None if host is None else host.exchanges.get(NAME)
         if host is None or exchange is None:
@@ -91,7 +91,7 @@ class EventExchange:
         now = self._node.now
         fields = {**details, "timestamp_in_ms": now // 1000}
         if event not in _WITHOUT_USER:
-            fields.setdefault("user_who_performed_action", OPERATOR)
+            fields["user_who_performed_action"] = user
         headers = Table(tuple((name, _field(fields[name])) for name in sorted(fields)))
         properties = Properties(headers=headers, delivery_mode=PERSISTENT, timestamp=now // 1_000_000)
         message = Message(self._node.new_message_id(), NAME, event, properties, properties.encode(), b"", (event,))
@@ -125,7 +125,7 @@ class EventExchange:
             del self._exchanges[key]
             self.emit("exchange.deleted", {"name": key[1], "vhost": name})
         self.emit("vhost.deleted", {"name": name})
-        self.emit("vhost.down", {"name": name, "node": NODE_NAME, "user_who_performed_action": BROKER})
+        self.emit("vhost.down", {"name": name, "node": NODE_NAME}, BROKER)
 
     def _queue_declared(self, event: Event) -> None:
         key = (event.vhost, str(event.queue))
@@ -146,16 +146,15 @@ class EventExchange:
                 "owner_pid": "" if queue.exclusive_owner is None else _pid(queue.exclusive_owner.number),
                 "leader": NODE_NAME,
                 "members": (NODE_NAME,),
-                "user_who_performed_action": self._user_of(event),
             },
+            self._user_of(event),
         )
 
     def _queue_deleted(self, event: Event) -> None:
         kind = self._queues.pop((event.vhost, str(event.queue)), "")
         self._forget_links(lambda link: link[0] == event.vhost and link[2:4] == ("queue", event.queue))
-        user = self._user_of(event)
-        details = {"name": event.queue, "vhost": event.vhost, "type": kind, "user_who_performed_action": user}
-        self.emit("queue.deleted", details)
+        details = {"name": event.queue, "vhost": event.vhost, "type": kind}
+        self.emit("queue.deleted", details, self._user_of(event))
 
     def _exchange_declared(self, event: Event) -> None:
         if (event.vhost, event.exchange) not in self._exchanges:
@@ -175,19 +174,19 @@ class EventExchange:
                 "internal": exchange.internal,
                 "arguments": _terms(exchange.arguments),
                 "policy": "",
-                "user_who_performed_action": user,
             },
+            user,
         )
 
     def _exchange_deleted(self, event: Event) -> None:
         self._exchanges.pop((event.vhost, event.exchange), None)
         user, name = self._user_of(event), event.exchange
-        details = {"name": name, "vhost": event.vhost, "user_who_performed_action": user}
+        details = {"name": name, "vhost": event.vhost}
         progress = {**details, "component": "exchange-delete-in-progress"}
-        self.emit("parameter.set", {**progress, "value": True})
+        self.emit("parameter.set", {**progress, "value": True}, user)
         self._forget_links(lambda link: link[0] == event.vhost and (link[1] == name or link[2:4] == ("exchange", name)))
-        self.emit("exchange.deleted", details)
-        self.emit("parameter.cleared", progress)
+        self.emit("exchange.deleted", details, user)
+        self.emit("parameter.cleared", progress, user)
 
     def _bound(self, event: Event) -> None:
         link = _link(event)
@@ -215,9 +214,8 @@ class EventExchange:
             "destination_kind": kind,
             "routing_key": routing_key,
             "arguments": _terms(arguments),
-            "user_who_performed_action": user,
         }
-        self.emit(event, details)
+        self.emit(event, details, user)
 
     def _consumer_created(self, event: Event) -> None:
         if event.conn is None:
@@ -225,33 +223,28 @@ class EventExchange:
             return
         self._consumers.setdefault(_channel(event), {})[event.consumer] = str(event.queue)
         details = {
-            **self._consumer(_channel(event), event.consumer, str(event.queue)),
             "ack_required": not event.no_ack,
             "exclusive": event.exclusive,
             "prefetch_count": event.prefetch_count,
             "arguments": _terms(_table(event)),
         }
-        self.emit("consumer.created", details)
+        self._emit_consumer("consumer.created", _channel(event), event.consumer, str(event.queue), details)
 
     def _consumer_deleted(self, event: Event) -> None:
-        if event.conn is None:
-            return
-        self._end_consumer(_channel(event), event.consumer)
+        if event.conn is not None:
+            self._end_consumer(_channel(event), event.consumer)
 
     def _end_consumer(self, channel: _Channel, tag: str) -> None:
         queue = self._consumers.get(channel, {}).pop(tag, None)
         if queue is not None:
-            self.emit("consumer.deleted", self._consumer(channel, tag, queue))
+            self._emit_consumer("consumer.deleted", channel, tag, queue, {})
 
-    def _consumer(self, channel: _Channel, tag: str, queue: str) -> dict[str, object]:
+    def _emit_consumer(
+        self, event: str, channel: _Channel, tag: str, queue: str, details: Mapping[str, object]
+    ) -> None:
         connection = self._connections[channel[0]]
-        return {
-            "consumer_tag": tag,
-            "queue": queue,
-            "vhost": connection.vhost_name,
-            "channel": _pid(*channel),
-            "user_who_performed_action": connection.user,
-        }
+        identity = {"consumer_tag": tag, "queue": queue, "vhost": connection.vhost_name, "channel": _pid(*channel)}
+        self.emit(event, {**identity, **details}, connection.user)
 
     def _connection_created(self, event: Event) -> None:
         connection = self._node.connections[_connection(event)]
@@ -271,12 +264,11 @@ class EventExchange:
             "client_properties": _terms(connection.client_properties),
             **dict.fromkeys(_OF_TLS, ""),
             "user_provided_name": _given_name(connection),
-            "user_who_performed_action": connection.user,
         }
         # This event calls the connection's name "name", and has no type of connection.
         details["name"] = details.pop("connection_name")
         del details["connection_type"]
-        self.emit("connection.created", details)
+        self.emit("connection.created", details, connection.user)
 
     def _connection_closed(self, event: Event) -> None:
         number = _connection(event)
@@ -304,17 +296,15 @@ class EventExchange:
             "connection": _pid(number),
             "user": connection.user,
             "vhost": event.vhost,
-            "user_who_performed_action": connection.user,
         }
-        self.emit("channel.created", details)
+        self.emit("channel.created", details, connection.user)
 
     def _end_channel(self, channel: _Channel) -> None:
         for tag in list(self._consumers.get(channel, {})):
             self._end_consumer(channel, tag)
         if self._consumers.pop(channel, None) is not None:
-            user = self._connections[channel[0]].user
-            details = {"pid": _pid(*channel), "consumer_count": 0, "user_who_performed_action": user}
-            self.emit("channel.closed", details)
+            details = {"pid": _pid(*channel), "consumer_count": 0}
+            self.emit("channel.closed", details, self._connections[channel[0]].user)
 
     def _user_of(self, event: Event) -> str:
         connection = None if event.conn is None else self._connections.get(event.conn)
