@@ -65,40 +65,26 @@ def integer_in(field: Field) -> int:
     return field.value
 
 
-def not_negative(field: Field, compat: Compat) -> None:
-    """Refuse what is no integer of 0 or more. Raises Invalid."""
-    value = integer_in(field)
-    if value < 0:
-        raise Invalid(f"{{value_negative,{value}}}")
+def _integer(least: int, most: int | None = None, excess: str = "value_too_large") -> Check:
+    """Return the check of an integer from 0 or 1 up to the most, with RabbitMQ's word for one above it."""
+
+    def check(field: Field, compat: Compat) -> None:
+        value = integer_in(field)
+        if value < 0:
+            raise Invalid(f"{{value_negative,{value}}}")
+        if value < least:
+            raise Invalid("{value_zero,0}")
+        if most is not None and value > most:
+            raise Invalid(f"{{{excess},{value}}}")
+
+    return check
 
 
-def _positive(field: Field, compat: Compat) -> None:
-    not_negative(field, compat)
-    if field.value == 0:
-        raise Invalid("{value_zero,0}")
-
-
-def _not_too_long(field: Field, compat: Compat) -> None:
-    value = integer_in(field)
-    if value > TEN_YEARS_MS:
-        raise Invalid(f"{{value_too_large,{value}}}")
-
-
-def _expires(field: Field, compat: Compat) -> None:
-    _positive(field, compat)
-    _not_too_long(field, compat)
-
-
-def _message_ttl(field: Field, compat: Compat) -> None:
-    not_negative(field, compat)
-    _not_too_long(field, compat)
-
-
-def _max_priority(field: Field, compat: Compat) -> None:
-    not_negative(field, compat)
-    value = integer_in(field)
-    if value > 255:
-        raise Invalid(f"{{max_value_exceeded,{value}}}")
+not_negative: Final = _integer(0)
+_positive: Final = _integer(1)
+_expires: Final = _integer(1, TEN_YEARS_MS)
+_message_ttl: Final = _integer(0, TEN_YEARS_MS)
+_max_priority: Final = _integer(0, 255, "max_value_exceeded")
 
 
 def _string(field: Field) -> str:
