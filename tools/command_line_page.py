@@ -35,6 +35,7 @@ also exit with 1 says so below.
 # The guides that show a command at work.
 GUIDES: Final = {
     "leveret serve": ("how-to/other-languages.md",),
+    "leveret contract": ("how-to/contract.md", "how-to/asyncapi.md"),
     "leveret definitions": ("how-to/production-topology.md",),
     "leveret needs": ("how-to/needs.md",),
     "leveret why": ("how-to/failed-test.md",),

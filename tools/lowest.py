@@ -39,7 +39,7 @@ class Group:
 
 GROUPS = {
     "plugin": Group(
-        extras=("pytest", "tls", "http"),
+        extras=("pytest", "tls", "http", "asyncapi"),
         beside=("aio-pika", "celery", "jsonschema", "openapi-spec-validator", "pyrabbit2", "amqpstorm", "anyio"),
         tests=(
             "tests/plugin", "tests/checks", "tests/explore/test_marker.py", "tests/http", "tests/management",

@@ -27,6 +27,7 @@ KNOWN_HOSTS = (
     "github.com",
     "keepachangelog.com",
     "semver.org",
+    "json-schema.org",
     "rabbitmq.com",
     "www.rabbitmq.com",
     "raw.githubusercontent.com",

@@ -311,7 +311,8 @@ import sys
 def count(leveret):
     yield
     print("events:", sorted(event.kind for event in leveret.events))
-    print("modules:", [name for name in sys.modules if ".contract." in name or name == "leveret.trace.shapes"])
+    ours = ("leveret.trace.shapes", "jsonschema_rs")
+    print("modules:", [name for name in sys.modules if ".contract." in name or name in ours])
 """
     )
     with_contract, without = (run_apart(source, mode, "-s") for mode in (WRITE, "--leveret-contract=off"))

@@ -1,4 +1,4 @@
-"""The contract of a suite: a lock of the messages that its tests send and receive, which runs write and check.
+"""The contract of a suite: a lock of its messages, which runs write and check, and documents, which they check.
 
 This module has the options. Without a contract, a run imports nothing else of it.
 """
@@ -16,6 +16,10 @@ FILE: Final = "messages.lock"
 INI: Final = "leveret_contract"
 _FLAG: Final = "--leveret-contract"
 _VARIABLE: Final = "LEVERET_CONTRACT"
+_WRITING: Final = ("write", "rewrite")
+# A file with one of these endings is a document, and so is a folder; all else is a lock.
+SUFFIXES: Final = (".json", ".yaml", ".yml")
+_DOCUMENTS: Final = "AsyncAPI documents or folders of JSON Schemas"
 _DEST: Final = "leveret_contract"
 
 
@@ -27,14 +31,34 @@ def add_options(parser: pytest.Parser) -> None:
         dest=_DEST,
         metavar="MODE",
         default=None,
-        help="what to do with the contract: check the tests' messages against the file of leveret_contract, write what "
-        "they show to it, rewrite it, or off (default: check)",
+        help="what to do with the contract: check the tests' messages against the files of leveret_contract, write "
+        "what they show to the lock among them, rewrite it, or off (default: check)",
     )
     parser.addini(
         INI,
-        help=f"the file that holds the contract of this suite's messages, such as {FILE} (default: no contract)",
-        default=None,
+        type="linelist",
+        help=f"the files that hold the contract of this suite's messages, one a line: a lock, such as {FILE}, AsyncAPI "
+        "documents, and folders of JSON Schemas (default: no contract)",
+        default=[],
     )
+
+
+def locks_of(config: pytest.Config) -> list[Path]:
+    """Return the locks among the files of the contract. Raises UsageError if there are several."""
+    locks = [path for path in _files_of(config) if not is_document(path)]
+    if len(locks) > 1:
+        names = " and ".join(path.name for path in locks)
+        raise pytest.UsageError(f"{INI}: {names} are several locks; a suite has one, and {_DOCUMENTS} beside it")
+    return locks
+
+
+def _files_of(config: pytest.Config) -> list[Path]:
+    return [Path(config.rootpath, line) for line in config.getini(INI)]
+
+
+def is_document(path: Path) -> bool:
+    """Return whether a file of a contract is a document, not a lock."""
+    return path.suffix.lower() in SUFFIXES or path.is_dir()
 
 
 def prepare(config: pytest.Config) -> None:
@@ -43,13 +67,29 @@ def prepare(config: pytest.Config) -> None:
     mode, origin = (given, _FLAG) if given is not None else (os.environ.get(_VARIABLE) or "check", _VARIABLE)
     if mode not in MODES:
         raise pytest.UsageError(f"{origin}: {mode!r} is unknown; expected {', '.join(MODES[:-1])} or {MODES[-1]}")
-    file = config.getini(INI) or (FILE if given in ("write", "rewrite") else None)
-    if mode == "off" or file is None:
-        if given == "check":
-            raise pytest.UsageError(
-                f"{_FLAG}: there is no contract; set {INI} = {FILE}, then write it with {_FLAG}=write"
-            )
+    documents = [path for path in _files_of(config) if is_document(path)]
+    locks = locks_of(config) or ([Path(config.rootpath, FILE)] if given in _WRITING and not documents else [])
+    if mode == "off":
         return
-    from pytest_leveret.contract.run import Contract
+    if given in (*_WRITING, "check") and not locks and not (documents and given == "check"):
+        raise pytest.UsageError(
+            f"{_FLAG}: there is no lock in {INI}; set {INI} = {FILE}, then write it with {_FLAG}=write"
+        )
+    if locks:
+        from pytest_leveret.contract.run import Contract
 
-    config.pluginmanager.register(Contract(config, mode, Path(config.rootpath, str(file))), "leveret-contract")
+        config.pluginmanager.register(Contract(config, mode, locks[0]), "leveret-contract")
+    if documents:
+        _check_documents(config, documents)
+
+
+def _check_documents(config: pytest.Config, documents: list[Path]) -> None:
+    try:
+        import jsonschema_rs  # noqa: F401
+    except ImportError:
+        raise pytest.UsageError(
+            f"{INI}: {documents[0].name} needs jsonschema-rs to be checked; pip install 'leveret[asyncapi]'"
+        ) from None
+    from pytest_leveret.contract.documents.run import DocumentWatch
+
+    config.pluginmanager.register(DocumentWatch(config, documents), "leveret-documents")

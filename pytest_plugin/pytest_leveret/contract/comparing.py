@@ -93,7 +93,7 @@ def _judged(subject: str, step: _Step, readers: list[Consumer]) -> Change:
 
 def _broken(consumer: Consumer, step: _Step) -> str | None:
     """Return what a consumer needs and does not get; None if it gets that."""
-    name = _shown(step.part, step.path)
+    name = named_field(step.part, step.path)
     need = consumer.needs.get(step.place)
     if need is not None:
         accepted = field_shape(need)
@@ -113,9 +113,9 @@ def _steps(old: Shape, new: Shape, part: str, path: str, *, is_part: bool) -> It
     """Yield the differences at one place and below it."""
     reasons = [*_uncovered(old, new)]
     if reasons:
-        yield _Step(part, path, f"{_shown(part, path)} {' and '.join(reasons)}", old, new)
+        yield _Step(part, path, f"{named_field(part, path)} {' and '.join(reasons)}", old, new)
     elif not is_part and field_text(old) != field_text(new):
-        text = f"{_shown(part, path)} was {field_text(old)} and is {field_text(new)}"
+        text = f"{named_field(part, path)} was {field_text(old)} and is {field_text(new)}"
         yield _Step(part, path, text, old, new, is_harmless=True)
     if "object" in old.types and "object" in new.types:
         yield from _field_steps(old, new, part, path, is_part=is_part)
@@ -128,9 +128,9 @@ def _field_steps(old: Shape, new: Shape, part: str, path: str, *, is_part: bool)
         place = field_path(path, name)
         if name not in new.fields and not (new.is_map or old.is_map or name.startswith("{")):
             if not old.is_optional(name):
-                yield _Step(part, place, f"{_shown(part, place)} is missing", before, None, is_missing=True)
+                yield _Step(part, place, f"{named_field(part, place)} is missing", before, None, is_missing=True)
             elif not is_part:
-                text = f"{_shown(part, place)}, which was optional, is missing"
+                text = f"{named_field(part, place)}, which was optional, is missing"
                 yield _Step(part, place, text, before, None, is_missing=True, is_harmless=True)
     for name, after in sorted(new.fields.items()):
         place = field_path(path, name)
@@ -138,21 +138,29 @@ def _field_steps(old: Shape, new: Shape, part: str, path: str, *, is_part: bool)
         if known is None:
             rarely = "optional " if new.is_optional(name) else ""
             yield _Step(
-                part, place, f"{_shown(part, place)} is new: {rarely}{field_text(after)}", None, after, is_harmless=True
+                part,
+                place,
+                f"{named_field(part, place)} is new: {rarely}{field_text(after)}",
+                None,
+                after,
+                is_harmless=True,
             )
             continue
         if name in old.fields and new.is_optional(name) and not old.is_optional(name):
-            yield _Step(part, place, f"{_shown(part, place)} is missing in some messages", known, None, is_missing=True)
+            yield _Step(
+                part, place, f"{named_field(part, place)} is missing in some messages", known, None, is_missing=True
+            )
         elif not is_part and name in old.fields and old.is_optional(name) and not new.is_optional(name):
-            yield _Step(part, place, f"{_shown(part, place)} is in every message", known, after, is_harmless=True)
+            yield _Step(part, place, f"{named_field(part, place)} is in every message", known, after, is_harmless=True)
         yield from _steps(known, after, part, place, is_part=is_part)
 
 
 def _uncovered(old: Shape, new: Shape) -> Iterator[str]:
     """Yield what the new values are that the old ones were not."""
+    if ANY in old.types or ANY in new.types:
+        # A document that says nothing of a field says nothing wrong.
+        return
     for name in new.types:
-        if ANY in old.types:
-            return
         if name == "string":
             if "string" not in old.types:
                 yield f"is {_text_of(new)}, and was {field_text(old) or 'unknown'}"
@@ -186,8 +194,8 @@ def _text_of(shape: Shape) -> str:
     return field_text(Shape(1, {"string": shape.types["string"]}, shape.formats, shape.words))
 
 
-def _shown(part: str, path: str) -> str:
-    """Return a place as a user calls it: `total`, the header `tenant`, the property `type`, or the body."""
+def named_field(part: str, path: str) -> str:
+    """Return a place in a message as users call it: `total`, the header `tenant`, the property `type`, or the body."""
     if part == "body":
         return f"`{path}`" if path else "the body"
     return f"the {'header' if part == 'headers' else 'property'} `{path}`" if path else f"the {part}"
@@ -250,9 +258,10 @@ def _declared_changes(subject: str, old: Declared | None, new: Declared | None, 
     else:
         # A server that has it declared refuses another declaration.
         refused = ("RabbitMQ refuses to declare it anew",)
-        if more := new.types - old.types:
+        if (more := new.types - old.types) and old.types:
             yield Change(subject, f"has the type {' and '.join(sorted(more))}, and had {_either(old.types)}", refused)
-        for arguments in sorted(new.arguments - old.arguments, key=repr):
+        # A document does not say which arguments there are.
+        for arguments in sorted(new.arguments - old.arguments, key=repr) if old.arguments else ():
             same = set(arguments).intersection(*old.arguments)
             before = _either(_arguments_text(each, same) for each in old.arguments)
             yield Change(subject, f"has {_arguments_text(arguments, same)}, and had {before}", refused)

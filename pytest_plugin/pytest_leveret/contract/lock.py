@@ -133,6 +133,8 @@ class Lock:
     exchanges: dict[tuple[str, str], Declared] = field(default_factory=dict)
     queues: dict[tuple[str, str], Declared] = field(default_factory=dict)
     bindings: set[Binding] = field(default_factory=set)
+    # Whether it was read from a document, which says what messages have to be, not what tests have made up.
+    is_document: bool = False
 
     def merge(self, other: Lock) -> None:
         """Add what another lock knows. Nothing is removed."""
@@ -146,7 +148,7 @@ class Lock:
     def to_data(self) -> dict[str, Any]:
         """Return the lock as plain data, with the counts of its shapes."""
         return {
-            **self._named(),
+            **self.topology(),
             "message": [
                 {**_message_data(key, message), "shape": message.shape.to_data()}
                 for key, message in sorted(self.messages.items())
@@ -156,12 +158,13 @@ class Lock:
     @classmethod
     def from_data(cls, data: Mapping[str, Any]) -> Lock:
         """Return the lock that `to_data` has made into plain data."""
-        lock = _lock_of(data)
+        lock = named_lock(data)
         for entry in data["message"]:
             lock.messages[_key_of(entry)].shape = Shape.from_data(entry["shape"])
         return lock
 
-    def _named(self) -> dict[str, Any]:
+    def topology(self) -> dict[str, Any]:
+        """Return the exchanges, queues and bindings as plain data."""
         return {
             "exchange": [_declared_data(name, declared) for name, declared in sorted(self.exchanges.items())],
             "queue": [_declared_data(name, declared) for name, declared in sorted(self.queues.items())],
@@ -173,7 +176,7 @@ class Lock:
         tables = [_HEADER + f"version = {VERSION}\n"]
         for key, message in sorted(self.messages.items()):
             tables += _message_tables(key, message)
-        for name, entries in self._named().items():
+        for name, entries in self.topology().items():
             tables += [_table(f"[[{name}]]", entry) for entry in entries]
         return "\n".join(tables)
 
@@ -200,7 +203,7 @@ def parse(text: str) -> Lock:
     if data.get("version") != VERSION:
         raise ValueError(f"version = {data.get('version')!r}, and this leveret reads version {VERSION}")
     try:
-        lock = _lock_of(data)
+        lock = named_lock(data)
         for entry in data.get("message", []):
             lock.messages[_key_of(entry)].shape = _shape_of({part: entry.get(part, {}) for part in PARTS})
     except (KeyError, TypeError, AttributeError) as error:
@@ -286,7 +289,8 @@ def _graft(shape: Shape, steps: list[str], leaf: Shape) -> None:
         shape.fields[steps[-1]] = leaf
 
 
-def _lock_of(data: Mapping[str, Any]) -> Lock:
+def named_lock(data: Mapping[str, Any]) -> Lock:
+    """Return the lock of plain data, with the names of its messages and without their shapes."""
     lock = Lock()
     for entry in data.get("message", []):
         message = lock.messages[_key_of(entry)] = Message(set(entry.get("publishers", [])))

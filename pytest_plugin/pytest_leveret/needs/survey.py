@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Final
 import pytest
 
 from pytest_leveret import url_env
-from pytest_leveret.contract import INI
+from pytest_leveret.contract import locks_of
 from pytest_leveret.needs import ADDRESS
 from pytest_leveret.needs.bodies import NULL, REMOVED, RETYPED, Change
 from pytest_leveret.needs.effects import FAILS, NOTHING, Effects, Expected, expected_of
@@ -249,7 +249,7 @@ class Survey:
         for line in lines_of(self.findings, self._seconds):
             terminalreporter.write_line(line)
         config = terminalreporter.config
-        file = self._lock or (Path(config.rootpath, config.getini(INI)) if config.getini(INI) else None)
+        file = self._lock or next(iter(locks_of(config)), None)
         if file is not None and self.findings.messages:
             try:
                 for line in write_needs(self.findings, file):

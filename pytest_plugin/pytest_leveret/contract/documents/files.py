@@ -1,0 +1,139 @@
+"""The files of documents: JSON or YAML as plain data, and references between them and within them.
+
+A reference leads to a place in a file. It is never followed into the network.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+from urllib.parse import quote, unquote, urlsplit
+from urllib.request import url2pathname
+
+YAML: Final = (".yaml", ".yml")
+_DEPTH_MAX: Final = 50
+
+
+def load(path: Path) -> Any:
+    """Return what a file holds. Raises ValueError if it is neither JSON nor YAML, OSError if it cannot be read."""
+    text = path.read_text(encoding="utf-8")
+    if path.suffix.lower() not in YAML:
+        return json.loads(text)
+    try:
+        import yaml
+    except ImportError:
+        raise ValueError(
+            "a YAML file needs PyYAML; pip install 'leveret[asyncapi]', or give the file as JSON"
+        ) from None
+    try:
+        # Dates and numbers as keys are texts, as JSON has them.
+        return json.loads(json.dumps(yaml.safe_load(text), default=str))
+    except yaml.YAMLError as error:
+        raise ValueError(str(error)) from None
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """A place in a file: `asyncapi.json#/components/schemas/Order`."""
+
+    path: Path
+    steps: tuple[str, ...] = ()
+
+    def __str__(self) -> str:
+        return f"{self.path.name}{self.pointer}"
+
+    @property
+    def pointer(self) -> str:
+        """The place in its file, as a reference: `#/components/schemas/Order`."""
+        return "#" + "".join(f"/{step.replace('~', '~0').replace('/', '~1')}" for step in self.steps)
+
+    @property
+    def reference(self) -> str:
+        """The pointer as a part of a URI, with what a URI cannot hold escaped."""
+        return quote(self.pointer, safe="#/~!$&'()*+,;=:@?")
+
+    def __truediv__(self, step: str | int) -> Place:
+        return Place(self.path, (*self.steps, str(step)))
+
+
+@dataclass(frozen=True, slots=True)
+class Node:
+    """A value of a file, and where it stands."""
+
+    files: Files
+    place: Place
+    value: Any
+
+    def __getitem__(self, step: str | int) -> Node:
+        """Return the value below, behind its references; None is the value of what is missing."""
+        below = None
+        if isinstance(self.value, Mapping):
+            below = self.value.get(step)
+        elif isinstance(self.value, list) and isinstance(step, int):
+            below = self.value[step]
+        return self.files.behind(Node(self.files, self.place / step, below))
+
+    def items(self) -> Iterator[tuple[str, Node]]:
+        """Yield the values below by key. Raises ValueError if this is no object."""
+        if not isinstance(self.value, (Mapping, type(None))):
+            raise ValueError(f"{self.place}: expected an object, and it is {self.value!r:.50}")
+        for key in self.value or ():
+            yield key, self[key]
+
+    def each(self) -> Iterator[Node]:
+        """Yield the items of a list. Raises ValueError if this is none."""
+        if not isinstance(self.value, (list, type(None))):
+            raise ValueError(f"{self.place}: expected a list, and it is {self.value!r:.50}")
+        for index in range(len(self.value or ())):
+            yield self[index]
+
+    def text(self, step: str) -> str:
+        """Return a text below; an empty one if there is none."""
+        value = self[step].value
+        return value if isinstance(value, str) else ""
+
+
+class Files:
+    """The files that one document consists of, each read once."""
+
+    def __init__(self) -> None:
+        self._data: Final[dict[Path, Any]] = {}
+
+    def root(self, path: Path) -> Node:
+        """Return the whole of a file."""
+        if path not in self._data:
+            self._data[path] = load(path)
+        return Node(self, Place(path), self._data[path])
+
+    def data(self) -> list[tuple[Path, Any]]:
+        """Return each file that was read, and what it holds."""
+        return [*self._data.items()]
+
+    def behind(self, node: Node) -> Node:
+        """Return what a value refers to, or the value itself. Raises ValueError if a reference leads nowhere."""
+        for _ in range(_DEPTH_MAX):
+            reference = node.value.get("$ref") if isinstance(node.value, Mapping) else None
+            if not isinstance(reference, str):
+                return node
+            node = self._target(node.place, reference)
+        raise ValueError(f"{node.place}: the reference leads back to itself")
+
+    def _target(self, place: Place, reference: str) -> Node:
+        file, _, fragment = reference.partition("#")
+        if urlsplit(file).scheme not in ("", "file"):
+            raise ValueError(
+                f"{place}: the reference {reference!r} leads into the network; keep that file beside this one"
+            )
+        path = (place.path.parent / url2pathname(urlsplit(file).path)).resolve() if file else place.path
+        node = self.root(path)
+        for step in unquote(fragment).split("/")[1:]:
+            step = step.replace("~1", "/").replace("~0", "~")
+            value = node.value
+            is_there = step in value if isinstance(value, Mapping) else isinstance(value, list) and step.isdecimal()
+            if not is_there or (isinstance(value, list) and int(step) >= len(value)):
+                raise ValueError(f"{place}: the reference {reference!r} leads nowhere")
+            node = node[step if isinstance(value, Mapping) else int(step)]
+        return node

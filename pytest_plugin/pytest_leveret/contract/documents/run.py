@@ -1,0 +1,115 @@
+"""A run with documents: each test's messages are checked, and the end lists what no test has sent."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+import pytest
+
+from leveret.wording import count_text
+from pytest_leveret.contract.documents.checking import Checker
+from pytest_leveret.contract.documents.messages import Messages, Shown, Violation
+from pytest_leveret.contract.documents.reading import TOLERANCES, Document, read
+from pytest_leveret.contract.watching import GAP, Watch
+
+if TYPE_CHECKING:
+    from leveret import Broker
+
+_OUTPUT: Final = "leveret_documents"
+_SHOWN_MAX: Final = 20
+
+
+class DocumentWatch(Watch[Shown]):
+    """The part of the plugin that checks messages against documents."""
+
+    def __init__(self, config: pytest.Config, paths: list[Path]) -> None:
+        """Read the documents. Raises UsageError if one cannot be read."""
+        try:
+            self._documents: Final[list[Document]] = [read(path) for path in paths]
+            self._checkers: Final = [Checker(document) for document in self._documents]
+        except (OSError, ValueError) as error:
+            raise pytest.UsageError(f"leveret_contract: {error}") from None
+        # What the tests have shown, here and in the workers.
+        self._seen: Final = Shown()
+        super().__init__(config)
+
+    def _nothing(self) -> Shown:
+        return Shown()
+
+    def _reader(self, broker: Broker) -> Messages:
+        return Messages(broker, self._checkers)
+
+    def _keep(self, shown: Shown) -> None:
+        self._seen.merge(shown)
+
+    def _problem_of(self, shown: Shown) -> list[str]:
+        """Return the messages of a test that are not as a document says."""
+        if not shown.violations:
+            return []
+        names = dict.fromkeys(self._documents[each.document].name for each in shown.violations)
+        lines = [line for violation in shown.violations for line in _lines(violation)]
+        if len(lines) > 2 * _SHOWN_MAX:
+            lines[2 * _SHOWN_MAX :] = [f"  and {len(lines) // 2 - _SHOWN_MAX} more"]
+        return [
+            f"this test sends what {' and '.join(names)} does not allow:",
+            *lines,
+            "Change the message, or the document if the message is right.",
+        ]
+
+    def pytest_sessionfinish(self, session: pytest.Session) -> None:
+        """Hand what the tests have shown to the controller."""
+        if self._is_worker:
+            output: dict[str, str] = self._config.workeroutput  # type: ignore[attr-defined]
+            seen = {"used": sorted(self._seen.used), "unknown": sorted(self._seen.unknown), "has_gap": self._has_gap}
+            output[_OUTPUT] = json.dumps(seen)
+
+    @pytest.hookimpl(optionalhook=True)
+    def pytest_testnodedown(self, node: Any, error: object) -> None:
+        """Take what the tests of a worker have shown."""
+        text = getattr(node, "workeroutput", {}).get(_OUTPUT)
+        if text is not None:
+            data = json.loads(text)
+            used, unknown = ({(number, name) for number, name in data[word]} for word in ("used", "unknown"))
+            self._seen.merge(Shown({}, used, unknown))
+            self._has_gap |= data["has_gap"]
+
+    def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
+        """Write which channels no test has used, what is in no channel, and what was tolerated."""
+        for number, document in enumerate(self._documents):
+            unused = [each.name for each in document.channels if (number, each.name) not in self._seen.used]
+            unknown = sorted(name for index, name in self._seen.unknown if index == number)
+            if unused or unknown or document.tolerated:
+                terminalreporter.section(f"leveret: {document.name}")
+            count = f"{len(unused)} of {count_text(len(document.channels), 'channel')}"
+            _write(terminalreporter, f"{count}, to which no test has sent a message", unused)
+            _write(terminalreporter, "sent, and in none of its channels", unknown)
+            _write(terminalreporter, "accepted although AsyncAPI has it otherwise", [*_tolerances(document)])
+        if self._has_gap:
+            terminalreporter.write_line(f"leveret: {GAP}")
+
+
+def _lines(violation: Violation) -> tuple[str, str]:
+    sender = "" if violation.publisher is None else f" of {violation.publisher}"
+    return f"  {violation.key}{sender}: {violation.finding}", f"    by {violation.finding.place}"
+
+
+def _tolerances(document: Document) -> list[str]:
+    """Return a line for each kind of thing that was tolerated, with its name and the first place."""
+    lines = []
+    for name, meaning in TOLERANCES.items():
+        places = [place for each, place in document.tolerated if each == name]
+        if places:
+            more = f" and {len(places) - 1} more" if places[1:] else ""
+            lines.append(f"{name}: {meaning} ({places[0].pointer}{more})")
+    return lines
+
+
+def _write(reporter: pytest.TerminalReporter, title: str, lines: list[str]) -> None:
+    if lines:
+        reporter.write_line(f"{title}:")
+    for line in lines[:_SHOWN_MAX]:
+        reporter.write_line(f"  {line}")
+    if len(lines) > _SHOWN_MAX:
+        reporter.write_line(f"  and {len(lines) - _SHOWN_MAX} more")

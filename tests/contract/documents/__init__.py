@@ -1,0 +1,1 @@
+"""Documents as contracts: AsyncAPI, of FastStream and others, and JSON Schema."""

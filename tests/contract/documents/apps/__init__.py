@@ -1,0 +1,1 @@
+"""Three services with FastStream, whose documents are those that FastStream makes of them."""

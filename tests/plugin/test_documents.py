@@ -1,0 +1,341 @@
+"""A document as the contract of a suite: what a run checks of it, and what it says."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+
+import pytest
+import yaml
+
+DOCUMENT = {
+    "asyncapi": "3.0.0",
+    "info": {"title": "shop", "version": "1"},
+    "defaultContentType": "application/json",
+    "channels": {
+        "created": {
+            "address": "order.created",
+            "bindings": {"amqp": {"is": "routingKey", "exchange": {"name": "orders", "type": "topic"}}},
+            "messages": {"order": {"$ref": "#/components/messages/order"}},
+        },
+        "billing": {
+            "address": "billing",
+            "bindings": {"amqp": {"is": "queue", "queue": {"name": "billing"}}},
+            "messages": {"any": {"payload": {"type": "object", "required": ["total"]}}},
+        },
+        "failed": {
+            "address": "failed",
+            "bindings": {"amqp": {"is": "queue", "queue": {"name": "failed"}}},
+            "messages": {"report": {"payload": {"type": "object", "required": ["reason"]}}},
+        },
+        "cancelled": {
+            "address": "order.{id}.cancelled",
+            "parameters": {"id": {}},
+            "bindings": {"amqp": {"is": "routingKey", "exchange": {"name": "orders", "type": "topic"}}},
+            "messages": {"cancelled": {"payload": {"type": "object"}}},
+        },
+    },
+    "operations": {},
+    "components": {
+        "messages": {
+            "order": {
+                "headers": {"type": "object", "required": ["tenant"]},
+                "payload": {"$ref": "#/components/schemas/Order"},
+            }
+        },
+        "schemas": {
+            "Order": {
+                "type": "object",
+                "required": ["id", "lines"],
+                "properties": {
+                    "id": {"type": "string", "format": "uuid"},
+                    "lines": {"type": "array", "items": {"properties": {"count": {"minimum": 1}}}},
+                },
+            }
+        },
+    },
+}
+SHOP = """
+import json
+
+import pytest
+from client import connect
+
+import pika
+
+ID = "3f2504e0-4f89-41d3-9a0c-0305e82c3301"
+
+
+class Shop:
+    def __init__(self, url):
+        self.channel = connect(url, "shop").channel()
+        self.channel.confirm_delivery()
+
+    def order(self, key="order.created", headers={"tenant": "acme"}, **fields):
+        body = {"id": ID, "total": "10.50", "lines": [{"count": 1}]} | fields
+        self.channel.basic_publish("orders", key, json.dumps(body).encode(), pika.BasicProperties(headers=headers))
+
+
+class Billing:
+    def __init__(self, url):
+        self.channel = connect(url, "billing").channel()
+        self.channel.exchange_declare("orders", "topic")
+        self.channel.queue_declare("failed", durable=True)
+        dead = {"x-dead-letter-exchange": "", "x-dead-letter-routing-key": "failed"}
+        self.channel.queue_declare("billing", durable=True, arguments=dead)
+        self.channel.queue_bind("billing", "orders", "order.*")
+
+    def work(self, queue="billing", is_good=True):
+        method, properties, body = self.channel.basic_get(queue)
+        if is_good:
+            self.channel.basic_ack(method.delivery_tag)
+        else:
+            self.channel.basic_reject(method.delivery_tag, requeue=False)
+
+
+@pytest.fixture
+def billing(leveret):
+    return Billing(leveret.url)
+
+
+@pytest.fixture
+def shop(leveret, billing):
+    return Shop(leveret.url)
+"""
+
+
+@pytest.fixture
+def document(suite: pytest.Pytester) -> Path:
+    """The path of the document of a suite that has one."""
+    suite.makeini("[pytest]\nleveret_contract = asyncapi.json\n")
+    suite.makepyfile(shop=SHOP)
+    path = suite.path / "asyncapi.json"
+    path.write_text(json.dumps(DOCUMENT))
+    return path
+
+
+def test_a_test_that_sends_what_the_document_does_not_allow_fails_at_its_line(run, document: Path):
+    result = run(
+        """
+        from shop import *
+
+        def test_wrong(shop):
+            shop.order(lines=[{"count": 0}, {}], id=7, headers={})
+
+        def test_right(shop):
+            shop.order()
+        """
+    )
+
+    result.assert_outcomes(passed=1, failed=1)
+    result.stdout.fnmatch_lines(
+        [
+            "test_a_test_that_sends_*.py:3: this test sends what asyncapi.json does not allow:",
+            "  orders 'order.created' of shop: `id` is 7; expected string",
+            "    by asyncapi.json#/components/schemas/Order/properties/id/type",
+            "  orders 'order.created' of shop: `lines[[]0].count` is 0; expected at least 1",
+            "    by asyncapi.json#/components/schemas/Order/properties/lines/items/properties/count/minimum",
+            "  orders 'order.created' of shop: the header `tenant` is missing",
+            "    by asyncapi.json#/components/messages/order/headers/required",
+            "Change the message, or the document if the message is right.",
+        ]
+    )
+
+
+def test_a_message_is_checked_for_each_queue_that_it_gets_into(run, document: Path):
+    result = run(
+        """
+        from shop import *
+
+        def test_wrong_for_billing(shop):
+            shop.channel.basic_publish("orders", "order.paid", b'{"sum": 1}')
+        """
+    )
+
+    result.assert_outcomes(failed=1)
+    result.stdout.fnmatch_lines(["  orders 'order.paid' of shop: `total` is missing", "    by *#/channels/billing/*"])
+
+
+def test_what_the_test_sends_counts_once_a_consumer_has_accepted_it(run, document: Path):
+    result = run(
+        """
+        from shop import *
+
+        def test_rejected(leveret, billing):
+            leveret.publish("orders", "order.created", b"no order")
+            billing.work(is_good=False)
+            billing.work("failed")
+
+        def test_accepted(leveret, billing):
+            leveret.publish("orders", "order.created", json={"total": 1})
+            billing.work()
+        """
+    )
+
+    result.assert_outcomes(passed=1, failed=1)
+    result.stdout.fnmatch_lines(["*this test sends what*", "  orders 'order.created': `id` is missing"])
+
+
+def test_what_a_consumer_has_rejected_is_not_checked_where_it_goes_then(run, document: Path):
+    result = run(
+        """
+        from shop import *
+
+        def test_rejected(shop, billing):
+            shop.order()
+            billing.work(is_good=False)
+            billing.work("failed")
+        """
+    )
+
+    result.assert_outcomes(passed=1)
+
+
+def test_the_end_of_a_run_lists_unused_channels_and_unknown_messages(run, run_apart, document: Path):
+    source = """
+        from shop import *
+
+        def test_order(shop):
+            shop.order()
+
+        def test_other(shop):
+            shop.order("invoice.created")
+        """
+    lines = [
+        "*leveret: asyncapi.json*",
+        "2 of 4 channels, to which no test has sent a message:",
+        "  failed",
+        "  cancelled",
+        "sent, and in none of its channels:",
+        "  orders 'invoice.created'",
+    ]
+    alone = run(source)
+    spread = run_apart(source, "-n", "1", beside=("xdist.plugin",))
+
+    for result in (alone, spread):
+        result.assert_outcomes(passed=2)
+        result.stdout.fnmatch_lines(lines)
+
+
+def test_a_lock_and_a_document_are_one_contract(run, suite: pytest.Pytester, document: Path):
+    suite.makeini("[pytest]\nleveret_contract =\n    messages.lock\n    asyncapi.yaml\n")
+    (suite.path / "asyncapi.yaml").write_text(yaml.safe_dump(DOCUMENT))
+
+    result = run(
+        """
+        from shop import *
+
+        def test_right(shop, billing):
+            shop.order()
+            billing.work()
+
+        def test_wrong(shop):
+            shop.order("order.paid", total=3)
+            shop.order(id="7")
+        """,
+        "--leveret-contract=write",
+    )
+
+    result.assert_outcomes(passed=1, failed=1)
+    result.stdout.fnmatch_lines(["    by asyncapi.yaml#/components/schemas/Order/properties/id/format"])
+    lock = (suite.path / "messages.lock").read_text()
+    assert 'routing_key = "order.created"' in lock
+    assert "order.paid" not in lock
+
+
+def test_a_folder_of_schemas_is_a_contract_too(run, suite: pytest.Pytester, document: Path):
+    suite.makeini("[pytest]\nleveret_contract = schemas\n")
+    (suite.path / "schemas" / "orders").mkdir(parents=True)
+    schema = suite.path / "schemas" / "orders" / "order.created.json"
+    schema.write_text(json.dumps({"required": ["customer"], "properties": {"total": {"type": "string"}}}))
+
+    result = run("from shop import *\n\ndef test_order(shop):\n    shop.order()\n")
+
+    result.assert_outcomes(failed=1)
+    result.stdout.fnmatch_lines(
+        ["  orders 'order.created' of shop: `customer` is missing", "    by order.created.json*"]
+    )
+
+
+def test_what_was_tolerated_of_a_document_is_listed_by_name(run, document: Path):
+    document.write_text(json.dumps(DOCUMENT).replace('"parameters": {"id": {}}, ', ""))
+
+    result = run("from shop import *\n\ndef test_order(shop):\n    shop.order('order.7.cancelled')\n")
+
+    result.assert_outcomes(passed=1)
+    result.stdout.fnmatch_lines(
+        [
+            "accepted although AsyncAPI has it otherwise:",
+            "  parameters: parameters of an address that are not declared (#/channels/cancelled)",
+        ]
+    )
+
+
+TEST = "def test_nothing():\n    pass\n"
+
+
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        ("{", "*asyncapi.json is no AsyncAPI document: Expecting property name*"),
+        ('{"openapi": "3.1.0"}', "*asyncapi = '', and this leveret reads versions 2 and 3"),
+        (
+            json.dumps(DOCUMENT).replace("#/components/schemas/Order", "#/components/schemas/Ordre"),
+            "*asyncapi.json#/components/messages/order/payload: the reference '#/components/schemas/*' leads nowhere",
+        ),
+        (
+            json.dumps(DOCUMENT).replace("#/components/schemas/Order", "https://example.com/order.json"),
+            "*the reference 'https://example.com/order.json' leads into the network; keep that file beside this one",
+        ),
+        (
+            json.dumps(DOCUMENT).replace('"object"', '"objekt"'),
+            '*asyncapi.json: #/* is no JSON Schema: `type`: "objekt" is not valid *',
+        ),
+        (json.dumps({**DOCUMENT, "channels": []}), "*asyncapi.json#/channels: expected an object, and it is *"),
+    ],
+)
+def test_a_document_that_cannot_be_read_is_refused(run, document: Path, text: str, reason: str):
+    document.write_text(text)
+
+    result = run(TEST)
+
+    assert result.ret == pytest.ExitCode.USAGE_ERROR
+    result.stderr.fnmatch_lines([f"*leveret_contract: {reason}"])
+
+
+def test_a_missing_library_is_named_with_the_extra(run, document: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setitem(sys.modules, "jsonschema_rs", None)
+
+    result = run(TEST)
+
+    assert result.ret == pytest.ExitCode.USAGE_ERROR
+    result.stderr.fnmatch_lines(
+        ["*leveret_contract: asyncapi.json needs jsonschema-rs to be checked; pip install 'leveret[[]asyncapi]'*"]
+    )
+
+
+@pytest.mark.parametrize(
+    ("ini", "option", "reason"),
+    [
+        (
+            "asyncapi.json",
+            "--leveret-contract=write",
+            "*--leveret-contract: there is no lock in leveret_contract; set *",
+        ),
+        (
+            "\n    a.lock\n    b.lock",
+            "--leveret-contract=check",
+            "*leveret_contract: a.lock and b.lock are several locks*",
+        ),
+    ],
+)
+def test_a_contract_that_no_run_can_have_is_refused(
+    run, suite: pytest.Pytester, document: Path, ini: str, option: str, reason: str
+):
+    suite.makeini(f"[pytest]\nleveret_contract = {ini}\n")
+
+    result = run(TEST, option)
+
+    assert result.ret == pytest.ExitCode.USAGE_ERROR
+    result.stderr.fnmatch_lines([reason])
