@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import socket
 import subprocess
 import sys
 from functools import partial
+from multiprocessing import Pipe
 from pathlib import Path
 
 import pytest
@@ -216,12 +216,12 @@ def test_a_child_that_gets_the_number_of_an_earlier_one_does_not_get_its_exit_co
         earlier = worker.pid
         # What a wrap of the system's numbers brings about: the fork server reports this number once more.
         theirs, fork_server.SERVER._control = fork_server.SERVER._control, None
-        ours, reporting = socket.socketpair()
+        ours, reporting = Pipe()
         try:
             fork_server.SERVER._codes[earlier] = -9
             fork_server.SERVER._control = ours
-            reporting.sendall(fork_server._ANSWER.pack(earlier, fork_server._FORKED))
-            fork_server.SERVER._receive(None)
+            reporting.send((earlier, None))
+            fork_server.SERVER.listen(0)
             assert fork_server.SERVER._codes.get(earlier) is None
         finally:
             fork_server.SERVER._control = theirs

@@ -13,23 +13,21 @@ import importlib.util
 import inspect
 import os
 import pickle
-import select
 import signal
 import socket
-import struct
 import subprocess
 import sys
 import threading
 import traceback
 from contextlib import suppress
 from dataclasses import dataclass
+from multiprocessing import Pipe
+from multiprocessing.connection import Connection, wait
+from multiprocessing.reduction import recv_handle, send_handle
 from time import monotonic
 from types import ModuleType
 from typing import Any, Final
 
-_LENGTH: Final = struct.Struct("!I")
-_ANSWER: Final = struct.Struct("!ii")
-_FORKED: Final = -1_000
 _LOOK_EVERY_S: Final = 0.005
 
 
@@ -97,7 +95,7 @@ class ForkServer:
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._control: socket.socket | None = None
+        self._control: Connection | None = None
         self._process: subprocess.Popen[bytes] | None = None
         # The exit codes of children, and the numbers of those that were forked and not fetched.
         self._codes: dict[int, int] = {}
@@ -107,11 +105,11 @@ class ForkServer:
         """Return a new child that runs a task and prints to `output`."""
         with self._lock:
             control = self._started()
-            packed = pickle.dumps(task)
-            socket.send_fds(control, [_LENGTH.pack(len(packed))], [output])
-            control.sendall(packed)
+            control.send(task)
+            assert self._process is not None
+            send_handle(control, output, self._process.pid)
             while not self._forked:
-                self._receive(None)
+                self._receive(control)
             return Child(self, self._forked.pop())
 
     def code_of(self, pid: int) -> int | None:
@@ -122,8 +120,8 @@ class ForkServer:
     def listen(self, seconds: float) -> None:
         """Take in what the server says within this time."""
         with self._lock:
-            if self._control is not None and select.select([self._control], [], [], seconds)[0]:
-                self._receive(0)
+            if self._control is not None and self._control.poll(seconds):
+                self._receive(self._control)
 
     def stop(self) -> None:
         """End the server, and with it its children."""
@@ -132,9 +130,9 @@ class ForkServer:
             self._process.wait()
             self._control = None
 
-    def _started(self) -> socket.socket:
+    def _started(self) -> Connection:
         if self._control is None:
-            ours, theirs = socket.socketpair()
+            ours, theirs = Pipe()
             with theirs:
                 self._process = subprocess.Popen(
                     [sys.executable, "-m", "leveret.workers.fork_server", str(theirs.fileno())],
@@ -147,13 +145,13 @@ class ForkServer:
             atexit.register(self.stop)
         return self._control
 
-    def _receive(self, timeout: float | None) -> None:
-        assert self._control is not None
-        answer = _exactly(self._control, _ANSWER.size)
-        if answer is None:
-            raise ChildProcessError("the fork server has ended; run the tests again, or pass a program to worker()")
-        pid, code = _ANSWER.unpack(answer)
-        if code == _FORKED:
+    def _receive(self, control: Connection) -> None:
+        try:
+            pid, code = control.recv()
+        except EOFError:
+            text = "the fork server has ended; run the tests again, or pass a program to worker()"
+            raise ChildProcessError(text) from None
+        if code is None:
             self._codes.pop(pid, None)
             self._forked.append(pid)
         else:
@@ -163,17 +161,7 @@ class ForkServer:
 SERVER: Final = ForkServer()
 
 
-def _exactly(source: socket.socket, size: int) -> bytes | None:
-    received = b""
-    while len(received) < size:
-        part = source.recv(size - len(received))
-        if not part:
-            return None
-        received += part
-    return received
-
-
-def serve(control: socket.socket) -> None:
+def serve(control: Connection) -> None:
     """Fork a child for each task, and report each child's end, until the test process closes its side."""
     woken, wake = socket.socketpair()
     wake.setblocking(False)
@@ -181,23 +169,22 @@ def serve(control: socket.socket) -> None:
     signal.signal(signal.SIGCHLD, lambda *_: None)
     children: set[int] = set()
     while True:
-        readable, _, _ = select.select([control, woken], [], [])
+        readable = wait([control, woken])
         if woken in readable:
             woken.recv(4096)
             _report(control, children)
         if control in readable:
-            head, outputs, _, _ = socket.recv_fds(control, _LENGTH.size, 1)
-            if not head:
+            try:
+                task = control.recv()
+            except (EOFError, OSError):
                 break
-            packed = _exactly(control, _LENGTH.unpack(head)[0])
-            assert packed is not None
-            children.add(_fork(pickle.loads(packed), outputs[0], control, woken, wake))
+            children.add(_fork(task, recv_handle(control), control, woken, wake))
     for child in children:
         with suppress(ProcessLookupError, PermissionError):
             os.killpg(child, signal.SIGKILL)
 
 
-def _report(control: socket.socket, children: set[int]) -> None:
+def _report(control: Connection, children: set[int]) -> None:
     while children:
         try:
             pid, status = os.waitpid(-1, os.WNOHANG)
@@ -207,10 +194,10 @@ def _report(control: socket.socket, children: set[int]) -> None:
             return
         children.discard(pid)
         with suppress(OSError):
-            control.sendall(_ANSWER.pack(pid, os.waitstatus_to_exitcode(status)))
+            control.send((pid, os.waitstatus_to_exitcode(status)))
 
 
-def _fork(task: Task, output: int, *sockets: socket.socket) -> int:
+def _fork(task: Task, output: int, control: Connection, *sockets: socket.socket) -> int:
     for name in task.needs:
         with suppress(Exception):
             importlib.import_module(name)
@@ -220,13 +207,14 @@ def _fork(task: Task, output: int, *sockets: socket.socket) -> int:
         with suppress(PermissionError, ProcessLookupError):
             os.setpgid(pid, pid)
         os.close(output)
-        sockets[0].sendall(_ANSWER.pack(pid, _FORKED))
+        control.send((pid, None))
         return pid
     code = 1
     try:
         os.setpgid(0, 0)
         signal.set_wakeup_fd(-1)
         signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+        control.close()
         for each in sockets:
             each.close()
         os.dup2(output, 1)
@@ -281,7 +269,7 @@ def load_module(name: str, file: str) -> ModuleType:
 if __name__ == "__main__":
     (given,) = sys.argv[1:]
     if given.isdecimal():
-        serve(socket.socket(fileno=int(given)))
+        serve(Connection(int(given)))
     else:
         # The class of a pickled task is that of the imported module, and this one runs as __main__.
         from leveret.workers import fork_server
