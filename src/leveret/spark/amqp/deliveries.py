@@ -16,7 +16,7 @@ from struct import error as StructError
 from typing import Final
 
 from leveret.core.wire.constants import FRAME_BODY, FRAME_HEADER, FRAME_HEARTBEAT, FRAME_METHOD, FRAME_OVERHEAD
-from leveret.core.wire.frames import HEADER, wrap
+from leveret.core.wire.frames import FrameReader, wrap
 
 # The payload of basic.deliver behind class and method, that of the content header, the body.
 Delivery = tuple[bytes, bytes, bytes]
@@ -24,6 +24,8 @@ Delivery = tuple[bytes, bytes, bytes]
 _DELIVER: Final = b"\x00\x3c\x00\x3c"
 _KINDS: Final = (FRAME_METHOD, FRAME_HEADER, FRAME_BODY, FRAME_HEARTBEAT)
 _HEARTBEAT: Final = wrap(FRAME_HEARTBEAT, 0, b"")
+# No frame is too large: pika has negotiated the size.
+_ANY_SIZE: Final = 1 << 32
 _BODY_SIZE: Final = Struct(">Q")
 _TAG: Final = Struct(">Q")
 _FLAGS: Final = Struct(">H")
@@ -45,7 +47,7 @@ class DeliveryTap:
     def __init__(self, pass_on: Callable[[bytes], None], keep: Callable[[list[Delivery]], None]) -> None:
         self._pass_on = pass_on
         self._keep = keep
-        self._rest = b""
+        self._reader = FrameReader(_ANY_SIZE)
         # The incomplete delivery: its method, its header, the parts of its body, and how many bytes are missing.
         self._method: bytes | None = None
         self._header = b""
@@ -55,47 +57,28 @@ class DeliveryTap:
 
     def feed(self, data: bytes) -> None:
         """Process bytes that have arrived."""
-        stream = self._rest + data if self._rest else data
-        end_of_all = len(stream)
-        at = 0
+        reader = self._reader
+        reader.feed(data)
         kept: list[Delivery] = []
         passed: list[bytes] = []
-        unpack = HEADER.unpack_from
         while True:
             if self._method is None:
-                at = _take_whole(stream, at, kept)
-            if end_of_all - at < FRAME_OVERHEAD:
-                break
-            kind, _, size = unpack(stream, at)
-            if kind not in _KINDS:
+                reader.at = _take_whole(reader.octets, reader.at, kept)
+            start = reader.at
+            if start < len(reader.octets) and reader.octets[start] not in _KINDS:
                 # This is not AMQP 0-9-1. pika reports it.
-                passed.append(stream[at:])
-                at = end_of_all
+                reader.at = len(reader.octets)
+                passed.append(reader.octets[start:])
+            frame = reader.next()
+            if frame is None:
                 break
-            end = at + FRAME_OVERHEAD + size
-            if end > end_of_all:
-                break
-            if kind == FRAME_METHOD and stream.startswith(_DELIVER, at + 7):
-                self._method = stream[at + 11 : end - 1]
+            kind, _, payload = frame
+            if kind == FRAME_METHOD and payload.startswith(_DELIVER):
+                self._method = payload[len(_DELIVER) :]
             elif self._method is None or kind in (FRAME_HEARTBEAT, FRAME_METHOD):
-                passed.append(stream[at:end])
-            elif kind == FRAME_HEADER:
-                self._header = stream[at + 7 : end - 1]
-                (self._missing,) = _BODY_SIZE.unpack_from(self._header, 4)
-                if not self._missing:
-                    kept.append((self._method, self._header, b""))
-                    self._method = None
-            elif size == self._missing and not self._body:
-                kept.append((self._method, self._header, stream[at + 7 : end - 1]))
-                self._method = None
+                passed.append(reader.octets[start : reader.at])
             else:
-                self._body.append(stream[at + 7 : end - 1])
-                self._missing -= size
-                if not self._missing:
-                    kept.append((self._method, self._header, b"".join(self._body)))
-                    self._method, self._body = None, []
-            at = end
-        self._rest = stream[at:]
+                self._add(self._method, kind, payload, kept)
         if kept:
             self._keep(kept)
         now = time.monotonic()
@@ -104,6 +87,18 @@ class DeliveryTap:
         if passed:
             self._passed_at = now
             self._pass_on(b"".join(passed))
+
+    def _add(self, method: bytes, kind: int, payload: bytes, kept: list[Delivery]) -> None:
+        """Add a header or a part of the body to the incomplete delivery, and keep the delivery once it is complete."""
+        if kind == FRAME_HEADER:
+            self._header = payload
+            (self._missing,) = _BODY_SIZE.unpack_from(payload, 4)
+        else:
+            self._body.append(payload)
+            self._missing -= len(payload)
+        if not self._missing:
+            kept.append((method, self._header, b"".join(self._body)))
+            self._method, self._body = None, []
 
 
 def _take_whole(stream: bytes, at: int, kept: list[Delivery]) -> int:
