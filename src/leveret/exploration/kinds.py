@@ -30,14 +30,7 @@ FaultKind = Literal[
     "restart before",
 ]
 
-LOST_BEFORE: Final = "lost before"
-LOST_AFTER: Final = "lost after"
-KILLED_BEFORE: Final = "killed before"
-KILLED_AFTER: Final = "killed after"
-REDELIVERED: Final = "redelivered"
 OUT_OF_ORDER: Final = "out of order"
-DUPLICATED: Final = "duplicated"
-RESTART_BEFORE: Final = "restart before"
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,6 +40,10 @@ class Kind:
     name: str
     new: Callable[[], Fault]
     describe: Callable[[Step], str]
+    # Whether it ends the connection.
+    is_ending: bool = False
+    # Returns whether it can be placed in this state of the connection.
+    is_possible_in: Callable[[State], bool] = lambda state: True
 
     def fits(self, occasion: Occasion) -> bool:
         """Return whether a fault of this kind can be placed here."""
@@ -55,21 +52,15 @@ class Kind:
             return False
         if not fault.can_apply(occasion):
             return False
-        connection = occasion.connection
-        assert connection is not None
-        if self.name == LOST_AFTER:
-            return not connection.state.is_over
-        if self.name == RESTART_BEFORE:
-            # A restart notifies only connections that are fully open.
-            return connection.state is State.OPENED
-        return True
+        assert occasion.connection is not None
+        return self.is_possible_in(occasion.connection.state)
 
     def is_redundant_at(self, step: Step, before: Step | None) -> bool:
         """Return whether a placement at `before`, the step before on the same connection, has the same effect.
 
         Losing the connection before a reply arrives is the same as losing it after the request was handled.
         """
-        return self.name == LOST_BEFORE and not step.is_from_client and before is not None and before.is_from_client
+        return self.name == "lost before" and not step.is_from_client and before is not None and before.is_from_client
 
 
 def _lost_before(step: Step) -> str:
@@ -91,35 +82,42 @@ def _restart_before(step: Step) -> str:
 KINDS: Final = {
     kind.name: kind
     for kind in (
-        Kind(LOST_BEFORE, lambda: ResetPeer("before"), _lost_before),
-        Kind(LOST_AFTER, LostAfter, _lost_after),
+        Kind("lost before", lambda: ResetPeer("before"), _lost_before, is_ending=True),
+        Kind("lost after", LostAfter, _lost_after, is_ending=True, is_possible_in=lambda state: not state.is_over),
         Kind(
-            KILLED_BEFORE,
+            "killed before",
             lambda: Killed("before"),
             lambda step: f"the process of connection {step.connection} is killed before the broker handles this",
+            is_ending=True,
         ),
         Kind(
-            KILLED_AFTER,
+            "killed after",
             lambda: Killed("after"),
             lambda step: f"the process of connection {step.connection} is killed after the broker has handled this",
+            is_ending=True,
         ),
-        Kind(REDELIVERED, Redeliver, lambda step: "this is delivered twice, the second time flagged as redelivered"),
+        Kind("redelivered", Redeliver, lambda step: "this is delivered twice, the second time flagged as redelivered"),
         Kind(
             OUT_OF_ORDER,
             OutOfOrder,
             lambda step: "this is overtaken by what follows it and comes late, flagged as redelivered",
         ),
-        Kind(DUPLICATED, Duplicate, lambda step: "this is delivered twice, the second time without a flag"),
-        Kind(RESTART_BEFORE, Restart, _restart_before),
+        Kind("duplicated", Duplicate, lambda step: "this is delivered twice, the second time without a flag"),
+        Kind(
+            "restart before",
+            Restart,
+            _restart_before,
+            is_ending=True,
+            # A restart notifies only connections that are fully open.
+            is_possible_in=lambda state: state is State.OPENED,
+        ),
     )
 }
-# The kinds that end the connection.
-ENDING: Final = (LOST_BEFORE, LOST_AFTER, KILLED_BEFORE, KILLED_AFTER, RESTART_BEFORE)
 # Without "duplicated": RabbitMQ itself never delivers a second copy without a flag, but a publisher that retries can
 # cause one.
 DEFAULT: Final[tuple[FaultKind, ...]] = (
-    *(LOST_BEFORE, LOST_AFTER, KILLED_BEFORE, KILLED_AFTER),
-    *(REDELIVERED, OUT_OF_ORDER, RESTART_BEFORE),
+    *("lost before", "lost after", "killed before", "killed after"),
+    *("redelivered", "out of order", "restart before"),
 )
 
 

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Final
 
 from leveret.core.protocol.state import ChannelState, State
 from leveret.core.wire.methods import BasicAck
-from leveret.exploration.faults import OutOfOrder
-from leveret.exploration.kinds import ENDING, LOST_AFTER, OUT_OF_ORDER, Kind
+from leveret.exploration.faults import LostAfter, OutOfOrder
+from leveret.exploration.kinds import Kind
 from leveret.exploration.schedule import CLIENT_TO_SERVER, SERVER_TO_CLIENT, THEN, Placement, Schedule, Seen, Step
 from leveret.faults.plan import apply, watch
 from leveret.trace.events import content
@@ -91,10 +91,10 @@ class Watcher:
             if placement.step in (step, unnamed) and placement.kind in fitting and placement not in self.applied:
                 seen.applied = placement.kind
                 self.applied.append(placement)
-                if placement.kind in ENDING:
+                if self._kinds[placement.kind].is_ending:
                     self._ending.append(connection)
                 if apply(self._plan, fault, occasion):
-                    if placement.kind != LOST_AFTER:
+                    if not isinstance(fault, LostAfter):
                         self._note_lost_confirm(occasion)
                     return True
         return False
@@ -144,8 +144,8 @@ class Watcher:
 
     def _note_overtaking(self, occasion: Occasion) -> None:
         if occasion.point == "deliver":
-            for placement, fault in self._faults.items():
-                if placement.kind == OUT_OF_ORDER and isinstance(fault, OutOfOrder):
+            for fault in self._faults.values():
+                if isinstance(fault, OutOfOrder):
                     fault.note_delivery(occasion)
 
     def _note_lost_confirm(self, occasion: Occasion) -> None:

@@ -23,7 +23,7 @@ from leveret.pipeline.sources import find
 from leveret.pipeline.warehouse import log
 from leveret.pipeline.warehouse.compaction import tidy
 from leveret.pipeline.warehouse.log import FileState, State
-from leveret.pipeline.warehouse.retention import expire_if_due
+from leveret.pipeline.warehouse.retention import expire
 from leveret.pipeline.warehouse.warehouse import Warehouse, opened
 
 if TYPE_CHECKING:
@@ -129,7 +129,8 @@ def update(
     warehouse = opened(warehouse)
     added = own.checked(tables or {}, spark)
     state = warehouse.state() if state is None else state
-    expire_if_due(warehouse, state)
+    if state.keep_days is not None:
+        expire(warehouse, state.keep_days, state=state)
     stale = list(state.runs) if everything else state.stale([*TABLE_NAMES, *added])
     if not stale:
         return []

@@ -41,11 +41,6 @@ def expire(warehouse: Warehouse | str | Path, keep: int | str, *, state: State |
     return gone
 
 
-def expire_if_due(warehouse: Warehouse, state: State) -> list[str]:
-    """Let runs expire as `set_keep` has said, and return their names."""
-    return [] if state.keep_days is None else expire(warehouse, state.keep_days, state=state)
-
-
 def set_keep(warehouse: Warehouse | str | Path, days: int | None, *, state: State | None = None) -> None:
     """Have each update let the runs expire that began more than so many days ago; with None, no longer.
 
