@@ -13,6 +13,7 @@ from typing import Any
 from celery import Celery, Task, shared_task
 
 RETRY_AFTER_S = 0.2
+CONNECT_S = 120
 
 
 class OutOfStock(Exception):
@@ -38,6 +39,8 @@ def reserve(self: Task[Any, Any], article: str, arrives_at_try: int) -> int:
 def create_app(amqp_url: str) -> Celery:
     """Return the application for one broker; results are sent as messages to the client that asked."""
     app = Celery("shop", broker=amqp_url, backend="rpc://")
+    # Celery gives up after 4 s by default, and a busy machine takes longer.
+    app.conf.broker_connection_timeout = CONNECT_S
     # A test should fail at once if the broker does not run.
     app.conf.broker_connection_retry_on_startup = False
     return app

@@ -6,8 +6,6 @@ each test asserts on its own tasks.
 
 from __future__ import annotations
 
-import os
-import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -16,7 +14,7 @@ import pytest
 from celery import Celery
 
 from leveret import Broker
-from tests.clients.celery_app.tasks import create_app, invoice, reserve
+from tests.clients.celery_app.tasks import CONNECT_S, create_app, invoice, reserve
 
 PATIENCE = 30
 CELERY = ("celery", "--quiet", "--app", "tests.clients.celery_app.worker")
@@ -28,11 +26,9 @@ pytestmark = pytest.mark.usefixtures("worker")
 
 @pytest.fixture(scope="module")
 def worker(leveret_session: Broker) -> Iterator[None]:
-    command = [sys.executable, "-m", *CELERY, *WORKER]
-    environment = {**os.environ, "AMQP_URL": leveret_session.url}
-    with subprocess.Popen(command, cwd=ROOT, env=environment) as process:
+    # Ready when it consumes, so that no test's patience goes into its start.
+    with leveret_session.worker([sys.executable, "-m", *CELERY, *WORKER], cwd=ROOT, timeout=CONNECT_S):
         yield
-        process.terminate()
 
 
 @pytest.fixture
