@@ -25,6 +25,7 @@ from tests.house.repository import SourceFile, without_house
 WITHOUT_HANDLER = {
     "basic.publish": "called with its content, once that is complete",
     "channel.close-ok": "ends a channel that is closing, see protocol.dispatch",
+    "connection.secure-ok": "refused with 504: the broker asks for no second response",
     "channel.flow-ok": "refused with 503: the broker never asks for it",
 }
 # The plugin tells these, not the core.

@@ -41,10 +41,8 @@ class Compat(NamedTuple):
     copyright: str = "Copyright (c) 2007-2026 Broadcom Inc and/or its subsidiaries"
 
     # Connections.
-    # The header offered to a client that begins with another protocol.
+    # The header offered to a client that begins with another protocol. Clients of 0-0-9 and above get 0-0-9-1.
     offered_protocol_header: bytes = b"AMQP\x03\x01\x00\x00"
-    # Offer the header 0-0-9-1, whatever that field says, to clients of 0-0-9 and above that are not 0-0-9-1.
-    offers_0_9_1_to_its_neighbours: bool = True
     # AMQP 0-8 headers (1-1-8-0, 1-1-9-1) are accepted too.
     accepts_protocol_0_8: bool = False
     # The smallest frame_max a client may tune to, and the largest payload before tuning ends.

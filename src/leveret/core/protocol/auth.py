@@ -1,7 +1,7 @@
 """Login mechanisms: who a client says it is, and the proof it gives.
 
-A mechanism reads a response and returns a user name and a password, a challenge, or None for a response it cannot read.
-The node checks the password.
+A mechanism reads a response and returns a user name and a password, or None for a response it cannot read. The node
+checks the password. None of them asks for a second response.
 """
 
 from __future__ import annotations
@@ -12,10 +12,8 @@ from typing import Final, NamedTuple
 from leveret.core.wire.errors import WireError
 from leveret.core.wire.values import Table
 
-CR_DEMO_CHALLENGE: Final = b"Please tell me your password"
 # No password that a client can send, nor that a test would choose.
 _WRONG_PASSWORD: Final = "\ud800"
-_CR_DEMO_ANSWER: Final = b"My password is "
 
 
 class Credentials(NamedTuple):
@@ -25,14 +23,8 @@ class Credentials(NamedTuple):
     password: str | None
 
 
-class Challenge(NamedTuple):
-    """A question that the client answers with secure-ok before its credentials are complete."""
-
-    question: bytes
-    user: str
-
-
-Answer = Credentials | Challenge | None
+# None for a response that cannot be read.
+Answer = Credentials | None
 
 
 def plain(response: bytes) -> Answer:
@@ -67,24 +59,12 @@ def anonymous(_response: bytes) -> Answer:
     return Credentials("guest", None)
 
 
-def rabbit_cr_demo(response: bytes) -> Answer:
-    """Read RABBIT-CR-DEMO: the user's name. Return a challenge for the password."""
-    return Challenge(CR_DEMO_CHALLENGE, _text(response))
-
-
 def external(certificate_name: str | None) -> Answer:
     """Return the user of EXTERNAL, whom the client's certificate names.
 
     Without a certificate the name is empty, and the login is refused.
     """
     return Credentials(certificate_name or "", None)
-
-
-def cr_demo_answer(challenge: Challenge, response: bytes) -> Answer:
-    """Read the second step of RABBIT-CR-DEMO."""
-    if not response.startswith(_CR_DEMO_ANSWER):
-        return None
-    return Credentials(challenge.user, _text(response[len(_CR_DEMO_ANSWER) :]))
 
 
 def is_loopback(address: str) -> bool:
@@ -96,7 +76,6 @@ MECHANISMS: Final[dict[str, Callable[[bytes], Answer]]] = {
     "PLAIN": plain,
     "AMQPLAIN": amqplain,
     "ANONYMOUS": anonymous,
-    "RABBIT-CR-DEMO": rabbit_cr_demo,
 }
 
 

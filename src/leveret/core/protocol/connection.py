@@ -15,7 +15,6 @@ from leveret.core.model.errors import AmqpError, InternalRefusal, Shutdown
 from leveret.core.model.node import Node
 from leveret.core.model.vhost import VirtualHost
 from leveret.core.protocol import refusals
-from leveret.core.protocol.auth import Challenge
 from leveret.core.protocol.liveness import RESET_DELAY_US, Liveness
 from leveret.core.protocol.refusals import ChannelError
 from leveret.core.protocol.rights import UserRights
@@ -46,7 +45,7 @@ if TYPE_CHECKING:
     from leveret.core.protocol.shortcuts.repeated_publish import RepeatedPublish
 
 _BEAT: Final = [wrap(FRAME_HEARTBEAT, 0, b"")]
-_HANDSHAKE: Final = (State.HEADER, State.START, State.SECURE, State.TUNE)
+_HANDSHAKE: Final = (State.HEADER, State.START, State.TUNE)
 
 
 class Dirty(Protocol):
@@ -120,7 +119,6 @@ class Connection:
         # The name in the client's certificate, if it connected through TLS with one.
         self.certificate_name: str | None = None
         self.is_secure = False
-        self.challenge: Challenge | None = None
         self.user = ""
         # The default vhost until connection.open has named one.
         self.vhost: VirtualHost = node.vhosts.get("/") or next(iter(node.vhosts.values()))

@@ -10,7 +10,6 @@ class State(Enum):
 
     HEADER = "header"
     START = "starting"
-    SECURE = "securing"
     TUNE = "tuning"
     OPEN = "opening"
     OPENED = "running"

@@ -44,7 +44,7 @@ def protocol_offer(header: bytes, compat: Compat) -> bytes | None:
         # The client wants AMQP 1.0, which leveret lacks. To offer it would be to accept it.
         return PROTOCOL_HEADER
     is_neighbour = header.startswith(b"AMQP\x00\x00") and header[6] >= 9
-    return PROTOCOL_HEADER if is_neighbour and compat.offers_0_9_1_to_its_neighbours else compat.offered_protocol_header
+    return PROTOCOL_HEADER if is_neighbour else compat.offered_protocol_header
 
 
 def start(connection: Connection) -> None:
@@ -92,20 +92,9 @@ def start_ok(connection: Connection, method: methods.ConnectionStartOk) -> None:
         _take_answer(connection, auth.MECHANISMS[method.mechanism](method.response))
 
 
-def secure_ok(connection: Connection, method: methods.ConnectionSecureOk) -> None:
-    """Handle the answer to a challenge."""
-    if connection.state is not State.SECURE or connection.challenge is None:
-        raise connection.out_of_place()
-    _take_answer(connection, auth.cr_demo_answer(connection.challenge, method.response))
-
-
 def _take_answer(connection: Connection, answer: auth.Answer) -> None:
     if answer is None:
         connection.reset_later()
-    elif isinstance(answer, auth.Challenge):
-        connection.challenge = answer
-        connection.state = State.SECURE
-        connection.send_control(methods.ConnectionSecure(answer.question))
     elif (complaint := _complaint_about(connection, answer)) is None:
         _announce(connection, "user.authentication.success", name=answer.user)
         connection.user = answer.user
