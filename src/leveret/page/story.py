@@ -15,15 +15,16 @@ from itertools import accumulate, islice
 from typing import Any, Final
 
 from leveret.page.causes import Causes, link
-from leveret.page.diagnosis import causes_of
 from leveret.page.lanes import Lanes
 from leveret.page.messages import COLOURS, MessageStory
 from leveret.page.queues import QueueStory
 from leveret.page.readings.reading import PageRow, Reading
 from leveret.page.steps import ALWAYS_SETUP, SETUP, StoryEvent, step_of
 from leveret.page.topology import Topology
+from leveret.story.causes import Cause, sentence
 from leveret.story.clients import Clients
 from leveret.story.deletions import Deletion, Deletions
+from leveret.story.diagnosis import CAUSES_MAX
 from leveret.story.facts import BY_SOMEONE, Fact, RowFact
 from leveret.story.queues import Queues
 from leveret.story.words import PLAIN, WARN, channel_text, details
@@ -337,6 +338,18 @@ class BrokerStory:
         }
         return [event["i"] for event in self.events if (event["kind"], event.get("t"), event.get("copy")) in wanted]
 
+    def shown_cause(self, cause: Cause) -> dict[str, Any]:
+        """Return something that went wrong as a page takes it."""
+        messages = [self.number_of(number) for number in cause.messages]
+        return {
+            "broker": self.id,
+            "sentence": self.redaction.text(sentence(cause)),
+            "rank": cause.rank,
+            **cause.as_json(),
+            "messages": [number for number in dict.fromkeys(messages) if number in self.messages],
+            "events": self.events_of(cause.evidence),
+        }
+
     def faults(self) -> list[dict[str, Any]]:
         """Return the faults that the test added, with the events of those that fired."""
         return [
@@ -367,7 +380,7 @@ def story_of(readings: Sequence[Reading], test: Test, *, source: str, notes: Seq
         "leveret": __version__,
         "python": ".".join(map(str, sys.version_info[:3])),
         "source": source,
-        "causes": causes_of(stories),
+        "causes": _causes(stories),
         "test": _shown_test(test, shown, [message.number for message in messages], stories, start),
         "start": {name: value for name, value in zip(("ts", "wall"), start, strict=True) if value is not None},
         "brokers": [_shown_broker(one, _title(readings, number)) for number, one in enumerate(stories)],
@@ -391,6 +404,14 @@ def story_of(readings: Sequence[Reading], test: Test, *, source: str, notes: Seq
         for part, items in one.topology.shown(one.lanes, one.id, known, one.deletions).items():
             story["topology"][part] += items
     return story
+
+
+def _causes(stories: Sequence[BrokerStory]) -> list[dict[str, Any]]:
+    """Return what went wrong, the worst first; a single broker's diagnosis is in that order."""
+    causes = [(one, cause) for one in stories for cause in one.reading.causes]
+    if len(stories) > 1:
+        causes.sort(key=lambda one: one[1].rank)
+    return [one.shown_cause(cause) for one, cause in causes[:CAUSES_MAX]]
 
 
 def _link_relayed(stories: list[BrokerStory]) -> None:

@@ -13,6 +13,7 @@ from typing import Final, NamedTuple, cast
 from leveret.story.facts import Fact
 from leveret.story.words import end_of, filled, why
 from leveret.trace import events
+from leveret.trace.redaction import plain
 from leveret.wording import count_text, span_text
 
 
@@ -31,6 +32,11 @@ class Cause(NamedTuple):
     def rank(self) -> int:
         """How far down a list of causes it belongs: the least is the worst."""
         return CAUSES[self.kind].rank
+
+    def as_json(self) -> dict[str, object]:
+        """Return the cause as a value of JSON, without its evidence."""
+        because = {} if self.because is None else {"because": self.because.as_json()}
+        return {"kind": self.kind, "names": plain(dict(self.names)), "numbers": dict(self.numbers), **because}
 
     @property
     def messages(self) -> list[int]:

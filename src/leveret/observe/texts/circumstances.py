@@ -7,7 +7,7 @@ them only when a text of a failure asks.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Final, NamedTuple, Self, cast
+from typing import Final, Self, cast
 
 from leveret.core.model.message import Message
 from leveret.trace import events
@@ -20,16 +20,6 @@ NOTABLE_US: Final = 100_000
 _SOON: Final = 1_000_000
 _Queue = tuple[str, str]
 _Subscription = tuple[int | None, int | None, object]
-
-
-class Departure(NamedTuple):
-    """The end of a queue's last consumer: the event that ended it, and when."""
-
-    kind: str
-    at: int
-    conn: int | None
-    chan: int | None
-    is_orderly: bool
 
 
 class Circumstances:
@@ -47,7 +37,7 @@ class Circumstances:
         self._consuming: Final[dict[_Queue, list[_Subscription]]] = {}
         # The queues that a connection has consumed from.
         self._consumed: Final[dict[int | None, dict[_Queue, None]]] = {}
-        self._departures: Final[dict[_Queue, Departure]] = {}
+        self._departures: Final[dict[_Queue, Event]] = {}
         # The last message before a queue was bound to an exchange by a key.
         self._bound: Final[dict[tuple[str, str, str, str], int]] = {}
         self._last_id = 0
@@ -97,7 +87,6 @@ class Circumstances:
         conn, chan, tag = _subscription(event)
         # What ended: a connection, a channel of it, or a single consumer of that.
         ended = {events.CONN_CLOSE: (conn,), events.CHAN_CLOSE: (conn, chan)}.get(event.kind, (conn, chan, tag))
-        departure = Departure(event.kind, event.at, conn, chan, event.reason is None)
         for queue in self._consumed.get(conn, {}):
             subscriptions = self._consuming[queue]
             rest = [subscription for subscription in subscriptions if subscription[: len(ended)] != ended]
@@ -106,10 +95,10 @@ class Circumstances:
             is_sequel = (
                 before is not None
                 and before.at + _SOON >= event.at
-                and (before.conn, before.chan)[: len(ended)] == ended
+                and _subscription(before)[:2][: len(ended)] == ended
             )
             if is_sequel or (len(rest) < len(subscriptions) and not rest):
-                self._departures[queue] = departure
+                self._departures[queue] = event
             self._consuming[queue] = rest
 
     def consumer_left(self, vhost: str, queue: str, now: int) -> str:
@@ -120,12 +109,12 @@ class Circumstances:
         ago = f" {span_text(now - left.at)} ago" if now - left.at >= NOTABLE_US else ""
         if left.conn is None or left.conn < 0:
             return f"the test's consumer ended{ago}"
-        chan = None if left.kind == events.CONN_CLOSE else left.chan
+        chan = cast("int | None", left.get("chan"))
         who = client_place_text(self._clients.get(left.conn, "a client"), left.conn, chan)
         if left.kind == events.CANCEL:
             return f"its consumer, of {who}, was cancelled{ago}"
-        closed = "closed" if left.is_orderly else "lost"
-        what = who if left.kind == events.CONN_CLOSE else f"channel {place_text(left.conn, left.chan)}"
+        closed = "closed" if left.reason is None else "lost"
+        what = who if left.kind == events.CONN_CLOSE else f"channel {place_text(left.conn, chan)}"
         return f"its consumer went with {what}, {closed}{ago}"
 
     def bound_after(self, vhost: str, exchange: str, queue: str, message: Message) -> list[str]:
