@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Final, Unpack
 
 from leveret.broker import KEYWORDS
 from leveret.errors import LeveretWarning, did_you_mean, unknown_keyword
-from leveret.exploration.kinds import DEFAULT, KILLED_AFTER, KILLED_BEFORE, KINDS, FaultKind, Kind, kinds_of
+from leveret.exploration.kinds import DEFAULT, KINDS, FaultKind, Kind, kinds_of
 from leveret.exploration.logs import STRAYS, buffered_logs, lines_of, show_logs
 from leveret.exploration.processes import Pool, brief_of
 from leveret.exploration.report import divergence_text, failure_text, plain_hang_text, replay_line, unrepeated_text
@@ -208,7 +208,9 @@ class Settings:
         names = ", ".join(self.kinds)
         if not exploration.steps:
             return "no client connected to the broker, so no fault can be placed; connect to the broker under test"
-        if {KILLED_BEFORE, KILLED_AFTER}.issuperset(self.kinds) and not any(it.kinds for it in exploration.plain.seen):
+        if {"killed before", "killed after"}.issuperset(self.kinds) and not any(
+            it.kinds for it in exploration.plain.seen
+        ):
             return (
                 f"{names}: only connections of workers are killed, and none of a worker has come; start your program "
                 "with broker.worker() in the scenario"
