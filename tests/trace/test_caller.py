@@ -31,11 +31,20 @@ def test_a_trace_file_has_the_caller_as_data(tmp_path: Path) -> None:
     assert Caller.read(opener) == opened.opener
 
 
+def test_an_event_shows_its_caller_in_words() -> None:
+    with Broker(checks="all=off") as broker:
+        connect(broker.url).close()
+        (opened,) = broker.events.query("conn_open")
+
+    assert "test_caller.py" in repr(opened)
+    assert "in connect, called from" in repr(opened)
+
+
 def test_a_caller_among_several_is_the_same_after_a_file() -> None:
     one, other = Caller("a.py", 1, "f", Caller("b.py", 2, "g")), Caller("c.py", 3, "h")
     caller = Caller(one.path, one.line, one.function, one.called_from, (other,))
 
-    assert Caller.read(json.loads(json.dumps(caller.to_python()))) == caller
+    assert Caller.read(json.loads(json.dumps(caller.as_json()))) == caller
     assert str(caller) == "a.py:1 in f, called from b.py:2 in g or c.py:3 in h"
 
 

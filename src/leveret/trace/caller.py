@@ -37,14 +37,14 @@ class Caller:
         others = tuple(other for item in value.get("others", ()) if (other := cls.read(item)) is not None)
         return cls(**known, called_from=cls.read(value.get("called_from")), others=others)
 
-    def to_python(self) -> dict[str, object]:
+    def as_json(self) -> dict[str, object]:
         """Return the caller as a trace file has it."""
         fields = {
             "path": self.path,
             "line": self.line,
             "function": self.function,
-            "called_from": self.called_from and self.called_from.to_python(),
-            "others": [other.to_python() for other in self.others],
+            "called_from": self.called_from and self.called_from.as_json(),
+            "others": [other.as_json() for other in self.others],
         }
         return {name: value for name, value in fields.items() if value}
 
@@ -59,7 +59,7 @@ class Caller:
         return self.text(is_inner=True)
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, Caller) and self.to_python() == other.to_python()
+        return isinstance(other, Caller) and self.as_json() == other.as_json()
 
     def __hash__(self) -> int:
         return hash(str(self))

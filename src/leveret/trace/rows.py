@@ -104,7 +104,7 @@ class Rows:
 
     def _attribute(self, value: object) -> object:
         if isinstance(value, Caller):
-            return value.to_python()
+            return value.as_json()
         value = as_python(value)
         return self.redaction.shown(value) if isinstance(value, Mapping) else plain(value)
 
