@@ -223,12 +223,17 @@ class FaultPlan(NamedFaults, Hinting):
         return self._offer(occasion)
 
     def _deliver(self, occasion: Occasion, channel: Channel, consumer: Consumer, entry: QueueEntry) -> None:
-        """Send a delivery, now or late. If its consumer has gone meanwhile, the message returns to its queue."""
+        """Send a delivery, now or late.
+
+        If its consumer has gone meanwhile, the message returns to its queue, unless the queue has taken it back.
+        """
         if occasion.is_lost:
             raise BrokerError(
                 "proceed() comes too late: a delivery is lost once apply() returns True; "
                 "to send it later, hold it with occasion.hold_for(name, microseconds, occasion.proceed)"
             )
+        if not consumer.no_ack and consumer.queue.has_taken_back(entry, consumer):
+            return
         if not occasion.is_gone and channel.consumers.get(consumer.tag) is consumer:
             self._pass("deliver", partial(channel.deliver, consumer, entry))
         elif not consumer.no_ack:

@@ -52,6 +52,10 @@ class ConsumerTimeout:
             self._timer.cancel()
             self._timer = None
 
+    def is_held_by(self, consumer: Consumer, copy: int) -> bool:
+        """Return whether this consumer holds a copy, and has not done so for too long."""
+        return copy in self._holdings and self._holdings[copy].consumer is consumer
+
     @property
     def further_holder_count(self) -> int:
         """The number of holders beside the current consumers: each basic.get and each cancelled consumer."""

@@ -397,6 +397,10 @@ class Queue(StoredQueue):
         if consumer is self.active_consumer:
             self.activate_next()
 
+    def has_taken_back(self, entry: QueueEntry, consumer: Consumer) -> bool:
+        """Return whether a delivery has returned because its consumer held it too long."""
+        return self.consumer_timeout is not None and not self.consumer_timeout.is_held_by(consumer, entry.copy)
+
     def on_late_ack(self, consumer: Consumer) -> None:
         """Let a suspended consumer go on once it has acknowledged all that it held too long."""
         consumer.late_count -= 1

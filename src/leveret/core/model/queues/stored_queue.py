@@ -148,6 +148,10 @@ class StoredQueue:
     def suspend(self, consumer: Consumer, late_count: int) -> None:
         """Give nothing to a consumer that held this many deliveries too long. A stream sets no limit."""
 
+    def has_taken_back(self, entry: QueueEntry, consumer: Consumer) -> bool:
+        """Return whether a delivery has returned because its consumer held it too long."""
+        return False
+
     def on_late_ack(self, consumer: Consumer) -> None:
         """Note that a suspended consumer acknowledged a delivery that it held too long."""
 
