@@ -363,6 +363,14 @@ def test_a_message_without_a_queue_ends_there() -> None:
         assert broker.flow() == "shop -> amq.topic 'order.lost' -> no queue"
 
 
+def test_events_of_celery_itself_are_left_out() -> None:
+    with Broker() as broker:
+        broker.declare_exchange("celeryev", "topic")
+        broker.publish("celeryev", "worker.heartbeat")
+
+        assert broker.flow() == ""
+
+
 def test_a_flow_needs_recorded_events() -> None:
     with Broker(record="off") as broker, pytest.raises(BrokerError, match="record='off'"):
         broker.flow()

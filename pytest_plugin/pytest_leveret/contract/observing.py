@@ -25,8 +25,7 @@ if TYPE_CHECKING:
 _TEST: Final = re.compile(r"tests?(?![a-z])", re.IGNORECASE)
 # Numbers that a name has for a process, a host or a replica.
 _NUMBER: Final = re.compile(r"(?<![A-Za-z\d])\d+")
-# What Celery sends to monitor its workers, whether or not a test is about that.
-_MONITORING: Final = ("celeryev", "celery.pidbox", "reply.celery.pidbox")
+# The queues by which Celery monitors its workers, whether or not a test is about that.
 _MONITORING_QUEUES: Final = re.compile(r"celeryev\..*|.*\.pidbox")
 # Headers that the broker adds.
 OF_BROKER: Final = re.compile(r"x-death|x-(?:first|last)-death-.*|x-delivery-count|x-stream-offset|x-acquired-count")
@@ -162,7 +161,7 @@ class Observer(EventReader[Lock]):
         message.consumers.setdefault(held, Consumer(*held)).settled.add(word)
 
     def _exchange_declared(self, event: Event, lock: Lock) -> None:
-        if self._client(event.conn) is not None and event.exchange not in _MONITORING:
+        if self._client(event.conn) is not None and event.exchange not in events.CELERY_EXCHANGES:
             declared = lock.exchanges.setdefault((event.vhost, name_pattern(event.exchange)), Declared())
             declared.types.add(event.type)
             declared.arguments.add(_arguments(event.arguments))
@@ -176,7 +175,7 @@ class Observer(EventReader[Lock]):
     def _bound(self, event: Event, lock: Lock) -> None:
         names = (event.exchange, event.destination)
         if self._client(event.conn) is None or any(
-            name in _MONITORING or _MONITORING_QUEUES.fullmatch(name) for name in names
+            name in events.CELERY_EXCHANGES or _MONITORING_QUEUES.fullmatch(name) for name in names
         ):
             return
         source, destination, key = map(name_pattern, (*names, event.routing_key))
@@ -195,7 +194,7 @@ Observer.TAKERS = {
 
 def is_monitoring(message: TracedMessage) -> bool:
     """Return whether Celery has sent a message to monitor its workers."""
-    return message.exchange in _MONITORING or bool(_MONITORING_QUEUES.fullmatch(message.routing_key))
+    return message.exchange in events.CELERY_EXCHANGES or bool(_MONITORING_QUEUES.fullmatch(message.routing_key))
 
 
 def name_pattern(name: str) -> str:
