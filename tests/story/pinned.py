@@ -35,7 +35,7 @@ def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> Generator[None, object, o
             with suppress(WaitTimeoutError):
                 broker.wait_idle(timeout=5)
             pin = Path(os.environ[_FOLDER], re.sub(r"\W+", "_", f"{pyfuncitem.nodeid} {name}"))
-            flow = broker.flow(bodies=True)
+            flow = broker.flow()
             if pin.exists():
                 assert flow == pin.read_text(), f"{name}.flow()"
             else:
