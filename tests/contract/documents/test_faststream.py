@@ -65,6 +65,16 @@ def test_a_channel_is_where_the_service_sends_and_receives(
     assert not channels["OrderCreated"].takes("orders", "order.paid")
 
 
+@pytest.mark.parametrize("version", VERSIONS)
+def test_a_publisher_sends_to_an_exchange_even_if_its_document_has_a_queue(
+    documents: dict[tuple[str, str], Document], version: Version
+) -> None:
+    channels = {channel.name: channel for channel in documents["mails", version].channels}
+
+    assert channels["welcomed:_:Publisher"].queue is None
+    assert channels["welcomed:_:Publisher"].takes("", "welcomed")
+
+
 def order(**changes: Any) -> dict[str, Any]:
     valid = {
         "id": "3f2504e0-4f89-41d3-9a0c-0305e82c3301",

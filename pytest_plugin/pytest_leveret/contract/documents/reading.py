@@ -185,7 +185,9 @@ class _Reader:
         binding = node["bindings"]["amqp"]
         named = _FASTSTREAM.fullmatch(name)
         queue, exchange = binding["queue"].text("name"), binding["exchange"]
-        is_queue = binding.text("is") == "queue" or bool(self._is_old and named and queue)
+        # In version 2, FastStream has a queue for a publisher too, which does not exist.
+        is_receiver = self._is_old and named is not None and node["publish"].value is not None
+        is_queue = binding.text("is") == "queue" or (is_receiver and bool(queue))
         vhost = binding["queue" if is_queue else "exchange"].text("vhost") or "/"
         if vhost.startswith("/") and vhost != "/":
             self._tolerate("vhost", node.place)
