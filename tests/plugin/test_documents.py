@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import sys
 from pathlib import Path
 
@@ -58,6 +59,7 @@ DOCUMENT = {
 }
 SHOP = """
 import json
+import re
 
 import pytest
 from client import connect
@@ -339,3 +341,21 @@ def test_a_contract_that_no_run_can_have_is_refused(
 
     assert result.ret == pytest.ExitCode.USAGE_ERROR
     result.stderr.fnmatch_lines([reason])
+
+
+PAGE = Path(__file__).parents[2] / "docs" / "how-to" / "asyncapi.md"
+
+
+@pytest.mark.parametrize("is_right", [True, False])
+def test_the_example_of_the_guide_does_what_the_guide_says(run, suite: pytest.Pytester, is_right: bool):
+    page = PAGE.read_text(encoding="utf-8")
+    blocks = {word: re.findall(rf"```{word}\n(.*?)```", page, re.DOTALL) for word in ("ini", "json", "python", "text")}
+    suite.makeini(blocks["ini"][0])
+    (suite.path / "asyncapi.json").write_text(blocks["json"][0])
+    source = blocks["python"][0]
+    suite.makepyfile(test_shop=source if is_right else source.replace('"total": 12.5', '"total": "12.50"'))
+
+    result = run("", "test_shop.py")
+
+    result.assert_outcomes(passed=int(is_right), failed=int(not is_right))
+    assert blocks["text"][1 if is_right else 0] in result.stdout.str()
