@@ -198,3 +198,8 @@ def test_ssl_is_imported_only_when_it_is_asked_for() -> None:
     program = "import sys, leveret\nwith leveret.Broker(): assert 'ssl' not in sys.modules, 'ssl'"
 
     subprocess.run([sys.executable, "-c", program], check=True, timeout=60)
+
+
+def test_a_broker_without_tls_has_no_url_for_it() -> None:
+    with Broker() as broker, pytest.raises(BrokerError, match=r"^this broker has no TLS port; start it with tls=True"):
+        broker.url_for(tls=True)
