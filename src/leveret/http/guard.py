@@ -10,7 +10,7 @@ from typing import Final
 from urllib.parse import urlsplit
 
 from leveret.core.model.operators.access import User
-from leveret.core.protocol.auth import is_loopback
+from leveret.core.protocol.auth import complaint_about, is_loopback
 from leveret.engine.engine import Engine
 from leveret.http.messages import Request, Response, refusal
 
@@ -59,11 +59,8 @@ def known_user(request: Request, engine: Engine) -> User | None:
     if credentials is None:
         return None
     with engine.lock:
-        node = engine.node
-        user = node.access.authenticate(credentials.user, credentials.password)
-        is_kept_local = credentials.user in node.settings.loopback_users
-    end = request.peer if engine.compat.loopback_users_need_loopback_peer else request.local
-    return None if is_kept_local and not is_loopback(end) else user
+        complaint = complaint_about(engine.node, credentials, request.peer, request.local)
+        return engine.node.access.users[credentials.user] if complaint is None else None
 
 
 def refuse_stranger(request: Request, engine: Engine) -> Response | None:

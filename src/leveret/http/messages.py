@@ -13,14 +13,9 @@ from math import isfinite
 from typing import Any, Final, NamedTuple, Protocol
 from urllib.parse import parse_qsl
 
+from leveret.core.protocol.auth import Credentials
+
 JSON: Final = "application/json"
-
-
-class Credentials(NamedTuple):
-    """What a client claims with basic authentication."""
-
-    user: str
-    password: str
 
 
 def json_of(octets: bytes) -> Any:

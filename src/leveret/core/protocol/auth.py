@@ -7,10 +7,13 @@ checks the password. None of them asks for a second response.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from leveret.core.wire.errors import WireError
 from leveret.core.wire.values import Table
+
+if TYPE_CHECKING:
+    from leveret.core.model.node import Node
 
 # No password that a client can send, nor that a test would choose.
 _WRONG_PASSWORD: Final = "\ud800"
@@ -65,6 +68,18 @@ def external(certificate_name: str | None) -> Answer:
     Without a certificate the name is empty, and the login is refused.
     """
     return Credentials(certificate_name or "", None)
+
+
+def complaint_about(node: Node, credentials: Credentials, peer: str, local: str) -> str | None:
+    """Return what RabbitMQ logs about a login between two addresses that it refuses; None if the login is right."""
+    user, password = credentials
+    is_known = user in node.access.users if password is None else node.access.authenticate(user, password) is not None
+    if not is_known:
+        return "- invalid credentials"
+    end = peer if node.compat.loopback_users_need_loopback_peer else local
+    if user in node.settings.loopback_users and not is_loopback(end):
+        return "can only connect via localhost"
+    return None
 
 
 def is_loopback(address: str) -> bool:

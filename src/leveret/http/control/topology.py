@@ -37,7 +37,7 @@ def vhost_json(call: Call, name: str) -> Json:
     credentials = call.request.credentials
     assert credentials is not None
     host = urlsplit(f"//{call.request.headers.get('host', '')}").hostname or call.request.local
-    url = amqp_url(host, call.engine.port, user=credentials.user, password=credentials.password, vhost=name)
+    url = amqp_url(host, call.engine.port, user=credentials.user, password=credentials.password or "", vhost=name)
     return {"name": name, "url": url}
 
 

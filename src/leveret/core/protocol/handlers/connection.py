@@ -93,9 +93,10 @@ def start_ok(connection: Connection, method: methods.ConnectionStartOk) -> None:
 
 
 def _take_answer(connection: Connection, answer: auth.Answer) -> None:
+    ends = connection.peer[0], connection.local[0]
     if answer is None:
         connection.reset_later()
-    elif (complaint := _complaint_about(connection, answer)) is None:
+    elif (complaint := auth.complaint_about(connection.node, answer, *ends)) is None:
         _announce(connection, "user.authentication.success", name=answer.user)
         connection.user = answer.user
         connection.state = State.TUNE
@@ -112,18 +113,6 @@ def _announce(connection: Connection, event: str, **details: object) -> None:
         from leveret.core.model.event_exchange import described
 
         connection.node.announce(event, **details, **described(connection))
-
-
-def _complaint_about(connection: Connection, credentials: auth.Credentials) -> str | None:
-    """Return what RabbitMQ logs about a login that it refuses; None if the login is right."""
-    node, (user, password) = connection.node, credentials
-    is_known = user in node.access.users if password is None else node.access.authenticate(user, password) is not None
-    if not is_known:
-        return "- invalid credentials"
-    end = connection.peer if node.compat.loopback_users_need_loopback_peer else connection.local
-    if user in node.settings.loopback_users and not auth.is_loopback(end[0]):
-        return "can only connect via localhost"
-    return None
 
 
 def _refuse_login(connection: Connection, user: str) -> None:
