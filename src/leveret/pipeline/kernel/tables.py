@@ -40,10 +40,12 @@ def tables_of(
     all_messages = messages.messages_of(every, all_copies)
     all_tests = tests.tests_of(controls)
     all_queues = queues.test_queues_of(all_copies)
-    histograms = queues.histograms_of(all_copies)
     all_routes = coverage.routes_of(every, all_messages)
     run = Run(every, controls, all_tests, all_copies, all_messages, all_holds, all_consumers, all_queues)
     copies_table = copies.copies(all_copies, *holds.holder_numbers(all_copies, all_holds, all_consumers))
+    consumers_table = holds.consumers(all_copies, all_consumers)
+    test_queues_table = queues.test_queues(all_queues)
+    latency_hist_table = queues.latency_hist(queues.histograms_of(all_copies))
     tests_table = tests.tests(controls, all_tests, all_messages)
     lineage_table = lineage.run_lineage(all_copies)
     about = {"commit": commit, "began": began}
@@ -52,12 +54,12 @@ def tables_of(
         "copies": copies_table,
         "messages": messages.messages(all_messages),
         "tests": tests_table,
-        "consumers": holds.consumers(all_copies, all_consumers),
+        "consumers": consumers_table,
         "routes": coverage.routes(all_routes),
-        "test_queues": queues.test_queues(all_queues),
-        "latency_hist": queues.latency_hist(histograms),
-        "queue_stats": queues.queue_stats(all_queues, histograms),
-        "consumer_stats": holds.consumer_stats(all_copies, all_consumers),
+        "test_queues": test_queues_table,
+        "latency_hist": latency_hist_table,
+        "queue_stats": queues.queue_stats(test_queues_table, latency_hist_table),
+        "consumer_stats": holds.consumer_stats(consumers_table),
         "run_lineage": lineage_table,
         "run_coverage": coverage.run_coverage(controls, all_routes, all_consumers),
         "run_counts": changes.run_counts(all_queues, all_messages, lineage_table, tests_table, about),

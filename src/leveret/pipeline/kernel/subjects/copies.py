@@ -167,6 +167,7 @@ def copies_of(events: Events, lives: Lives) -> Copies:
     at = events.ts[lives.event]
     is_delivery, is_end = _IS_DELIVERY[kind], _IS_END[kind]
     counts = groups.counts(kind, KINDS)
+    reason = events.reason.at(lives.event).numbers(DEATH_REASONS).astype(np.int64)
 
     def event(row: Array) -> Array:
         return pick(lives.event, row, NO_ROW)
@@ -194,18 +195,10 @@ def copies_of(events: Events, lives: Lives) -> Copies:
         settled_at=groups.lowest(at, is_end),
         deliveries=counts[:, [COPY_KINDS[name] for name in DELIVERIES]].sum(axis=1),
         unflagged=np.bincount(groups.of[is_delivery & (events.redelivered[lives.event] == 0)], minlength=groups.count),
-        death=_deaths(events, lives),
+        # The number of the reason for being dead-lettered; the highest of several.
+        death=groups.highest(np.where((kind == COPY_KINDS["dead_lettered"]) & (reason > 0), reason, NULL)),
         counts=counts,
     )
-
-
-def _deaths(events: Events, lives: Lives) -> Array:
-    """Return the number of each copy's reason for being dead-lettered, or NULL; the highest of several."""
-    deaths = np.flatnonzero(_IS_DEATH[lives.kind])
-    reason = events.reason.at(lives.event[deaths]).numbers(DEATH_REASONS, NO_ROW).astype(np.int64)
-    found = np.full(lives.copies.count, NULL)
-    np.maximum.at(found, lives.copies.of[deaths], np.where(reason == NO_ROW, NULL, reason))
-    return found
 
 
 def copies(rows: Copies, first_holder: Array, last_holder: Array) -> pa.Table:

@@ -70,9 +70,10 @@ def fingerprints(copies: pa.Table, tests: pa.Table, commit: str | None) -> pa.Ta
 
 
 def _parts(copies: pa.Table) -> dict[_Key, list[_Part]]:
-    tested = copies.filter(pc.is_valid(copies["test"]))
+    key = ("day", "test", "queue", "outcome")
+    tested = copies.select([*key, "requeues", "enq_seq"]).filter(pc.is_valid(copies["test"]))
     found: dict[_Key, list[_Part]] = defaultdict(list)
-    for row in grouped(tested, ("day", "test", "queue", "outcome"), sums=["requeues"], lowest=["enq_seq"]):
+    for row in grouped(tested, key, sums=["requeues"], lowest=["enq_seq"]):
         began = -1 if row["enq_seq"] is None else row["enq_seq"]
         part = _Part(row["queue"] or "", row["outcome"], row["count"], row["requeues"], began)
         found[row["day"], row["test"]].append(part)

@@ -11,10 +11,12 @@ from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from leveret.pipeline.kernel import schema
 from leveret.pipeline.kernel.codes import COPY_KINDS
 from leveret.pipeline.kernel.columns import NO_ROW, NULL, Array, pick, table
+from leveret.pipeline.kernel.grouping import grouped
 from leveret.pipeline.kernel.groups import Numbering, Segments, in_order, numbered
 from leveret.pipeline.kernel.subjects.copies import Copies, among
 from leveret.trace.events import PUSHES
@@ -163,21 +165,8 @@ def consumers(copies: Copies, rows: Consumers) -> pa.Table:
     )
 
 
-def consumer_stats(copies: Copies, rows: Consumers) -> pa.Table:
-    """Return the table `consumer_stats`: the sums over tests and workers, without what basic.get took."""
-    events = copies.events
-    named = np.flatnonzero(~rows.is_get)
-    event = rows.event[named]
-    groups = numbered(
-        events.day[event], events.vhost.codes[event], events.queue.codes[event], events.consumer.codes[event]
-    )
-    first = event[groups.first]
-    return table(
-        schema.CONSUMER_STATS,
-        {
-            **events.run_of(first),
-            **events.names_of(first, "vhost", "queue", "consumer"),
-            **{name: groups.sums(getattr(rows, name)[named]) for name in _SUMMED},
-            "max_unacked": groups.highest(rows.max_unacked[named]),
-        },
-    )
+def consumer_stats(consumers: pa.Table) -> pa.Table:
+    """Return the table `consumer_stats`: the sums of `consumers` over tests and workers, without basic.get."""
+    named = consumers.filter(pc.is_valid(consumers["consumer"]))
+    key = ("day", "run", "vhost", "queue", "consumer")
+    return pa.Table.from_pylist(grouped(named, key, sums=_SUMMED, highest=["max_unacked"]), schema.CONSUMER_STATS)

@@ -8,6 +8,7 @@ the copies' times by queue and bucket.
 
 from __future__ import annotations
 
+from collections import defaultdict
 from dataclasses import dataclass
 from itertools import pairwise
 
@@ -17,6 +18,7 @@ import pyarrow as pa
 from leveret.pipeline.kernel import schema
 from leveret.pipeline.kernel.codes import DEATH_REASONS, GROWTH
 from leveret.pipeline.kernel.columns import NO_ROW, NULL, Array, names_of, table
+from leveret.pipeline.kernel.grouping import grouped
 from leveret.pipeline.kernel.groups import Numbering, Segments, in_order, numbered
 from leveret.pipeline.kernel.subjects.copies import Copies
 from leveret.trace.events import ARRIVALS
@@ -198,27 +200,14 @@ def latency_hist(rows: Histograms) -> pa.Table:
     )
 
 
-def queue_stats(rows: TestQueues, histograms: Histograms) -> pa.Table:
+def queue_stats(test_queues: pa.Table, latency_hist: pa.Table) -> pa.Table:
     """Return the table `queue_stats`: the sums of `test_queues` over tests and workers, and of depths the greatest."""
-    events, queues = rows.copies.events, histograms.queues
-    first = rows.copies.place_event[queues.first]
-    maps = {f"{name}_hist": _maps(histograms, measure) for measure, name in enumerate(_MEASURES)}
-    return table(
-        schema.QUEUE_STATS,
-        {
-            **events.run_of(first),
-            **events.names_of(first, "vhost", "queue"),
-            **{name: queues.sums(rows.columns[name]) for name in schema.SUMMED_OF_QUEUES},
-            "max_depth": queues.highest(rows.columns["max_depth"]),
-            **maps,
-        },
-    )
-
-
-def _maps(histograms: Histograms, measure: int) -> pa.Array:
-    """Return a map from bucket to count for each queue."""
-    chosen = histograms.measure == measure
-    queue = histograms.queue[chosen]
-    offsets = np.searchsorted(queue, np.arange(histograms.queues.count + 1)).astype(np.int32)
-    buckets = pa.array(histograms.bucket[chosen].astype(np.int32))
-    return pa.MapArray.from_arrays(pa.array(offsets), buckets, pa.array(histograms.count[chosen]))
+    times: dict[tuple[object, ...], list[tuple[int, int]]] = defaultdict(list)
+    for row in latency_hist.to_pylist():
+        times[row["day"], row["vhost"], row["queue"], row["measure"]].append((row["bucket"], row["n"]))
+    key = ("day", "run", "vhost", "queue")
+    queues = grouped(test_queues, key, sums=schema.SUMMED_OF_QUEUES, highest=["max_depth"])
+    for row in queues:
+        for measure in _MEASURES:
+            row[f"{measure}_hist"] = times.get((row["day"], row["vhost"], row["queue"], measure), [])
+    return pa.Table.from_pylist(queues, schema.QUEUE_STATS)
