@@ -74,6 +74,28 @@ def test_messages_stay_that_the_scenario_misses_without_a_fault():
     assert "are enough" not in failure_of(all_of_them_once)
 
 
+def test_a_scenario_that_waits_for_what_is_left_out_takes_no_time_from_the_others():
+    def first_two_once(broker):
+        for queue, body in (("work", b"1"), ("work", b"2"), ("other", b"3")):
+            broker.declare_queue(queue)
+            broker.publish("", queue, body)
+        done = []
+        try:
+            channel = connect(broker)
+            for method, _, body in channel.consume("work"):
+                channel.basic_ack(method.delivery_tag)
+                done.append(body)
+                if len(done) == 2:
+                    break
+            channel.connection.close()
+        except pika.exceptions.AMQPConnectionError:
+            pass
+        assert not broker.queue("work").ready
+
+    # With the limit of each run, two such runs would use up the time for all.
+    assert "These of the 3 messages that the scenario publishes are enough:" in failure_of(first_two_once, limit=20)
+
+
 def test_another_failure_is_no_smaller_one():
     def too_often(broker):
         broker.declare_queue("work")

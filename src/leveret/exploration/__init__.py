@@ -71,7 +71,9 @@ def explore(
     settings = Settings(faults, on, pairs, only, limit, keep_going, seed, seconds, processes)
     runner = ScenarioRunner(scenario, settings.kinds, limit, {"seed": seed, **options})
     pool = settings.pool(runner)
+    began = perf_counter()
     plain = _passed(runner(Schedule()), "This is the plain run: it had no fault.")
+    plain_s = perf_counter() - began
     again = "This is the second plain run. The first passed, so the scenario fails now and then without a fault."
     second: Run | None = None
     if only is None:
@@ -82,7 +84,7 @@ def explore(
         exploration.again, exploration.unsteady = second, differing_steps(plain, second)
     if exploration.failed_runs and only is None:
         began = perf_counter()
-        shrinker = Shrinker(runner, exploration.failed_runs[0], plain)
+        shrinker = Shrinker(runner, exploration.failed_runs[0], plain, plain_s)
         exploration.smaller = shrinker if shrinker.shrink() else None
         exploration.seconds += perf_counter() - began
     settings.raise_or_warn(exploration, getattr(scenario, "__name__", "scenario"))

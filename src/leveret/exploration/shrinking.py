@@ -6,12 +6,11 @@ the faults, in the same line of the user's code. A fault stays at the step of it
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import replace
 from time import perf_counter
 from typing import Final
 
-from leveret.exploration.run import LEFT_OUT, Cuts, Run
+from leveret.exploration.run import LEFT_OUT, Cuts, Run, ScenarioRunner
 from leveret.exploration.schedule import Placement, Schedule, Seen
 from leveret.observe.calls.callers import raising_line
 from leveret.trace.events import preview
@@ -24,12 +23,17 @@ _SMALL_BYTES: Final = 32
 
 
 class Shrinker:
-    """The search for a smaller run that fails alike. Afterwards, `failed` and `plain` are the smallest runs."""
+    """The search for a smaller run that fails alike. Afterwards, `failed` and `plain` are the smallest runs.
 
-    def __init__(self, execute: Callable[[Schedule, Cuts], Run], failed: Run, plain: Run) -> None:
+    `plain_s` is how many seconds the plain run took.
+    """
+
+    def __init__(self, runner: ScenarioRunner, failed: Run, plain: Run, plain_s: float) -> None:
         self.failed = failed
         self.plain = plain
-        self._execute: Final = execute
+        self._execute: Final = runner
+        # A plain run that takes much longer than the whole one waits for a message that was left out.
+        self._execute_plain: Final = replace(runner, limit=min(runner.limit, 2 + 2 * plain_s))
         self._cuts: dict[int, int] = {}
         self._left_count = _TRIES
         self._limit: Final = perf_counter() + _TIME_S
@@ -82,7 +86,7 @@ class Shrinker:
             return False
         self._left_count -= 1
         cuts = {**self._cuts, **cuts}
-        plain = self._execute(Schedule(), cuts)
+        plain = self._execute_plain(Schedule(), cuts)
         if plain.has_failed:
             return False
         placements = tuple(_moved(it, self.plain, plain) for it in self.failed.schedule.placements)
