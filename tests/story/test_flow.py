@@ -42,6 +42,8 @@ class Shop:
     requeues: bool = False
     retry_ms: int = 30_000
     retry_to: str = "mails"
+    # How long, in seconds, the services get for their work.
+    patience: float = 30
     body: dict[str, object] = field(default_factory=lambda: {"id": 7, "total": "9.90"})
 
     def run(self, broker: Broker, dice: random.Random) -> None:
@@ -65,9 +67,9 @@ class Shop:
             with connected(broker, self.names["shop"]) as connection:
                 for key in self.keys:
                     connection.channel().basic_publish(self.exchange, key, json.dumps(self.body).encode())
-            broker.wait_idle(timeout=30)
+            broker.wait_idle(timeout=self.patience)
             broker.clock.advance(60)
-            broker.wait_idle(timeout=30)
+            broker.wait_idle(timeout=self.patience)
 
     def mail(self, channel, method, properties, body) -> None:
         for _ in range(self.mails[method.consumer_tag]):
@@ -161,7 +163,7 @@ CHANGES = {
     "nothing is rejected": {"rejects": 0},
     "two are rejected": {"rejects": 2},
     "all are rejected": {"rejects": 3},
-    "acks are forgotten": {"acks": False},
+    "acks are forgotten": {"acks": False, "patience": 2},
     "acks are automatic": {"auto_ack": True, "rejects": 0},
     "what is rejected is requeued": {"requeues": True},
     "the retry is shorter": {"retry_ms": 20_000},
