@@ -13,12 +13,13 @@ from hypothesis import strategies as st
 from pytest_leveret.contract.comparing import lock_changes
 from pytest_leveret.contract.documents import importing
 from pytest_leveret.contract.documents.checking import FORMATS
-from pytest_leveret.contract.documents.exporting import document_of
+from pytest_leveret.contract.documents.exporting import document_of, schemas_of
+from pytest_leveret.contract.documents.reading import read as read_document
 from pytest_leveret.contract.documents.schemas import schema_of
-from pytest_leveret.contract.lock import read
+from pytest_leveret.contract.lock import Lock, Message, MessageKey, read
 
 from leveret.cli import main
-from leveret.trace.shapes import Shape
+from leveret.trace.shapes import Shape, message_shape
 from tests.contract.documents.faststream_documents import write
 from tests.contract.running import LOCK, NAMES, SERVICES, copy_of, run
 from tests.properties.test_shapes import VALUES
@@ -60,6 +61,28 @@ def test_a_suite_keeps_to_the_schemas_of_its_own_lock(tmp_path: Path) -> None:
     assert sorted(path.relative_to(service).as_posix() for path in service.rglob("schemas/**/*.json")) == [
         f"schemas/orders/order.{name}.json" for name in ("cancelled", "created", "paid")
     ]
+
+
+@pytest.mark.parametrize(
+    ("exchange", "key", "path"),
+    [
+        ("", "billing", "billing.json"),
+        ("orders", "order.{uuid}.paid", "orders/order.{uuid}.paid.json"),
+        ("a/b", "*:x", "a%2Fb/%2A%3Ax.json"),
+        ("..", "a", "%2E%2E/a.json"),
+        ("audit", "", "audit/#.json"),
+    ],
+)
+def test_the_path_of_a_schema_leads_to_its_messages(tmp_path: Path, exchange: str, key: str, path: str) -> None:
+    lock = Lock({MessageKey("/", exchange, key, ""): Message(shape=message_shape(b'{"id": 1}', {}))})
+    [(written, schema)] = schemas_of(lock).items()
+    (tmp_path / written).parent.mkdir(exist_ok=True)
+    (tmp_path / written).write_text(json.dumps(schema))
+
+    [channel] = read_document(tmp_path).channels
+
+    assert written == path
+    assert channel.queue == key if not exchange else channel.takes(exchange, key.replace("{uuid}", "7"))
 
 
 def test_a_document_is_printed_or_written_as_its_file_is_named(

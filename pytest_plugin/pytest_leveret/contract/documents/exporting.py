@@ -53,12 +53,17 @@ def schemas_of(lock: Lock) -> dict[str, dict[str, Any]]:
         if body is not None:
             headers = message.shape.fields.get("headers", Shape())
             names = [key.exchange, key.routing_key] if key.exchange else [key.routing_key]
-            path = "/".join(quote(name, safe="{}*# ") or "%20" for name in names)
+            path = "/".join(map(_file_name, names))
             several.setdefault(f"{path}.json", []).append((str(key), body_schema(body, headers)))
     return {
         path: {"$schema": DRAFT_7, **({"title": each[0][0], **each[0][1]} if len(each) == 1 else _any_of(each))}
         for path, each in several.items()
     }
+
+
+def _file_name(name: str) -> str:
+    """Return the name of a file or folder for a name of AMQP. Mostly an exchange without keys has the empty one."""
+    return quote(name, safe="{}# ") if name.strip(".") else name.replace(".", "%2E") or "#"
 
 
 def _any_of(schemas: list[tuple[str, dict[str, Any]]]) -> dict[str, Any]:
