@@ -15,7 +15,7 @@ from __future__ import annotations
 import json
 import re
 import tomllib
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final, NamedTuple, cast
@@ -145,6 +145,14 @@ class Lock:
                 mine.setdefault(name, Declared()).merge(declared)
         self.bindings |= other.bindings
 
+    def keep_needs(self, before: Lock) -> None:
+        """Take over what was measured before of consumers that are still there."""
+        for key, message in self.messages.items():
+            known = before.messages.get(key)
+            for place, consumer in message.consumers.items():
+                if known is not None and place in known.consumers:
+                    consumer.needs = known.consumers[place].needs
+
     def to_data(self) -> dict[str, Any]:
         """Return the lock as plain data, with the counts of its shapes."""
         return {
@@ -205,7 +213,7 @@ def parse(text: str) -> Lock:
     try:
         lock = named_lock(data)
         for entry in data.get("message", []):
-            lock.messages[_key_of(entry)].shape = _shape_of({part: entry.get(part, {}) for part in PARTS})
+            lock.messages[_key_of(entry)].shape = shape_of({part: entry.get(part, {}) for part in PARTS})
     except (KeyError, TypeError, AttributeError) as error:
         raise ValueError(f"an entry is incomplete: {error}") from None
     return lock
@@ -213,21 +221,11 @@ def parse(text: str) -> Lock:
 
 def field_text(shape: Shape, *, is_optional: bool = False) -> str:
     """Return the text of a field, without the fields below it."""
-    types = [text for name in shape.types for text in _type_texts(shape, name)]
+    types = shape.type_texts()
     if "number" in types and "integer" in types:
         types.remove("integer")
     ordered = sorted(types, key=lambda text: (text == "null", text))
     return ("optional " if is_optional else "") + " | ".join(ordered)
-
-
-def _type_texts(shape: Shape, name: str) -> Iterable[str]:
-    if name == "object" and shape.is_map:
-        return ("map",)
-    if name != "string":
-        return (name,)
-    if shape.enumeration:
-        return (f"enum({', '.join(shape.enumeration)})",)
-    return ("word",) if shape.is_word else shape.forms or ("string",)
 
 
 def field_shape(text: str) -> Shape:
@@ -264,7 +262,8 @@ def steps_of(path: str) -> list[str]:
     return [step if step == "[]" else re.sub(r"\\(.)", r"\1", step) for step in _STEP.findall(path)]
 
 
-def _shape_of(parts: Mapping[str, Mapping[str, str]]) -> Shape:
+def shape_of(parts: Mapping[str, Mapping[str, str]]) -> Shape:
+    """Return the shape of messages from the texts of their fields, by part and path; a field follows its parent."""
     if not parts["body"]:
         # Its consumers have accepted none of these messages.
         return Shape()

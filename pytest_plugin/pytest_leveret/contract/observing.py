@@ -7,14 +7,14 @@ because a test also sends what a consumer has to reject. A client whose name beg
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, Final, Generic, TypeVar, cast
 
 from leveret.engine.harness import Harness
 from leveret.trace import events
 from leveret.trace.events import Event, as_python, printable
-from leveret.trace.shapes import add_message, key_pattern, message_name
+from leveret.trace.shapes import add_message, client_pattern, key_pattern, message_name
 from pytest_leveret.contract.fitting import MessageFits
 from pytest_leveret.contract.lock import Binding, Consumer, Declared, Lock, Message, MessageKey
 
@@ -22,9 +22,6 @@ if TYPE_CHECKING:
     from leveret import Broker
     from leveret.trace.events import RawEvent, TracedMessage
 
-_TEST: Final = re.compile(r"tests?(?![a-z])", re.IGNORECASE)
-# Numbers that a name has for a process, a host or a replica.
-_NUMBER: Final = re.compile(r"(?<![A-Za-z\d])\d+")
 # The queues by which Celery monitors its workers, whether or not a test is about that.
 _MONITORING_QUEUES: Final = re.compile(r"celeryev\..*|.*\.pidbox")
 # Headers that the broker adds.
@@ -53,6 +50,8 @@ _SETTLED: Final[dict[tuple[str, object], str]] = {
     **{(kind, reason): "requeued" for kind in events.REQUEUES for reason in ("nacked", "rejected", "recovered")},
 }
 _ACCEPTED: Final = ("acked", "no_ack")
+# The events by which clients declare what there is.
+DECLARING: Final = (events.EXCHANGE_DECLARE, events.QUEUE_DECLARE, events.BIND)
 
 
 Known = Callable[[MessageKey], MessageFits | None]
@@ -102,8 +101,8 @@ class EventReader(Generic[Into]):
         return None if number is None else self._clients.get(number)
 
     def _connected(self, event: Event) -> None:
-        name = _NUMBER.sub("{number}", key_pattern(printable(event.client or "a client")))
-        if event.conn is not None and not _TEST.match(name):
+        name = client_pattern(event.client)
+        if event.conn is not None and name is not None:
             self._clients[event.conn] = name
         elif event.conn is not None:
             self._clients.pop(event.conn, None)
@@ -160,41 +159,41 @@ class Observer(EventReader[Lock]):
         message = lock.messages.setdefault(sent.key, Message())
         message.consumers.setdefault(held, Consumer(*held)).settled.add(word)
 
-    def _exchange_declared(self, event: Event, lock: Lock) -> None:
-        if self._client(event.conn) is not None and event.exchange not in events.CELERY_EXCHANGES:
-            declared = lock.exchanges.setdefault((event.vhost, name_pattern(event.exchange)), Declared())
-            declared.types.add(event.type)
-            declared.arguments.add(_arguments(event.arguments))
-
-    def _queue_declared(self, event: Event, lock: Lock) -> None:
-        queue = str(event.queue)
-        if self._client(event.conn) is not None and not _MONITORING_QUEUES.fullmatch(queue):
-            declared = lock.queues.setdefault((event.vhost, name_pattern(queue)), Declared())
-            declared.arguments.add(_arguments(event.arguments))
-
-    def _bound(self, event: Event, lock: Lock) -> None:
-        names = (event.exchange, event.destination)
-        if self._client(event.conn) is None or any(
-            name in events.CELERY_EXCHANGES or _MONITORING_QUEUES.fullmatch(name) for name in names
-        ):
-            return
-        source, destination, key = map(name_pattern, (*names, event.routing_key))
-        lock.bindings.add(Binding(event.vhost, source, event.destination_kind, destination, key))
+    def _declared(self, event: Event, lock: Lock) -> None:
+        if self._client(event.conn) is not None:
+            add_declared(event, lock)
 
 
 Observer.TAKERS = {
     events.PUBLISHED: Observer._published,
     **dict.fromkeys(events.DELIVERIES, Observer._delivered),
     **dict.fromkeys((kind for kind, _ in _SETTLED), Observer._settled),
-    events.EXCHANGE_DECLARE: Observer._exchange_declared,
-    events.QUEUE_DECLARE: Observer._queue_declared,
-    events.BIND: Observer._bound,
+    **dict.fromkeys(DECLARING, Observer._declared),
 }
+
+
+def add_declared(event: Event, lock: Lock) -> None:
+    """Add the exchange, the queue or the binding that a client has declared."""
+    if event.kind == events.EXCHANGE_DECLARE and not is_of_monitoring(event.exchange):
+        exchange = lock.exchanges.setdefault((event.vhost, name_pattern(event.exchange)), Declared())
+        exchange.types.add(event.type)
+        exchange.arguments.add(_arguments(event.arguments))
+    elif event.kind == events.QUEUE_DECLARE and not is_of_monitoring(str(event.queue)):
+        queue = lock.queues.setdefault((event.vhost, name_pattern(str(event.queue))), Declared())
+        queue.arguments.add(_arguments(event.arguments))
+    elif event.kind == events.BIND and not is_of_monitoring(event.exchange, event.destination):
+        source, destination, key = map(name_pattern, (event.exchange, event.destination, event.routing_key))
+        lock.bindings.add(Binding(event.vhost, source, event.destination_kind, destination, key))
 
 
 def is_monitoring(message: TracedMessage) -> bool:
     """Return whether Celery has sent a message to monitor its workers."""
-    return message.exchange in events.CELERY_EXCHANGES or bool(_MONITORING_QUEUES.fullmatch(message.routing_key))
+    return is_of_monitoring(message.exchange, message.routing_key)
+
+
+def is_of_monitoring(*names: str) -> bool:
+    """Return whether one of these exchanges, queues or routing keys is one by which Celery monitors its workers."""
+    return any(name in events.CELERY_EXCHANGES or _MONITORING_QUEUES.fullmatch(name) for name in names)
 
 
 def name_pattern(name: str) -> str:
@@ -207,10 +206,15 @@ def own_properties(message: TracedMessage) -> dict[str, object]:
     properties = message.properties.to_python()
     headers = properties.get("headers")
     if isinstance(headers, Mapping):
-        others = _CELERYS if "task" in headers and "id" in headers else ()
-        own = {name: value for name, value in headers.items() if name not in others and not OF_BROKER.fullmatch(name)}
-        properties["headers"] = own
+        own = own_headers(headers)
+        properties["headers"] = {name: value for name, value in headers.items() if name in own}
     return properties
+
+
+def own_headers(names: Collection[str]) -> list[str]:
+    """Return the names of headers without those that the broker and Celery have added."""
+    others = _CELERYS if "task" in names and "id" in names else ()
+    return [name for name in names if name not in others and not OF_BROKER.fullmatch(name)]
 
 
 def _arguments(arguments: object) -> tuple[tuple[str, Any], ...]:

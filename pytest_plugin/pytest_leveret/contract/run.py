@@ -108,7 +108,8 @@ class Contract(Watch[Lock]):
             return
         before, old_text = deepcopy(self._locked), self._locked.text()
         if self._mode == "rewrite":
-            self._locked = _with_needs(self._seen, before)
+            self._seen.keep_needs(before)
+            self._locked = self._seen
         else:
             self._locked.merge(self._seen)
         text = self._locked.text()
@@ -147,13 +148,3 @@ class Contract(Watch[Lock]):
 
 def _indented(change: Change) -> list[str]:
     return [f"  {reason}" for reason in change.breaks]
-
-
-def _with_needs(seen: Lock, before: Lock) -> Lock:
-    """Return what a run has shown, with what was measured before of consumers that are still there."""
-    for key, message in seen.messages.items():
-        known = before.messages.get(key)
-        for place, consumer in message.consumers.items():
-            if known is not None and place in known.consumers:
-                consumer.needs = known.consumers[place].needs
-    return seen

@@ -17,7 +17,7 @@ from decimal import Decimal
 from functools import lru_cache
 from typing import Any, Final, cast
 
-from leveret.trace.events import task_of
+from leveret.trace.events import printable, task_of
 from leveret.trace.redaction import Redaction, words_of
 from leveret.wording import MADE_UP, without_generated_end
 
@@ -56,7 +56,7 @@ _FORMATS: Final = {
     "uri": r"[A-Za-z][A-Za-z0-9+.-]*://\S+",
     "email": r"[^@\s]+@[^@\s]+\.[^@\s.]+",
 }
-_ANY_FORMAT: Final = re.compile("|".join(f"({pattern})" for pattern in _FORMATS.values()))
+_fullmatch: Final = re.compile("|".join(f"({pattern})" for pattern in _FORMATS.values())).fullmatch
 FORMATS: Final = tuple(_FORMATS)
 _FORMAT_LENGTH_MAX: Final = 200
 
@@ -84,6 +84,10 @@ _KEY: Final = re.compile(r"[^\W\d][\w$@:/-]{0,63}(?:\.[\w$@:/-]{1,63}){0,8}|[$@_
 _EMAIL: Final = re.compile(r"[\w.+-]+@[\w-]+\.[\w.-]+")
 _LONG_ID: Final = re.compile(r"(?=[A-Za-z_-]*\d)(?=[\d_-]*[A-Za-z])[\w-]{16,}")
 _UUID: Final = re.compile(r"[0-9a-f]{8}-?(?:[0-9a-f]{4}-?){3}[0-9a-f]{12}", re.IGNORECASE)
+_LAST_STEP: Final = re.compile(r"(?:^|\.)(?:\\.|[^\\.\[])+$")
+# The beginning of the name of a client that is the test, and the numbers in others: of a process, a host or a replica.
+_TEST: Final = re.compile(r"tests?(?![a-z])", re.IGNORECASE)
+_NUMBER: Final = re.compile(r"(?<![A-Za-z\d])\d+")
 
 
 @dataclass(slots=True)
@@ -148,7 +152,7 @@ class Shape:
         form = _format_of(name, text) if len(text) <= _FORMAT_LENGTH_MAX else ""
         self.formats[form] = self.formats.get(form, 0) + 1
         if self.words is not None and text not in self.words:
-            if not form and len(self.words) < WORDS_MAX and _may_list(name, text):
+            if not form and len(self.words) < WORDS_MAX and may_list(name, text):
                 self.words.add(text)
             else:
                 self.words = None
@@ -161,16 +165,17 @@ class Shape:
         return child
 
     def _field(self, key: str) -> Shape:
-        name = ANY_KEY if self.is_map else _safe_key(key)
+        name = ANY_KEY if self.is_map else safe_key(key)
         child = self.fields.get(name)
         if child is None:
             child = self.fields[name] = Shape()
             if len(self.fields) > KEYS_MAX:
-                self._become_map()
+                self.become_map()
                 child = self.fields[ANY_KEY]
         return child
 
-    def _become_map(self) -> None:
+    def become_map(self) -> None:
+        """Give all fields one shape, because their names are data."""
         merged = Shape()
         for child in self.fields.values():
             merged.merge(child)
@@ -189,12 +194,12 @@ class Shape:
             self.items = self.items or Shape()
             self.items.merge(other.items)
         if other.is_map and not self.is_map:
-            self._become_map()
+            self.become_map()
         for name, child in other.fields.items():
             name = ANY_KEY if self.is_map else name
             self.part(name).merge(child)
         if len(self.fields) > KEYS_MAX:
-            self._become_map()
+            self.become_map()
 
     def walk(self, path: str = "", *, is_optional: bool = False) -> Iterator[tuple[str, Shape, bool]]:
         """Yield each place below and with this one, in order: its path, its shape, and whether it is optional."""
@@ -203,6 +208,19 @@ class Shape:
             yield from self.fields[name].walk(field_path(path, name), is_optional=self.is_optional(name))
         if self.items is not None:
             yield from self.items.walk(f"{path}[]")
+
+    def type_texts(self) -> list[str]:
+        """Return the types as the text of a field has them: a format in place of "string", "map", an enumeration."""
+        return [text for name in self.types for text in self._texts_of(name)]
+
+    def _texts_of(self, type_name: str) -> tuple[str, ...]:
+        if type_name == "object" and self.is_map:
+            return ("map",)
+        if type_name != "string":
+            return (type_name,)
+        if self.enumeration:
+            return (f"enum({', '.join(self.enumeration)})",)
+        return ("word",) if self.is_word else self.forms or ("string",)
 
     def to_data(self) -> dict[str, object]:
         """Return the shape as plain data, which JSON can hold."""
@@ -248,6 +266,11 @@ def field_path(path: str, name: str) -> str:
     return f"{path}.{step}" if path else step
 
 
+def parent_path(path: str) -> str:
+    """Return the path of the object that has the field at a path."""
+    return _LAST_STEP.sub("", path)
+
+
 def format_pattern(form: str) -> re.Pattern[str] | None:
     """Return the pattern that texts of a format match; None if the format is a vocabulary of one word."""
     pattern = _FORMATS.get(form)
@@ -268,13 +291,29 @@ def add_message(shape: Shape, body: bytes, properties: Mapping[str, object]) -> 
     """Add one message to the shape of messages. Hot: once for each message."""
     shape.count += 1
     shape.types["object"] = shape.types.get("object", 0) + 1
-    given = dict(properties)
-    headers = cast("Mapping[str, object]", given.pop("headers", None) or {})
+    for part, value in head_parts(properties):
+        shape.part(part).add(value)
+    content, of_body = content_of(body, properties), shape.part("body")
+    if isinstance(content, NoJson):
+        of_body.count += 1
+        of_body.types[content.type] = of_body.types.get(content.type, 0) + 1
+    else:
+        of_body.add(content)
+
+
+def head_parts(properties: Mapping[str, object]) -> list[tuple[str, object]]:
+    """Return the headers and the other properties of a message, by their names, as a shape has them."""
+    given = {name: value for name, value in properties.items() if name != "headers"}
     if "delivery_mode" in given:
         given["delivery_mode"] = _MODES.get(cast("int", given["delivery_mode"]), "transient")
-    for part, value in (("headers", headers), ("properties", given)):
-        shape.part(part).add(value)
-    _add_body(shape.part("body"), body, given.get("content_type"), headers)
+    return [("headers", properties.get("headers") or {}), ("properties", given)]
+
+
+def content_of(body: bytes, properties: Mapping[str, object]) -> object:
+    """Return the value that a body has in JSON, with a field for each argument of a task; else a `NoJson`."""
+    value = _json_of(body, properties.get("content_type"))
+    headers = cast("Mapping[str, object]", properties.get("headers") or {})
+    return _no_json(body) if value is _NO_JSON else _task_body(value, headers)
 
 
 def message_name(body: bytes, properties: Mapping[str, object]) -> str:
@@ -285,6 +324,12 @@ def message_name(body: bytes, properties: Mapping[str, object]) -> str:
         value = _json_of(body, properties.get("content_type"))
         name = value.get("actor_name") if isinstance(value, dict) else None
     return name if isinstance(name, str) and key_pattern(name) == name and _KEY.fullmatch(name) else ""
+
+
+def client_pattern(name: str | None) -> str | None:
+    """Return the name of a client with marks in place of generated parts; None if the client is the test itself."""
+    pattern = _NUMBER.sub("{number}", key_pattern(printable(name or "a client")))
+    return None if _TEST.match(pattern) else pattern
 
 
 @lru_cache(4096)
@@ -311,18 +356,19 @@ def _mark_of(text: str) -> str:
     return "{number}" if text.isdecimal() else "{hex}"
 
 
-def _add_body(shape: Shape, body: bytes, content_type: object, headers: Mapping[str, object]) -> None:
-    value = _json_of(body, content_type)
-    if value is not _NO_JSON:
-        shape.add(_task_body(value, headers))
-        return
-    shape.count += 1
-    kind = "text" if body else "empty"
+@dataclass(frozen=True, slots=True)
+class NoJson:
+    """A body that is no JSON: its type is "text", "bytes" or "empty"."""
+
+    type: str
+
+
+def _no_json(body: bytes) -> NoJson:
     try:
         body.decode()
     except UnicodeDecodeError:
-        kind = "bytes"
-    shape.types[kind] = shape.types.get(kind, 0) + 1
+        return NoJson("bytes")
+    return NoJson("text" if body else "empty")
 
 
 _NO_JSON: Final = object()
@@ -356,26 +402,37 @@ def _type_of(value: object) -> str:
 
 @lru_cache(4096)
 def _format_of(name: str, text: str) -> str:
-    if name == "content_type" and _MEDIA_TYPE.fullmatch(text):
+    form = text_form(name, text)
+    if isinstance(form, str):
+        is_known = _MEDIA_TYPE.fullmatch(text) if name == "content_type" else text in _MODES.values()
+        return text if is_known else _format_of("", text)
+    return FORMATS[form - 1] if form else ""
+
+
+def text_form(name: str, text: str) -> str | int | None:
+    """Return what the format of a text in the field `name` depends on; None if it has no format. Hot."""
+    if name == "content_type" or name == "delivery_mode":
         return text
-    if name == "delivery_mode" and text in _MODES.values():
-        return text
-    match = _ANY_FORMAT.fullmatch(text)
-    return "" if match is None else FORMATS[cast("int", match.lastindex) - 1]
+    match = _fullmatch(text) if len(text) <= _FORMAT_LENGTH_MAX else None
+    return None if match is None else match.lastindex
+
+
+def may_list(name: str, text: str) -> bool:
+    """Return whether a text in this field may be a value of an enumeration."""
+    return _is_enumerated(name) and _WORD.fullmatch(text) is not None
 
 
 @lru_cache(4096)
-def _may_list(name: str, text: str) -> bool:
-    """Return whether a text in this field may be a value of an enumeration."""
+def _is_enumerated(name: str) -> bool:
     words = words_of(name)
     if len(words) > 1 and words[-1] == "code" and words[-2] in _ENUMERATED:
         words.pop()
-    is_enumerated = bool(words) and words[-1] in _ENUMERATED
-    return is_enumerated and _WORD.fullmatch(text) is not None and not _SECRETS.hides(name)
+    return bool(words) and words[-1] in _ENUMERATED and not _SECRETS.hides(name)
 
 
 @lru_cache(4096)
-def _safe_key(key: str) -> str:
+def safe_key(key: str) -> str:
+    """Return the name of a field, or a mark such as `{uuid}` if it is data."""
     if not _KEY.fullmatch(key) or _EMAIL.search(key):
         return "{number}" if key.isdecimal() else "{uuid}" if _UUID.fullmatch(key) else ANY_KEY
     return key_pattern(key) if key_pattern(key) != key else key
