@@ -13,26 +13,27 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from hashlib import blake2b
 from json.encoder import encode_basestring_ascii as quoted
-from operator import attrgetter, itemgetter
-from typing import Final
+from operator import itemgetter
+from typing import TYPE_CHECKING, Final, cast
 
 from leveret.trace import events
 from leveret.trace.events import FIELDS, POSITIONS, TABLE, RawEvent, TracedMessage
 from leveret.trace.redaction import Redaction
-from leveret.trace.rows import HASH_BYTES, Numbering, Rows, is_stored_anew, json_text
+from leveret.trace.rows import ATTRS_KEY, HASH_BYTES, Numbering, Row, Rows, is_stored_anew, json_text
+from leveret.trace.shapes import client_pattern
+
+if TYPE_CHECKING:
+    from leveret.trace.shapes.file_shapes import FileShapes
 
 # The size at which a cache is cleared: a test that makes up names without end must not fill the memory.
 _CACHE_MAX: Final = 4096
 
-# The properties that `attrs` holds.
-_IN_ATTRS: Final = attrgetter(
-    *("headers", "content_type", "delivery_mode", "content_encoding", "priority", "reply_to", "expiration"),
-    *("timestamp", "type", "user_id", "app_id", "cluster_id"),
-)
 # The kinds whose templates differ only in their fields.
 _ALIKE: Final = (*(events.CONFIRMED, *events.PUSHES, *events.SETTLING, *events.REQUEUES, events.PURGED),)
 # The columns that a template writes itself.
 _DIFFERING: Final = frozenset({"kind", "ts", "msg", "copy", "tag", "size", "body_hash", "message_id", "correlation_id"})
+_CLIENT: Final = POSITIONS[events.CONN_OPEN]["client"]
+_CONN: Final = POSITIONS[events.CONN_OPEN]["conn"]
 
 # From a raw event, its sequence number, the text of its times up to `"seq":`, and the line's end to a line; None for an
 # event to write from its row.
@@ -47,8 +48,15 @@ _Cache = dict[tuple[object, ...], str]
 class Lines:
     """The lines of one broker's events."""
 
-    def __init__(self, numbering: Numbering, redaction: Redaction, *, keeps_bodies: bool) -> None:
+    def __init__(
+        self, numbering: Numbering, redaction: Redaction, *, keeps_bodies: bool, shapes: FileShapes | None = None
+    ) -> None:
+        """Prepare to write. Without `shapes`, messages have none."""
         self._rows: Final = Rows(numbering, redaction, keeps_bodies=keeps_bodies)
+        self._shapes: Final = shapes
+        # The rows of shapes that are not written yet, and the connections of the test itself.
+        self._new_shapes: Final[list[Row]] = []
+        self._of_test: Final[set[object]] = {None}
         # The test that is running, from the broker's last `test_start` event.
         self.test: str | None = None
         # By kind.
@@ -60,6 +68,7 @@ class Lines:
         self._rows.numbering = numbering
         for cache in self._caches.values():
             cache.clear()
+        self._of_test.intersection_update({None})
         self._templates = self._new_templates()
 
     def write(self, raw_events: Iterable[RawEvent], wall: int | None, next_seq: Callable[[], int]) -> list[str]:
@@ -86,12 +95,30 @@ class Lines:
                     turn = f',"ts":{at}{wall_text},"seq":'
                 seq = next_seq()
                 line = None if template is None else template(raw, seq, turn, end)
-                add(f"{json_text(self._rows.row(raw, seq, wall, test))}\n" if line is None else line)
+                add(f"{json_text(self._row(raw, seq, wall, test))}\n" if line is None else line)
+        lines += [f"{json_text({**row, 'seq': next_seq()})}\n" for row in self._new_shapes]
+        self._new_shapes.clear()
         self.test = test
         for cache in self._caches.values():
             if len(cache) > _CACHE_MAX:
                 cache.clear()
         return lines
+
+    def _row(self, raw: RawEvent, seq: int, wall: int | None, test: str | None) -> Row:
+        row = self._rows.row(raw, seq, wall, test)
+        if raw[0] == events.CONN_OPEN and client_pattern(cast("str | None", raw[_CLIENT])) is None:
+            self._of_test.add(raw[_CONN])
+        if raw[0] == events.PUBLISHED and (shape := self._shape_of(cast("_Published", raw))):
+            row["shape"] = shape
+        return row
+
+    def _shape_of(self, raw: _Published) -> str:
+        """Return the hash of the shape of a message that was published; empty if it has none."""
+        _, _, vhost, conn, _, message, _ = raw
+        if self._shapes is None:
+            return ""
+        redaction = None if conn in self._of_test else self._rows.redaction
+        return self._shapes.hash_of(vhost, message, redaction, self._new_shapes)
 
     def _new_templates(self) -> dict[object, Template]:
         return {
@@ -102,19 +129,23 @@ class Lines:
 
     def _new_published(self) -> Template:
         base, cache, keeps_bodies = self._rows.numbering.base, self._caches[events.PUBLISHED], self._rows.keeps_bodies
+        shape_of = self._shape_of
 
         def published(raw: _Published, seq: int, turn: str, end: str) -> str | None:
             _, _, vhost, conn, chan, message, tag = raw
             properties, body = message.properties, message.body
             if keeps_bodies or len(message.routing_keys) > 1:
                 return None
-            key = (vhost, conn, chan, message.exchange, message.routing_key, _IN_ATTRS(properties))
+            key = (vhost, conn, chan, message.exchange, message.routing_key, ATTRS_KEY(properties))
             repeating = cache.get(key) or self._repeating(raw, cache, key)
             name, correlation = properties.message_id, properties.correlation_id
             number = "" if tag is None else f',"tag":{tag}'
             named = "" if name is None else f',"message_id":{quoted(name)}'
             if correlation is not None:
                 named = f'{named},"correlation_id":{quoted(correlation)}'
+            shape = shape_of(raw)
+            if shape:
+                named = f'{named},"shape":"{shape}"'
             return (
                 f'{{"kind":"published"{turn}{seq},"msg":{message.id + base}{number},'
                 f'"body_hash":"{blake2b(body, digest_size=HASH_BYTES).hexdigest()}","size":{len(body)}{named}'

@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Mapping
 from hashlib import blake2b
+from operator import attrgetter
 from typing import Final, cast
 
 from leveret.trace import events
@@ -22,6 +23,11 @@ Row = dict[str, object]
 # Kinds whose row says where the message was published to, or where a dead letter went.
 ADDRESSED: Final = tuple(name for name, kind in events.TABLE.items() if kind.is_addressed)
 HASH_BYTES: Final = 8
+# The properties that `attrs` holds, as a key under which what is made of them can be cached.
+ATTRS_KEY: Final = attrgetter(
+    *("headers", "content_type", "delivery_mode", "content_encoding", "priority", "reply_to", "expiration"),
+    *("timestamp", "type", "user_id", "app_id", "cluster_id"),
+)
 # The messages of one broker have numbers below this one.
 NODE_SPAN: Final = 1_000_000_000
 

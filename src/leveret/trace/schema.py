@@ -12,6 +12,8 @@ from typing import Final, Literal
 ColumnType = Literal["long", "int", "string", "boolean"]
 
 VERSION: Final = 1
+# The kind of a row that is no event: the shape of messages, or the words in their enumerations.
+SHAPE: Final = "shape"
 
 COLUMNS: Final[dict[str, ColumnType]] = {
     # The order of events in a file.
@@ -45,6 +47,8 @@ COLUMNS: Final[dict[str, ColumnType]] = {
     "reason": "string",
     "size": "int",
     "body_hash": "string",
+    # The hash of the shape of a published message. The row of the kind `shape` with this hash has the shape.
+    "shape": "string",
     "message_id": "string",
     "correlation_id": "string",
     # When the copy expires, by the broker's clock.

@@ -20,6 +20,7 @@ from leveret.errors import LeveretWarning
 from leveret.trace import events
 from leveret.trace.jsonl import PACKED_SUFFIX, SUFFIX, header_line
 from leveret.trace.rows import Row, json_text
+from leveret.trace.shapes.file_shapes import FileShapes
 
 # Level 6 compresses better than 1 at twice the cost. Other threads run while zlib works.
 _LEVEL: Final = 6
@@ -46,6 +47,8 @@ class TraceFile:
         self.next_ordinal: Final[Callable[[], int]] = count(0).__next__
         # For each writer, the function that writes what it still holds. `close` calls them all.
         self.writers: Final[dict[object, Callable[[], None]]] = {}
+        # What the messages in the file are like.
+        self.shapes: Final = FileShapes()
         self._descriptor = descriptor
         self._clock: Final = SystemClock()
 
@@ -135,6 +138,8 @@ class TraceFile:
         while self.writers:
             _, write_the_rest = self.writers.popitem()
             write_the_rest()
+        for row in self.shapes.words():
+            self._write_row({**row, "seq": self.next_seq()})
         self._end()
         if self.failure is None:
             self._compress()

@@ -105,7 +105,8 @@ class Writer:
         file = file_in(options.directory, self._facts)
         if file is not self.file or self._lines is None:
             self.file = file
-            self._lines = Lines(self._new_numbering(file), options.redaction, keeps_bodies=options.keeps_bodies)
+            numbering = self._new_numbering(file)
+            self._lines = Lines(numbering, options.redaction, keeps_bodies=options.keeps_bodies, shapes=file.shapes)
         file.writers[self] = self._write_at_exit
         return file
 

@@ -21,6 +21,7 @@ from leveret.story.facts import RowFact
 from leveret.trace import events
 from leveret.trace.jsonl import TraceReader
 from leveret.trace.rows import NODE_SPAN
+from leveret.trace.schema import SHAPE
 
 _NUMBERS: Final = ("msg", "copy", "src_copy")
 _BASE64: Final = "base64:"
@@ -148,7 +149,7 @@ def _rows_of(reader: TraceReader, name: str | None) -> tuple[list[PageRow], Test
             about = attrs.get("failure") or {}
             test.messages, test.queues = about.get("messages", ()), about.get("queues", ())
             test.seconds = duration if isinstance(duration, int | float) else None
-        else:
+        elif kind != SHAPE:
             rows.append(_page_row(raw))
     return rows, test
 
