@@ -58,11 +58,34 @@ TYPES: dict[str, pa.DataType] = {
     "reason": pa.string(),
     "size": pa.int32(),
     "body_hash": pa.string(),
+    "shape": pa.string(),
     "message_id": pa.string(),
     "correlation_id": pa.string(),
     "expires": pa.int64(),
     "attrs": pa.string(),
     "_extra": pa.string(),
+}
+
+KEYS = ("eu.order", "eu.order.big", "us.order", "us.order.big", "uk.order")
+# Of each message, some fields are null or absent: four shapes for each routing key.
+FIELDS = {f"body.field_{number}": [kind] for number, kind in enumerate(("integer", "decimal", "uuid", "string") * 5)}
+SHAPES = {
+    f"{place:016x}": (
+        key,
+        {
+            "name": "",
+            "fields": {
+                "headers.$": ["object"],
+                "properties.$": ["object"],
+                "properties.delivery_mode": ["persistent"],
+                "body.$": ["object"],
+                **FIELDS,
+                "body.note": ["null"] if variant % 2 else ["string"],
+                **({"body.lines": ["array"], "body.lines[]": ["integer"]} if variant > 1 else {}),
+            },
+        },
+    )
+    for place, (variant, key) in enumerate((variant, key) for variant in range(4) for key in KEYS)
 }
 
 Array = np.ndarray[Any, Any]
@@ -107,13 +130,14 @@ def write(number: int, folder: Path) -> int:
     test = messages // MESSAGES_A_TEST
     begin = (test * TEST_SPAN + messages % MESSAGES_A_TEST) * STEP
     names = np.array([f"tests/test_module_{n // 12}.py::test_that_orders_are_billed[{n}]" for n in range(TESTS_A_RUN)])
-    keys = np.array(["eu.order", "eu.order.big", "us.order", "us.order.big", "uk.order"])[messages % 5]
+    keys = np.array(KEYS)[messages % len(KEYS)]
     about = {"test": names[test], "msg": messages + 1}
     address = {"exchange": "shop", "routing_key": keys}
     channel = {"conn": test + 1, "chan": 1}
     size = 200 + messages % 800
     hashes = [f"{(first + value) * 0x9E3779B97F4A7C15 % (1 << 64):016x}" for value in messages.tolist()]
-    told = {"size": size, "body_hash": hashes, "attrs": '{"properties":{"delivery_mode":2}}'}
+    shapes = np.array(list(SHAPES))[messages % len(SHAPES)]
+    told = {"size": size, "body_hash": hashes, "shape": shapes, "attrs": '{"properties":{"delivery_mode":2}}'}
     tag = messages % MESSAGES_A_TEST + 1
     events.add("published", begin, **about, **address, **channel, tag=tag, **told)
     events.add("confirmed", begin + 9, **about, **channel, tag=tag, multiple=False)
@@ -145,6 +169,8 @@ def write(number: int, folder: Path) -> int:
         _settle(events, "dead_lettered", gone, reason="rejected", exchange="dead")
         letter = {**_moved(gone, 1), "queue": "dead", "src_copy": gone["copy"], "copy": gone["copy"] + len(which)}
         _settle(events, "enqueued", letter, exchange="dead", size=200)
+    defined = {"exchange": "shop", "routing_key": [key for key, _ in SHAPES.values()], "shape": list(SHAPES)}
+    events.add("shape", np.arange(len(SHAPES)), **defined, attrs=[json.dumps(of) for _, of in SHAPES.values()])
     _control(events, names)
     table = events.table(f"run-{number:05d}", START + timedelta(days=number // 20), number)
     pq.write_table(
@@ -174,7 +200,7 @@ def _control(events: _Events, names: Array) -> None:
         events.add(kind, begin + offset, test=names, **columns)
 
     add("test_start", -20)
-    add("conn_open", -19, conn=conn)
+    add("conn_open", -19, conn=conn, attrs=json.dumps({"peer": "127.0.0.1:40000", "client": "shop"}))
     for chan in (1, 2, 3):
         add("chan_open", -18, conn=conn, chan=chan)
     for exchange, kind in (("shop", "topic"), ("dead", "fanout"), ("unused", "direct")):

@@ -18,16 +18,14 @@ from typing import Any, Final
 
 import pyarrow as pa
 
+from leveret.pipeline.kernel.schema import TABLES
 from leveret.pipeline.kernel.tables import tables_of
 from leveret.trace import schema as trace_schema
 from tests.pipeline import plain, random_traces
 from tests.pipeline.plain import Trace
 from tests.pipeline.random_traces import Made
 
-NAMES: Final = (
-    *("control", "copies", "messages", "tests", "consumers", "routes", "test_queues", "latency_hist", "queue_stats"),
-    *("consumer_stats", "run_lineage", "run_coverage", "run_counts", "fingerprints", "fault_effect", "violations"),
-)
+NAMES: Final = tuple(TABLES)
 # Numbers for consumers, which only the kernel gives.
 _OWN: Final = ("holder", "last_holder")
 _TYPES: Final = {"long": pa.int64(), "int": pa.int32(), "string": pa.string(), "boolean": pa.bool_()}

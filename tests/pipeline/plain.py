@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import math
+import re
 from collections import Counter, defaultdict
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -68,6 +69,8 @@ def tables(traces: list[Trace]) -> dict[str, list[Row]]:
     found["run_lineage"] = _counted(found["_lineage"], "n")
     found["run_coverage"] = _run_coverage(found)
     found["fingerprints"] = _fingerprints(found, {trace.run: trace.commit for trace in traces})
+    found["run_shapes"], found["run_clients"] = _shapes(files)
+    found["message_shapes"] = _message_shapes(found["run_shapes"])
     found["run_counts"] = _run_counts(found, traces)
     found["changes"] = _changes(found["run_counts"])
     found["lineage"] = _lineage(found["run_lineage"])
@@ -528,6 +531,40 @@ class _File:
                 "queue": event.get("queue"),
             }
 
+    def shapes(self, defined: dict[str, Row]) -> Iterator[tuple[str, Row, str, Any]]:
+        """Yield the messages that count with their shape, and what clients did, with the shape and the queue."""
+        passed = {row["test"] for row in self._tests([]) if row["outcome"] == "passed" and not row["failures"]}
+        clients: dict[int, str] = {}
+        for event in self.events:
+            if event["kind"] == "conn_open":
+                name = self.attrs[event["seq"]].get("client", "a client")
+                clients.pop(event["conn"], None)
+                if not name.startswith("test"):
+                    clients[event["conn"]] = re.sub(r"\d+", "{number}", name)
+        published = [event for event in self.events if event["kind"] == "published"]
+        shown = {
+            event["seq"]
+            for event in published
+            if event.get("shape") in defined and event.get("test") in {*passed, None}
+        }
+        counted = {event["seq"]: event for event in published if event.get("conn") in clients and event["seq"] in shown}
+        for event in counted.values():
+            yield clients[event["conn"]], event, "published", None
+        # Should a message be published twice, the last publish has its fate.
+        sent = {event["msg"]: event for event in published}
+        for copy in self.copies.values():
+            for place, delivery in enumerate(copy.events):
+                message = sent.get(delivery["msg"])
+                if delivery["kind"] not in DELIVERIES or message is None or message["seq"] not in shown:
+                    continue
+                action = _action(copy.events[place:])
+                if action is not None and delivery.get("conn") in clients:
+                    yield clients[delivery["conn"]], message, action, delivery.get("queue")
+                    if action in ("acked", "no_ack"):
+                        counted[message["seq"]] = message
+        for event in counted.values():
+            yield "", event, "", None
+
     def _deaths(self) -> Iterator[Row]:
         sources = {key[4]: (key[2], copy.death) for key, copy in self.copies.items() if copy.of("dead_lettered")}
         for key, copy in self.copies.items():
@@ -538,6 +575,99 @@ class _File:
             where = {"day": self.trace.day, "run": self.trace.run, "test": key[0]}
             for _ in copy.of("enqueued"):
                 yield {**where, "from_queue": queue, "reason": reason, "to_queue": key[2]}
+
+
+def _action(events: list[Row]) -> str | None:
+    """Return what the client did that got a copy by the first of these events."""
+    at = next((at for at, event in enumerate(events) if event["kind"] in SETTLES), None)
+    if at is not None and events[at]["kind"] in ("nacked", "rejected"):
+        at = at + 1 if at + 1 < len(events) else None
+    if at is None:
+        return None
+    kind, reason = events[at]["kind"], events[at].get("reason")
+    if kind == "acked":
+        return "no_ack" if reason == "no_ack" else "acked"
+    if kind in ("dead_lettered", "dropped"):
+        return "rejected" if reason == "rejected" else None
+    return "requeued" if kind == "requeued" and reason in ("nacked", "rejected", "recovered") else None
+
+
+def _shapes(files: list[_File]) -> tuple[list[Row], list[Row]]:
+    """Return the rows of run_shapes and run_clients."""
+    defined: dict[str, dict[str, Row]] = defaultdict(dict)
+    fields: Counter[tuple[Any, ...]] = Counter()
+    clients: Counter[tuple[Any, ...]] = Counter()
+    commits = {file.trace.run: file.trace.commit for file in files}
+    began = {file.trace.run: file.trace.began for file in files}
+    for file in files:
+        for event in file.events:
+            if event["kind"] == "shape":
+                attrs = json.loads(event["attrs"])
+                if "shape" in event:
+                    defined[file.trace.run][event["shape"]] = {**event, **attrs}
+                for field_name, words in attrs.get("words", {}).items():
+                    for word, n in words.items():
+                        fields[(*_kind(file, event, {**event, **attrs}), field_name, "word", word)] += n
+    for file in files:
+        for client, event, action, queue in file.shapes(defined[file.trace.run]):
+            shape = defined[file.trace.run][event["shape"]]
+            kind = _kind(file, event, shape)
+            if action:
+                clients[(*kind, client, action, queue)] += 1
+                continue
+            for field_name, types in shape["fields"].items():
+                for name in [name for name in types if name != "absent"] + ["present"] * ("absent" not in types):
+                    fields[(*kind, field_name, name, None)] += 1
+    names = ("day", "run", "vhost", "exchange", "routing_key", "name")
+    shapes = [dict(zip((*names, "field", "type", "word"), key, strict=True), n=n) for key, n in fields.items()]
+    for row in shapes:
+        row.update(commit=commits[row["run"]], began=began[row["run"]])
+    clients_names = (*names, "client", "action", "queue")
+    return shapes, [dict(zip(clients_names, key, strict=True), n=n) for key, n in clients.items()]
+
+
+def _kind(file: _File, event: Row, shape: Row) -> tuple[Any, ...]:
+    where = (file.trace.day, file.trace.run, event.get("vhost"))
+    return (*where, shape["exchange"], shape["routing_key"], shape["name"])
+
+
+def _absent(rows: list[Row]) -> list[Row]:
+    """Return rows for the fields that objects of messages of one kind lack."""
+    counts = {(row["field"], row["type"]): row["n"] for row in rows if row["word"] is None}
+    found = []
+    for name in {name for name, _ in counts}:
+        above, _, last = name.rpartition(".")
+        above = f"{above}.$" if above in ("body", "headers", "properties") else above
+        n = counts.get((above, "object"), 0) - counts.get((name, "present"), 0)
+        if n > 0 and last != "$" and last[0] != "{" and not last.endswith("[]"):
+            found.append({**rows[0], "field": name, "type": "absent", "word": None, "n": n})
+    return found
+
+
+def _message_shapes(run_shapes: list[Row]) -> list[Row]:
+    kind = ("vhost", "exchange", "routing_key", "name")
+    found: list[Row] = []
+    for key, rows in _grouped(run_shapes, *kind).items():
+        of_kind: list[Row] = []
+        for (name, of_type, word), alike in _grouped(rows, "field", "type", "word").items():
+            alike.sort(key=lambda row: (row["began"] or -math.inf, row["day"] or date.min, row["run"]))
+            of_kind.append(
+                {
+                    **dict(zip(kind, key, strict=True)),
+                    "field": name,
+                    "type": of_type,
+                    "word": word,
+                    "n": sum(row["n"] for row in alike),
+                    "runs": len({row["run"] for row in alike}),
+                    "first_run": alike[0]["run"],
+                    "first_commit": alike[0]["commit"],
+                    "last_run": alike[-1]["run"],
+                    "last_commit": alike[-1]["commit"],
+                }
+            )
+        nothing = dict.fromkeys(("runs", "first_run", "first_commit", "last_run", "last_commit"))
+        found += of_kind + [{**row, **nothing} for row in _absent(of_kind)]
+    return found
 
 
 def _consumer_of(event: Row) -> tuple[Any, ...]:

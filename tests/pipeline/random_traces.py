@@ -22,6 +22,20 @@ FAULTS = (
     *("duplicate_enqueue", "redelivered_flag_wrong", "delivered_to_closed_channel", "prefetch_exceeded"),
     "confirm_missing",
 )
+# The fields of a few shapes, with their types.
+SHAPES: tuple[dict[str, list[str]], ...] = (
+    {"headers.$": ["object"], "properties.$": ["object"], "body.$": ["object"], "body.id": ["integer"]},
+    {"headers.$": ["object"], "headers.tenant": ["uuid"], "body.$": ["object"], "body.note": ["word"]},
+    {"headers.$": ["object"], "body.$": ["object"], "body.note": ["null"], "body.tags": ["map"], "body.tags.{key}": []},
+    {
+        "body.$": ["object"],
+        "body.lines": ["array"],
+        "body.lines[]": ["object"],
+        "body.lines[].sku": ["string", "integer", "absent"],
+        "body.lines[].n": ["number"],
+    },
+    {"headers.$": ["object"], "body.$": ["text"]},
+)
 # test, queue, msg, copy, rule
 Planted = tuple[str, str | None, int, int | None, str]
 
@@ -169,6 +183,9 @@ class _Player:
         self.dice = dice
         self.trace = Trace(run, worker, date(2026, 1, 1 + dice.randrange(3)), [], f"c{dice.randrange(3)}")
         self.planted: set[Planted] = set()
+        # The dice of what messages are like, so that what happens to them does not depend on it.
+        self.shapes = random.Random(f"{run} {worker}")
+        self.defined: set[str] = set()
         self.now = 1_000_000_000
         self.numbers = {"msg": 0, "copy": 0, "conn": 0, "seq": dice.randrange(5)}
         self.says_address = dice.random() < 0.7
@@ -278,7 +295,9 @@ class _Player:
 
     def _connect(self) -> None:
         conn = self.next("conn")
-        self.emit("conn_open", conn=conn, attrs={"peer": "127.0.0.1:1"})
+        client = self.shapes.choice(("shop-1", "billing", "test-suite", None))
+        attrs = {"peer": "127.0.0.1:1", "client": client}
+        self.emit("conn_open", conn=conn, attrs={name: value for name, value in attrs.items() if value is not None})
         for number in range(1, self.dice.randrange(2, 4)):
             self._open(conn, number)
 
@@ -340,7 +359,7 @@ class _Player:
         address = {"exchange": exchange, "routing_key": key}
         attrs = {"properties": {"priority": self.dice.randrange(10)}} if self.are_messages_prioritized else None
         told = {"msg": msg, "tag": number, "size": size, "body_hash": f"{msg:x}", "attrs": attrs}
-        self.emit("published", **self._at(channel), **address, **told)
+        self.emit("published", **self._at(channel), **address, **told, shape=self._shape(exchange, key))
         queues = self._route(exchange, key)
         for queue in queues:
             self._enqueue(queue, msg, exchange, key, None, size)
@@ -354,6 +373,26 @@ class _Player:
         for queue in queues:
             self._shorten(queue)
         return msg
+
+    def _shape(self, exchange: str, key: str) -> str | None:
+        """Return the name of a shape; its row is mostly written before its second use. Some messages have none."""
+        number = self.shapes.randrange(len(SHAPES) + 1)
+        if number == len(SHAPES):
+            return None
+        name = f"{exchange}/{key}/{number}"
+        address = {"exchange": exchange, "routing_key": key}
+        if name not in self.defined and self.shapes.random() < 0.8:
+            self.defined.add(name)
+            self.numbers["seq"] += 1
+            attrs = json.dumps({"name": "bill" if number % 2 else "", "fields": SHAPES[number]})
+            row = {"seq": self.numbers["seq"], "kind": "shape", **address, "shape": name, "attrs": attrs}
+            self.trace.events.append({**row, "test": self.test})
+        if self.shapes.random() < 0.02:
+            self.numbers["seq"] += 1
+            words = {"body.note": {"paid": self.shapes.randrange(1, 4), "open": 2}}
+            row = {"seq": self.numbers["seq"], "kind": "shape", "vhost": "/", **address, "test": self.test}
+            self.trace.events.append({**row, "attrs": json.dumps({"name": "", "words": words})})
+        return name
 
     def _route(self, exchange: str, key: str) -> list[Queue]:
         if exchange == "":

@@ -121,6 +121,26 @@ def test_a_run_without_messages_has_its_tests() -> None:
     assert found["copies"].num_rows == 0
 
 
+@pytest.mark.parametrize(
+    "attrs",
+    [
+        "[]",
+        '{"name":',
+        '{"fields": 1, "words": []}',
+        '{"name": {}, "fields": {"body.$": 1}, "words": {"body.$": {"x": "y"}}}',
+    ],
+)
+def test_a_damaged_shape_adds_no_rows(attrs: str) -> None:
+    shape = {"exchange": "", "routing_key": "q", "shape": "s"}
+    published = {"kind": "published", "msg": 1, "vhost": "/", "conn": 1, **shape}
+    opened = {"kind": "conn_open", "vhost": "/", "conn": 1, "attrs": '{"client": "shop"}'}
+
+    found = tables_of(_events_of([opened, {"kind": "shape", **shape, "attrs": attrs}, published]))
+
+    assert found["run_shapes"].num_rows == 0
+    assert found["messages"].num_rows == 1
+
+
 def test_a_holder_is_the_consumer_that_got_the_copy() -> None:
     traces = [made.trace for made in random_traces.several(30, seed=3)]
     first: dict[Any, int] = {}

@@ -132,7 +132,7 @@ def _add_report(steps: argparse._SubParsersAction[argparse.ArgumentParser]) -> N
     report.add_argument(
         "--output", "-o", type=Path, default=Path("report.html"), metavar="FILE", help="the page (default: report.html)"
     )
-    report.set_defaults(run=_guarded(_report, "pyarrow", "jinja2"))
+    report.set_defaults(run=guarded(_report, "pyarrow", "jinja2"))
     _add_rules(report)
 
 
@@ -158,7 +158,7 @@ def _add_spark(commands: argparse._SubParsersAction[argparse.ArgumentParser]) ->
         help="check what Spark needs to start here, and start it",
         description="Check what Spark needs to start here, and start it. The exit code is 1 if something is missing.",
     )
-    doctor.set_defaults(run=_guarded(_doctor))
+    doctor.set_defaults(run=guarded(_doctor))
     bundle = steps.add_parser(
         "bundle",
         help="write leveret into a zip for spark-submit --py-files",
@@ -167,7 +167,7 @@ def _add_spark(commands: argparse._SubParsersAction[argparse.ArgumentParser]) ->
     bundle.add_argument(
         "target", nargs="?", default="leveret.zip", metavar="FILE", help="the zip (default: leveret.zip)"
     )
-    bundle.set_defaults(run=_guarded(_bundle))
+    bundle.set_defaults(run=guarded(_bundle))
 
 
 def _step(
@@ -199,7 +199,7 @@ def _step(
         step.add_argument(
             "--memory", metavar="SIZE", help=f"memory of Spark's JVM, as in 4g (default: 1g, or 2g from {many})"
         )
-    step.set_defaults(run=_guarded(run, "pyarrow"))
+    step.set_defaults(run=guarded(run, "pyarrow"))
     return step
 
 
@@ -219,10 +219,10 @@ def _hours(text: str) -> float:
     return hours
 
 
-def _guarded(run: Callable[[argparse.Namespace], int], *needs: str) -> Callable[[argparse.Namespace], int]:
+def guarded(run: Callable[[argparse.Namespace], int], *needs: str) -> Callable[[argparse.Namespace], int]:
     """Wrap a command that needs some modules: print an expected error as one line, and return exit code 2."""
 
-    def guarded(options: argparse.Namespace) -> int:
+    def guard(options: argparse.Namespace) -> int:
         for name in needs:
             if find_spec(name) is None:
                 return _refuse(_WITHOUT[name])
@@ -233,7 +233,7 @@ def _guarded(run: Callable[[argparse.Namespace], int], *needs: str) -> Callable[
         except (NoJavaError, JavaStartError, OSError, ValueError, ModuleNotFoundError) as error:
             return _refuse(str(error))
 
-    return guarded
+    return guard
 
 
 def _import(name: str) -> None:

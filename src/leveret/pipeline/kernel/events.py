@@ -21,7 +21,8 @@ from leveret.pipeline.kernel.groups import identified
 # The columns of `events` that the tables need.
 NEEDED = (
     *("day", "run", "worker", "seq", "ts", "kind", "test", "vhost", "conn", "chan", "msg", "copy", "src_copy"),
-    *("exchange", "routing_key", "queue", "consumer", "tag", "redelivered", "count", "reason", "size", "attrs"),
+    *("exchange", "routing_key", "queue", "consumer", "tag", "redelivered", "count", "reason", "size", "shape"),
+    "attrs",
 )
 # What identifies an event.
 EVENT_KEY = ("run", "worker", "seq")
@@ -44,6 +45,7 @@ class Events:
     queue: Names
     consumer: Names
     reason: Names
+    shape: Names
     conn: Array
     chan: Array
     msg: Array

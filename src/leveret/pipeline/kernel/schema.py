@@ -183,6 +183,23 @@ CHANGES: Final = pa.schema(
 
 _PART: Final = pa.struct({"queue": pa.string(), "outcome": pa.string(), "n": _LONG, "requeues": _LONG})
 
+_KIND: Final = _texts("vhost", "exchange", "routing_key", "name")
+
+RUN_SHAPES: Final = pa.schema(
+    {**_RUN, "began": _LONG, **_texts("commit"), **_KIND, **_texts("field", "type", "word"), "n": _LONG}
+)
+
+RUN_CLIENTS: Final = pa.schema({**_RUN, **_KIND, **_texts("client", "action", "queue"), "n": _LONG})
+
+MESSAGE_SHAPES: Final = pa.schema(
+    {
+        **_KIND,
+        **_texts("field", "type", "word"),
+        **_longs("n", "runs"),
+        **_texts("first_run", "first_commit", "last_run", "last_commit"),
+    }
+)
+
 FINGERPRINTS: Final = pa.schema(
     {**_RUN, **_texts("test", "commit", "outcome", "fp", "order_fp"), "parts": pa.list_(_PART)}
 )
@@ -229,6 +246,8 @@ TABLES: Final[dict[str, pa.Schema]] = {
     "run_lineage": RUN_LINEAGE,
     "run_coverage": RUN_COVERAGE,
     "run_counts": RUN_COUNTS,
+    "run_shapes": RUN_SHAPES,
+    "run_clients": RUN_CLIENTS,
     "fingerprints": FINGERPRINTS,
     "fault_effect": FAULT_EFFECT,
     "violations": VIOLATIONS,

@@ -19,6 +19,7 @@ from leveret.pipeline.kernel.subjects import (
     lineage,
     messages,
     queues,
+    shapes,
     tests,
     violations,
 )
@@ -40,6 +41,7 @@ def tables_of(
     all_messages = messages.messages_of(every, all_copies)
     all_tests = tests.tests_of(controls)
     all_queues = queues.test_queues_of(all_copies)
+    all_shapes = shapes.shapes_of(controls, all_tests, all_copies, all_holds, all_messages)
     all_routes = coverage.routes_of(every, all_messages)
     run = Run(every, controls, all_tests, all_copies, all_messages, all_holds, all_consumers, all_queues)
     copies_table = copies.copies(all_copies, *holds.holder_numbers(all_copies, all_holds, all_consumers))
@@ -63,6 +65,8 @@ def tables_of(
         "run_lineage": lineage_table,
         "run_coverage": coverage.run_coverage(controls, all_routes, all_consumers),
         "run_counts": changes.run_counts(all_queues, all_messages, lineage_table, tests_table, about),
+        "run_shapes": shapes.run_shapes(all_shapes, about),
+        "run_clients": shapes.run_clients(all_shapes),
         "fingerprints": fingerprints.fingerprints(copies_table, tests_table, commit),
         "fault_effect": faults.fault_effect(controls, all_tests, all_queues),
         "violations": violations.violations(run, truncated),

@@ -1,4 +1,5 @@
-"""The tables across runs: lineage, coverage and flaky, from the rows of many runs. `changes` has a file of its own.
+"""The tables across runs: lineage, coverage, message_shapes and flaky, from the rows of many runs. `changes` has a file
+of its own.
 
 Each groups rows by its key, and sums and counts what is different in each group. A function
 accepts all rows, or the rows of some keys: rows with equal values of its `key` must come together. `ACROSS` lists the
@@ -8,9 +9,9 @@ tables.
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 import pyarrow as pa
@@ -19,7 +20,10 @@ import pyarrow.compute as pc
 from leveret.pipeline.kernel import schema
 from leveret.pipeline.kernel.columns import Array, Names, table
 from leveret.pipeline.kernel.groups import Numbering, numbered
-from leveret.pipeline.kernel.subjects.changes import changes
+from leveret.pipeline.kernel.subjects.changes import changes, in_order_of_time
+from leveret.pipeline.kernel.subjects.shapes import ABSENT, PRESENT
+from leveret.trace.shapes import parent_path
+from leveret.trace.shapes.file_shapes import ROOT
 
 
 @dataclass(frozen=True)
@@ -53,6 +57,37 @@ def coverage(run_coverage: pa.Table) -> pa.Table:
     groups = _grouped(rows, _THING, counted).rename_columns(schema.COVERAGE.names[:-1])
     columns = dict(zip(groups.column_names, groups.columns, strict=True))
     return table(schema.COVERAGE, {**columns, "never": pc.equal(groups["exercised_in"], 0)})
+
+
+def message_shapes(run_shapes: pa.Table) -> pa.Table:
+    """Add up what messages are like over all runs, with the first and the last run that showed it."""
+    rank, first_of_run = in_order_of_time(run_shapes, Names.of(run_shapes["run"]))
+    runs = run_shapes.select(["run", "commit"]).take(pa.array(first_of_run)).to_pylist()
+    counted = [("n", "sum"), ("run", "count_distinct"), ("rank", "min"), ("rank", "max")]
+    groups = _grouped(run_shapes.append_column("rank", pa.array(rank)), (*_KIND, "field", "type", "word"), counted)
+    found: list[dict[str, Any]] = []
+    counts: dict[tuple[str, ...], dict[tuple[str, str], int]] = defaultdict(dict)
+    for row in groups.to_pylist():
+        n, first, last = row["n_sum"], runs[row["rank_min"]], runs[row["rank_max"]]
+        ends = {f"{end}_{name}": run[name] for end, run in (("first", first), ("last", last)) for name in run}
+        found.append({**row, **ends, "n": n, "runs": row["run_count_distinct"]})
+        if row["word"] is None:
+            counts[tuple(row[name] for name in _KIND)][row["field"], row["type"]] = n
+    for kind, of_kind in counts.items():
+        address = dict(zip(_KIND, kind, strict=True))
+        found += [{**address, "field": field, "type": ABSENT, "n": n} for field, n in _absences(of_kind)]
+    return pa.Table.from_pylist(found, schema.MESSAGE_SHAPES)
+
+
+def _absences(counts: Mapping[tuple[str, str], int]) -> Iterator[tuple[str, int]]:
+    """Yield each field of a kind of message with the number of messages of which an object lacks it."""
+    for field in dict.fromkeys(field for field, _ in counts):
+        part, _, path = field.partition(".")
+        above = parent_path(path)
+        if path != ROOT and above != path and not path[len(above) :].lstrip(".").startswith("{"):
+            n = counts.get((f"{part}.{above or ROOT}", "object"), 0) - counts.get((field, PRESENT), 0)
+            if n > 0:
+                yield field, n
 
 
 def flaky(fingerprints: pa.Table) -> pa.Table:
@@ -103,11 +138,15 @@ def _grouped(rows: pa.Table, by: tuple[str, ...], counted: list[tuple[str, str]]
 
 _WAY: Final = ("from_queue", "reason", "to_queue")
 _THING: Final = ("kind", "name")
+_KIND: Final = ("vhost", "exchange", "routing_key", "name")
 _TEST: Final = ("commit", "test")
 
 ACROSS: Final = {
     "lineage": Across("run_lineage", (*_WAY, "run", "test", "n"), _WAY, schema.LINEAGE, lineage),
     "coverage": Across("run_coverage", (*_THING, "run", "declared", "messages"), _THING, schema.COVERAGE, coverage),
+    "message_shapes": Across(
+        "run_shapes", tuple(schema.RUN_SHAPES.names), _KIND, schema.MESSAGE_SHAPES, message_shapes
+    ),
     "flaky": Across("fingerprints", (*_TEST, "outcome", "fp", "parts"), _TEST, schema.FLAKY, flaky),
     "changes": Across("run_counts", tuple(schema.RUN_COUNTS.names), ("test",), schema.CHANGES, changes),
 }

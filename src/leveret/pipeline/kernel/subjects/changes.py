@@ -97,7 +97,7 @@ def run_counts(
 def changes(rows: pa.Table) -> pa.Table:
     """Return the table `changes`, from rows of `run_counts`."""
     names = {name: Names.of(rows[name]) for name in (*SERIES, "run", "commit")}
-    n, rank, first_of_run = numbers(rows["n"]), *_in_order_of_time(rows, names["run"])
+    n, rank, first_of_run = numbers(rows["n"]), *in_order_of_time(rows, names["run"])
     is_outcome = names["measure"].is_in(["outcome"])
     test = names["test"].codes
     # A test that is skipped counts nothing, which is no zero. What happens outside of tests has no outcome.
@@ -223,7 +223,7 @@ def _runs_by_test(test: Array, rank: Array, where: Array) -> dict[int, Array]:
     return {int(tests[begin]): ranks[begin:end][-RUNS:] for begin, end in pairwise(edges)}
 
 
-def _in_order_of_time(rows: pa.Table, run: Names) -> tuple[Array, Array]:
+def in_order_of_time(rows: pa.Table, run: Names) -> tuple[Array, Array]:
     """Return the rank of each row's run, oldest first, and for each rank a row of the run."""
     groups = numbered(run.codes)
     first = rows.select(["began", "day", "run"]).take(pa.array(groups.first))
