@@ -1,15 +1,19 @@
-"""The command `leveret contract`: whether the contracts of services fit together, how two differ, and a lock as another
-document."""
+"""The command `leveret contract`: whether the contracts of services fit together, how two differ, a lock as another
+document, and locks of the runs in a warehouse."""
 
 from __future__ import annotations
 
 import argparse
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from pytest_leveret.contract import FILE
+
 if TYPE_CHECKING:
     from argparse import _SubParsersAction
+
+    from pytest_leveret.contract.lock import Lock
 
 _FORMATS = ("asyncapi", "json-schema")
 _CODES = "The exit code is 0 if nothing breaks, 1 if something does, and 2 if a file cannot be read."
@@ -62,6 +66,38 @@ def add_to(commands: _SubParsersAction[argparse.ArgumentParser]) -> None:
     )
     export.add_argument("--version", default="1", help="the version of the document (default: 1)")
     export.set_defaults(run=_export)
+    infer = actions.add_parser(
+        "infer",
+        help="write a lock of what the runs in a warehouse have shown",
+        description="Write a lock of what the runs in a warehouse of `leveret pipeline` have shown. The traces need no "
+        "bodies. What was measured of consumers stays in the file. The exit code is 2 if the warehouse cannot be read.",
+    )
+    infer.add_argument("warehouse", metavar="WAREHOUSE", help="the folder of the warehouse, or s3://BUCKET/PREFIX")
+    infer.add_argument("--commit", metavar="COMMIT", help="only the runs of this commit (default: all runs)")
+    infer.add_argument(
+        "--lock", metavar="FILE", type=Path, default=Path(FILE), help=f"the file to write (default: {FILE})"
+    )
+    infer.set_defaults(run=_guarded(_infer))
+    drift = actions.add_parser(
+        "drift",
+        help="show how messages differ between two commits, by the runs in a warehouse",
+        description=f"Show how what the runs of a commit have shown differs from that of another commit. {_CODES}",
+    )
+    drift.add_argument("warehouse", metavar="WAREHOUSE", help="the folder of the warehouse, or s3://BUCKET/PREFIX")
+    drift.add_argument("--from", dest="old", required=True, metavar="COMMIT", help="the older commit, or a run")
+    drift.add_argument("--to", dest="new", required=True, metavar="COMMIT", help="the newer commit, or a run")
+    drift.set_defaults(run=_guarded(_drift))
+
+
+def _guarded(run: Callable[[argparse.Namespace], int]) -> Callable[[argparse.Namespace], int]:
+    """Wrap a command that needs the pipeline."""
+
+    def guard(options: argparse.Namespace) -> int:
+        from leveret.pipeline.command import guarded
+
+        return guarded(run, "pyarrow")(options)
+
+    return guard
 
 
 def _check(options: argparse.Namespace) -> int:
@@ -79,10 +115,58 @@ def _check(options: argparse.Namespace) -> int:
 
 
 def _diff(options: argparse.Namespace) -> int:
-    from pytest_leveret.contract.comparing import lock_changes
     from pytest_leveret.contract.documents.importing import read
 
-    changes = [*lock_changes(read(options.old), read(options.new))]
+    return _print_changes(read(options.old), read(options.new))
+
+
+def _infer(options: argparse.Namespace) -> int:
+    from leveret.wording import count_text
+    from pytest_leveret.contract.lock import read
+
+    lock, runs = next(_locks(options.warehouse, options.commit))
+    if options.lock.exists():
+        lock.keep_needs(read(options.lock))
+    lock.write(options.lock)
+    print(f"{options.lock}: {count_text(len(lock.messages), 'kind')} of messages, from {count_text(runs, 'run')}")
+    return 0
+
+
+def _drift(options: argparse.Namespace) -> int:
+    (old, _), (new, _) = _locks(options.warehouse, options.old, options.new)
+    return _print_changes(old, new)
+
+
+def _locks(url: str, *commits: str | None) -> Iterator[tuple[Lock, int]]:
+    """Yield the lock of the runs of each commit, or of all runs, and the number of these runs."""
+    from functools import partial
+
+    from leveret.pipeline.incremental import update
+    from leveret.pipeline.report.subject import COLUMNS, choose
+    from leveret.pipeline.warehouse.tables import read_table
+    from leveret.pipeline.warehouse.warehouse import Warehouse
+    from pytest_leveret.contract.inferring import infer
+
+    warehouse = Warehouse(url)
+    state = warehouse.existing()
+    update(warehouse, state=state)
+    read = partial(read_table, warehouse, state=state)
+    every = read("runs", columns=COLUMNS)
+    for commit in commits:
+        runs = list(state.runs) if commit is None else choose(every, commit).runs
+        lock = infer(read, runs)
+        if not lock.messages:
+            of_commit = "" if commit is None else f" of {commit}"
+            raise ValueError(
+                f"{url}: no run{of_commit} has shapes of messages; record one with --leveret-trace-dir, and ingest it"
+            )
+        yield lock, len(runs)
+
+
+def _print_changes(old: Lock, new: Lock) -> int:
+    from pytest_leveret.contract.comparing import lock_changes
+
+    changes = [*lock_changes(old, new)]
     _print("breaking", [change for change in changes if change.breaks])
     _print("not breaking", [change for change in changes if not change.breaks])
     if not changes:

@@ -79,7 +79,7 @@ class Messages(EventReader[Shown]):
 
     def _published(self, event: Event, shown: Shown) -> None:
         message = event.message
-        if is_monitoring(message.exchange, message.routing_key):
+        if is_monitoring(message):
             return
         publisher = self._client(event.conn)
         sent = self._sent[message.id] = _Sent(message, own_properties(message), publisher, [])
