@@ -11,7 +11,8 @@ what the client did with the 404 that closed its channel, and what the check `un
   exception. The error is swallowed, but a program that handles it looks the same, so the check is silent.
 
 dramatiq, nameko and taskiq publish through these clients, so their rows show what they add. FastStream, taskiq and
-nameko use confirms unless the program says otherwise, as do the channels of aio-pika: they wait for the error.
+nameko use confirms unless the program says otherwise, as do the channels of aio-pika: they wait for the error. These
+frameworks are imported where they run, because each process that collects the tests imports this module.
 """
 
 from __future__ import annotations
@@ -31,12 +32,7 @@ import kombu.pools
 import pika
 import rabbitpy
 from celery import Celery
-from dramatiq import Message
-from dramatiq.brokers.rabbitmq import RabbitmqBroker
-from faststream.rabbit import RabbitBroker, RabbitExchange
-from nameko.amqp.publish import Publisher
 from pika.adapters.asyncio_connection import AsyncioConnection
-from taskiq_aio_pika import AioPikaBroker
 
 Outcome = Literal["raised", "called back", "swallowed", "went on"]
 Program = Callable[["Stage"], object]
@@ -517,6 +513,8 @@ with_aio_pika("aio-pika", "read, publish", "raised")(read_and_publish)
 
 @row("FastStream", "publish", "raised")
 def _(stage: Stage) -> None:
+    from faststream.rabbit import RabbitBroker, RabbitExchange
+
     async def act() -> None:
         async with RabbitBroker(stage.broker.url) as broker:
             exchange = RabbitExchange(stage.exchange, declare=False)
@@ -531,6 +529,8 @@ def _(stage: Stage) -> None:
 def with_dramatiq(does: str, outcome: Outcome) -> Callable[[Callable[..., object]], object]:
     def add(act: Callable[..., object]) -> None:
         def program(stage: Stage) -> None:
+            from dramatiq.brokers.rabbitmq import RabbitmqBroker
+
             broker = RabbitmqBroker(url=stage.broker.url)
             broker.declare_queue("bills")
             try:
@@ -544,14 +544,22 @@ def with_dramatiq(does: str, outcome: Outcome) -> Callable[[Callable[..., object
     return add
 
 
+def enqueue(broker: Any) -> None:
+    from dramatiq import Message
+
+    broker.enqueue(Message("bills", "bill", (), {}, {}))
+
+
 with_dramatiq("close()", "went on")(lambda broker: None)
 with_dramatiq("get_queue_message_counts", "raised")(lambda broker: broker.get_queue_message_counts("bills"))
 # It catches the error and enqueues once more, on another connection.
-with_dramatiq("enqueue", "went on")(lambda broker: broker.enqueue(Message("bills", "bill", (), {}, {})))
+with_dramatiq("enqueue", "went on")(enqueue)
 
 
 @row("taskiq", "kiq, to an exchange deleted since the start", "raised")
 def _(stage: Stage) -> None:
+    from taskiq_aio_pika import AioPikaBroker
+
     async def act() -> None:
         broker = AioPikaBroker(stage.broker.url)
         await broker.startup()
@@ -566,6 +574,8 @@ def _(stage: Stage) -> None:
 
 def with_nameko(does: str, outcome: Outcome, *, use_confirms: bool) -> None:
     def program(stage: Stage) -> None:
+        from nameko.amqp.publish import Publisher
+
         publisher = Publisher(stage.broker.url, use_confirms=use_confirms)
         try:
             publisher.publish("x", exchange=stage.exchange, routing_key="k")
