@@ -1068,10 +1068,13 @@ def _rises(values: list[int]) -> bool:
 
 def _steps(values: list[int]) -> list[int]:
     count, best, at = len(values), Fraction(-1), 0
-    for size in range(3, count - 2):
-        pairs = [(left, right) for left in values[:size] for right in values[size:]]
-        excess = sum((right > left) - (right < left) for left, right in pairs)
-        if Fraction(excess * excess, size * (count - size)) > best:
+    # How many pairs of a value before the cut and one after it rise, less those that fall.
+    excess = 0
+    for size in range(1, count - 2):
+        moved, left, right = values[size - 1], values[: size - 1], values[size:]
+        excess += sum((value > moved) - (value < moved) for value in right)
+        excess -= sum((value < moved) - (value > moved) for value in left)
+        if size >= 3 and Fraction(excess * excess, size * (count - size)) > best:
             best, at = Fraction(excess * excess, size * (count - size)), size
     before, after = _median(values[:at]), _median(values[at:])
     if not at or before == after:
