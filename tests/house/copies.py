@@ -17,9 +17,8 @@ from tests.house.repository import FOLDERS, ROOT
 _TIMEOUT_S = 300
 # Compiled files stay beside their sources: a run in a copy is to begin as fast as one here.
 _LEFT_BEHIND = shutil.ignore_patterns(".*", "*.egg-info", "node_modules")
-# No plugin but ours: each takes time to load, and the tests concerned need none.
 _PYTEST = (
-    *("-q", "--tb=short", "-p", "no:cacheprovider", "-p", "pytest_leveret.plugin", "--continue-on-collection-errors"),
+    *("-q", "--tb=short", "-p", "no:cacheprovider", "--continue-on-collection-errors"),
     *("-o", "addopts=--import-mode=importlib", "-W", "ignore::pytest.PytestConfigWarning"),
 )
 
@@ -185,8 +184,9 @@ class Runner:
 
 
 def _environment() -> dict[str, str]:
+    """Return an environment in which pytest loads our plugin and no other: each takes time, and the tests need none."""
     own = {name: value for name, value in os.environ.items() if not name.startswith(("LEVERET_", "PYTEST_", "PYTHON"))}
-    return {**own, "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"}
+    return {**own, "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1", "PYTEST_PLUGINS": "pytest_leveret.plugin"}
 
 
 def is_named(path: str, output: str) -> bool:
