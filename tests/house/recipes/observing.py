@@ -108,7 +108,7 @@ def add_assertion(tree: Tree) -> None:
         text="    assert_purged = twin(CheckedAssertions.assert_purged)\n",
     )
     row = '    Happening("purged", (events.PURGED,), "queue"),\n'
-    tree.insert("src/leveret/observe/assertions/searching.py", before='    Happening("dead_lettered",', text=row)
+    tree.insert("src/leveret/observe/assertions/searching.py", before='    Happening("dropped",', text=row)
     tree.append("docs/reference/broker.md", "| `assert_purged` | queue | was purged |\n")
     tree.create("tests/observe/test_assert_purged.py", ASSERTION_TEST)
 
