@@ -15,9 +15,8 @@ from pika.adapters.blocking_connection import BlockingChannel
 from leveret import Broker
 from leveret.clocks import ManualClock
 from leveret.http.control.endpoint import ENDPOINTS
-from leveret.http.conversation import Limits
 from leveret.http.messages import Request, Response
-from leveret.http.server import HttpServer
+from leveret.http.server import HttpServer, Limits
 from tests.http import campaign
 from tests.http.client import GUEST, ask, connection, raw, read_to_end
 from tests.server.test_cli import served

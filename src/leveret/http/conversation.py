@@ -6,7 +6,7 @@ dropped, so no peer holds more than it may. All of it runs on the loop's thread 
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final
 
 import h11
 
@@ -15,22 +15,6 @@ from leveret.http.messages import Request, Response, StreamedBody, Way, refusal
 
 if TYPE_CHECKING:
     from leveret.http.server import HttpServer
-
-
-class Limits(NamedTuple):
-    """What a peer may ask for. Times are microseconds of real time."""
-
-    # RabbitMQ's own limit, `management.http.max_body_size`.
-    body_bytes: int = 20_000_000
-    head_bytes: int = 32 * 1024
-    # From the first byte of a request to its last; also how long a refused body is still read.
-    request_us: int = 20_000_000
-    # How long a connection may stay without a request.
-    idle_us: int = 120_000_000
-    # What a client may leave unread of a stream before it is dropped.
-    unread_bytes: int = 1024 * 1024
-    # Each connection has one request at work at most, on a thread of its own.
-    connections: int = 1000
 
 
 # The statuses whose responses have no body (RFC 9110, 6.4.1).

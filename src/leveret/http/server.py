@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable
 from math import inf
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from leveret.clocks import ClockSource, HoldableClock, SystemClock
 from leveret.core.model.timers import Timer, Timers
@@ -21,11 +21,27 @@ from leveret.server.listener import Address, Listener
 from leveret.server.loop import Loop
 
 if TYPE_CHECKING:
-    from leveret.http.conversation import HttpConversation, Limits
+    from leveret.http.conversation import HttpConversation
     from leveret.http.messages import App, Request, Response
 
 # What other threads want of the loop: a response, or a part of a stream.
 Errand = Callable[[], None]
+
+
+class Limits(NamedTuple):
+    """What a peer may ask for. Times are microseconds of real time."""
+
+    # RabbitMQ's own limit, `management.http.max_body_size`.
+    body_bytes: int = 20_000_000
+    head_bytes: int = 32 * 1024
+    # From the first byte of a request to its last; also how long a refused body is still read.
+    request_us: int = 20_000_000
+    # How long a connection may stay without a request.
+    idle_us: int = 120_000_000
+    # What a client may leave unread of a stream before it is dropped.
+    unread_bytes: int = 1024 * 1024
+    # Each connection has one request at work at most, on a thread of its own.
+    connections: int = 1000
 
 
 class HttpServer:
@@ -46,7 +62,7 @@ class HttpServer:
         self._new_app = new_app
         self._app: App | None = None
         self.internal_errors = internal_errors
-        self._given_limits = limits
+        self.limits: Final = Limits() if limits is None else limits
         self._wall = SystemClock() if wall is None else wall
         self._timers = Timers()
         self._errands: deque[Errand] = deque()
@@ -69,15 +85,6 @@ class HttpServer:
     def stop(self) -> None:
         """Close the port and every connection. Requests at work end in vain."""
         self.loop.stop()
-
-    @property
-    def limits(self) -> Limits:
-        """What a client may ask for."""
-        if self._given_limits is None:
-            from leveret.http.conversation import Limits
-
-            self._given_limits = Limits()
-        return self._given_limits
 
     def _connect(self, peer: Address, local: Address) -> HttpConversation:
         # Imported with the first connection, because h11 takes longer to import than a broker to start.
