@@ -27,14 +27,10 @@ class ModulusHashExchange(Exchange):
         self._destinations = []
 
     def _add(self, binding: Binding) -> None:
-        self._sort()
-
-    def _remove(self, binding: Binding) -> None:
-        self._sort()
-
-    def _sort(self) -> None:
         distinct = dict.fromkeys(binding.destination for binding in self.bindings.values())
         self._destinations = sorted(distinct, key=lambda destination: (destination.is_queue, destination.name))
+
+    _remove = _add
 
     def route(self, message: Message) -> Sequence[Destination]:
         """Return the one destination that the hash selects."""
