@@ -17,9 +17,8 @@ from leveret.core.model.node import Node
 from leveret.core.model.operators.node_settings import NODE_NAME
 from leveret.core.model.ports import ConnectionPort
 from leveret.core.model.vhost import VirtualHost
-from leveret.core.wire import erlang
 from leveret.core.wire.properties import Properties
-from leveret.core.wire.values import Field, Table
+from leveret.core.wire.values import Field, Table, text_field
 from leveret.trace import events
 from leveret.trace.events import Event, RawEvent
 
@@ -373,4 +372,4 @@ def _field(value: object) -> Field:
         return Field("A", tuple(_field(item) for item in value))
     if isinstance(value, Mapping):
         return Field("F", Table(tuple((str(name), _field(item)) for name, item in value.items())))
-    return Field("S", erlang.text(str(value)))
+    return text_field(str(value))

@@ -15,9 +15,8 @@ from leveret.core.model.message import Message, QueueEntry
 from leveret.core.model.operators.node_settings import NODE_NAME
 from leveret.core.model.routing import AnyQueue
 from leveret.core.model.vhost import VirtualHost
-from leveret.core.wire import erlang
 from leveret.core.wire.properties import PROPERTY_NAMES, Properties
-from leveret.core.wire.values import Field, Table, Value
+from leveret.core.wire.values import Field, Table, Value, text_field
 
 NAME: Final = "amq.rabbitmq.trace"
 
@@ -83,15 +82,15 @@ class Firehose:
             return
         vhost, actor = self._vhost, TEST if client is None else client.actor()
         headers = (
-            ("exchange_name", _text(message.exchange)),
+            ("exchange_name", text_field(message.exchange)),
             ("routing_keys", _texts(message.routing_keys)),
             ("properties", Field("F", _properties(properties or message.properties))),
-            ("node", _text(NODE_NAME)),
+            ("node", text_field(NODE_NAME)),
             *after_node,
-            ("vhost", _text(vhost.name)),
-            ("connection", _text(actor.connection)),
+            ("vhost", text_field(vhost.name)),
+            ("connection", text_field(actor.connection)),
             ("channel", Field("I", actor.channel)),
-            ("user", _text(actor.user)),
+            ("user", text_field(actor.user)),
             *last,
         )
         table = Table(headers)
@@ -124,12 +123,8 @@ def _field(value: Value | str) -> Field:
         # RabbitMQ sends it as a signed 32-bit integer, whatever its type.
         return Field("I", (value + 2**31) % 2**32 - 2**31)
     assert isinstance(value, str)
-    return _text(value)
-
-
-def _text(text: str) -> Field:
-    return Field("S", erlang.text(text))
+    return text_field(value)
 
 
 def _texts(texts: Sequence[str]) -> Field:
-    return Field("A", tuple(_text(text) for text in texts))
+    return Field("A", tuple(text_field(text) for text in texts))

@@ -82,6 +82,11 @@ class Field(NamedTuple):
 Entry: TypeAlias = tuple[str, Field]
 
 
+def text_field(text: str) -> Field:
+    """Return a long string with this text."""
+    return Field("S", text.encode("utf-8", "surrogateescape"))
+
+
 class Table:
     """A field table: names and fields in the order of the wire. It is immutable."""
 

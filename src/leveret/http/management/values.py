@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import Final
 
 from leveret.core.wire.properties import Properties
-from leveret.core.wire.values import Field, Table
+from leveret.core.wire.values import Field, Table, text_field
 from leveret.http.management.calls import bad_request
 
 Described = dict[str, object]
@@ -66,7 +66,7 @@ def field_of(value: object) -> Field:
         return Field("A", tuple([field_of(each) for each in value]))
     if isinstance(value, Mapping):
         return Field("F", table_of(value) if value else Table.EMPTY)
-    return Field("S", str(value).encode("utf-8", "surrogateescape"))
+    return text_field(str(value))
 
 
 def flag_of(values: Mapping[str, object], name: str) -> bool:

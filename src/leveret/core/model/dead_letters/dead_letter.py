@@ -16,7 +16,7 @@ from leveret.core.model.dead_letters.death import NO_DEATHS, REJECTED, Death, Hi
 from leveret.core.model.message import Message, QueueEntry
 from leveret.core.model.queues.stored_queue import StoredQueue
 from leveret.core.wire.properties import Properties
-from leveret.core.wire.values import Entry, Field, Table
+from leveret.core.wire.values import Entry, Field, Table, text_field
 from leveret.trace import events
 
 EXPIRED: Final = "expired"
@@ -175,7 +175,7 @@ def _keeps_first(message: Message, compat: Compat) -> bool:
 
 def _origin_headers(which: str, death: Death) -> list[Entry]:
     parts = (("exchange", death.exchange), ("queue", death.queue), ("reason", death.reason))
-    return [(f"x-{which}-death-{part}", _string(value)) for part, value in parts]
+    return [(f"x-{which}-death-{part}", text_field(value)) for part, value in parts]
 
 
 def _death_field(death: Death, compat: Compat) -> Field:
@@ -186,14 +186,14 @@ def _death_field(death: Death, compat: Compat) -> Field:
         return Field("F", table.sorted_unique() if death.is_sorted else table)
     values = {
         "count": Field("l", death.death_count),
-        "reason": _string(death.reason),
-        "queue": _string(death.queue),
+        "reason": text_field(death.reason),
+        "queue": text_field(death.queue),
         "time": Field("T", death.time_s),
-        "exchange": _string(death.exchange),
-        "routing-keys": Field("A", tuple(_string(key) for key in death.routing_keys)),
+        "exchange": text_field(death.exchange),
+        "routing-keys": Field("A", tuple(text_field(key) for key in death.routing_keys)),
     }
     if death.original_expiration is not None:
-        values["original-expiration"] = _string(death.original_expiration)
+        values["original-expiration"] = text_field(death.original_expiration)
     table = Table(tuple((name, values[name]) for name in compat.x_death_fields if name in values))
     return Field("F", table.sorted_unique() if death.is_sorted else table)
 
@@ -228,7 +228,3 @@ def _parsed(table: Table) -> Death:
 def _count_of(table: Table) -> int:
     count = table.get("count")
     return count.value if count is not None and isinstance(count.value, int) else 0
-
-
-def _string(value: str) -> Field:
-    return Field("S", value.encode("utf-8", "surrogateescape"))
