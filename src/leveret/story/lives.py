@@ -59,14 +59,17 @@ class CopyLife(Generic[F]):
 
     def take(self, fact: F) -> None:
         """Take the next fact about this copy."""
+        kind = fact.kind
         self.facts.append(fact)
-        if fact.kind in events.DELIVERIES:
+        state = _STATES.get(kind)
+        if kind in events.DELIVERIES:
             self.deliveries.append(fact)
-        self.requeue_count += fact.kind in events.REQUEUES
-        if fact.kind in events.ARRIVALS:
+            state = "delivered" if fact.get(HAS_ACKS) is False else state
+        elif kind in events.ARRIVALS:
             self.source = cast("int | None", fact.get("src_copy"))
-        state = BY_REASON.get((fact.kind, fact.get("reason"))) or _STATES.get(fact.kind, fact.kind)
-        self.state = "delivered" if state == UNACKED and fact.get(HAS_ACKS) is False else state
+        elif kind in events.REQUEUES:
+            self.requeue_count += 1
+        self.state = state or BY_REASON.get((kind, fact.get("reason")), kind)
 
 
 @dataclass(slots=True)
@@ -124,12 +127,13 @@ class MessageLife(Generic[F]):
         return copy
 
     def _happened(self, fact: F) -> None:
+        kind = fact.kind
         self.facts.append(fact)
-        if fact.kind == events.PUBLISHED:
+        if kind == events.PUBLISHED:
             self.published = fact
-        elif fact.kind in events.ANSWERS:
+        elif kind in events.ANSWERS:
             self.answer = self.answer or fact
-        elif fact.kind in events.RETURNS or (fact.kind in events.LOSSES and self.lost is None):
+        elif kind in events.RETURNS or (kind in events.LOSSES and self.lost is None):
             self.lost = fact
 
 

@@ -408,17 +408,15 @@ class Event:
         As in a trace file, `msg` is the number of the message, and `exchange` and `routing_key` say where it was
         published to, if the kind has no fields of these names.
         """
-        position = POSITIONS[self.kind].get(name)
+        kind = self.kind
+        places = POSITIONS[kind]
+        position = places.get(name)
         if position is not None:
             return self.raw[position]
         attribute = _OF_MESSAGE.get(name)
-        if (
-            attribute is None
-            or self.kind not in ABOUT_MESSAGES
-            or (name != "msg" and not TABLE[self.kind].is_addressed)
-        ):
+        if attribute is None or "message" not in places or (name != "msg" and not TABLE[kind].is_addressed):
             return None
-        return cast("object", getattr(self.message, attribute))
+        return cast("object", getattr(self.raw[places["message"]], attribute))
 
     def fields(self) -> dict[str, object]:
         """Return the fields by name, in the order of the raw tuple, without `kind` and `at`."""

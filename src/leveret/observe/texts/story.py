@@ -80,6 +80,8 @@ class Story:
         self._began_at: Final = Event(raw_events[began]).at if raw_events else 0
         self._clients: Final = clients_of(raw_events)
         self._told: Final = _folded(list(_told(self._raw)))
+        # The message that each is about.
+        self._ids: Final = [told.event.get("msg") for told in self._told]
 
     def set_up(self, closed: Mapping[int, str]) -> str:
         """Return what the test has set up, with the names of its connections; `closed` says what became of some."""
@@ -96,7 +98,7 @@ class Story:
         """Return the title of the lines, with the messages `about` whose events `lines` leaves out."""
         count = len(self._told)
         which = f"last {_SHOWN} of {count}{'+' if has_dropped else ''} events" if count > _SHOWN else "events"
-        ids = [told.event.get("msg") for told in self._told]
+        ids = self._ids
         left_out = ", ".join(f"#{one}" for one in about if 0 < ids.count(one) <= _DESCRIBED)
         return f"{which}, seconds since the test began{f' ({left_out}: see above)' if left_out else ''}:"
 
@@ -105,7 +107,7 @@ class Story:
 
         The caller has described these messages. If that says everything about one, its events are left out.
         """
-        ids = [told.event.get("msg") for told in self._told]
+        ids = self._ids
         own = [at for at, one in enumerate(ids) if one in about and ids.count(one) > _DESCRIBED][-_ABOUT:]
         others = [at for at, one in enumerate(ids) if one not in about]
         chosen = sorted(own + others[len(others) - min(len(others), _SHOWN - len(own)) :])
