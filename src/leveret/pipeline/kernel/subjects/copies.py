@@ -196,7 +196,7 @@ def copies_of(events: Events, lives: Lives) -> Copies:
         deliveries=counts[:, [COPY_KINDS[name] for name in DELIVERIES]].sum(axis=1),
         unflagged=np.bincount(groups.of[is_delivery & (events.redelivered[lives.event] == 0)], minlength=groups.count),
         # The number of the reason for being dead-lettered; the highest of several.
-        death=groups.highest(np.where((kind == COPY_KINDS["dead_lettered"]) & (reason > 0), reason, NULL)),
+        death=groups.highest(np.where(_IS_DEATH[kind] & (reason > 0), reason, NULL)),
         counts=counts,
     )
 

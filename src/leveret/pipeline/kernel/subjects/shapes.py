@@ -21,11 +21,11 @@ from leveret.pipeline.kernel.columns import NO_ROW, Array, Names, pick, table
 from leveret.pipeline.kernel.control import Control, attributes_at, text_at
 from leveret.pipeline.kernel.events import Events
 from leveret.pipeline.kernel.groups import Index, identified, numbered
-from leveret.pipeline.kernel.subjects.copies import Copies
+from leveret.pipeline.kernel.subjects.copies import Copies, among
 from leveret.pipeline.kernel.subjects.holds import Holds
 from leveret.pipeline.kernel.subjects.messages import Messages
 from leveret.pipeline.kernel.subjects.tests import TestKey, TestLife
-from leveret.trace.events import CONN_OPEN, NO_ACK, printable
+from leveret.trace.events import CONN_OPEN, DEATHS, DROPPED, NO_ACK, REFUSING, REQUEUES, printable
 from leveret.trace.schema import SHAPE
 from leveret.trace.shapes import client_pattern, key_pattern
 
@@ -150,15 +150,15 @@ def _actions(copies: Copies, holds: Holds) -> Array:
     row[lives.event] = np.arange(len(lives.event))
     end = row[holds.until]
     # A nack or a reject says nothing of what becomes of the copy; the event after it does.
-    is_refused = np.isin(holds.ended_by, (COPY_KINDS["nacked"], COPY_KINDS["rejected"]))
+    is_refused = among(REFUSING)[holds.ended_by]
     after = np.minimum(end + is_refused, len(lives.event) - 1)
     is_known = has_end & (lives.copies.of[after] == lives.copies.of[end])
     kind, reason = lives.kind[after], events.reason.at(lives.event[after]).numbers(_REASONS)
     conditions = {
         _AUTO_ACKED: (kind == COPY_KINDS["acked"]) & (reason == _REASONS[NO_ACK]),
         _ACKED: kind == COPY_KINDS["acked"],
-        _REJECTED: np.isin(kind, (COPY_KINDS["dead_lettered"], COPY_KINDS["dropped"])) & (reason == 2),
-        _REQUEUED: (kind == COPY_KINDS["requeued"]) & (reason > 1),
+        _REJECTED: among((*DEATHS, DROPPED))[kind] & (reason == 2),
+        _REQUEUED: among(REQUEUES)[kind] & (reason > 1),
     }
     return np.where(is_known, np.select(list(conditions.values()), list(conditions), NO_ROW), NO_ROW)
 
