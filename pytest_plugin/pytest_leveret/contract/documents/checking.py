@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from datetime import date, datetime
 from decimal import Decimal
+from functools import lru_cache
 from typing import Any, Final, cast
 
 import jsonschema_rs
@@ -206,10 +207,12 @@ def _distance(findings: list[Finding]) -> int:
     return sum(100 if each.keyword in _OTHER_KIND and each.depth <= 1 else 1 for each in findings)
 
 
+@lru_cache(256)
 def _media_type(content_type: object) -> str:
     return str(content_type or "").partition(";")[0].strip().lower()
 
 
+@lru_cache(256)
 def _is_json(content_type: object) -> bool:
     media_type = _media_type(content_type)
     return media_type == "application/json" or media_type.endswith("+json")
