@@ -30,12 +30,15 @@ def short_span_text(span_us: int) -> str:
     return span_text(span_us) if span_us >= 10_000 else f"{max(0, span_us) / 1000:.1f} ms"
 
 
-# Instants, UUIDs, hexadecimal numbers of some length, and long decimal ones.
-MADE_UP: Final = re.compile(
+# Instants, UUIDs, and hexadecimal numbers of some length.
+_INSTANT_OR_ID: Final = (
     r"\d{4}-\d\d-\d\d[T ]\d\d:\d\d(?::\d\d(?:[.,]\d+)?)?(?:Z|[+-]\d\d:?\d\d)?"
-    r"|(?<![^\W_])(?:[0-9a-f]{8}-?(?:[0-9a-f]{4}-?){3}[0-9a-f]{12}|(?=[a-f]*[0-9])[0-9a-f]{8,})(?![^\W_])|\d{5,}",
-    re.I,
+    r"|(?<![^\W_])(?:[0-9a-f]{8}-?(?:[0-9a-f]{4}-?){3}[0-9a-f]{12}|(?=[a-f]*[0-9])[0-9a-f]{8,})(?![^\W_])"
 )
+# With decimal numbers that are too long for a count, as in names: ports and ids of processes.
+MADE_UP: Final = re.compile(rf"{_INSTANT_OR_ID}|\d{{5,}}", re.I)
+# In bodies, a decimal number may be an amount. Seconds and milliseconds since the epoch have ten and thirteen digits.
+_MADE_UP_IN_BODIES: Final = re.compile(rf"(?<![\d.])\d{{10,13}}(?:\.\d+)?(?![\d.])|{_INSTANT_OR_ID}", re.I)
 # How names begin that a broker or a client generates.
 _GENERATED: Final = ("amq.gen-", "amq.rabbitmq.reply-to.", "amq_", "spring.gen-")
 
@@ -43,6 +46,11 @@ _GENERATED: Final = ("amq.gen-", "amq.rabbitmq.reply-to.", "amq_", "spring.gen-"
 def masked(text: str) -> str:
     """Return a text without what is generated anew in each run."""
     return MADE_UP.sub("*", text)
+
+
+def masked_body(text: str) -> str:
+    """Return a body without what is generated anew in each run."""
+    return _MADE_UP_IN_BODIES.sub("*", text)
 
 
 def without_generated_end(name: str) -> str:

@@ -365,6 +365,14 @@ def test_a_message_without_a_queue_ends_there() -> None:
         assert broker.flow() == "shop -> amq.topic 'order.lost' -> no queue"
 
 
+def test_an_amount_in_a_body_is_not_masked() -> None:
+    with Broker() as broker:
+        broker.declare_queue("orders")
+        broker.publish("", "orders", json={"total": 12500, "at": 1732390000.123456, "at_ms": 1732390000123})
+
+        assert broker.flow(bodies=True) == """the test -> orders: ready {"total": 12500, "at": *, "at_ms": *}"""
+
+
 def test_events_of_celery_itself_are_left_out() -> None:
     with Broker() as broker:
         broker.declare_exchange("celeryev", "topic")

@@ -20,7 +20,7 @@ from leveret.story.words import STANDS
 from leveret.trace import events
 from leveret.trace.events import TracedMessage
 from leveret.trace.shapes import message_name
-from leveret.wording import masked, without_generated_end
+from leveret.wording import masked, masked_body, without_generated_end
 
 
 class Flow(str):
@@ -187,13 +187,13 @@ class FlowReader:
             return ""
         text = message.body.decode("utf-8", "replace")
         if self._bodies is True:
-            return f" {masked(text)}"
+            return f" {masked_body(text)}"
         try:
             body = json.loads(text)
         except ValueError:
             return ""
         fields = {name: body[name] for name in self._bodies if name in body} if isinstance(body, Mapping) else {}
-        return f" {masked(json.dumps(fields))}" if fields else ""
+        return f" {masked_body(json.dumps(fields))}" if fields else ""
 
     def _name(self, fact: Fact) -> str:
         return masked(self._clients.name(fact.get("conn")))
