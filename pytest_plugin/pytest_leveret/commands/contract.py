@@ -185,14 +185,14 @@ def _export(options: argparse.Namespace) -> int:
         if output is None:
             print(text, end="")
         else:
-            output.write_text(text, encoding="utf-8")
+            output.write_text(text, encoding="utf-8", newline="\n")
         return 0
     if output is None:
         raise ValueError("--format=json-schema writes a file for each message; name a folder with --output=PATH")
     for name, schema in exporting.schemas_of(lock).items():
         file = output / name
         file.parent.mkdir(parents=True, exist_ok=True)
-        file.write_text(exporting.document_text(schema, file), encoding="utf-8")
+        file.write_text(exporting.document_text(schema, file), encoding="utf-8", newline="\n")
     return 0
 
 
