@@ -128,3 +128,82 @@ def test_the_last_run_in_pytests_cache_is_read_without_a_folder(suite, pytester,
     assert main(["why", "test_lost"]) == 0
 
     assert "::test_lost failed" in capsys.readouterr().out
+
+
+def test_an_error_within_a_library_is_shown_at_the_lines_of_the_user(run, pytester, capsys):
+    run(
+        """
+        import socket
+
+        def ask(url):
+            socket.create_connection("no address at all")
+
+        def test_answered(leveret):
+            ask(leveret.url)
+        """,
+        "--leveret-pages-dir=pages",
+    )
+    capsys.readouterr()
+
+    main(["why", "--pages-dir", "pages"])
+
+    lines = [line for line in capsys.readouterr().out.splitlines() if line.startswith("at ")]
+    assert [line.rpartition(": ")[2] for line in lines] == [
+        "ask(leveret.url)",
+        'socket.create_connection("no address at all")',
+    ]
+
+
+def test_a_queue_that_is_gone_is_listed_as_deleted(run, pytester, capsys):
+    run(
+        """
+        from client import connect
+
+        def test_kept(leveret):
+            connection = connect(leveret.url, "shop")
+            connection.channel().queue_declare("carts", exclusive=True)
+            connection.close()
+            leveret.declare_queue("orders")
+            other = connect(leveret.url, "desk")
+            other.channel().queue_declare("till", exclusive=True)
+            try:
+                assert leveret.queue("orders").ready_count == 1
+            finally:
+                other.close()
+        """,
+        "--leveret-pages-dir=pages",
+    )
+    capsys.readouterr()
+
+    main(["why", "--pages-dir", "pages"])
+
+    printed = capsys.readouterr().out
+    assert "queue orders: 0 ready" in printed
+    assert "deleted queues: carts\n" in printed
+    assert "queue carts:" not in printed
+    # Deleted after the failure.
+    assert "queue till: 0 ready" in printed
+
+
+def test_what_is_seen_of_a_refusal_names_its_channel_once_and_ends_with_the_failure(run, pytester, capsys):
+    run(
+        """
+        import pytest
+        from client import connect
+
+        def test_refused(leveret):
+            channel = connect(leveret.url, "shop").channel()
+            with pytest.raises(Exception):
+                channel.queue_declare("nowhere", passive=True)
+            assert not channel.is_closed
+        """,
+        "--leveret-pages-dir=pages",
+    )
+    capsys.readouterr()
+
+    main(["why", "--pages-dir", "pages"])
+
+    printed = capsys.readouterr().out.splitlines()
+    start = printed.index("seen:")
+    assert " s c1/ch1 was refused: 404" in printed[start + 1]
+    assert printed[start + 2].endswith(" s the test failed")

@@ -93,7 +93,9 @@ def _short(line: str) -> str:
 
 def _code(facts: dict[str, Any]) -> list[str]:
     frames = (facts.get("code") or {}).get("traceback") or []
-    return [f"at {frame['file']}:{frame['line']} in {frame['function']}: {frame['code']}" for frame in frames[-2:]]
+    # A test that times out stands within a client library.
+    shown = [frame for frame in frames if frame["is_yours"]] or frames
+    return [f"at {frame['file']}:{frame['line']} in {frame['function']}: {frame['code']}" for frame in shown[-2:]]
 
 
 def _error(facts: dict[str, Any]) -> list[str]:
@@ -107,13 +109,22 @@ def _error(facts: dict[str, Any]) -> list[str]:
 def _evidence(facts: dict[str, Any]) -> list[str]:
     shown = {event["i"]: event for cause in facts["causes"] for event in cause["evidence"]}
     events = [shown[index] for index in sorted(shown)][-_EVIDENCE_MAX:]
-    return ["seen:", *map(_event, events)] if events else []
+    if not events:
+        return []
+    failed_at = facts.get("failed_at")
+    end = [] if failed_at is None else [f"  {_seconds(failed_at)} the test failed"]
+    return ["seen:", *map(_event, events), *end]
 
 
 def _event(event: dict[str, Any]) -> str:
-    who = f"{event['channel']} " if "channel" in event else ""
+    who = event.get("channel", "")
+    named = "" if event["text"].startswith(who) else f"{who} "
     line = f" at {event['line']}" if "line" in event else ""
-    return f"  {event.get('t', 0) / 1_000_000:.3f} s {who}{event['text']}{line}"
+    return f"  {_seconds(event)} {named}{event['text']}{line}"
+
+
+def _seconds(moment: dict[str, Any]) -> str:
+    return f"{moment.get('t', 0) / 1_000_000:.3f} s"
 
 
 def _messages(facts: dict[str, Any]) -> list[str]:
@@ -129,7 +140,9 @@ def _messages(facts: dict[str, Any]) -> list[str]:
 
 
 def _queues(facts: dict[str, Any]) -> list[str]:
-    return [_queue(queue) for queue in facts["queues"]]
+    deleted = [queue for queue in facts["queues"] if queue.get("deleted")]
+    lines = [_queue(queue) for queue in facts["queues"] if not queue.get("deleted")]
+    return [*lines, f"deleted queues: {', '.join(queue['name'] for queue in deleted)}"] if deleted else lines
 
 
 def _queue(queue: dict[str, Any]) -> str:

@@ -71,11 +71,20 @@ def _shown_frames(error: pytest.ExceptionInfo[BaseException], item: pytest.Item)
 
 
 def _frame(entry: Any, item: pytest.Item) -> dict[str, Any]:
+    from leveret.observe.calls.callers import is_users
+
     try:
         code = str(entry.statement).strip().partition("\n")[0]
     except (OSError, IndexError):
         code = ""
-    return {"file": _name(str(entry.path), item), "line": entry.lineno + 1, "function": entry.name, "code": code}
+    path = str(entry.path)
+    return {
+        "file": _name(path, item),
+        "line": entry.lineno + 1,
+        "function": entry.name,
+        "code": code,
+        "is_yours": is_users(path),
+    }
 
 
 def _stacks(item: pytest.Item) -> list[dict[str, Any]]:
