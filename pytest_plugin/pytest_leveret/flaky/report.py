@@ -72,7 +72,7 @@ def text_of_diagnosis(diagnosis: Diagnosis) -> list[str]:
     """Return the lines of the report."""
     count, failed = len(diagnosis.runs), diagnosis.failed
     orders = diagnosis.order_count
-    in_orders = f"in {orders} different order{'' if orders == 1 else 's'}"
+    in_orders = "always in the same order" if orders == 1 else f"in {orders} different orders"
     if not failed:
         skipped = count - len(diagnosis.passed)
         lines = [f"{diagnosis.node_id}: {len(diagnosis.passed)} of {count} passed, {in_orders}"]
