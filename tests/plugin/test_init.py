@@ -33,6 +33,24 @@ def main():
     channel.basic_consume("orders", handle)
     channel.start_consuming()
 """
+CELERY_WITH_QUEUES = """
+import os
+from celery import Celery
+from kombu import Exchange, Queue
+
+app = Celery("shop", broker=os.environ["CELERY_BROKER_URL"])
+app.conf.update(
+    task_default_queue="shop",
+    task_queues=[Queue("orders", Exchange("shop"), routing_key="orders"), Queue("mails")],
+)
+"""
+CELERY_UPDATED = """
+import os
+from celery import Celery
+
+app = Celery("shop", broker=os.environ["CELERY_BROKER_URL"])
+app.conf.update(task_default_queue="shop")
+"""
 AIO_PIKA = """
 import asyncio
 import aio_pika
@@ -89,6 +107,17 @@ def test_the_test_that_it_writes_passes(pytester: pytest.Pytester, monkeypatch: 
     pytester.runpytest_subprocess(*plugins).assert_outcomes(passed=1)
 
 
+@pytest.mark.parametrize(("source", "queue"), [(CELERY_WITH_QUEUES, "orders"), (CELERY_UPDATED, "shop")])
+def test_the_queue_of_a_celery_worker_is_read_from_an_update_of_its_settings(
+    tmp_path: Path, source: str, queue: str
+) -> None:
+    project(tmp_path, shop_dot_py=source)
+
+    main(["init", str(tmp_path), "--yes"])
+
+    assert f'wait_for_consumer("{queue}")' in (tmp_path / "test_leveret.py").read_text(encoding="utf-8")
+
+
 def test_it_asks_before_it_writes(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     project(tmp_path, worker_dot_py=PIKA)
 
@@ -126,6 +155,60 @@ def test_a_suite_with_testcontainers_gets_its_line_and_no_test(
     assert "leveret_replaces = testcontainers" in (tmp_path / "pytest.ini").read_text(encoding="utf-8")
     assert [path.name for path in (tmp_path / "tests").iterdir()] == ["conftest.py"]
     assert "note: your tests stay as they are" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("word", ["def", "async def"])
+def test_a_fixture_of_the_projects_own_is_not_taken_for_that_of_pytest_rabbitmq(tmp_path: Path, word: str) -> None:
+    own = "import pytest\n@pytest.fixture(scope='session')\ndef rabbitmq():\n    return 'amqp://localhost'\n"
+    test = f"{word} test_an_order(rabbitmq):\n    pass\n"
+    project(tmp_path / "own", tests__conftest_dot_py=own, tests__test_shop_dot_py=test)
+    project(tmp_path / "plugin", tests__test_shop_dot_py=test)
+
+    main(["init", str(tmp_path / "own"), "--yes"])
+    main(["init", str(tmp_path / "plugin"), "--yes"])
+
+    assert not (tmp_path / "own" / "pytest.ini").exists()
+    assert "leveret_replaces = pytest-rabbitmq" in (tmp_path / "plugin" / "pytest.ini").read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize(
+    "test",
+    [
+        "import os\nURL = os.environ['RABBITMQ_URL']\ndef test_an_order():\n    pass\n",
+        "async def test_an_order(leveret):\n    pass\n",
+    ],
+)
+def test_a_suite_that_reads_the_variable_or_takes_the_fixture_gets_no_test(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], test: str
+) -> None:
+    project(tmp_path, app_dot_py=PIKA, tests__test_shop_dot_py=test)
+
+    main(["init", str(tmp_path), "--yes"])
+
+    assert "leveret_url_env = RABBITMQ_URL" in (tmp_path / "pytest.ini").read_text(encoding="utf-8")
+    assert [path.name for path in (tmp_path / "tests").iterdir()] == ["test_shop.py"]
+    assert "note: your tests stay as they are\n" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "noted"),
+    [
+        ("requirements-dev_dot_txt", "-r requirements.txt\npytest>=8\n", True),
+        ("pyproject_dot_toml", '[project.optional-dependencies]\ntest = ["pika", "pytest>=8"]\n', True),
+        ("pyproject_dot_toml", '[dependency-groups]\ntest = ["pika", "pytest>=8", "leveret[pytest]"]\n', False),
+        ("pyproject_dot_toml", '[tool.pytest.ini_options]\naddopts = "-q"\n', False),
+        ("requirements_dot_txt", "pytest-asyncio\n", False),
+    ],
+)
+def test_it_says_which_file_should_list_leveret(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], name: str, text: str, noted: bool
+) -> None:
+    project(tmp_path, app_dot_py=PIKA, **{name: text})
+
+    main(["init", str(tmp_path)])
+
+    file = name.replace("_dot_", ".")
+    assert (f"note: {file} lists pytest; add leveret[pytest] there\n" in capsys.readouterr().out) == noted
 
 
 def test_it_says_what_to_install_only_if_something_is_missing(

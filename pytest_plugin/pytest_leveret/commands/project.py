@@ -23,6 +23,11 @@ _FIXTURES: Final = {
     "rabbitmq_proc": "pytest-rabbitmq",
     "docker_services": "pytest-docker",
 }
+# Files that list what the tests install, and how they list pytest and leveret.
+_REQUIREMENTS: Final = ("requirements*.txt", "requirements/*.txt", "pyproject.toml", "setup.cfg", "setup.py")
+_PYTEST: Final = re.compile(r"""(?:^[ \t]*|['"])pytest[ \t]*(?:\[[^\]]*\][ \t]*)?(?:[<>=~!'",;]|$)""", re.MULTILINE)
+_LEVERET: Final = re.compile(r"\bleveret\b")
+_OURS: Final = ("leveret", "leveret_session")
 _CLIENTS: Final = ("celery", "faststream", "dramatiq", "taskiq", "nameko", "kombu", "aio_pika", "aiormq", "pika")
 _SKIPPED: Final = frozenset({"node_modules", "site-packages", "build", "dist", "__pycache__", "venv"})
 _IMAGE: Final = re.compile(r"""\bimage:\s*['"]?(\S*\brabbitmq(?::[^'"\s]*)?)""")
@@ -51,11 +56,18 @@ class Project:
     settings: Path | None = None
     variables: set[str] = field(default_factory=set)
     replaces: set[str] = field(default_factory=set)
+    # The fixtures that the project makes itself, and those that its tests take.
+    fixtures: set[str] = field(default_factory=set)
+    requested: set[str] = field(default_factory=set)
+    # Whether its tests already read a variable with a URL, or take a fixture of leveret.
+    has_tests: bool = False
     clients: set[str] = field(default_factory=set)
     consumers: list[Consumer] = field(default_factory=list)
     # The image of RabbitMQ in a compose file.
     image: str | None = None
     compose: Path | None = None
+    # The file that lists pytest as installed, if no such file lists leveret.
+    requirements: Path | None = None
     # Modules that could not be parsed.
     unread: list[Path] = field(default_factory=list)
 
@@ -64,7 +76,7 @@ def read(root: Path) -> Project:
     """Return what the files below a folder show. Raises NotADirectoryError if there is no such folder."""
     if not root.is_dir():
         raise NotADirectoryError(f"{root} is no folder; run `leveret init` in the folder of your project, or name it")
-    project = Project(root, _settings_of(root))
+    project = Project(root, _settings_of(root), requirements=_requirements_of(root))
     for path in sorted(_files(root)):
         if path.suffix == ".py":
             _read_module(project, path)
@@ -72,6 +84,9 @@ def read(root: Path) -> Project:
             image = _IMAGE.search(path.read_text(encoding="utf-8", errors="replace"))
             if image is not None:
                 project.image, project.compose = image[1], path
+    # A fixture of the project's own hides that of a plugin.
+    project.replaces |= {_FIXTURES[name] for name in project.requested - project.fixtures if name in _FIXTURES}
+    project.has_tests = project.has_tests or not project.requested.isdisjoint(_OURS)
     return project
 
 
@@ -88,6 +103,17 @@ def _settings_of(root: Path) -> Path | None:
         if path.is_file() and section in path.read_text(encoding="utf-8", errors="replace"):
             return path
     return None
+
+
+def _requirements_of(root: Path) -> Path | None:
+    listed = {
+        path: path.read_text(encoding="utf-8", errors="replace")
+        for pattern in _REQUIREMENTS
+        for path in sorted(root.glob(pattern))
+    }
+    if any(_LEVERET.search(text) for text in listed.values()):
+        return None
+    return next((path for path, text in listed.items() if _PYTEST.search(text)), None)
 
 
 def _files(root: Path) -> Iterator[Path]:
@@ -111,13 +137,18 @@ def _read_module(project: Project, path: Path) -> None:
     imported = {name.split(".")[0] for name in _imports(tree)}
     project.clients |= imported & {*_CLIENTS}
     project.replaces |= {_REPLACED[name] for name in imported & _REPLACED.keys()}
+    variables: set[str] = set()
     for node in ast.walk(tree):
         if isinstance(node, ast.Call):
-            project.variables |= _variables_of_call(node)
+            variables |= _variables_of_call(node)
         elif isinstance(node, ast.Subscript) and _text(node.slice) and "environ" in ast.unparse(node.value):
-            project.variables |= _if_url(_text(node.slice), "")
-        elif is_test and isinstance(node, ast.FunctionDef):
-            project.replaces |= {_FIXTURES[it.arg] for it in node.args.args if it.arg in _FIXTURES}
+            variables |= _if_url(_text(node.slice), "")
+        elif is_test and isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+            project.requested |= {it.arg for it in node.args.args}
+            if any("fixture" in ast.unparse(it) for it in node.decorator_list):
+                project.fixtures.add(node.name)
+    project.variables |= variables
+    project.has_tests = project.has_tests or (is_test and bool(variables))
     if not is_test:
         project.consumers += _consumers(tree, module, imported)
 
@@ -181,10 +212,16 @@ def _consumers(tree: ast.Module, module: str, imported: set[str]) -> Iterator[Co
 
 
 def _queue_of_celery(tree: ast.Module) -> str:
+    """Return a queue that a worker of the app consumes: the first of task_queues, or else the default one."""
+    given: dict[str, ast.expr] = {}
     for node in ast.walk(tree):
-        if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]).endswith("task_default_queue"):
-            return _text(node.value)
-    return ""
+        if isinstance(node, ast.Assign):
+            given[ast.unparse(node.targets[0]).rpartition(".")[2]] = node.value
+        elif isinstance(node, ast.Call):
+            given |= {it.arg: it.value for it in node.keywords if it.arg is not None}
+    queues = given.get("task_queues", tree)
+    declared = [] if queues is tree else [*_first_texts(queues, "Queue"), *_first_texts(queues, "kombu.Queue")]
+    return next(iter(declared), _text(given.get("task_default_queue")))
 
 
 def _first_texts(tree: ast.AST, function: str) -> Iterator[str]:

@@ -126,20 +126,29 @@ def advice(project: Project) -> Iterator[str]:
     if project.compose is not None and not project.replaces:
         name = project.compose.relative_to(project.root)
         yield f"{name} has {project.image}; the tests need it no more, unless they start it by pytest-docker"
-    if not project.variables and not project.replaces:
+    if not project.variables and not project.replaces and not project.has_tests:
         yield "no environment variable with the broker's URL was found; give your code leveret.url in each test"
     if project.replaces:
         yield "your tests stay as they are; the last line of a run says how many were on leveret"
+    elif project.has_tests:
+        yield "your tests stay as they are"
     elif not project.consumers:
-        yield f"no consumer was found, so {_TEST} shows a publish; put your own code in its place"
+        yield f"no consumer was found that a test can start, so {_TEST} shows a publish; put your own code in its place"
+    if project.requirements is not None:
+        name = project.requirements.relative_to(project.root)
+        yield f"{name} lists pytest; add leveret[{','.join(_extras(project).values())}] there"
     for path in project.unread:
         yield f"{path.relative_to(project.root)} could not be parsed, and was passed over"
 
 
 def missing_extras(project: Project) -> list[str]:
     """Return the extras of leveret that the tests need and that are not installed here."""
-    needed = {"pytest": "pytest"} | ({"h11": "http"} if project.replaces else {})
-    return [extra for module, extra in needed.items() if find_spec(module) is None]
+    return [extra for module, extra in _extras(project).items() if find_spec(module) is None]
+
+
+def _extras(project: Project) -> dict[str, str]:
+    """Return the extras of leveret that the tests need, by a module that each installs."""
+    return {"pytest": "pytest"} | ({"h11": "http"} if project.replaces else {})
 
 
 def _options(project: Project) -> Iterator[tuple[str, str]]:
@@ -167,6 +176,8 @@ def _with_options(name: str, before: str, lines: list[tuple[str, str]]) -> str:
 
 def _first_test(project: Project) -> str:
     """Return the test to write; "" if the project's own tests run on leveret as they are."""
+    if project.has_tests:
+        return ""
     usable = [it for it in project.consumers if it.takes_url or project.variables]
     if project.replaces:
         usable = [it for it in usable if it.takes_url]
