@@ -460,6 +460,15 @@ def test_the_run_ends_with_what_only_leveret_could_run_and_what_differs(run: Run
     )
 
 
+def test_a_run_says_that_packages_start_their_own_servers_there(run_real: Run) -> None:
+    suite = "def test_it():\n    pass\n"
+
+    result = run_real(suite, "--leveret-replaces=testcontainers")
+
+    line = "leveret: under --leveret-real, leveret replaces nothing: testcontainers starts its own RabbitMQ"
+    assert line in result.stdout.lines
+
+
 def test_a_name_that_leveret_does_not_have_raises_there_too(run_real: Run) -> None:
     result = run_real("def test_it(leveret): leveret.assert_emtpy('q')")
 

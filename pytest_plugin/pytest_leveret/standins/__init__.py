@@ -70,14 +70,20 @@ def prepare(config: pytest.Config) -> None:
     if _FLEET in config.stash or real.server_of(config) is not None:
         return
     settings = read_settings(config, OPTIONS)
-    wanted = settings["replaces"].value if "replaces" in settings else ()
-    here = [name for name in wanted if find_spec(_PACKAGES[name]) is not None]
+    here = _wanted(config)
     if not here:
         return
     fleet = config.stash[_FLEET] = Fleet(config, skips="unserved" in settings and settings["unserved"].value == "skip")
     for name in here:
         config.add_cleanup(_stand_in(name)(fleet))
     config.add_cleanup(fleet.stop)
+
+
+def _wanted(config: pytest.Config) -> list[str]:
+    """Return the packages of the option that are installed."""
+    settings = read_settings(config, OPTIONS)
+    wanted = settings["replaces"].value if "replaces" in settings else ()
+    return [name for name in wanted if find_spec(_PACKAGES[name]) is not None]
 
 
 def _stand_in(name: str) -> Callable[[Fleet], Callable[[], None]]:
@@ -111,5 +117,7 @@ def note_use(item: pytest.Item, used: Collection[Broker]) -> None:
 
 def summary(config: pytest.Config) -> list[str]:
     """Return the lines for the end of the run: how many tests ran on leveret, and what only a server has."""
-    fleet = config.stash.get(_FLEET, None)
-    return [] if fleet is None else fleet.summary()
+    if fleet := config.stash.get(_FLEET, None):
+        return fleet.summary()
+    wanted = () if real.server_of(config) is None else _wanted(config)
+    return [f"under --leveret-real, leveret replaces nothing: {name} starts its own RabbitMQ" for name in wanted]
