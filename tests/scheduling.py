@@ -1,8 +1,8 @@
 """The pytest-xdist worker of each test: tests on Spark share one worker, and so do those of one row of CONTRIBUTING,
 which share a copy of the repository, those of one page, whose blocks share a namespace, those in a browser, those on
-the S3 server, those of the published files, which are built once, those that parse all files, and those that mostly
-wait. So do those of one file of the pipeline, which share what its fixtures compute. The others run on any free one,
-several of a file at once.
+the S3 server, those of the published files, which are built once, those that look at the same runs of pytest-xdist,
+those that parse all files, and those that mostly wait. So do those of one file of the pipeline, which share what its
+fixtures compute. The others run on any free one, several of a file at once.
 
 The tests on Spark are found by name: with pytest 9.2, pytest-xdist 3.8 does not see the mark `xdist_group`
 (pytest-xdist issue 1386).
@@ -41,6 +41,7 @@ _IN_BROWSER: Final = (
     "tests/site/",
 )
 _PUBLISHED: Final = "tests/release/test_distribution.py"
+_RUNS_OF_XDIST: Final = "tests/plugin/test_xdist.py"
 _PARSING: Final = tuple(f"tests/house/test_{name}.py::" for name in ("docs", "english", "systems", "types", "words"))
 _OF_PAGES: Final = "tests/house/test_docs_run.py::"
 _IN_COPIES: Final = "tests/house/test_contributing.py"
@@ -128,6 +129,8 @@ def _group_of(nodeid: str) -> str | None:
         return nodeid.partition("::")[0]
     if nodeid.startswith(_PUBLISHED):
         return "published"
+    if nodeid.startswith(_RUNS_OF_XDIST):
+        return "xdist"
     if nodeid.startswith(_PARSING):
         return "parsing"
     if nodeid.startswith(_IN_COPIES):

@@ -246,18 +246,6 @@ def test_a_consumer_that_accepts_less_in_its_own_test_breaks_nothing(run, lock: 
     result.assert_outcomes(passed=1)
 
 
-def test_workers_of_xdist_write_the_lock_that_one_process_writes(run, run_apart, lock: Path):
-    run(TESTS, WRITE)
-    alone = lock.read_text()
-    lock.unlink()
-
-    result = run_apart(TESTS, WRITE, "-n", "2", beside=("xdist.plugin",))
-
-    result.assert_outcomes(passed=2)
-    result.stdout.fnmatch_lines(["*messages.lock, 4 notes: changed*", "  orders 'order.created': is new"])
-    assert lock.read_text() == alone
-
-
 def test_needs_that_were_measured_stay_in_a_lock_that_is_rewritten_and_decide(
     run, lock: Path, monkeypatch: pytest.MonkeyPatch
 ):

@@ -27,30 +27,6 @@ ASYNC_TEST = """
 """
 
 
-def test_workers_of_xdist_have_their_own_brokers_options_and_reports(run_apart):
-    result = run_apart(
-        """
-        import pytest
-        from client import connect
-
-        @pytest.mark.parametrize("turn", range(4))
-        def test_of_the_same_queue(leveret, leveret_session, turn):
-            with connect(leveret.url) as connection:
-                connection.channel().queue_declare("orders", durable=True)
-            assert [queue.name for queue in leveret.queues] == ["orders"]
-
-        def test_that_fails(leveret):
-            assert "as RabbitMQ 4.0>" not in repr(leveret)
-        """,
-        "-n2",
-        "--leveret-rabbitmq=4.0",
-        beside=("xdist.plugin",),
-    )
-
-    result.assert_outcomes(passed=4, failed=1)
-    result.stdout.fnmatch_lines(["*- leveret: state of the broker on port *, RabbitMQ 4.0 -*"])
-
-
 @pytest.mark.parametrize(("mode", "marker"), [("auto", ""), ("strict", "@pytest.mark.asyncio")])
 def test_coroutines_of_pytest_asyncio_use_it(run, mode, marker):
     scope = ("-o", "asyncio_default_fixture_loop_scope=function")

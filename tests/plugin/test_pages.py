@@ -349,17 +349,6 @@ def test_what_happens_after_the_failing_line_is_marked_as_clean_up(run, pytester
     assert (queue["ready"], queue["unacked"]) == (0, 1)
 
 
-def test_workers_share_the_limit_and_the_controller_writes_the_index(run_apart, pytester):
-    result = run_apart(MANY, "-n", "2", "--leveret-pages-dir=pages", "--leveret-pages-limit=4", beside=("xdist",))
-
-    folder = pytester.path / "pages"
-    assert len(pages_in(folder)) == 4
-    index = (folder / "index.html").read_text(encoding="utf-8")
-    assert index.count("<a href=") == 4
-    assert {path.suffix for path in folder.iterdir()} == {".html", ".json"}
-    result.stdout.fnmatch_lines(["leveret: 2 tests have no page, because --leveret-pages-limit=4 was reached"])
-
-
 def test_two_brokers_are_on_one_page(run, pytester):
     run(
         """

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 import sys
 
 import pytest
@@ -165,25 +164,6 @@ def test_a_test_that_runs_again_is_recorded_again(run, pytester):
     rows = [row for row in rows_of(pytester.path / "traces") if row["kind"] in ("test_start", "test_end")]
     assert [row["kind"] for row in rows] == ["test_start", "test_end"] * 2
     assert [json.loads(row["attrs"])["outcome"] for row in rows[1::2]] == ["failed", "passed"]
-
-
-def test_each_worker_has_a_file_of_the_same_run(run_apart, pytester):
-    result = run_apart(TWO_TESTS, "--leveret-trace-dir=traces", "-n", "2", beside=("xdist",))
-
-    result.assert_outcomes(passed=2)
-    headers = [TraceReader(path).header for path in sorted((pytester.path / "traces").iterdir())]
-    assert [header["worker"] for header in headers] == ["gw0", "gw1"]
-    (run,) = {header["run"] for header in headers}
-    # The same form as without workers.
-    assert re.fullmatch(r"\d{8}T\d{6}-[0-9a-f]{8}", run)
-    result.stdout.fnmatch_lines([f"leveret: this run's trace is in {pytester.path / 'traces'}"])
-
-
-def test_a_run_with_workers_keeps_the_name_that_the_user_gave(run_apart, pytester):
-    run_apart(TWO_TESTS, "--leveret-trace-dir=traces", "-n", "1", "--testrunuid=build-7", beside=("xdist",))
-
-    (path,) = (pytester.path / "traces").iterdir()
-    assert TraceReader(path).header["run"] == "build-7"
 
 
 def test_the_end_of_a_failed_test_names_its_page_and_its_error(run, pytester):

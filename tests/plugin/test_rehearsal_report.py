@@ -506,13 +506,3 @@ def test_a_rehearsal_without_a_broker_has_no_report(run):
     result = run("def test_it(): pass", BOTH)
 
     result.stdout.no_fnmatch_line("*upgrade report*")
-
-
-def test_workers_of_xdist_send_their_fingerprints(run_apart):
-    result = run_apart(DECLARING, BOTH, "-n2", beside=("xdist.plugin",))
-
-    result.assert_outcomes(passed=3, failed=2)
-    told = section(result)
-    assert sorted(told[-2:])[0].endswith("::test_ordering")
-    assert told[3].startswith("  order worker is refused: 541 ")
-    assert told[4].endswith(".py:5 in declare")

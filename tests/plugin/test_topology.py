@@ -162,24 +162,6 @@ def test_a_run_that_declares_freely_says_nothing(run, suite):
     assert unused(result) == ""
 
 
-def test_the_reports_of_workers_say_what_their_tests_used(suite, run_apart):
-    result = run_apart(
-        """
-        import pytest
-        from client import connect
-
-        @pytest.mark.parametrize("exchange", ["dead", "unused", "lost", "mails"])
-        def test_it(leveret, exchange):
-            connect(leveret.url).channel().basic_publish(exchange, "user.created", b"")
-        """,
-        *("-n", "1"),
-        beside=("xdist",),
-    )
-
-    result.assert_outcomes(passed=4)
-    assert unused(result).startswith("exchange 'shop', queue 'orders'")
-
-
 def test_must_match_without_definitions_is_refused(run, suite):
     suite.makeini("[pytest]\nleveret_declare = must_match\n")
     result = run("def test_it(leveret): pass")

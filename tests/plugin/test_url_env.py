@@ -3,11 +3,8 @@
 from __future__ import annotations
 
 import os
-import re
 
 import pytest
-
-from leveret.trace.jsonl import TraceReader
 
 APPLICATION = """
     import os
@@ -145,43 +142,6 @@ def test_a_test_that_fails_on_another_broker_is_pointed_to_the_one_at_the_url(ru
 
     result.assert_outcomes(failed=1)
     result.stdout.fnmatch_lines(["leveret_session is the broker at AMQP_URL; leveret and make_leveret are others. *"])
-
-
-def test_each_worker_of_xdist_has_a_broker_of_its_own(run_apart, shop):
-    result = run_apart(
-        """
-        import os
-        import pytest
-        import shop
-
-        @pytest.mark.parametrize("turn", range(4))
-        def test_it(leveret_session, turn, request):
-            assert os.environ["AMQP_URL"] == shop.AMQP_URL == leveret_session.url
-            seen = request.config.rootpath / f"{leveret_session.port}-{os.environ['PYTEST_XDIST_WORKER']}"
-            seen.touch()
-        """,
-        "-n2",
-        "--dist=load",
-        beside=("xdist",),
-    )
-
-    result.assert_outcomes(passed=4)
-    seen = [path.name.split("-") for path in shop.path.glob("[0-9]*-gw*")]
-    assert len({port for port, _ in seen}) == len({worker for _, worker in seen}) == 2
-    result.stdout.fnmatch_lines(["leveret: *AMQP_URL for each worker (ini option leveret_url_env), *"])
-
-
-def test_the_trace_of_a_worker_is_named_as_any_run_is(run_apart, shop):
-    result = run_apart(
-        "import shop\n\ndef test_it(leveret_session): shop.ship(b'7')",
-        "--leveret-trace-dir=traces",
-        "-n1",
-        beside=("xdist",),
-    )
-
-    result.assert_outcomes(passed=1)
-    (path,) = (shop.path / "traces").iterdir()
-    assert re.fullmatch(r"\d{8}T\d{6}-[0-9a-f]{8}", TraceReader(path).header["run"])
 
 
 def test_the_url_stays_when_the_rehearsal_of_an_upgrade_changes_the_version(run, shop):
