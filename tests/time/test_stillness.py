@@ -6,6 +6,7 @@ import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from unittest import mock
 
 import pytest
 
@@ -57,6 +58,14 @@ def a_busy_broker() -> Iterator[None]:
 
 def test_a_thread_that_computes_is_seen_in_every_look(leveret: Broker) -> None:
     looks = looks_while_somebody_computes(leveret)
+
+    assert looks
+    assert all(looks)
+
+
+def test_a_thread_that_computes_is_seen_while_the_test_replaces_open(leveret: Broker) -> None:
+    with mock.patch("builtins.open", mock.mock_open(read_data="a file of the code under test")):
+        looks = looks_while_somebody_computes(leveret)
 
     assert looks
     assert all(looks)
