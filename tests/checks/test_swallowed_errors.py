@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import asyncio
+import gc
 import subprocess
 import sys
 
+import aio_pika
 import pika
 import pytest
+from aiormq.connection import DEFAULT_PORTS
 
 from leveret import Broker
 from leveret.observe.calls.insight import ClientInsight
@@ -73,6 +77,41 @@ def test_a_callback_of_a_channel_to_another_broker_hides_no_error(found) -> None
 
         assert left.is_open
         assert "unseen_channel_error" in found(broker)
+
+
+def test_a_callback_is_seen_if_the_url_of_the_program_has_no_port(found, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def program(url: str) -> None:
+        connection = await aio_pika.connect(url)
+        channel = await connection.channel(publisher_confirms=False)
+        is_closed = asyncio.Event()
+        channel.close_callbacks.add(lambda *_: is_closed.set())
+        exchange = await channel.get_exchange("shoop", ensure=False)
+        await exchange.publish(aio_pika.Message(b"x"), "k")
+        await is_closed.wait()
+        await connection.close()
+
+    with Broker() as broker:
+        monkeypatch.setitem(DEFAULT_PORTS, "amqp", broker.port)
+        asyncio.run(program(broker.url.replace(f":{broker.port}", "")))
+
+        assert "unseen_channel_error" not in found(broker)
+
+
+def test_a_connection_that_the_program_drops_after_an_error_ends(caplog: pytest.LogCaptureFixture) -> None:
+    # pytest keeps what is logged, and pika logs its channel.
+    caplog.set_level("CRITICAL", logger="pika")
+
+    def program(url: str) -> None:
+        channel = pika.BlockingConnection(pika.URLParameters(url)).channel()
+        channel.basic_publish("shoop", "k", b"x")
+        with pytest.raises(pika.exceptions.ChannelClosedByBroker):
+            channel.queue_declare("q", durable=True)
+
+    with Broker() as broker:
+        program(broker.url)
+        gc.collect()
+
+        assert broker._engine.wait_until(lambda: not broker._engine.node.connections, 10)
 
 
 def test_an_error_in_the_place_of_an_earlier_one_is_not_taken_for_it() -> None:

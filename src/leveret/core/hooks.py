@@ -44,6 +44,10 @@ class Insight(Protocol):
     def is_certain_to_be_seen(self) -> bool:
         """Whether the user's code cannot miss the error, whatever it does next."""
 
+    @property
+    def ignores_returns(self) -> bool:
+        """Whether the client is known to drop messages that are returned to such a channel."""
+
     def is_raised_by_close(self) -> bool:
         """Return whether a client is in a call that closes a channel and raises the error."""
 
@@ -52,9 +56,6 @@ class Insight(Protocol):
 
     def was_raised(self) -> bool:
         """Return whether a client has raised the error."""
-
-    def ignores_returns(self) -> bool:
-        """Return whether the client is known to drop messages that are returned to such a channel."""
 
 
 class Hooks:

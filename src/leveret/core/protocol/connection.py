@@ -410,7 +410,7 @@ class Connection:
     def ignores_returns(self, channel_number: int) -> bool:
         """Return whether the client is known to drop what is returned to a channel."""
         insight = self.node.hooks.insight
-        return insight is not None and insight(self._product, channel_number, "NO_ROUTE").ignores_returns()
+        return insight is not None and insight(self._product, channel_number, "NO_ROUTE").ignores_returns
 
     @property
     def _product(self) -> object:

@@ -25,7 +25,8 @@ _AIO_PIKA: Final = "aio_pika.channel"
 _NUMBER_AND_PORT: Final = {
     _PIKA: attrgetter("channel_number", "connection.params.port"),
     _AIORMQ: attrgetter("number", "connection.url.port"),
-    _AIO_PIKA: attrgetter("number", "_connection.url.port"),
+    # The URL of aio-pika's own connection has no port if the program's has none.
+    _AIO_PIKA: attrgetter("number", "_connection.transport.connection.url.port"),
 }
 # By the product of a client: the module of the class to whose channels messages are returned.
 _RETURNED_TO: Final = {"Pika Python Client Library": _PIKA, "aiormq": _AIORMQ}
@@ -52,19 +53,22 @@ class ClientInsight:
         # An earlier test may have made the same mistake.
         self._earlier: Final = [_reference(error) for error in _errors_about(text, things)]
         # The channels that may be this one, by module. An earlier test may have left a channel open, to a broker that
-        # has stopped since.
+        # has stopped since. They are not kept: a connection that the program has dropped must end.
         sought = {(channel_number, port) for port in ports}
-        self._channels: Final = {
+        channels = {
             module: [thing for thing in things if kind in type(thing).__mro__ and _is_sought(thing, module, sought)]
             for kind, module in kinds.items()
         }
         # Also if the code under test has registered a callback for the end of such a channel.
         self.is_certain_to_be_seen: Final = product == _ALWAYS_RAISES or any(
             not _is_of_client(callback)
-            for module, channels in self._channels.items()
-            for channel in channels
+            for module, own in channels.items()
+            for channel in own
             for callback in _close_callbacks(channel, module)
         )
+        returned_to = channels.get(_RETURNED_TO.get(str(product), ""), [])
+        # Whether such channels exist in this process, and none of them raises or calls back for a return.
+        self.ignores_returns: Final = bool(returned_to) and not any(map(_handles_returns, returned_to))
 
     def is_raised_by_close(self) -> bool:
         """Return whether the client is in a call that closes a channel and raises the error.
@@ -94,11 +98,6 @@ class ClientInsight:
             id(error) not in earlier and any(is_of_user(frame) for frame, _ in walk_tb(error.__traceback__))
             for error in _errors_about(self._text, _instances((Exception,)))
         )
-
-    def ignores_returns(self) -> bool:
-        """Return whether such channels exist in this process, and none of them raises or calls back for a return."""
-        own = self._channels.get(_RETURNED_TO.get(str(self._product), ""), [])
-        return bool(own) and not any(map(_handles_returns, own))
 
 
 def _instances(kinds: Iterable[type]) -> list[Any]:
