@@ -70,7 +70,7 @@ def _queue(queue: dict[str, Any], failed_at: dict[str, int] | None) -> dict[str,
     points = [point for point in queue["series"] if failed_at is None or (point[0] or 0) <= failed_at["t"]]
     held = dict(zip(("ready", "unacked", "consumers"), points[-1][2:] if points else (0, 0, 0), strict=True))
     broker = queue["lane"].partition("/")[0]
-    shown = {name: queue[name] for name in _OF_QUEUE if name in queue}
+    shown: dict[str, Any] = {name: queue[name] for name in _OF_QUEUE if name in queue}
     if failed_at is not None and queue.get("deleted_at", 0) > failed_at["t"]:
         shown = {name: value for name, value in shown.items() if name not in ("deleted", "deleted_by")}
     return {"broker": broker, **shown, **held}
