@@ -18,6 +18,7 @@ import tempfile
 import time
 import zlib
 from dataclasses import dataclass
+from typing import Any
 
 import pika
 
@@ -85,7 +86,9 @@ def measure(level: str, *, confirms: bool) -> tuple[float, float]:
     """Return the CPU seconds and the wall seconds of one run."""
     directory = tempfile.mkdtemp()
     gc.collect()
-    options = {"record": "off" if level == "off" else "recent", "trace": directory if level == "full" else None}
+    options: dict[str, Any] = {"record": "off" if level == "off" else "recent"}
+    if level == "full":
+        options["trace_dir"] = directory
     broker = Broker(**options, checks="unroutable=off").start()
     parameters = pika.URLParameters(broker.url)
     with pika.BlockingConnection(parameters) as connection:
