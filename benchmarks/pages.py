@@ -20,7 +20,7 @@ from time import process_time
 import pika
 
 from leveret import Broker
-from leveret.page.formats.fitting import json_of
+from leveret.page.formats.fitting import packed_of
 from leveret.page.formats.html import page_of
 from leveret.page.readings.live import test_of
 from leveret.page.story import story_of
@@ -92,10 +92,10 @@ def parts_of(broker: Broker) -> dict[str, int]:
     """Return how many bytes each part of a page takes."""
     story = story_of([broker._engine.reading(None)], test_of([]), source="memory")
     parts = {
-        name: len(json_of({"events": [], "messages": [], "brokers": [], "cut": {}, name: story[name]}))
+        name: len(packed_of({"events": [], "messages": [], "brokers": [], "cut": {}, name: story[name]}))
         for name in ("events", "messages", "queues", "topology")
     }
-    return {**parts, "assets": len(page_of(story)) - len(json_of(story))}
+    return {**parts, "assets": len(page_of(story)) - len(packed_of(story))}
 
 
 def first_page() -> float:
