@@ -202,6 +202,20 @@ def test_what_a_consumer_has_rejected_is_not_checked_where_it_goes_then(run, doc
     result.assert_outcomes(passed=1)
 
 
+def test_a_client_may_send_anything_under_the_name_of_the_list_of_deaths(run, document: Path):
+    result = run(
+        """
+        from shop import *
+
+        @pytest.mark.parametrize("deaths", ["mine", None, 7, ["mine"], {"reason": "rejected"}], ids=repr)
+        def test_deaths(shop, deaths):
+            shop.order(headers={"tenant": "acme", "x-death": deaths})
+        """
+    )
+
+    result.assert_outcomes(passed=5)
+
+
 def test_the_end_of_a_run_lists_unused_channels_and_unknown_messages(run, document: Path):
     result = run(
         """

@@ -158,5 +158,8 @@ def _was_refused(message: TracedMessage) -> bool:
     headers = message.properties.headers
     if headers is None or "x-death" not in headers:
         return False
+    # A client may have sent something else under this name.
     deaths = cast("Mapping[str, Any]", message.properties.to_python()["headers"])["x-death"]
-    return any(death.get("reason") in _REFUSED for death in deaths)
+    return isinstance(deaths, list) and any(
+        isinstance(death, Mapping) and death.get("reason") in _REFUSED for death in deaths
+    )
