@@ -163,6 +163,7 @@ def test_a_function_that_cannot_be_imported_is_refused(broker):
             {"run": "python -m shop"},
             r"worker\('python -m shop'\): run must be a list .* worker\(\['python', '-m', 'shop'\]\)",
         ),
+        ({"run": "shop 'orders"}, r"run must be a list of words, as in worker\(\['shop', \"'orders\"\]\)"),
         ({"run": None}, r"worker\(\): run must be a list of words or a function that is not called, not None"),
         ({"run": Path("shop.py")}, r"run must be a list of words or a function .*Path"),
         (
@@ -186,6 +187,20 @@ def test_arguments_that_no_other_process_can_get_are_refused(broker):
         pytest.raises(TypeError, match=r"worker\(consume\): args cannot be sent to another process: .*pickle"),
     ):
         broker.worker(services.consume, args=(file,)).start()
+
+
+def test_the_names_of_variables_may_come_from_an_iterator(broker):
+    with broker.worker(PROGRAM, url_env=iter(["SHOP_URL", "AMQP_URL"])):
+        assert len(broker.queue("payments").consumers) == 1
+
+
+def test_a_worker_that_waits_in_vain_shows_that_no_variable_has_the_url(broker):
+    sleeping = [sys.executable, "-c", "import time; time.sleep(60)"]
+    with (
+        pytest.raises(WaitTimeoutError, match=r"; url_env names no variable, and ready= is for"),
+        broker.worker(sleeping, url_env=(), timeout=0.1),
+    ):
+        pass
 
 
 def test_a_coroutine_function_runs_in_an_event_loop(broker):

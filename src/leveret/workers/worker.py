@@ -63,12 +63,14 @@ class Worker(Hinting):
     ) -> None:
         """`url_at` makes the URL of a port. `Broker.worker` describes the other arguments."""
         __tracebackhide__ = True
+        if isinstance(url_env, Iterable) and not isinstance(url_env, str):
+            url_env = tuple(url_env)
         _refuse_wrong(run, args, url_env, env or {})
         self._engine = engine
         self._url_at = url_at
         self._run = run
         self._args = args
-        self._variables = (url_env,) if isinstance(url_env, str) else tuple(url_env)
+        self._variables = (url_env,) if isinstance(url_env, str) else url_env
         self._env = dict(env or {})
         self._cwd = None if cwd is None else os.fspath(cwd)
         self._ready = ready
@@ -302,7 +304,8 @@ class Worker(Hinting):
     def _hint(self) -> str:
         if self._ready is not None:
             return ""
-        return f"; its URL is in {' and '.join(self._variables)}, and ready= is for a worker that only publishes"
+        urls = f"its URL is in {' and '.join(self._variables)}" if self._variables else "url_env names no variable"
+        return f"; {urls}, and ready= is for a worker that only publishes"
 
     def _said(self) -> str:
         lines = self.output.splitlines()[-_SHOWN_LINES:]
@@ -313,7 +316,11 @@ def _refuse_wrong(run: object, args: object, url_env: object, env: Mapping[str, 
     """Raise TypeError for an argument that no process can have."""
     __tracebackhide__ = True
     if isinstance(run, str):
-        raise TypeError(f"worker({run!r}): run must be a list of words, as in worker({shlex.split(run)!r})")
+        words = run.split()
+        with suppress(ValueError):
+            # It fails if a quotation is not closed.
+            words = shlex.split(run)
+        raise TypeError(f"worker({run!r}): run must be a list of words, as in worker({words!r})")
     if callable(run):
         if not hasattr(run, "__qualname__"):
             raise TypeError(f"worker({run!r}): run must be a function itself; give its arguments with args=")
