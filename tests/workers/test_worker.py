@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import socket
 import subprocess
 import sys
 from functools import partial
@@ -224,6 +225,27 @@ def test_workers_leave_no_process_thread_descriptor_or_file():
         *("processes left: 0", "threads left: 0", "descriptors left: 0", "files left: 0")
     ]
     assert (done.returncode, done.stderr) == (0, "")
+
+
+def test_a_default_timeout_of_sockets_is_none_of_the_fork_server(broker, monkeypatch):
+    monkeypatch.setattr(fork_server, "SERVER", fork_server.ForkServer())
+    before = socket.getdefaulttimeout()
+    socket.setdefaulttimeout(5)
+    try:
+        for _ in range(2):
+            with broker.worker(services.consume):
+                assert len(broker.queue("payments").consumers) == 1
+    finally:
+        socket.setdefaulttimeout(before)
+        fork_server.SERVER.stop()
+
+
+def test_a_file_is_sent_without_an_acknowledgement_that_other_reports_overtake(broker, monkeypatch):
+    # As multiprocessing does on macOS.
+    monkeypatch.setattr("multiprocessing.reduction.ACKNOWLEDGE", True)
+
+    with broker.worker(services.consume):
+        assert len(broker.queue("payments").consumers) == 1
 
 
 def test_a_child_that_gets_the_number_of_an_earlier_one_does_not_get_its_exit_code(broker):

@@ -23,7 +23,6 @@ from contextlib import suppress
 from dataclasses import dataclass
 from multiprocessing import Pipe
 from multiprocessing.connection import Connection, wait
-from multiprocessing.reduction import recv_handle, send_handle
 from time import monotonic
 from types import ModuleType
 from typing import Any, Final
@@ -106,8 +105,8 @@ class ForkServer:
         with self._lock:
             control = self._started()
             control.send(task)
-            assert self._process is not None
-            send_handle(control, output, self._process.pid)
+            with _socket_of(control) as pipe:
+                socket.send_fds(pipe, [b"\0"], [output])
             while not self._forked:
                 self._receive(control)
             return Child(self, self._forked.pop())
@@ -161,6 +160,17 @@ class ForkServer:
 SERVER: Final = ForkServer()
 
 
+def _socket_of(control: Connection) -> socket.socket:
+    """Return a socket of a connection, for a file.
+
+    On macOS, multiprocessing acknowledges each file that it sends, with a byte that what else comes may overtake.
+    """
+    pipe = socket.socket(fileno=os.dup(control.fileno()))
+    # The connection shares this with its sockets, and a test may have set a default timeout.
+    pipe.setblocking(True)
+    return pipe
+
+
 def serve(control: Connection) -> None:
     """Fork a child for each task, and report each child's end, until the test process closes its side."""
     woken, wake = socket.socketpair()
@@ -176,9 +186,11 @@ def serve(control: Connection) -> None:
         if control in readable:
             try:
                 task = control.recv()
-            except (EOFError, OSError):
+                with _socket_of(control) as pipe:
+                    _, (output,), _, _ = socket.recv_fds(pipe, 1, 1)
+            except (EOFError, OSError, ValueError):
                 break
-            children.add(_fork(task, recv_handle(control), control, woken, wake))
+            children.add(_fork(task, output, control, woken, wake))
     for child in children:
         with suppress(ProcessLookupError, PermissionError):
             os.killpg(child, signal.SIGKILL)
