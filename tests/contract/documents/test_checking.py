@@ -4,8 +4,12 @@ from __future__ import annotations
 
 import gzip
 import json
+from collections.abc import Iterator
 from datetime import UTC, datetime
+from http.server import BaseHTTPRequestHandler
 from pathlib import Path
+from socketserver import TCPServer
+from threading import Thread
 from typing import Any
 
 import pytest
@@ -179,3 +183,34 @@ def test_references_lead_to_other_files_and_traits_are_merged(tmp_path: Path) ->
         "`line.sku` is missing, order.json#/Line/required",
         "the header `tenant` is missing, asyncapi.json#/channels/it/messages/m/traits/0/headers/required",
     ]
+
+
+@pytest.fixture
+def network() -> Iterator[list[str]]:
+    """The URL of a web server, and then the requests that it has got."""
+    requests: list[str] = []
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:  # noqa: N802
+            requests.append(self.path)
+            self.send_error(404)
+
+    with TCPServer(("127.0.0.1", 0), Handler) as server:
+        requests.append(f"http://127.0.0.1:{server.server_address[1]}")
+        thread = Thread(target=server.serve_forever, args=[0.01])
+        thread.start()
+        try:
+            yield requests
+        finally:
+            server.shutdown()
+            thread.join()
+
+
+def test_a_schema_of_an_unknown_draft_is_refused_and_not_fetched(tmp_path: Path, network: list[str]) -> None:
+    payload = {"$schema": f"{network.pop()}/draft"}
+
+    with pytest.raises(
+        ValueError, match=r"#/channels/it/messages/m/payload has the \$schema 'http:.*/draft'; expected"
+    ):
+        checker_of(tmp_path, {"it": {"address": "a", "bindings": ORDERS, "messages": {"m": {"payload": payload}}}})
+    assert network == []

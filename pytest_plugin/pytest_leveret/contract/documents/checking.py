@@ -24,7 +24,7 @@ from leveret.trace.shapes import field_path, key_pattern, message_name
 from leveret.wording import count_text
 from pytest_leveret.contract.comparing import named_field
 from pytest_leveret.contract.documents.files import Place
-from pytest_leveret.contract.documents.reading import Channel, Document, MessageSpec, Schema
+from pytest_leveret.contract.documents.reading import DRAFTS, Channel, Document, MessageSpec, Schema
 
 _SHOWN_MAX: Final = 60
 _FINDINGS_MAX: Final = 5
@@ -157,6 +157,11 @@ class Checker:
 
     def _compiled(self, schema: Schema) -> jsonschema_rs.Validator:
         place, node = schema.node.place, schema.node
+        if schema.dialect.rstrip("#") not in DRAFTS:
+            raise ValueError(
+                f"{self._document.path}: {place.pointer} has the $schema {schema.dialect!r}; expected one of "
+                f"{', '.join(DRAFTS)}"
+            )
         try:
             draft = jsonschema_rs.validator_cls_for({"$schema": schema.dialect})
             if schema.dialect not in self._registries:

@@ -20,6 +20,12 @@ from pytest_leveret.contract.documents.files import Files, Node, Place
 
 DRAFT_7: Final = "http://json-schema.org/draft-07/schema#"
 DRAFT_2020: Final = "https://json-schema.org/draft/2020-12/schema"
+# The drafts that can be checked, as `$schema` names them, without a "#" at the end.
+DRAFTS: Final = (
+    *(f"http://json-schema.org/draft-{number}/schema" for number in ("04", "06", "07")),
+    "https://json-schema.org/draft/2019-09/schema",
+    DRAFT_2020,
+)
 # What leveret writes beside the fields of AsyncAPI.
 PROPERTIES: Final = "x-amqp-properties"
 KEY: Final = "x-amqp-key"
