@@ -269,7 +269,10 @@ def test_a_folder_of_schemas_is_a_contract_too(run, suite: pytest.Pytester, docu
 
     result.assert_outcomes(failed=1)
     result.stdout.fnmatch_lines(
-        ["  orders 'order.created' of shop: `customer` is missing", "    by order.created.json*"]
+        [
+            "  orders 'order.created' of shop: `customer` is missing",
+            "    by schemas/orders/order.created.json#/required",
+        ]
     )
 
 
@@ -294,7 +297,7 @@ TEST = "def test_nothing():\n    pass\n"
     ("text", "reason"),
     [
         ("{", "*asyncapi.json is no AsyncAPI document: Expecting property name*"),
-        ('{"openapi": "3.1.0"}', "*asyncapi = '', and this leveret reads versions 2 and 3"),
+        ('{"openapi": "3.1.0"}', "*it has no `asyncapi`; JSON Schemas are in a folder, as *"),
         (
             json.dumps(DOCUMENT).replace("#/components/schemas/Order", "#/components/schemas/Ordre"),
             "*asyncapi.json#/components/messages/order/payload: the reference '#/components/schemas/*' leads nowhere",
@@ -305,13 +308,51 @@ TEST = "def test_nothing():\n    pass\n"
         ),
         (
             json.dumps(DOCUMENT).replace('"object"', '"objekt"'),
-            '*asyncapi.json: #/* is no JSON Schema: `type`: "objekt" is not valid *',
+            '*asyncapi.json#/* is no JSON Schema: `type`: "objekt" is not valid *',
+        ),
+        (
+            json.dumps(DOCUMENT).replace('"is": "queue"', '"is": "que"'),
+            "*asyncapi.json#/channels/billing/bindings/amqp/is: expected 'queue' or 'routingKey', and it is 'que'",
+        ),
+        (
+            json.dumps(DOCUMENT).replace("#/components/schemas/Order", "types.json#/Order"),
+            "*asyncapi.json#/components/*: the reference 'types.json#/Order' leads to a file that does not exist",
         ),
         (json.dumps({**DOCUMENT, "channels": []}), "*asyncapi.json#/channels: expected an object, and it is *"),
     ],
 )
 def test_a_document_that_cannot_be_read_is_refused(run, document: Path, text: str, reason: str):
     document.write_text(text)
+
+    result = run(TEST)
+
+    assert result.ret == pytest.ExitCode.USAGE_ERROR
+    result.stderr.fnmatch_lines([f"*leveret_contract: {reason}"])
+
+
+def test_a_document_that_does_not_exist_is_named_with_the_folder_of_its_path(run, document: Path):
+    document.unlink()
+
+    result = run(TEST)
+
+    assert result.ret == pytest.ExitCode.USAGE_ERROR
+    result.stderr.fnmatch_lines(
+        [f"*leveret_contract: {document} does not exist; name a document by its path from {document.parent}"]
+    )
+
+
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        ("{", "*schemas is no folder of JSON Schemas: orders/order.created.json: Expecting property name*"),
+        ('{"$ref": "#/Order"}', "*order.created.json# is no JSON Schema: Pointer '/Order' does not exist"),
+        ("[]", "*schemas is no folder of JSON Schemas: orders/order.created.json: a schema is an object"),
+    ],
+)
+def test_the_schema_of_a_folder_that_cannot_be_read_is_named(run, suite: pytest.Pytester, text: str, reason: str):
+    suite.makeini("[pytest]\nleveret_contract = schemas\n")
+    (suite.path / "schemas" / "orders").mkdir(parents=True)
+    (suite.path / "schemas" / "orders" / "order.created.json").write_text(text)
 
     result = run(TEST)
 

@@ -191,7 +191,7 @@ def network() -> Iterator[list[str]]:
     requests: list[str] = []
 
     class Handler(BaseHTTPRequestHandler):
-        def do_GET(self) -> None:  # noqa: N802
+        def do_GET(self) -> None:
             requests.append(self.path)
             self.send_error(404)
 

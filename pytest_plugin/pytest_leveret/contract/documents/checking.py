@@ -159,8 +159,7 @@ class Checker:
         place, node = schema.node.place, schema.node
         if schema.dialect.rstrip("#") not in DRAFTS:
             raise ValueError(
-                f"{self._document.path}: {place.pointer} has the $schema {schema.dialect!r}; expected one of "
-                f"{', '.join(DRAFTS)}"
+                f"{place.path}{place.pointer} has the $schema {schema.dialect!r}; expected one of {', '.join(DRAFTS)}"
             )
         try:
             draft = jsonschema_rs.validator_cls_for({"$schema": schema.dialect})
@@ -181,7 +180,7 @@ class Checker:
             )
         except (ValueError, jsonschema_rs.ReferencingError) as error:
             reason = _why_no_schema(schema) or str(error).partition("\n")[0]
-            raise ValueError(f"{self._document.path}: {place.pointer} is no JSON Schema: {reason}") from None
+            raise ValueError(f"{place.path}{place.pointer} is no JSON Schema: {reason}") from None
 
 
 def _named(messages: list[MessageSpec], body: bytes, properties: Mapping[str, Any]) -> list[MessageSpec]:

@@ -128,7 +128,11 @@ class Files:
                 f"{place}: the reference {reference!r} leads into the network; keep that file beside this one"
             )
         path = (place.path.parent / url2pathname(urlsplit(file).path)).resolve() if file else place.path
-        node = self.root(path)
+        try:
+            node = self.root(path)
+        except (OSError, ValueError) as error:
+            reason = "does not exist" if isinstance(error, FileNotFoundError) else f"cannot be read: {error}"
+            raise ValueError(f"{place}: the reference {reference!r} leads to a file that {reason}") from None
         for step in unquote(fragment).split("/")[1:]:
             step = step.replace("~1", "/").replace("~0", "~")
             value = node.value

@@ -137,6 +137,12 @@ class Document:
         """The name of the file or folder, as the run reports it."""
         return self.path.name
 
+    def located(self, place: Place) -> str:
+        """Return a place as the run reports it, with its path from where the document is."""
+        folder = self.path.resolve().parent
+        is_below = place.path.is_relative_to(folder)
+        return f"{place.path.relative_to(folder).as_posix()}{place.pointer}" if is_below else str(place)
+
 
 def read(path: Path) -> Document:
     """Read a document. Raises ValueError if it is none, and OSError if it cannot be read."""
@@ -146,12 +152,17 @@ def read(path: Path) -> Document:
             return _folder(path, files)
         root = files.root(path.resolve())
         version = root.text("asyncapi")
+        if root["asyncapi"].value is None:
+            raise ValueError(
+                "it has no `asyncapi`; JSON Schemas are in a folder, as EXCHANGE/ROUTING_KEY.json or QUEUE.json"
+            )
         if not _VERSION.match(version):
             raise ValueError(f"asyncapi = {version!r}, and this leveret reads versions 2 and 3")
         return _Reader(path, root).document()
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         reason = error if isinstance(error, ValueError) else f"an entry is incomplete: {error}"
-        raise ValueError(f"{path} is no AsyncAPI document: {reason}") from None
+        kind = "folder of JSON Schemas" if path.is_dir() else "AsyncAPI document"
+        raise ValueError(f"{path} is no {kind}: {reason}") from None
 
 
 class _Reader:
@@ -189,6 +200,8 @@ class _Reader:
 
     def _channel(self, name: str, node: Node) -> Channel:
         binding = node["bindings"]["amqp"]
+        if binding["is"].value not in (None, "queue", "routingKey"):
+            raise ValueError(f"{binding.place}/is: expected 'queue' or 'routingKey', and it is {binding['is'].value!r}")
         named = _FASTSTREAM.fullmatch(name)
         queue, exchange = binding["queue"].text("name"), binding["exchange"]
         # In version 2, FastStream has a queue for a publisher too, which does not exist.
@@ -329,10 +342,15 @@ def _folder(path: Path, files: Files) -> Document:
     for file in sorted(each for each in path.rglob("*") if each.suffix.lower() in SUFFIXES):
         names = [unquote(part) for part in (*file.relative_to(path).parts[:-1], file.stem)]
         if len(names) > 2:
-            raise ValueError(f"{file}: expected EXCHANGE/ROUTING_KEY{file.suffix}, or QUEUE{file.suffix}")
-        root = files.root(file.resolve())
+            raise ValueError(
+                f"{file.relative_to(path)}: expected EXCHANGE/ROUTING_KEY{file.suffix}, or QUEUE{file.suffix}"
+            )
+        try:
+            root = files.root(file.resolve())
+        except ValueError as error:
+            raise ValueError(f"{file.relative_to(path)}: {error}") from None
         if not isinstance(root.value, Mapping | bool):
-            raise ValueError(f"{file}: a schema is an object")
+            raise ValueError(f"{file.relative_to(path)}: a schema is an object")
         schema = Schema(root, root.text("$schema") or DRAFT_2020)
         is_queue = len(names) == 1
         channel = Channel(

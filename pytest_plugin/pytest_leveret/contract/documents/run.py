@@ -29,6 +29,10 @@ class DocumentWatch(Watch[Shown]):
         try:
             self._documents: Final[list[Document]] = [read(path) for path in paths]
             self._checkers: Final = [Checker(document) for document in self._documents]
+        except FileNotFoundError as error:
+            raise pytest.UsageError(
+                f"leveret_contract: {error.filename} does not exist; name a document by its path from {config.rootpath}"
+            ) from None
         except (OSError, ValueError) as error:
             raise pytest.UsageError(f"leveret_contract: {error}") from None
         # What the tests have shown, here and in the workers.
@@ -49,7 +53,7 @@ class DocumentWatch(Watch[Shown]):
         if not shown.violations:
             return []
         names = dict.fromkeys(self._documents[each.document].name for each in shown.violations)
-        lines = [line for violation in shown.violations for line in _lines(violation)]
+        lines = [line for violation in shown.violations for line in self._lines(violation)]
         if len(lines) > 2 * _SHOWN_MAX:
             lines[2 * _SHOWN_MAX :] = [f"  and {len(lines) // 2 - _SHOWN_MAX} more"]
         return [
@@ -57,6 +61,11 @@ class DocumentWatch(Watch[Shown]):
             *lines,
             "Change the message, or the document if the message is right.",
         ]
+
+    def _lines(self, violation: Violation) -> tuple[str, str]:
+        sender = "" if violation.publisher is None else f" of {violation.publisher}"
+        place = self._documents[violation.document].located(violation.finding.place)
+        return f"  {violation.key}{sender}: {violation.finding}", f"    by {place}"
 
     def pytest_sessionfinish(self, session: pytest.Session) -> None:
         """Hand what the tests have shown to the controller."""
@@ -88,11 +97,6 @@ class DocumentWatch(Watch[Shown]):
             _write(terminalreporter, "accepted although AsyncAPI has it otherwise", [*_tolerances(document)])
         if self._has_gap:
             terminalreporter.write_line(f"leveret: {GAP}")
-
-
-def _lines(violation: Violation) -> tuple[str, str]:
-    sender = "" if violation.publisher is None else f" of {violation.publisher}"
-    return f"  {violation.key}{sender}: {violation.finding}", f"    by {violation.finding.place}"
 
 
 def _tolerances(document: Document) -> list[str]:
