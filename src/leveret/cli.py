@@ -67,8 +67,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return int(options.run(options))
     except (OSError, ValueError, BrokerError) as error:
         # The number of the error does not help, but the name of a file does.
-        reason = error.strerror if isinstance(error, OSError) and error.filename is None else None
-        print(f"leveret: {reason or error}", file=sys.stderr)
+        reason = error.strerror if isinstance(error, OSError) else None
+        name = f"{error.filename}: " if isinstance(error, OSError) and error.filename is not None else ""
+        print(f"leveret: {name}{reason or error}", file=sys.stderr)
         return 2
 
 

@@ -158,7 +158,8 @@ def _locks(url: str, *commits: str | None) -> Iterator[tuple[Lock, int]]:
         if not lock.messages:
             of_commit = "" if commit is None else f" of {commit}"
             raise ValueError(
-                f"{url}: no run{of_commit} has shapes of messages; record one with --leveret-trace-dir, and ingest it"
+                f"{url}: no run{of_commit} has shapes of messages of clients in tests that have passed; record one "
+                "with --leveret-trace-dir, and ingest it"
             )
         yield lock, len(runs)
 
@@ -175,9 +176,12 @@ def _print_changes(old: Lock, new: Lock) -> int:
 
 
 def _export(options: argparse.Namespace) -> int:
+    from pytest_leveret.contract import is_document
     from pytest_leveret.contract.documents import exporting
     from pytest_leveret.contract.lock import read
 
+    if is_document(options.lock):
+        raise ValueError(f"{options.lock} is a document already; name a lock")
     lock, output = read(options.lock), options.output
     if options.format == "asyncapi":
         title = options.title or options.lock.resolve().parent.name

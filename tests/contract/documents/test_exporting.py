@@ -108,6 +108,19 @@ def test_schemas_need_a_folder(capsys: pytest.CaptureFixture[str]) -> None:
     assert "--format=json-schema writes a file for each message; name a folder" in capsys.readouterr().err
 
 
+@pytest.mark.parametrize(
+    ("name", "reason"),
+    [("nope.lock", ": No such file or directory"), ("asyncapi.json", " is a document already; name a lock")],
+)
+def test_what_is_no_lock_is_not_exported(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], name: str, reason: str
+) -> None:
+    main(["contract", "export", SHOP, "--output", str(tmp_path / "asyncapi.json")])
+
+    assert main(["contract", "export", str(tmp_path / name)]) == 2
+    assert capsys.readouterr().err == f"leveret: {tmp_path / name}{reason}\n"
+
+
 @pytest.mark.parametrize("version", ["3.0.0", "2.6.0"])
 def test_the_document_of_a_consumer_is_compared_with_the_lock_of_a_publisher(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], version: str
