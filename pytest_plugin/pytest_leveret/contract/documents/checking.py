@@ -147,7 +147,11 @@ class Checker:
             validator = self._validator(schema)
             if not validator.is_valid(value):
                 for error in validator.iter_errors(value):
-                    yield from _findings_of(part, schema, error)
+                    for finding in _findings_of(part, schema, error):
+                        is_body = part == "body" and not finding.path and finding.keyword == "type"
+                        yield (
+                            replace(finding, given=_what_body_is(body, given) or finding.given) if is_body else finding
+                        )
 
     def _validator(self, schema: Schema) -> jsonschema_rs.Validator:
         key = (schema.node.place, schema.dialect, schema.is_any)
@@ -244,6 +248,15 @@ def _content(body: bytes, given: object, expected: str) -> object:
             return _UNREADABLE
     # FastStream and others send texts and bytes without a content type.
     return body.decode("utf-8", "replace")
+
+
+def _what_body_is(body: bytes, content_type: object) -> str:
+    """Return why a body has another type than expected; empty if its value says it."""
+    if not body:
+        return "is empty"
+    if content_type and not _is_json(content_type):
+        return f"has the content type {_media_type(content_type)}, which is no JSON"
+    return ""
 
 
 def _part(part: str, schema: Schema, properties: Mapping[str, Any]) -> Mapping[str, Any]:
