@@ -92,7 +92,7 @@ class DocumentWatch(Watch[Shown]):
             if unused or unknown or document.tolerated:
                 terminalreporter.section(f"leveret: {document.name}")
             count = f"{len(unused)} of {count_text(len(document.channels), 'channel')}"
-            _write(terminalreporter, f"{count}, to which no test has sent a message", unused)
+            _write(terminalreporter, f"{count}, to which no test that passed has sent a message", unused)
             _write(terminalreporter, "sent, and in none of its channels", unknown)
             _write(terminalreporter, "accepted although AsyncAPI has it otherwise", [*_tolerances(document)])
         if self._has_gap:
