@@ -74,6 +74,16 @@ def test_advance_with_heartbeats_drops_a_client_silent_for_three_intervals(lever
         connection.process_data_events(time_limit=5)
 
 
+def test_a_silent_client_is_dropped_after_a_reset_of_a_broker_whose_time_had_moved(leveret: Broker) -> None:
+    leveret.clock.advance(days=1)
+    leveret.reset()
+    pika.BlockingConnection(pika.URLParameters(f"{leveret.url}?heartbeat=60"))
+
+    leveret.clock.advance(minutes=5, heartbeats=True)
+
+    assert leveret.connections == []
+
+
 def test_a_message_held_by_a_silent_client_is_requeued(leveret: Broker) -> None:
     leveret.declare_queue("orders")
     leveret.publish("", "orders", b"x")

@@ -183,6 +183,8 @@ class Engine:
             permit=self.permit,
             settings=self.settings,
         )
+        # A test may have moved the broker's clock ahead of the wall clock.
+        node.wall_now = self.wall.now()
         if EVENT_EXCHANGE in self.plugins:
             from leveret.core.model.event_exchange import EventExchange
 
