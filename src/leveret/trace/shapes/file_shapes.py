@@ -42,9 +42,9 @@ _SHAPES_MAX: Final = 10_000
 # The size at which the hashes by form are forgotten.
 _FORMS_MAX: Final = 5_000
 
-# The outline of a body has 0 for each digit. Those of larger bodies are not kept, and of each address only so many.
+# The outline of a body has 0 for each digit. Larger bodies have none, and of each address only so many are known.
 _DIGITS: Final = bytes.maketrans(b"123456789", b"000000000")
-_OUTLINE_MAX: Final = 500
+_OUTLINE_MAX: Final = 10_000
 _OUTLINES_MAX: Final = 100
 # In an outline: digits in the name of a field, or what a shape takes as it is.
 _DIGITS_MATTER: Final = re.compile(rb'\\|"[^"]*0[^"]*"\s*:|"(?:actor_name|content_type|delivery_mode)"')
@@ -64,7 +64,8 @@ class _Head:
     properties: Mapping[str, object]
     form: object
     words: list[tuple[Place, str]]
-    by_outline: dict[bytes, _Found]
+    # By the hash of the outline, because outlines would fill the memory.
+    by_outline: dict[int, _Found]
 
 
 class _Found(NamedTuple):
@@ -96,7 +97,7 @@ class FileShapes:
         head, body = self._head(message), message.body
         # Bodies often differ in their digits only. Types and formats are the same for all digits.
         outline = body.translate(_DIGITS) if len(body) <= _OUTLINE_MAX else b""
-        found = head.by_outline.get(outline) or self._found(head, body, outline, new)
+        found = head.by_outline.get(hash(outline)) or self._found(head, body, outline, new)
         if redaction is not None:
             for place, word in found.words:
                 self._count(vhost, found.kind, place, word, redaction)
@@ -114,7 +115,7 @@ class FileShapes:
             hash_of_form = self._hashes[form] = self._defined(kind, body, head.properties, new)
         found = _Found(kind, hash_of_form, words)
         if outline and len(head.by_outline) < _OUTLINES_MAX and not _DIGITS_MATTER.search(outline):
-            head.by_outline[outline] = found
+            head.by_outline[hash(outline)] = found
         return found
 
     def _head(self, message: TracedMessage) -> _Head:
