@@ -88,6 +88,13 @@ def wrong_bindings(s: Run) -> None:
 
 
 @scenario
+def to_the_default_exchange(s: Run) -> None:
+    _declared(s)
+    s.post(f"/bindings/{s.v}/e/x/e/amq.default", {"routing_key": "k"})
+    s.get(f"/bindings/{s.v}/e/x/e/amq.default")
+
+
+@scenario
 def the_default_bindings(s: Run) -> None:
     _declared(s)
     s.get(f"/bindings/{s.v}/e/amq.default/q/q")

@@ -80,6 +80,13 @@ def wrong_declarations(s: Run) -> None:
 
 
 @scenario
+def a_name_that_is_too_long(s: Run) -> None:
+    s.put(f"/queues/{s.v}/{255 * 'n'}", {"durable": True})
+    s.put(f"/queues/{s.v}/{256 * 'n'}", {"durable": True, "arguments": {"x-max-length": -1}})
+    s.put(f"/queues/{s.v}/{128 * '%C3%A4'}", {"durable": True})
+
+
+@scenario
 def a_queue_of_the_default_type(s: Run) -> None:
     s.put(f"/vhosts/{s.v}", {"default_queue_type": "quorum"})
     s.put(f"/queues/{s.v}/q", {"durable": True})

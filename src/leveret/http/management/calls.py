@@ -176,8 +176,12 @@ class Call:
 
     @property
     def exchange_name(self) -> str:
-        """The exchange of the path. The default exchange is named amq.default there."""
-        name = self.values["exchange"]
+        """The exchange of the path."""
+        return self.name_of("exchange")
+
+    def name_of(self, part: str) -> str:
+        """Return a name of the path. The default exchange is named amq.default there."""
+        name = self.values[part]
         return "" if name == DEFAULT_EXCHANGE else name
 
     def flag(self, name: str) -> bool:

@@ -137,7 +137,7 @@ def post_binding(call: Call) -> object:
         if kind == "queue":
             queue.bind(channel, QueueBind(destination, source, routing_key, True, arguments))
         else:
-            exchange.bind(channel, ExchangeBind(destination, source, routing_key, True, arguments))
+            exchange.bind(channel, ExchangeBind(call.name_of("destination"), source, routing_key, True, arguments))
         row = _Row(channel.vhost.name, source, destination, kind, routing_key, arguments)
     return Response(201, (("location", _relative(call, row)),))
 

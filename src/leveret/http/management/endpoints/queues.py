@@ -12,6 +12,7 @@ from leveret.core.model.operators.policy import combined
 from leveret.core.model.queues.stored_queue import StoredQueue
 from leveret.core.model.vhost import VirtualHost
 from leveret.core.protocol.handlers import queue as methods
+from leveret.core.wire.constants import SHORT_STRING_MAX_SIZE
 from leveret.core.wire.methods import QueueDeclare, QueueDelete, QueuePurge
 from leveret.http.management.calls import CREATED, DONE, Call, bad_request, not_found
 from leveret.http.management.listing import Described
@@ -64,6 +65,9 @@ def get_queue(call: Call) -> Described:
 @endpoint("PUT", _QUEUE, "vhost")
 def put_queue(call: Call) -> object:
     """Declare a queue."""
+    size = len(call.values["queue"].encode("utf-8", "surrogateescape"))
+    if size > SHORT_STRING_MAX_SIZE:
+        raise bad_request(f"queue should be less than {SHORT_STRING_MAX_SIZE} bytes, actually was {size}\n")
     body = call.body()
     durable, auto_delete = flag_of(body, "durable"), flag_of(body, "auto_delete")
     arguments, name = table_of(body.get("arguments")), call.values["queue"]
