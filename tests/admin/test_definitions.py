@@ -69,6 +69,18 @@ def test_a_queue_has_the_type_of_its_argument_whatever_its_entry_says(broker: Br
     assert {queue.name: queue.type for queue in broker.queues} == {"orders": "classic", "mails": "stream"}
 
 
+def test_a_virtual_host_has_the_type_of_queues_of_its_metadata_alone(broker: Broker) -> None:
+    # As RabbitMQ 4.3.6 and 4.0.5 import it, although 4.0.5 exports it in both places.
+    quorum = {"default_queue_type": "quorum"}
+    vhosts = [{"name": "beside", **quorum}, {"name": "within", "metadata": quorum}]
+
+    broker.admin.import_definitions({"vhosts": vhosts})
+
+    exported = broker.admin.export_definitions()["vhosts"]
+    types = {vhost["name"]: vhost["metadata"]["default_queue_type"] for vhost in exported}
+    assert (types["beside"], types["within"]) == ("classic", "quorum")
+
+
 def test_loading_twice_changes_nothing(broker: Broker) -> None:
     broker.admin.import_definitions(EXPORTED)
     once = broker.admin.export_definitions()

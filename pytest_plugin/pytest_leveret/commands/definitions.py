@@ -169,7 +169,7 @@ def _normal(definitions: Values, default_vhost: str) -> dict[str, dict[Key, Valu
 
 
 def _default_type(vhost: Values) -> str:
-    kind = (vhost.get("metadata") or {}).get("default_queue_type") or vhost.get("default_queue_type")
+    kind = (vhost.get("metadata") or {}).get("default_queue_type")
     return "classic" if kind in (None, "undefined") else str(kind)
 
 

@@ -118,7 +118,8 @@ class _Loading:
 
     def _add_vhost(self, item: Item) -> None:
         metadata = item.inner("metadata", {})
-        kind = metadata.get("default_queue_type") or item.get("default_queue_type") or "undefined"
+        # RabbitMQ 4.0 exports the type beside the metadata too, and imports it from these alone.
+        kind = metadata.get("default_queue_type") or "undefined"
         if kind not in (*QUEUE_TYPES, "undefined"):
             raise item.wrong("default_queue_type", f"is {kind!r}{expected(str(kind), QUEUE_TYPES)}")
         vhost = self._node.add_vhost(item.name("name"))
