@@ -12,7 +12,7 @@ import signal
 import socket
 import sys
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from functools import partial
 from importlib.metadata import entry_points
 from importlib.util import find_spec
@@ -64,7 +64,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
     given = sys.argv[1:] if arguments is None else arguments
     options = parser(given[0] if given else None).parse_args(given)
     try:
-        return int(options.run(options))
+        code = int(options.run(options))
+        sys.stdout.flush()
+        return code
+    except BrokenPipeError:
+        # The reader has seen enough, such as `head`. Python writes what is left at its end, which then goes nowhere.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 0
     except (OSError, ValueError, BrokerError) as error:
         # The number of the error does not help, but the name of a file does.
         reason = error.strerror if isinstance(error, OSError) else None
@@ -222,9 +228,8 @@ def _serve(options: argparse.Namespace) -> int:
 def _print_traces() -> None:
     from leveret.trace.run import close_files
 
-    with suppress(BrokenPipeError):
-        for path in close_files():
-            print(path, flush=True)
+    for path in close_files():
+        print(path)
 
 
 def _server_context(options: argparse.Namespace) -> SSLContext | bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import signal
 import socket
@@ -41,6 +42,19 @@ def run(*options: str, encoding: str | None = None) -> subprocess.CompletedProce
 def test_the_first_line_is_where_to_connect() -> None:
     with served() as (url, _), pika.BlockingConnection(pika.URLParameters(url)) as connection:
         assert connection.channel().queue_declare("orders", durable=True).method.message_count == 0
+
+
+@pytest.mark.parametrize("unbuffered", ["", "1"])
+def test_a_reader_that_has_seen_enough_ends_a_command_cleanly(tmp_path: Path, unbuffered: str) -> None:
+    (tmp_path / "a.json").write_text('{"queues": [{"name": "orders", "vhost": "/", "durable": true}]}')
+    (tmp_path / "b.json").write_text('{"queues": []}')
+    command = [sys.executable, "-m", "leveret", "definitions", "diff", "a.json", "b.json"]
+    environment = {**os.environ, "PYTHONUNBUFFERED": unbuffered}
+    pipe = subprocess.PIPE
+    with subprocess.Popen(command, stdout=pipe, stderr=pipe, cwd=tmp_path, env=environment) as process:
+        process.stdout.close()
+
+        assert process.stderr.read() == b""
 
 
 @pytest.mark.parametrize("end", [signal.SIGINT, signal.SIGTERM])

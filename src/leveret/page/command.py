@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import sys
-from contextlib import suppress
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
@@ -81,7 +80,5 @@ def _show(options: argparse.Namespace) -> int:
         from leveret.page.formats.outline import outline_of
 
         text = outline_of(_story(options))
-    with suppress(BrokenPipeError):
-        sys.stdout.write(text)
-        sys.stdout.flush()
+    sys.stdout.write(text)
     return 0
