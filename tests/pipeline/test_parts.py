@@ -63,6 +63,16 @@ def test_only_the_columns_that_are_asked_for_are_read(storage: Storage) -> None:
     assert found.to_pylist() == [{"msg": 2}, {"msg": 3}]
 
 
+@pytest.mark.parametrize("where", [None, {"shape": [None]}], ids=["all", "chosen"])
+def test_a_column_that_an_older_leveret_did_not_write_is_null(storage: Storage, where: Where | None) -> None:
+    schema = SCHEMA.append(pa.field("shape", TEXT)).append(pa.field("depth", pa.int64()))
+
+    found = read_part(storage, "events/part.parquet", schema, runs=["run1"], where=where)
+
+    assert found.schema == schema
+    assert found.to_pylist() == [{**row, "shape": None, "depth": None} for row in ROWS if row["run"] == "run1"]
+
+
 def test_rows_of_plain_strings_are_chosen_as_those_of_codes() -> None:
     plain = pa.Table.from_pylist(ROWS, pa.schema({"run": pa.string(), "kind": pa.string(), "msg": pa.int64()}))
 

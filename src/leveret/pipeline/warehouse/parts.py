@@ -162,7 +162,11 @@ def _events_of(
 
 def _open(storage: Storage, path: str, schema: pa.Schema) -> pq.ParquetFile:
     texts = [field.name for field in schema if pa.types.is_dictionary(field.type)]
-    return pq.ParquetFile(storage.source(path), read_dictionary=texts, pre_buffer=False)
+    try:
+        return pq.ParquetFile(storage.source(path), read_dictionary=texts, pre_buffer=False)
+    except KeyError:
+        # An older leveret has written it, without one of these columns.
+        return pq.ParquetFile(storage.source(path), pre_buffer=False)
 
 
 def _groups_with(file: pq.ParquetFile, runs: Collection[str]) -> list[int]:
@@ -183,6 +187,8 @@ def _read_groups(
     rows = file.read_row_groups(list(groups), columns=names, use_threads=False)
     if runs is not None:
         rows = _of_runs(rows, runs)
+    for name in set(schema.names).difference(rows.column_names):
+        rows = rows.append_column(name, pa.nulls(len(rows)))
     return rows.select(schema.names).cast(schema)
 
 
