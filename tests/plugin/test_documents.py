@@ -216,6 +216,22 @@ def test_a_client_may_send_anything_under_the_name_of_the_list_of_deaths(run, do
     result.assert_outcomes(passed=5)
 
 
+def test_a_run_says_which_document_was_not_compared_with_all_messages(run, document: Path):
+    result = run(
+        """
+        import pytest
+        from shop import *
+
+        @pytest.mark.leveret(record="off")
+        def test_order(shop):
+            shop.order(id=7)
+        """
+    )
+
+    result.assert_outcomes(passed=1)
+    result.stdout.fnmatch_lines(["leveret: asyncapi.json: a broker has not recorded all events, so some messages *"])
+
+
 def test_the_end_of_a_run_lists_unused_channels_and_unknown_messages(run, document: Path):
     result = run(
         """

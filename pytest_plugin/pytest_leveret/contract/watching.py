@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from leveret import Broker
 
 GAP: Final = (
-    "a broker has not recorded all events, so the contract lacks messages; run these tests with record='recent'"
+    "a broker has not recorded all events, so some messages were not looked at; run these tests with record='recent'"
 )
 Shown = TypeVar("Shown")
 

@@ -96,7 +96,8 @@ class DocumentWatch(Watch[Shown]):
             _write(terminalreporter, "sent, and in none of its channels", unknown)
             _write(terminalreporter, "accepted although AsyncAPI has it otherwise", [*_tolerances(document)])
         if self._has_gap:
-            terminalreporter.write_line(f"leveret: {GAP}")
+            names = " and ".join(document.name for document in self._documents)
+            terminalreporter.write_line(f"leveret: {names}: {GAP}")
 
 
 def _tolerances(document: Document) -> list[str]:
