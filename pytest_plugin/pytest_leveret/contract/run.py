@@ -1,16 +1,14 @@
 """A run with a contract: each test adds what it shows, or is checked against the lock.
 
-The workers of pytest-xdist hand what their tests have shown to the controller, which writes the file and prints the
-notes.
+The controller of pytest-xdist writes the file and prints the notes.
 """
 
 from __future__ import annotations
 
-import json
 from copy import deepcopy
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 import pytest
 
@@ -19,12 +17,11 @@ from pytest_leveret.contract.comparing import Change, lock_changes
 from pytest_leveret.contract.fitting import MessageFits, message_fits
 from pytest_leveret.contract.lock import Lock, MessageKey, parse, read
 from pytest_leveret.contract.observing import Observer
-from pytest_leveret.contract.watching import GAP, Watch
+from pytest_leveret.contract.watching import Watch, write_lines
 
 if TYPE_CHECKING:
     from leveret import Broker
 
-_OUTPUT: Final = "leveret_contract"
 _SHOWN_MAX: Final = 50
 # To make a function takes as long as to read this many messages in full.
 _FAST_FROM: Final = 20
@@ -34,11 +31,12 @@ _WRITE: Final = "pytest --leveret-contract=write"
 class Contract(Watch[Lock]):
     """The part of the plugin that writes or checks a lock."""
 
+    _kind = Lock
+    _output = "leveret_contract"
+
     def __init__(self, config: pytest.Config, mode: str, path: Path) -> None:
         self._mode: Final = mode
         self._path: Final = path
-        # What the tests have shown, here and in the workers.
-        self._seen: Final = Lock()
         # How many messages of a kind came, and the fast way for those that are many.
         self._counts: Final[dict[MessageKey, int]] = {}
         self._fast: Final[dict[MessageKey, MessageFits]] = {}
@@ -47,14 +45,8 @@ class Contract(Watch[Lock]):
         self._locked = self._read()
         super().__init__(config)
 
-    def _nothing(self) -> Lock:
-        return Lock()
-
     def _reader(self, broker: Broker) -> Observer:
         return Observer(broker, self._fits_of)
-
-    def _keep(self, shown: Lock) -> None:
-        self._seen.merge(shown)
 
     def _read(self) -> Lock:
         try:
@@ -95,15 +87,11 @@ class Contract(Watch[Lock]):
         sent = {key: message for key, message in shown.messages.items() if message.publishers}
         return [*lock_changes(self._locked, replace(shown, messages=sent), is_part=True)]
 
-    def pytest_sessionfinish(self, session: pytest.Session, exitstatus: int) -> None:
-        """Hand what the tests have shown to the controller, or write the lock."""
-        if self._is_worker:
-            output: dict[str, str] = self._config.workeroutput  # type: ignore[attr-defined]
-            output[_OUTPUT] = json.dumps({"seen": self._seen.to_data(), "has_gap": self._has_gap})
-            return
+    def _end(self, *, has_passed: bool) -> None:
+        """Write the lock."""
         if self._mode == "check" or self._seen == Lock():
             return
-        if self._mode == "rewrite" and exitstatus != pytest.ExitCode.OK:
+        if self._mode == "rewrite" and not has_passed:
             self._problem = f"{self._path.name} was not rewritten, because the run failed"
             return
         before, old_text = deepcopy(self._locked), self._locked.text()
@@ -118,32 +106,19 @@ class Contract(Watch[Lock]):
             self._written = [*lock_changes(before, parse(text))]
         self._locked.write(self._path)
 
-    @pytest.hookimpl(optionalhook=True)
-    def pytest_testnodedown(self, node: Any, error: object) -> None:
-        """Take what the tests of a worker have shown."""
-        text = getattr(node, "workeroutput", {}).get(_OUTPUT)
-        if text is not None:
-            data = json.loads(text)
-            self._seen.merge(Lock.from_data(data["seen"]))
-            self._has_gap |= data["has_gap"]
-
     def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
         """Write what has changed."""
         if self._mode == "check":
             changes, word = [change for change in self._changes(self._seen) if not change.breaks], "not in it"
         else:
             changes, word = self._written, "changed"
-        lines = [f"  {change}" for change in changes]
+        lines = [str(change) for change in changes]
         if lines:
             terminalreporter.section(f"leveret: {self._path.name}, {count_text(len(lines), 'note')}: {word}")
-        for line in lines[:_SHOWN_MAX]:
-            terminalreporter.write_line(line)
-        if len(lines) > _SHOWN_MAX:
-            terminalreporter.write_line(f"  and {len(lines) - _SHOWN_MAX} more")
+        write_lines(terminalreporter, lines, _SHOWN_MAX)
         if self._problem:
             terminalreporter.write_line(f"leveret: {self._problem}")
-        if self._has_gap:
-            terminalreporter.write_line(f"leveret: {self._path.name}: {GAP}")
+        self._write_gap(terminalreporter, self._path.name)
 
 
 def _indented(change: Change) -> list[str]:

@@ -5,9 +5,10 @@ A test that does not pass shows nothing, and neither does one that explores faul
 
 from __future__ import annotations
 
+import json
 from abc import ABC, abstractmethod
-from collections.abc import Generator, Iterable
-from typing import TYPE_CHECKING, Final, Generic, TypeVar
+from collections.abc import Generator, Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, ClassVar, Final, Generic, Protocol, Self, TypeVar
 from weakref import WeakKeyDictionary
 
 import pytest
@@ -19,18 +20,45 @@ from pytest_leveret.contract.observing import EventReader
 if TYPE_CHECKING:
     from leveret import Broker
 
-GAP: Final = (
+_GAP: Final = (
     "a broker has not recorded all events, so some messages were not looked at; run these tests with record='recent'"
 )
-Shown = TypeVar("Shown")
+
+
+class _Shown(Protocol):
+    """What tests have shown."""
+
+    def merge(self, other: Self, /) -> None:
+        """Add what other tests have shown."""
+
+    def to_data(self) -> dict[str, Any]:
+        """Return it as plain data."""
+        ...
+
+    @classmethod
+    def from_data(cls, data: Mapping[str, Any], /) -> Self:
+        """Return what `to_data` has made into plain data."""
+        ...
+
+
+Shown = TypeVar("Shown", bound=_Shown)
 
 
 class Watch(ABC, Generic[Shown]):
-    """A part of the plugin that collects what tests show, and judges it."""
+    """A part of the plugin that collects what tests show, and judges it.
+
+    The workers of pytest-xdist hand what their tests have shown to the controller.
+    """
+
+    # What tests show, and the name under which a worker hands it over.
+    _kind: ClassVar[type[Any]]
+    _output: ClassVar[str]
 
     def __init__(self, config: pytest.Config) -> None:
         self._config: Final = config
         self._is_worker: Final = hasattr(config, "workerinput")
+        # What the tests have shown, here and in the workers.
+        self._seen: Shown = self._nothing()
         self._readers: Final[WeakKeyDictionary[Broker, EventReader[Shown]]] = WeakKeyDictionary()
         # Two parts of what the test that is running has shown: the one that was judged, and the one that was not.
         self._judged = self._nothing()
@@ -38,17 +66,14 @@ class Watch(ABC, Generic[Shown]):
         self._has_gap = False
         config.stash.setdefault(WATCHERS, []).append(self._watch)
 
-    @abstractmethod
     def _nothing(self) -> Shown:
         """Return what a test has shown that has done nothing."""
+        nothing: Shown = self._kind()
+        return nothing
 
     @abstractmethod
     def _reader(self, broker: Broker) -> EventReader[Shown]:
         """Return what reads the events of a broker."""
-
-    @abstractmethod
-    def _keep(self, shown: Shown) -> None:
-        """Take what a test has shown that has passed."""
 
     @abstractmethod
     def _problem_of(self, shown: Shown) -> list[str]:
@@ -87,8 +112,8 @@ class Watch(ABC, Generic[Shown]):
             judged, self._judged = self._judged, self._nothing()
             rest, self._of_test = self._of_test, self._nothing()
         if has_passed(item) and not explore.is_faulty(item):
-            self._keep(judged)
-            self._keep(rest)
+            self._seen.merge(judged)
+            self._seen.merge(rest)
             self._judge(item, rest)
         return result
 
@@ -99,3 +124,36 @@ class Watch(ABC, Generic[Shown]):
         if lines:
             path, line, _ = item.location
             raise pytest.fail.Exception("\n".join([f"{path}:{(line or 0) + 1}: {lines[0]}", *lines[1:]]), pytrace=False)
+
+    def pytest_sessionfinish(self, session: pytest.Session, exitstatus: int) -> None:
+        """Hand what the tests have shown to the controller, or end the run there."""
+        if self._is_worker:
+            output: dict[str, str] = self._config.workeroutput  # type: ignore[attr-defined]
+            output[self._output] = json.dumps({"seen": self._seen.to_data(), "has_gap": self._has_gap})
+        else:
+            self._end(has_passed=exitstatus == pytest.ExitCode.OK)
+
+    def _end(self, *, has_passed: bool) -> None:
+        """Do what comes after all tests."""
+
+    @pytest.hookimpl(optionalhook=True)
+    def pytest_testnodedown(self, node: Any, error: object) -> None:
+        """Take what the tests of a worker have shown."""
+        text = getattr(node, "workeroutput", {}).get(self._output)
+        if text is not None:
+            data = json.loads(text)
+            self._seen.merge(self._kind.from_data(data["seen"]))
+            self._has_gap |= data["has_gap"]
+
+    def _write_gap(self, reporter: pytest.TerminalReporter, names: str) -> None:
+        """Say which contracts a broker kept from seeing all messages."""
+        if self._has_gap:
+            reporter.write_line(f"leveret: {names}: {_GAP}")
+
+
+def write_lines(reporter: pytest.TerminalReporter, lines: Sequence[str], shown_max: int) -> None:
+    """Write the first of some lines, indented, and how many more there are."""
+    for line in lines[:shown_max]:
+        reporter.write_line(f"  {line}")
+    if len(lines) > shown_max:
+        reporter.write_line(f"  and {len(lines) - shown_max} more")

@@ -53,6 +53,16 @@ class Shown:
         self.used |= other.used
         self.unknown |= other.unknown
 
+    def to_data(self) -> dict[str, Any]:
+        """Return what the end of a run says of it, as plain data. Violations have failed their tests by then."""
+        return {"used": sorted(self.used), "unknown": sorted(self.unknown)}
+
+    @classmethod
+    def from_data(cls, data: Mapping[str, Any]) -> Shown:
+        """Return what `to_data` has made into plain data."""
+        used, unknown = ({(number, name) for number, name in data[word]} for word in ("used", "unknown"))
+        return cls({}, used, unknown)
+
 
 @dataclass(slots=True)
 class _Sent:

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 import pytest
 
@@ -12,17 +11,19 @@ from leveret.wording import count_text
 from pytest_leveret.contract.documents.checking import Checker
 from pytest_leveret.contract.documents.messages import Messages, Shown, Violation
 from pytest_leveret.contract.documents.reading import TOLERANCES, Document, read
-from pytest_leveret.contract.watching import GAP, Watch
+from pytest_leveret.contract.watching import Watch, write_lines
 
 if TYPE_CHECKING:
     from leveret import Broker
 
-_OUTPUT: Final = "leveret_documents"
 _SHOWN_MAX: Final = 20
 
 
 class DocumentWatch(Watch[Shown]):
     """The part of the plugin that checks messages against documents."""
+
+    _kind = Shown
+    _output = "leveret_documents"
 
     def __init__(self, config: pytest.Config, paths: list[Path]) -> None:
         """Read the documents. Raises UsageError if one cannot be read."""
@@ -35,18 +36,10 @@ class DocumentWatch(Watch[Shown]):
             ) from None
         except (OSError, ValueError) as error:
             raise pytest.UsageError(f"leveret_contract: {error}") from None
-        # What the tests have shown, here and in the workers.
-        self._seen: Final = Shown()
         super().__init__(config)
-
-    def _nothing(self) -> Shown:
-        return Shown()
 
     def _reader(self, broker: Broker) -> Messages:
         return Messages(broker, self._checkers)
-
-    def _keep(self, shown: Shown) -> None:
-        self._seen.merge(shown)
 
     def _problem_of(self, shown: Shown) -> list[str]:
         """Return the messages of a test that are not as a document says."""
@@ -67,23 +60,6 @@ class DocumentWatch(Watch[Shown]):
         place = self._documents[violation.document].located(violation.finding.place)
         return f"  {violation.key}{sender}: {violation.finding}", f"    by {place}"
 
-    def pytest_sessionfinish(self, session: pytest.Session) -> None:
-        """Hand what the tests have shown to the controller."""
-        if self._is_worker:
-            output: dict[str, str] = self._config.workeroutput  # type: ignore[attr-defined]
-            seen = {"used": sorted(self._seen.used), "unknown": sorted(self._seen.unknown), "has_gap": self._has_gap}
-            output[_OUTPUT] = json.dumps(seen)
-
-    @pytest.hookimpl(optionalhook=True)
-    def pytest_testnodedown(self, node: Any, error: object) -> None:
-        """Take what the tests of a worker have shown."""
-        text = getattr(node, "workeroutput", {}).get(_OUTPUT)
-        if text is not None:
-            data = json.loads(text)
-            used, unknown = ({(number, name) for number, name in data[word]} for word in ("used", "unknown"))
-            self._seen.merge(Shown({}, used, unknown))
-            self._has_gap |= data["has_gap"]
-
     def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
         """Write which channels no test has used, what is in no channel, and what was tolerated."""
         for number, document in enumerate(self._documents):
@@ -95,9 +71,7 @@ class DocumentWatch(Watch[Shown]):
             _write(terminalreporter, f"{count}, to which no test that passed has sent a message", unused)
             _write(terminalreporter, "sent, and in none of its channels", unknown)
             _write(terminalreporter, "accepted although AsyncAPI has it otherwise", [*_tolerances(document)])
-        if self._has_gap:
-            names = " and ".join(document.name for document in self._documents)
-            terminalreporter.write_line(f"leveret: {names}: {GAP}")
+        self._write_gap(terminalreporter, " and ".join(document.name for document in self._documents))
 
 
 def _tolerances(document: Document) -> list[str]:
@@ -114,7 +88,4 @@ def _tolerances(document: Document) -> list[str]:
 def _write(reporter: pytest.TerminalReporter, title: str, lines: list[str]) -> None:
     if lines:
         reporter.write_line(f"{title}:")
-    for line in lines[:_SHOWN_MAX]:
-        reporter.write_line(f"  {line}")
-    if len(lines) > _SHOWN_MAX:
-        reporter.write_line(f"  and {len(lines) - _SHOWN_MAX} more")
+    write_lines(reporter, lines, _SHOWN_MAX)
