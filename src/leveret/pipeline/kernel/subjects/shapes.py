@@ -35,6 +35,8 @@ _ACKED, _AUTO_ACKED, _REJECTED, _REQUEUED = range(4)
 _PUBLISHED: Final = _ACTIONS[-1]
 # The reasons of what follows from an act of a client.
 _REASONS: Final = {NO_ACK: 1, "rejected": 2, "nacked": 3, "recovered": 4}
+# The columns that say which kind of message it is.
+_ADDRESS: Final = ("exchange", "routing_key", "name")
 # Instead of a type: the messages of which each object has the field, and those of which one lacks it.
 PRESENT: Final = "present"
 ABSENT: Final = "absent"
@@ -189,6 +191,3 @@ def _table(
         "n": [n for _, _, n in every],
     }
     return table(columns, given)
-
-
-_ADDRESS: Final = ("exchange", "routing_key", "name")
