@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import os
 from collections.abc import Callable, Iterator
+from unittest import mock
 
 # Keep these imported. Otherwise every run in this process would import them anew.
 import aio_pika  # noqa: F401
@@ -62,7 +63,9 @@ def suite(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> Iterato
     # A finalizer that logs a traceback parses source. Within pytest's parse of a test file, that ends the run before
     # CPython 3.11.8. Earlier tests of this process have left such objects.
     gc.disable()
-    yield pytester
+    # A suite that writes the broker's URL into the environment, as many do, would send later workers to a dead port.
+    with mock.patch.dict(os.environ):
+        yield pytester
     gc.enable()
 
 

@@ -17,7 +17,7 @@ from leveret import Broker
 from tests.clients.celery_app.tasks import CONNECT_S, create_app, invoice, reserve
 
 PATIENCE = 30
-CELERY = ("celery", "--quiet", "--app", "tests.clients.celery_app.worker")
+CELERY = ("celery", "--app", "tests.clients.celery_app.worker")
 WORKER = ("worker", "--pool", "prefork", "--concurrency", "2", "--task-events")
 ROOT = Path(__file__).parents[3]
 
