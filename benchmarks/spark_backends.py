@@ -84,7 +84,7 @@ def job(traces: str, place: str, target: str, engine: str, *package: str) -> Non
     """
     sys.path[:0] = package
     import leveret
-    from leveret.pipeline import Warehouse, ingest, read_table, update
+    from leveret.pipeline import Warehouse, ingest, read_frame, read_table, update
     from leveret.pipeline.computing.tasks import TABLE_NAMES
     from leveret.pipeline.kernel.subjects.across import ACROSS
 
@@ -108,7 +108,7 @@ def job(traces: str, place: str, target: str, engine: str, *package: str) -> Non
     facts = {"spark": "no Spark", "leveret": leveret.__file__, "leveret_of_tasks": leveret.__file__}
     if spark is not None:
         for name in by_spark:
-            rows = read_table(warehouse, name, spark=spark).collect()
+            rows = read_frame(spark, warehouse, name).collect()
             tables[name] = digest([row.asDict(recursive=True) for row in rows])
         of_tasks = spark.range(0, 2, 1, 2).mapInArrow(place_of_leveret, "place string").distinct().collect()
         facts["leveret_of_tasks"] = " ".join(row.place for row in of_tasks)

@@ -35,6 +35,7 @@ def tell() -> None:
         print("  skipped: needs PySpark, pip install 'leveret[spark-local]'")
         return
     from leveret.pipeline.computing.spark_session import session
+    from leveret.pipeline.exports.frames import read_frame
     from leveret.pipeline.incremental import ingest, update
     from leveret.pipeline.report import report
     from leveret.pipeline.warehouse.tables import read_table
@@ -45,7 +46,7 @@ def tell() -> None:
         warehouse = Warehouse(Path(folder, "warehouse"))
         ingest(warehouse, [Path(folder, "traces")], spark=spark)
         update(warehouse, spark=spark)
-        queues = read_table(warehouse, "queue_stats", spark=spark).orderBy("queue")
+        queues = read_frame(spark, warehouse, "queue_stats").orderBy("queue")
         for row in queues.select("queue", "copies", "acked", "dead_rejected", "dead_expired", "leaked").collect():
             dead = row.dead_rejected + row.dead_expired
             print(f"  {row.queue:12} {row.copies} in, {row.acked} acked, {dead} dead-lettered, {row.leaked} left over")

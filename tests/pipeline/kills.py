@@ -25,7 +25,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any, Final
 
-from leveret.pipeline import Warehouse, compact, ingest, read_table, update
+from leveret.pipeline import Warehouse, compact, ingest, read_frame, read_table, update
 from leveret.pipeline.computing import work
 from leveret.pipeline.computing.tasks import TABLE_NAMES
 from leveret.pipeline.kernel.subjects.across import ACROSS
@@ -284,7 +284,7 @@ def keep_up_to_date(folder: Path, engine: dict[str, Any], tables: dict[str, Any]
             compact(warehouse, **engine)
             warehouse.vacuum(older_than_s=0)
         if is_last and tables:
-            kinds = read_table(warehouse, "kinds", tables=tables, spark=engine["spark"]).collect()
+            kinds = read_frame(engine["spark"], warehouse, "kinds").collect()
             (folder / "kinds.json").write_text(
                 json.dumps(sorted([row.run, row.worker, row.kind, row.n] for row in kinds))
             )

@@ -19,9 +19,7 @@ _KINDS: Final = StructType(
         StructField("last_seq", LongType()),
     ]
 )
-_ALL_KINDS: Final = StructType(
-    [StructField("kind", StringType()), StructField("n", LongType()), StructField("runs", LongType())]
-)
+_WORKERS: Final = StructType([StructField("run", StringType()), StructField("n", LongType())])
 
 
 def kinds(events: DataFrame, runs: DataFrame) -> DataFrame:
@@ -30,11 +28,11 @@ def kinds(events: DataFrame, runs: DataFrame) -> DataFrame:
     return told.join(counted, ["run", "worker"])
 
 
-def all_kinds(kinds: DataFrame) -> DataFrame:
-    return kinds.groupBy("kind").agg(F.sum("n").alias("n"), F.countDistinct("run").alias("runs"))
+def workers(kinds: DataFrame) -> DataFrame:
+    return kinds.groupBy("run").agg(F.countDistinct("worker").alias("n"))
 
 
 SMALL_TABLES: Final = {
-    "kinds": Table("kinds", _KINDS, ("run", "worker", "kind"), ("events", "runs"), kinds),
-    "all_kinds": Table("all_kinds", _ALL_KINDS, ("kind",), ("kinds",), all_kinds, across_runs=True),
+    "kinds": Table(_KINDS, ("events", "runs"), kinds),
+    "workers": Table(_WORKERS, ("kinds",), workers),
 }

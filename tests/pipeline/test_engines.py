@@ -13,10 +13,10 @@ import pytest
 from pyspark.sql import Row, SparkSession
 
 from leveret.pipeline.computing.tasks import TABLE_NAMES
-from leveret.pipeline.exports.frames import columns_of, spark_schema
+from leveret.pipeline.exports.frames import read_frame, spark_schema
 from leveret.pipeline.incremental import ingest, update
 from leveret.pipeline.kernel.subjects.across import ACROSS
-from leveret.pipeline.warehouse.tables import read_table
+from leveret.pipeline.warehouse.tables import STORED, read_table
 from leveret.pipeline.warehouse.warehouse import Warehouse
 from tests.pipeline import plain, random_traces
 from tests.pipeline.kernel_campaign import texts
@@ -66,21 +66,20 @@ def test_table_of_spark_equals_the_plain_computation(filled: Filled, name: str) 
 
 @pytest.mark.parametrize("name", ["events", "runs", "copies", "queue_stats", "fingerprints", *ACROSS])
 def test_a_dataframe_has_the_rows_of_the_arrow_table(filled: Filled, name: str) -> None:
-    frame = read_table(filled.by_processes, name, spark=filled.spark)
+    frame = read_frame(filled.spark, filled.by_processes, name)
     table = read_table(filled.by_processes, name)
 
     assert texts(as_dicts(frame.collect())) == texts(table.to_pylist(maps_as_pydicts="strict"))
     if name not in ACROSS:
-        assert frame.schema == spark_schema(columns_of(name))
+        assert frame.schema == spark_schema(STORED[name])
 
 
 def test_a_dataframe_of_some_runs_has_only_theirs(filled: Filled) -> None:
     runs = read_table(filled.by_spark, "runs")["run"].to_pylist()[:3]
 
-    found = read_table(filled.by_spark, "copies", spark=filled.spark, runs=runs, columns=["run", "copy"])
+    found = read_frame(filled.spark, filled.by_spark, "copies", runs=runs)
 
-    assert {row.run for row in found.collect()} == set(runs)
-    assert found.columns == ["run", "copy"]
+    assert {row.run for row in found.select("run").collect()} == set(runs)
 
 
 def as_dicts(rows: Iterable[Row]) -> list[dict[str, Any]]:

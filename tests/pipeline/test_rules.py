@@ -14,7 +14,7 @@ from pyspark.sql import SparkSession
 
 from leveret.pipeline import rules
 from leveret.pipeline.computing import own
-from leveret.pipeline.exports.frames import spark_schema
+from leveret.pipeline.exports.frames import read_frame, spark_schema
 from leveret.pipeline.exports.sql import query
 from leveret.pipeline.incremental import ingest, update
 from leveret.pipeline.kernel.schema import COPIES
@@ -72,7 +72,7 @@ def violations(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) ->
     try:
         update(warehouse, spark=spark)
         rows: list[Row] = read_table(warehouse, "violations").to_pylist()
-        by_spark = read_table(warehouse, "violations", spark=spark).collect()
+        by_spark = read_frame(spark, warehouse, "violations").collect()
         assert sorted(map(repr, rows)) == sorted(repr(row.asDict()) for row in by_spark)
         by_duckdb = query(warehouse, "select * from violations").to_pylist()
         assert sorted(map(repr, rows)) == sorted(map(repr, by_duckdb))

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from leveret.pipeline.exports.delta import export
+    from leveret.pipeline.exports.frames import read_frame
     from leveret.pipeline.exports.sql import query
     from leveret.pipeline.incremental import ingest, update
     from leveret.pipeline.warehouse.compaction import compact
@@ -17,7 +18,7 @@ if TYPE_CHECKING:
     from leveret.pipeline.warehouse.tables import read_table
     from leveret.pipeline.warehouse.warehouse import Warehouse
 
-__all__ = ["Warehouse", "compact", "expire", "export", "ingest", "query", "read_table", "update"]
+__all__ = ["Warehouse", "compact", "expire", "export", "ingest", "query", "read_frame", "read_table", "update"]
 
 if not TYPE_CHECKING:
     _HOMES = {
@@ -25,6 +26,7 @@ if not TYPE_CHECKING:
         "expire": "warehouse.retention",
         "export": "exports.delta",
         "query": "exports.sql",
+        "read_frame": "exports.frames",
         "read_table": "warehouse.tables",
         "compact": "warehouse.compaction",
         "ingest": "incremental",

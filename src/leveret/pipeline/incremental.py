@@ -127,7 +127,8 @@ def update(
     from leveret.pipeline.computing import own
 
     warehouse = opened(warehouse)
-    added = own.checked(tables or {}, spark)
+    added = tables or {}
+    own.check(added, spark)
     state = warehouse.state() if state is None else state
     if state.keep_days is not None:
         expire(warehouse, state.keep_days, state=state)

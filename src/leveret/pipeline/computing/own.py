@@ -7,9 +7,9 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final
 
 from leveret.errors import unknown
-from leveret.pipeline.computing.tasks import TABLE_NAMES
 from leveret.pipeline.kernel.subjects.across import ACROSS
 from leveret.pipeline.rules import PLACEHOLDER, RULES, Rule
+from leveret.pipeline.warehouse.tables import STORED
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
@@ -23,33 +23,28 @@ _KEY: Final = ("day", "run", "worker", "test", "vhost", "queue", "msg", "copy")
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """A table of your own.
+    """A table of your own, with a row or more for each run.
 
     `build` takes the DataFrames of the tables that `reads` names, in that order: "events", leveret's tables, or tables
-    of your own before this one. A table per run has a column `run`, is built from the rows of the runs that changed,
-    and is stored. A table `across_runs` is built from all rows of the tables that it reads, whenever it is read.
+    of your own before this one. It gets the rows of the runs that changed, and its own rows are stored. Among the
+    `columns` is `run`.
     """
 
-    name: str
     columns: StructType
-    key: tuple[str, ...]
     reads: tuple[str, ...]
     build: Callable[..., DataFrame]
-    across_runs: bool = False
 
 
-def checked(tables: Mapping[str, Table], spark: SparkSession | None) -> dict[str, Table]:
-    """Return the tables to store. Raises ValueError if one has no column `run`, or there is no session to build it."""
-    stored = {name: table for name, table in tables.items() if not table.across_runs}
-    for name, table in stored.items():
+def check(tables: Mapping[str, Table], spark: SparkSession | None) -> None:
+    """Raise ValueError if a table to store has no column `run`, or there is no session to build it."""
+    for name, table in tables.items():
         if "run" not in table.columns.fieldNames():
-            raise ValueError(f"table {name!r} has no column 'run': add it, or declare the table with across_runs=True")
-        if name in ("events", *TABLE_NAMES, *ACROSS):
+            raise ValueError(f"table {name!r} has no column 'run', by which its rows are replaced: add it")
+        if name in (*STORED, *ACROSS):
             raise ValueError(f"table {name!r} is one of leveret's own; choose another name")
-    if spark is None and (stored or RULES):
-        what = f"table {next(iter(stored))!r}" if stored else f"rule {next(iter(RULES))!r}"
+    if spark is None and (tables or RULES):
+        what = f"table {next(iter(tables))!r}" if tables else f"rule {next(iter(RULES))!r}"
         raise ValueError(f"{what} is your own and needs Spark: pass spark=..., or --engine spark to the command")
-    return stored
 
 
 def build(
@@ -60,7 +55,7 @@ def build(
     Return the folder of each. Raises KeyError if a table reads one that does not exist, and ValueError if a column has
     another type than declared, or the warehouse is no folder.
     """
-    from leveret.pipeline.exports.frames import columns_of, rows
+    from leveret.pipeline.exports.frames import rows
     from leveret.pipeline.warehouse.log import Answer, State
 
     if not warehouse.is_folder:
@@ -74,9 +69,9 @@ def build(
 
     def frame(name: str, of: str) -> DataFrame:
         if name not in frames:
-            if name not in ("events", *TABLE_NAMES, *tables):
-                raise KeyError(f"{of} reads {unknown('table', name, ('events', *TABLE_NAMES, *tables))}")
-            frames[name] = rows(spark, warehouse, updated, name, columns_of(name), runs)
+            if name not in (*STORED, *tables):
+                raise KeyError(f"{of} reads {unknown('table', name, (*STORED, *tables))}")
+            frames[name] = rows(spark, warehouse, updated, name, runs)
         return frames[name]
 
     places: dict[str, str] = {}

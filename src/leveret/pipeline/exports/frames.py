@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Sequence
+from pathlib import Path
 
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
@@ -10,13 +11,13 @@ from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import from_arrow_schema
 from pyspark.sql.types import StructType
 
-from leveret.pipeline.computing.tasks import SCHEMAS
 from leveret.pipeline.kernel import schema
 from leveret.pipeline.kernel.events import EVENT_KEY
-from leveret.pipeline.kernel.subjects.across import Across
+from leveret.pipeline.kernel.subjects.across import ACROSS, Across
 from leveret.pipeline.warehouse.current import CurrentFile, current_files
 from leveret.pipeline.warehouse.log import State
-from leveret.pipeline.warehouse.warehouse import Warehouse
+from leveret.pipeline.warehouse.tables import STORED, columns_of, names_of_runs
+from leveret.pipeline.warehouse.warehouse import Warehouse, opened
 from leveret.spark.bundle import supply
 
 
@@ -25,25 +26,25 @@ def spark_schema(columns: pa.Schema) -> StructType:
     return from_arrow_schema(schema.plain(columns))
 
 
-def columns_of(table: str) -> pa.Schema:
-    """Return the columns of a stored table of leveret's."""
-    return schema.EVENTS if table == "events" else SCHEMAS[table]
-
-
-def rows(
-    spark: SparkSession,
-    warehouse: Warehouse,
-    state: State,
-    table: str,
-    columns: StructType | pa.Schema,
-    runs: Collection[str],
+def read_frame(
+    spark: SparkSession, warehouse: Warehouse | str | Path, name: str, *, runs: Collection[str] | None = None
 ) -> DataFrame:
+    """Return the current rows of a table, for these runs or for all. Raises as `read_table` does."""
+    warehouse = opened(warehouse)
+    state = warehouse.existing()
+    names = names_of_runs(state, name, runs)
+    if name not in ACROSS:
+        return rows(spark, warehouse, state, name, names)
+    return _across(ACROSS[name], rows(spark, warehouse, state, ACROSS[name].reads, names))
+
+
+def rows(spark: SparkSession, warehouse: Warehouse, state: State, table: str, runs: Collection[str]) -> DataFrame:
     """Return the current rows of a stored table for these runs: leveret's own, and those that a user's code added.
 
     Each event comes once.
     """
     files = current_files(warehouse, state, table, runs)
-    found = _of_files(spark, warehouse, files, columns)
+    found = _of_files(spark, warehouse, table, files)
     repeated = state.repeated(runs) if table == "events" else []
     if not repeated:
         return found
@@ -51,37 +52,38 @@ def rows(
     return found.where(~is_repeated).unionByName(found.where(is_repeated).dropDuplicates(list(EVENT_KEY)))
 
 
-def across(table: Across, rows: DataFrame) -> DataFrame:
+def _across(table: Across, rows: DataFrame) -> DataFrame:
     """Return a table across runs, from the rows of the table that it reads."""
 
     def build(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         rows_of_key = list(batches)
         if rows_of_key:
-            yield from plain(table.build(pa.Table.from_batches(rows_of_key))).to_batches()
+            yield from _plain(table.build(pa.Table.from_batches(rows_of_key))).to_batches()
 
     supply(rows.sparkSession)
     return rows.repartition(*table.key).mapInArrow(build, spark_schema(table.columns))
 
 
-def plain(rows: pa.Table) -> pa.Table:
+def _plain(rows: pa.Table) -> pa.Table:
     """Return the rows with strings instead of dictionary codes, as Spark takes them."""
     return rows.cast(schema.plain(rows.schema))
 
 
-def _of_files(
-    spark: SparkSession, warehouse: Warehouse, files: Sequence[CurrentFile], columns: StructType | pa.Schema
-) -> DataFrame:
+def _of_files(spark: SparkSession, warehouse: Warehouse, table: str, files: Sequence[CurrentFile]) -> DataFrame:
     """Return the current rows of these files."""
-    kinds = spark_schema(columns) if isinstance(columns, pa.Schema) else columns
+    columns = columns_of(warehouse, table, files)
+    kinds = spark_schema(columns)
     if not files:
         return spark.createDataFrame([], kinds)
     if warehouse.is_folder:
         paths = [f"{warehouse.url}/{file.path}" for file in files]
-        stored = spark.read.option("__globPaths__", "false").schema(kinds).parquet(*paths)
+        reader = spark.read.option("__globPaths__", "false")
+        # Of a table of a user's own, Spark finds the types in its files, as it wrote them.
+        stored = (reader.schema(kinds) if table in STORED else reader).parquet(*paths)
         live = [(path.rpartition("/")[2], run) for path, runs, _ in files for run in runs]
         current = spark.createDataFrame(live, "_file string, run string")
         named = stored.withColumn("_file", F.element_at(F.split(F.col("_metadata.file_path"), "/"), -1))
-        return named.join(F.broadcast(current), ["_file", "run"], "left_semi").select(kinds.fieldNames())
+        return named.join(F.broadcast(current), ["_file", "run"], "left_semi").select(stored.columns)
     url = warehouse.url
 
     def read(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -92,7 +94,7 @@ def _of_files(
         for batch in batches:
             for number in batch.column(0).to_pylist():
                 path, runs, _ = files[number]
-                yield from plain(read_part(storage, path, columns, runs=runs)).to_batches()
+                yield from _plain(read_part(storage, path, columns, runs=runs)).to_batches()
 
     supply(spark)
     return spark.range(0, len(files), 1, len(files)).mapInArrow(read, kinds)

@@ -17,12 +17,11 @@ import pyarrow as pa
 import pyarrow.dataset as ds
 from pyarrow.fs import LocalFileSystem
 
-from leveret.pipeline.computing.tasks import SCHEMAS
 from leveret.pipeline.kernel import schema
 from leveret.pipeline.kernel.subjects.across import ACROSS
 from leveret.pipeline.warehouse.current import CurrentFile, current_files
 from leveret.pipeline.warehouse.log import State
-from leveret.pipeline.warehouse.tables import read_table
+from leveret.pipeline.warehouse.tables import STORED, columns_of, names_of_tables, read_table
 from leveret.pipeline.warehouse.warehouse import Warehouse, opened
 
 if TYPE_CHECKING:
@@ -30,8 +29,6 @@ if TYPE_CHECKING:
 
 INSTALL: Final = "pip install 'leveret[sql]'"
 
-# The stored tables that every warehouse has.
-_STORED: Final = {"events": schema.STORED_EVENTS, **SCHEMAS}
 # The column that says from which file a row comes.
 _FILE: Final = "_file"
 # An object store takes longer to answer than to read.
@@ -54,7 +51,7 @@ def query(warehouse: Warehouse | str | Path, text: str, *, state: State | None =
     try:
         with duckdb.connect(config=settings) as connection:
             _check_one_query(connection.extract_statements(text))
-            for name in _names(state):
+            for name in names_of_tables(state):
                 is_named = re.search(rf"\b{re.escape(name)}\b", text, re.IGNORECASE) is not None
                 _open(connection, warehouse, state, name, is_named=is_named).create_view(name)
             connection.execute("set lock_configuration = true")
@@ -78,11 +75,6 @@ def _one_line(text: str) -> str:
     return " ".join(line.strip() for line in lines if line.strip())
 
 
-def _names(state: State) -> list[str]:
-    own = {name: None for answer in state.answers.values() for name in answer.added}
-    return list(dict.fromkeys([*_STORED, *ACROSS, *own]))
-
-
 def _open(
     connection: DuckDBPyConnection, warehouse: Warehouse, state: State, name: str, *, is_named: bool
 ) -> DuckDBPyRelation:
@@ -91,21 +83,14 @@ def _open(
         across = ACROSS[name]
         rows = read_table(warehouse, name, state=state) if is_named else across.columns.empty_table()
         return connection.from_arrow(rows)
-    # Only its files know the columns of a table of the user's own.
-    files = current_files(warehouse, state, name) if is_named or name not in _STORED else []
-    columns = _STORED[name] if name in _STORED else _columns_of(warehouse, files)
+    files = current_files(warehouse, state, name) if is_named or name not in STORED else []
+    columns = columns_of(warehouse, name, files)
     rows = connection.from_arrow(_dataset(warehouse, columns, files if is_named else [])).project(_list(columns))
     repeated = state.repeated(state.runs) if name == "events" and is_named else []
     if not repeated:
         return rows
     once = connection.from_arrow(read_table(warehouse, name, runs=repeated, state=state).cast(columns))
     return rows.filter(f"run not in ({', '.join(map(quoted, repeated))})").union(once)
-
-
-def _columns_of(warehouse: Warehouse, files: list[CurrentFile]) -> pa.Schema:
-    import pyarrow.parquet as pq
-
-    return pq.read_schema(warehouse.storage.source(files[0].path)) if files else pa.schema({"run": pa.string()})
 
 
 def _dataset(warehouse: Warehouse, columns: pa.Schema, files: list[CurrentFile]) -> ds.Dataset:

@@ -2,31 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, overload
+from typing import Final
 
 import pyarrow as pa
 import pyarrow.compute as pc
+import pyarrow.parquet as pq
 
 from leveret.errors import NoSuchRunError, unknown
-from leveret.pipeline.computing.tasks import SCHEMAS, TABLE_NAMES
+from leveret.pipeline.computing.tasks import SCHEMAS
 from leveret.pipeline.kernel import schema
 from leveret.pipeline.kernel.events import EVENT_KEY, each_once
 from leveret.pipeline.kernel.subjects.across import ACROSS
 from leveret.pipeline.reading import Where, chosen
-from leveret.pipeline.warehouse.current import current_files
+from leveret.pipeline.warehouse.current import CurrentFile, current_files
 from leveret.pipeline.warehouse.log import State
 from leveret.pipeline.warehouse.parts import read_current
 from leveret.pipeline.warehouse.warehouse import Warehouse, opened
 
-if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
-
-    from leveret.pipeline.computing.own import Table
+# The stored tables that every warehouse has.
+STORED: Final = {"events": schema.STORED_EVENTS, **SCHEMAS}
 
 
-@overload
 def read_table(
     warehouse: Warehouse | str | Path,
     name: str,
@@ -35,55 +33,26 @@ def read_table(
     columns: Sequence[str] | None = None,
     where: Where | None = None,
     state: State | None = None,
-) -> pa.Table: ...
+) -> pa.Table:
+    """Return the current rows of a table, for these runs or for all. `frames.read_frame` does so on Spark.
 
-
-@overload
-def read_table(
-    warehouse: Warehouse | str | Path,
-    name: str,
-    *,
-    spark: SparkSession,
-    runs: Collection[str] | None = None,
-    columns: Sequence[str] | None = None,
-    tables: Mapping[str, Table] | None = None,
-    state: State | None = None,
-) -> DataFrame: ...
-
-
-def read_table(
-    warehouse: Warehouse | str | Path,
-    name: str,
-    *,
-    spark: SparkSession | None = None,
-    runs: Collection[str] | None = None,
-    columns: Sequence[str] | None = None,
-    where: Where | None = None,
-    tables: Mapping[str, Table] | None = None,
-    state: State | None = None,
-) -> pa.Table | DataFrame:
-    """Return the current rows of a table, for these runs or for all: an Arrow table, or with `spark` a DataFrame.
-
-    Tables are "events", "runs", the other tables of a run, and those across runs. A DataFrame may also be one of the
-    `tables` of your own. In an Arrow table, strings may be dictionary codes, and rows are chosen by `where`.
+    Tables are "events", "runs", the other tables of a run, those of your own, and those across runs. Strings may be
+    dictionary codes. `columns` are the columns to return, and `where` chooses rows.
 
     Raises KeyError if the table does not exist, NoSuchRunError if a run does not, and NoWarehouseError if the warehouse
     does not.
     """
     warehouse = opened(warehouse)
     state = warehouse.existing() if state is None else state
-    names = _known(state, runs)
-    names_of_tables = ("events", *TABLE_NAMES, *ACROSS, *(tables or {}))
-    if name not in names_of_tables:
-        raise KeyError(unknown("table", name, names_of_tables))
-    if spark is not None:
-        frame = _frame(spark, warehouse, state, name, names, tables or {})
-        return frame if columns is None else frame.select(*columns)
+    names = names_of_runs(state, name, runs)
     rows = _rows(warehouse, state, name, names, _needed(name, columns, where), where or {})
     return rows if columns is None else rows.select(list(columns))
 
 
-def _known(state: State, runs: Collection[str] | None) -> list[str]:
+def names_of_runs(state: State, table: str, runs: Collection[str] | None) -> list[str]:
+    """Return the names of these runs, or of all, of which a table is wanted. Raises as `read_table` does."""
+    if table not in (tables := names_of_tables(state)):
+        raise KeyError(unknown("table", table, tables))
     if runs is None:
         return list(state.runs)
     names = [runs] if isinstance(runs, str) else list(runs)
@@ -91,6 +60,20 @@ def _known(state: State, runs: Collection[str] | None) -> list[str]:
         if name not in state.runs:
             raise NoSuchRunError(unknown("run", name, state.runs))
     return names
+
+
+def names_of_tables(state: State) -> list[str]:
+    """Return the tables that a warehouse has: those of every warehouse, and those of a user's own."""
+    own = [name for answer in state.answers.values() for name in answer.added]
+    return list(dict.fromkeys([*STORED, *ACROSS, *own]))
+
+
+def columns_of(warehouse: Warehouse, name: str, files: Sequence[CurrentFile]) -> pa.Schema:
+    """Return the columns of a stored table. Only its files know those of a table of a user's own."""
+    if name in STORED:
+        return STORED[name]
+    source = files and warehouse.storage.source(files[0].path)
+    return pq.read_schema(source).remove_metadata() if source else pa.schema({"run": pa.string()})
 
 
 def _needed(name: str, columns: Sequence[str] | None, where: Where | None) -> list[str] | None:
@@ -103,9 +86,9 @@ def _rows(
     if name in ACROSS:
         across = ACROSS[name]
         return chosen(across.build(_rows(warehouse, state, across.reads, runs, across.needs, {})), where)
-    kinds, key = (schema.STORED_EVENTS, EVENT_KEY) if name == "events" else (SCHEMAS[name], ())
-    needed = None if columns is None else {*columns, *key}
+    needed = None if columns is None else {*columns, *(EVENT_KEY if name == "events" else ())}
     files = current_files(warehouse, state, name, runs)
+    kinds = columns_of(warehouse, name, files)
     rows = read_current(warehouse.storage, files, kinds, columns=needed, where=where)
     repeated = state.repeated(runs) if name == "events" else []
     if repeated:
@@ -113,22 +96,3 @@ def _rows(
         again = [each_once(chosen(rows, {"run": [run]})) for run in repeated]
         rows = pa.concat_tables([rows.filter(pc.invert(is_repeated)), *again])
     return rows
-
-
-def _frame(
-    spark: SparkSession,
-    warehouse: Warehouse,
-    state: State,
-    name: str,
-    runs: list[str],
-    tables: Mapping[str, Table],
-) -> DataFrame:
-    from leveret.pipeline.exports import frames
-
-    if name in ACROSS:
-        return frames.across(ACROSS[name], _frame(spark, warehouse, state, ACROSS[name].reads, runs, tables))
-    if name in tables and tables[name].across_runs:
-        table = tables[name]
-        return table.build(*[_frame(spark, warehouse, state, source, runs, tables) for source in table.reads])
-    columns = tables[name].columns if name in tables else frames.columns_of(name)
-    return frames.rows(spark, warehouse, state, name, columns, runs)
