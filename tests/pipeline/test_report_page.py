@@ -11,9 +11,8 @@ import pytest
 from leveret.pipeline import rules
 from leveret.pipeline.history import History
 from leveret.pipeline.report import words
-from leveret.pipeline.report.flow import MOST_NODES, graph_of
-from leveret.pipeline.report.life import in_words
-from leveret.pipeline.report.page import TEMPLATES, page
+from leveret.pipeline.report.charts import MOST_NODES, graph_of
+from leveret.pipeline.report.page import TEMPLATES, in_words, page
 from leveret.pipeline.report.subject import Subject
 
 SUBJECT = Subject("run7", ("run7",), False, None, None)

@@ -6,17 +6,21 @@ the templates, and the other modules have the words and the numbers of charts an
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import os
+from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from pathlib import Path
+from urllib.parse import quote
 
 from leveret.errors import NoSuchRunError
+from leveret.pipeline.kernel.grouping import Row
 from leveret.pipeline.reading import Read
 from leveret.pipeline.report.findings import find
-from leveret.pipeline.report.links import add_links
 from leveret.pipeline.report.page import page
 from leveret.pipeline.report.subject import COLUMNS, before, choose
 from leveret.pipeline.warehouse.log import FileState
 from leveret.trace.events import printable
+from leveret.trace.rows import body_hash
 
 __all__ = ["NoSuchRunError", "report"]
 
@@ -41,10 +45,31 @@ def report(
     other = before(read, runs, subject) if against is None else choose(runs, against)
     answers = find(read, subject, other)
     if folder is not None:
-        add_links(answers["failed"], files, folder)
+        _add_links(answers["failed"], files, folder)
     about = [
         (printable(path), file) for path, file in files.items() if file.run in subject.runs or file.problem is not None
     ]
     cut = [path for path, file in about if file.is_truncated and file.problem is None]
     refused = [(path, file.problem) for path, file in about if file.problem is not None]
     return page(subject, other, answers, cut, refused)
+
+
+def _add_links(tests: Iterable[Row], files: Mapping[str, FileState], folder: Path) -> None:
+    """Set `link` of each test whose page still exists: the way to it from a folder.
+
+    A trace names a page by its path from the trace file, and by the hash of its content: a later run may have written
+    another page to the same path.
+    """
+    folders = {(file.run, file.worker): Path(path).parent for path, file in files.items() if file.problem is None}
+    for test in tests:
+        trace_folder = folders.get((test["run"], test["worker"]))
+        if trace_folder is not None and test["page"] is not None:
+            test["link"] = _link(trace_folder / test["page"], test["page_hash"], folder)
+
+
+def _link(page: Path, page_hash: str | None, folder: Path) -> str | None:
+    # A path that cannot be read has no page, and one on another drive has no way to it.
+    with suppress(OSError, ValueError):
+        if page.suffix == ".html" and page.is_file() and body_hash(page.read_bytes()) == page_hash:
+            return quote(os.path.relpath(page, folder.absolute()).replace(os.sep, "/"))
+    return None

@@ -1,14 +1,19 @@
-"""The numbers of charts: bars of shares, and histograms on a logarithmic axis of time. The templates draw them."""
+"""The numbers of charts: bars of shares, histograms on a logarithmic axis of time, and the graph of dead letters.
+
+The templates draw them; the graph is drawn by `assets/flow.js`, with the code that draws the topology of a test.
+"""
 
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import ClassVar, Final, NamedTuple
+from typing import Any, ClassVar, Final, NamedTuple
 
 from leveret.pipeline.kernel.grouping import Row
-from leveret.pipeline.report.words import OUTCOMES, percent, span
+from leveret.pipeline.report.words import OUTCOMES, number, percent, readable, span
+from leveret.pipeline.wording import REASONS
 
 # The number of bars of a histogram for each power of ten.
 BINS_A_DECADE: Final = 4
@@ -24,6 +29,14 @@ _TEST_COLOURS: Final = {
     "xfailed": "blue-part",
     "xpassed": "wait-part",
 }
+
+# The most nodes of the graph.
+MOST_NODES: Final = 18
+# The queue of copies whose origin the trace does not say.
+UNKNOWN: Final = "(unknown)"
+
+_THINNEST: Final = 1.5
+_THICKEST: Final = 6.0
 
 
 class Share(NamedTuple):
@@ -128,3 +141,50 @@ def shares_of_messages(outcomes: Iterable[Row]) -> list[Share]:
     """Return the outcomes of messages as shares."""
     known = [(OUTCOMES.get(row["outcome"], (str(row["outcome"]), "grey-part")), row["count"]) for row in outcomes]
     return [Share(name, n, colour) for (name, colour), n in known]
+
+
+def graph_of(flows: Sequence[Row], redelivered: Sequence[Row]) -> dict[str, list[dict[str, Any]]]:
+    """Return where dead letters go as JSON takes it: a node for the queues of a name, and an edge for each reason.
+
+    Each node says how often its queue redelivered.
+    """
+    names = _busiest(flows)
+    notes = {row["queue"]: f"↻ {number(row['n'])} redelivered" for row in redelivered}
+    most = max((row["n"] for row in flows), default=1)
+    edges = [
+        {
+            "from": row["from_queue"] or UNKNOWN,
+            "to": row["to_queue"],
+            "kind": reason_class(row["reason"]),
+            "label": readable(reason_words(row["reason"])),
+            "count": row["n"],
+            "width": _THINNEST + (_THICKEST - _THINNEST) * math.log1p(row["n"]) / math.log1p(most),
+        }
+        for row in flows
+    ]
+    return {
+        "nodes": [{"id": name, "kind": "queue", "label": readable(name), "note": notes.get(name)} for name in names],
+        "edges": [edge for edge in edges if edge["from"] in names and edge["to"] in names],
+    }
+
+
+def reason_words(reason: str | None) -> str:
+    """Return a reason for dead-lettering in words."""
+    return REASONS.get(reason or "", reason or "reason unknown")
+
+
+def reason_class(reason: str | None) -> str:
+    """Return the CSS class that gives a reason its colour."""
+    return f"reason-{reason}" if reason in REASONS else "reason-unknown"
+
+
+def _busiest(flows: Sequence[Row]) -> list[str]:
+    """Return the queues between which most dead letters went, at most `MOST_NODES`."""
+    between: Counter[tuple[str, str]] = Counter()
+    for row in flows:
+        between[row["from_queue"] or UNKNOWN, row["to_queue"]] += row["n"]
+    names: dict[str, None] = {}
+    for ends, _ in between.most_common():
+        if len({*names, *ends}) <= MOST_NODES:
+            names |= dict.fromkeys(ends)
+    return list(names)

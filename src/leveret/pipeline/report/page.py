@@ -6,19 +6,21 @@ Jinja escapes each value, so a queue's name may be `<script>`.
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from importlib.resources import files
 from typing import Final
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
-from markupsafe import Markup
+from markupsafe import Markup, escape
 
 from leveret.page.formats.assets import Assets
-from leveret.pipeline.report import charts, flow, life, words
+from leveret.pipeline.kernel.grouping import Row
+from leveret.pipeline.report import charts, words
 from leveret.pipeline.report.findings import Answers
 from leveret.pipeline.report.subject import Subject
 from leveret.pipeline.wording import change_text, copies
-from leveret.story.words import why
+from leveret.story.facts import Fact, RowFact
+from leveret.story.words import Names, details, told, why
 
 # What draws a graph on the page of a test, and what the report adds.
 _ASSETS: Final = {
@@ -79,6 +81,41 @@ def _cut(text: str, longest: int) -> str:
     return text if len(text) <= longest else f"{text[:longest]}…"
 
 
+class _Marked(Names):
+    """The names in the report: those of queues and the like are marked up, and reasons have their words."""
+
+    def __init__(self, code: Callable[[str], str]) -> None:
+        self._code = code
+
+    def quoted(self, name: str) -> str:
+        """Return a name as code."""
+        return self._code(name)
+
+    def reason(self, fact: Fact) -> str:
+        """Return why it happened."""
+        return why(fact.kind, fact.get("reason"))
+
+    def slot(self, name: str, fact: Fact) -> str:
+        """Return markup for a slot. `target` is made of names, which are markup already."""
+        text = super().slot(name, fact)
+        return Markup(text) if name == "target" else escape(text)
+
+
+def in_words(event: Row, code: Callable[[str], str]) -> Markup:
+    """Describe an event in a sentence, with the fields that its words leave out. `code` marks up a name."""
+    fact = RowFact(event, {})
+    fields = [(label, value) for label, value in details(fact) if label != "reason"]
+    if event["copy"] is not None:
+        fields.insert(0, ("copy", str(event["copy"])))
+    if event["size"] is not None:
+        fields.append(("bytes", f"{event['size']:,}"))
+    if event["src_copy"] is not None:
+        fields.append(("letter of copy", str(event["src_copy"])))
+    more = ", ".join(f"{label} {value}" for label, value in fields)
+    sentence = Markup(told(fact, _Marked(code)))
+    return sentence + f" ({more})" if more else sentence
+
+
 TEMPLATES: Final = Environment(
     loader=PackageLoader("leveret.pipeline.report"),
     autoescape=True,
@@ -86,7 +123,7 @@ TEMPLATES: Final = Environment(
     trim_blocks=True,
     lstrip_blocks=True,
 )
-TEMPLATES.globals |= {"rule_words": words.RULES, "unknown_queue": flow.UNKNOWN}
+TEMPLATES.globals |= {"rule_words": words.RULES, "unknown_queue": charts.UNKNOWN}
 TEMPLATES.filters |= {
     "axis_of": charts.axis_of,
     "breakable": _breakable,
@@ -96,15 +133,15 @@ TEMPLATES.filters |= {
     "change_text": lambda change, named: change_text(change, named, Markup),
     "cut": _cut,
     "dense": _dense,
-    "graph_of": flow.graph_of,
-    "in_words": life.in_words,
+    "graph_of": charts.graph_of,
+    "in_words": in_words,
     "instant": words.instant,
     "number": words.number,
     "pieces": charts.pieces,
     "points": charts.points,
     "readable": words.readable,
-    "reason_class": flow.reason_class,
-    "reason_words": flow.reason_words,
+    "reason_class": charts.reason_class,
+    "reason_words": charts.reason_words,
     "rule_name": words.rule_name,
     "shares_of_messages": charts.shares_of_messages,
     "shares_of_tests": charts.shares_of_tests,
