@@ -14,8 +14,8 @@ from pyspark.sql.types import StructType
 from leveret.pipeline.kernel import schema
 from leveret.pipeline.kernel.events import EVENT_KEY
 from leveret.pipeline.kernel.subjects.across import ACROSS, Across
-from leveret.pipeline.warehouse.current import CurrentFile, current_files
 from leveret.pipeline.warehouse.log import State
+from leveret.pipeline.warehouse.parts import CurrentFile, current_files
 from leveret.pipeline.warehouse.tables import STORED, columns_of, names_of_runs
 from leveret.pipeline.warehouse.warehouse import Warehouse, opened
 from leveret.spark.bundle import supply
@@ -43,7 +43,7 @@ def rows(spark: SparkSession, warehouse: Warehouse, state: State, table: str, ru
 
     Each event comes once.
     """
-    files = current_files(warehouse, state, table, runs)
+    files = current_files(warehouse.storage, state, table, runs)
     found = _of_files(spark, warehouse, table, files)
     repeated = state.repeated(runs) if table == "events" else []
     if not repeated:

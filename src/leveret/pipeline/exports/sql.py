@@ -19,8 +19,8 @@ from pyarrow.fs import LocalFileSystem
 
 from leveret.pipeline.kernel import schema
 from leveret.pipeline.kernel.subjects.across import ACROSS
-from leveret.pipeline.warehouse.current import CurrentFile, current_files
 from leveret.pipeline.warehouse.log import State
+from leveret.pipeline.warehouse.parts import CurrentFile, current_files
 from leveret.pipeline.warehouse.tables import STORED, columns_of, names_of_tables, read_table
 from leveret.pipeline.warehouse.warehouse import Warehouse, opened
 
@@ -83,7 +83,7 @@ def _open(
         across = ACROSS[name]
         rows = read_table(warehouse, name, state=state) if is_named else across.columns.empty_table()
         return connection.from_arrow(rows)
-    files = current_files(warehouse, state, name) if is_named or name not in STORED else []
+    files = current_files(warehouse.storage, state, name) if is_named or name not in STORED else []
     columns = columns_of(warehouse, name, files)
     rows = connection.from_arrow(_dataset(warehouse, columns, files if is_named else [])).project(_list(columns))
     repeated = state.repeated(state.runs) if name == "events" and is_named else []

@@ -1,6 +1,8 @@
 """Parts: the Parquet files that one task writes, and reading the events of a run from them.
 
 A part has one file for each table with rows. Small tables share a row group, and the rows of one run stand together.
+`current_files` finds the files with the current rows of a table. A file may also hold older rows of runs that were
+computed again, and rows of runs that have expired.
 """
 
 from __future__ import annotations
@@ -8,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
-from typing import Final
+from typing import Final, NamedTuple
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -16,8 +18,7 @@ import pyarrow.parquet as pq
 
 from leveret.pipeline.reading import Where, chosen
 from leveret.pipeline.storage import Storage
-from leveret.pipeline.warehouse.current import CurrentFile
-from leveret.pipeline.warehouse.log import Segment
+from leveret.pipeline.warehouse.log import Segment, State, parts_of
 
 # Rows of a row group: enough that a column is cheap to read, and few enough that the memory of a task is small.
 GROUP_ROWS: Final = 128_000
@@ -89,6 +90,43 @@ class PartWriter:
             for write in writes:
                 write.result()
         return {name: writer.rows for name, writer in self._writers.items()}
+
+
+class CurrentFile(NamedTuple):
+    """A file of a table, the runs whose rows are current there, and whether these are all rows of the file."""
+
+    path: str
+    runs: list[str]
+    is_whole: bool
+
+
+def current_files(storage: Storage, state: State, table: str, runs: Iterable[str] | None = None) -> list[CurrentFile]:
+    """Return the files that hold the current rows of a stored table for these runs, or for all.
+
+    They are parts, and files that Spark has written for a user's own tables and rules.
+    """
+    names = state.runs if runs is None else runs
+    live: dict[str, list[str]] = {}
+    if table == "events":
+        for name in names:
+            for part in parts_of(segment for segment in state.runs[name].segments if segment.groups):
+                live.setdefault(part, []).append(name)
+        return [CurrentFile(f"events/{part}.parquet", of_part, False) for part, of_part in live.items()]
+    for name in names:
+        if (answer := state.runs[name].answer) is not None:
+            live.setdefault(answer, []).append(name)
+    files: list[CurrentFile] = []
+    folders: dict[str, list[str]] = {}
+    for part, of_part in live.items():
+        answered = state.answers[part]
+        if answered.tables.get(table):
+            files.append(CurrentFile(f"{table}/{part}.parquet", of_part, len(of_part) == len(answered.runs)))
+        if table in answered.added:
+            folders.setdefault(answered.added[table], []).extend(of_part)
+    for folder, of_folder in folders.items():
+        paths = (stored.path for stored in storage.list(folder))
+        files += [CurrentFile(path, of_folder, False) for path in paths if path.endswith(".parquet")]
+    return files
 
 
 def read_part(

@@ -16,9 +16,8 @@ from leveret.pipeline.kernel import schema
 from leveret.pipeline.kernel.events import EVENT_KEY, each_once
 from leveret.pipeline.kernel.subjects.across import ACROSS
 from leveret.pipeline.reading import Where, chosen
-from leveret.pipeline.warehouse.current import CurrentFile, current_files
 from leveret.pipeline.warehouse.log import State
-from leveret.pipeline.warehouse.parts import read_current
+from leveret.pipeline.warehouse.parts import CurrentFile, current_files, read_current
 from leveret.pipeline.warehouse.warehouse import Warehouse, opened
 
 # The stored tables that every warehouse has.
@@ -87,7 +86,7 @@ def _rows(
         across = ACROSS[name]
         return chosen(across.build(_rows(warehouse, state, across.reads, runs, across.needs, {})), where)
     needed = None if columns is None else {*columns, *(EVENT_KEY if name == "events" else ())}
-    files = current_files(warehouse, state, name, runs)
+    files = current_files(warehouse.storage, state, name, runs)
     kinds = columns_of(warehouse, name, files)
     rows = read_current(warehouse.storage, files, kinds, columns=needed, where=where)
     repeated = state.repeated(runs) if name == "events" else []
