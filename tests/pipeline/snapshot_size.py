@@ -8,7 +8,7 @@ from __future__ import annotations
 import sys
 import time
 
-from leveret.pipeline.warehouse.snapshots import decode, encode
+from leveret.pipeline.warehouse.log import decode, encode
 from tests.pipeline.test_snapshots import many_runs
 
 if __name__ == "__main__":

@@ -7,8 +7,7 @@ import random
 
 import pytest
 
-from leveret.pipeline.warehouse.log import Answer, FileState, RunState, Segment, State
-from leveret.pipeline.warehouse.snapshots import decode, encode
+from leveret.pipeline.warehouse.log import Answer, FileState, RunState, Segment, State, decode, encode
 
 
 def many_runs(count: int) -> State:

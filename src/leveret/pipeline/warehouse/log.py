@@ -1,13 +1,18 @@
 """The log of a warehouse: a list of commits, and the state that they add up to.
 
 A commit is a small file of JSON with the next number. Its creation makes the change: of two processes that create the
-same number, one fails. A snapshot holds the sum of all commits up to one of them, so that they need not be read again.
+same number, one fails. A snapshot holds the sum of all commits up to one of them, so that they need not be read again:
+JSON in gzip, with a list of values for each file, run and answer.
 """
 
 from __future__ import annotations
 
+import gc
+import gzip
+import json
 from collections.abc import Collection, Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
+from operator import attrgetter
 from typing import Any, Final, NamedTuple
 
 INGEST: Final = "ingest"
@@ -105,7 +110,7 @@ class State:
         }
         kind = commit.get("kind")
         if commit.get("v") != VERSION or kind not in changes:
-            raise ValueError(another_version(f"commit {number} ({kind})"))
+            raise ValueError(_another_version(f"commit {number} ({kind})"))
         self.number = number
         changes[kind](commit)
 
@@ -213,13 +218,58 @@ class State:
         self.answers = {part: answer for part, answer in self.answers.items() if part in used}
 
 
-def another_version(what: str) -> str:
-    """Return the message about a part of the log that this version cannot read."""
-    return (
-        f"{what} was written by another version of leveret: use that version, or make a new warehouse from the traces"
-    )
+def days_of(files: Iterable[FileState]) -> dict[str, str | None]:
+    """Return the UTC date on which each run of these files began; None if no file says so."""
+    days: dict[str, str | None] = {}
+    for file in files:
+        days[file.run] = min((day for day in (days.get(file.run), file.day) if day), default=None)
+    return days
 
 
 def parts_of(segments: Iterable[Segment]) -> list[str]:
     """Return the parts of these segments, each once."""
     return list(dict.fromkeys(segment.part for segment in segments))
+
+
+# The mappings of a state, and what each holds.
+_KINDS: Final[dict[str, Any]] = {"files": FileState, "runs": RunState, "answers": Answer}
+_PLAIN: Final = ("number", "expired_before", "keep_days")
+
+
+def encode(state: State) -> bytes:
+    """Return a state as bytes."""
+    content: dict[str, Any] = {"v": VERSION, **{name: getattr(state, name) for name in _PLAIN}}
+    for name, kind in _KINDS.items():
+        values = attrgetter(*(field.name for field in fields(kind)))
+        content[name] = {key: values(item) for key, item in getattr(state, name).items()}
+    return gzip.compress(json.dumps(content, separators=(",", ":")).encode(), 6)
+
+
+def decode(snapshot: bytes) -> State:
+    """Return the state of which `encode` made these bytes. Raises ValueError if another version of leveret did."""
+    # Many objects are made, of which none is garbage: the collector would look at them again and again.
+    was_enabled = gc.isenabled()
+    gc.disable()
+    try:
+        return _decoded(json.loads(gzip.decompress(snapshot)))
+    finally:
+        if was_enabled:
+            gc.enable()
+
+
+def _decoded(content: dict[str, Any]) -> State:
+    if content.get("v") != VERSION:
+        raise ValueError(_another_version(f"snapshot {content.get('number')}"))
+    state = State(**{name: content[name] for name in _PLAIN})
+    for name, kind in _KINDS.items():
+        setattr(state, name, {key: kind(*values) for key, values in content[name].items()})
+    for run in state.runs.values():
+        run.segments = [Segment(*segment) for segment in run.segments]
+    return state
+
+
+def _another_version(what: str) -> str:
+    """Return the message about a part of the log that this version cannot read."""
+    return (
+        f"{what} was written by another version of leveret: use that version, or make a new warehouse from the traces"
+    )

@@ -26,8 +26,7 @@ from typing import Any, Final
 
 from leveret.errors import ConflictError, NoWarehouseError
 from leveret.pipeline.storage import Storage, Stored, open_storage
-from leveret.pipeline.warehouse.log import VERSION, State
-from leveret.pipeline.warehouse.snapshots import decode, encode
+from leveret.pipeline.warehouse.log import VERSION, State, decode, encode
 
 COMMITS: Final = "_commits"
 
