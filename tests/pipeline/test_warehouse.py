@@ -14,18 +14,16 @@ from leveret.pipeline.warehouse.log import VERSION, State
 from leveret.pipeline.warehouse.warehouse import COMMITS, Warehouse
 
 
-def file(run: str, problem: str | None = None) -> dict[str, Any]:
-    told = {"size_bytes": 1, "modified_ns": 1, "worker": "main", "day": None, "is_truncated": False}
-    return {**told, "run": run, "problem": problem}
+def stored(part: str, run: str, events: int = 0, problem: str | None = None) -> dict[str, Any]:
+    file = {"size_bytes": 1, "modified_ns": 1, "worker": "main", "day": None, "is_truncated": False}
+    return {"file": {**file, "run": run, "problem": problem}, "events": events, "segment": [part, 0, 1]}
 
 
 def ingest(part: str, **runs: int) -> dict[str, Any]:
-    files = {f"/{part}/{run}.jsonl": file(run) for run in runs}
-    told = {
-        run: {"day": None, "events": events, "files": {"main": 1}, "segments": [[part, 0, 1]]}
-        for run, events in runs.items()
+    return {
+        "kind": "ingest",
+        "files": {f"/{part}/{run}.jsonl": stored(part, run, events) for run, events in runs.items()},
     }
-    return {"kind": "ingest", "files": files, "runs": told}
 
 
 def update(part: str, **revisions: int) -> dict[str, Any]:
@@ -79,8 +77,8 @@ def test_merged_parts_are_one_and_nothing_becomes_stale() -> None:
 
 
 def test_a_refused_file_that_comes_again_whole_is_no_longer_counted() -> None:
-    refused = {"kind": "ingest", "files": {"/x.jsonl": file("", "it is empty")}, "runs": {}}
-    mended = ingest("b", r1=5) | {"files": {"/x.jsonl": file("r1")}}
+    refused = {"kind": "ingest", "files": {"/x.jsonl": stored("a", "", problem="it is empty")}}
+    mended = {"kind": "ingest", "files": {"/x.jsonl": stored("b", "r1", 5)}}
 
     state = after(refused, update("u", **{"": 1}), mended)
 

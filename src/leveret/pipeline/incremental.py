@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 from leveret.errors import ConflictError
 from leveret.pipeline import rules
-from leveret.pipeline.computing.tasks import TABLE_NAMES, earliest
-from leveret.pipeline.computing.work import Result, Work
+from leveret.pipeline.computing.tasks import TABLE_NAMES
+from leveret.pipeline.computing.work import Work
 from leveret.pipeline.progress import Progress, silence
 from leveret.pipeline.sources import find
 from leveret.pipeline.warehouse import log
@@ -92,7 +92,8 @@ def ingest(
         refused_before = sum(state.files[str(path)].problem is not None for path in unchanged)
         if not changed:
             return Ingested({}, len(unchanged), refused_before)
-        commit = _ingest_commit(Work.on(warehouse, state, spark, processes, progress).ingest(changed))
+        results = Work.on(warehouse, state, spark, processes, progress).ingest(changed)
+        commit = {"kind": log.INGEST, "files": {path: stored for each in results for path, stored in each.items()}}
         if _commit_files(warehouse, state, commit):
             return _ingested(state, commit, len(unchanged), refused_before)
     raise ConflictError(
@@ -102,10 +103,9 @@ def ingest(
 
 
 def _ingested(state: State, commit: Mapping[str, Any], unchanged: int, refused_before: int) -> Ingested:
-    files = {path: FileState(**file) for path, file in commit["files"].items()}
-    days = {name: run["day"] for name, run in commit["runs"].items()}
-    days |= {file.run: file.day for file in files.values() if file.problem is not None and file.run not in days}
-    expired = {run: day for run, day in days.items() if state.has_expired(run, day)}
+    files = {path: state.files[path] for path in commit["files"]}
+    days = log.days_of(files.values())
+    expired = {run: day for run, day in days.items() if day and state.has_expired(run, day)}
     return Ingested(files, unchanged, refused_before, expired)
 
 
@@ -144,21 +144,6 @@ def update(
     warehouse.commit({"kind": log.UPDATE, "parts": parts}, state)
     tidy(warehouse, state, spark, processes)
     return stale
-
-
-def _ingest_commit(results: list[Result]) -> dict[str, Any]:
-    files: dict[str, Any] = {}
-    runs: dict[str, Any] = {}
-    for each in results:
-        files |= each["files"]
-        for name, added in each["runs"].items():
-            run = runs.setdefault(name, {"day": None, "events": 0, "files": {}, "segments": []})
-            run["day"] = earliest(run["day"], added["day"])
-            run["events"] += added["events"]
-            run["segments"] += added["segments"]
-            for worker, count in added["files"].items():
-                run["files"][worker] = run["files"].get(worker, 0) + count
-    return {"kind": log.INGEST, "files": files, "runs": runs}
 
 
 def _commit_files(warehouse: Warehouse, state: State, commit: Mapping[str, Any]) -> bool:

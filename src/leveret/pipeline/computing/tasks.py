@@ -35,22 +35,24 @@ READ: Final = pa.schema([schema.STORED_EVENTS.field(name) for name in NEEDED])
 
 
 def ingest(warehouse: Warehouse, writer: PartWriter, piece: dict[str, Any]) -> dict[str, Any]:
-    """Store the events of the trace files `paths`; return their states, and where each run's events are now."""
+    """Store the events of the trace files `paths`; return each file's state, and how many events it has and where."""
     events, rows = writer.table("events", schema.STORED_EVENTS), writer.table("files", schema.FILES)
     files: dict[str, Any] = {}
-    runs: dict[str, Any] = {}
     for path in piece["paths"]:
-        ingested = _Stored(events)
+        stored = _Stored(events)
         reader = TraceReader(Path(path))
         for table in reader.tables():
-            ingested.add(table)
+            stored.add(table)
         file = reader.file
-        files[path] = asdict(state_of(file))
+        files[path] = {
+            "file": asdict(state_of(file)),
+            "events": stored.count,
+            "segment": stored.segment(writer.part),
+        }
         if file.problem is None:
-            rows.add(pa.Table.from_pylist([ingested.row_of(file, piece["number"])], schema.FILES))
-            ingested.count_in(runs, file, writer.part)
+            rows.add(pa.Table.from_pylist([stored.row_of(file, piece["number"])], schema.FILES))
     writer.close()
-    return {"files": files, "runs": runs}
+    return files
 
 
 def update(warehouse: Warehouse, writer: PartWriter, piece: dict[str, Any]) -> dict[str, Any]:
@@ -108,13 +110,13 @@ class _Stored:
     def __init__(self, events: TableWriter) -> None:
         self._events = events
         self._first = self._end = events.groups
-        self._count = 0
+        self.count = 0
         self._seqs: list[int] = []
 
     def add(self, rows: pa.Table) -> None:
         """Store these events."""
         if len(rows):
-            self._count += len(rows)
+            self.count += len(rows)
             self._seqs += pc.min_max(rows["seq"]).as_py().values()
             self._end = max(self._end, self._events.groups + 1)
             self._events.add(rows.cast(schema.STORED_EVENTS))
@@ -132,30 +134,15 @@ class _Stored:
             "day": file.day,
             "run": file.run,
             "worker": file.worker,
-            "events": self._count,
+            "events": self.count,
             "first_seq": min(self._seqs, default=None),
             "last_seq": max(self._seqs, default=None),
             "truncated": file.is_truncated,
             "problem": None,
         }
 
-    def count_in(self, runs: dict[str, Any], file: TraceFile, part: str) -> None:
-        """Add what this file holds to the runs of a commit. A file without events still makes its run known."""
-        run = runs.setdefault(file.run, {"day": None, "events": 0, "files": {}, "segments": []})
-        run["day"] = earliest(run["day"], file.day.isoformat() if file.day else None)
-        run["events"] += self._count
-        run["files"][file.worker] = run["files"].get(file.worker, 0) + (self._count > 0)
-        segment = self.segment(part)
-        if segment not in run["segments"]:
-            run["segments"].append(segment)
-
 
 _HEADER: Final = {name: kind for name, kind in {"v": "int", **HEADER}.items() if name in schema.FILES.names}
-
-
-def earliest(*days: str | None) -> str | None:
-    """Return the first of these dates that are known."""
-    return min((day for day in days if day), default=None)
 
 
 def state_of(file: TraceFile) -> FileState:

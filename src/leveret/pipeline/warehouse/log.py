@@ -22,7 +22,7 @@ EXPIRE: Final = "expire"
 KEEP: Final = "keep"
 
 # The version of the log's format, which every commit names.
-VERSION: Final = 2
+VERSION: Final = 3
 
 
 @dataclass(slots=True)
@@ -152,22 +152,24 @@ class State:
         return by_run
 
     def _ingest(self, commit: Mapping[str, Any]) -> None:
-        today = commit["at"][:10]
-        for path, entry in commit["files"].items():
+        files = {path: FileState(**stored["file"]) for path, stored in commit["files"].items()}
+        days = days_of(files.values())
+        for path, file in files.items():
             self._change_refusals(self.files.get(path))
-            file = self.files[path] = FileState(**entry)
-            if file.problem is not None and not self.has_expired(file.run, file.day):
-                self._run(file.run, file.day or today).revision = self.number
-        for name, added in commit["runs"].items():
-            day = added["day"] or today
-            if self.has_expired(name, day):
+            self.files[path] = file
+            if self.has_expired(file.run, days[file.run]):
                 continue
-            run = self._run(name, day)
-            run.segments += [Segment(*segment) for segment in added["segments"]]
+            run = self._run(file.run, days[file.run] or commit["at"][:10])
             run.revision = self.number
-            run.events += added["events"]
-            for worker, count in added["files"].items():
-                run.files[worker] = run.files.get(worker, 0) + count
+            if file.problem is None:
+                self._add(run, file.worker, commit["files"][path])
+
+    def _add(self, run: RunState, worker: str, stored: Mapping[str, Any]) -> None:
+        """Add what a file holds to its run. Files of a run may share row groups."""
+        segment = Segment(*stored["segment"])
+        run.segments += [] if segment in run.segments else [segment]
+        run.events += stored["events"]
+        run.files[worker] = run.files.get(worker, 0) + (stored["events"] > 0)
 
     def _change_refusals(self, before: FileState | None) -> None:
         """If a refused file comes again, the run in which it was counted has one refusal less."""
