@@ -120,6 +120,17 @@ def test_a_queue_that_is_declared_in_two_ways_says_what_to_do(broker: Broker) ->
     assert "test_advice.py" in report.partition("by the test at ")[2].partition(". Declare it alike everywhere, ")[0]
 
 
+def test_a_queue_that_is_declared_too_late_says_so(broker: Broker) -> None:
+    report_after(broker, use=lambda channel: channel.queue_declare("orders", passive=True))
+    broker.declare_queue("orders")
+
+    report = broker._engine.report()
+
+    assert "Queue 'orders' did not exist then: the test at " in report
+    assert "declared it later, or it was deleted" in report
+    assert "did you mean" not in report
+
+
 def test_a_broker_without_clients_asks_for_its_url(broker: Broker) -> None:
     broker.declare_queue("orders")
     hint = "no client has connected: give your application the url of this broker, or name the variable"

@@ -88,6 +88,8 @@ def advice(refusal: Event, declarers: Mapping[tuple[str, str, str], str]) -> lis
                 f"durable= and arguments={otherwise}"
             ]
         case "missing":
+            if who := declarers.get((kind, refusal.vhost, name)):
+                return [f"{kind.capitalize()} {name!r} did not exist then: {who} declared it later, or it was deleted"]
             declared = [other for its_kind, host, other in declarers if (its_kind, host) == (kind, refusal.vhost)]
             return [f"No {kind} {name!r}{hint}"] if (hint := did_you_mean(name, declared)) else []
         case "unknown_type":
