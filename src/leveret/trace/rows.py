@@ -32,12 +32,6 @@ ATTRS_KEY: Final = attrgetter(
 NODE_SPAN: Final = 1_000_000_000
 
 
-# Kinds whose row says by which broker of the file it is, unless that is the first. The numbers of messages say it too.
-_NAMING_BROKERS: Final = frozenset(
-    name for name, kind in events.TABLE.items() if kind.category in ("conversation", "test")
-)
-
-
 class Numbering:
     """A mapping from the numbers of one broker to numbers that are unique in a file.
 
@@ -78,7 +72,8 @@ class Rows:
         """Return the row of one event. `wall` is None if its real time is unknown."""
         row, attrs = self.columns_and_attrs(raw)
         row["wall"], row["seq"], row["test"] = wall, seq, test
-        if self.numbering.ordinal and row["kind"] in _NAMING_BROKERS:
+        if self.numbering.ordinal and "msg" not in row:
+            # The number of a message says it too.
             attrs["broker"] = self.numbering.ordinal
         if attrs:
             row["attrs"] = json_text(attrs)

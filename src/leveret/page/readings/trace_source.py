@@ -1,7 +1,7 @@
 """The reading of a trace file: the rows of one of its tests, by broker, with the numbers that each broker gave.
 
-A file holds many tests and brokers. Rows about messages have their broker in the message's number; rows about
-connections, and calls of the test, name it. Rows of a broker's earlier tests are read for what they explain.
+A file holds many tests and brokers. Rows about messages have their broker in the message's number; the others name it.
+Rows of a broker's earlier tests are read for what they explain.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ def read_test(path: str | PathLike[str], name: str | None) -> Recorded:
     rows, test = _rows_of(TraceReader(path), chosen)
     cut_count = max(0, len(rows) - _EVENTS_MAX)
     del rows[_FIRST_EVENTS : _FIRST_EVENTS + cut_count]
-    groups = _Brokers().group(rows)
+    groups = _by_broker(rows)
     before = {} if is_rabbitmq else _before(TraceReader(path), rows, groups)
     readings = [
         _reading(reader.header, before.get(ordinal, []), group, is_rabbitmq=is_rabbitmq)
@@ -154,48 +154,14 @@ def _rows_of(reader: TraceReader, name: str | None) -> tuple[list[PageRow], Test
     return rows, test
 
 
-class _Brokers:
-    """The broker of each row, by its ordinal in the file."""
-
-    def __init__(self) -> None:
-        self._of_connection: dict[object, int] = {}
-        self._of_queue: dict[tuple[object, object], int] = {}
-        self._calling = 0
-
-    def group(self, rows: list[PageRow]) -> dict[int, list[PageRow]]:
-        """Return rows by broker. A broker whose every row is unclear is the one that acted last."""
-        for row in rows:
-            known = self._named(row)
-            if known is not None and row.get("conn") is not None:
-                self._of_connection[row["conn"]] = known
-        groups: dict[int, list[PageRow]] = {}
-        for row in rows:
-            groups.setdefault(self.of(row), []).append(row)
-        return groups
-
-    @staticmethod
-    def _named(row: PageRow) -> int | None:
-        if row.get("msg") is not None:
-            return int(row["msg"]) // NODE_SPAN
-        ordinal = row["attrs"].get("broker")
-        if isinstance(ordinal, int):
-            return ordinal
-        return 0 if row["kind"] in (events.CALLED, events.CONN_OPEN) else None
-
-    def of(self, row: PageRow) -> int:
-        """Return the broker of a row."""
-        ordinal = self._named(row)
-        if ordinal is None and row.get("conn") is not None:
-            ordinal = self._of_connection.get(row["conn"])
-        if ordinal is None:
-            place = (row.get("vhost"), row.get("queue"))
-            caused = row["kind"] in (events.QUEUE_DECLARE, events.CONSUME, events.BIND, events.EXCHANGE_DECLARE)
-            ordinal = self._calling if caused else self._of_queue.get(place, self._calling)
-        if row["kind"] == events.CALLED:
-            self._calling = ordinal
-        if row.get("queue") is not None:
-            self._of_queue[row.get("vhost"), row["queue"]] = ordinal
-        return ordinal
+def _by_broker(rows: list[PageRow]) -> dict[int, list[PageRow]]:
+    """Return rows by their broker, by its ordinal in the file."""
+    groups: dict[int, list[PageRow]] = {}
+    for row in rows:
+        is_about_message = row.get("msg") is not None
+        ordinal = int(row["msg"]) // NODE_SPAN if is_about_message else row["attrs"].get("broker")
+        groups.setdefault(ordinal if isinstance(ordinal, int) else 0, []).append(row)
+    return groups
 
 
 def _before(reader: TraceReader, rows: list[PageRow], groups: dict[int, list[PageRow]]) -> dict[int, list[PageRow]]:
@@ -204,19 +170,15 @@ def _before(reader: TraceReader, rows: list[PageRow], groups: dict[int, list[Pag
         return {}
     published = {row.get("msg") for row in rows if row["kind"] == events.PUBLISHED}
     missing = {row["msg"] for row in rows if row.get("msg") is not None} - published
-    first, brokers = rows[0].get("seq", 0), _Brokers()
+    first = rows[0].get("seq", 0)
     earlier = []
     for raw in reader:
         if raw.get("seq", 0) >= first:
             break
-        if raw.get("kind") in (*events.EXPLAINING, events.CALLED) or raw.get("msg") in missing:
+        kind = raw.get("kind")
+        if kind in events.EXPLAINING or (kind == events.PUBLISHED and raw.get("msg") in missing):
             earlier.append(_page_row(raw))
-    found: dict[int, list[PageRow]] = {}
-    for ordinal, group in brokers.group(earlier).items():
-        if ordinal in groups:
-            kept = [row for row in group if row["kind"] in events.EXPLAINING or row["kind"] == events.PUBLISHED]
-            found[ordinal] = kept
-    return found
+    return {ordinal: group for ordinal, group in _by_broker(earlier).items() if ordinal in groups}
 
 
 def _reading(header: dict[str, object], before: list[PageRow], rows: list[PageRow], *, is_rabbitmq: bool) -> Reading:
