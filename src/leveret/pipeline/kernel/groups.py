@@ -17,20 +17,11 @@ from leveret.pipeline.kernel.columns import NEVER, NO_ROW, NULL, Array
 _KEYS_A_ROW = 16
 # Numbers that are spread more widely than this are ranked before they are combined with others.
 _SPREAD = 1 << 32
-_MOST_BITS = 62
 
 
 def in_order(*keys: Array) -> Array:
-    """Return the rows in the order of these keys. Rows with equal keys keep their order, which is that of time.
-
-    Keys and row share one number, because sorting numbers is several times as fast as sorting rows by keys.
-    """
-    count = len(keys[0])
-    row_bits = max(count - 1, 1).bit_length()
-    packed, span = _packed(keys)
-    if packed is None or span.bit_length() + row_bits > _MOST_BITS:
-        return np.lexsort(keys[::-1])
-    return np.sort((packed << row_bits) | np.arange(count)) & ((1 << row_bits) - 1)
+    """Return the rows in the order of these keys. Rows with equal keys keep their order, which is that of time."""
+    return np.lexsort(keys[::-1])
 
 
 def numbered(*keys: Array) -> Numbering:
@@ -152,32 +143,20 @@ class Segments:
         if not self.count:
             return np.zeros(0, np.int64)
         # One walk backwards through all groups: each group has its own range of numbers, lower than those after it.
-        span = self._span(values)
-        offset = self.of * span
-        walked = np.minimum.accumulate((np.where(values >= 0, values, span - 1) + offset)[::-1])[::-1]
-        found = self._moved(walked, span - 1 + offset) - offset
-        return np.where(found == span - 1, NEVER, found)
+        nothing = max(int(values.max()), 0) + 1
+        assert (nothing + 1) * (self.count + 1) < NEVER, "too many groups for such values"
+        offset = self.of * (nothing + 1)
+        walked = np.minimum.accumulate((np.where(values >= 0, values, nothing) + offset)[::-1])[::-1]
+        # A row does not count itself, and nothing follows a group's last row.
+        found = np.append(walked[1:], NEVER) - offset
+        found[self.last] = nothing
+        return np.where(found == nothing, NEVER, found)
 
     def greatest_after(self, values: Array) -> Array:
         """Return the highest value among the rows that follow in the group, or -1; negative values do not count."""
-        if not self.count:
-            return np.zeros(0, np.int64)
-        # As above, and each group's numbers are higher than those after it.
-        offset = (self.count - self.of) * self._span(values)
-        walked = np.maximum.accumulate((np.maximum(values, -1) + offset)[::-1])[::-1]
-        greatest: Array = self._moved(walked, offset - 1) - offset
-        return greatest
-
-    def _span(self, values: Array) -> int:
-        span = max(int(values.max()), 0) + 2
-        assert span * (self.count + 1) < NEVER, "too many groups for such values"
-        return span
-
-    def _moved(self, walked: Array, empty: Array) -> Array:
-        """Return what was walked before each row: a row does not count itself, and a group's last row has nothing."""
-        found = np.append(walked[1:], walked[-1:])
-        found[self.last] = empty[self.last]
-        return found
+        top = int(values.max(initial=0))
+        least = self.least_after(np.where(values >= 0, top - values, -1))
+        return np.where(least == NEVER, -1, top - least)
 
 
 class Index:
@@ -211,18 +190,6 @@ def identified(file: Array, number: Array, *others: Array) -> list[Array]:
         return identified(file, ranked[0], *ranked[1:])
     base = file.astype(np.int64) * span - low
     return [np.where(of == NULL, NO_ROW, base + of) for of in (number, *others)]
-
-
-def _packed(keys: tuple[Array, ...]) -> tuple[Array | None, int]:
-    """Return one number for each row that has the order of the keys, and their range; None if it would be too large."""
-    packed, total = np.zeros(len(keys[0]), np.int64), 1
-    for key in keys:
-        low, span = _range_of(key)
-        total *= span
-        if total.bit_length() > _MOST_BITS:
-            return None, total
-        packed = packed * span + _from_zero(key, low)
-    return packed, total
 
 
 def _range_of(key: Array) -> tuple[int, int]:

@@ -59,21 +59,10 @@ class QueueOrder:
         A queue without an unordered copy has no repeated message.
         """
         message = self.copies.msg[self.copy]
-        known = message[message != NULL]
-        ranked = _ranked(message, known)
+        ranked = np.where(message == NULL, -1, numbered(message).number)
         is_repeated = self.copies.count(*ARRIVALS)[self.copy] > 1
         is_unordered: Array = (message == NULL) | (ranked >= self.queues.least_after(ranked)) | is_repeated
         return is_unordered
-
-
-def _ranked(message: Array, known: Array) -> Array:
-    """Return numbers from zero with the order of the messages; -1 for NULL."""
-    if not len(known):
-        return np.full(len(message), -1)
-    low, span = int(known.min()), int(known.max()) - int(known.min())
-    if span < 1 << 40:
-        return np.where(message == NULL, -1, message - low)
-    return np.where(message == NULL, -1, np.searchsorted(np.unique(known), message))
 
 
 def order_of(copies: Copies, queue: Array, chosen: Array | None = None) -> QueueOrder:
