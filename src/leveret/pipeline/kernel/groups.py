@@ -159,6 +159,30 @@ class Segments:
         return np.where(least == NEVER, -1, top - least)
 
 
+def held_counts(group: Array, begin: Array, until: Array) -> tuple[Array, Array]:
+    """Return how many copies a group holds when a hold begins, itself included: the hold's row, and the number.
+
+    The result is sorted by group and time. `begin` and `until` are positions of events.
+    """
+    has_end = np.flatnonzero(until != NO_ROW)
+    row = np.concatenate([np.arange(len(begin)), has_end])
+    at = np.concatenate([begin, until[has_end]])
+    change = np.concatenate([np.ones(len(begin), np.int64), np.full(len(has_end), -1)])
+    order = in_order(group[row], at)
+    row, change = row[order], change[order]
+    unacked = Segments.between(group[row]).running_sum(change)
+    is_begin = change == 1
+    return row[is_begin], unacked[is_begin]
+
+
+def most_held(group: Array, begin: Array, until: Array, count: int) -> Array:
+    """Return how many copies each of so many groups holds at most."""
+    row, held = held_counts(group, begin, until)
+    most = np.zeros(count, np.int64)
+    np.maximum.at(most, group[row], held)
+    return most
+
+
 class Index:
     """The rows of a column of numbers, found by the number. Of equal numbers, the last row is found."""
 

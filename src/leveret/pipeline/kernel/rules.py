@@ -4,7 +4,7 @@ A rule's function returns the copies (or the messages) that break it, with the v
 The names of those that are events, by their `seq`, end in `_seq`.
 Most rules compare columns of `Copies`. The others first use counts in other tables to find the queues, channels and
 consumers where something is wrong, and then examine only those: the order of copies in a queue needs the walk of
-`queues.order_of`, and the copies that a consumer held need the sort of `holds.held_counts`.
+`queues.order_of`, and the copies that a consumer held need the sort of `groups.held_counts`.
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ import numpy as np
 from leveret.pipeline.kernel.columns import NEVER, NO_ROW, NULL, Array, pick
 from leveret.pipeline.kernel.control import Control, attributes_at, text_at, whole_number_at
 from leveret.pipeline.kernel.events import Events
-from leveret.pipeline.kernel.groups import Index, in_order, numbered
+from leveret.pipeline.kernel.groups import Index, held_counts, in_order, numbered
 from leveret.pipeline.kernel.subjects.copies import Copies
-from leveret.pipeline.kernel.subjects.holds import Consumers, Holds, held_counts
+from leveret.pipeline.kernel.subjects.holds import Consumers, Holds
 from leveret.pipeline.kernel.subjects.messages import Messages
 from leveret.pipeline.kernel.subjects.queues import QueueOrder, TestQueues, order_of
 from leveret.pipeline.kernel.subjects.tests import TestKey, TestLife

@@ -47,7 +47,7 @@ def tables_of(
     copies_table = copies.copies(all_copies, *holds.holder_numbers(all_copies, all_holds, all_consumers))
     consumers_table = holds.consumers(all_copies, all_consumers)
     test_queues_table = queues.test_queues(all_queues)
-    latency_hist_table = queues.latency_hist(queues.histograms_of(all_copies))
+    latency_hist_table = queues.latency_hist(all_copies)
     tests_table = tests.tests(controls, all_tests, all_messages)
     lineage_table = lineage.run_lineage(all_copies)
     about = {"commit": commit, "began": began}
@@ -68,6 +68,6 @@ def tables_of(
         "run_shapes": shapes.run_shapes(all_shapes, about),
         "run_clients": shapes.run_clients(all_shapes),
         "fingerprints": fingerprints.fingerprints(copies_table, tests_table, commit),
-        "fault_effect": faults.fault_effect(controls, all_tests, all_queues),
+        "fault_effect": faults.fault_effect(controls, all_tests, test_queues_table),
         "violations": violations.violations(run, truncated),
     }

@@ -18,7 +18,7 @@ import pyarrow as pa
 
 from leveret.pipeline.kernel import schema
 from leveret.pipeline.kernel.codes import COPY_KINDS, COUNTED, DEATH_REASONS, KINDS, OUTCOMES
-from leveret.pipeline.kernel.columns import NO_ROW, NULL, Array, Names, names_of, pick, table
+from leveret.pipeline.kernel.columns import NO_ROW, NULL, Array, names_of, pick, table
 from leveret.pipeline.kernel.events import Events
 from leveret.pipeline.kernel.groups import Numbering, Segments, in_order, numbered
 from leveret.trace.events import ARRIVALS, DEATHS, DELIVERIES, ENDS, REQUEUES, SETTLING
@@ -29,8 +29,10 @@ def among(kinds: Iterable[str]) -> Array:
     return np.isin(np.arange(KINDS), [COPY_KINDS[kind] for kind in kinds])
 
 
-_IS_ARRIVAL, _IS_DELIVERY, _IS_DEATH, _IS_END = map(among, (ARRIVALS, DELIVERIES, DEATHS, ENDS))
-_IS_SETTLEMENT: Final = np.arange(KINDS) >= COPY_KINDS[SETTLING[0]]
+# Whether an event of this kind is a delivery, to a consumer or by basic.get; and whether it can end a delivery.
+IS_DELIVERY: Final = among(DELIVERIES)
+IS_SETTLEMENT: Final = np.arange(KINDS) >= COPY_KINDS[SETTLING[0]]
+_IS_ARRIVAL, _IS_DEATH, _IS_END = map(among, (ARRIVALS, DEATHS, ENDS))
 _MAKES_READY: Final = among((*ARRIVALS, *REQUEUES))
 
 
@@ -47,18 +49,6 @@ class Lives:
     place: Array
     places: Numbering
     copies: Segments
-
-    @property
-    def is_delivery(self) -> Array:
-        """Whether the event is a delivery, to a consumer or by basic.get."""
-        found: Array = _IS_DELIVERY[self.kind]
-        return found
-
-    @property
-    def is_settlement(self) -> Array:
-        """Whether the event can end a delivery."""
-        found: Array = _IS_SETTLEMENT[self.kind]
-        return found
 
 
 def lives_of(events: Events) -> Lives:
@@ -156,16 +146,12 @@ class Copies:
         rows = self.place_event[places]
         return {**self.events.file_of(rows), **self.events.names_of(rows, "test", "vhost", "queue")}
 
-    def outcomes(self) -> Names:
-        """Return the outcomes as strings."""
-        return names_of(list(OUTCOMES), self.outcome)
-
 
 def copies_of(events: Events, lives: Lives) -> Copies:
     """Return one row for each copy: positions of events, minima, maxima and counts over its segment."""
     groups, kind = lives.copies, lives.kind
     at = events.ts[lives.event]
-    is_delivery, is_end = _IS_DELIVERY[kind], _IS_END[kind]
+    is_delivery, is_end = IS_DELIVERY[kind], _IS_END[kind]
     counts = groups.counts(kind, KINDS)
     reason = events.reason.at(lives.event).numbers(DEATH_REASONS).astype(np.int64)
 
@@ -184,8 +170,8 @@ def copies_of(events: Events, lives: Lives) -> Copies:
         enqueue=event(groups.first_where(_IS_ARRIVAL[kind])),
         first_delivery=event(groups.first_where(is_delivery)),
         last_delivery=event(groups.last_where(is_delivery)),
-        settlement=event(groups.first_where(_IS_SETTLEMENT[kind])),
-        last_settlement=event(groups.last_where(_IS_SETTLEMENT[kind])),
+        settlement=event(groups.first_where(IS_SETTLEMENT[kind])),
+        last_settlement=event(groups.last_where(IS_SETTLEMENT[kind])),
         end=event(groups.first_where(is_end)),
         ack=event(groups.first_where(kind == COPY_KINDS["acked"])),
         ready=event(groups.last_where(_MAKES_READY[kind])),
@@ -233,6 +219,6 @@ def copies(rows: Copies, first_holder: Array, last_holder: Array) -> pa.Table:
             "deliveries": rows.deliveries,
             **{column: rows.count(name) for name, column in COUNTED.items()},
             "dl_reason": rows.death,
-            "outcome": rows.outcomes(),
+            "outcome": names_of(list(OUTCOMES), rows.outcome),
         },
     )

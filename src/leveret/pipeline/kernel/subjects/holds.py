@@ -2,7 +2,7 @@
 
 A hold begins with a delivery to a consumer and ends with the next event that can settle the copy. Both stand in one
 segment of `Lives`, so the end of every hold comes from one walk backwards. How many copies a consumer held at a time
-needs one sort of the beginnings and ends of holds, by consumer and time, and a running sum.
+takes one sort of the beginnings and ends of holds (`groups.held_counts`).
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ from leveret.pipeline.kernel import schema
 from leveret.pipeline.kernel.codes import COPY_KINDS
 from leveret.pipeline.kernel.columns import NO_ROW, NULL, Array, pick, table
 from leveret.pipeline.kernel.grouping import grouped
-from leveret.pipeline.kernel.groups import Numbering, Segments, in_order, numbered
-from leveret.pipeline.kernel.subjects.copies import Copies, among
+from leveret.pipeline.kernel.groups import Numbering, most_held, numbered
+from leveret.pipeline.kernel.subjects.copies import IS_DELIVERY, IS_SETTLEMENT, Copies, among
 from leveret.trace.events import PUSHES
 
 _SUMMED = ("deliveries", "redeliveries", "acked", "nacked", "rejected")
@@ -64,7 +64,7 @@ class Consumers:
 def holds_of(copies: Copies) -> Holds:
     """Return the deliveries of all copies with their ends."""
     events, lives = copies.events, copies.lives
-    row = np.flatnonzero(lives.is_delivery)
+    row = np.flatnonzero(IS_DELIVERY[lives.kind])
     event = lives.event[row]
     consumers = numbered(lives.place[row], events.conn[event], events.chan[event], events.consumer.codes[event])
     end = _next_settlement(copies)[row]
@@ -84,26 +84,10 @@ def _next_settlement(copies: Copies) -> Array:
     """Return for each row of `Lives` the next row of its copy that can end a delivery, or NO_ROW."""
     lives = copies.lives
     count = len(lives.event)
-    rows = np.where(lives.is_settlement, np.arange(count), count)
+    rows = np.where(IS_SETTLEMENT[lives.kind], np.arange(count), count)
     following = np.minimum.accumulate(rows[::-1])[::-1]
     is_of_copy = following <= lives.copies.last[lives.copies.of]
     return np.where(is_of_copy, following, NO_ROW)
-
-
-def held_counts(group: Array, begin: Array, until: Array) -> tuple[Array, Array]:
-    """Return how many copies a group holds when a hold begins, itself included: the hold's row, and the number.
-
-    The result is sorted by group and time. `begin` and `until` are positions of events.
-    """
-    has_end = np.flatnonzero(until != NO_ROW)
-    row = np.concatenate([np.arange(len(begin)), has_end])
-    at = np.concatenate([begin, until[has_end]])
-    change = np.concatenate([np.ones(len(begin), np.int64), np.full(len(has_end), -1)])
-    order = in_order(group[row], at)
-    row, change = row[order], change[order]
-    unacked = Segments.between(group[row]).running_sum(change)
-    is_begin = change == 1
-    return row[is_begin], unacked[is_begin]
 
 
 def consumers_of(copies: Copies, holds: Holds) -> Consumers:
@@ -111,9 +95,6 @@ def consumers_of(copies: Copies, holds: Holds) -> Consumers:
     events, by_consumer = copies.events, holds.consumers
     event = holds.event[by_consumer.first]
     held = np.flatnonzero(holds.is_hold)
-    row, unacked = held_counts(holds.consumer[held], holds.event[held], holds.until[held])
-    max_unacked = np.zeros(by_consumer.count, np.int64)
-    np.maximum.at(max_unacked, holds.consumer[held[row]], unacked)
 
     def ended_by(kind: str) -> Array:
         return by_consumer.counts(holds.is_hold & (holds.ended_by == COPY_KINDS[kind]))
@@ -129,7 +110,7 @@ def consumers_of(copies: Copies, holds: Holds) -> Consumers:
         acked=ended_by("acked"),
         nacked=ended_by("nacked"),
         rejected=ended_by("rejected"),
-        max_unacked=max_unacked,
+        max_unacked=most_held(holds.consumer[held], holds.event[held], holds.until[held], by_consumer.count),
     )
 
 

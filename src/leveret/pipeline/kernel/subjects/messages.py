@@ -16,7 +16,7 @@ from leveret.pipeline.kernel import schema
 from leveret.pipeline.kernel.codes import OUTCOMES
 from leveret.pipeline.kernel.columns import NO_ROW, NULL, Array, names_of, pick, table
 from leveret.pipeline.kernel.events import Events
-from leveret.pipeline.kernel.groups import Index, Numbering, numbered
+from leveret.pipeline.kernel.groups import Index, Numbering
 from leveret.pipeline.kernel.subjects.copies import Copies
 from leveret.trace.events import CONFIRMED, NACKED_CONFIRM, PUBLISHED, RETURNED
 
@@ -41,9 +41,6 @@ class Messages:
     returned: Array
     outcome: Array
     end_to_end_us: Array
-
-    def __len__(self) -> int:
-        return len(self.event)
 
 
 def messages_of(events: Events, copies: Copies) -> Messages:
@@ -86,12 +83,6 @@ def _answered(events: Events, index: Index, kind: str, count: int) -> Array:
     has_answer = np.zeros(count, bool)
     has_answer[message[message != NO_ROW]] = True
     return has_answer
-
-
-def published_in(messages: Messages) -> Numbering:
-    """Number the messages by worker and test."""
-    events = messages.events
-    return numbered(events.worker.codes[messages.event], events.test.codes[messages.event])
 
 
 def messages(rows: Messages) -> pa.Table:

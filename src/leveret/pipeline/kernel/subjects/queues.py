@@ -19,7 +19,7 @@ from leveret.pipeline.kernel import schema
 from leveret.pipeline.kernel.codes import DEATH_REASONS, GROWTH
 from leveret.pipeline.kernel.columns import NO_ROW, NULL, Array, names_of, table
 from leveret.pipeline.kernel.grouping import grouped
-from leveret.pipeline.kernel.groups import Numbering, Segments, in_order, numbered
+from leveret.pipeline.kernel.groups import Numbering, Segments, in_order, most_held, numbered
 from leveret.pipeline.kernel.subjects.copies import Copies
 from leveret.trace.events import ARRIVALS
 
@@ -82,15 +82,8 @@ def order_of(copies: Copies, queue: Array, chosen: Array | None = None) -> Queue
 def max_depths(copies: Copies) -> Array:
     """Return the greatest number of copies in each place at a time."""
     comes = np.flatnonzero(copies.enqueue != NO_ROW)
-    goes = comes[copies.end[comes] > copies.enqueue[comes]]
-    place = np.concatenate([copies.place[comes], copies.place[goes]])
-    at = np.concatenate([copies.enqueue[comes], copies.end[goes]])
-    change = np.repeat([1, -1], [len(comes), len(goes)])
-    order = in_order(place, at)
-    queues = Segments.between(place[order])
-    deepest = np.zeros(len(copies.place_event), np.int64)
-    deepest[place[order][queues.starts]] = queues.highest(queues.running_sum(change[order]))
-    return deepest
+    enqueue, end = copies.enqueue[comes], copies.end[comes]
+    return most_held(copies.place[comes], enqueue, np.where(end > enqueue, end, NO_ROW), len(copies.place_event))
 
 
 @dataclass(frozen=True)
@@ -135,23 +128,11 @@ def test_queues(rows: TestQueues) -> pa.Table:
     return table(schema.TEST_QUEUES, {**rows.copies.place_names(places), **rows.columns})
 
 
-@dataclass(frozen=True)
-class Histograms:
-    """Histograms of times by queue of the run: one row for each measure, queue and bucket, in this order.
+def latency_hist(copies: Copies) -> pa.Table:
+    """Return the table `latency_hist`: how long copies waited before their first delivery, and from there to their end.
 
-    `queues` numbers the places by queue.
+    There is a row for each measure, queue of the run and bucket, in this order.
     """
-
-    copies: Copies
-    queues: Numbering
-    measure: Array
-    queue: Array
-    bucket: Array
-    count: Array
-
-
-def histograms_of(copies: Copies) -> Histograms:
-    """Count how long copies waited before their first delivery, and how long from there to their end."""
     events, place = copies.events, copies.place_event
     queues = numbered(events.day[place], events.vhost.codes[place], events.queue.codes[place])
     instants = (copies.enqueued_at, copies.first_delivered_at, copies.settled_at)
@@ -162,8 +143,17 @@ def histograms_of(copies: Copies) -> Histograms:
         keys.append((np.full(len(measured), number), queue, bucket))
     measure, queue, bucket = (np.concatenate(columns) for columns in zip(*keys, strict=True))
     groups = numbered(measure, queue, bucket)
-    first = groups.first
-    return Histograms(copies, queues, measure[first], queue[first], bucket[first], groups.counts())
+    first = place[queues.first][queue[groups.first]]
+    return table(
+        schema.LATENCY_HIST,
+        {
+            **events.run_of(first),
+            **events.names_of(first, "vhost", "queue"),
+            "measure": names_of(list(_MEASURES), measure[groups.first]),
+            "bucket": bucket[groups.first],
+            "n": groups.counts(),
+        },
+    )
 
 
 def bucket_of(span_us: Array) -> Array:
@@ -171,22 +161,6 @@ def bucket_of(span_us: Array) -> Array:
     at_least_one = np.maximum(span_us, 1).astype(np.float64)
     bucket = np.floor(np.log(at_least_one) / np.log(GROWTH)).astype(np.int64) + 1
     return np.where(span_us == 0, 0, bucket)
-
-
-def latency_hist(rows: Histograms) -> pa.Table:
-    """Return the table `latency_hist`."""
-    events = rows.copies.events
-    first = rows.copies.place_event[rows.queues.first][rows.queue]
-    return table(
-        schema.LATENCY_HIST,
-        {
-            **events.run_of(first),
-            **events.names_of(first, "vhost", "queue"),
-            "measure": names_of(list(_MEASURES), rows.measure),
-            "bucket": rows.bucket,
-            "n": rows.count,
-        },
-    )
 
 
 def queue_stats(test_queues: pa.Table, latency_hist: pa.Table) -> pa.Table:

@@ -15,7 +15,8 @@ import pyarrow as pa
 from leveret.pipeline.kernel import schema
 from leveret.pipeline.kernel.columns import table
 from leveret.pipeline.kernel.control import Control, number_at, text_at
-from leveret.pipeline.kernel.subjects.messages import Messages, published_in
+from leveret.pipeline.kernel.groups import numbered
+from leveret.pipeline.kernel.subjects.messages import Messages
 from leveret.trace.events import TEST_END, TEST_START
 
 _FAILURES: Final = ("failed", "error")
@@ -90,7 +91,8 @@ def tests(control: Control, lives: dict[TestKey, TestLife], messages: Messages) 
 
 
 def _published(messages: Messages) -> dict[TestKey, int]:
-    groups, events = published_in(messages), messages.events
-    first = messages.event[groups.first]
-    keys = zip(events.worker.codes[first].tolist(), events.test.codes[first].tolist(), strict=True)
+    """Count the messages by worker and test."""
+    workers, tests = messages.events.worker.codes[messages.event], messages.events.test.codes[messages.event]
+    groups = numbered(workers, tests)
+    keys = zip(workers[groups.first].tolist(), tests[groups.first].tolist(), strict=True)
     return dict(zip(keys, groups.counts().tolist(), strict=True))
