@@ -34,7 +34,7 @@ class Control:
 
     def parsed(self) -> list[dict[str, Any]]:
         """Return the attributes of each event; equal texts give the same object."""
-        by_code = {code: _attributes(self.attrs.texts[code]) for code in np.unique(self.attrs.codes) if code >= 0}
+        by_code = {code: attributes_of(self.attrs.texts[code]) for code in np.unique(self.attrs.codes) if code >= 0}
         nothing: dict[str, Any] = {}
         return [by_code.get(code, nothing) for code in self.attrs.codes.tolist()]
 
@@ -88,9 +88,10 @@ def number_at(attributes: dict[str, Any], name: str) -> float | None:
     return value if type(value) is float else whole_number_at(attributes, name)
 
 
-def _attributes(text: str) -> dict[str, Any]:
+def attributes_of(text: str | None) -> dict[str, Any]:
+    """Return the attributes in an event's JSON; none if it is no object."""
     try:
-        value = json.loads(text)
+        value = json.loads(text or "{}")
     except (ValueError, RecursionError):
         return {}
     return value if isinstance(value, dict) else {}

@@ -42,8 +42,9 @@ def tables_of(
     all_tests = tests.tests_of(controls)
     all_queues = queues.test_queues_of(all_copies)
     all_shapes = shapes.shapes_of(controls, all_tests, all_copies, all_holds, all_messages)
-    all_routes = coverage.routes_of(every, all_messages)
     run = Run(every, controls, all_tests, all_copies, all_messages, all_holds, all_consumers, all_queues)
+    control_table = control.control(controls)
+    routes_table = coverage.routes(every, all_messages)
     copies_table = copies.copies(all_copies, *holds.holder_numbers(all_copies, all_holds, all_consumers))
     consumers_table = holds.consumers(all_copies, all_consumers)
     test_queues_table = queues.test_queues(all_queues)
@@ -52,18 +53,18 @@ def tables_of(
     lineage_table = lineage.run_lineage(all_copies)
     about = {"commit": commit, "began": began}
     return {
-        "control": control.control(controls),
+        "control": control_table,
         "copies": copies_table,
         "messages": messages.messages(all_messages),
         "tests": tests_table,
         "consumers": consumers_table,
-        "routes": coverage.routes(all_routes),
+        "routes": routes_table,
         "test_queues": test_queues_table,
         "latency_hist": latency_hist_table,
         "queue_stats": queues.queue_stats(test_queues_table, latency_hist_table),
         "consumer_stats": holds.consumer_stats(consumers_table),
         "run_lineage": lineage_table,
-        "run_coverage": coverage.run_coverage(controls, all_routes, all_consumers),
+        "run_coverage": coverage.run_coverage(control_table, routes_table, consumers_table),
         "run_counts": changes.run_counts(all_queues, all_messages, lineage_table, tests_table, about),
         "run_shapes": shapes.run_shapes(all_shapes, about),
         "run_clients": shapes.run_clients(all_shapes),

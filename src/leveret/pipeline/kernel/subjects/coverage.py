@@ -1,7 +1,7 @@
 """Coverage: the exchanges, queues, bindings, dead-letter exchanges and consumed queues that a run used.
 
-`routes` counts events by their address: one numbering of rows by six columns. `run_coverage` goes through the different
-routes and declarations one by one, because a run repeats few of them often.
+`routes` counts events by their address: one numbering of rows by six columns. `run_coverage` goes through its rows and
+the different declarations one by one, because a run repeats few of them often.
 
 A copy used a binding if it came through the binding's exchange into its queue, under a routing key that the binding
 matches. The exchanges of a copy are the one that its message was published or dead-lettered to, and every exchange
@@ -13,21 +13,23 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Iterator
-from dataclasses import dataclass
+from datetime import date
 from itertools import accumulate
 from typing import Any, Final, NamedTuple
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from leveret.pipeline.kernel import schema
 from leveret.pipeline.kernel.codes import PREDECLARED
 from leveret.pipeline.kernel.columns import NO_ROW, NULL, Array, Names, pick, table
-from leveret.pipeline.kernel.control import Control, text_at
+from leveret.pipeline.kernel.control import attributes_of, text_at
 from leveret.pipeline.kernel.events import Events
+from leveret.pipeline.kernel.grouping import Row, grouped
 from leveret.pipeline.kernel.groups import Index, numbered
-from leveret.pipeline.kernel.subjects.holds import Consumers
 from leveret.pipeline.kernel.subjects.messages import Messages
+from leveret.pipeline.reading import chosen
 from leveret.trace.events import (
     ARRIVALS,
     BIND,
@@ -41,19 +43,8 @@ from leveret.trace.events import (
 _ROUTED: Final = (PUBLISHED, *ARRIVALS, *DEATHS)
 
 
-@dataclass(frozen=True)
-class Routes:
-    """One row for each different address: an event that has it, exchange and key, and the number of events."""
-
-    events: Events
-    event: Array
-    exchange: Names
-    routing_key: Names
-    count: Array
-
-
-def routes_of(events: Events, messages: Messages) -> Routes:
-    """Count what was published, enqueued and dead-lettered by exchange, routing key and queue."""
+def routes(events: Events, messages: Messages) -> pa.Table:
+    """Return the table `routes`: what was published, enqueued and dead-lettered by exchange, routing key and queue."""
     row = np.flatnonzero(events.kind.is_in(_ROUTED))
     exchange, key = events.exchange.codes[row], events.routing_key.codes[row]
     lacking = np.flatnonzero((exchange < 0) & events.kind.at(row).is_in(ARRIVALS))
@@ -67,12 +58,16 @@ def routes_of(events: Events, messages: Messages) -> Routes:
     groups = numbered(
         events.day[row], events.vhost.codes[row], events.kind.codes[row], exchange, key, events.queue.codes[row]
     )
-    return Routes(
-        events,
-        row[groups.first],
-        Names(exchange[groups.first], events.exchange.distinct),
-        Names(key[groups.first], events.routing_key.distinct),
-        groups.counts(),
+    first = row[groups.first]
+    return table(
+        schema.ROUTES,
+        {
+            **events.run_of(first),
+            **events.names_of(first, "vhost", "kind", "queue"),
+            "exchange": Names(exchange[groups.first], events.exchange.distinct),
+            "routing_key": Names(key[groups.first], events.routing_key.distinct),
+            "n": groups.counts(),
+        },
     )
 
 
@@ -86,30 +81,20 @@ def _origins(events: Events, messages: Messages, enqueued: Array) -> Array:
     return np.where(is_published, pick(messages.event, published, NO_ROW), pick(died, death, NO_ROW))
 
 
-def routes(rows: Routes) -> pa.Table:
-    """Return the table `routes`."""
-    events = rows.events
-    return table(
-        schema.ROUTES,
-        {
-            **events.run_of(rows.event),
-            **events.names_of(rows.event, "vhost", "kind", "queue"),
-            "exchange": rows.exchange,
-            "routing_key": rows.routing_key,
-            "n": rows.count,
-        },
-    )
-
-
 class Named(NamedTuple):
-    """A declaration or a row of `routes`, of one day, with names instead of codes."""
+    """A declaration or a row of `routes`."""
 
-    day: int
+    day: date | None
     kind: str
     vhost: str | None
     exchange: str | None
     routing_key: str | None
     queue: str | None
+
+    @classmethod
+    def of(cls, row: Row) -> Named:
+        """Return a row of the table `control` or `routes`."""
+        return cls(*(row[name] for name in cls._fields))
 
     @property
     def exchange_label(self) -> str | None:
@@ -143,23 +128,25 @@ class Binding(NamedTuple):
 
 
 # Day, kind and name of a thing that a run declares or uses.
-_Thing = tuple[int, str, str]
+_Thing = tuple[date | None, str, str]
 
 
-def run_coverage(control: Control, routes: Routes, consumers: Consumers) -> pa.Table:
-    """Return the table `run_coverage`: what the run declared, and how many messages used it."""
-    events = routes.events
-    declarations = list(_declarations(control))
-    rows = list(
-        zip(_named(events, routes.event, routes.exchange, routes.routing_key), routes.count.tolist(), strict=True)
-    )
+def run_coverage(control: pa.Table, routes: pa.Table, consumers: pa.Table) -> pa.Table:
+    """Return the table `run_coverage`, from these tables: what the run declared, and how many messages used it."""
+    # Tests mostly repeat the same declarations.
+    declaring = chosen(control, {"kind": (EXCHANGE_DECLARE, QUEUE_DECLARE, CONSUME, BIND)})
+    declarations = [
+        (Named.of(row), attributes_of(row["attrs"])) for row in grouped(declaring, (*Named._fields, "attrs"))
+    ]
+    rows = [(Named.of(row), row["n"]) for row in routes.to_pylist()]
     declared = {thing for declaration in declarations for thing in _declared(*declaration)}
     used: Counter[_Thing] = Counter()
     for route, count in rows:
         for kind, name in _used(route):
             used[route.day, kind, name] += count
-    for day, name, count in _consumed(events, consumers):
-        used[day, "consumer", name] += count
+    named = consumers.filter(pc.and_(pc.is_valid(consumers["consumer"]), pc.is_valid(consumers["queue"])))
+    for row in grouped(named, ("day", "vhost", "queue"), sums=["deliveries"]):
+        used[row["day"], "consumer", _label(row["vhost"], row["queue"]) or ""] += row["deliveries"]
     topologies = _topologies(declarations)
     for (day, _), bindings in topologies.items():
         declared.update((day, "binding", binding.name) for of in bindings.values() for binding in of)
@@ -167,42 +154,19 @@ def run_coverage(control: Control, routes: Routes, consumers: Consumers) -> pa.T
         if route.kind in ARRIVALS:
             for name in _used_bindings(route, topologies.get((route.day, route.vhost), {})):
                 used[route.day, "binding", name] += count
+    run = next((rows["run"][0].as_py() for rows in (control, routes, consumers) if len(rows)), None)
     things = list(dict.fromkeys([*declared, *used]))
-    days = np.array([day for day, _, _ in things], np.int64)
     return table(
         schema.RUN_COVERAGE,
         {
-            **events.run_of(np.zeros(len(things), np.int64)),
-            "day": events.days.take(pa.array(days, mask=days < 0)),
+            "day": [day for day, _, _ in things],
+            "run": [run] * len(things),
             "kind": [kind for _, kind, _ in things],
             "name": [name for _, _, name in things],
             "declared": [thing in declared for thing in things],
             "messages": [used[thing] for thing in things],
         },
     )
-
-
-def _declarations(control: Control) -> Iterator[_Declaration]:
-    """Yield each different declaration once; tests mostly repeat the same ones."""
-    chosen = control.of_kind(EXCHANGE_DECLARE, QUEUE_DECLARE, CONSUME, BIND)
-    events, event = control.events, chosen.event
-    names = [getattr(events, name).codes[event] for name in ("kind", "vhost", "exchange", "routing_key", "queue")]
-    first = numbered(events.day[event], *names, chosen.attrs.codes).first
-    chosen = Control(events, event[first], chosen.attrs.at(first))
-    exchange, routing_key = events.exchange.at(chosen.event), events.routing_key.at(chosen.event)
-    return zip(_named(events, chosen.event, exchange, routing_key), chosen.parsed(), strict=True)
-
-
-def _named(events: Events, rows: Array, exchange: Names, routing_key: Names) -> Iterator[Named]:
-    for place, event in enumerate(rows.tolist()):
-        yield Named(
-            int(events.day[event]),
-            events.kind.text(event) or "",
-            events.vhost.text(event),
-            exchange.text(place),
-            routing_key.text(place),
-            events.queue.text(event),
-        )
 
 
 def _declared(each: Named, attributes: dict[str, Any]) -> Iterator[_Thing]:
@@ -228,31 +192,21 @@ def _used(route: Named) -> Iterator[tuple[str, str]]:
         yield "dlx", f"{queue} -> {route.exchange}"
 
 
-def _consumed(events: Events, consumers: Consumers) -> Iterator[tuple[int, str, int]]:
-    """Yield the day, the name of the queue and the number of deliveries of each queue with a consumer."""
-    named = np.flatnonzero(~consumers.is_get)
-    event = consumers.event[named]
-    groups = numbered(events.day[event], events.vhost.codes[event], events.queue.codes[event])
-    deliveries = groups.sums(consumers.deliveries[named])
-    for row, count in zip(event[groups.first].tolist(), deliveries.tolist(), strict=True):
-        name = _label(events.vhost.text(row), events.queue.text(row))
-        if name is not None:
-            yield int(events.day[row]), name, count
-
-
 # The bindings of a virtual host on a day, each once, by their exchange.
 _Topology = dict[str | None, dict[Binding, None]]
+# A virtual host on a day.
+_Scope = tuple[date | None, str | None]
 
 
-def _topologies(declarations: list[_Declaration]) -> dict[tuple[int, str | None], _Topology]:
-    types: dict[tuple[int, str | None, str | None], str] = {}
+def _topologies(declarations: list[_Declaration]) -> dict[_Scope, _Topology]:
+    types: dict[tuple[date | None, str | None, str | None], str] = {}
     for each, attributes in declarations:
         if each.kind == EXCHANGE_DECLARE:
             kind = text_at(attributes, "arguments", "x-delayed-type") or text_at(attributes, "type")
             key = (each.day, each.vhost, each.exchange)
             if kind is not None:
                 types[key] = max(kind, types.get(key, ""))
-    found: dict[tuple[int, str | None], _Topology] = defaultdict(lambda: defaultdict(dict))
+    found: dict[_Scope, _Topology] = defaultdict(lambda: defaultdict(dict))
     for each, attributes in declarations:
         if each.kind == BIND:
             kind = types.get((each.day, each.vhost, each.exchange), PREDECLARED.get(each.exchange or ""))
