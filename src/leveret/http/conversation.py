@@ -11,10 +11,11 @@ from typing import TYPE_CHECKING, Final
 import h11
 
 from leveret.core.model.timers import Timer
-from leveret.http.messages import Request, Response, StreamedBody, Way, refusal
+from leveret.http.messages import Request, Response, refusal
 
 if TYPE_CHECKING:
     from leveret.http.server import HttpServer
+    from leveret.http.stream import EventStream
 
 
 # The statuses whose responses have no body (RFC 9110, 6.4.1).
@@ -42,7 +43,7 @@ class HttpConversation:
         self._is_answering = False
         # Nothing more is answered; what still comes is read and dropped until the client closes.
         self._is_discarding = False
-        self._stream: StreamedBody | None = None
+        self._stream: EventStream | None = None
         self._timer: Timer | None = None
         self._has_begun = False
         self.is_closed = False
@@ -173,7 +174,7 @@ class HttpConversation:
             self._send(_head_of(response, None))
             if has_body:
                 self._stream = body
-                body.opened(self._way_of(body))
+                body.opened(self)
             else:
                 body.closed()
                 self._finish()
@@ -182,22 +183,29 @@ class HttpConversation:
         """Answer that the response could not be sent, and close."""
         self._refuse(500, "internal_error", reason)
 
-    def _way_of(self, body: StreamedBody) -> Way:
-        run = self._server.run_on_loop
-        return Way(
-            send=lambda data: run(lambda: self._send_part(body, data)),
-            end=lambda: run(lambda: self._end_stream(body)),
-            is_full=lambda: self._server.unsent_bytes(self) > self._limits.unread_bytes // 4,
-        )
+    @property
+    def is_full(self) -> bool:
+        """Whether the client has yet to read much of what was sent."""
+        return self._server.loop.unsent_bytes(self) > self._limits.unread_bytes // 4
 
-    def _send_part(self, body: StreamedBody, data: bytes) -> None:
-        """Send a part of a streamed body, unless it has ended. A client that does not read is dropped."""
+    def send_part(self, body: EventStream, data: bytes) -> None:
+        """Send a part of a streamed body soon, unless it has ended. Every thread may call this.
+
+        A client that does not read is dropped.
+        """
+        self._server.run_on_loop(lambda: self._send_part(body, data))
+
+    def end_stream(self, body: EventStream) -> None:
+        """End a streamed body soon, unless it has ended. Every thread may call this."""
+        self._server.run_on_loop(lambda: self._end_stream(body))
+
+    def _send_part(self, body: EventStream, data: bytes) -> None:
         if self._stream is body and data:
             self._send(h11.Data(data=data))
-        if self._server.unsent_bytes(self) > self._limits.unread_bytes:
+        if self._server.loop.unsent_bytes(self) > self._limits.unread_bytes:
             self.reset()
 
-    def _end_stream(self, body: StreamedBody) -> None:
+    def _end_stream(self, body: EventStream) -> None:
         if self._stream is body:
             self._close_stream()
             self._finish()
@@ -228,7 +236,7 @@ class HttpConversation:
     def _mark(self) -> None:
         if not self._is_dirty:
             self._is_dirty = True
-            self._server.mark_dirty(self)
+            self._server.loop.dirty.append(self)
 
     def data_to_send(self) -> list[bytes]:
         """Return what is to be sent."""

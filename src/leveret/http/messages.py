@@ -1,19 +1,22 @@
 """Requests and responses as an app sees them: plain values, without sockets and without HTTP's framing.
 
-A body that goes on for as long as the client listens is a `StreamedBody`. The server opens it once the head of the
+A body that goes on for as long as the client listens is an `EventStream`. The server opens it once the head of the
 response is on its way, and closes it when the client has left or reads too slowly.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from math import isfinite
-from typing import Any, Final, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, Final, Protocol
 from urllib.parse import parse_qsl
 
 from leveret.core.protocol.auth import Credentials
+
+if TYPE_CHECKING:
+    from leveret.http.stream import EventStream
 
 JSON: Final = "application/json"
 
@@ -74,32 +77,13 @@ class Request:
         return Credentials(user, password) if colon else None
 
 
-class Way(NamedTuple):
-    """The way to the client of a streamed body. Every thread may use it, even after the stream has ended."""
-
-    send: Callable[[bytes], None]
-    end: Callable[[], None]
-    # Whether the client has yet to read much of what was sent.
-    is_full: Callable[[], bool]
-
-
-class StreamedBody(Protocol):
-    """A body whose parts come later. Both methods run on the server's thread and must return at once."""
-
-    def opened(self, way: Way) -> None:
-        """Begin: the head of the response is on its way."""
-
-    def closed(self) -> None:
-        """Stop: the client has left or reads too slowly, or the body has ended."""
-
-
 @dataclass(frozen=True, slots=True)
 class Response:
     """One response. The server adds `content-length`, or chunks if the body is streamed."""
 
     status: int
     headers: tuple[tuple[str, str], ...] = ()
-    body: bytes | StreamedBody = b""
+    body: bytes | EventStream = b""
 
     @classmethod
     def of_json(cls, value: object, status: int = 200, *headers: tuple[str, str]) -> Response:

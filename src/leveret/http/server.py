@@ -130,17 +130,9 @@ class HttpServer:
         self._errands.append(errand)
         self.loop.wake()
 
-    def unsent_bytes(self, conversation: HttpConversation) -> int:
-        """Return how much a client has yet to read."""
-        return self.loop.unsent_bytes(conversation)
-
     def after(self, span_us: int, act: Callable[[], None]) -> Timer:
         """Call `act` on the loop's thread after a time."""
         return self._timers.add(self._wall.now() + span_us, act)
-
-    def mark_dirty(self, conversation: HttpConversation) -> None:
-        """Send what the conversation has to send, at the end of this turn."""
-        self.loop.dirty.append(conversation)
 
     def forget(self, conversation: HttpConversation) -> None:
         """Note that a conversation is over."""

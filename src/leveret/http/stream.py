@@ -8,12 +8,15 @@ a stream of events began is sent in slices, as its client reads them, and the st
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Final, Generic, Protocol, TypeVar
+from typing import TYPE_CHECKING, Final, Generic, TypeVar
 
 from leveret.engine.engine import Engine
-from leveret.http.messages import Response, Way
+from leveret.http.messages import Response
 from leveret.server import native, threads
 from leveret.trace.events import RawEvent
+
+if TYPE_CHECKING:
+    from leveret.http.conversation import HttpConversation
 
 # The rest between two readings.
 REST_S: Final = 0.02
@@ -26,19 +29,11 @@ _MEANWHILE_MAX: Final = 100_000
 _LONG_S: Final = 3600.0
 
 
-class Subscriber(Protocol):
-    """What is fed. The pump calls it on its own thread."""
-
-    def end(self) -> None:
-        """End, because the broker has stopped."""
-        ...
-
-
-S = TypeVar("S", bound=Subscriber)
+S = TypeVar("S", bound="EventStream")
 
 
 class Pump(Generic[S]):
-    """The thread that feeds the subscribers of one broker. It lives only while there is one."""
+    """The thread that feeds the subscribers of one broker, and ends them with it. It lives only while there is one."""
 
     def __init__(self, engine: Engine) -> None:
         self._engine: Final = engine
@@ -97,26 +92,13 @@ class Pump(Generic[S]):
             return self._is_running
 
 
-class EventSubscriber(Subscriber, Protocol):
-    """A stream of events, which is fed without any lock of the broker."""
-
-    @property
-    def is_full(self) -> bool:
-        """Whether the client has yet to read much of what was sent."""
-        ...
-
-    def feed(self, raw_events: list[RawEvent], first: int) -> None:
-        """Take the events since the last call, which may be none. The first of them is the broker's event `first`."""
-        ...
-
-
-class EventPump(Pump[EventSubscriber]):
+class EventPump(Pump["FedStream"]):
     """What feeds the streams of events of one broker."""
 
     def __init__(self, engine: Engine) -> None:
         super().__init__(engine)
         # For those who asked for the past, the place in it of what they get next. The first is the next to get a slice.
-        self._behind: dict[EventSubscriber, int] = {}
+        self._behind: dict[FedStream, int] = {}
         # What they share: all events since the past was read, the number of the first one, and how many there may be.
         self._past: list[RawEvent] = []
         self._past_first = 0
@@ -124,7 +106,7 @@ class EventPump(Pump[EventSubscriber]):
         # The last event that was read.
         self._seen: RawEvent | None = None
 
-    def subscribe(self, subscriber: EventSubscriber, *, from_start: bool = False) -> None:
+    def subscribe(self, subscriber: FedStream, *, from_start: bool = False) -> None:
         """Feed a stream from now on; with `from_start`, first with everything that is recorded."""
         with self._lock:
             with self._engine.lock:
@@ -140,7 +122,7 @@ class EventPump(Pump[EventSubscriber]):
                 self._behind[subscriber] = 0
             self._begin(subscriber)
 
-    def unsubscribe(self, subscriber: EventSubscriber) -> None:
+    def unsubscribe(self, subscriber: FedStream) -> None:
         """Feed a stream no more."""
         self._behind.pop(subscriber, None)
         super().unsubscribe(subscriber)
@@ -197,7 +179,7 @@ class EventStream:
         self._on_closed: Final = on_closed
         self._lock: Final = native.reentrant_lock()
         # Where it goes, once the head of the response has gone out.
-        self._way: Way | None = None
+        self._client: HttpConversation | None = None
         self._waiting: list[bytes] = []
         self.is_closed = False
 
@@ -209,7 +191,7 @@ class EventStream:
     @property
     def is_full(self) -> bool:
         """Whether the client has yet to read much of what was sent, or even the head."""
-        return self._way is None or self._way.is_full()
+        return self._client is None or self._client.is_full
 
     def send(self, data: str, event: str | None = None) -> None:
         """Send one event. Its data is one line."""
@@ -219,25 +201,52 @@ class EventStream:
     def send_bytes(self, data: bytes) -> None:
         """Send events that are encoded already."""
         with self._lock:
-            if self._way is None:
+            if self._client is None:
                 self._waiting.append(data)
                 return
-        self._way.send(data)
+        self._client.send_part(self, data)
 
     def end(self) -> None:
         """End the stream."""
-        if self._way is not None:
-            self._way.end()
+        if self._client is not None:
+            self._client.end_stream(self)
 
-    def opened(self, way: Way) -> None:
-        """Begin to send."""
+    def opened(self, client: HttpConversation) -> None:
+        """Begin to send, on the server's thread."""
         with self._lock:
-            self._way = way
+            self._client = client
             waiting, self._waiting = self._waiting, []
-            way.send(b"".join(waiting))
+            client.send_part(self, b"".join(waiting))
 
     def closed(self) -> None:
-        """Stop, because the client has left."""
+        """Stop, because the client has left or reads too slowly, or the stream has ended."""
         if not self.is_closed:
             self.is_closed = True
             self._on_closed()
+
+
+class FedStream(EventStream):
+    """A stream of events, which the pump feeds without any lock of the broker."""
+
+    def __init__(
+        self, pump: EventPump, engine: Engine, vhost: str | None, lines_of: Callable[[list[RawEvent], int], list[str]]
+    ) -> None:
+        """`lines_of` makes lines of events, each with its newline, as `feed` gets them."""
+        super().__init__(lambda: pump.unsubscribe(self))
+        self._engine = engine
+        self._vhost = vhost
+        self._lines_of = lines_of
+
+    def feed(self, raw_events: list[RawEvent], first: int) -> None:
+        """Send the events since the last call, which may be none. The first of them is the broker's event `first`.
+
+        End if the virtual host of the stream has been deleted.
+        """
+        lines = self._lines_of(raw_events, first)
+        if lines:
+            self.send_bytes("".join(f"data: {line}\n" for line in lines).encode("ascii"))
+        if self._vhost is not None:
+            with self._engine.lock:
+                is_deleted = self._vhost not in self._engine.node.vhosts
+            if is_deleted:
+                self.end()

@@ -20,7 +20,7 @@ from leveret.http.control.endpoint import ROOT, VHOST, Call, Handler, Parameter,
 from leveret.http.control.scope import is_of
 from leveret.http.control.shapes import COUNT, FLAG, TABLE, TEXT, Schema, listed, record
 from leveret.http.messages import Response
-from leveret.http.stream import EventStream, numbered
+from leveret.http.stream import FedStream, numbered
 from leveret.page.readings.live import checks_of
 from leveret.page.readings.reading import OwnNumbers, Reading, RealTime
 from leveret.trace import events
@@ -124,32 +124,11 @@ def stream_events(call: Call) -> object:
     lines = _lines_of(call)
     _require_recording(call)
     call.engine.sync()
-    stream = FedStream(call, lines)
+    stream = FedStream(call.pump, call.engine, call.values.get("vhost"), lines.of)
     # The client knows by this that it misses nothing from now on.
     stream.send("{}", "open")
     call.pump.subscribe(stream, from_start=call.parameters.get("from") == "start")
     return stream.response
-
-
-class FedStream(EventStream):
-    """A stream of events, which the pump feeds."""
-
-    def __init__(self, call: Call, lines: EventLines) -> None:
-        super().__init__(lambda: call.pump.unsubscribe(self))
-        self._engine = call.engine
-        self._vhost = call.values.get("vhost")
-        self._lines = lines
-
-    def feed(self, raw_events: list[RawEvent], first: int) -> None:
-        """Send the events that are wanted. End if the virtual host of the stream has been deleted."""
-        lines = self._lines.of(raw_events, first)
-        if lines:
-            self.send_bytes("".join(f"data: {line}\n" for line in lines).encode("ascii"))
-        if self._vhost is not None:
-            with self._engine.lock:
-                is_deleted = self._vhost not in self._engine.node.vhosts
-            if is_deleted:
-                self.end()
 
 
 @_of_both("/trace", query=_FILTERS, media=_NDJSON)
