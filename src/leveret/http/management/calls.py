@@ -10,17 +10,18 @@ from typing import Final, TypeVar
 from leveret.admin.admin import Admin
 from leveret.core.compat import Compat
 from leveret.core.model.errors import AmqpError
+from leveret.core.model.message import Message
 from leveret.core.model.node import Node
-from leveret.core.model.operators.access import User
+from leveret.core.model.operators.access import Kind, Right, User
 from leveret.core.model.operators.node_settings import NODE_NAME
 from leveret.core.model.vhost import VirtualHost
 from leveret.core.protocol.rights import UserRights
+from leveret.core.wire.methods import BasicGetOk, Method
 from leveret.engine.engine import Engine
 from leveret.errors import RefusedError
 from leveret.http.management.statistics import Statistics
-from leveret.http.management.users_channel import UsersChannel
 from leveret.http.messages import Request, Response, json_of, refusal
-from leveret.scripted.own_connection import OwnConnection
+from leveret.scripted.own_connection import OwnChannel, OwnConnection
 from leveret.server import native
 
 T = TypeVar("T")
@@ -97,6 +98,32 @@ class State:
                 self._begin(self.engine.node)
             new = self.statistics.unread(self.engine.recorder)
         self.statistics.read(new)
+
+
+class UsersChannel(OwnChannel):
+    """A channel on which the management API declares, deletes, binds, purges and gets for a user.
+
+    RabbitMQ's management API does all this by methods of AMQP. So here, too, the handlers of these methods decide what
+    is refused, in which order, and what a name stands for.
+    """
+
+    __slots__ = ("got",)
+
+    def __init__(self, connection: OwnConnection, rights: UserRights) -> None:
+        super().__init__(connection, lambda tag, view: None)
+        self.rights = connection.rights = rights
+        self.is_limited = False
+        # The answers to basic.get, with the messages.
+        self.got: list[tuple[BasicGetOk, Message, bytes | None]] = []
+
+    def require(self, right: Right, kind: Kind, name: str) -> None:
+        """Refuse unless the user has the right."""
+        self.rights.require(right, kind, name)
+
+    def send_message(self, method: Method, message: Message, properties_octets: bytes | None = None) -> None:
+        """Keep what a client would be sent."""
+        assert isinstance(method, BasicGetOk)
+        self.got.append((method, message, properties_octets))
 
 
 class Call:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Final
 
 from leveret.core.model.errors import ConnectionForced
@@ -27,22 +26,18 @@ _TLS_KEYS: Final = (
 _CLOSED: Final = "Closed via management plugin"
 
 
-def _visible(call: Call) -> Iterator[Connection]:
-    """Yield the connections that the user sees: monitors see all, others their own."""
-    return (connection for connection in clients(call.node) if call.is_monitor or connection.user == call.user.name)
+def _visible(call: Call) -> list[Connection]:
+    """Return the connections that the user sees on the virtual host of the path: monitors see all, others their own."""
+    vhost_name = call.vhost.name if "vhost" in call.values else None
+    connections = [it for it in clients(call.node) if vhost_name in (None, it.vhost_name)]
+    return [it for it in connections if call.is_monitor or it.user == call.user.name]
 
 
 @lists("/api/connections", "management", paged=True)
-def list_connections(call: Call) -> list[Described]:
-    """List the connections that the user sees."""
-    return [_described(call, connection) for connection in _visible(call)]
-
-
 @lists("/api/vhosts/{vhost}/connections", "vhost")
-def list_of_vhost(call: Call) -> list[Described]:
-    """List the connections to a virtual host that the user sees."""
-    name = call.vhost.name
-    return [_described(call, connection) for connection in _visible(call) if connection.vhost_name == name]
+def list_connections(call: Call) -> list[Described]:
+    """List the connections that the user sees, or those of them to a virtual host."""
+    return [_described(call, connection) for connection in _visible(call)]
 
 
 @lists("/api/connections/username/{user}", "watched")
@@ -96,23 +91,12 @@ def _close(call: Call, connection: Connection) -> None:
 
 
 @lists("/api/channels", "management", paged=True)
-def list_channels(call: Call) -> list[Described]:
-    """List the channels of all connections that the user sees."""
-    return [_channel(call, channel) for connection in _visible(call) for channel in connection.channels.values()]
-
-
 @lists("/api/vhosts/{vhost}/channels", "vhost")
-def list_channels_of_vhost(call: Call) -> list[Described]:
-    """List the channels of the connections to a virtual host."""
-    name = call.vhost.name
-    visible = [connection for connection in _visible(call) if connection.vhost_name == name]
-    return [_channel(call, channel) for connection in visible for channel in connection.channels.values()]
-
-
 @lists("/api/connections/{connection}/channels", "management")
-def list_channels_of_connection(call: Call) -> list[Described]:
-    """List the channels of a connection."""
-    return [_channel(call, channel) for channel in _connection(call).channels.values()]
+def list_channels(call: Call) -> list[Described]:
+    """List the channels of all connections that the user sees, of those to a virtual host, or of one."""
+    connections = [_connection(call)] if "connection" in call.values else _visible(call)
+    return [_channel(call, channel) for connection in connections for channel in connection.channels.values()]
 
 
 @endpoint("GET", "/api/channels/{channel}", "management")

@@ -11,15 +11,19 @@ from typing import Final
 from leveret.core.model.errors import AmqpError
 from leveret.core.model.message import Message
 from leveret.core.model.vhost import VirtualHost
-from leveret.core.protocol import publishing
 from leveret.core.protocol.handlers import basic
-from leveret.core.protocol.receiving.assembler import Content
-from leveret.core.wire.methods import BasicGet, BasicGetOk, BasicPublish, BasicReject
+from leveret.core.wire.methods import BasicGet, BasicGetOk, BasicReject
 from leveret.core.wire.properties import PROPERTY_NAMES, Properties
-from leveret.http.management.calls import ACCESS_REFUSED, Call, bad_request, not_authorised, not_found
+from leveret.http.management.calls import (
+    ACCESS_REFUSED,
+    Call,
+    UsersChannel,
+    bad_request,
+    not_authorised,
+    not_found,
+)
 from leveret.http.management.listing import Described
 from leveret.http.management.routes import endpoint
-from leveret.http.management.users_channel import UsersChannel
 from leveret.http.management.values import described_properties, table_of
 from leveret.scripted.own_publisher import OwnPublisher
 
@@ -44,14 +48,12 @@ def publish(call: Call) -> object:
     octets = _payload(body)
     properties = _properties(body.get("properties"))
     with call.acting():
-        rights = call.rights(vhost)
         publisher = OwnPublisher(vhost)
-        publisher.rights = rights
-        method = BasicPublish(call.exchange_name, str(body["routing_key"]), True, False)
+        publisher.rights = call.rights(vhost)
+        exchange, routing_key = call.exchange_name, str(body["routing_key"])
         with named(is_get=False):
-            message = publishing.checked(publisher, method, Content(properties.encode(), octets, b""))
-            published = publishing.publish(publisher, message, is_mandatory=True)
-    return {"routed": published is not None and published.is_routed}
+            is_routed = publisher.publish(exchange, routing_key, octets, properties.encode(), is_mandatory=True)
+    return {"routed": is_routed}
 
 
 def _vhost(call: Call) -> VirtualHost:

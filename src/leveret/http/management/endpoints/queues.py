@@ -14,11 +14,10 @@ from leveret.core.model.vhost import VirtualHost
 from leveret.core.protocol.handlers import queue as methods
 from leveret.core.wire.constants import SHORT_STRING_MAX_SIZE
 from leveret.core.wire.methods import QueueDeclare, QueueDelete, QueuePurge
-from leveret.http.management.calls import CREATED, DONE, Call, bad_request, not_found
+from leveret.http.management.calls import CREATED, DONE, Call, UsersChannel, bad_request, not_found
 from leveret.http.management.listing import Described
 from leveret.http.management.measures import delivery_limit, in_detail, measured, policies_of, totals
 from leveret.http.management.routes import describes, endpoint, lists
-from leveret.http.management.users_channel import UsersChannel
 from leveret.http.management.values import described, flag_of, table_of
 
 # What only the description of one queue shows, by type, in versions whose lists show nearly all.
