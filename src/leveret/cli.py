@@ -11,7 +11,7 @@ import os
 import signal
 import socket
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
 from importlib.metadata import entry_points
@@ -187,6 +187,8 @@ def _serve(options: argparse.Namespace) -> int:
         permit=options.permit,
         seed=options.seed,
         users=users,
+        vhosts=options.vhost,
+        definitions=None if options.definitions is None else _definitions(options.definitions),
         # Only the control API reads events.
         record="recent" if has_management else "off",
         trace_dir=options.trace_dir,
@@ -199,13 +201,6 @@ def _serve(options: argparse.Namespace) -> int:
         management=has_management,
         management_port=management_port,
     )
-    if options.definitions is not None:
-        with _readable("--definitions"):
-            broker.admin.import_definitions(options.definitions)
-    for vhost in options.vhost:
-        broker.admin.add_vhost(vhost)
-        for user in ("guest", *users):
-            broker.admin.set_permissions(user, vhost)
     wait_for_end = _end_of_signals()
     broker.start()
     try:
@@ -223,6 +218,13 @@ def _serve(options: argparse.Namespace) -> int:
     if options.trace_dir is not None:
         _print_traces()
     return 0
+
+
+def _definitions(path: str) -> Mapping[str, object]:
+    from leveret.admin.definitions_import import read
+
+    with _readable("--definitions"):
+        return read(path)
 
 
 def _print_traces() -> None:

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import json
 import ssl
 import subprocess
 import sys
+from base64 import b64encode
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from urllib.request import Request, urlopen
 
 import pika
 import pytest
@@ -37,6 +40,18 @@ def test_definitions_are_loaded_before_the_first_client_connects() -> None:
         url = url.replace("guest:guest", "shop:secret") + "/stage"
         with pika.BlockingConnection(pika.URLParameters(url)) as connection:
             assert connection.channel().queue_declare("q1", passive=True).method.queue == "q1"
+
+
+def test_a_reset_keeps_what_the_command_line_asked_for() -> None:
+    asked = ("--vhost", "own", "--definitions", str(EXPORTED), "--management-port", "0")
+    with served(*asked, lines=2) as (_, management):
+        api = f"{management}/leveret/v1"
+        login = {"Authorization": f"Basic {b64encode(b'guest:guest').decode()}"}
+        urlopen(Request(f"{api}/reset", headers=login, method="POST")).close()
+
+        with urlopen(Request(f"{api}/vhosts", headers=login)) as response:
+            names = {vhost["name"] for vhost in json.load(response)}
+        assert {"own", "stage"} <= names
 
 
 def test_the_second_line_of_output_is_the_tls_url(tmp_path: Path) -> None:
