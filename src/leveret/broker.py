@@ -376,11 +376,7 @@ class Broker(BrokerActions, Peers, CheckedAssertions, Hinting):
     @property
     def faults(self) -> FaultPlan:
         """The faults that the test adds: `broker.faults.reset_peer(on="basic.ack")`, see docs/reference/faults.md."""
-        from leveret.faults.plan import call_for_unused
-
-        plan = self._engine.faults
-        call_for_unused(plan, self._judge.refuse_unused)
-        return plan
+        return self._engine.faults
 
     @property
     def admin(self) -> Admin:

@@ -8,7 +8,6 @@ import pytest
 from pamqp.commands import Basic
 
 from leveret.faults import CloseChannel, CloseConnection, Delay, Fault, NackPublish, ResetPeer, Restart, Withhold
-from leveret.faults.plan import call_for_unused
 from tests.faults.world import FaultyServer
 from tests.protocol.peer import Peer, declare, names, publish_octets, select
 
@@ -222,13 +221,10 @@ def test_a_rule_without_on_reports_which_clients_were_connected(server, peer):
 
 
 def test_leaving_its_block_removes_a_rule_and_reports_if_it_never_fired(server, peer):
-    told = []
-    call_for_unused(server.faults, told.append)
-
     with server.faults.add(on="basic.ack", do=CloseChannel()) as rule:
         peer.publish(1, b"x")
 
-    assert told == [rule]
+    assert server.unused == [rule]
     assert server.node.hooks.faults.method is None
 
 

@@ -7,17 +7,18 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from leveret.core.model.node import Node
-from leveret.faults import FaultPlan
+from leveret.faults import FaultPlan, Rule
 from leveret.faults.plan import attach
 from tests.protocol.peer import Server
 
 
 class FaultyServer(Server):
-    """A server whose faults are in `faults`."""
+    """A server whose faults are in `faults`, and those that never fired in their block in `unused`."""
 
     def __init__(self, version: str = "4.3", *, seed: int = 7, **node_options: object) -> None:
         super().__init__(version, seed=seed, **node_options)
-        self.faults = FaultPlan(self._acting, lambda: random.Random(seed))
+        self.unused: list[Rule] = []
+        self.faults = FaultPlan(self._acting, lambda: random.Random(seed), on_unused=self.unused.append)
         attach(self.faults, self.node)
 
     @contextmanager

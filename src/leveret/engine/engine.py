@@ -229,7 +229,11 @@ class Engine:
 
             # A random generator of its own, so that a fault does not change the names the node generates.
             self._faults = FaultPlan(
-                self._changing_faults, lambda: Random(self.seed), ending=self._ending_faults, test=lambda: self.test
+                self._changing_faults,
+                lambda: Random(self.seed),
+                ending=self._ending_faults,
+                test=lambda: self.test,
+                on_unused=self.judge.refuse_unused,
             )
             attach(self._faults, self.node)
         return self._faults

@@ -49,17 +49,18 @@ class FaultPlan(NamedFaults, Hinting):
         *,
         ending: Acting | None = None,
         test: Callable[[], str | None] = lambda: None,
+        on_unused: Callable[[Rule], None] | None = None,
     ) -> None:
         """`acting` waits for the barrier and holds the broker's lock while rules change.
 
         `ending` does the same to remove rules, if that is allowed for longer. `test` returns the test that runs.
+        `on_unused` takes each rule that has never fired when its `with` block ends.
         """
         self._acting: Final = acting
         self._ending: Final = ending or acting
         self._new_dice: Final = new_dice
         self._test: Final = test
-        # Called with a rule that never fired when its `with` block ends.
-        self._on_unused: Callable[[Rule], None] | None = None
+        self._on_unused: Final = on_unused
         self._watch: Watch | None = None
         # Set by `attach`.
         self._node: Node
@@ -343,11 +344,6 @@ def report(plan: FaultPlan) -> str:
     ]
     lines += [f"\n  {text}" for text in kept_back(plan)]
     return "\nfaults:" + "".join(lines) if lines else ""
-
-
-def call_for_unused(plan: FaultPlan, act: Callable[[Rule], None]) -> None:
-    """Call `act` with each rule that has never fired when its `with` block ends."""
-    plan._on_unused = act
 
 
 def _added_by(rule: Rule, test: str | None) -> str:
