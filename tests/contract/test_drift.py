@@ -52,7 +52,7 @@ def test_an_unknown_commit_is_refused(warehouse: Path, capsys: pytest.CaptureFix
 
 def test_the_lock_of_a_run_is_that_which_its_tests_would_write(tmp_path: Path) -> None:
     observed = Lock()
-    drifting.record(tmp_path / "traces", 0, lambda broker: Observer(broker, lambda key: None).read(observed))
+    drifting.record(tmp_path / "traces", 0, lambda broker: Observer(broker).read(observed))
     ingest(Warehouse(tmp_path / "warehouse"), [tmp_path / "traces"])
 
     assert main(["contract", "infer", str(tmp_path / "warehouse"), "--lock", str(tmp_path / "messages.lock")]) == 0

@@ -15,7 +15,6 @@ from leveret.engine.harness import Harness
 from leveret.trace import events
 from leveret.trace.events import Event, as_python, printable
 from leveret.trace.shapes import add_message, client_pattern, key_pattern, message_name
-from pytest_leveret.contract.fitting import MessageFits
 from pytest_leveret.contract.lock import Binding, Consumer, Declared, Lock, Message, MessageKey
 
 if TYPE_CHECKING:
@@ -52,9 +51,6 @@ _SETTLED: Final[dict[tuple[str, object], str]] = {
 _ACCEPTED: Final = ("acked", "no_ack")
 # The events by which clients declare what there is.
 DECLARING: Final = (events.EXCHANGE_DECLARE, events.QUEUE_DECLARE, events.BIND)
-
-
-Known = Callable[[MessageKey], MessageFits | None]
 
 
 @dataclass(slots=True)
@@ -111,10 +107,8 @@ class EventReader(Generic[Into]):
 class Observer(EventReader[Lock]):
     """Adds what the clients of a broker do to a lock."""
 
-    def __init__(self, broker: Broker, known: Known) -> None:
-        """`known` returns a function of a message, whether it adds nothing to a contract."""
+    def __init__(self, broker: Broker) -> None:
         super().__init__(broker)
-        self._known: Final = known
         self._sent: Final[dict[int, _Sent]] = {}
         # The queue and the client of the latest delivery, by copy.
         self._held: Final[dict[int, tuple[str, str]]] = {}
@@ -137,9 +131,7 @@ class Observer(EventReader[Lock]):
         if not sent.is_counted:
             sent.is_counted = True
             message = lock.messages.setdefault(sent.key, Message())
-            fits = self._known(sent.key)
-            if fits is None or not fits(sent.body, sent.properties):
-                add_message(message.shape, sent.body, sent.properties)
+            add_message(message.shape, sent.body, sent.properties)
 
     def _delivered(self, event: Event, lock: Lock) -> None:
         client, copy = self._client(event.conn), cast("int", event.copy)

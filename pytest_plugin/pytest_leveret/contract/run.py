@@ -14,8 +14,7 @@ import pytest
 
 from leveret.wording import count_text
 from pytest_leveret.contract.comparing import Change, lock_changes
-from pytest_leveret.contract.fitting import MessageFits, message_fits
-from pytest_leveret.contract.lock import Lock, MessageKey, parse, read
+from pytest_leveret.contract.lock import Lock, parse, read
 from pytest_leveret.contract.observing import Observer
 from pytest_leveret.contract.watching import Watch, write_lines
 
@@ -23,8 +22,6 @@ if TYPE_CHECKING:
     from leveret import Broker
 
 _SHOWN_MAX: Final = 50
-# To make a function takes as long as to read this many messages in full.
-_FAST_FROM: Final = 20
 _WRITE: Final = "pytest --leveret-contract=write"
 
 
@@ -37,16 +34,13 @@ class Contract(Watch[Lock]):
     def __init__(self, config: pytest.Config, mode: str, path: Path) -> None:
         self._mode: Final = mode
         self._path: Final = path
-        # How many messages of a kind came, and the fast way for those that are many.
-        self._counts: Final[dict[MessageKey, int]] = {}
-        self._fast: Final[dict[MessageKey, MessageFits]] = {}
         self._problem = ""
         self._written: list[Change] = []
         self._locked = self._read()
         super().__init__(config)
 
     def _reader(self, broker: Broker) -> Observer:
-        return Observer(broker, self._fits_of)
+        return Observer(broker)
 
     def _read(self) -> Lock:
         try:
@@ -61,15 +55,6 @@ class Contract(Watch[Lock]):
             if self._mode == "rewrite":
                 return Lock()
             raise pytest.UsageError(f"leveret_contract: {error}") from None
-
-    def _fits_of(self, key: MessageKey) -> MessageFits | None:
-        """Return the fast way for messages of a kind that the lock knows; None for the first few, and for others."""
-        self._counts[key] = count = self._counts.get(key, 0) + 1
-        if count == _FAST_FROM:
-            known = self._locked.messages.get(key) if self._mode != "rewrite" else None
-            if known is not None and known.shape.count:
-                self._fast[key] = message_fits(known.shape)
-        return self._fast.get(key)
 
     def _problem_of(self, shown: Lock) -> list[str]:
         """Return what a publisher of a test has sent that can break a consumer."""

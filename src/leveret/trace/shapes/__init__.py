@@ -271,12 +271,6 @@ def parent_path(path: str) -> str:
     return _LAST_STEP.sub("", path)
 
 
-def format_pattern(form: str) -> re.Pattern[str] | None:
-    """Return the pattern that texts of a format match; None if the format is a vocabulary of one word."""
-    pattern = _FORMATS.get(form)
-    return None if pattern is None else re.compile(pattern)
-
-
 def message_shape(body: bytes, properties: Mapping[str, object]) -> Shape:
     """Return the shape of one message: an object with the fields `body`, `headers` and `properties`.
 
