@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Final
 import pytest
 
 from pytest_leveret import recording
+from pytest_leveret.harness import harness_of
 from pytest_leveret.markers import checked_names
 from pytest_leveret.options import Setting, Settings, are_read, general_settings, read_general_settings, read_levels
 from pytest_leveret.rehearsals import real
@@ -132,25 +133,21 @@ def _refuse_directory(setting: Setting) -> None:
 
 def add_to_test(item: pytest.Item, broker: Broker, name: str | None = None) -> None:
     """Note that a broker was started for a test, which calls it by a name."""
-    from leveret.engine.harness import Harness
-
     if name is not None:
-        Harness(broker).call(name)
+        harness_of(broker).call(name)
     item.stash.setdefault(_STARTED, []).append(broker)
-    Harness(broker).belong_to(item.nodeid)
+    harness_of(broker).belong_to(item.nodeid)
     recording.begin(item, broker)
-    _begin(broker, item.nodeid)
+    harness_of(broker).begin_test(item.nodeid)
     for watcher in item.config.stash.get(WATCHERS, ()):
         watcher(broker)
 
 
 def expect_client(item: pytest.Item, broker: Broker) -> None:
     """Expect a client of the broker for which the test itself asks. A fixture may ask for one that few tests need."""
-    from leveret.engine.harness import Harness
-
-    Harness(broker).name_in_tests("leveret")
+    harness_of(broker).name_in_tests("leveret")
     if "leveret" in signature(getattr(item, "function", None) or _nothing).parameters:
-        Harness(broker).expect_client()
+        harness_of(broker).expect_client()
 
 
 def _nothing() -> None:
@@ -159,26 +156,22 @@ def _nothing() -> None:
 
 def end_expecting(started: list[Broker]) -> None:
     """Look whether the clients have come that were expected. With several brokers, each may have a part of its own."""
-    from leveret.engine.harness import Harness
-
     for broker in started if len(started) == 1 else ():
-        Harness(broker).end_expecting()
+        harness_of(broker).end_expecting()
 
 
 def share(session: pytest.Session, fixture: str, broker: Broker, *, with_all: bool = False) -> None:
     """Note the broker that a fixture gives to several tests, or to all tests while it runs."""
     if with_all:
         session.stash.setdefault(_WITH_ALL, set()).add(fixture)
-    from leveret.engine.harness import Harness
-
-    if not with_all:
-        Harness(broker).name_in_tests(fixture)
+    else:
+        harness_of(broker).name_in_tests(fixture)
     shared = session.stash.setdefault(_SHARED, {}).setdefault(fixture, [])
     shared.append(broker)
     if broker in shared[:-1]:
         return
     recording.begin_with_session(session, broker)
-    _begin(broker, session.stash.get(_CURRENT, ""))
+    harness_of(broker).begin_test(session.stash.get(_CURRENT, ""))
     for watcher in session.config.stash.get(WATCHERS, ()):
         watcher(broker)
 
@@ -207,20 +200,14 @@ def used_brokers(item: pytest.Item) -> list[Broker]:
 
 def _is_used(item: pytest.Item, broker: Broker) -> bool:
     """Return whether a test asks for a shared broker, or anything has happened on it since the test began."""
-    from leveret.engine.harness import Harness
-
     shared = item.session.stash[_SHARED]
     if any(broker in shared.get(name, ()) for name in getattr(item, "fixturenames", ())):
         return True
-    return Harness(broker).moment > item.stash.get(_RECORDED, {}).get(id(broker), -1)
+    return harness_of(broker).moment > item.stash.get(_RECORDED, {}).get(id(broker), -1)
 
 
 def _note_recorded(item: pytest.Item, brokers: Iterable[Broker]) -> None:
-    recorded = item.stash.setdefault(_RECORDED, {})
-    for broker in brokers:
-        from leveret.engine.harness import Harness
-
-        recorded[id(broker)] = Harness(broker).moment
+    item.stash.setdefault(_RECORDED, {}).update({id(broker): harness_of(broker).moment for broker in brokers})
 
 
 def note_start(item: pytest.Item) -> None:
@@ -229,7 +216,7 @@ def note_start(item: pytest.Item) -> None:
     serving = shared_brokers(item)
     for shared in serving:
         recording.begin(item, shared)
-        _begin(shared, item.nodeid)
+        harness_of(shared).begin_test(item.nodeid)
     _note_recorded(item, serving)
 
 
@@ -251,9 +238,7 @@ def note_end(item: pytest.Item, report: pytest.TestReport, error: str | None) ->
     used = brokers_of(item)
     unused = [broker for broker in shared_brokers(item) if broker not in used]
     for broker in (*used, *unused):
-        from leveret.engine.harness import Harness
-
-        Harness(broker).end_test(item.nodeid, report.outcome, report.duration, error)
+        harness_of(broker).end_test(item.nodeid, report.outcome, report.duration, error)
     _note_recorded(item, unused)
 
 
@@ -273,9 +258,7 @@ def stop_and_check(brokers: Iterable[Broker], *, is_judged: bool, item: pytest.I
     __tracebackhide__ = True
     stopped = list(brokers)
     for broker in stopped:
-        from leveret.engine.harness import Harness
-
-        Harness(broker).sync()
+        harness_of(broker).sync()
         broker.stop()
     check(stopped)
     if is_judged:
@@ -285,32 +268,20 @@ def stop_and_check(brokers: Iterable[Broker], *, is_judged: bool, item: pytest.I
 def judge(brokers: Iterable[Broker], item: pytest.Item | None) -> None:
     """Apply strict checks: warn at the test's own line, and raise findings whose level is error."""
     __tracebackhide__ = True
-    from leveret.engine.harness import Harness
-
-    for verdict in [Harness(broker).judge() for broker in brokers]:
+    for verdict in [harness_of(broker).judge() for broker in brokers]:
         verdict.speak(None if item is None else (str(item.path), (item.location[1] or 0) + 1))
 
 
 def excuse(brokers: Iterable[Broker]) -> None:
     """Discard the findings of strict checks for a test that has failed anyway."""
-    from leveret.engine.harness import Harness
-
     for broker in brokers:
-        Harness(broker).excuse()
+        harness_of(broker).excuse()
 
 
 def check(brokers: Iterable[Broker]) -> None:
     """Raise the internal errors of brokers, each error once."""
-    from leveret.engine.harness import Harness
-
-    errors = [error for broker in brokers for error in Harness(broker).take_internal_errors()]
+    errors = [error for broker in brokers for error in harness_of(broker).take_internal_errors()]
     if len(errors) == 1:
         raise errors[0]
     if errors:
         raise BaseExceptionGroup("errors inside leveret", errors)
-
-
-def _begin(broker: Broker, node_id: str) -> None:
-    from leveret.engine.harness import Harness
-
-    Harness(broker).begin_test(node_id)

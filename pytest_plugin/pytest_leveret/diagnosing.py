@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 import pytest
 
 from pytest_leveret.brokers import brokers_of, shared_brokers
+from pytest_leveret.harness import harness_of
 from pytest_leveret.recording import failure_of
 
 if TYPE_CHECKING:
@@ -145,10 +146,11 @@ def note_failure(item: pytest.Item, call: pytest.CallInfo[None], reports: list[R
     if moment is not None and moment.code is not None and not _is_raised_in(call.excinfo.value, moment.code):
         moment = None
     if reports:
-        from leveret.engine.harness import Harness
-
         recorded = [
-            (one, report.moment) for one in brokers_of(item) for report in reports if Harness(one).is_shown_by([report])
+            (one, report.moment)
+            for one in brokers_of(item)
+            for report in reports
+            if harness_of(one).is_shown_by([report])
         ]
         moment = Moment(reports[0].wall, recorded, [], stacks=reports[0].stacks)
     if moment is None:
@@ -177,20 +179,15 @@ def stacks_at_failure(item: pytest.Item) -> Sequence[Stack]:
 
 def variables_at_failure(item: pytest.Item) -> dict[str, str]:
     """Return the variables in which a test that failed holds several brokers, by what their reports call these."""
-    if not (names := item.stash.get(_NAMES, {})):
-        return {}
-    from leveret.engine.harness import Harness
-
-    return {Harness(one).name: name for one, name in names.items() if Harness(one).given_name is None}
+    names = item.stash.get(_NAMES, {})
+    return {harness_of(one).name: name for one, name in names.items() if harness_of(one).given_name is None}
 
 
 def later_count(item: pytest.Item, broker: Broker) -> int:
     """Return how much a broker has recorded since a test failed: what the test did to clean up."""
-    from leveret.engine.harness import Harness
-
     moment = item.stash.get(_MOMENT, None)
     count = None if moment is None else moment.recorded_by(broker)
-    return 0 if count is None else Harness(broker).moment - count
+    return 0 if count is None else harness_of(broker).moment - count
 
 
 def causes_of(item: pytest.Item, broker: Broker) -> list[Cause]:
@@ -210,7 +207,6 @@ def sentences_of(item: pytest.Item) -> list[str]:
 def _diagnosed(item: pytest.Item, call: pytest.CallInfo[None], moment: Moment) -> list[tuple[Broker, list[Cause]]]:
     if not (brokers := brokers_of(item)):
         return []
-    from leveret.engine.harness import Harness
     from leveret.story.diagnosis import CAUSES_MAX, Asked
 
     failure = failure_of(call)
@@ -220,13 +216,13 @@ def _diagnosed(item: pytest.Item, call: pytest.CallInfo[None], moment: Moment) -
     found = [
         (broker, cause)
         for broker in brokers
-        for cause in Harness(broker).diagnosis(item.nodeid, asked, moment.recorded_by(broker))
+        for cause in harness_of(broker).diagnosis(item.nodeid, asked, moment.recorded_by(broker))
     ]
     if any(cause.kind == "died" and cause.messages for _, cause in found):
         # What died is known to every broker, and its client to one of them.
         found = [(broker, cause) for broker, cause in found if cause.kind != "died" or cause.messages]
     if len(brokers) > 1:
-        names = {broker: Harness(broker).name for broker in brokers} | item.stash[_NAMES]
+        names = {broker: harness_of(broker).name for broker in brokers} | item.stash[_NAMES]
         found = [(broker, cause._replace(names={**cause.names, "broker": names[broker]})) for broker, cause in found]
     worst = sorted(found, key=lambda one: one[1].rank)[:CAUSES_MAX] if len(brokers) > 1 else found
     return [(broker, [cause for one, cause in worst if one is broker]) for broker in brokers]
@@ -234,14 +230,10 @@ def _diagnosed(item: pytest.Item, call: pytest.CallInfo[None], moment: Moment) -
 
 def names_of(brokers: list[Broker], call: pytest.CallInfo[None]) -> dict[Broker, str]:
     """Return what a test calls its brokers: by the name that it gave, or several by the variables where it failed."""
-    if not brokers:
-        return {}
-    from leveret.engine.harness import Harness
-
     names: dict[Broker, str] = {}
     for entry in call.excinfo.traceback if call.excinfo is not None and len(brokers) > 1 else ():
         names.update({value: name for name, value in entry.frame.f_locals.items() if _is_in(value, brokers)})
-    return names | {broker: name for broker in brokers if (name := Harness(broker).given_name) is not None}
+    return names | {broker: name for broker in brokers if (name := harness_of(broker).given_name) is not None}
 
 
 def _is_in(value: object, brokers: list[Broker]) -> bool:
@@ -268,10 +260,9 @@ def _flow_difference(left: object, right: object) -> list[str] | None:
 
 
 def _note_moment(item: pytest.Item, values: list[object], code: CodeType | None) -> None:
-    from leveret.engine.harness import Harness
     from leveret.observe.calls.callers import stacks_of_users
 
-    recorded = [(broker, Harness(broker).moment) for broker in brokers_of(item)]
+    recorded = [(broker, harness_of(broker).moment) for broker in brokers_of(item)]
     item.stash[_MOMENT] = Moment(time_ns() // 1_000, recorded, values, code, stacks_of_users())
 
 

@@ -19,6 +19,7 @@ import pytest
 from _pytest.runner import runtestprotocol
 
 from pytest_leveret import brokers
+from pytest_leveret.harness import harness_of
 from pytest_leveret.markers import place_of
 from pytest_leveret.report import add_section, show_progress
 
@@ -318,7 +319,6 @@ class Watchdog:
                 return
 
     def _end(self) -> None:
-        from leveret.engine.harness import Harness
         from leveret.exploration.run import hang_text
 
         with self._lock:
@@ -326,7 +326,7 @@ class Watchdog:
                 return
             self._play.run.hang = hang_text(self._watched, self._play.settings.limit)
         if self._play.broker is not None:
-            self._play.run.state = Harness(self._play.broker).report()
+            self._play.run.state = harness_of(self._play.broker).report()
             self._play.broker.stop()
         if self._over.wait(_GRACE_S):
             return

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import pytest
 
+from pytest_leveret.harness import harness_of
 from pytest_leveret.options import general_settings
 
 if TYPE_CHECKING:
@@ -85,11 +86,9 @@ def begin_with_session(session: pytest.Session, broker: Broker) -> None:
 
 def begin(item: pytest.Item, broker: Broker) -> None:
     """Note that a broker serves a test, and record the test in the broker's trace file unless it has it already."""
-    from leveret.engine.harness import Harness
-
     attempt = item.stash.setdefault(_ATTEMPT, Attempt())
     attempt.brokers.append(broker)
-    file = Harness(broker).trace_file
+    file = harness_of(broker).trace_file
     if file is None or file in attempt.files:
         return
     attempt.files.append(file)
@@ -159,11 +158,9 @@ class Recording:
 def _end(item: pytest.Item, attempt: Attempt) -> None:
     if not attempt.files:
         return
-    from leveret.engine.harness import Harness
-
     for broker in attempt.brokers:
         # Reading this property makes the broker write its pending events, which come before the end of the test.
-        _ = Harness(broker).trace_file
+        _ = harness_of(broker).trace_file
     phase, outcome = _ending(attempt.reports)
     duration = round(sum(report.duration for report in attempt.reports), 6)
     ending: dict[str, object] = {"outcome": outcome, "duration": duration, "phase": phase}

@@ -16,6 +16,7 @@ import pytest
 
 from pytest_leveret import diagnosing, url_env
 from pytest_leveret.brokers import brokers_of
+from pytest_leveret.harness import harness_of
 from pytest_leveret.recording import PAGE
 from pytest_leveret.scopes import explain_mismatch, explain_missing
 
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
 
 _ON_GITHUB: Final = "GITHUB_ACTIONS"
 _PAGE_TITLE: Final = "leveret: what happened"
-_TAKEN: Final = pytest.StashKey["list[Report]"]()
+_TAKEN: Final[pytest.StashKey[list[Report]]] = pytest.StashKey()
 _MISSING: Final = pytest.StashKey["str | None"]()
 
 
@@ -54,25 +55,19 @@ def add_sections(item: pytest.Item, report: pytest.TestReport) -> None:
         add_section(report, "leveret: what went wrong", "\n".join(sentences))
     taken = item.stash.get(_TAKEN, [])
     names = diagnosing.variables_at_failure(item)
-    texts = [*taken, *(_text(broker, item) for broker in brokers_of(item) if not _is_shown(broker, taken))]
+    texts = [*taken, *(_text(broker, item) for broker in brokers_of(item) if not harness_of(broker).is_shown_by(taken))]
     for text in texts:
         # pytest draws the title as a line, so that the first line of the report costs none of its own.
         title, _, rest = text.partition("\n")
         variable = names.get(getattr(text, "broker", ""))
         add_section(report, f"leveret: {title}" if variable is None else f"leveret: {variable}: {title}", rest)
     for broker in brokers_of(item):
-        _add_outputs(report, broker)
+        for name, lines in harness_of(broker).outputs():
+            add_section(report, f"leveret: output of worker {name!r}", lines)
     if missing := item.stash.get(_MISSING, None):
         add_section(report, "leveret", missing)
     if texts and "leveret_session" not in getattr(item, "fixturenames", ()) and (hint := url_env.hint(item)):
         add_section(report, "leveret: another broker", hint)
-
-
-def _add_outputs(report: pytest.TestReport, broker: Broker) -> None:
-    from leveret.engine.harness import Harness
-
-    for name, lines in Harness(broker).outputs():
-        add_section(report, f"leveret: output of worker {name!r}", lines)
 
 
 def _forget_hidden_frames(report: pytest.TestReport) -> None:
@@ -115,17 +110,9 @@ def show_interrupted(item: pytest.Item) -> None:
         terminal.write_line(_text(broker, item))
 
 
-def _is_shown(broker: Broker, reports: list[Report]) -> bool:
-    from leveret.engine.harness import Harness
-
-    return Harness(broker).is_shown_by(reports)
-
-
 def _text(broker: Broker, item: pytest.Item) -> str:
     try:
-        from leveret.engine.harness import Harness
-
-        return Harness(broker).report(diagnosing.later_count(item, broker))
+        return harness_of(broker).report(diagnosing.later_count(item, broker))
     except Exception as error:
         # An error here would end the whole run, and hide the failure it should explain.
         return f"leveret could not report on {broker!r}: {error!r}"

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Final, cast
 import pytest
 
 from pytest_leveret.brokers import brokers_of
+from pytest_leveret.harness import harness_of
 
 if TYPE_CHECKING:
     from leveret import Broker
@@ -77,13 +78,11 @@ def _ends(part: Part) -> tuple[Part, ...]:
 
 def _parts(broker: Broker, test: str) -> tuple[list[Part], set[Part]] | None:
     """Return what the definitions of a broker have, and what a test used; None if that does not matter."""
-    from leveret.engine.harness import Harness
-
     engine = broker._engine
     if not engine.node.defined or engine.loop.is_abandoned or engine.judge.level_of("not_in_definitions") == "off":
         return None
-    Harness(broker).sync()
-    events = Harness(broker).events_of(test)
+    harness_of(broker).sync()
+    events = harness_of(broker).events_of(test)
     with engine.lock:
         used = _Uses(engine.node).of(events)
     # What RabbitMQ declares itself is not for the tests to use.

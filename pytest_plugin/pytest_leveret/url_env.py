@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Final
 import pytest
 
 from pytest_leveret import brokers
+from pytest_leveret.harness import harness_of
 from pytest_leveret.options import Option, Setting, Settings, general_settings, given, read_settings
 from pytest_leveret.rehearsals import real, rehearsal
 
@@ -124,11 +125,9 @@ def begin_session(session: pytest.Session) -> None:
 
 
 def _name_variables(run: Run) -> None:
-    from leveret.engine.harness import Harness
-
     if run.broker is not None:
-        Harness(run.broker).name_variables(list(run.urls))
-        Harness(run.broker).name_in_tests(_FIXTURE)
+        harness_of(run.broker).name_variables(list(run.urls))
+        harness_of(run.broker).name_in_tests(_FIXTURE)
 
 
 def _url(broker: Broker, variable: Variable) -> str:

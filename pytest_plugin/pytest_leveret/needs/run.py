@@ -24,6 +24,7 @@ from _pytest.runner import runtestprotocol
 
 from pytest_leveret import brokers
 from pytest_leveret.explore import interrupt
+from pytest_leveret.harness import harness_of
 from pytest_leveret.needs.bodies import Change, Kind, Path, changed, fields_of, parsed, type_of
 from pytest_leveret.needs.effects import (
     BREAKS,
@@ -315,11 +316,9 @@ class _Run:
         return sum(broker._engine.recorder.recorded_count for broker in self._brokers) + len(self._errors)
 
     def _facts(self) -> Facts:
-        from leveret.engine.harness import Harness
-
         facts = Facts(self._errors)
         for broker in self._brokers:
-            facts.update(facts_of(Harness(broker).events_of(self._item.nodeid), self._originals))
+            facts.update(facts_of(harness_of(broker).events_of(self._item.nodeid), self._originals))
         return facts
 
     def _cut(self) -> None:
@@ -374,9 +373,7 @@ class _Run:
 
     def _is_idle(self, quiet_ticks: int) -> bool:
         """Return whether a plain run is over before its time, because nothing is in flight."""
-        from leveret.engine.harness import Harness
-
-        return quiet_ticks >= _IDLE_TICKS and all(Harness(broker).is_complete for broker in self._brokers)
+        return quiet_ticks >= _IDLE_TICKS and all(harness_of(broker).is_complete for broker in self._brokers)
 
     def _difference(self, expected: Expected) -> bool:
         difference = expected.difference(self._facts())

@@ -19,6 +19,7 @@ import pytest
 
 from pytest_leveret import diagnosing
 from pytest_leveret.brokers import brokers_of
+from pytest_leveret.harness import harness_of
 from pytest_leveret.options import Option, read_count, read_settings
 from pytest_leveret.pages import source
 from pytest_leveret.recording import PAGE, error_text, failure_of
@@ -252,14 +253,13 @@ def _delete_old_runs(newest: Path) -> None:
 
 def story_of_test(item: pytest.Item, report: pytest.TestReport, call: pytest.CallInfo[None]) -> Story | None:
     """Return the story of a test, or None if its brokers recorded nothing."""
-    from leveret.engine.harness import Harness
     from leveret.page.story import Test, story_of
 
     brokers = brokers_of(item)
     names = diagnosing.names_of(brokers, call)
     recorded = []
     for broker in brokers:
-        reading = Harness(broker).reading(item.nodeid)
+        reading = harness_of(broker).reading(item.nodeid)
         if reading is not None:
             reading.name, reading.causes = names.get(broker), diagnosing.causes_of(item, broker)
             reading.later_count = diagnosing.later_count(item, broker)

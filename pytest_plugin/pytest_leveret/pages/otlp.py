@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, Final, cast
 import pytest
 
 from pytest_leveret.brokers import brokers_of
+from pytest_leveret.harness import harness_of
 from pytest_leveret.options import Option, read_settings
 from pytest_leveret.pages import file_name
 
@@ -89,7 +90,6 @@ class _Spans:
 
     def __init__(self, broker: Broker, test: str, number: int) -> None:
         """Read what happened in a test on its broker of this number."""
-        from leveret.engine.harness import Harness
         from leveret.story.clients import Clients
         from leveret.story.lives import MessageLife
 
@@ -97,7 +97,7 @@ class _Spans:
         self._number: Final = number
         self._clients: Final[Clients] = Clients()
         self._lives: Final[dict[int, MessageLife[Event]]] = {}
-        events = Harness(broker).events_of(test)
+        events = harness_of(broker).events_of(test)
         self._ended_at: Final = events[-1].at if events else 0
         for event in events:
             if event.kind in Clients.KINDS:

@@ -12,6 +12,7 @@ import pytest
 from _pytest.logging import caplog_records_key
 
 from pytest_leveret import diagnosing
+from pytest_leveret.harness import harness_of
 
 if TYPE_CHECKING:
     from leveret import Broker
@@ -46,7 +47,6 @@ def code_of(item: pytest.Item, call: pytest.CallInfo[None]) -> dict[str, Any]:
 
 def notes_of(item: pytest.Item, brokers: Iterable[Broker]) -> list[Note]:
     """Return what the test logged and what its workers printed, for the axis of time."""
-    from leveret.engine.harness import Harness
     from leveret.page.story import Note
 
     records = [record for phase in item.stash.get(caplog_records_key, {}).values() for record in phase]
@@ -60,7 +60,7 @@ def notes_of(item: pytest.Item, brokers: Iterable[Broker]) -> list[Note]:
         for record in records[-_NOTES_MAX:]
     ]
     for broker in brokers:
-        for name, lines in Harness(broker).printed():
+        for name, lines in harness_of(broker).printed():
             notes += [Note("output", f"{name}: {line}", at=at) for at, line in lines[-_NOTES_MAX:]]
     return notes
 

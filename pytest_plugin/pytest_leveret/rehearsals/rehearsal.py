@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Final
 
 import pytest
 
+from pytest_leveret.harness import harness_of
 from pytest_leveret.markers import WrongMarker, marked_settings
 from pytest_leveret.options import Setting, general_settings
 from pytest_leveret.scopes import shared_names
@@ -123,12 +124,11 @@ def note_traces(item: pytest.Item, brokers: Iterable[Broker]) -> None:
     """Add the traces of these brokers to the fingerprint of a test, before they are stopped."""
     if version_of(item) is None:
         return
-    from leveret.engine.harness import Harness
     from pytest_leveret.rehearsals.fingerprint import Fingerprint
 
     fingerprint = item.stash.setdefault(_FINGERPRINT, Fingerprint())
     for broker in brokers:
-        harness = Harness(broker)
+        harness = harness_of(broker)
         harness.sync()
         fingerprint.add(harness.events_of(item.nodeid), is_complete=harness.is_complete)
 
