@@ -20,7 +20,7 @@ from _pytest.runner import runtestprotocol
 
 from pytest_leveret import brokers
 from pytest_leveret.harness import harness_of
-from pytest_leveret.markers import place_of
+from pytest_leveret.markers import failure_at
 from pytest_leveret.report import add_section, show_progress
 
 if TYPE_CHECKING:
@@ -72,7 +72,7 @@ def refuse_wrong_marker(item: pytest.Item) -> None:
     try:
         _settings_of(item)
     except (TypeError, ValueError) as error:
-        raise pytest.fail.Exception(f"{place_of(item)}: {NAME}: {error}", pytrace=False) from None
+        raise failure_at(item, f"{NAME}: {error}") from None
 
 
 def _settings_of(item: pytest.Item) -> Settings:

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any, Final, Literal, Unpack, get_args
 
 import pytest
 
-from pytest_leveret import brokers, explore, faults, recording, url_env
-from pytest_leveret.markers import marked_settings, with_marked
+from pytest_leveret import brokers, explore, recording, url_env
+from pytest_leveret.markers import marked_settings, set_faults, with_marked
 from pytest_leveret.rehearsals import real, rehearsal
 
 if TYPE_CHECKING:
@@ -71,7 +71,7 @@ def fresh_broker(request: pytest.FixtureRequest, make_leveret: MakeLeveret) -> B
     """
     broker = make_leveret()
     explore.watch(request.node, broker)
-    faults.set_faults(request.node, broker)
+    set_faults(request.node, broker)
     brokers.expect_client(request.node, broker)
     return broker
 

@@ -1,4 +1,4 @@
-"""The marker `leveret`: the broker settings of one test, class or module.
+"""The markers `leveret`, the broker settings of one test, class or module, and `leveret_fault`, a fault of one broker.
 
 Markers of module, class, test and parameter are merged keyword by keyword; the closest wins. An unknown keyword or an
 invalid value fails the test before it starts, so that a typo never runs a test on the wrong broker.
@@ -9,12 +9,15 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import pytest
 
 from pytest_leveret.options import WORDS, Setting, Settings, read_levels, read_names
 from pytest_leveret.scopes import shared_names
+
+if TYPE_CHECKING:
+    from leveret import Broker
 
 NAME: Final = "leveret"
 LINE: Final = (
@@ -24,6 +27,11 @@ LINE: Final = (
     "plugins={'rabbitmq_event_exchange'}, settings={'channel_max': 100}, host='127.0.0.1', port=0, "
     "management=False): settings of the brokers that the fixtures `leveret` and `make_leveret` give this test; every "
     "keyword is optional, and those of test, class and module are merged: the closest wins."
+)
+FAULT_NAME: Final = "leveret_fault"
+FAULT_LINE: Final = (
+    "leveret_fault(on='basic.ack', do=ResetPeer(), after=0, times=None, ...): add a fault to the broker of the fixture "
+    "`leveret`, with the keywords of `broker.faults.add`; each marker adds a rule, those of the module first."
 )
 _ORIGIN: Final = "marker leveret"
 
@@ -77,10 +85,10 @@ _KINDS: Final[dict[str, tuple[type, str]]] = {
 }
 
 
-def place_of(item: pytest.Item) -> str:
-    """Return the file and the line of a test."""
+def failure_at(item: pytest.Item, text: str) -> BaseException:
+    """Return the failure of a test as a whole: its text begins with the file and the line of the test."""
     path, line, _ = item.location
-    return f"{path}:{(line or 0) + 1}"
+    return pytest.fail.Exception(f"{path}:{(line or 0) + 1}: {text}", pytrace=False)
 
 
 def refuse_wrong_marker(item: pytest.Item) -> None:
@@ -88,7 +96,8 @@ def refuse_wrong_marker(item: pytest.Item) -> None:
     try:
         settings = marked_settings(item)
     except WrongMarker as error:
-        raise pytest.fail.Exception(f"{place_of(item)}: {error}", pytrace=False) from None
+        raise failure_at(item, str(error)) from None
+    _refuse_wrong_fault(item)
     fixtures = getattr(item, "fixturenames", ())
     shared = shared_names(item)
     if settings and shared and not {"leveret", "make_leveret"} & set(fixtures):
@@ -100,11 +109,37 @@ def refuse_wrong_marker(item: pytest.Item) -> None:
     # A marker of the module or the class may apply to its other tests only, and `request` can still give a broker.
     is_marked = any(mark.name == NAME for mark in item.own_markers)
     if is_marked and not {"leveret", "make_leveret", "request"} & set(fixtures):
-        pytest.fail(
-            f"{place_of(item)}: marker leveret: the test uses neither the fixture leveret nor make_leveret; "
-            "use one of them, or remove the marker",
-            pytrace=False,
+        raise failure_at(
+            item,
+            "marker leveret: the test uses neither the fixture leveret nor make_leveret; use one of them, or remove "
+            "the marker",
         )
+
+
+def _refuse_wrong_fault(item: pytest.Item) -> None:
+    """Fail a marked test without a broker, unless it uses `request` and so can still get one while it runs."""
+    fixtures = getattr(item, "fixturenames", ())
+    if "leveret" in fixtures or all(mark.name != FAULT_NAME for mark in item.own_markers):
+        return
+    if "make_leveret" in fixtures:
+        raise failure_at(
+            item,
+            f"{FAULT_NAME}: the marker applies to the broker of the fixture leveret, which the test does not use; for "
+            "a broker of make_leveret, call broker.faults.add(...) with the same keywords",
+        )
+    if "request" not in fixtures or "leveret_session" in fixtures:
+        raise failure_at(item, f"{FAULT_NAME}: the test does not use the fixture leveret; use it, or remove the marker")
+
+
+def set_faults(item: pytest.Item, broker: Broker) -> None:
+    """Add the rules of a test's markers. An invalid marker fails the test before it runs."""
+    for mark in reversed(list(item.iter_markers(FAULT_NAME))):
+        try:
+            if mark.args:
+                raise TypeError("the marker takes keywords only, as in leveret_fault(on='basic.ack', do=...)")
+            broker.faults.add(**{"do": None, **mark.kwargs})
+        except (TypeError, ValueError) as error:
+            raise failure_at(item, f"{FAULT_NAME}: {error}") from None
 
 
 def checked_names(value: object) -> object:

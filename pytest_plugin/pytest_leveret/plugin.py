@@ -17,7 +17,6 @@ from pytest_leveret import (
     contract,
     diagnosing,
     explore,
-    faults,
     flaky,
     markers,
     needs,
@@ -73,7 +72,7 @@ def pytest_load_initial_conftests(early_config: pytest.Config, args: list[str]) 
 def pytest_configure(config: pytest.Config) -> None:
     """Register the markers, and refuse invalid options."""
     config.addinivalue_line("markers", markers.LINE)
-    config.addinivalue_line("markers", faults.LINE)
+    config.addinivalue_line("markers", markers.FAULT_LINE)
     config.addinivalue_line("markers", explore.LINE)
     config.pluginmanager.register(explore.Explorer(), "leveret-explorer")
     config.pluginmanager.register(recording.Recording(), "leveret-recording")
@@ -147,7 +146,6 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
     """Refuse an invalid marker before anything of the test runs."""
     recording.begin_attempt(item)
     markers.refuse_wrong_marker(item)
-    faults.refuse_wrong_marker(item)
     explore.refuse_wrong_marker(item)
     real.skip_marked(item)
     standins.note_test(item)

@@ -16,6 +16,7 @@ import pytest
 from pytest_leveret import explore
 from pytest_leveret.brokers import WATCHERS, brokers_of, has_passed
 from pytest_leveret.contract.observing import EventReader
+from pytest_leveret.markers import failure_at
 
 if TYPE_CHECKING:
     from leveret import Broker
@@ -122,8 +123,7 @@ class Watch(ABC, Generic[Shown]):
         __tracebackhide__ = True
         lines = [] if explore.is_faulty(item) else self._problem_of(shown)
         if lines:
-            path, line, _ = item.location
-            raise pytest.fail.Exception("\n".join([f"{path}:{(line or 0) + 1}: {lines[0]}", *lines[1:]]), pytrace=False)
+            raise failure_at(item, "\n".join(lines))
 
     def pytest_sessionfinish(self, session: pytest.Session, exitstatus: int) -> None:
         """Hand what the tests have shown to the controller, or end the run there."""
