@@ -86,6 +86,26 @@ def test_a_broker_may_be_stopped_by_two_threads_at_once() -> None:
         assert not any(thread.is_alive() for thread in threads)
 
 
+def test_an_assertion_waits_no_longer_once_its_broker_stops() -> None:
+    # The broker stops while the assertion waits for its next turn, or looks at the last one.
+    for _ in range(30):
+        broker = Broker().start()
+        begun = threading.Event()
+        waiting = threading.Thread(target=_wait_in_vain, args=(broker, begun), daemon=True)
+        waiting.start()
+        assert begun.wait(10)
+        broker.stop()
+        waiting.join(10)
+
+        assert not waiting.is_alive()
+
+
+def _wait_in_vain(broker: Broker, begun: threading.Event) -> None:
+    begun.set()
+    with pytest.raises(AssertionError):
+        broker.assert_published("amq.topic", timeout=600)
+
+
 def test_a_stopped_broker_can_start_again() -> None:
     broker = Broker()
     broker.start().stop()

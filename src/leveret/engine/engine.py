@@ -581,7 +581,7 @@ class Engine:
         if left_us <= 0 and is_debugged():
             # The user is at a breakpoint. Check again from time to time.
             left_us = _DEBUGGED_US
-        if left_us <= 0 or not self.loop.is_running:
+        if left_us <= 0 or not self.loop.has_turns:
             return False
         rest_us = min(left_us, (self._wait_count - 1) * REST_US)
         if rest_us > 0:

@@ -142,6 +142,11 @@ class Loop:
         return self._thread is not None
 
     @property
+    def has_turns(self) -> bool:
+        """Whether another turn may come. After the last one, the thread still runs for a moment."""
+        return self.is_running and not self._is_ended
+
+    @property
     def is_own_thread(self) -> bool:
         """Whether the calling thread is the loop's."""
         return native.thread_ident() == self._thread
