@@ -182,10 +182,6 @@ class _Ranges(io.RawIOBase):
         """Return True."""
         return True
 
-    def tell(self) -> int:
-        """Return the position, in bytes from the beginning."""
-        return self._position
-
     def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
         """Move to a position, and return it."""
         start = {io.SEEK_SET: 0, io.SEEK_CUR: self._position, io.SEEK_END: self._size_bytes}[whence]
