@@ -22,7 +22,7 @@ EVENTS_A_TASK: Final = 400_000
 # Up to this many events, starting a process takes longer than the work.
 _FEW_EVENTS: Final = 100_000
 
-# What the bar says of each task.
+# What is said of each task.
 _SAID: Final = {
     "ingest": "ingesting",
     "update": "computing tables",
@@ -90,11 +90,10 @@ class Work:
             return []
         total = sum(events for _, events in pieces)
         results = []
-        with self.progress(total, "events") as bar:
-            bar.say(_SAID[task])
+        with self.progress(_SAID[task], total) as advance:
             for result in self.engine.carry_out(task, [piece for piece, _ in pieces]):
                 results.append(json.loads(result))
-                bar.advance(total // len(pieces))
+                advance(total // len(pieces))
         return results
 
     def _pieces_of(self, names: Iterable[str], width: _Width, only_parts: Container[str] | None = None) -> list[_Piece]:
