@@ -37,6 +37,9 @@ if TYPE_CHECKING:
     from leveret.pipeline.warehouse.log import FileState, State
     from leveret.pipeline.warehouse.warehouse import Warehouse
 
+    # The function of a step.
+    Run = Callable[[argparse.Namespace, Warehouse], int]
+
 # From this many events on, work goes to Spark if it is installed. While Spark starts, two cores compute as many without
 # it.
 _MANY_EVENTS: Final = 5_000_000
@@ -121,7 +124,9 @@ def _add_pipeline(commands: argparse._SubParsersAction[argparse.ArgumentParser])
 
 
 def _add_report(steps: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
-    report = _step(steps, "report", "write an HTML page on the messages of a run", _report, has_default=True)
+    report = _step(
+        steps, "report", "write an HTML page on the messages of a run", _report, needs=("jinja2",), has_default=True
+    )
     report.add_argument(
         "places", nargs="*", metavar="TRACES", help="a folder of traces, or a trace file, to ingest first"
     )
@@ -132,7 +137,6 @@ def _add_report(steps: argparse._SubParsersAction[argparse.ArgumentParser]) -> N
     report.add_argument(
         "--output", "-o", type=Path, default=Path("report.html"), metavar="FILE", help="the page (default: report.html)"
     )
-    report.set_defaults(run=guarded(_report, "pyarrow", "jinja2"))
     _add_rules(report)
 
 
@@ -174,9 +178,10 @@ def _step(
     steps: argparse._SubParsersAction[argparse.ArgumentParser],
     name: str,
     purpose: str,
-    run: Callable[[argparse.Namespace], int],
+    run: Run,
     *,
     note: str = "",
+    needs: tuple[str, ...] = (),
     computes: bool = True,
     has_default: bool = False,
 ) -> argparse.ArgumentParser:
@@ -194,13 +199,34 @@ def _step(
         step.add_argument(
             "--processes", type=_positive, metavar="N", help="number of processes (default: one for each CPU)"
         )
-    if computes:
         step.add_argument("--master", metavar="URL", help="a Spark master, or sc://... (default: this machine)")
         step.add_argument(
             "--memory", metavar="SIZE", help=f"memory of Spark's JVM, as in 4g (default: 1g, or 2g from {many})"
         )
-    step.set_defaults(run=guarded(run, "pyarrow"))
+    step.set_defaults(run=guarded(lambda options: _on_warehouse(options, run), "pyarrow", *needs))
     return step
+
+
+def _on_warehouse(options: argparse.Namespace, run: Run) -> int:
+    """Run a step on the warehouse that was named, or else on a temporary one."""
+    from leveret.pipeline.warehouse.warehouse import Warehouse
+
+    if options.warehouse is not None:
+        return run(options, Warehouse(options.warehouse))
+    _remove_folders_of_killed()
+    with TemporaryDirectory(prefix=_FOLDER_PREFIX) as folder:
+        return run(options, Warehouse(folder))
+
+
+def _remove_folders_of_killed() -> None:
+    """Remove the temporary warehouses that reports left behind when they were killed, a day later."""
+    from leveret.pipeline.warehouse.warehouse import GRACE_S
+
+    for folder in Path(gettempdir()).glob(f"{_FOLDER_PREFIX}*"):
+        # Another user's folder stays.
+        with suppress(OSError):
+            if folder.stat().st_mtime < time.time() - GRACE_S:
+                shutil.rmtree(folder, ignore_errors=True)
 
 
 def _positive(text: str) -> int:
@@ -255,19 +281,13 @@ def _refuse(text: str) -> int:
     return 2
 
 
-def _ingest(options: argparse.Namespace) -> int:
-    from leveret.pipeline.warehouse.warehouse import Warehouse
-
-    warehouse = Warehouse(options.warehouse)
+def _ingest(options: argparse.Namespace, warehouse: Warehouse) -> int:
     state = warehouse.state()
     with _spark(options, _new_events(options, state)) as spark:
         return _ingest_places(options, warehouse, state, spark)
 
 
-def _update(options: argparse.Namespace) -> int:
-    from leveret.pipeline.warehouse.warehouse import Warehouse
-
-    warehouse = Warehouse(options.warehouse)
+def _update(options: argparse.Namespace, warehouse: Warehouse) -> int:
     state = warehouse.state() if options.places else warehouse.existing()
     with _spark(options, _events_to_compute(options, state)) as spark:
         return _bring_up_to_date(options, warehouse, state, spark)
@@ -292,8 +312,9 @@ def _bring_up_to_date(
     return code
 
 
-def _report(options: argparse.Namespace) -> int:
-    from leveret.pipeline.warehouse.warehouse import Warehouse
+def _report(options: argparse.Namespace, warehouse: Warehouse) -> int:
+    from leveret.pipeline.report import report
+    from leveret.pipeline.storage.folder import LocalStorage
 
     if options.warehouse is None and not options.places:
         return _refuse("report needs traces or a warehouse: name a folder of traces, or give --warehouse")
@@ -301,28 +322,6 @@ def _report(options: argparse.Namespace) -> int:
         return _refuse(
             f"--output {options.output} is a folder; name a file in it, such as {options.output}/report.html"
         )
-    if options.warehouse is not None:
-        return _write_report(options, Warehouse(options.warehouse))
-    _remove_folders_of_killed()
-    with TemporaryDirectory(prefix=_FOLDER_PREFIX) as folder:
-        return _write_report(options, Warehouse(folder))
-
-
-def _remove_folders_of_killed() -> None:
-    """Remove the temporary warehouses that reports left behind when they were killed, a day later."""
-    from leveret.pipeline.warehouse.warehouse import GRACE_S
-
-    for folder in Path(gettempdir()).glob(f"{_FOLDER_PREFIX}*"):
-        # Another user's folder stays.
-        with suppress(OSError):
-            if folder.stat().st_mtime < time.time() - GRACE_S:
-                shutil.rmtree(folder, ignore_errors=True)
-
-
-def _write_report(options: argparse.Namespace, warehouse: Warehouse) -> int:
-    from leveret.pipeline.report import report
-    from leveret.pipeline.storage.folder import LocalStorage
-
     state = warehouse.state() if options.places else warehouse.existing()
     with _spark(options, _events_to_compute(options, state)) as spark:
         code = _bring_up_to_date(options, warehouse, state, spark)
@@ -352,14 +351,12 @@ def _subject(options: argparse.Namespace, state: State, read: Read) -> Subject:
     return choose(read("runs", columns=COLUMNS, runs=runs), None)
 
 
-def _diff(options: argparse.Namespace) -> int:
+def _diff(options: argparse.Namespace, warehouse: Warehouse) -> int:
     from leveret.pipeline.diff import diff, lines
     from leveret.pipeline.history import history
     from leveret.pipeline.incremental import update
     from leveret.pipeline.report.subject import COLUMNS, choose, up_to
-    from leveret.pipeline.warehouse.warehouse import Warehouse
 
-    warehouse = Warehouse(options.warehouse)
     state = warehouse.existing()
     with _spark(options, _events_to_compute(options, state)) as spark:
         update(warehouse, spark=spark, processes=options.processes, state=state, progress=progress)
@@ -383,12 +380,10 @@ def _reader(warehouse: Warehouse, state: State) -> Read:
     return partial(read_table, warehouse, state=state)
 
 
-def _compact(options: argparse.Namespace) -> int:
+def _compact(options: argparse.Namespace, warehouse: Warehouse) -> int:
     from leveret.errors import ConflictError
     from leveret.pipeline.warehouse.compaction import compact, events_to_merge
-    from leveret.pipeline.warehouse.warehouse import Warehouse
 
-    warehouse = Warehouse(options.warehouse)
     state = warehouse.existing()
     with _spark(options, events_to_merge(state)) as spark:
         try:
@@ -399,10 +394,8 @@ def _compact(options: argparse.Namespace) -> int:
     return 0
 
 
-def _vacuum(options: argparse.Namespace) -> int:
-    from leveret.pipeline.warehouse.warehouse import Warehouse
-
-    files, size_bytes = Warehouse(options.warehouse).vacuum(older_than_s=options.older_than * 3600)
+def _vacuum(options: argparse.Namespace, warehouse: Warehouse) -> int:
+    files, size_bytes = warehouse.vacuum(older_than_s=options.older_than * 3600)
     print(f"{files} unused files removed, {size_bytes} bytes")
     return 0
 

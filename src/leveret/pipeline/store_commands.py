@@ -6,24 +6,19 @@ import argparse
 import csv
 import json
 import sys
-from collections.abc import Iterable
-from typing import TYPE_CHECKING, Any, Protocol, TextIO
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING, Any, TextIO
 
 from leveret.wording import count_text
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-
-class AddStep(Protocol):
-    """Adds a step to the commands, with the options that all of them have."""
-
-    def __call__(self, name: str, purpose: str, run: Any, *, computes: bool) -> argparse.ArgumentParser:
-        """Return the parser of the new step."""
+    from leveret.pipeline.warehouse.warehouse import Warehouse
 
 
-def add_to(add_step: AddStep) -> None:
-    """Add the commands."""
+def add_to(add_step: Callable[..., argparse.ArgumentParser]) -> None:
+    """Add the commands, each with the options that all steps of the pipeline have."""
     sql = add_step("sql", "query the tables with SQL (DuckDB)", _sql, computes=False)
     sql.add_argument("query", metavar="QUERY", help='such as "select * from runs"; "show tables" lists the tables')
     sql.add_argument(
@@ -41,21 +36,19 @@ def add_to(add_step: AddStep) -> None:
     often.add_argument("--never", action="store_true", help="let runs expire no longer at updates")
 
 
-def _sql(options: argparse.Namespace) -> int:
+def _sql(options: argparse.Namespace, warehouse: Warehouse) -> int:
     from leveret.pipeline.exports.sql import query
-    from leveret.pipeline.warehouse.warehouse import Warehouse
 
-    _FORMATS[options.format](query(Warehouse(options.warehouse), options.query), sys.stdout)
+    _FORMATS[options.format](query(warehouse, options.query), sys.stdout)
     return 0
 
 
-def _export(options: argparse.Namespace) -> int:
+def _export(options: argparse.Namespace, warehouse: Warehouse) -> int:
     from leveret.errors import ConflictError
     from leveret.pipeline.exports.delta import TABLES, export
-    from leveret.pipeline.warehouse.warehouse import Warehouse
 
     try:
-        changed = export(Warehouse(options.warehouse), options.place, tables=options.table or TABLES)
+        changed = export(warehouse, options.place, tables=options.table or TABLES)
     except (ConflictError, KeyError) as error:
         raise ValueError(error.args[0]) from None
     for name, runs in changed.items():
@@ -63,11 +56,9 @@ def _export(options: argparse.Namespace) -> int:
     return 0
 
 
-def _expire(options: argparse.Namespace) -> int:
+def _expire(options: argparse.Namespace, warehouse: Warehouse) -> int:
     from leveret.pipeline.warehouse.retention import days_of, expire, set_keep
-    from leveret.pipeline.warehouse.warehouse import Warehouse
 
-    warehouse = Warehouse(options.warehouse)
     state = warehouse.existing()
     if options.never:
         if options.keep:
