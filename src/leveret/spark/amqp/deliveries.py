@@ -9,31 +9,33 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
-from contextlib import suppress
 from hashlib import blake2b
 from struct import Struct
-from struct import error as StructError
 from typing import Final
 
-from leveret.core.wire.constants import FRAME_BODY, FRAME_HEADER, FRAME_HEARTBEAT, FRAME_METHOD, FRAME_OVERHEAD
-from leveret.core.wire.frames import FrameReader, wrap
+from leveret.core.wire.constants import (
+    FRAME_BODY,
+    FRAME_HEADER,
+    FRAME_HEADER_SIZE,
+    FRAME_HEARTBEAT,
+    FRAME_METHOD,
+    FRAME_OVERHEAD,
+)
+from leveret.core.wire.frames import wrap
 
 # The payload of basic.deliver behind class and method, that of the content header, the body.
 Delivery = tuple[bytes, bytes, bytes]
 
 _DELIVER: Final = b"\x00\x3c\x00\x3c"
+_CLASS_AND_METHOD: Final = len(_DELIVER)
 _KINDS: Final = (FRAME_METHOD, FRAME_HEADER, FRAME_BODY, FRAME_HEARTBEAT)
 _HEARTBEAT: Final = wrap(FRAME_HEARTBEAT, 0, b"")
-# No frame is too large: pika has negotiated the size.
-_ANY_SIZE: Final = 1 << 32
 _BODY_SIZE: Final = Struct(">Q")
 _TAG: Final = Struct(">Q")
 _FLAGS: Final = Struct(">H")
 _SIZE: Final = Struct(">I")
-# The first fields of a delivery's three frames: type, size, class and method; type, size, body size; type, size.
-_METHOD_START: Final = Struct(">B2xI4s")
-_HEADER_START: Final = Struct(">B2xI4xQ")
-_BODY_START: Final = Struct(">B2xI")
+# The type of a frame, and the size of its payload.
+_FRAME: Final = Struct(">B2xI")
 # In a content header, class, weight and body size come before the flags.
 FLAGS_AT: Final = 12
 _HAS_HEADERS: Final = 0x2000
@@ -47,38 +49,43 @@ class DeliveryTap:
     def __init__(self, pass_on: Callable[[bytes], None], keep: Callable[[list[Delivery]], None]) -> None:
         self._pass_on = pass_on
         self._keep = keep
-        self._reader = FrameReader(_ANY_SIZE)
-        # The incomplete delivery: its method, its header, the parts of its body, and how many bytes are missing.
-        self._method: bytes | None = None
-        self._header = b""
-        self._body: list[bytes] = []
-        self._missing = 0
+        # The bytes of a frame that has not arrived as a whole.
+        self._rest = b""
+        # The incomplete delivery: its method, its header, its body so far, and how many bytes of that are missing.
+        self._open: tuple[bytes | None, bytes, list[bytes], int] = (None, b"", [], 0)
         self._passed_at = 0.0
 
     def feed(self, data: bytes) -> None:
-        """Process bytes that have arrived."""
-        reader = self._reader
-        reader.feed(data)
+        """Process bytes that have arrived. Hot: three frames for each message."""
+        stream, at = self._rest + data, 0
+        arrived, read_head = len(stream), _FRAME.unpack_from
+        method, header, body, missing = self._open
         kept: list[Delivery] = []
         passed: list[bytes] = []
-        while True:
-            if self._method is None:
-                reader.at = _take_whole(reader.octets, reader.at, kept)
-            start = reader.at
-            if start < len(reader.octets) and reader.octets[start] not in _KINDS:
+        while at + FRAME_OVERHEAD <= arrived:
+            kind, size = read_head(stream, at)
+            payload, end = at + FRAME_HEADER_SIZE, at + FRAME_OVERHEAD + size
+            if kind not in _KINDS:
                 # This is not AMQP 0-9-1. pika reports it.
-                reader.at = len(reader.octets)
-                passed.append(reader.octets[start:])
-            frame = reader.next()
-            if frame is None:
+                end = arrived
+            if end > arrived:
                 break
-            kind, _, payload = frame
-            if kind == FRAME_METHOD and payload.startswith(_DELIVER):
-                self._method = payload[len(_DELIVER) :]
-            elif self._method is None or kind in (FRAME_HEARTBEAT, FRAME_METHOD):
-                passed.append(reader.octets[start : reader.at])
+            if kind == FRAME_METHOD and stream[payload : payload + _CLASS_AND_METHOD] == _DELIVER:
+                method, body = stream[payload + _CLASS_AND_METHOD : end - 1], []
+            elif method is None or kind not in (FRAME_HEADER, FRAME_BODY):
+                passed.append(stream[at:end])
             else:
-                self._add(self._method, kind, payload, kept)
+                if kind == FRAME_HEADER:
+                    header = stream[payload : end - 1]
+                    (missing,) = _BODY_SIZE.unpack_from(header, 4)
+                else:
+                    body.append(stream[payload : end - 1])
+                    missing -= size
+                if not missing:
+                    kept.append((method, header, b"".join(body)))
+                    method = None
+            at = end
+        self._rest, self._open = stream[at:], (method, header, body, missing)
         if kept:
             self._keep(kept)
         now = time.monotonic()
@@ -87,51 +94,6 @@ class DeliveryTap:
         if passed:
             self._passed_at = now
             self._pass_on(b"".join(passed))
-
-    def _add(self, method: bytes, kind: int, payload: bytes, kept: list[Delivery]) -> None:
-        """Add a header or a part of the body to the incomplete delivery, and keep the delivery once it is complete."""
-        if kind == FRAME_HEADER:
-            self._header = payload
-            (self._missing,) = _BODY_SIZE.unpack_from(payload, 4)
-        else:
-            self._body.append(payload)
-            self._missing -= len(payload)
-        if not self._missing:
-            kept.append((method, self._header, b"".join(self._body)))
-            self._method, self._body = None, []
-
-
-def _take_whole(stream: bytes, at: int, kept: list[Delivery]) -> int:
-    """Keep the consecutive deliveries from here on that are complete and have their body in one frame.
-
-    Return the position of the first byte after them. Hot: once for each message.
-    """
-    method_start, header_start, body_start = (
-        _METHOD_START.unpack_from,
-        _HEADER_START.unpack_from,
-        _BODY_START.unpack_from,
-    )
-    end_of_all = len(stream)
-    # `unpack_from` raises StructError if the stream ends inside a frame: the delivery is incomplete.
-    with suppress(StructError):
-        while True:
-            kind, size, method = method_start(stream, at)
-            if kind != FRAME_METHOD or method != _DELIVER:
-                break
-            header_at = at + FRAME_OVERHEAD + size
-            kind, size, body_size = header_start(stream, header_at)
-            if kind != FRAME_HEADER:
-                break
-            body_at = header_at + FRAME_OVERHEAD + size
-            kind, size = body_start(stream, body_at)
-            end = body_at + FRAME_OVERHEAD + size
-            if kind != FRAME_BODY or size != body_size or end > end_of_all:
-                break
-            kept.append(
-                (stream[at + 11 : header_at - 1], stream[header_at + 7 : body_at - 1], stream[body_at + 7 : end - 1])
-            )
-            at = end
-    return at
 
 
 def delivery_tag(delivery: Delivery) -> int:

@@ -59,7 +59,11 @@ class AmqpWriter(DataSourceArrowWriter):
 
 
 class AmqpStreamWriter(DataSourceStreamArrowWriter):
-    """The writer of a micro-batch of messages."""
+    """The writer of a micro-batch of messages.
+
+    A commit has nothing to do, because everything is confirmed already. What an aborted batch has published stays
+    published, and repeated messages have the same message ids.
+    """
 
     def __init__(self, options: WriteOptions) -> None:
         self.options = options
@@ -67,12 +71,6 @@ class AmqpStreamWriter(DataSourceStreamArrowWriter):
     def write(self, iterator: Iterator[RecordBatch]) -> Published:
         """Publish the rows of one partition. Spark calls this in a task."""
         return publish(iterator, self.options, "stream")
-
-    def commit(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:
-        """Do nothing: everything is confirmed already."""
-
-    def abort(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:
-        """Do nothing: what was published stays published, and repeated messages have the same message ids."""
 
 
 def publish(batches: Iterator[RecordBatch], options: WriteOptions, name: str) -> Published:
