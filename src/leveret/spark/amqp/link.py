@@ -178,7 +178,9 @@ class Link:
             )
             self._services.loop.run()
         except Exception as error:
-            self._fail(LinkLostError(f"the connection to {self._place} failed: {error!r}"))
+            # pika raises a ValueError here if the peer resets a connection that was just opened.
+            lost = LinkLostError(f"the connection to {self._place} failed: {error!r}")
+            self._fail(self._opening_failure(error) if self._channel is None else lost)
         finally:
             self._fail(LinkLostError(f"the connection to {self._place} is closed"))
             self._services.loop.close()
