@@ -11,7 +11,7 @@ from datetime import UTC, datetime
 import pytest
 
 from leveret.core.model.dead_letters import dead_letter
-from leveret.core.model.dead_letters.death import Death, History
+from leveret.core.model.dead_letters.death import Death
 from leveret.core.model.message import Message, QueueEntry
 from leveret.core.model.queues.consumer import Consumer
 from leveret.core.model.queues.queue import Queue
@@ -307,7 +307,7 @@ def test_a_rejected_message_may_come_back_to_its_own_queue(world: World) -> None
 def test_a_cycle_is_a_queue_of_an_earlier_death_without_a_rejection_since(
     world: World, reason: str, history: list[tuple[str, str]], is_cycle: bool
 ) -> None:
-    deaths = History.from_deaths(Death(queue, why, 1, 0, "", ("q",), None) for queue, why in history)
+    deaths = tuple(Death(queue, why, 1, 0, "", ("q",), None) for queue, why in history)
     message = Message(1, "", "q", Properties(), b"\0\0", b"1", ("q",), deaths=deaths)
 
     assert dead_letter.closes_cycle(message, "q", reason) is is_cycle

@@ -7,35 +7,18 @@ id, so the id identifies the original publish through all deaths.
 
 from __future__ import annotations
 
-from typing import Final, Protocol
+from typing import Final
 
-from leveret.core.model.dead_letters.death import NO_DEATHS, History
+from leveret.core.model.dead_letters.death import Deaths, LetterProperties
 from leveret.core.wire.properties import Properties
 from leveret.core.wire.values import Table
 
 PERSISTENT: Final = 2
 _new: Final = object.__new__
 
-
-class LazyProperties(Protocol):
-    """The properties of a dead letter, which are made when something reads them; most letters in a chain die unread."""
-
-    @property
-    def envelope(self) -> Properties:
-        """The properties without the history of its deaths."""
-
-    @property
-    def properties(self) -> Properties:
-        """The properties as consumers get them."""
-
-    @property
-    def octets(self) -> bytes:
-        """The same, encoded."""
-
-
 # What messages with the same route and the same properties share, as plain data: exchange, routing key, encoded
 # properties, routing keys, hidden keys, deaths, failed deliveries, size of the published properties.
-Head = tuple[str, str, bytes | LazyProperties, tuple[str, ...], tuple[str, ...], History | None, int, int | None]
+Head = tuple[str, str, bytes | LetterProperties, tuple[str, ...], tuple[str, ...], Deaths, int, int | None]
 
 
 class Message:
@@ -52,11 +35,11 @@ class Message:
         exchange: str,
         routing_key: str,
         properties: Properties | None,
-        properties_octets: bytes | LazyProperties,
+        properties_octets: bytes | LetterProperties,
         body: bytes,
         routing_keys: tuple[str, ...],
         hidden_keys: tuple[str, ...] = (),
-        deaths: History = NO_DEATHS,
+        deaths: Deaths = (),
         failed_delivery_count: int = 0,
         published_properties_size: int | None = None,
     ) -> None:
@@ -67,8 +50,7 @@ class Message:
             properties_octets,
             routing_keys,
             hidden_keys,
-            # The garbage collector need not track the head of a message that never died.
-            deaths or None,
+            deaths,
             failed_delivery_count,
             published_properties_size,
         )
@@ -130,12 +112,6 @@ class Message:
         return self.properties if isinstance(source, bytes) else source.envelope
 
     @property
-    def lazy_properties(self) -> LazyProperties | None:
-        """What makes the properties of a dead letter; None for other messages."""
-        source = self.head[2]
-        return None if isinstance(source, bytes) else source
-
-    @property
     def properties_octets(self) -> bytes:
         """The encoded properties: headers sorted, BCC removed (see `publishing.checked`)."""
         source = self.head[2]
@@ -152,9 +128,9 @@ class Message:
         return self.head[4]
 
     @property
-    def deaths(self) -> History:
+    def deaths(self) -> Deaths:
         """The deaths, newest first. RabbitMQ 4 keeps them beside the headers and ignores an x-death of the client."""
-        return self.head[5] or NO_DEATHS
+        return self.head[5]
 
     @property
     def failed_delivery_count(self) -> int:
@@ -184,10 +160,6 @@ class Message:
         size = self.published_properties_size
         return len(self.properties_octets) if size is None else size
 
-    def with_headers(self, headers: Table) -> Message:
-        """Return the same message with other headers."""
-        return self.with_properties(self.properties.replace(headers=headers))
-
     def with_properties(self, properties: Properties) -> Message:
         """Return the same message with other properties."""
         return Message(
@@ -212,7 +184,7 @@ class Message:
     def routing_headers(self) -> Table | None:
         """The headers that RabbitMQ 4 routes by: without an x-death that the broker added."""
         headers, deaths = self.headers, self.deaths
-        if headers is None or not deaths or deaths.newest.has_published_x_death:
+        if headers is None or not deaths or deaths[0].has_published_x_death:
             return headers
         return headers.without("x-death")
 

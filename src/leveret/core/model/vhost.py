@@ -408,7 +408,8 @@ class VirtualHost:
             return False
         from leveret.core.model.exchanges.x_delayed_message import headers_after_delay
 
-        late = message.with_headers(headers_after_delay(message.headers or Table.EMPTY))
+        headers = headers_after_delay(message.headers or Table.EMPTY)
+        late = message.with_properties(message.properties.replace(headers=headers))
         self.node.timers.add(self.node.now + delay_us, lambda: self._arrive(late, exchange, None, ""))
         return True
 

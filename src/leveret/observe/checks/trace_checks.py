@@ -264,7 +264,7 @@ class TraceChecks:
     def _cycle_closed(self, event: Event) -> None:
         """Remember the cycle for the copy that died last. Another copy of its letter may still arrive."""
         letter = cast("Message", event.message)
-        self._cycles[letter.id, event.vhost, letter.deaths.newest.queue] = letter, cast("str", event.queue)
+        self._cycles[letter.id, event.vhost, letter.deaths[0].queue] = letter, cast("str", event.queue)
 
     def _why_lost(self, event: Event) -> Cause:
         from leveret.story.causes import Cause
@@ -350,7 +350,7 @@ def _cycle(letter: Message, queue: str) -> Cause:
     from leveret.story.causes import Cause
 
     # The newest death is the first. On the way from one queue to the next, it was published with these keys.
-    deaths = list(letter.deaths)
+    deaths = letter.deaths
     deaths = deaths[: [death.queue for death in deaths].index(queue) + 1][::-1]
     way = [f"{death.queue!r} by {death.exchange!r} {', '.join(map(repr, death.routing_keys))}" for death in deaths[1:]]
     way.append(f"{queue!r} again by {letter.exchange!r} {', '.join(map(repr, letter.routing_keys))}")

@@ -8,15 +8,20 @@ them, so a chain of letters costs what it is long.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from typing import Final
 
 from leveret.core.compat import Compat
-from leveret.core.model.dead_letters.death import NO_DEATHS, REJECTED, Death, History
+from leveret.core.model.dead_letters.death import (
+    REJECTED,
+    Death,
+    Deaths,
+    LetterProperties,
+    count_in,
+    origin_headers,
+)
 from leveret.core.model.message import Message, QueueEntry
 from leveret.core.model.queues.stored_queue import StoredQueue
-from leveret.core.wire.properties import Properties
-from leveret.core.wire.values import Entry, Field, Table, text_field
+from leveret.core.wire.values import Field, Table
 from leveret.trace import events
 
 EXPIRED: Final = "expired"
@@ -46,7 +51,13 @@ def send(queue: StoredQueue, entry: QueueEntry, reason: str) -> bool:
 
 def closes_cycle(message: Message, queue_name: str, reason: str) -> bool:
     """Return whether a dead letter would enter a queue where it already died, with no rejection in between."""
-    return reason != REJECTED and message.deaths.has_died_unrejected(queue_name)
+    if reason != REJECTED:
+        for death in message.deaths:
+            if death.reason == REJECTED:
+                return False
+            if death.queue == queue_name:
+                return True
+    return False
 
 
 def letter_of(queue: StoredQueue, entry: QueueEntry, reason: str, exchange_name: str) -> Message:
@@ -61,7 +72,7 @@ def letter_of(queue: StoredQueue, entry: QueueEntry, reason: str, exchange_name:
         exchange_name,
         routing_keys[0],
         None,
-        LetterProperties(message, deaths, compat, removes_copies=removes_copies),
+        _letter_properties(message, deaths, compat, removes_copies=removes_copies),
         message.body,
         routing_keys,
         message.hidden_keys if new_key is None else (),
@@ -81,81 +92,51 @@ def _failures(queue: StoredQueue, entry: QueueEntry) -> int:
     return entry.message.failed_delivery_count
 
 
-class LetterProperties:
-    """The properties of a dead letter, and what they are made of."""
-
-    __slots__ = ("_compat", "_deaths", "_first", "_last_exchange", "_octets", "_properties", "envelope")
-
-    def __init__(self, message: Message, deaths: History, compat: Compat, *, removes_copies: bool) -> None:
-        """Note what the letter of `message` will need, without its header CC if `removes_copies` says so."""
-        self.envelope: Properties
-        self._first: list[Entry]
-        self._deaths = deaths
-        self._compat = compat
-        self._last_exchange = message.exchange
-        self._properties: Properties | None = None
-        self._octets: bytes | None = None
-        lazy = message.lazy_properties
-        if isinstance(lazy, LetterProperties):
-            # The x-first-death headers stay as they were.
-            self.envelope, self._first = lazy.envelope, lazy._first
-        else:
-            headers = message.headers or Table.EMPTY
-            others = headers.without("x-death", *_FIRST_DEATH_HEADERS)
-            if compat.has_x_last_death:
-                others = others.without(*_LAST_DEATH_HEADERS)
-            self.envelope = message.properties.replace(expiration=None, headers=others)
-            if _keeps_first(message, compat):
-                self._first = [(name, field) for name, field in headers if name in _FIRST_DEATH_HEADERS]
-            else:
-                self._first = _origin_headers("first", deaths.newest)
-        if removes_copies:
-            self.envelope = self.envelope.replace(headers=(self.envelope.headers or Table.EMPTY).without("CC"))
-
-    @property
-    def properties(self) -> Properties:
-        """The properties as consumers get them."""
-        if self._properties is None:
-            self._properties = self.envelope.replace(headers=self._headers())
-        return self._properties
-
-    @property
-    def octets(self) -> bytes:
-        """The same, encoded."""
-        if self._octets is None:
-            self._octets = self.properties.encode()
-        return self._octets
-
-    def _headers(self) -> Table:
-        compat = self._compat
-        entries = list(self.envelope.headers or Table.EMPTY)
-        entries.append(("x-death", Field("A", tuple(_death_field(death, compat) for death in self._deaths))))
-        entries += self._first
+def _letter_properties(message: Message, deaths: Deaths, compat: Compat, *, removes_copies: bool) -> LetterProperties:
+    """Return the properties of the letter of `message`, without its header CC if `removes_copies` says so."""
+    source = message.head[2]
+    if isinstance(source, LetterProperties):
+        # The x-first-death headers stay as they were.
+        envelope, first = source.envelope, source.first
+    else:
+        headers = message.headers or Table.EMPTY
+        others = headers.without("x-death", *_FIRST_DEATH_HEADERS)
         if compat.has_x_last_death:
-            # An entry whose count went up keeps its exchange; these headers name the exchange of this death.
-            entries += _origin_headers("last", self._deaths.newest._replace(exchange=self._last_exchange))
-        table = Table(tuple(entries))
-        return table.sorted_unique() if compat.sorts_header_keys else table.sorted()
+            others = others.without(*_LAST_DEATH_HEADERS)
+        envelope = message.properties.replace(expiration=None, headers=others)
+        if _keeps_first(message, compat):
+            first = [(name, field) for name, field in headers if name in _FIRST_DEATH_HEADERS]
+        else:
+            first = origin_headers("first", deaths[0])
+    if removes_copies:
+        envelope = envelope.replace(headers=(envelope.headers or Table.EMPTY).without("CC"))
+    return LetterProperties(envelope, deaths, first, message.exchange, compat)
 
 
-def _recorded(history: History, message: Message, queue_name: str, reason: str, now_s: int, compat: Compat) -> History:
+def _recorded(history: Deaths, message: Message, queue_name: str, reason: str, now_s: int, compat: Compat) -> Deaths:
     """Return the history with one more death in front; if queue and reason are known, only the count goes up."""
-    previous = history.find(queue_name, reason)
-    has_published = history.newest.has_published_x_death if history else "x-death" in (message.headers or Table.EMPTY)
+    previous = _death_in(history, queue_name, reason)
+    has_published = history[0].has_published_x_death if history else "x-death" in (message.headers or Table.EMPTY)
     is_sorted = compat.sorts_x_death_after_update and bool(history)
-    others: Iterable[Death] = history
+    others = history
     if previous is None:
         expiration = message.envelope.expiration
         newest = Death(queue_name, reason, 1, now_s, message.exchange, _visible_keys(message), expiration, is_sorted)
         newest = newest._replace(has_published_x_death=has_published)
-        if not compat.reverses_x_death_on_update:
-            return history.with_newest(newest)
     else:
         newest = previous._replace(
             death_count=previous.death_count + 1, is_sorted=is_sorted, has_published_x_death=has_published
         )
-        others = [death for death in history if death is not previous]
-    return History.from_deaths((newest, *(reversed(list(others)) if compat.reverses_x_death_on_update else others)))
+        others = tuple([death for death in history if death is not previous])
+    return (newest, *(reversed(others) if compat.reverses_x_death_on_update else others))
+
+
+def _death_in(history: Deaths, queue_name: str, reason: str) -> Death | None:
+    """Return the newest death in this queue for this reason, None if there is none."""
+    for death in history:
+        if death.queue == queue_name and death.reason == reason:
+            return death
+    return None
 
 
 def _visible_keys(message: Message) -> tuple[str, ...]:
@@ -173,39 +154,14 @@ def _keeps_first(message: Message, compat: Compat) -> bool:
     )
 
 
-def _origin_headers(which: str, death: Death) -> list[Entry]:
-    parts = (("exchange", death.exchange), ("queue", death.queue), ("reason", death.reason))
-    return [(f"x-{which}-death-{part}", text_field(value)) for part, value in parts]
-
-
-def _death_field(death: Death, compat: Compat) -> Field:
-    if death.published is not None:
-        table = death.published
-        if death.death_count != _count_of(table):
-            table = table.with_entry("count", Field("l", death.death_count))
-        return Field("F", table.sorted_unique() if death.is_sorted else table)
-    values = {
-        "count": Field("l", death.death_count),
-        "reason": text_field(death.reason),
-        "queue": text_field(death.queue),
-        "time": Field("T", death.time_s),
-        "exchange": text_field(death.exchange),
-        "routing-keys": Field("A", tuple(text_field(key) for key in death.routing_keys)),
-    }
-    if death.original_expiration is not None:
-        values["original-expiration"] = text_field(death.original_expiration)
-    table = Table(tuple((name, values[name]) for name in compat.x_death_fields if name in values))
-    return Field("F", table.sorted_unique() if death.is_sorted else table)
-
-
-def _history(message: Message, compat: Compat) -> History:
+def _history(message: Message, compat: Compat) -> Deaths:
     if message.deaths or not compat.published_x_death_continues:
         return message.deaths
     field = message.headers.get("x-death") if message.headers is not None else None
     if field is None or not isinstance(field.value, tuple):
-        return NO_DEATHS
+        return ()
     published = [item.value for item in field.value if isinstance(item, Field) and isinstance(item.value, Table)]
-    return History.from_deaths(_parsed(table) for table in published)
+    return tuple([_parsed(table) for table in published])
 
 
 def _parsed(table: Table) -> Death:
@@ -216,15 +172,10 @@ def _parsed(table: Table) -> Death:
     return Death(
         queue=str(entry.get("queue", "")),
         reason=str(entry.get("reason", "")),
-        death_count=_count_of(table),
+        death_count=count_in(table),
         time_s=time.value if time is not None and isinstance(time.value, int) else 0,
         exchange=str(entry.get("exchange", "")),
         routing_keys=tuple(str(key) for key in keys) if isinstance(keys, list) else (),
         original_expiration=None if expiration is None else str(expiration),
         published=table,
     )
-
-
-def _count_of(table: Table) -> int:
-    count = table.get("count")
-    return count.value if count is not None and isinstance(count.value, int) else 0

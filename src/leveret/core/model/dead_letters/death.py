@@ -1,16 +1,15 @@
-"""A death, and the history of a message's deaths.
+"""A death, and the properties of a letter, whose headers hold the deaths of its message.
 
-A chain of dead letters makes a longer history at each hop. To keep a hop as cheap late in the chain as at its start,
-histories share one log that only grows at its end. A history is the first part of such a log. A message that branches
-off, because another letter has already continued the log, copies its part.
+The headers are made when something reads them. Most letters in a chain die unread.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
 from typing import Final, NamedTuple
 
-from leveret.core.wire.values import Table
+from leveret.core.compat import Compat
+from leveret.core.wire.properties import Properties
+from leveret.core.wire.values import Entry, Field, Table, text_field
 
 REJECTED: Final = "rejected"
 
@@ -33,67 +32,82 @@ class Death(NamedTuple):
     # Whether the message was published with an x-death of its own.
     has_published_x_death: bool = False
 
+    def to_field(self, compat: Compat) -> Field:
+        """Return the entry as the header x-death holds it."""
+        if self.published is not None:
+            table = self.published
+            if self.death_count != count_in(table):
+                table = table.with_entry("count", Field("l", self.death_count))
+            return Field("F", table.sorted_unique() if self.is_sorted else table)
+        values = {
+            "count": Field("l", self.death_count),
+            "reason": text_field(self.reason),
+            "queue": text_field(self.queue),
+            "time": Field("T", self.time_s),
+            "exchange": text_field(self.exchange),
+            "routing-keys": Field("A", tuple(text_field(key) for key in self.routing_keys)),
+        }
+        if self.original_expiration is not None:
+            values["original-expiration"] = text_field(self.original_expiration)
+        table = Table(tuple((name, values[name]) for name in compat.x_death_fields if name in values))
+        return Field("F", table.sorted_unique() if self.is_sorted else table)
 
-class History:
-    """The deaths of a message, newest first. It is immutable."""
 
-    __slots__ = ("_indexes", "_length", "_log", "_reasons", "_rejected_at")
+# The deaths of a message, newest first.
+Deaths = tuple[Death, ...]
 
-    def __init__(self, log: list[Death], indexes: dict[tuple[str, str], int], reasons: dict[str, None]) -> None:
-        # The deaths, oldest first. Those from `_length` on belong to other messages.
-        self._log = log
-        self._length = len(log)
-        # The newest index in the log by queue and reason, and every reason in it.
-        self._indexes = indexes
-        self._reasons = reasons
-        # The index of the newest rejection, -1 if there is none.
-        self._rejected_at = -1
 
-    @classmethod
-    def from_deaths(cls, deaths: Iterable[Death]) -> History:
-        """Return the history of these deaths, newest first."""
-        history = NO_DEATHS
-        for death in reversed(list(deaths)):
-            history = history.with_newest(death)
-        return history
+class LetterProperties:
+    """The properties of a dead letter, and what they are made of."""
 
-    def with_newest(self, death: Death) -> History:
-        """Return the history with one more death in front."""
-        log, indexes, reasons = self._log, self._indexes, self._reasons
-        if not self._length or self._length < len(log):
-            log = log[: self._length]
-            indexes = {key: index for key, index in indexes.items() if index < self._length}
-            reasons = dict(reasons)
-        indexes[death.queue, death.reason] = len(log)
-        reasons[death.reason] = None
-        log.append(death)
-        longer = History(log, indexes, reasons)
-        longer._rejected_at = self._length if death.reason == REJECTED else self._rejected_at
-        return longer
+    __slots__ = ("_compat", "_deaths", "_last_exchange", "_octets", "_properties", "envelope", "first")
 
-    def find(self, queue: str, reason: str) -> Death | None:
-        """Return the newest death in this queue for this reason, or None."""
-        index = self._index(queue, reason)
-        return None if index < 0 else self._log[index]
-
-    def has_died_unrejected(self, queue: str) -> bool:
-        """Return whether a message with this history died in the queue and was not rejected since."""
-        return any(self._index(queue, reason) > self._rejected_at for reason in self._reasons)
-
-    def _index(self, queue: str, reason: str) -> int:
-        index = self._indexes.get((queue, reason), -1)
-        return index if index < self._length else -1
+    def __init__(
+        self, envelope: Properties, deaths: Deaths, first: list[Entry], last_exchange: str, compat: Compat
+    ) -> None:
+        # The properties without the history of its deaths.
+        self.envelope = envelope
+        self._deaths = deaths
+        # The x-first-death headers, and the exchange from which the message came to the queue where it died last.
+        self.first = first
+        self._last_exchange = last_exchange
+        self._compat = compat
+        self._properties: Properties | None = None
+        self._octets: bytes | None = None
 
     @property
-    def newest(self) -> Death:
-        """The last death. There must be one."""
-        return self._log[self._length - 1]
+    def properties(self) -> Properties:
+        """The properties as consumers get them."""
+        if self._properties is None:
+            self._properties = self.envelope.replace(headers=self._headers())
+        return self._properties
 
-    def __len__(self) -> int:
-        return self._length
+    @property
+    def octets(self) -> bytes:
+        """The same, encoded."""
+        if self._octets is None:
+            self._octets = self.properties.encode()
+        return self._octets
 
-    def __iter__(self) -> Iterator[Death]:
-        return reversed(self._log[: self._length])
+    def _headers(self) -> Table:
+        compat = self._compat
+        entries = list(self.envelope.headers or Table.EMPTY)
+        entries.append(("x-death", Field("A", tuple(death.to_field(compat) for death in self._deaths))))
+        entries += self.first
+        if compat.has_x_last_death:
+            # An entry whose count went up keeps its exchange; these headers name the exchange of this death.
+            entries += origin_headers("last", self._deaths[0]._replace(exchange=self._last_exchange))
+        table = Table(tuple(entries))
+        return table.sorted_unique() if compat.sorts_header_keys else table.sorted()
 
 
-NO_DEATHS: Final = History([], {}, {})
+def origin_headers(which: str, death: Death) -> list[Entry]:
+    """Return the headers that describe the first or the last death."""
+    parts = (("exchange", death.exchange), ("queue", death.queue), ("reason", death.reason))
+    return [(f"x-{which}-death-{part}", text_field(value)) for part, value in parts]
+
+
+def count_in(table: Table) -> int:
+    """Return the count in an entry of x-death, 0 if it has none."""
+    count = table.get("count")
+    return count.value if count is not None and isinstance(count.value, int) else 0
