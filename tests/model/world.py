@@ -66,9 +66,6 @@ class Peer:
     def refuse(self, channel_number: int, error: AmqpError) -> None:
         self.notices.append(f"refused {error.reply_text}")
 
-    def block(self, reason: str) -> None:
-        self.notices.append(f"blocked {reason}")
-
     def unblock(self) -> None:
         self.notices.append("unblocked")
 

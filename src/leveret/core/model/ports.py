@@ -6,7 +6,7 @@ layer implements them. `VirtualHostPort` is what a queue needs of its virtual ho
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Protocol
 
 from leveret.core.model.errors import AmqpError
@@ -52,9 +52,6 @@ class ConnectionPort(Protocol):
 
     def refuse(self, channel_number: int, error: AmqpError) -> None:
         """Refuse what the client asked for. A hard error, or channel 0, closes the connection."""
-
-    def block(self, reason: str) -> None:
-        """Stop the connection at its next publish, because an alarm is on."""
 
     def unblock(self) -> None:
         """Let the connection publish again, because the last alarm was cleared."""
@@ -154,6 +151,3 @@ class VirtualHostPort(Protocol):
 
     def lost(self, message: Message, reason: str = ..., queue_name: str | None = None) -> None:
         """Record that a message entered no queue, or not the queue named."""
-
-
-Confirm = Callable[[bool], None]

@@ -343,9 +343,6 @@ class Connection:
         if self.supports_blocked:
             self.send_control(ConnectionBlocked(self.node.alarm_reason()))
 
-    def block(self, reason: str) -> None:
-        """Do nothing: an alarm affects this connection only once it publishes."""
-
     def do_work(self) -> None:
         """Do the work that a frame has caused. If a turn is too short for it, read on once it is done."""
         if not self.node.run_work(self._caught_up):

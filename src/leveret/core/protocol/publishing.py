@@ -11,12 +11,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final, Protocol
 
 from leveret.core.model import reply_to
-from leveret.core.model.errors import AccessRefused, NotImplementedByBroker, PreconditionFailed
+from leveret.core.model.errors import AccessRefused, InternalRefusal, NotImplementedByBroker, PreconditionFailed
 from leveret.core.model.message import Message
 from leveret.core.model.operators.node_settings import NODE_NAME
 from leveret.core.model.queues.arguments import TEN_YEARS_MS
 from leveret.core.model.reply_to import ReplyQueue
-from leveret.core.protocol.receiving.assembler import Content, undecodable_properties
+from leveret.core.protocol.receiving.assembler import Content
 from leveret.core.protocol.transaction import HeldPublish, Transaction
 from leveret.core.wire import erlang
 from leveret.core.wire.constants import NO_ROUTE
@@ -248,7 +248,8 @@ def _decoded(publisher: Publisher, octets: bytes) -> Properties:
     try:
         properties = Properties.decode(octets)
     except WireError:
-        raise undecodable_properties() from None
+        # Such properties crash RabbitMQ's decoder.
+        raise InternalRefusal() from None
     publisher.last_properties = (octets, properties)
     return properties
 

@@ -11,7 +11,7 @@ from struct import Struct
 from typing import Final
 
 from leveret.core.compat import Compat
-from leveret.core.model.errors import CommandInvalid, InternalRefusal
+from leveret.core.model.errors import CommandInvalid
 from leveret.core.protocol import refusals
 from leveret.core.protocol.refusals import FrameError, UnexpectedFrame
 from leveret.core.wire.constants import CLASS_BASIC, FRAME_BODY, FRAME_HEADER, FRAME_METHOD
@@ -202,8 +202,3 @@ def decode(payload: bytes, compat: Compat) -> Method:
     if "C" not in method.SENDERS:
         raise unimplemented(method_id)
     return method
-
-
-def undecodable_properties() -> InternalRefusal:
-    """Return what RabbitMQ answers to properties that crash its decoder."""
-    return InternalRefusal()
