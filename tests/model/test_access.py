@@ -6,6 +6,8 @@ import pytest
 
 from leveret.core.model.errors import AccessRefused
 from leveret.core.model.operators.access import Access
+from leveret.core.protocol.rights import UserRights
+from tests.model.world import World
 
 
 def access_with(configure: str = "^$", write: str = "^$", read: str = "^$") -> Access:
@@ -13,6 +15,16 @@ def access_with(configure: str = "^$", write: str = "^$", read: str = "^$") -> A
     access.set_user("u", "secret")
     access.set_permission("v", "u", configure=configure, write=write, read=read)
     return access
+
+
+@pytest.fixture
+def world() -> World:
+    return World()
+
+
+def rights_with(world: World, access: Access) -> UserRights:
+    world.node.access = access
+    return UserRights("u", world.node.add_vhost("v"))
 
 
 def test_guest_may_do_everything_on_the_default_vhost() -> None:
@@ -77,34 +89,32 @@ def test_revoking_full_permission_takes_effect() -> None:
         ("exchange", "", "write", "write access to exchange 'amq.default' in vhost 'v' refused for user 'u'"),
     ],
 )
-def test_a_missing_right_is_refused_by_name(kind: str, name: str, right: str, text: str) -> None:
+def test_a_missing_right_is_refused_by_name(world: World, kind: str, name: str, right: str, text: str) -> None:
     with pytest.raises(AccessRefused) as caught:
-        access_with().refuse_unless_permitted("u", "v", kind, name, right)
+        rights_with(world, access_with()).require(right, kind, name)
 
     assert caught.value.reply_text == f"ACCESS_REFUSED - {text}"
 
 
 def test_older_versions_do_not_name_the_right() -> None:
-    access = Access(names_refused_right=False)
-
     with pytest.raises(AccessRefused) as caught:
-        access.refuse_unless_permitted("guest", "v", "queue", "q", "read")
+        rights_with(World("3.10"), access_with()).require("read", "queue", "q")
 
-    assert caught.value.explanation == "access to queue 'q' in vhost 'v' refused for user 'guest'"
+    assert caught.value.explanation == "access to queue 'q' in vhost 'v' refused for user 'u'"
 
 
 @pytest.mark.parametrize("right", ["configure", "write", "read"])
-def test_any_right_is_enough_if_any_is_required(right: str) -> None:
-    access_with(**{right: ".*"}).refuse_unless_permitted_any("u", "v", "queue", "q")
+def test_any_right_is_enough_if_any_is_required(world: World, right: str) -> None:
+    rights_with(world, access_with(**{right: ".*"})).require_any("queue", "q")
 
 
-def test_without_any_right_the_refusal_names_configure() -> None:
+def test_without_any_right_the_refusal_names_configure(world: World) -> None:
     with pytest.raises(AccessRefused, match=r"^configure access to queue 'q'"):
-        access_with().refuse_unless_permitted_any("u", "v", "queue", "q")
+        rights_with(world, access_with()).require_any("queue", "q")
 
 
-def test_without_a_topic_permission_every_key_is_allowed() -> None:
-    access_with().refuse_unless_topic_permitted("u", "v", "amq.topic", "any", "write")
+def test_without_a_topic_permission_every_key_is_allowed(world: World) -> None:
+    rights_with(world, access_with()).require_topic("write", "amq.topic", ("any",))
 
 
 def test_a_topic_permission_narrows_one_exchange() -> None:
@@ -117,12 +127,12 @@ def test_a_topic_permission_narrows_one_exchange() -> None:
     assert access.may_use_topic("u", "v", "other", "b.1", "write")
 
 
-def test_a_topic_refusal_names_the_key() -> None:
+def test_a_topic_refusal_names_the_key(world: World) -> None:
     access = access_with()
     access.set_topic_permission("v", "u", "amq.topic", write="^a", read="^a")
 
     with pytest.raises(AccessRefused) as caught:
-        access.refuse_unless_topic_permitted("u", "v", "amq.topic", "b.1", "write")
+        rights_with(world, access).require_topic("write", "amq.topic", ("b.1",))
 
     assert caught.value.explanation == (
         "write access to topic 'b.1' in exchange 'amq.topic' in vhost 'v' refused for user 'u'"

@@ -13,7 +13,6 @@ from leveret.core.hooks import Faults
 from leveret.core.model.errors import AmqpError
 from leveret.core.model.message import QueueEntry
 from leveret.core.model.node import Node
-from leveret.core.model.operators.access import Kind, Right
 from leveret.core.model.queues.consumer import Consumer
 from leveret.core.model.vhost import NO_CLIENT, VirtualHost
 from leveret.core.protocol.channel import Channel
@@ -22,6 +21,7 @@ from leveret.core.protocol.state import State
 from leveret.core.wire.methods import Method
 from leveret.core.wire.properties import Properties
 from leveret.observe.views.message_view import MessageView, entry_view
+from leveret.scripted.own_publisher import EveryRight
 
 OnMessage = Callable[[int, MessageView], None]
 
@@ -95,9 +95,7 @@ class OwnChannel(Channel):
         # How many more messages it takes; None means any number.
         self.room: int | None = None
         self.is_limited = True
-
-    def require(self, right: Right, kind: Kind, name: str) -> None:
-        """Permit everything to the test."""
+        self.rights = EveryRight("", connection.vhost)
 
     def send(self, method: Method) -> None:
         """Send nothing, because there is no client."""

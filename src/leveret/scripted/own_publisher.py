@@ -50,7 +50,7 @@ class OwnPublisher:
     def __init__(self, vhost: VirtualHost) -> None:
         self.node = vhost.node
         self.vhost = vhost
-        self.rights: UserRights = _EveryRight("", vhost)
+        self.rights: UserRights = EveryRight("", vhost)
         self.last_properties: tuple[bytes, Properties] | None = None
 
     def publish(
@@ -80,7 +80,7 @@ class OwnPublisher:
         """Confirm nothing, because the test is not in confirm mode."""
 
 
-class _EveryRight(UserRights):
+class EveryRight(UserRights):
     """The permissions of a test, which can do everything."""
 
     __slots__ = ()

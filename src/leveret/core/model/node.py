@@ -44,7 +44,7 @@ class Node(Runtime):
         settings: NodeSettings | None = None,
     ) -> None:
         super().__init__(compat=compat, dice=dice, now=now, hooks=hooks, permit=permit, settings=settings)
-        self.access = Access(names_refused_right=compat.names_refused_right)
+        self.access = Access()
         # Resources whose alarm is on ("memory", "disk"). An alarm blocks publishers.
         self.alarms: dict[str, None] = {}
         self.reply_queues = ReplyQueues(self)

@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING
 
 from leveret.core.model.errors import AmqpError, PreconditionFailed
 from leveret.core.model.message import Message, QueueEntry
-from leveret.core.model.operators.access import Kind, Right
 from leveret.core.model.queues.consumer import Consumer
 from leveret.core.model.queues.ready import WaitingMessage
 from leveret.core.model.reply_to import ReplyQueue
@@ -144,10 +143,6 @@ class Channel:
         if self.ignores_returns:
             self.node.ignored_returns[message.id] = None
         self.send_message(method, message)
-
-    def require(self, right: Right, kind: Kind, name: str) -> None:
-        """Refuse unless the user has a right ("configure", "write", "read") on a queue or exchange."""
-        self.rights.require(right, kind, name)
 
     def tap(self, kind: str, *fields: object) -> None:
         """Record something this channel did."""

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from leveret.core.model.errors import PreconditionFailed
-from leveret.core.model.operators.access import Kind, Right, TopicRight
+from leveret.core.model.errors import AccessRefused, PreconditionFailed
+from leveret.core.model.operators.access import RIGHTS, Kind, Right, TopicRight, checked_name
 from leveret.core.model.vhost import VirtualHost
 
 
@@ -23,12 +23,17 @@ class UserRights:
 
     def require(self, right: Right, kind: Kind, name: str) -> None:
         """Refuse unless the user has a right on a queue or exchange. Hot: once per publish."""
-        self._access.refuse_unless_permitted(self._user, self._vhost.name, kind, name, right)
+        if not self._access.may(self._user, self._vhost.name, kind, name, right):
+            refusal = self._refusal(right, f"{kind} '{checked_name(kind, name)}'")
+            raise refusal.about("no_right", right=right, name=name, vhost=self._vhost.name, user=self._user)
 
     def require_any(self, kind: Kind, name: str) -> None:
         """Refuse a user who has no right at all on a queue or exchange, in versions that require one."""
-        if self._compat.passive_declare_needs_a_right:
-            self._access.refuse_unless_permitted_any(self._user, self._vhost.name, kind, name)
+        user, vhost_name = self._user, self._vhost.name
+        if not self._compat.passive_declare_needs_a_right:
+            return
+        if not any(self._access.may(user, vhost_name, kind, name, right) for right in RIGHTS):
+            self.require("configure", kind, name)
 
     def require_topic(self, right: TopicRight, exchange_name: str, routing_keys: tuple[str, ...]) -> None:
         """Refuse routing keys that the user's topic permissions do not cover. Hot: once per publish."""
@@ -39,7 +44,12 @@ class UserRights:
             return
         checked = routing_keys if self._compat.topic_permission_for_every_key else routing_keys[:1]
         for routing_key in checked:
-            self._access.refuse_unless_topic_permitted(self._user, self._vhost.name, exchange_name, routing_key, right)
+            if not self._access.may_use_topic(self._user, self._vhost.name, exchange_name, routing_key, right):
+                raise self._refusal(right, f"topic '{routing_key}' in exchange '{exchange_name}'")
+
+    def _refusal(self, right: Right, title: str) -> AccessRefused:
+        access = f"{right} access" if self._compat.names_refused_right else "access"
+        return AccessRefused(f"{access} to {title} in vhost '{self._vhost.name}' refused for user '{self._user}'")
 
     def refuse_false_user_id(self, user_id: str) -> None:
         """Refuse a user-id property that names another user, unless the user may impersonate others."""

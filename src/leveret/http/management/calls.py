@@ -12,7 +12,7 @@ from leveret.core.compat import Compat
 from leveret.core.model.errors import AmqpError
 from leveret.core.model.message import Message
 from leveret.core.model.node import Node
-from leveret.core.model.operators.access import Kind, Right, User
+from leveret.core.model.operators.access import User
 from leveret.core.model.operators.node_settings import NODE_NAME
 from leveret.core.model.vhost import VirtualHost
 from leveret.core.protocol.rights import UserRights
@@ -111,14 +111,10 @@ class UsersChannel(OwnChannel):
 
     def __init__(self, connection: OwnConnection, rights: UserRights) -> None:
         super().__init__(connection, lambda tag, view: None)
-        self.rights = connection.rights = rights
+        self.rights = rights
         self.is_limited = False
         # The answers to basic.get, with the messages.
         self.got: list[tuple[BasicGetOk, Message, bytes | None]] = []
-
-    def require(self, right: Right, kind: Kind, name: str) -> None:
-        """Refuse unless the user has the right."""
-        self.rights.require(right, kind, name)
 
     def send_message(self, method: Method, message: Message, properties_octets: bytes | None = None) -> None:
         """Keep what a client would be sent."""

@@ -11,8 +11,6 @@ import re
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Final, Literal, NamedTuple
 
-from leveret.core.model.errors import AccessRefused
-
 if TYPE_CHECKING:
     from leveret.core.model.operators.passwords import PasswordHash
 
@@ -77,13 +75,8 @@ class Permission(NamedTuple):
             return self.configure
         return self.write if right == "write" else self.read
 
-    @property
-    def is_full(self) -> bool:
-        """Whether it allows everything, so that no name needs to be matched."""
-        return self.configure == self.write == self.read == _EVERYTHING
 
-
-# The permission that nearly every user has.
+# The permission that nearly every user has. It allows everything, so no name needs to be matched.
 FULL: Final = Permission(_EVERYTHING, _EVERYTHING, _EVERYTHING)
 
 
@@ -104,22 +97,18 @@ class TopicPermission(NamedTuple):
 class Access:
     """The users of a node and their permissions."""
 
-    __slots__ = ("_full", "names_refused_right", "permissions", "topic_permissions", "users", "version")
+    __slots__ = ("permissions", "topic_permissions", "users", "version")
 
-    def __init__(self, *, names_refused_right: bool = True) -> None:
-        # Whether a refusal names the missing right.
-        self.names_refused_right = names_refused_right
+    def __init__(self) -> None:
         # Counts changes, so that callers know when a remembered right is stale.
         self.version = 0
         self.users: dict[str, User] = {}
-        # By vhost and user.
+        # By vhost and user. Those that allow everything are `FULL` itself.
         self.permissions: dict[tuple[str, str], Permission] = {}
         # By vhost and user, then by exchange.
         self.topic_permissions: dict[tuple[str, str], dict[str, TopicPermission]] = {}
-        # Those of `permissions` that allow everything, so that the usual case is one lookup.
-        self._full: dict[tuple[str, str], Permission] = {}
         self.users[_GUEST] = User(_GUEST, _GUEST, ("administrator",))
-        self.permissions["/", _GUEST] = self._full["/", _GUEST] = FULL
+        self.permissions["/", _GUEST] = FULL
 
     def set_user(self, name: str, password: str | None = None, tags: tuple[str, ...] = ()) -> User:
         """Add a user, or replace the password and tags of an existing one; the limits stay."""
@@ -166,17 +155,13 @@ class Access:
     ) -> None:
         """Set a user's three patterns on a vhost. The caller has checked that they are valid."""
         self.version += 1
-        key = (vhost_name, user)
-        permission = self.permissions[key] = Permission(configure, write, read)
-        self._full.pop(key, None)
-        if permission.is_full:
-            self._full[key] = permission
+        permission = Permission(configure, write, read)
+        self.permissions[vhost_name, user] = FULL if permission == FULL else permission
 
     def clear_permission(self, vhost_name: str, user: str) -> None:
         """Remove a user's permission on a vhost. Raises KeyError if there is none."""
         self.version += 1
         del self.permissions[vhost_name, user]
-        self._full.pop((vhost_name, user), None)
 
     def set_topic_permission(self, vhost_name: str, user: str, exchange: str, *, write: str, read: str) -> None:
         """Limit a user to some routing keys of a topic exchange. The caller has checked that the patterns are valid."""
@@ -201,25 +186,9 @@ class Access:
         return (vhost_name, user) in self.permissions
 
     def may(self, user: str, vhost_name: str, kind: Kind, name: str, right: Right) -> bool:
-        """Return whether a user has a right on a queue or exchange."""
-        key = (vhost_name, user)
-        if key in self._full:
-            return True
-        permission = self.permissions.get(key)
-        return permission is not None and permission.allows(right, _checked_name(kind, name))
-
-    def refuse_unless_permitted(self, user: str, vhost_name: str, kind: Kind, name: str, right: Right) -> None:
-        """Raise AccessRefused if a user lacks a right on a queue or exchange."""
-        if (vhost_name, user) in self._full or self.may(user, vhost_name, kind, name, right):
-            return
-        title = f"{kind} '{_checked_name(kind, name)}' in vhost '{vhost_name}'"
-        refusal = AccessRefused(f"{self._described(right)} to {title} refused for user '{user}'")
-        raise refusal.about("no_right", right=right, name=name, vhost=vhost_name, user=user)
-
-    def refuse_unless_permitted_any(self, user: str, vhost_name: str, kind: Kind, name: str) -> None:
-        """Raise AccessRefused if a user has none of the three rights; the text names configure."""
-        if not any(self.may(user, vhost_name, kind, name, right) for right in RIGHTS):
-            self.refuse_unless_permitted(user, vhost_name, kind, name, "configure")
+        """Return whether a user has a right on a queue or exchange. Hot: once per publish."""
+        permission = self.permissions.get((vhost_name, user))
+        return permission is FULL or (permission is not None and permission.allows(right, checked_name(kind, name)))
 
     def may_use_topic(self, user: str, vhost_name: str, exchange: str, routing_key: str, right: TopicRight) -> bool:
         """Return whether a user may write or read a routing key of a topic exchange.
@@ -232,20 +201,9 @@ class Access:
             return True
         return permission.allows(right, routing_key, {"username": user, "vhost": vhost_name})
 
-    def refuse_unless_topic_permitted(
-        self, user: str, vhost_name: str, exchange: str, routing_key: str, right: TopicRight
-    ) -> None:
-        """Raise AccessRefused if a user may not write or read a routing key of a topic exchange."""
-        if not self.topic_permissions or self.may_use_topic(user, vhost_name, exchange, routing_key, right):
-            return
-        title = f"topic '{routing_key}' in exchange '{exchange}' in vhost '{vhost_name}'"
-        raise AccessRefused(f"{self._described(right)} to {title} refused for user '{user}'")
 
-    def _described(self, right: Right) -> str:
-        return f"{right} access" if self.names_refused_right else "access"
-
-
-def _checked_name(kind: Kind, name: str) -> str:
+def checked_name(kind: Kind, name: str) -> str:
+    """Return the name by which permissions know a queue or exchange."""
     return name or "amq.default" if kind == "exchange" else name
 
 

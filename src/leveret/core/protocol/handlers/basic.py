@@ -66,7 +66,7 @@ def consume(channel: Channel, method: methods.BasicConsume) -> None:
         raise NotAllowed(f"reached maximum ({limit}) of consumers per channel")
     name = named(channel, method.queue)
     _refuse_used_tag(channel, method.consumer_tag)
-    channel.require("read", "queue", name)
+    channel.rights.require("read", "queue", name)
     if leads_to_reply_queue(channel, name):
         refusal = "only creator channel may consume from"
         if channel.reply_queue is not None and channel.reply_queue.name == name:
@@ -159,7 +159,7 @@ def _cancel(channel: Channel, tag: str) -> None:
 def get(channel: Channel, method: methods.BasicGet) -> None:
     """Fetch the head of a queue."""
     name = named(channel, method.queue)
-    channel.require("read", "queue", name)
+    channel.rights.require("read", "queue", name)
     if leads_to_reply_queue(channel, name):
         raise NotImplementedByBroker(f"basic.get not supported by volatile {channel.vhost.title_of('queue', name)}")
     queue = channel.vhost.queue(name, channel.connection)

@@ -27,10 +27,10 @@ def declare(channel: Channel, method: methods.ExchangeDeclare) -> None:
     name = stripped(method.exchange)
     refuse_default(name)
     if method.passive:
-        channel.connection.rights.require_any("exchange", name)
+        channel.rights.require_any("exchange", name)
         channel.vhost.exchange(name)
     else:
-        channel.require("configure", "exchange", name)
+        channel.rights.require("configure", "exchange", name)
         channel.vhost.declare_exchange(
             name,
             method.type,
@@ -38,7 +38,7 @@ def declare(channel: Channel, method: methods.ExchangeDeclare) -> None:
             auto_delete=method.auto_delete,
             internal=method.internal,
             arguments=method.arguments,
-            rights=channel.require,
+            rights=channel.rights.require,
             origin=channel.origin,
         )
     if not method.nowait:
@@ -49,7 +49,7 @@ def delete(channel: Channel, method: methods.ExchangeDelete) -> None:
     """Delete an exchange. A missing one is no error."""
     name = stripped(method.exchange)
     refuse_default(name)
-    channel.require("configure", "exchange", name)
+    channel.rights.require("configure", "exchange", name)
     channel.vhost.delete_exchange(name, if_unused=method.if_unused, origin=channel.origin)
     if not method.nowait:
         channel.send(methods.ExchangeDeleteOk())
@@ -81,6 +81,6 @@ def unbind(channel: Channel, method: methods.ExchangeUnbind) -> None:
 def _refuse_without_rights(channel: Channel, source_name: str, destination_name: str, routing_key: str) -> None:
     refuse_default(destination_name)
     refuse_default(source_name)
-    channel.require("write", "exchange", destination_name)
-    channel.require("read", "exchange", source_name)
-    channel.connection.rights.require_topic("read", source_name, (routing_key,))
+    channel.rights.require("write", "exchange", destination_name)
+    channel.rights.require("read", "exchange", source_name)
+    channel.rights.require_topic("read", source_name, (routing_key,))

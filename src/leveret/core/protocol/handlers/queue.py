@@ -40,7 +40,7 @@ def declare(channel: Channel, method: methods.QueueDeclare) -> None:
 
 
 def _existing(channel: Channel, name: str) -> StoredQueue:
-    channel.connection.rights.require_any("queue", name)
+    channel.rights.require_any("queue", name)
     queue = channel.vhost.queue(name, channel.connection)
     queue.on_declared()
     return queue
@@ -51,7 +51,7 @@ def _declared(channel: Channel, name: str, method: methods.QueueDeclare) -> Stor
         raise AccessRefused(f"queue name '{name}' contains reserved prefix 'amq.*'")
     if not name:
         name = channel.node.new_name("amq.gen-") if _may_be_named(channel, method) else ""
-    channel.require("configure", "queue", name)
+    channel.rights.require("configure", "queue", name)
     return channel.vhost.declare_queue(
         name,
         durable=method.durable,
@@ -59,7 +59,7 @@ def _declared(channel: Channel, name: str, method: methods.QueueDeclare) -> Stor
         auto_delete=method.auto_delete,
         arguments=method.arguments,
         connection=channel.connection,
-        rights=channel.require,
+        rights=channel.rights.require,
         origin=channel.origin,
     )
 
@@ -128,15 +128,15 @@ def _refuse_without_rights(channel: Channel, queue_name: str, exchange_name: str
     if queue_name.startswith(reply_to.PREFIX) and channel.node.compat.reply_names_are_queues:
         raise AccessRefused("cannot bind or unbind to a volatile (direct reply-to) queue")
     refuse_default(exchange_name)
-    channel.require("write", "queue", queue_name)
-    channel.require("read", "exchange", exchange_name)
-    channel.connection.rights.require_topic("read", exchange_name, (routing_key,))
+    channel.rights.require("write", "queue", queue_name)
+    channel.rights.require("read", "exchange", exchange_name)
+    channel.rights.require_topic("read", exchange_name, (routing_key,))
 
 
 def purge(channel: Channel, method: methods.QueuePurge) -> None:
     """Drop the ready messages of a queue."""
     name = named(channel, method.queue)
-    channel.require("read", "queue", name)
+    channel.rights.require("read", "queue", name)
     count = 0 if leads_to_reply_queue(channel, name) else channel.vhost.queue(name, channel.connection).purge()
     if not method.nowait:
         channel.send(methods.QueuePurgeOk(count))
@@ -145,7 +145,7 @@ def purge(channel: Channel, method: methods.QueuePurge) -> None:
 def delete(channel: Channel, method: methods.QueueDelete) -> None:
     """Delete a queue. A missing one is no error."""
     name = named(channel, stripped(method.queue))
-    channel.require("configure", "queue", name)
+    channel.rights.require("configure", "queue", name)
     count = channel.vhost.delete_queue(
         name,
         if_unused=method.if_unused,
