@@ -19,7 +19,7 @@ from pytest_leveret.contract.lock import Binding, Consumer, Declared, Lock, Mess
 
 if TYPE_CHECKING:
     from leveret import Broker
-    from leveret.trace.events import RawEvent, TracedMessage
+    from leveret.trace.events import TracedMessage
 
 # The queues by which Celery monitors its workers, whether or not a test is about that.
 _MONITORING_QUEUES: Final = re.compile(r"celeryev\..*|.*\.pidbox")
@@ -75,13 +75,14 @@ class EventReader(Generic[Into]):
 
     def __init__(self, broker: Broker) -> None:
         self._harness: Final = Harness(broker)
-        self._last_seen: RawEvent | None = None
+        # How many events were read.
+        self._read_count = 0
         self._clients: Final[dict[int, str]] = {}
 
     def read(self, into: Into) -> bool:
         """Add what has happened since the last call. Return whether it is all that has."""
         self._harness.sync()
-        new, is_whole = self._harness.events_after(self._last_seen)
+        new, self._read_count, is_whole = self._harness.events_after(self._read_count)
         for raw in new:
             kind = cast("str", raw[0])
             take = self.TAKERS.get(kind)
@@ -89,7 +90,6 @@ class EventReader(Generic[Into]):
                 take(self, Event(raw), into)
             elif kind == events.CONN_OPEN:
                 self._connected(Event(raw))
-        self._last_seen = new[-1] if new else self._last_seen
         return is_whole
 
     def _client(self, number: int | None) -> str | None:

@@ -131,14 +131,17 @@ class Harness:
             raw_events = self._engine.recorder.raw()
         return [Event(raw) for raw in raw_events[events.began_at(raw_events, node_id) :]]
 
-    def events_after(self, last_seen: RawEvent | None) -> tuple[list[RawEvent], bool]:
-        """Return the events after `last_seen`, and whether none is missing. It does not wait for clients."""
+    def events_after(self, count: int) -> tuple[list[RawEvent], int, bool]:
+        """Return the events after the first `count`, how many there are now, and whether none is missing.
+
+        It does not wait for clients.
+        """
         recorder = self._engine.recorder
         if not self._is_ours or not recorder.is_on:
-            return [], False
+            return [], count, False
         with self._engine.lock:
-            new = recorder.raw_after(last_seen)
-            return new, not (recorder.has_dropped and len(new) == len(recorder))
+            new = recorder.raw_after(count)
+            return new, recorder.recorded_count, not (recorder.has_dropped and len(new) == len(recorder))
 
     @property
     def is_complete(self) -> bool:

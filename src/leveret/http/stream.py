@@ -103,8 +103,8 @@ class EventPump(Pump["FedStream"]):
         self._past: list[RawEvent] = []
         self._past_first = 0
         self._past_max = 0
-        # The last event that was read.
-        self._seen: RawEvent | None = None
+        # How many events were read.
+        self._read_count = 0
 
     def subscribe(self, subscriber: FedStream, *, from_start: bool = False) -> None:
         """Feed a stream from now on; with `from_start`, first with everything that is recorded."""
@@ -112,7 +112,7 @@ class EventPump(Pump["FedStream"]):
             with self._engine.lock:
                 new = self._read()
                 if from_start and not self._behind:
-                    past, self._past_first = numbered(self._engine.recorder.raw, self._engine)
+                    past, self._past_first = numbered(self._engine)
                     self._past_max = len(past) + _MEANWHILE_MAX
             # The others get what they have not seen yet.
             self._hand_out(*new)
@@ -134,9 +134,8 @@ class EventPump(Pump["FedStream"]):
         return REST_S, 0 if self._behind else _LONG_S
 
     def _read(self) -> tuple[list[RawEvent], int]:
-        raw_events, first = numbered(lambda: self._engine.recorder.raw_after(self._seen), self._engine)
-        if raw_events:
-            self._seen = raw_events[-1]
+        raw_events, first = numbered(self._engine, self._read_count)
+        self._read_count = first + len(raw_events) - 1
         return raw_events, first
 
     def _hand_out(self, raw_events: list[RawEvent], first: int) -> None:
@@ -164,10 +163,10 @@ class EventPump(Pump["FedStream"]):
         return False
 
 
-def numbered(read: Callable[[], list[RawEvent]], engine: Engine) -> tuple[list[RawEvent], int]:
-    """Return the latest events as `read` returns them, and the number that the broker gave the first of them."""
+def numbered(engine: Engine, count: int = 0) -> tuple[list[RawEvent], int]:
+    """Return the events after the first `count`, and the number that the broker gave the first of them."""
     with engine.lock:
-        latest = read()
+        latest = engine.recorder.raw_after(count)
         return latest, engine.recorder.recorded_count - len(latest) + 1
 
 

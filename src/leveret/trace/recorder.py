@@ -17,7 +17,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, nullcontext
-from itertools import chain, islice, takewhile
+from itertools import islice
 from typing import TYPE_CHECKING, Final, Literal, Protocol, Unpack, cast, get_args
 
 from leveret.errors import unknown
@@ -68,8 +68,12 @@ class Recorded(Protocol):
     def raw(self) -> list[RawEvent]:
         """Return the events, oldest first."""
 
-    def raw_after(self, last_seen: RawEvent | None) -> list[RawEvent]:
-        """Return the events after `last_seen`, oldest first; all if it is None or was dropped."""
+    @property
+    def recorded_count(self) -> int:
+        """How many events have been recorded so far, with those that are forgotten."""
+
+    def raw_after(self, count: int) -> list[RawEvent]:
+        """Return the events recorded after the first `count`, oldest first, without those that were dropped."""
 
 
 class Recorder:
@@ -77,7 +81,6 @@ class Recorder:
 
     __slots__ = (
         "_fresh",
-        "_handed_out",
         "_kept",
         "_lock",
         "_moved_count",
@@ -125,8 +128,6 @@ class Recorder:
         self._fresh: Final[list[RawEvent]] = []
         # How many events have left `_fresh`.
         self._moved_count = 0
-        # Those of them that were the last that a reader saw, by their index.
-        self._handed_out: Final[dict[int, RawEvent]] = {}
         # The value of `Hooks.tap`. It is None if nothing is recorded, so that the core does not even make the tuple.
         self.tap: Tap | None = self._fresh.append if level == "recent" else None
         if writer is not None:
@@ -158,13 +159,6 @@ class Recorder:
         oldest = self._fresh[:count]
         if self._pack is not None:
             oldest = _plain(oldest, self._pack)
-        handed_out = list(self._handed_out.items())
-        self._handed_out.clear()
-        for place, raw in handed_out:
-            if place < count:
-                oldest[place] = raw
-            else:
-                self._handed_out[place - count] = raw
         self._moved_count += count
         self._kept.extend(oldest)
         del self._fresh[:count]
@@ -208,7 +202,6 @@ class Recorder:
             self._catch_up()
             self._moved_count += len(self._fresh)
             self._fresh.clear()
-            self._handed_out.clear()
             self._kept.clear()
             self._kept.append(_BEGINNING)
 
@@ -224,38 +217,25 @@ class Recorder:
 
     def raw(self) -> list[RawEvent]:
         """Return the recorded tuples, oldest first."""
-        with self._lock:
-            return self._newest(len(self))
+        return self.newest(self.size)
 
     def newest(self, count: int) -> list[RawEvent]:
         """Return the last `count` tuples, or all if there are fewer, oldest first. The cost does not depend on all."""
         with self._lock:
-            return self._newest(min(count, len(self)))
+            fresh, count = self._fresh, min(count, len(self))
+            if count <= len(fresh):
+                return fresh[len(fresh) - count :]
+            kept = list(islice(reversed(self._kept), count - len(fresh)))
+            kept.reverse()
+            if self._unpack is not None:
+                unpacking = _Unpacking(self._unpack)
+                kept = [unpacking.whole(raw) for raw in kept]
+            return kept + fresh
 
-    def raw_after(self, last_seen: RawEvent | None) -> list[RawEvent]:
-        """Return the tuples recorded after `last_seen`, oldest first; all if it is None or was dropped."""
+    def raw_after(self, count: int) -> list[RawEvent]:
+        """Return the tuples recorded after the first `count`, oldest first, without those that were dropped."""
         with self._lock:
-            count = len(self)
-            newest_first = chain(reversed(self._fresh), reversed(self._kept))
-            seen = takewhile(lambda raw: raw is not last_seen, islice(newest_first, count))
-            return self._newest(sum(1 for _ in seen))
-
-    def _newest(self, count: int) -> list[RawEvent]:
-        """Return the last `count` tuples, oldest first, with their messages unpacked."""
-        fresh = self._fresh
-        if fresh:
-            self._handed_out[len(fresh) - 1] = fresh[-1]
-        if count <= len(fresh):
-            return fresh[len(fresh) - count :]
-        kept = list(islice(reversed(self._kept), count - len(fresh)))
-        kept.reverse()
-        if self._unpack is not None:
-            unpacking = _Unpacking(self._unpack)
-            kept = [unpacking.whole(raw) for raw in kept]
-        if kept and not fresh:
-            # A reader that continues from here compares by identity, so this tuple must stay as it is.
-            self._kept[-1] = kept[-1]
-        return kept + fresh
+            return self.newest(max(0, self.recorded_count - count))
 
     def events(self) -> list[Event]:
         """Return the recorded events, oldest first."""

@@ -102,7 +102,7 @@ def _lines_of(call: Call) -> EventLines:
 def _recorded(call: Call) -> tuple[list[RawEvent], int]:
     _require_recording(call)
     call.engine.sync()
-    return numbered(call.engine.recorder.raw, call.engine)
+    return numbered(call.engine)
 
 
 def _require_recording(call: Call) -> None:

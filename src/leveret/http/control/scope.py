@@ -145,13 +145,11 @@ class Scope(BrokerActions, CheckedAssertions, Hinting):
 
 
 class OneVhostsEvents:
-    """The part of a recorder that belongs to one virtual host, for one reader of `raw_after`."""
+    """The part of a recorder that belongs to one virtual host."""
 
     def __init__(self, recorder: Recorder, vhost: str) -> None:
         self._recorder = recorder
         self._vhost = vhost
-        # The last event that was looked at, of whatever virtual host: only that one keeps its identity.
-        self._seen: RawEvent | None = None
 
     @property
     def is_on(self) -> bool:
@@ -175,12 +173,14 @@ class OneVhostsEvents:
         """Return the events of the virtual host, oldest first."""
         return self._own(self._recorder.raw())
 
-    def raw_after(self, last_seen: RawEvent | None) -> list[RawEvent]:
-        """Return those since the last call, or all if `last_seen` is None."""
-        new = self._recorder.raw_after(self._seen if last_seen is not None else None)
-        if new:
-            self._seen = new[-1]
-        return self._own(new)
+    @property
+    def recorded_count(self) -> int:
+        """How many events of all virtual hosts have been recorded so far."""
+        return self._recorder.recorded_count
+
+    def raw_after(self, count: int) -> list[RawEvent]:
+        """Return those that were recorded after the first `count` of all virtual hosts."""
+        return self._own(self._recorder.raw_after(count))
 
     def _own(self, raw_events: list[RawEvent]) -> list[RawEvent]:
         return [raw for raw in raw_events if is_of(raw, self._vhost)]

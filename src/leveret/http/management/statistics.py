@@ -69,7 +69,8 @@ class Statistics:
     """The counts of one broker."""
 
     def __init__(self) -> None:
-        self._last_seen: RawEvent | None = None
+        # How many events were read.
+        self._read_count = 0
         self._counts: dict[Subject, Counts] = {}
         # The counts that events with the same names change, so that they are looked up once.
         self._known: dict[Subject, list[Count]] = {}
@@ -86,9 +87,8 @@ class Statistics:
 
     def unread(self, recorder: Recorder) -> list[RawEvent]:
         """Return the events since the last call. The caller holds the broker's lock."""
-        new = recorder.raw_after(self._last_seen)
-        if new:
-            self._last_seen = new[-1]
+        new = recorder.raw_after(self._read_count)
+        self._read_count = recorder.recorded_count
         return new
 
     def read(self, new: Iterable[RawEvent]) -> None:

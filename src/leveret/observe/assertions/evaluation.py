@@ -132,6 +132,8 @@ class _Evaluation:
         self._source: Final = source
         self._question: Final = question
         self._search: Final = Search(question)
+        # How many events the search has seen.
+        self._read_count = 0
 
     def run(self, timeout: float | None) -> list[MessageView]:
         """Return the messages found; raise AssertionError if they are not what the question asks for."""
@@ -182,7 +184,9 @@ class _Evaluation:
         return f"; {' and '.join(knowing)} has it, and this is {self._source.name}" if knowing else ""
 
     def _catch_up(self) -> None:
-        self._search.feed(self._source.recorder.raw_after(self._search.last_seen))
+        recorder = self._source.recorder
+        self._search.feed(recorder.raw_after(self._read_count))
+        self._read_count = recorder.recorded_count
         self._search.uncommitted = uncommitted(self._source.node)
 
     def _is_decided(self) -> bool:

@@ -105,13 +105,11 @@ class Search:
 
     __slots__ = (
         *("_by_copy", "_count_at_end", "_deliveries", "_earlier", "_occurrences", "_queue_at", "_relevant", "_test"),
-        *("last_seen", "question", "uncommitted"),
+        *("question", "uncommitted"),
     )
 
     def __init__(self, question: Question) -> None:
         self.question: Final = question
-        # The latest event fed.
-        self.last_seen: RawEvent | None = None
         # The messages that open transactions hold back, by number. They do not count as published.
         self.uncommitted: Container[int] = ()
         self._occurrences: list[Occurrence] = []
@@ -141,7 +139,6 @@ class Search:
         kinds, sequel, place = self.question.happening.kinds, self.question.happening.sequel, self.question.place
         relevant, queue_at = self._relevant, self._queue_at
         for raw in new_events:
-            self.last_seen = raw
             kind = raw[0]
             if kind not in relevant or (kind in queue_at and raw[queue_at[kind]] != place):
                 continue

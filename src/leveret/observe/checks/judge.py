@@ -21,7 +21,7 @@ from leveret.observe.checks.texts import Publishers, blind_text, group_text, inc
 from leveret.observe.checks.trace_checks import TraceChecks
 from leveret.observe.checks.trace_context import TraceContext
 from leveret.observe.checks.unused_faults import Planned, UnusedFaults, unused_finding
-from leveret.trace.events import RawEvent, printable
+from leveret.trace.events import printable
 
 if TYPE_CHECKING:
     from leveret.observe.assertions.source import Source
@@ -69,7 +69,8 @@ class Judge:
         self._source: Final = source
         self._planned: Final = planned
         self._levels: Final = levels
-        self._last_seen: RawEvent | None = None
+        # How many events were read.
+        self._read_count = 0
         self._has_gap = False
         self._is_over = False
         self._is_blindness_reported = False
@@ -123,7 +124,6 @@ class Judge:
 
     def begin_anew(self) -> None:
         """Start again after the broker was reset, and keep the findings."""
-        self._last_seen = None
         self._trace_checks = TraceChecks(self._source.node, self._levels.max_redeliveries)
         self._trace_context = TraceContext()
         self._leftovers = Leftovers()
@@ -169,7 +169,7 @@ class Judge:
         """Judge again from here on, after the broker has started."""
         if self._is_over:
             self._is_over = False
-            self._last_seen = next(iter(self._source.recorder.raw()[-1:]), None)
+            self._read_count = self._source.recorder.recorded_count
 
     def look_at_the_end(self) -> None:
         """Read the new events and look for leftovers, as at the end of the test."""
@@ -244,11 +244,11 @@ class Judge:
         recorder = self._source.recorder
         if not recorder.is_on:
             return
-        new = recorder.raw_after(self._last_seen)
+        new = recorder.raw_after(self._read_count)
+        self._read_count = recorder.recorded_count
         if recorder.has_dropped and len(new) == len(recorder):
             self._has_gap = True
         if new:
-            self._last_seen = new[-1]
             self._leftovers.feed(new, self._allowances)
             self._note(self._trace_checks.feed(new, self._source.node))
             if self._levels.is_on("trace_context_lost"):
