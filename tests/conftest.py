@@ -77,7 +77,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 def pytest_collection_finish() -> None:
     """Take the collected tests, some 500,000 objects, out of every later garbage collection."""
-    # Tuples of plain values that are frozen before a collection has seen them stay tracked, and so does what holds them.
+    # Frozen before a collection has seen them, tuples of plain values stay tracked, and so does what holds them.
     gc.collect()
     gc.freeze()
 
