@@ -1,4 +1,4 @@
-"""Programs that start Spark in a JVM of their own."""
+"""A program that starts Spark in a JVM of its own, and one to which it announces this JVM as `spark-submit` does."""
 
 from __future__ import annotations
 
@@ -21,7 +21,10 @@ TRACE = random_traces.make(20260101).trace
 
 @dataclass
 class Ran:
-    """A program that ingested one trace with Spark, and two of whose Python processes were killed."""
+    """A program that ingested one trace with Spark, and two of whose Python processes were killed.
+
+    What it prints is what its own session left in the environment, and the settings of a session in a second program.
+    """
 
     process: subprocess.CompletedProcess[str]
     folder: Path
@@ -36,28 +39,49 @@ def ran(tmp_path_factory: pytest.TempPathFactory) -> Ran:
         each.mkdir()
     random_traces.write(folder / "a.jsonl", TRACE)
     marks = [str(folder / "first"), str(folder / "second")]
-    # Two of Spark's Python processes die once they have written the events of their part.
+    # Two of Spark's Python processes die once they have written the events of their part. Another thread writes these.
     (modules / "sitecustomize.py").write_text(
         "import os, signal, sys\n"
         "def kill(event, arguments):\n"
-        f"    if event == 'open' and str(arguments[0]).startswith({str(warehouse / 'files')!r}):\n"
+        f"    if event == 'os.rename' and str(arguments[1]).startswith({str(warehouse / 'files')!r}):\n"
         f"        for mark in {marks}:\n"
         "            if not os.path.exists(mark):\n"
         "                os.mkdir(mark)\n"
+        f"                while not os.path.exists(os.path.join({str(warehouse / 'events')!r}, "
+        "os.path.basename(arguments[1]))):\n"
+        "                    pass\n"
         "                os.kill(os.getpid(), signal.SIGKILL)\n"
         "if 'pyspark.daemon' in sys.orig_argv:\n"
         "    sys.addaudithook(kill)\n"
     )
-    program = (
-        "import os, sys\n"
-        "from leveret.pipeline import Warehouse, ingest\n"
+    submitted = (
         "from leveret.pipeline.computing.spark_session import session\n"
         "with session('small') as spark:\n"
+        "    names = ('shuffle.partitions', 'session.timeZone', 'parquet.compression.codec')\n"
+        "    print(spark.sparkContext.master, *[spark.conf.get(f'spark.sql.{name}') for name in names])\n"
+    )
+    program = (
+        "import os, subprocess, sys\n"
+        "from leveret.pipeline import Warehouse, ingest\n"
+        "from leveret.pipeline.computing.spark_session import UNCOMPILED, session\n"
+        "with session('small', settings=UNCOMPILED) as spark:\n"
         "    ingest(Warehouse(sys.argv[1]), [sys.argv[2]], spark=spark)\n"
-        "    print(*[name for name in os.environ if name.startswith('PYSPARK_GATEWAY')])\n"
+        "    print(*[name for name in os.environ if name.startswith('PYSPARK_GATEWAY')], flush=True)\n"
+        "    gateway = spark.sparkContext._gateway\n"
+        # Like spark-submit: the JVM already runs with settings of its own, and the environment says where.
+        "properties = gateway.jvm.java.lang.System\n"
+        "for name in [str(name) for name in properties.getProperties()]:\n"
+        "    if name.startswith('spark.'):\n"
+        "        properties.clearProperty(name)\n"
+        "settings = {'master': 'local[1]', 'app.name': 'job', 'sql.shuffle.partitions': '3', 'ui.enabled': 'false'}\n"
+        "for name, value in settings.items():\n"
+        "    properties.setProperty(f'spark.{name}', value)\n"
+        "os.environ['PYSPARK_GATEWAY_PORT'] = str(gateway.gateway_parameters.port)\n"
+        "os.environ['PYSPARK_GATEWAY_SECRET'] = gateway.gateway_parameters.auth_token\n"
+        "sys.exit(subprocess.run([sys.executable, '-c', sys.argv[3]]).returncode)\n"
     )
     process = subprocess.run(
-        [sys.executable, "-c", program, str(warehouse), str(folder / "a.jsonl")],
+        [sys.executable, "-c", program, str(warehouse), str(folder / "a.jsonl"), submitted],
         env={"PYTHONPATH": os.pathsep.join([str(modules), *sys.path])},
         cwd=empty,
         capture_output=True,
@@ -68,8 +92,20 @@ def ran(tmp_path_factory: pytest.TempPathFactory) -> Ran:
 
 
 def test_spark_starts_with_nothing_in_the_environment_but_a_place_of_modules(ran: Ran) -> None:
-    assert (ran.process.returncode, ran.process.stdout) == (0, "\n"), ran.process.stderr
+    assert ran.process.returncode == 0, ran.process.stderr
     assert list(ran.folder.iterdir()) == []
+
+
+def test_no_child_process_mistakes_the_jvm_for_its_own(ran: Ran) -> None:
+    in_environment, *_ = ran.process.stdout.splitlines()
+
+    assert in_environment == ""
+
+
+def test_settings_of_spark_submit_are_kept(ran: Ran) -> None:
+    *_, settings = ran.process.stdout.splitlines()
+
+    assert settings == "local[1] 3 UTC zstd"
 
 
 def test_a_task_that_is_killed_twice_counts_once(ran: Ran) -> None:
@@ -78,20 +114,3 @@ def test_a_task_that_is_killed_twice_counts_once(ran: Ran) -> None:
 
     assert len(list((ran.warehouse / "events").iterdir())) == 3
     assert texts(read_table(warehouse, "copies").to_pylist()) == texts(plain.tables([TRACE])["copies"])
-
-
-def test_settings_of_spark_submit_are_kept(tmp_path: Path) -> None:
-    program = (
-        "from leveret.pipeline.computing.spark_session import session\n"
-        "from leveret.spark import jvm\n"
-        # Like spark-submit: the JVM already runs, and the environment says where.
-        "settings = {'spark.master': 'local[1]', 'spark.sql.shuffle.partitions': '3', 'spark.ui.enabled': 'false'}\n"
-        "jvm.start('test', settings)\n"
-        "with session('small') as spark:\n"
-        "    names = ('shuffle.partitions', 'session.timeZone', 'parquet.compression.codec')\n"
-        "    print(spark.sparkContext.master, *[spark.conf.get(f'spark.sql.{name}') for name in names])\n"
-    )
-
-    ran = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, cwd=tmp_path, timeout=300)
-
-    assert (ran.returncode, ran.stdout) == (0, "local[1] 3 UTC zstd\n"), ran.stderr
