@@ -72,27 +72,6 @@ class SystemClock:
         return now_ns // 1000
 
 
-class ManualClock:
-    """A clock that stands still until it is moved, and refuses to go backwards."""
-
-    def __init__(self, start: int = 0) -> None:
-        self._now = start
-
-    def now(self) -> int:
-        """Return the instant it was last moved to."""
-        return self._now
-
-    def jump(self, to: int) -> None:
-        """Move to the instant `to`. Raises ValueError if that is in the past."""
-        if to < self._now:
-            raise ValueError(f"a clock does not go backwards: {to} is before {self._now}")
-        self._now = to
-
-    def advance(self, span_us: int) -> None:
-        """Move on by `span_us` microseconds. Raises ValueError if that is negative."""
-        self.jump(self._now + span_us)
-
-
 # How many of its latest moves a clock remembers.
 _MOVES_MAX: Final = 10_000
 
@@ -109,29 +88,30 @@ class HoldableClock:
         self._source = source
         # How far this clock is ahead of its source while it runs.
         self._offset_us = 0
-        self._held: ManualClock | None = None
+        # Where it stands while it is held.
+        self._held_at: int | None = None
 
     @property
     def is_held(self) -> bool:
         """Whether the clock stands still."""
-        return self._held is not None
+        return self._held_at is not None
 
     def now(self) -> int:
         """Return microseconds since the epoch."""
-        held = self._held
-        return self._source.now() + self._offset_us if held is None else held.now()
+        held_at = self._held_at
+        return self._source.now() + self._offset_us if held_at is None else held_at
 
     def hold(self) -> None:
         """Stop the clock. Does nothing if it is held already."""
-        if self._held is None:
-            self._held = ManualClock(self.now())
+        if self._held_at is None:
+            self._held_at = self.now()
             self._note_move()
 
     def release(self) -> None:
         """Let the clock run on from where it is. Does nothing if it runs."""
-        if self._held is not None:
-            self._offset_us = self._held.now() - self._source.now()
-            self._held = None
+        if self._held_at is not None:
+            self._offset_us = self._held_at - self._source.now()
+            self._held_at = None
             self._note_move()
 
     def skip(self, span_us: int) -> None:
@@ -139,18 +119,19 @@ class HoldableClock:
         if span_us < 0:
             raise ValueError(f"a clock does not go backwards by {-span_us} microseconds")
         self._note_move()
-        if self._held is None:
+        if self._held_at is None:
             self._offset_us += span_us
         else:
-            self._held.advance(span_us)
+            self._held_at += span_us
         self._note_move()
 
     def jump(self, to: int) -> None:
         """Hold the clock and move it to the instant `to`. Raises ValueError if that is in the past."""
         self.hold()
-        assert self._held is not None
         self._note_move()
-        self._held.jump(to)
+        if to < self.now():
+            raise ValueError(f"a clock does not go backwards: {to} is before {self.now()}")
+        self._held_at = to
         self._note_move()
 
     def _note_move(self) -> None:

@@ -13,13 +13,13 @@ import pytest
 from pika.adapters.blocking_connection import BlockingChannel
 
 from leveret import Broker
-from leveret.clocks import ManualClock
 from leveret.http.control.endpoint import ENDPOINTS
 from leveret.http.messages import Request, Response
 from leveret.http.server import HttpServer, Limits
 from tests.http import campaign
 from tests.http.client import GUEST, ask, connection, raw, read_to_end
 from tests.server.test_cli import served
+from tests.server.test_clock import stopped
 
 HEAD = b"GET / HTTP/1.1\r\nhost: localhost\r\n\r\n"
 VHOST = "/leveret/v1/vhosts/%2F"
@@ -126,14 +126,14 @@ def test_a_head_that_is_too_large_is_refused_even_in_one_piece(broker: Broker) -
 
 
 def test_a_client_that_sends_its_request_slowly_is_dropped_in_real_time() -> None:
-    clock = ManualClock()
+    clock = stopped()
     with server(fine, wall=clock, limits=Limits(request_us=1000)) as slow, connected(slow) as client:
         client.sendall(HEAD[:20])
         slow.loop.ask(lambda: None)
-        clock.advance(999)
+        clock.skip(999)
         client.sendall(HEAD[20:21])
         slow.loop.ask(lambda: None)
-        clock.advance(1)
+        clock.skip(1)
         slow.loop.wake()
 
         with pytest.raises(ConnectionResetError):
@@ -141,12 +141,12 @@ def test_a_client_that_sends_its_request_slowly_is_dropped_in_real_time() -> Non
 
 
 def test_a_connection_without_requests_is_dropped_after_a_while() -> None:
-    clock = ManualClock()
+    clock = stopped()
     with server(fine, wall=clock, limits=Limits(idle_us=1000)) as idle, connected(idle) as client:
         client.sendall(HEAD)
         assert client.recv(65536).endswith(b"fine")
         idle.loop.ask(lambda: None)
-        clock.advance(1000)
+        clock.skip(1000)
         idle.loop.wake()
 
         with pytest.raises(ConnectionResetError):
