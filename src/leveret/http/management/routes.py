@@ -50,14 +50,12 @@ def endpoint(
     template: str,
     who: Who,
     versions: tuple[str, ...] = ALL,
-    *,
-    has_head: bool = True,
-    needs_json: bool = False,
+    **more: bool,
 ) -> Callable[[Answer], Answer]:
-    """Declare that the decorated function answers a method of a path."""
+    """Declare that the decorated function answers a method of a path. `more` are other fields of `Endpoint`."""
 
     def declare(answer: Answer) -> Answer:
-        ENDPOINTS.append(Endpoint(method, template, who, answer, versions, has_head, needs_json))
+        ENDPOINTS.append(Endpoint(method, template, who, answer, versions, **more))
         return answer
 
     return declare
@@ -71,7 +69,7 @@ def lists(
     *,
     in_vhost: Who | None = None,
     paged: bool = False,
-    has_head: bool = True,
+    **more: bool,
 ) -> Callable[[Listing], Listing]:
     """Declare that the decorated function lists the objects of a path, sorted by these keys without a query.
 
@@ -84,16 +82,16 @@ def lists(
                 objects = listing(call)
             return listed(call, objects, by, paged=paged)
 
-        endpoint("GET", template, who, versions, has_head=has_head)(answer)
+        endpoint("GET", template, who, versions, **more)(answer)
         if in_vhost is not None:
-            endpoint("GET", f"{template}/{{vhost}}", in_vhost, versions, has_head=has_head)(answer)
+            endpoint("GET", f"{template}/{{vhost}}", in_vhost, versions, **more)(answer)
         return listing
 
     return declare
 
 
 def describes(
-    template: str, who: Who, versions: tuple[str, ...] = ALL, *, has_head: bool = True
+    template: str, who: Who, versions: tuple[str, ...] = ALL, **more: bool
 ) -> Callable[[Describing], Describing]:
     """Declare that the decorated function describes the object of a path."""
 
@@ -102,7 +100,7 @@ def describes(
             with call.looking():
                 return chosen(call, describing(call))
 
-        endpoint("GET", template, who, versions, has_head=has_head)(answer)
+        endpoint("GET", template, who, versions, **more)(answer)
         return describing
 
     return declare

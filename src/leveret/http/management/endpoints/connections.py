@@ -11,7 +11,7 @@ from leveret.core.protocol.connection import Connection
 from leveret.http.management import statistics
 from leveret.http.management.calls import NOT_YOURS, Call, no_object, not_authorised
 from leveret.http.management.constant import constant
-from leveret.http.management.endpoints.consumers import consumers_of, peer_details
+from leveret.http.management.endpoints.consumers import described_consumer, peer_details
 from leveret.http.management.listing import Described
 from leveret.http.management.measures import moment
 from leveret.http.management.routes import endpoint, lists
@@ -107,7 +107,8 @@ def get_channel(call: Call) -> object:
             for channel in connection.channels.values():
                 if _name(channel) == call.values["channel"]:
                     _refuse_unless_visible(call, connection)
-                    return {**_channel(call, channel), **_in_detail(call, channel)}
+                    details = [described_consumer(call, consumer) for consumer in channel.consumers.values()]
+                    return {**_channel(call, channel), "consumer_details": details, "publishes": [], "deliveries": []}
     raise no_object()
 
 
@@ -175,17 +176,3 @@ def _channel(call: Call, channel: Channel) -> Described:
         "garbage_collection": {},
         **statistics.message_stats(counts, call.node.now, statistics.PUBLISHING, statistics.DELIVERING),
     }
-
-
-def _in_detail(call: Call, channel: Channel) -> Described:
-    own = [
-        each
-        for queue in dict.fromkeys(consumer.queue for consumer in channel.consumers.values())
-        for each in consumers_of(call, queue)
-    ]
-    return {"consumer_details": [each for each in own if _is_of(each, channel)], "publishes": [], "deliveries": []}
-
-
-def _is_of(consumer: Described, channel: Channel) -> bool:
-    details = consumer["channel_details"]
-    return isinstance(details, dict) and details["name"] == _name(channel)

@@ -32,12 +32,7 @@ def list_consumers(call: Call) -> list[Described]:
 
 def consumers_of(call: Call, queue: StoredQueue) -> list[Described]:
     """Return the consumers of a queue as JSON, leaving out those of the test itself."""
-    connections = call.node.connections
-    return [
-        _described(call, consumer, connections[consumer.connection_number])
-        for consumer in queue.consumers
-        if consumer.connection_number in connections and consumer.connection_number > 0
-    ]
+    return [described_consumer(call, consumer) for consumer in queue.consumers if consumer.connection_number > 0]
 
 
 def channel_details(connection: ConnectionPort, number: int) -> Described:
@@ -58,15 +53,18 @@ def peer_details(connection: ConnectionPort) -> Described:
     return {"name": connection.address_name, "peer_host": host, "peer_port": port}
 
 
-def _described(call: Call, consumer: Consumer, connection: ConnectionPort) -> Described:
+def described_consumer(call: Call, consumer: Consumer) -> Described:
+    """Return a client's consumer as JSON."""
+    channel = consumer.subscriber
+    assert isinstance(channel, Channel)
     timeout_us = consumer.queue.settings.consumer_timeout_us
     description: Described = {
         "consumer_tag": consumer.tag,
         "queue": {"name": consumer.queue.name, "vhost": consumer.queue.vhost.name},
-        "channel_details": channel_details(connection, consumer.channel_number),
+        "channel_details": channel_details(channel.connection, channel.number),
         "ack_required": not consumer.no_ack,
         "exclusive": consumer.is_exclusive,
-        "prefetch_count": _channel(consumer).prefetch_count if consumer.no_ack else consumer.prefetch_count,
+        "prefetch_count": channel.prefetch_count if consumer.no_ack else consumer.prefetch_count,
         "active": consumer.is_active,
         "activity_status": _status(consumer, call.compat),
         "arguments": described(consumer.arguments),
@@ -74,12 +72,6 @@ def _described(call: Call, consumer: Consumer, connection: ConnectionPort) -> De
     if call.compat.shows_consumer_timeout:
         description["consumer_timeout"] = (call.node.consumer_timeout_us if timeout_us is None else timeout_us) // 1000
     return description
-
-
-def _channel(consumer: Consumer) -> Channel:
-    """Return the channel of a client's consumer."""
-    assert isinstance(consumer.subscriber, Channel)
-    return consumer.subscriber
 
 
 def _status(consumer: Consumer, compat: Compat) -> str:
