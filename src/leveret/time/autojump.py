@@ -15,9 +15,10 @@ from typing import Final
 
 from leveret.clocks import SystemClock
 from leveret.engine.engine import Engine
+from leveret.observe.texts.state import why_not_idle
 from leveret.server import native, threads
 from leveret.time.endless import endless
-from leveret.time.stillness import Stillness, why_not_idle_but_for
+from leveret.time.stillness import Stillness
 
 _REAL: Final = SystemClock()
 # The longest wait for something to happen. A broker that stops wakes all waiting threads.
@@ -100,8 +101,8 @@ class Autojump(AbstractContextManager["Autojump"]):
     def _look(self) -> tuple[int, Sign | None]:
         """Return the number of the turn, and the last sign of life if a jump is possible. Call it under the lock."""
         engine = self._engine
-        has_next = engine.node.timers.next_event_at() is not None
-        is_possible = has_next and not why_not_idle_but_for(engine, is_holding_fine=self._while_held)
+        is_idle = self._while_held or not why_not_idle(engine.node)
+        is_possible = engine.node.timers.next_event_at() is not None and is_idle and not engine.unread_by_peers()
         sign = (engine.loop.arrival_count, engine.call_count, self.jump_count)
         return engine.loop.turns.count, sign if is_possible else None
 

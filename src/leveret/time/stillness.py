@@ -17,7 +17,7 @@ from typing import Final
 from leveret.clocks import SystemClock
 from leveret.engine.engine import Engine
 from leveret.observe.calls.callers import handling_line, standing
-from leveret.observe.texts.state import DeliveryKey, connections, held_texts, holdings, why_not_idle
+from leveret.observe.texts.state import DeliveryKey, connections, held_texts, holdings
 from leveret.server import native
 from leveret.server.threads import SELF, Threads, processes_of
 
@@ -128,14 +128,6 @@ class Newcomers:
         unread_count = sum(key not in self._unread for key in _unread(self._engine))
         reasons = [f"{held_count} deliveries not settled"] if held_count else []
         return reasons + ([f"{unread_count} clients do not read"] if unread_count else [])
-
-
-def why_not_idle_but_for(engine: Engine, *, is_holding_fine: bool) -> list[str]:
-    """Return why the broker is not idle, without the messages that clients hold if that is fine."""
-    reasons = engine.unread_by_peers()
-    if is_holding_fine:
-        return reasons
-    return why_not_idle(engine.node) + reasons
 
 
 def held(engine: Engine, *, by_get: bool = False) -> list[DeliveryKey]:
