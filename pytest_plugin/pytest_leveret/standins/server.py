@@ -31,12 +31,6 @@ _PORT: Final = ("RABBITMQ_NODE_PORT", "RABBITMQ_NODE_PORT_NUMBER")
 _AMQP_PORT: Final = 5672
 _MANAGEMENT_PORT: Final = 15672
 _LARGEST_FILE: Final = 10_000_000
-# Lines of rabbitmq.conf that no client notices.
-_UNNOTICED: Final = re.compile(
-    r"(log|management|loopback_users|listeners|vm_memory|disk_free|cluster_name|prometheus|tcp_listen|num_acceptors|"
-    r"collect_statistics|default_permissions|default_user_tags|raft|queue_index|classic_queue|background_gc|total_memory|"
-    r"mnesia|statistics|deprecated_features)\b.*"
-)
 _LOADS: Final = ("load_definitions", "management.load_definitions", "definitions.local.path")
 # What the broker of a stand-in shares with those of the fixtures.
 _SHARED_SETTINGS: Final[tuple[str, ...]] = (
