@@ -13,6 +13,7 @@ from tempfile import TemporaryFile
 from typing import TYPE_CHECKING, Any, Final
 
 import pytest
+from _pytest.runner import runtestprotocol
 
 from pytest_leveret import recording
 from pytest_leveret.harness import harness_of
@@ -247,10 +248,14 @@ def has_passed(item: pytest.Item) -> bool:
     return item.stash.get(_PASSED, False)
 
 
-def begin_again(item: pytest.Item) -> None:
-    """Forget the brokers of a test that runs again."""
+def run_again(item: pytest.Item) -> list[pytest.TestReport]:
+    """Run a test, which may have run before, and return the reports of this run, which are not logged."""
     item.stash[_STARTED] = []
     item.stash[_PASSED] = False
+    # Drop what an earlier run logged and printed.
+    item._report_sections.clear()
+    # With the test's parent as the next item, only the fixtures of the test itself are torn down.
+    return runtestprotocol(item, log=False, nextitem=item.parent)  # type: ignore[arg-type]
 
 
 def stop_and_check(brokers: Iterable[Broker], *, is_judged: bool, item: pytest.Item | None = None) -> None:

@@ -16,9 +16,8 @@ from time import perf_counter
 from typing import TYPE_CHECKING, Any, Final
 
 import pytest
-from _pytest.runner import runtestprotocol
 
-from pytest_leveret import brokers
+from pytest_leveret.brokers import run_again
 from pytest_leveret.harness import harness_of
 from pytest_leveret.markers import failure_at
 from pytest_leveret.report import add_section, show_progress
@@ -221,12 +220,8 @@ class ExploredTest:
         from leveret.exploration import Run
 
         play = self._item.stash[_PLAY] = Play(Run(schedule), self._settings)
-        brokers.begin_again(self._item)
-        # Drop what an earlier run logged and printed.
-        self._item._report_sections.clear()
         with Watchdog(self._item, play):
-            # With the test's parent as the next item, only the fixtures of the test itself are torn down.
-            play.reports = runtestprotocol(self._item, log=False, nextitem=self._item.parent)  # type: ignore[arg-type]
+            play.reports = run_again(self._item)
         if play.broker is not None and play.watcher is not None:
             play.run.collect(play.broker, play.watcher)
         if play.run.has_failed:

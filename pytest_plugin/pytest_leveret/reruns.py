@@ -14,6 +14,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from multiprocessing.connection import Client, Connection, Listener, Pipe, wait
 from tempfile import TemporaryFile
@@ -273,26 +274,53 @@ class _Spawned:
         self._output.close()
 
 
-def serve(connection: Connection, run: Callable[[J], tuple[O, bool] | None]) -> None:
+def serve(session: pytest.Session, connection: Connection, run: Callable[[J], tuple[O, bool] | None]) -> None:
     """Do one job after another until the other side hangs up, or a job was the last that this process can do.
 
     `run` returns the outcome, and whether it was the last; None if it has sent both itself, and it was.
     """
-    try:
-        is_last = False
-        while not is_last:
-            answer = run(connection.recv())
-            if answer is None:
-                return
+    with suppress(EOFError, OSError):
+        while (answer := run(connection.recv())) is not None:
             connection.send(answer)
-            is_last = answer[1]
-    except (EOFError, OSError):
-        pass
+            if answer[1]:
+                break
+    session._setupstate.teardown_exact(None)
 
 
-def connect(variable: str) -> Connection:
-    """Return the connection of a new process to the one that has started it."""
-    port, _, key = os.environ[variable].partition(" ")
-    connection = Client(("127.0.0.1", int(port)), authkey=bytes.fromhex(key))
-    connection.send(os.getpid())
-    return connection
+class Serving:
+    """The part of the plugin that serves the process which has started this one, instead of running all tests."""
+
+    def __init__(self, variable: str, serve_session: Callable[[pytest.Session, Connection], None]) -> None:
+        """`variable` has the address of that process."""
+        self._variable: Final = variable
+        self._serve: Final = serve_session
+
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_runtestloop(self, session: pytest.Session) -> bool:
+        """Serve until the other side hangs up."""
+        port, _, key = os.environ[self._variable].partition(" ")
+        connection = Client(("127.0.0.1", int(port)), authkey=bytes.fromhex(key))
+        connection.send(os.getpid())
+        self._serve(session, connection)
+        return True
+
+
+class Seldom:
+    """Reports progress, but not more often than every few seconds."""
+
+    def __init__(self, report: Callable[[str], None], seconds: float) -> None:
+        self._report: Final = report
+        self._seconds: Final = seconds
+        self._last_at = monotonic()
+
+    def __call__(self, text: str) -> None:
+        """Report this, unless the last report is too new."""
+        if monotonic() - self._last_at > self._seconds:
+            self._last_at = monotonic()
+            self._report(text)
+
+
+def refuse_broken(session: pytest.Session) -> None:
+    """End a session of which not all tests could be collected, as pytest does."""
+    if session.testsfailed and not session.config.option.continue_on_collection_errors:
+        raise session.Interrupted(f"{session.testsfailed} errors during collection")

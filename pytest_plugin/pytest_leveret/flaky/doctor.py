@@ -7,7 +7,6 @@ from collections.abc import Callable, Collection, Sequence
 from functools import partial
 from pathlib import Path
 from tempfile import mkdtemp
-from time import monotonic
 from typing import TYPE_CHECKING, Final
 
 import pytest
@@ -17,33 +16,30 @@ from pytest_leveret.flaky import ADDRESS
 from pytest_leveret.flaky.play import Order, Outcome
 from pytest_leveret.flaky.report import Diagnosis, page_of, statement_of, text_of_diagnosis
 from pytest_leveret.flaky.search import search
-from pytest_leveret.flaky.worker import Job, Runner, Worker
+from pytest_leveret.flaky.worker import Job, Runner
 from pytest_leveret.report import show_progress
-from pytest_leveret.reruns import Workers
+from pytest_leveret.reruns import Seldom, Serving, Workers, refuse_broken
 
 if TYPE_CHECKING:
     from _pytest.terminal import TerminalReporter
 
-    from leveret import Broker
-
 # A job with its place among those that were given together.
 _Workers = Workers[tuple[int, Job], Outcome]
 # How long the doctor runs without a line of progress.
-_REPORT_INTERVAL_S: Final = 5.0
+_PROGRESS_S: Final = 5.0
 
 
 def prepare(config: pytest.Config, count: int | None, seed: int | None) -> None:
     """Let this session be a doctor's, one of its workers, or the replay of a seed."""
     runner = Runner()
-    watchers: list[Callable[[Broker], None]] = [runner.watch]
-    config.stash[brokers.WATCHERS] = watchers
-    if count is None or ADDRESS in os.environ:
-        runner.prepare(Job(seed or 0))
-        config.pluginmanager.register(runner, "leveret-flaky-runner")
     if ADDRESS in os.environ:
-        config.pluginmanager.register(Worker(runner), "leveret-flaky-worker")
+        config.pluginmanager.register(Serving(ADDRESS, runner.serve), "leveret-flaky-worker")
     elif count is not None:
         config.pluginmanager.register(Doctor(config, count), "leveret-flaky-doctor")
+        return
+    runner.prepare(Job(seed or 0))
+    config.pluginmanager.register(runner, "leveret-flaky-runner")
+    config.stash.setdefault(brokers.WATCHERS, []).append(runner.watch)
 
 
 class Doctor:
@@ -57,8 +53,7 @@ class Doctor:
     @pytest.hookimpl(tryfirst=True)
     def pytest_runtestloop(self, session: pytest.Session) -> bool:
         """Examine the test, and fail the session if it is flaky."""
-        if session.testsfailed and not session.config.option.continue_on_collection_errors:
-            raise session.Interrupted(f"{session.testsfailed} errors during collection")
+        refuse_broken(session)
         if len(session.items) != 1:
             raise pytest.UsageError(
                 f"--leveret-flaky examines one test, and {len(session.items)} are selected; name it, as in "
@@ -98,7 +93,7 @@ class Doctor:
 
 def examine(item: pytest.Item, workers: _Workers, count: int, report: Callable[[str], None]) -> Diagnosis:
     """Run a test many times, and search for the cause if some runs fail and others pass."""
-    seldom = _Seldom(report)
+    seldom = Seldom(report, _PROGRESS_S)
 
     def note(done: Collection[Outcome]) -> None:
         seldom(f"{len(done)} of {count} runs, {sum(run.has_failed for run in done)} failed")
@@ -113,19 +108,6 @@ def examine(item: pytest.Item, workers: _Workers, count: int, report: Callable[[
         report(f"{count} of {count} runs, {len(diagnosis.failed)} failed; now leveret forces orders")
         diagnosis.finding = search(runs, force)
     return diagnosis
-
-
-class _Seldom:
-    """Reports progress, but not more often than every few seconds."""
-
-    def __init__(self, report: Callable[[str], None]) -> None:
-        self._report: Final = report
-        self._last_at = monotonic()
-
-    def __call__(self, text: str) -> None:
-        if monotonic() - self._last_at > _REPORT_INTERVAL_S:
-            self._last_at = monotonic()
-            self._report(text)
 
 
 def run_all(

@@ -12,6 +12,7 @@ import sys
 import threading
 from dataclasses import dataclass, field
 from dis import opname
+from functools import partial
 from random import Random
 from typing import TYPE_CHECKING, Any, Final
 
@@ -65,7 +66,6 @@ class Outcome:
     error: str = ""
     # Whether the step that was to come second was held back, so that it would have come first.
     is_held: bool = False
-    seconds: float = 0.0
     # The queues in which a message expired.
     expired: frozenset[str] = frozenset()
     # How often its process had run the test before.
@@ -162,14 +162,10 @@ class Play:
                 self.steps.extend(names)
         if self._order is not None and self._order.first in names and not self._first_came.is_set():
             self._first_came.set()
-            for delays, _, occasion in self._held:
-                occasion.call_in_real_time(_GRACE_US, lambda delays=delays, it=occasion: delays.release(it))  # type: ignore[misc]
-            self._held_released()
-
-    def _held_released(self) -> None:
-        """Wake the loops of brokers, whose timers have changed."""
-        for _, broker, _ in self._held:
-            broker._engine.loop.wake()
+            for delays, broker, occasion in self._held:
+                occasion.call_in_real_time(_GRACE_US, partial(delays.release, occasion))
+                # Its timers have changed.
+                broker._engine.loop.wake()
 
     @property
     def is_held(self) -> bool:
@@ -252,15 +248,6 @@ def failed_line(item: pytest.Item, error: BaseException | None) -> int | None:
             line = traceback.tb_lineno
         traceback = traceback.tb_next
     return line
-
-
-def line_of_code(path: str, number: int) -> str:
-    """Return a line of a file without its indent; "" if it cannot be read."""
-    try:
-        with open(path, encoding="utf-8") as file:
-            return file.read().splitlines()[number - 1].strip()
-    except (OSError, IndexError, UnicodeDecodeError):
-        return ""
 
 
 def is_line(name: Name) -> bool:

@@ -5,9 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from html import escape
 from itertools import zip_longest
+from linecache import getline
 from typing import TYPE_CHECKING
 
-from pytest_leveret.flaky.play import Order, Outcome, is_line, line_of_code
+from leveret.wording import count_text
+from pytest_leveret.flaky.play import Order, Outcome, is_line
 from pytest_leveret.flaky.steps import text_of
 
 if TYPE_CHECKING:
@@ -149,7 +151,7 @@ def _failing_line(diagnosis: Diagnosis, finding: Finding, order: Order | None = 
     run = next(run for run in diagnosis.failed if run.line == finding.line)
     lines = []
     if finding.line is not None:
-        code = line_of_code(diagnosis.path, finding.line)
+        code = getline(diagnosis.path, finding.line).strip()
         clause = ""
         if order is not None and is_line(order.first):
             clause = f" looks before {text_of(order.second)}"
@@ -158,8 +160,7 @@ def _failing_line(diagnosis: Diagnosis, finding: Finding, order: Order | None = 
         lines += [f"Line {finding.line}{clause}:", f"  {code}"]
     lines.append(f"  {_first_line(run.error)}")
     if finding.elsewhere_count:
-        times = "1 other run" if finding.elsewhere_count == 1 else f"{finding.elsewhere_count} other runs"
-        lines.append(f"{times} failed in another line.")
+        lines.append(f"{count_text(finding.elsewhere_count, 'other run')} failed in another line.")
     return lines
 
 

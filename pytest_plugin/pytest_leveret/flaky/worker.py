@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-from time import perf_counter
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import pytest
-from _pytest.runner import runtestprotocol
 
 from pytest_leveret import brokers
-from pytest_leveret.flaky import ADDRESS
 from pytest_leveret.flaky.play import Order, Outcome, Play, failed_line
-from pytest_leveret.reruns import connect, serve
+from pytest_leveret.reruns import serve
 
 if TYPE_CHECKING:
     from collections.abc import Generator
+    from multiprocessing.connection import Connection
 
     from leveret import Broker
 
@@ -102,30 +100,14 @@ class Runner:
     def run(self, item: pytest.Item, job: Job) -> Outcome:
         """Run the test once and return what became of it."""
         self.prepare(job)
-        brokers.begin_again(item)
-        item._report_sections.clear()
-        began = perf_counter()
-        # With the test's parent as the next item, only the fixtures of the test itself are torn down.
-        runtestprotocol(item, log=False, nextitem=item.parent)  # type: ignore[arg-type]
-        outcome = self._outcome
-        outcome.seconds = perf_counter() - began
-        return outcome
+        brokers.run_again(item)
+        return self._outcome
 
-
-class Worker:
-    """The part of the plugin that serves the doctor instead of running the session's tests."""
-
-    def __init__(self, runner: Runner) -> None:
-        self._runner: Final = runner
-
-    @pytest.hookimpl(tryfirst=True)
-    def pytest_runtestloop(self, session: pytest.Session) -> bool:
-        """Do one job after another until the doctor hangs up."""
+    def serve(self, session: pytest.Session, connection: Connection) -> None:
+        """Run the test of a session as the doctor asks, until it hangs up."""
         item = session.items[0]
 
         def run(numbered: tuple[int, Job]) -> tuple[Outcome, bool]:
-            return self._runner.run(item, numbered[1]), False
+            return self.run(item, numbered[1]), False
 
-        serve(connect(ADDRESS), run)
-        session._setupstate.teardown_exact(None)
-        return True
+        serve(session, connection, run)

@@ -21,6 +21,7 @@ def prepare(config: pytest.Config) -> None:
     """Let this session be a worker, if a survey has started it."""
     if ADDRESS in os.environ:
         # Most runs need none of it.
-        from pytest_leveret.needs import run
+        from pytest_leveret.needs import worker
+        from pytest_leveret.reruns import Serving
 
-        config.pluginmanager.register(run.Worker(run.prepare(config), ADDRESS), "leveret-needs-worker")
+        config.pluginmanager.register(Serving(ADDRESS, worker.prepare(config).serve), "leveret-needs-worker")

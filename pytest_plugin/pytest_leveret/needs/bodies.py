@@ -18,7 +18,6 @@ Path = tuple[Step, ...]
 REMOVED: Final = "removed"
 NULL: Final = "null"
 RETYPED: Final = "retyped"
-VARIANTS: Final = (REMOVED, NULL, RETYPED)
 
 
 class Kind(NamedTuple):

@@ -139,9 +139,6 @@ class Effects:
     """What one run showed."""
 
     facts: Facts = field(default_factory=Facts)
-    # Whether the test passed, and if not, whether only an assertion of it failed.
-    has_passed: bool = True
-    is_assertion: bool = False
     # The longest time in which nothing happened, in ticks.
     quiet_ticks: int = 0
 
@@ -162,6 +159,10 @@ class Expected:
         more = [fact for fact, count in seen.items() if count > self.most[fact]]
         less = {fact: seen[fact] for fact, count in self.least.items() if seen[fact] < count}
         return Difference(more, less)
+
+    def differs_from(self, facts: Facts) -> bool:
+        """Return whether another run showed anything else."""
+        return self.difference(facts).severity != NOTHING
 
     def _without_noise(self, facts: Facts) -> Facts:
         plain = Facts()

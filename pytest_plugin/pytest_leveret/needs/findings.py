@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Final
 
-from pytest_leveret.needs.bodies import NULL, REMOVED, RETYPED, VARIANTS, Kind, Path
+from pytest_leveret.needs.bodies import NULL, REMOVED, RETYPED, Kind, Path
 from pytest_leveret.needs.effects import CHANGES, FAILS, NOTHING, SEVERITY
 
 # What a consumer makes of a field. It needs it; it reads it, and does without; it needs its type if the field comes; no
@@ -29,7 +29,6 @@ class Effect:
 
     severity: str
     texts: list[str] = field(default_factory=list)
-    test: str = ""
 
 
 @dataclass(slots=True)
@@ -68,11 +67,6 @@ class FieldNeed:
         if removed is None or None in others or self.is_open:
             return UNMEASURED
         return UNNOTICED if self.is_read else UNREAD
-
-    @property
-    def accepts(self) -> list[str]:
-        """The variants that are handled as before or at least without an error."""
-        return [it for it in VARIANTS if self.severity(it) in (NOTHING, CHANGES)]
 
 
 @dataclass(slots=True)

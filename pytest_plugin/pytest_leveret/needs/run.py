@@ -1,4 +1,4 @@
-"""One run of a test in a worker: messages change on their way to consumers, and what follows is watched.
+"""One run of a test: messages change on their way to consumers, and what follows is watched.
 
 Only the bytes that a consumer gets change. The broker's records, and so the assertions of the test, keep the message as
 it was published. A run ends as soon as a difference is certain, or once nothing happens any more: a test may wait for
@@ -9,18 +9,14 @@ from __future__ import annotations
 
 import logging
 import os
-import signal
-import sys
 import threading
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Callable
 from contextlib import nullcontext
 from dataclasses import dataclass, field
-from multiprocessing.connection import Connection
 from time import monotonic
 from typing import TYPE_CHECKING, Any, Final
 
 import pytest
-from _pytest.runner import runtestprotocol
 
 from pytest_leveret import brokers
 from pytest_leveret.explore import interrupt
@@ -40,7 +36,6 @@ from pytest_leveret.needs.effects import (
 )
 from pytest_leveret.needs.reading import noted_reads
 from pytest_leveret.rehearsals.fingerprint import normal
-from pytest_leveret.reruns import connect, serve
 
 if TYPE_CHECKING:
     from leveret import Broker
@@ -101,74 +96,6 @@ class Outcome:
     modules: list[str] = field(default_factory=list)
 
 
-class Runner:
-    """The part of the plugin that runs tests in a worker."""
-
-    def __init__(self) -> None:
-        self._run: _Run | None = None
-
-    def watch(self, broker: Broker) -> None:
-        """Take a broker that has started."""
-        if self._run is not None:
-            self._run.watch(broker)
-
-    @pytest.hookimpl(tryfirst=True)
-    def pytest_runtest_setup(self, item: pytest.Item) -> None:
-        """Watch the brokers that run already."""
-        if self._run is not None:
-            for broker in brokers.shared_brokers(item):
-                self._run.watch(broker)
-
-    @pytest.hookimpl(wrapper=True, tryfirst=True)
-    def pytest_runtest_makereport(
-        self, item: pytest.Item, call: pytest.CallInfo[None]
-    ) -> Generator[None, pytest.TestReport, pytest.TestReport]:
-        """Note how the run went, until it is torn down."""
-        report = yield
-        if (
-            self._run is not None
-            and call.when != "teardown"
-            and call.excinfo is not None
-            and report.outcome == "failed"
-        ):
-            self._run.note_failure(call.excinfo.value)
-        if self._run is not None and report.outcome == "skipped":
-            self._run.outcome.is_skipped = True
-        return report
-
-    @pytest.hookimpl(tryfirst=True)
-    def pytest_runtest_teardown(self) -> None:
-        """Take the effects before fixtures end."""
-        if self._run is not None:
-            self._run.finish()
-
-    def run(self, item: pytest.Item, job: Job, reply: Callable[[Outcome], None]) -> tuple[Outcome, bool] | None:
-        """Do a job, and return its outcome and whether this process is spent; None if `reply` got it already."""
-        outcome = Outcome()
-        for turn in range(1 if job.expected is not None else 2):
-            run = self._run = _Run(item, job, outcome, reply)
-            try:
-                run.play()
-            except KeyboardInterrupt:
-                if not run.is_cut:
-                    raise
-            finally:
-                self._run = None
-            if run.is_cut:
-                return None
-            if turn and outcome.error:
-                # It passes only once in a process, so each of its runs has one of its own.
-                outcome.error = ""
-                outcome.effects[-1].facts[Fact(TEST, "", value="the test fails")] += 1
-                return outcome, True
-            if job.is_alone or outcome.error:
-                return outcome, True
-        if job.expected is None:
-            outcome.modules = [name for name in sys.modules if name.startswith("leveret.")]
-        is_spent = job.expected is not None and run.differs
-        return outcome, is_spent
-
-
 class _Quiet:
     """How long nothing has happened, in ticks. A tick in which the machine had no time for this process is none."""
 
@@ -190,7 +117,7 @@ class _Quiet:
             self.ticks += monotonic() - began < _LATE_S
 
 
-class _Run:
+class Run:
     """One run while it goes on."""
 
     def __init__(self, item: pytest.Item, job: Job, outcome: Outcome, reply: Callable[[Outcome], None]) -> None:
@@ -216,8 +143,6 @@ class _Run:
         """Run the test."""
         item = self._item
         item.session._setupstate.teardown_exact(item)
-        brokers.begin_again(item)
-        item._report_sections.clear()
         factory, hook = logging.getLogRecordFactory(), threading.excepthook
 
         def record_of(*arguments: Any, **words: Any) -> logging.LogRecord:
@@ -234,11 +159,10 @@ class _Run:
 
         logging.setLogRecordFactory(record_of)
         threading.excepthook = on_exception
-        self._watch_it()
+        threading.Thread(target=self._look, daemon=True, name="leveret needs").start()
         try:
             with noted_reads(self._bodies, self.outcome.reads) if self._job.is_reading else nullcontext():
-                # With the test's parent as the next item, only the fixtures of the test itself are torn down.
-                runtestprotocol(item, log=False, nextitem=item.parent)  # type: ignore[arg-type]
+                brokers.run_again(item)
         finally:
             self._ended.set()
             self.finish()
@@ -292,9 +216,6 @@ class _Run:
 
     # How it goes, on a thread of its own.
 
-    def _watch_it(self) -> None:
-        threading.Thread(target=self._look, daemon=True, name="leveret needs").start()
-
     def _look(self) -> None:
         quiet, decided, expected = _Quiet(self._now), 0, self._job.expected
         difference = Difference([], {})
@@ -333,7 +254,6 @@ class _Run:
 
                 line = standing_line(self._thread)
                 self._effects.facts[Fact(TEST, "", value=f"the test waits at {line}" if line else "it hangs")] += 1
-            self._effects.has_passed = False
             self.outcome.effects.append(self._effects)
             self._reply(self.outcome)
         backup = threading.Timer(_END_S, os._exit, (0,))
@@ -350,7 +270,6 @@ class _Run:
 
     def note_failure(self, error: BaseException) -> None:
         """Note what the test failed with."""
-        self._effects.has_passed = False
         if self._job.expected is None:
             self.outcome.error = _text_of(error)
         elif isinstance(error, AssertionError | TimeoutError):
@@ -362,7 +281,7 @@ class _Run:
         """Wait until nothing more happens, and take the effects."""
         expected, quiet = self._job.expected, _Quiet(self._now)
         while not self._is_over and quiet.ticks < _PLAIN_TICKS:
-            if not self._difference(expected) if expected is not None else self._is_idle(quiet.ticks):
+            if not expected.differs_from(self._facts()) if expected is not None else self._is_idle(quiet.ticks):
                 break
             quiet.wait()
         with self._lock:
@@ -374,19 +293,6 @@ class _Run:
     def _is_idle(self, quiet_ticks: int) -> bool:
         """Return whether a plain run is over before its time, because nothing is in flight."""
         return quiet_ticks >= _IDLE_TICKS and all(harness_of(broker).is_complete for broker in self._brokers)
-
-    def _difference(self, expected: Expected) -> bool:
-        difference = expected.difference(self._facts())
-        return bool(difference.more or difference.less)
-
-    @property
-    def differs(self) -> bool:
-        """Whether the run showed anything else than is expected."""
-        expected = self._job.expected
-        if expected is None:
-            return False
-        difference = expected.difference(self._effects.facts)
-        return bool(difference.more or difference.less)
 
     def _note_error(self, error: BaseException) -> None:
         fact = Fact(ERROR, "", value=_text_of(error))
@@ -452,43 +358,3 @@ def _text_of(error: BaseException) -> str:
     text = normal(" ".join(f"{type(error).__name__}: {message}".split()))
     line = raising_line(error)
     return f"{text[:_ERROR_MAX]} at {line}" if line else text[:_ERROR_MAX]
-
-
-def serve_items(session: pytest.Session, runner: Runner, connection: Connection) -> None:
-    """Run the tests of a session as the other side of the connection asks, until it hangs up."""
-    items = {item.nodeid: item for item in session.items}
-    # A process in the background of a shell inherits that SIGINT is ignored: then nothing would interrupt a test.
-    signal.signal(signal.SIGINT, signal.default_int_handler)
-
-    def run(job: Job) -> tuple[Outcome, bool] | None:
-        return runner.run(items[job.test], job, lambda outcome: connection.send((outcome, True)))
-
-    try:
-        serve(connection, run)
-        session._setupstate.teardown_exact(None)
-    except KeyboardInterrupt:
-        # A run was cut when it had just ended.
-        pass
-
-
-class Worker:
-    """The part of the plugin that serves the survey instead of running the session's tests, in a new process."""
-
-    def __init__(self, runner: Runner, variable: str) -> None:
-        self._runner: Final = runner
-        self._variable: Final = variable
-
-    @pytest.hookimpl(tryfirst=True)
-    def pytest_runtestloop(self, session: pytest.Session) -> bool:
-        """Do one job after another until the survey hangs up."""
-        serve_items(session, self._runner, connect(self._variable))
-        return True
-
-
-def prepare(config: pytest.Config) -> Runner:
-    """Let this process run tests for a survey."""
-    runner = Runner()
-    watchers: Sequence[Callable[[Broker], None]] = [runner.watch]
-    config.stash[brokers.WATCHERS] = list(watchers)
-    config.pluginmanager.register(runner, "leveret-needs-runner")
-    return runner

@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from importlib import import_module
 from pathlib import Path
 from time import monotonic
@@ -22,13 +23,15 @@ from pytest_leveret import url_env
 from pytest_leveret.contract import locks_of
 from pytest_leveret.needs import ADDRESS
 from pytest_leveret.needs.bodies import NULL, REMOVED, RETYPED, Change
-from pytest_leveret.needs.effects import FAILS, NOTHING, Effects, Expected, expected_of
+from pytest_leveret.needs.effects import FAILS, NOTHING, Expected, expected_of
 from pytest_leveret.needs.findings import Effect, FieldNeed, Findings, MessageNeeds
 from pytest_leveret.needs.locking import write_needs
 from pytest_leveret.needs.report import lines_of
-from pytest_leveret.needs.run import Job, Outcome, prepare, serve_items
+from pytest_leveret.needs.run import Job, Outcome
+from pytest_leveret.needs.worker import prepare
 from pytest_leveret.options import general_settings
-from pytest_leveret.reruns import Done, Workers
+from pytest_leveret.report import show_progress
+from pytest_leveret.reruns import Done, Seldom, Workers, refuse_broken
 
 if TYPE_CHECKING:
     from multiprocessing.connection import Connection
@@ -64,8 +67,6 @@ class Survey:
         self._tests: Final[dict[str, _Test]] = {}
         self._jobs: Final[deque[Job]] = deque()
         self._until = 0.0
-        self._reporter: TerminalReporter | None = None
-        self._shown_at = 0.0
 
     @pytest.hookimpl(wrapper=True, tryfirst=True)
     def pytest_cmdline_main(self, config: pytest.Config) -> object:
@@ -77,18 +78,19 @@ class Survey:
     @pytest.hookimpl(tryfirst=True)
     def pytest_runtestloop(self, session: pytest.Session) -> bool:
         """Measure."""
-        if session.testsfailed and not session.config.option.continue_on_collection_errors:
-            raise session.Interrupted(f"{session.testsfailed} errors during collection")
+        refuse_broken(session)
         port = general_settings(session.config).get("port")
         # The code under test has read the URL already, so all brokers have this port, and run one after another.
         has_one_port = url_env.end_broker(session.config) or (port is not None and bool(port.value))
-        self._reporter = session.config.pluginmanager.get_plugin("terminalreporter")
+        plugins = session.config.pluginmanager
+        is_watched = getattr(plugins.get_plugin("terminalreporter"), "isatty", False)
+        seldom = Seldom(partial(show_progress, plugins), _PROGRESS_S if is_watched else _LOGGED_PROGRESS_S)
         runner = prepare(session.config)
         import_module("leveret.broker")
 
         def fork(connection: Connection) -> None:
             _be_quiet()
-            serve_items(session, runner, connection)
+            runner.serve(session, connection)
 
         began = monotonic()
         self._until = began + self._seconds
@@ -101,7 +103,8 @@ class Survey:
                 self._jobs.extend([Job(item.nodeid)] * 2)
             for done in workers.drive(self._next):
                 self.take(done)
-                self._show(began)
+                counts = f"{self.findings.run_count} runs done, {len(self._jobs)} planned"
+                seldom(f"leveret needs: {counts}, {monotonic() - began:.0f} s")
         self.findings.seconds = monotonic() - began
         self.findings.left_count = len(self._jobs)
         for job in self._jobs:
@@ -140,19 +143,19 @@ class Survey:
             return
         if outcome is None or not outcome.effects:
             texts = [f"the process of the test ended: {done.error}"]
-            self._note(job, Effect(FAILS, texts, job.test))
+            self._note(job, Effect(FAILS, texts))
             return
         assert job.expected is not None
         difference = job.expected.difference(outcome.effects[0].facts)
         if difference.severity == NOTHING:
             self._note_nothing(job, outcome)
         else:
-            self._note(job, Effect(difference.severity, difference.texts, job.test))
+            self._note(job, Effect(difference.severity, difference.texts))
 
     def _note_nothing(self, job: Job, outcome: Outcome) -> None:
         for change in job.changes:
             if change in outcome.applied or _is_within(change, outcome.applied):
-                self._need(change).add(change.variant, Effect(NOTHING, test=job.test))
+                self._need(change).add(change.variant, Effect(NOTHING))
         self._end_removal(job, job.changes)
 
     def _note(self, job: Job, effect: Effect) -> None:
@@ -203,7 +206,7 @@ class Survey:
         first = [it.effects[0] for it in test.plain]
         later = [effects for it in test.plain for effects in it.effects[1:]]
         test.expected = expected_of(first)
-        test.is_alone = any(_differs(test.expected, effects) for effects in later)
+        test.is_alone = any(test.expected.differs_from(effects.facts) for effects in later)
         if not test.is_alone:
             test.expected = expected_of([*first, *later])
         self._plan(name, test)
@@ -232,18 +235,6 @@ class Survey:
     def _need(self, change: Change) -> FieldNeed:
         return self.findings.need(change.kind, change.path)
 
-    def _show(self, began: float) -> None:
-        """Show how far it is, now and then."""
-        now = monotonic()
-        if self._reporter is None:
-            return
-        pause = _PROGRESS_S if self._reporter.isatty else _LOGGED_PROGRESS_S
-        if now - self._shown_at > pause and now - began > pause:
-            self._shown_at = now
-            self._reporter.write_line(
-                f"leveret needs: {self.findings.run_count} runs done, {len(self._jobs)} planned, {now - began:.0f} s"
-            )
-
     def pytest_terminal_summary(self, terminalreporter: TerminalReporter) -> None:
         """Show what was found."""
         for line in lines_of(self.findings, self._seconds):
@@ -264,11 +255,6 @@ def _is_within(change: Change, applied: Iterable[Change]) -> bool:
         other.kind == change.kind and other.path == change.path[: len(other.path)] and other != change
         for other in applied
     )
-
-
-def _differs(expected: Expected, effects: Effects) -> bool:
-    difference = expected.difference(effects.facts)
-    return bool(difference.more or difference.less)
 
 
 def _be_quiet() -> None:
