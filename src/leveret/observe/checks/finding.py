@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from leveret.wording import client_place_text
 
@@ -17,47 +17,29 @@ if TYPE_CHECKING:
 PLACES = ("queue", "exchange", "routing_key", "client", "vhost")
 
 
-class Finding:
+class Finding(NamedTuple):
     """A finding of a strict check: facts, of which `leveret.story.causes` makes words once a text is wanted."""
 
-    __slots__ = (
-        *("because", "check", "count", "evidence", "kind", "message", "names", "publisher", "reaction", "refusal"),
-        "vhost",
-    )
-
-    def __init__(
-        self,
-        check: str,
-        vhost: str,
-        names: Mapping[str, object],
-        message: Message | None = None,
-        *,
-        because: Cause | str | None = None,
-        count: int = 1,
-        evidence: tuple[Event, ...] = (),
-        kind: str | None = None,
-        refusal: str | None = None,
-    ) -> None:
-        self.check = check
-        # The cause that it is; by default, a check has one of its own name.
-        self.kind = kind or check
-        self.vhost = vhost
-        # What the words of the cause leave open, and where it happened. `client` is the client's name for its
-        # connection; without one, it is the test itself.
-        self.names = names
-        self.message = message
-        # The cause that it follows from; one without names is just its kind.
-        self.because = because
-        # How many messages or other things this finding stands for.
-        self.count = count
-        # The events that show it.
-        self.evidence = evidence
-        # The text sent to the client, if the finding is about a refusal.
-        self.refusal = refusal
-        # Who published the message, once the broker has forgotten the event that shows it.
-        self.publisher: str | None = None
-        # How the client reacts to the error, if that may still show that the error was seen.
-        self.reaction: Reacts | None = None
+    check: str
+    vhost: str
+    # What the words of the cause leave open, and where it happened. `client` is the client's name for its connection;
+    # without one, it is the test itself.
+    names: Mapping[str, object]
+    message: Message | None = None
+    # The cause that it follows from; one without names is just its kind.
+    because: Cause | str | None = None
+    # How many messages or other things this finding stands for.
+    thing_count: int = 1
+    # The events that show it.
+    evidence: tuple[Event, ...] = ()
+    # The cause that it is; by default, a check has one of its own name.
+    kind: str | None = None
+    # The text sent to the client, if the finding is about a refusal.
+    refusal: str | None = None
+    # How the client reacts to the error, if that may still show that the error was seen.
+    reaction: Reacts | None = None
+    # Who published the message, once the broker has forgotten the event that shows it.
+    publisher: str | None = None
 
     def place(self, name: str) -> object:
         """Return one of the `PLACES` of the finding, None if it has none."""
@@ -74,21 +56,20 @@ class Finding:
 
         because = Cause(self.because) if isinstance(self.because, str) else self.because
         names = dict(self.names)
-        numbers = {name: value for name, value in names.items() if isinstance(value, int)} | {"messages": self.count}
+        numbers = {name: value for name, value in names.items() if isinstance(value, int)} | {
+            "messages": self.thing_count
+        }
         if self.message is not None:
             names |= {"exchange": self.message.exchange, "routing_key": self.message.routing_key}
             numbers["message"] = self.message.id
-        return Cause(self.kind, names, numbers, self.evidence, because)
+        return Cause(self.kind or self.check, names, numbers, self.evidence, because)
 
 
-class Allowance:
+class Allowance(NamedTuple):
     """What a test allows: a check and where. Without places the check is allowed everywhere."""
 
-    __slots__ = ("check", "places")
-
-    def __init__(self, check: str, places: dict[str, object]) -> None:
-        self.check = check
-        self.places = places
+    check: str
+    places: Mapping[str, object]
 
     def covers(self, finding: Finding) -> bool:
         """Return whether this allowance covers a finding."""

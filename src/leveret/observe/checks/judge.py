@@ -118,9 +118,12 @@ class Judge:
         self._read()
         self._note(self._unused_faults.left())
         publishers = Publishers(self._source.recorder.raw() if self._findings else ())
-        for finding in self._findings:
-            if finding.message is not None and finding.publisher is None:
-                finding.publisher = publishers.publisher_of(finding.message.id)
+        self._findings = [
+            finding._replace(publisher=finding.publisher or publishers.publisher_of(finding.message.id))
+            if finding.message is not None
+            else finding
+            for finding in self._findings
+        ]
 
     def begin_anew(self) -> None:
         """Start again after the broker was reset, and keep the findings."""

@@ -38,7 +38,7 @@ class Publishers:
 def group_text(check_name: str, findings: Sequence[Finding], publishers: Publishers, broker: str) -> str:
     """Return one text for all findings of a check. `broker` is how the test calls its broker."""
     check = CHECKS[check_name]
-    count = sum(finding.count for finding in findings)
+    count = sum(finding.thing_count for finding in findings)
     lines = [f"{check_name}: {count_text(count, check.noun)} {check.text}"]
     listed: dict[str, int] = {}
     for finding in findings:

@@ -148,7 +148,7 @@ class TraceChecks:
                 "by": self._client(event.conn),
                 "reason": event.reason,
             }
-            found = Finding("auto_ack_lost", event.vhost, names, count=count, evidence=(event,))
+            found = Finding("auto_ack_lost", event.vhost, names, thing_count=count, evidence=(event,))
             self._auto_ack_lost.append(found)
 
     def _queue_deleted(self, event: Event) -> None:
@@ -171,7 +171,7 @@ class TraceChecks:
         reaction = self._node.reactions.get((event.conn, cast("int", event.chan), event.at))
         if reaction is not None or problem in _WITHOUT_REPLY:
             self._find("unseen_channel_error", event, {"client": event.client, "opener": event.opener}, refusal=text)
-            self._findings[-1].reaction = reaction
+            self._findings[-1] = self._findings[-1]._replace(reaction=reaction)
 
     def _limits_set(self, event: Event) -> None:
         if event.is_global and event.count:
