@@ -85,12 +85,12 @@ events = leveret.trace.events = sys.modules["leveret.trace.events"] = importlib.
 spec.loader.exec_module(events)
 
 from leveret.observe.assertions.searching import HAPPENINGS
-from leveret.page.causes import _RELEASING
+from leveret.page.messages import _RELEASING
 from leveret.story.facts import RowFact
 from leveret.story.lives import MessageLife
-from leveret.story.queues import QueueLife, Queues
+from leveret.story.queues import Queues
 
-life, queues = MessageLife(1, "/"), Queues(QueueLife)
+life, queues = MessageLife(1, "/"), Queues()
 queue = queues.queue("/", "q")
 for at, kind in enumerate(("enqueued", "delivered", "parked", "delivered", "parked", "lapsed")):
     fact = RowFact({"kind": kind, "ts": at, "msg": 1, "copy": 1, "queue": "q"})

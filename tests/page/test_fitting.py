@@ -7,7 +7,7 @@ import gzip
 import json
 import random
 
-from leveret.page.formats.fitting import packed_of
+from leveret.page.formats.html import packed_of
 from tests.page.conftest import unfolded
 
 

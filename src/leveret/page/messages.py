@@ -1,4 +1,9 @@
-"""The messages of a story: what each was, its copies in queues, and what became of it."""
+"""The messages of a story: what each was, its copies in queues, what became of it, and what caused it.
+
+A dead letter keeps the number of its message, so its cause is an event: the death of the copy that it comes from. A
+reply goes to the queue that the request named, with the request's correlation id. A publish made on a connection while
+it held exactly one delivery was probably caused by it.
+"""
 
 from __future__ import annotations
 
@@ -8,8 +13,7 @@ from typing import Any, Final
 from leveret.page.bodies import Body
 from leveret.page.frameworks import Framework, framework_of
 from leveret.page.lanes import Lanes, shown_name
-from leveret.page.readings.reading import PageRow
-from leveret.page.steps import StoryEvent
+from leveret.page.readings.reading import PageRow, StoryEvent
 from leveret.story.facts import RowFact
 from leveret.story.lives import CopyLife, MessageLife, end_text
 from leveret.story.words import BAD, GOOD, PLAIN, UNACKED, WARN, Tone, channel_text, end_of
@@ -24,6 +28,8 @@ _WITHHELD: Final = "withhold_confirms"
 # A message that came back this often has a problem.
 _OFTEN: Final = 2
 _DEATHS: Final = "x-death"
+# What ends that a connection holds a delivery.
+_RELEASING: Final = frozenset({*events.ENDS, *events.REFUSING, *events.REQUEUES})
 _OF_DEATH: Final = ("queue", "reason", "count", "exchange", "routing_keys")
 
 
@@ -197,3 +203,67 @@ def _redacted(table: dict[str, Any]) -> list[str]:
         elif isinstance(value, dict):
             names += [f"{name}.{inner}" for inner in _redacted(value)]
     return names
+
+
+class Causes:
+    """The causes in one broker, found while its rows go by."""
+
+    def __init__(self) -> None:
+        # The death of each copy.
+        self._deaths: dict[int, StoryEvent] = {}
+        # Requests by where their reply goes and its correlation id.
+        self._requests: dict[tuple[str, object], MessageStory] = {}
+        # What each connection holds, by copy, with the channel; and who holds each copy.
+        self._held: dict[int | None, dict[int, tuple[object, MessageStory]]] = {}
+        self._holders: dict[int, int | None] = {}
+
+    def take(self, row: PageRow, event: StoryEvent, message: MessageStory, copy: Copy | None) -> None:
+        """Take the next row about a message."""
+        kind = row["kind"]
+        if kind == events.PUBLISHED:
+            self._published(row, message)
+        elif copy is None:
+            return
+        elif kind in (*events.DEATHS, *events.LOSSES):
+            self._deaths[copy.number] = event
+        elif kind in events.ARRIVALS and copy.source in self._deaths:
+            death = self._deaths[copy.source]
+            death.setdefault("causes", []).append(event)
+            event["caused_by"] = death
+        if copy is not None:
+            self._hold(row, message, copy)
+
+    def held_on(self, conn: int | None, chan: object) -> list[MessageStory]:
+        """Return the messages that a channel holds."""
+        return [message for channel, message in self._held.get(conn, {}).values() if channel == chan]
+
+    def _published(self, row: PageRow, message: MessageStory) -> None:
+        correlation = message.properties.get("correlation_id")
+        request = self._requests.get((message.routing_key, correlation)) if not message.exchange else None
+        if request is not None and request is not message:
+            link(request, message, "reply", is_guess=False)
+        else:
+            held = self._held.get(row.get("conn"), {})
+            if len(held) == 1 and row.get("conn") is not None:
+                ((_, cause),) = held.values()
+                link(cause, message, f"published while c{row['conn']} held {cause.name}", is_guess=True)
+        reply_to = message.properties.get("reply_to")
+        if reply_to is not None:
+            self._requests[str(reply_to), correlation] = message
+
+    def _hold(self, row: PageRow, message: MessageStory, copy: Copy) -> None:
+        kind = row["kind"]
+        if kind in events.DELIVERIES:
+            conn = row.get("conn")
+            self._held.setdefault(conn, {})[copy.number] = row.get("chan"), message
+            self._holders[copy.number] = conn
+        elif kind in _RELEASING or row.get("reason") == events.NO_ACK:
+            conn = self._holders.pop(copy.number, None)
+            self._held.get(conn, {}).pop(copy.number, None)
+
+
+def link(cause: MessageStory, effect: MessageStory, how: str, *, is_guess: bool) -> None:
+    """Link a message to the one that it follows from."""
+    guess: dict[str, Any] = {"guess": True} if is_guess else {}
+    cause.causes.append({"message": effect.number, "how": how, **guess})
+    effect.caused_by = {"message": cause.number, "how": how, **guess}

@@ -13,36 +13,30 @@ if TYPE_CHECKING:
 _STREAM: Final = "stream"
 
 
-class QueueStory(QueueLife):
-    """The story of one queue."""
+def describe(queue: QueueLife, state: QueueFacts) -> None:
+    """Add what a queue is at the end."""
+    queue.type, queue.durable, queue.arguments = state.type, state.durable, state.arguments
+    queue.policy, queue.policy_keys = state.policy, state.policy_keys
+    queue.is_deleted = False
+    if state.type != _STREAM:
+        queue.raise_by = (
+            state.ready_count - queue.ready,
+            state.unacked_count - queue.unacked,
+            state.consumer_count - len(queue.consumers),
+        )
 
-    def describe(self, state: QueueFacts) -> None:
-        """Take what the queue is at the end."""
-        self.type, self.durable, self.arguments = state.type, state.durable, state.arguments
-        self.policy, self.policy_keys = state.policy, state.policy_keys
-        self.is_deleted = False
-        if state.type != _STREAM:
-            self.raise_by = (
-                state.ready_count - self.ready,
-                state.unacked_count - self.unacked,
-                state.consumer_count - len(self.consumers),
-            )
 
-    def shown(self, lanes: Lanes, bindings: list[dict[str, Any]]) -> dict[str, Any]:
-        """Return the queue as a page takes it."""
-        shown: dict[str, Any] = {
-            "lane": lanes.id_of("q", self.vhost, self.name),
-            "name": self.name,
-            "vhost": self.vhost,
-            "type": self.type,
-            "durable": self.durable,
-            "arguments": self.arguments,
-            "policy": self.policy,
-            "policy_keys": self.policy_keys,
-            "bindings": bindings,
-            "series": self.counts(),
-            "deleted": self.is_deleted or None,
-            "deleted_by": self.deleted_by if self.is_deleted else None,
-            "deleted_at": self.deleted_at if self.is_deleted else None,
-        }
-        return {name: value for name, value in shown.items() if value not in (None, {})}
+def shown_queue(queue: QueueLife, lanes: Lanes, bindings: list[dict[str, Any]]) -> dict[str, Any]:
+    """Return a queue as a page takes it."""
+    shown: dict[str, Any] = {
+        "lane": lanes.id_of("q", queue.vhost, queue.name),
+        **{name: getattr(queue, name) for name in ("name", "vhost", "type", "durable", "arguments")},
+        "policy": queue.policy,
+        "policy_keys": queue.policy_keys,
+        "bindings": bindings,
+        "series": queue.counts(),
+        "deleted": queue.is_deleted or None,
+        "deleted_by": queue.deleted_by if queue.is_deleted else None,
+        "deleted_at": queue.deleted_at if queue.is_deleted else None,
+    }
+    return {name: value for name, value in shown.items() if value not in (None, {})}

@@ -5,16 +5,15 @@ The words, the tones and the kinds of lanes come from `leveret.story.words`. Thi
 
 from __future__ import annotations
 
-from typing import Any, Final, NamedTuple
+from typing import Final
 
 from leveret.page.lanes import Lanes, shown_name
-from leveret.page.readings.reading import PageRow
+from leveret.page.messages import MessageStory
+from leveret.page.readings.reading import PageRow, StoryEvent
 from leveret.story.facts import Fact
-from leveret.story.words import Lane, Names, filled, words_of
+from leveret.story.words import PLAIN, Lane, Names, channel_text, details, told, words_of
 from leveret.trace import events
 from leveret.trace.caller import Caller
-
-StoryEvent = dict[str, Any]
 
 # What says nothing of its own once messages flow.
 ALWAYS_SETUP: Final = frozenset({events.CONN_OPEN, events.CHAN_OPEN})
@@ -22,16 +21,6 @@ ALWAYS_SETUP: Final = frozenset({events.CONN_OPEN, events.CHAN_OPEN})
 SETUP: Final = frozenset(
     name for name, kind in events.TABLE.items() if kind.category == "topology" and name != events.QOS
 ) | {*ALWAYS_SETUP, events.CALLED, events.PURGED}
-
-
-class Step(NamedTuple):
-    """The words of an event, the lanes that it leads from and to, and its tone."""
-
-    text: str
-    start: str | None
-    end: str | None
-    tone: str
-    is_across: bool
 
 
 class PageNames(Names):
@@ -49,19 +38,27 @@ class PageNames(Names):
         return repr(shown_name(name))
 
 
-def step_of(row: PageRow, fact: Fact, lanes: Lanes, name: str) -> Step:
-    """Return the step of a row, which is also a fact. `name` is what the story calls its message: "#3"."""
-    names = PageNames(name)
-    words = words_of(fact)
-    if row["kind"] == events.CONN_OPEN:
+def step_of(row: PageRow, fact: Fact, lanes: Lanes, message: MessageStory | None) -> StoryEvent:
+    """Return a row, which is also a fact, as an event, without its times and what other rows say of it."""
+    kind, words, conn = row["kind"], words_of(fact), row.get("conn")
+    if kind == events.CONN_OPEN:
         _name_lane(row, lanes)
-    return Step(
-        filled(words.text, lambda slot: names.slot(slot, fact), is_drawn=True),
-        _lane(words.start, row, lanes),
-        _lane(words.end, row, lanes),
-        words.tone,
-        words.is_across,
-    )
+    start = _lane(words.start, row, lanes)
+    if start is None and kind in events.ANSWERS and message is not None:
+        start = lanes.exchange(message.vhost, message.exchange)
+    step = {
+        "kind": kind,
+        "from": start,
+        "to": _lane(words.end, row, lanes),
+        "channel": None if conn is None else channel_text(conn, row.get("chan")),
+        "message": None if message is None else message.number,
+        "copy": row.get("copy"),
+        "text": told(fact, PageNames("" if message is None else message.name), is_drawn=True),
+        "across": words.is_across or None,
+        "tone": None if words.tone == PLAIN else words.tone,
+        "detail": [list(pair) for pair in details(fact)] or None,
+    }
+    return {name: value for name, value in step.items() if value is not None}
 
 
 def _lane(kind: Lane | None, row: PageRow, lanes: Lanes) -> str | None:

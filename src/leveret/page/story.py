@@ -14,12 +14,11 @@ from functools import reduce
 from itertools import accumulate, islice
 from typing import Any, Final
 
-from leveret.page.causes import Causes, link
 from leveret.page.lanes import Lanes
-from leveret.page.messages import COLOURS, MessageStory
-from leveret.page.queues import QueueStory
-from leveret.page.readings.reading import PageRow, Reading
-from leveret.page.steps import ALWAYS_SETUP, SETUP, StoryEvent, step_of
+from leveret.page.messages import COLOURS, Causes, MessageStory, link
+from leveret.page.queues import describe, shown_queue
+from leveret.page.readings.reading import PageRow, Reading, StoryEvent
+from leveret.page.steps import ALWAYS_SETUP, SETUP, step_of
 from leveret.page.topology import Topology
 from leveret.story.causes import Cause, sentence
 from leveret.story.clients import Clients
@@ -27,7 +26,7 @@ from leveret.story.deletions import Deletion, Deletions
 from leveret.story.diagnosis import CAUSES_MAX
 from leveret.story.facts import BY_SOMEONE, Fact, RowFact
 from leveret.story.queues import Queues
-from leveret.story.words import PLAIN, WARN, channel_text, details
+from leveret.story.words import WARN, channel_text
 from leveret.trace import events
 from leveret.trace.caller import Caller
 from leveret.trace.redaction import Redaction
@@ -92,7 +91,7 @@ class BrokerStory:
         self.lanes = Lanes(self.id)
         self.events: list[StoryEvent] = []
         self.messages: dict[int, MessageStory] = {}
-        self.queues: Final = Queues(QueueStory)
+        self.queues: Final = Queues()
         self.topology = Topology()
         self._causes = Causes()
         self._start = start
@@ -139,7 +138,7 @@ class BrokerStory:
                 message.publisher = channel_text(row["conn"], row.get("chan"))
             return
         if row["kind"] == events.CONN_OPEN:
-            step_of(row, RowFact(row), self.lanes, "")
+            step_of(row, RowFact(row), self.lanes, None)
         row = self._explained(row)
         self._is_again(row)
         self.queues.take(RowFact(row), None, None)
@@ -228,23 +227,7 @@ class BrokerStory:
 
     def _event(self, row: PageRow, fact: RowFact, message: MessageStory | None) -> StoryEvent:
         kind = row["kind"]
-        step = step_of(row, fact, self.lanes, "" if message is None else message.name)
-        event: StoryEvent = {}
-        self._set_times(event, row)
-        event["kind"] = kind
-        if step.start is None and kind in events.ANSWERS and message is not None:
-            event["from"] = self.lanes.exchange(message.vhost, message.exchange)
-        elif step.start is not None:
-            event["from"] = step.start
-        if step.end is not None:
-            event["to"] = step.end
-        if row.get("conn") is not None:
-            event["channel"] = channel_text(row["conn"], row.get("chan"))
-        if message is not None:
-            event["message"] = message.number
-        if row.get("copy") is not None:
-            event["copy"] = row["copy"]
-        event["text"] = step.text
+        event = {**self._times(row), **step_of(row, fact, self.lanes, message)}
         line = self._line(row)
         if line is not None:
             event["line"] = line
@@ -252,12 +235,6 @@ class BrokerStory:
         is_again = self._is_again(row)
         if kind in ALWAYS_SETUP or (kind in SETUP and not adds_fault and (is_again or not self._has_message)):
             event["setup"] = True
-        if step.is_across:
-            event["across"] = True
-        if step.tone != PLAIN:
-            event["tone"] = step.tone
-        if shown := details(fact):
-            event["detail"] = [list(pair) for pair in shown]
         return event
 
     def _is_again(self, row: PageRow) -> bool:
@@ -273,20 +250,21 @@ class BrokerStory:
             self._declared = {known: None for known in self._declared if gone not in known}
         return False
 
-    def _set_times(self, event: StoryEvent, row: PageRow) -> None:
+    def _times(self, row: PageRow) -> dict[str, int]:
         ts, wall = row.get("ts"), row.get("wall")
         start_ts, start_wall = self._start
+        times: dict[str, int] = {}
         if ts is not None and start_ts is not None:
-            event["t"] = ts - start_ts
+            times["t"] = ts - start_ts
         if wall is not None and start_wall is not None:
-            event["wall"] = wall - start_wall
-        if not self.events or "t" not in event or "wall" not in event:
-            return
-        last = self.events[-1]
-        leap = (event["t"] - last.get("t", event["t"])) - (event["wall"] - last.get("wall", event["wall"]))
-        # A clock that was never moved is never ahead of real time.
-        if leap >= _LEAP_MIN and (ts or 0) > (wall or 0):
-            event["leap"] = leap
+            times["wall"] = wall - start_wall
+        if self.events and len(times) == 2:
+            last = times | self.events[-1]
+            leap = int(times["t"] - last["t"] - (times["wall"] - last["wall"]))
+            # A clock that was never moved is never ahead of real time.
+            if leap >= _LEAP_MIN and (ts or 0) > (wall or 0):
+                times["leap"] = leap
+        return times
 
     def _line(self, row: PageRow) -> str | None:
         attrs = row["attrs"]
@@ -307,7 +285,7 @@ class BrokerStory:
         picture = self.reading.picture
         if picture is not None:
             for state in picture.queues:
-                self.queues.queue(state.vhost, state.name).describe(state)
+                describe(self.queues.queue(state.vhost, state.name), state)
             self.topology.describe(picture)
         joined: dict[str, str] = {}
         for clients in self.clients.successions():
@@ -400,7 +378,7 @@ def story_of(readings: Sequence[Reading], test: Test, *, source: str, notes: Seq
                 story["messages"].append(message.shown(one.lanes, colour % COLOURS, test.queues, unconsumed))
                 colour += 1
         for (vhost, name), queue in known.items():
-            story["queues"].append(queue.shown(one.lanes, one.topology.bindings_to(vhost, name)))
+            story["queues"].append(shown_queue(queue, one.lanes, one.topology.bindings_to(vhost, name)))
         for part, items in one.topology.shown(one.lanes, one.id, known, one.deletions).items():
             story["topology"][part] += items
     return story

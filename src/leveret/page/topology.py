@@ -21,8 +21,8 @@ from leveret.trace import events
 
 if TYPE_CHECKING:
     from leveret.page.messages import MessageStory
-    from leveret.page.queues import QueueStory
     from leveret.story.deletions import Deletions
+    from leveret.story.queues import QueueLife
 
 Place = tuple[str, str]
 # What exchanges with these names are, without being declared.
@@ -245,7 +245,7 @@ class Topology:
         ]
 
     def shown(
-        self, lanes: Lanes, broker: str, queues: Mapping[Place, QueueStory], deletions: Deletions
+        self, lanes: Lanes, broker: str, queues: Mapping[Place, QueueLife], deletions: Deletions
     ) -> dict[str, list[dict[str, Any]]]:
         """Return the graph as a page takes it."""
         ends: dict[str, tuple[str, str, str]] = {}
@@ -280,7 +280,7 @@ class Topology:
         ]
         return {"nodes": nodes, "edges": edges, "unroutable": self._unroutable(lanes, queues, deletions)}
 
-    def _edges(self, end: Callable[[str, str, str], str], queues: Mapping[Place, QueueStory]) -> list[dict[str, Any]]:
+    def _edges(self, end: Callable[[str, str, str], str], queues: Mapping[Place, QueueLife]) -> list[dict[str, Any]]:
         """Return the edges, also those that no message took. `end` names the exchange or queue at an end of one."""
         defaults, letters = dict(self._defaults), dict(self._letters)
         for (vhost, name), state in queues.items():
@@ -350,7 +350,7 @@ class Topology:
         return found
 
 
-def _note(queue: QueueStory | None, *, is_led_to: bool) -> dict[str, str]:
+def _note(queue: QueueLife | None, *, is_led_to: bool) -> dict[str, str]:
     """Return what to know of a queue: that it is gone, or that nothing leads to it."""
     if queue is None:
         return {}

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any, Final, Generic, TypeVar, cast
+from typing import Any, Final, cast
 
 from leveret.story.facts import HAS_ACKS, Fact
 from leveret.trace import events
@@ -69,24 +68,19 @@ class QueueLife:
         ]
 
 
-Q = TypeVar("Q", bound=QueueLife)
-
-
-class Queues(Generic[Q]):
+class Queues:
     """The queues of one broker, found while facts go by."""
 
-    def __init__(self, make: Callable[[str, str], Q]) -> None:
-        """`make` returns the life of a queue for its virtual host and its name."""
-        self._make: Final = make
-        self.known: dict[tuple[str, str], Q] = {}
+    def __init__(self) -> None:
+        self.known: dict[tuple[str, str], QueueLife] = {}
         # For each copy: whether a client holds it.
         self._held: dict[int, bool] = {}
 
-    def queue(self, vhost: str, name: str) -> Q:
+    def queue(self, vhost: str, name: str) -> QueueLife:
         """Return the life of a queue."""
         found = self.known.get((vhost, name))
         if found is None:
-            found = self.known[vhost, name] = self._make(vhost, name)
+            found = self.known[vhost, name] = QueueLife(vhost, name)
         return found
 
     def take(self, fact: Fact, t: int | None, wall: int | None) -> None:
@@ -113,7 +107,7 @@ class Queues(Generic[Q]):
                 self._moved(queue, fact)
         queue.note(t, wall)
 
-    def _moved(self, queue: Q, fact: Fact) -> None:
+    def _moved(self, queue: QueueLife, fact: Fact) -> None:
         kind, copy = fact.kind, cast("int | None", fact.get("copy"))
         if copy is None:
             return
@@ -132,7 +126,7 @@ class Queues(Generic[Q]):
                 queue.ready -= 1
 
     @staticmethod
-    def _declared(queue: Q, fact: Fact) -> None:
+    def _declared(queue: QueueLife, fact: Fact) -> None:
         queue.is_deleted = False
         arguments = cast("dict[str, Any]", as_python(fact.get("arguments")) or {})
         queue.arguments = arguments

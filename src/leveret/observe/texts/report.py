@@ -172,9 +172,9 @@ def _queues(title: str, lines: list[str]) -> list[str]:
 
 def _counts(raw_events: Sequence[RawEvent]) -> list[str]:
     """Return what the queues held after these events."""
-    from leveret.story.queues import QueueLife, Queues
+    from leveret.story.queues import Queues
 
-    queues = Queues(QueueLife)
+    queues = Queues()
     for event in map(Event, raw_events):
         queues.take(event, event.at, None)
     return [

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import hashlib
+import html
 import os
 from collections.abc import Mapping
 from functools import cache
@@ -27,6 +28,17 @@ class Assets(NamedTuple):
         return (
             f"default-src 'none'; style-src '{_hash(self.style)}'; script-src '{_hash(self.script)}'; img-src data:; "
             "base-uri 'none'; form-action 'none'"
+        )
+
+    def page(self, title: str, body: str) -> str:
+        """Return a whole HTML file with these assets. The caller has escaped the title and the body."""
+        policy = html.escape(self.policy, quote=False)
+        return (
+            '<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
+            f'<meta http-equiv="Content-Security-Policy" content="{policy}">\n'
+            '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
+            f"<title>{title}</title>\n<style>{self.style}</style>\n</head>\n<body>\n{body}\n"
+            f"<script>{self.script}</script>\n</body>\n</html>\n"
         )
 
     @classmethod

@@ -1,18 +1,32 @@
-"""The HTML file of a story: the assets, the story as JSON, and a policy that lets nothing else run or load."""
+"""The HTML file of a story: the assets, the story as JSON, and a policy that lets nothing else run or load.
+
+The story has the same facts in fewer characters. Long lists become columns, what follows from the events is left out,
+and the rest is compressed. If the bodies of messages are still too long, they get shorter, and `cut` in the story says
+so. No event is left out.
+"""
 
 from __future__ import annotations
 
+import base64
+import gzip
 import html
-from typing import Final
+import json
+from typing import Any, Final
 
+from leveret.page.bodies import cut
 from leveret.page.formats.assets import assets
-from leveret.page.formats.fitting import packed_of
 from leveret.page.formats.outline import outline_of
 from leveret.page.story import Story
 from leveret.wording import shown_controls
 
 # The most lines of a part of the story that a browser without scripts shows.
 _LINES_MAX: Final = 200
+# The most characters of a compressed story: with the viewer, a page stays below two megabytes.
+PACKED_MAX: Final = 1_800_000
+# How far bodies are cut, step by step.
+_BODY_STEPS: Final = (4_000, 1_000, 250, 60)
+# From this many on, events and messages are written as columns.
+_COLUMNS_FROM: Final = 50
 
 
 def page_of(story: Story, outline: str | None = None) -> str:
@@ -20,16 +34,73 @@ def page_of(story: Story, outline: str | None = None) -> str:
 
     `outline` is what a browser without scripts shows; by default, the story as text.
     """
-    style, script = assets()
     text = outline_of(story, _LINES_MAX) if outline is None else outline
     title = html.escape(" ".join(filter(None, [story["test"].get("outcome"), story["test"].get("id")])) or "leveret")
-    policy = html.escape(assets().policy, quote=False)
-    return (
-        '<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
-        f'<meta http-equiv="Content-Security-Policy" content="{policy}">\n'
-        '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
-        f"<title>{title}</title>\n<style>{style}</style>\n</head>\n<body>\n"
+    return assets().page(
+        title,
         f"<noscript><pre>{html.escape(shown_controls(text))}</pre></noscript>\n"
-        f'<script type="text/plain" id="story">{packed_of(story)}</script>\n'
-        f"<script>{script}</script>\n</body>\n</html>\n"
+        f'<script type="text/plain" id="story">{packed_of(story)}</script>',
     )
+
+
+def packed_of(story: Story, limit: int = PACKED_MAX) -> str:
+    """Return a story as compressed JSON in base64, of at most `limit` characters if shorter bodies can make it so."""
+    lean = _lean(story)
+    packed = _packed(lean)
+    for shown_max in _BODY_STEPS:
+        if len(packed) <= limit:
+            break
+        if _cut_bodies(lean, shown_max):
+            packed = _packed(lean)
+    return packed
+
+
+def _packed(lean: Story) -> str:
+    return base64.b64encode(gzip.compress(_written(lean), mtime=0)).decode()
+
+
+def _lean(story: Story) -> Story:
+    """Return a story without what follows from its events, which a page finds by itself."""
+    events = [_lean_event(event) for event in story["events"]]
+    messages = []
+    for message in story["messages"]:
+        shown = _without(message, "events")
+        if "copies" in shown:
+            shown["copies"] = [_without(copy, "events") for copy in shown["copies"]]
+        if "body" in shown:
+            shown["body"] = dict(shown["body"])
+        messages.append(shown)
+    return {**story, "events": events, "messages": messages, "cut": dict(story["cut"])}
+
+
+def _lean_event(event: dict[str, Any]) -> dict[str, Any]:
+    lean = _without(event, "i")
+    if lean.get("wall") == lean.get("t"):
+        lean.pop("wall", None)
+    return lean
+
+
+def _without(item: dict[str, Any], name: str) -> dict[str, Any]:
+    return {key: value for key, value in item.items() if key != name}
+
+
+def _cut_bodies(lean: Story, shown_max: int) -> bool:
+    """Cut the bodies of messages to this many characters, and return whether one was longer."""
+    count = sum(cut(message["body"], shown_max) for message in lean["messages"] if "body" in message)
+    lean["cut"]["bodies"] = max(count, lean["cut"]["bodies"])
+    return count > 0
+
+
+def _written(lean: Story) -> bytes:
+    shown = {**lean, "events": _folded(lean["events"]), "messages": _folded(lean["messages"])}
+    text = json.dumps(shown, separators=(",", ":"), ensure_ascii=False)
+    # A lone surrogate cannot be written as UTF-8. JSON can name it.
+    return text.encode("utf-8", "backslashreplace")
+
+
+def _folded(items: list[dict[str, Any]]) -> list[dict[str, Any]] | dict[str, Any]:
+    """Return many items as columns, which compress better; a null stands for a value that an item does not have."""
+    if len(items) < _COLUMNS_FROM:
+        return items
+    names = dict.fromkeys(name for item in items for name in item)
+    return {"count": len(items), "columns": {name: [item.get(name) for item in items] for name in names}}

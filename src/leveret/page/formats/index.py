@@ -60,15 +60,8 @@ def index_of(entries: Iterable[Entry], left_out: int = 0) -> str:
     tables = "\n".join(_table(file, group) for file, group in files.items())
     every = [entry for group in files.values() for entry in group]
     more = f"<p>{left_out} more tests have no page, because the limit was reached.</p>\n" if left_out else ""
-    policy = html.escape(Assets(_STYLE, _SCRIPT).policy, quote=False)
-    return (
-        '<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
-        f'<meta http-equiv="Content-Security-Policy" content="{policy}">\n'
-        '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
-        f"<title>leveret: tests of a run</title>\n<style>{_STYLE}</style>\n</head>\n<body>\n<main>\n"
-        f"<h1>Tests of this run <small>{_counts(every)}</small></h1>\n{tables}\n{more}</main>\n"
-        f"<script>{_SCRIPT}</script>\n</body>\n</html>\n"
-    )
+    heading = f"<h1>Tests of this run <small>{_counts(every)}</small></h1>"
+    return Assets(_STYLE, _SCRIPT).page("leveret: tests of a run", f"<main>\n{heading}\n{tables}\n{more}</main>")
 
 
 def _counts(entries: Sequence[Entry]) -> str:

@@ -22,6 +22,8 @@ if TYPE_CHECKING:
     from leveret.trace.redaction import Redaction
 
 PageRow = dict[str, Any]
+# A row as a page draws it, as a value of JSON.
+StoryEvent = dict[str, Any]
 
 
 @dataclass(slots=True)
