@@ -6,6 +6,7 @@ in workers that a daemon forks.
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 from collections import Counter
@@ -27,7 +28,7 @@ class SinkError(Exception):
 
 
 class Job:
-    """A query from one queue into one sink: Spark's own files, files written per batch, or another queue."""
+    """A query from one queue into one sink: Spark's own files, a file written per batch, or another queue."""
 
     def __init__(
         self, spark: SparkSession, url: str, queue: str, folder: Path, sink: str, batch: int = 40, partitions: int = 2
@@ -67,6 +68,9 @@ class Job:
         """Return the message id and body of each message in the sink."""
         if self.sink == "queue":
             return drained(self.url, f"{self.queue}.out")
+        if self.sink == "batches":
+            batches = [json.loads(path.read_text()) for path in sorted((self.folder / "out").iterdir())]
+            return [(message_id, bytes.fromhex(body)) for batch in batches for message_id, body in batch]
         files = self.spark.read.parquet(str(self.folder / "out")).select("message_id", "body")
         return [(row.message_id, bytes(row.body)) for row in files.collect()]
 
@@ -83,11 +87,12 @@ class Job:
         return str(self.folder / "out")
 
     def _write_batch(self, rows: DataFrame, batch_id: int) -> None:
-        """Write a batch; a repeated batch replaces its own files, so it is idempotent."""
+        """Write a batch; a repeated batch replaces its own file, so it is idempotent."""
         self.before_write(batch_id)
-        target = self.folder / "out" / f"batch={batch_id}"
-        if not (target / "_SUCCESS").exists():
-            rows.write.mode("overwrite").parquet(str(target))
+        out = self.folder / "out"
+        out.mkdir(exist_ok=True)
+        written = [(row.message_id, bytes(row.body).hex()) for row in rows.collect()]
+        (out / f"{batch_id}.json").write_text(json.dumps(written))
         self.after_write(batch_id)
 
 
@@ -200,9 +205,7 @@ def kill(pids: list[int]) -> int:
 def _children(parent: int) -> list[tuple[int, str]]:
     """Return process ids and command lines, with a null between arguments."""
     found = []
-    for folder in Path("/proc").iterdir():
-        if not folder.name.isdigit():
-            continue
+    for folder in Path("/proc").glob("[0-9]*"):
         try:
             # The name of a command may contain anything; the fields after it do not.
             fields = (folder / "stat").read_text(encoding="utf-8", errors="replace").rpartition(")")[2].split()
