@@ -7,6 +7,7 @@ were dropped before a request read them are not counted.
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Final, cast
 
@@ -71,9 +72,7 @@ class Statistics:
     def __init__(self) -> None:
         # How many events were read.
         self._read_count = 0
-        self._counts: dict[Subject, Counts] = {}
-        # The counts that events with the same names change, so that they are looked up once.
-        self._known: dict[Subject, list[Count]] = {}
+        self._counts: defaultdict[Subject, defaultdict[str, Count]] = defaultdict(lambda: defaultdict(Count))
         # The consumers that need no acknowledgement, by connection, channel and tag.
         self._automatic: dict[Subject, bool] = {}
         self._users: dict[object, str] = {}
@@ -110,20 +109,14 @@ class Statistics:
 
     def _count(self, at: int, names: tuple[str, ...], *subjects: Subject, number: int = 1) -> None:
         """Add to each of these counts of each subject. Hot: several times for each event."""
-        key: Subject = (names, subjects)
-        counts = self._known.get(key)
-        if counts is None:
-            counts = self._known[key] = [self._counted(name, subject) for name in names for subject in subjects]
         second = at // _SECOND_US
-        for count in counts:
-            count.add(number, second)
-
-    def _counted(self, name: str, subject: Subject) -> Count:
-        return self._counts.setdefault(subject, {}).setdefault(name, Count())
+        for subject in subjects:
+            counts = self._counts[subject]
+            for name in names:
+                counts[name].add(number, second)
 
     def _forget(self, *subject: object) -> None:
-        if self._counts.pop(subject, None) is not None:
-            self._known.clear()
+        self._counts.pop(subject, None)
 
     def _add_length(self, at: int, vhost: str, queue: str | None, *, ready: int = 0, unacked: int = 0) -> None:
         for name, number in zip(LENGTHS, (ready + unacked, ready, unacked), strict=True):
@@ -207,7 +200,7 @@ class Statistics:
     def _on_queue_declared(self, at: int, vhost: str, conn: object, chan: object, queue: str, *rest: object) -> None:
         mark: Subject = ("known", vhost, queue)
         if mark not in self._counts:
-            self._counts[mark] = {}
+            self._counts[mark] = defaultdict(Count)
             self._count(at, ("queue_created",), BROKER)
 
     def _on_queue_deleted(self, at: int, vhost: str, conn: object, chan: object, queue: str, *rest: object) -> None:
