@@ -66,7 +66,7 @@ class Row:
 
     def count(self, version: str) -> int:
         """Return how many scenarios prove it on a version."""
-        return recorded_among(self.scenarios()).get(version, 0)
+        return _counts(self).get(version, 0)
 
     def state(self, version: str) -> str:
         """Return the state on a version: ABSENT, NOT_THERE, PROVEN or DOCUMENTED."""
@@ -82,6 +82,7 @@ class Row:
         return self.instead or self.differs
 
 
+@cache
 def rows() -> tuple[Row, ...]:
     """Return all rows, by area, in the order of the table."""
     return tuple(_row(area, name, found) for area, features in _table().items() for name, found in features.items())
@@ -101,6 +102,11 @@ def matching(pattern: str) -> list[str]:
 def recorded_among(names: Iterable[str]) -> Counter[str]:
     """Return how many of these scenarios have a transcript, by version."""
     return Counter(version for name in names for version in _recorded_versions(name))
+
+
+@cache
+def _counts(row: Row) -> Counter[str]:
+    return recorded_among(row.scenarios())
 
 
 @cache

@@ -11,6 +11,9 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
+from typing import TypeVar
+
+N = TypeVar("N", bound=ast.AST)
 
 ROOT = Path(__file__).parents[2]
 FOLDERS = ("src", "pytest_plugin", "tests", "examples", "tools", "benchmarks", "docs", ".ci", ".github")
@@ -50,9 +53,17 @@ class SourceFile:
             gc.enable()
 
     @cached_property
+    def _nodes(self) -> list[ast.AST]:
+        return list(ast.walk(self.tree))
+
+    def nodes(self, kind: type[N]) -> list[N]:
+        """Return the nodes of one kind of its tree, in the order of `ast.walk`, which is slow."""
+        return [node for node in self._nodes if isinstance(node, kind)]
+
+    @cached_property
     def attributes(self) -> set[str]:
         """The names that it asks objects for."""
-        return {node.attr for node in ast.walk(self.tree) if isinstance(node, ast.Attribute)}
+        return {node.attr for node in self.nodes(ast.Attribute)}
 
     @cached_property
     def comments(self) -> list[tuple[int, str]]:

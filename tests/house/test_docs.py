@@ -20,6 +20,18 @@ MAPS = ("docs/architecture.md", "docs/architecture-pipeline.md")
 NOT_OURS = ("selectors", "threading", "time", "ssl", "asyncio", "argparse", "pytest", "random.Random", "socket")
 
 
+@pytest.fixture(scope="module")
+def defined(source_files: list[SourceFile]) -> set[str]:
+    """These are the names that the source files define."""
+    return {name for file in source_files for name in defined_names(file)}
+
+
+@pytest.fixture(scope="module")
+def definitions(source_files: list[SourceFile]) -> Definitions:
+    """These are the definitions of the source files."""
+    return Definitions(source_files)
+
+
 def test_every_file_says_what_it_is(python_files: list[SourceFile]) -> None:
     assert [file.path for file in python_files if file.text and not ast.get_docstring(file.tree)] == []
 
@@ -40,23 +52,21 @@ def test_every_public_name_of_a_broker_stands_in_its_reference(root: Path) -> No
 
 
 @pytest.mark.parametrize("page", MAPS)
-def test_every_name_in_the_architecture_exists(root: Path, source_files: list[SourceFile], page: str) -> None:
-    known = {name for file in source_files for name in defined_names(file)}
+def test_every_name_in_the_architecture_exists(root: Path, defined: set[str], page: str) -> None:
     text = re.sub(r"```.*?```", "", (root / page).read_text(encoding="utf-8"), flags=re.DOTALL)
     written = re.findall(r"`([A-Za-z_][\w.]*)(?:\([^`]*\))?`", text)
 
-    unknown = [name for name in written if name not in NOT_OURS and not set(name.split(".")) <= known]
+    unknown = [name for name in written if name not in NOT_OURS and not set(name.split(".")) <= defined]
 
     assert [name for name in unknown if not (root / name).exists() and not list(root.glob(f"src/**/{name}"))] == []
 
 
 @pytest.mark.parametrize("page", MAPS)
 def test_every_name_in_the_flows_of_the_architecture_is_defined(
-    root: Path, source_files: list[SourceFile], page: str
+    root: Path, definitions: Definitions, page: str
 ) -> None:
     flows = section(root, page, "Flows")
     names = re.findall(r"`([A-Za-z_][\w.]*)(?:\([^`]*\))?`", flows)
-    definitions = Definitions(source_files)
 
     unknown = [name for name in dict.fromkeys(names) if not (definitions.has(name) or is_path(root, name))]
 
@@ -119,7 +129,7 @@ def is_path(root: Path, name: str) -> bool:
 def defined_names(file: SourceFile) -> set[str]:
     """These are the names a file defines, with that of the module and the folders it is in."""
     names = set(file.path.removesuffix(".py").split("/"))
-    for node in ast.walk(file.tree):
+    for node in file.nodes(ast.AST):
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
             names.add(node.name)
         elif isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):

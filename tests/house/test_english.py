@@ -96,6 +96,6 @@ def paragraphs(file: SourceFile) -> Iterator[tuple[int, str]]:
 def strings_and_comments(file: SourceFile) -> Iterator[tuple[int, str]]:
     """Yield the comments, docstrings and messages of a module."""
     yield from file.comments
-    for node in ast.walk(file.tree):
-        if isinstance(node, ast.Constant) and isinstance(node.value, str) and " " in node.value.strip():
+    for node in file.nodes(ast.Constant):
+        if isinstance(node.value, str) and " " in node.value.strip():
             yield node.lineno, node.value

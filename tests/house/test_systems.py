@@ -54,8 +54,8 @@ def test_no_function_of_unix_is_called_unasked(source_files: list[SourceFile]) -
     uses = {
         (file.path, node.attr): file.at(node)
         for file in source_files
-        for node in ast.walk(file.tree)
-        if isinstance(node, ast.Attribute) and node.attr in UNIX_NAMES
+        for node in file.nodes(ast.Attribute)
+        if node.attr in UNIX_NAMES
         if isinstance(node.value, ast.Name) and node.value.id in ("os", "signal", "socket", "_socket")
     }
 
@@ -67,8 +67,7 @@ def test_text_files_have_an_encoding_and_written_ones_a_newline(source_files: li
     offences = [
         f"{file.at(node)} {lacking}"
         for file in source_files
-        for node in ast.walk(file.tree)
-        if isinstance(node, ast.Call)
+        for node in file.nodes(ast.Call)
         for lacking in lacking_of(node)
     ]
 

@@ -8,6 +8,7 @@ import re
 import shutil
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 from leveret.core.compat import DEFAULT_VERSION, VERSIONS, Compat
@@ -263,24 +264,28 @@ def test_the_documentation_says_which_queue_types_know_an_argument(root: Path) -
 
 
 def test_every_exchange_type_and_queue_argument_has_a_test(text_files: list[SourceFile]) -> None:
-    tested = {
-        word for file in without_house(text_files) if file.path.startswith("tests/") for word in words_in(file.text)
-    }
+    tests = [file.text for file in without_house(text_files) if file.path.startswith("tests/")]
 
-    missing = [word for word in (*EXCHANGE_TYPES, *QUEUE_ARGUMENTS) if word not in tested]
+    missing = [word for word in (*EXCHANGE_TYPES, *QUEUE_ARGUMENTS) if not any(map(word_in(word), tests))]
 
     assert missing == list(UNTESTED), "no test below tests/model or tests/semantics says these"
 
 
 def constants_of(file: SourceFile) -> set[object]:
     """Return the constants of a file."""
-    return {node.value for node in ast.walk(file.tree) if isinstance(node, ast.Constant)}
+    return {node.value for node in file.nodes(ast.Constant)}
 
 
 def is_read_in(name: str, files: list[SourceFile]) -> bool:
     """Tell whether any of these files has an attribute of this name."""
     # To parse a file takes long.
     return any(name in file.attributes for file in files if f".{name}" in file.text)
+
+
+def word_in(word: str) -> Callable[[str], bool]:
+    """Return what tells whether a text has this word; to find all words of a text takes a hundred times as long."""
+    whole = re.compile(rf"(?<![\w-]){re.escape(word)}(?![\w-])")
+    return lambda text: word in text and whole.search(text) is not None
 
 
 def words_in(text: str) -> set[str]:

@@ -47,7 +47,7 @@ MAY_MAKE_UP_NAMES: tuple[str, ...] = ()
 
 def test_a_checker_imports_the_public_names_from_where_they_are_found_when_run(source_files: list[SourceFile]) -> None:
     (init,) = (file for file in source_files if file.path == "src/leveret/__init__.py")
-    imports = [node for node in ast.walk(init.tree) if isinstance(node, ast.ImportFrom)]
+    imports = init.nodes(ast.ImportFrom)
     seen = {f"{node.module}.{name.name}" for node in imports for name in node.names if node.module != "typing"}
 
     found = {f"leveret.{home}.{name}" for home, names in package._HOMES.items() for name in names}
