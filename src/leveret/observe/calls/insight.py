@@ -103,13 +103,15 @@ class ClientInsight:
 def _instances(kinds: Iterable[type]) -> list[Any]:
     # `isinstance` would ask proxies and mocks for their class. `issubclass` would ask an abstract class, and CPython
     # 3.11 crashes if that is about a class being collected. Such a class is no longer among the subclasses.
+    # A metaclass may have its own hash. `id` would raise an audit event for each object of the process.
+    address = object.__hash__
     classes: dict[int, type] = {}
     waiting = list(kinds)
     while waiting:
         kind = waiting.pop()
-        classes[id(kind)] = kind
+        classes[address(kind)] = kind
         waiting += type.__subclasses__(kind)
-    return [thing for thing in gc.get_objects() if id(type(thing)) in classes]
+    return [thing for thing in gc.get_objects() if address(type(thing)) in classes]
 
 
 def _errors_about(text: str, things: Iterable[object]) -> list[Exception]:
