@@ -248,10 +248,15 @@ def has_passed(item: pytest.Item) -> bool:
     return item.stash.get(_PASSED, False)
 
 
-def run_again(item: pytest.Item) -> list[pytest.TestReport]:
-    """Run a test, which may have run before, and return the reports of this run, which are not logged."""
+def forget(item: pytest.Item) -> None:
+    """Forget the brokers of a test that has ended, because its item exists until the run ends."""
     item.stash[_STARTED] = []
     item.stash[_PASSED] = False
+
+
+def run_again(item: pytest.Item) -> list[pytest.TestReport]:
+    """Run a test, which may have run before, and return the reports of this run, which are not logged."""
+    forget(item)
     # Drop what an earlier run logged and printed.
     item._report_sections.clear()
     # With the test's parent as the next item, only the fixtures of the test itself are torn down.

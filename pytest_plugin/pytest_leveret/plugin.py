@@ -154,12 +154,14 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, object, object]:
-    """Show the brokers of a test when the user interrupts it."""
+    """Show the brokers of a test when the user interrupts it, and free them when it has ended."""
     try:
         return (yield)
     except KeyboardInterrupt:
         report.show_interrupted(item)
         raise
+    finally:
+        brokers.forget(item)
 
 
 @pytest.hookimpl(tryfirst=True)

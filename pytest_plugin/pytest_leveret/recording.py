@@ -131,6 +131,7 @@ class Recording:
             if result.failed and attempt.error is None:
                 attempt.error, attempt.failure = error_text(call), failure_of(call)
             if result.when == "teardown":
+                del item.stash[_ATTEMPT]
                 try:
                     _end(item, attempt)
                 except Warning as warning:

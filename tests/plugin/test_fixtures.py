@@ -37,6 +37,27 @@ def test_a_client_that_a_test_leaves_running_does_not_reach_the_next_broker(run)
     result.assert_outcomes(passed=2)
 
 
+def test_a_broker_and_its_messages_are_freed_when_their_test_has_ended(run):
+    result = run("""
+        import gc
+        from weakref import ref
+
+        brokers = []
+
+        def test_first(leveret):
+            brokers.append(ref(leveret))
+
+        def test_second(make_leveret):
+            brokers.append(ref(make_leveret()))
+
+        def test_third():
+            gc.collect()
+            assert [broker() for broker in brokers] == [None, None]
+    """)
+
+    result.assert_outcomes(passed=3)
+
+
 def test_two_fixtures_that_use_leveret_get_the_same_broker(run):
     result = run("""
         import pytest
