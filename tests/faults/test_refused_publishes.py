@@ -60,7 +60,7 @@ def test_no_fault_hides_that_a_property_is_refused(
 
 
 def test_no_fault_hides_that_a_message_is_too_large(server: FaultyServer, peer: Peer) -> None:
-    server.node.settings = server.node.settings._replace(max_message_size=3)
+    server.node.max_message_size = 3
     server.faults.nack_publishes()
 
     peer.publish(1, b"four")

@@ -47,6 +47,8 @@ class Node(Runtime):
         self.access = Access()
         # Resources whose alarm is on ("memory", "disk"). An alarm blocks publishers.
         self.alarms: dict[str, None] = {}
+        # The maximum size of a body in bytes.
+        self.max_message_size = self.settings.max_message_size or compat.max_message_size
         self.reply_queues = ReplyQueues(self)
         # The open connections by number, oldest first.
         self.connections: dict[int, ConnectionPort] = {}
@@ -112,12 +114,6 @@ class Node(Runtime):
         if 0 <= limit <= len(self.connections_of(vhost_name=vhost_name)):
             refusal = f"access to vhost '{vhost_name}' refused for user '{user_name}'"
             raise NotAllowed(f"{refusal}: connection limit ({limit}) is reached")
-
-    @property
-    def max_message_size(self) -> int:
-        """The maximum size of a body in bytes."""
-        limit = self.settings.max_message_size
-        return self.compat.max_message_size if limit is None else limit
 
     def refuse_another_connection(self) -> None:
         """Refuse a connection beyond the limit of the node. Raises NotAllowed."""

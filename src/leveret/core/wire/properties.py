@@ -18,24 +18,10 @@ from leveret.core.wire.values import Table, encode_short_string
 
 PropertyValue: TypeAlias = str | int | Table | None
 
-# The domain of each property, in the order of the wire, which is that of the flags from the highest bit down.
-_DOMAINS: Final = {
-    "content_type": "short string",
-    "content_encoding": "short string",
-    "headers": "table",
-    "delivery_mode": "octet",
-    "priority": "octet",
-    "correlation_id": "short string",
-    "reply_to": "short string",
-    "expiration": "short string",
-    "message_id": "short string",
-    "timestamp": "timestamp",
-    "type": "short string",
-    "user_id": "short string",
-    "app_id": "short string",
-    "cluster_id": "short string",
-}
-PROPERTY_NAMES: Final = tuple(_DOMAINS)
+# The domains.
+ShortString: TypeAlias = str
+Octet: TypeAlias = int
+Timestamp: TypeAlias = int
 
 _FLAGS: Final = Struct(">H")
 _SIZE: Final = Struct(">I")
@@ -43,48 +29,38 @@ _TIMESTAMP: Final = Struct(">Q")
 
 
 class Properties:
-    """The fourteen properties of a message. Treat them as immutable; `replace` makes a changed copy."""
+    """The fourteen properties of a message. Treat them as immutable; `replace` makes a changed copy.
 
-    __slots__ = PROPERTY_NAMES
+    They are in the order of the wire, which is that of the flags from the highest bit down.
+    """
 
-    def __init__(
-        self,
-        content_type: str | None = None,
-        content_encoding: str | None = None,
-        headers: Table | None = None,
-        delivery_mode: int | None = None,
-        priority: int | None = None,
-        correlation_id: str | None = None,
-        reply_to: str | None = None,
-        expiration: str | None = None,
-        message_id: str | None = None,
-        timestamp: int | None = None,
-        type: str | None = None,
-        user_id: str | None = None,
-        app_id: str | None = None,
-        cluster_id: str | None = None,
-    ) -> None:
-        self.content_type = content_type
-        self.content_encoding = content_encoding
-        self.headers = headers
-        self.delivery_mode = delivery_mode
-        self.priority = priority
-        self.correlation_id = correlation_id
-        self.reply_to = reply_to
-        self.expiration = expiration
-        self.message_id = message_id
-        self.timestamp = timestamp
-        self.type = type
-        self.user_id = user_id
-        self.app_id = app_id
-        self.cluster_id = cluster_id
+    content_type: ShortString | None = None
+    content_encoding: ShortString | None = None
+    headers: Table | None = None
+    delivery_mode: Octet | None = None
+    priority: Octet | None = None
+    correlation_id: ShortString | None = None
+    reply_to: ShortString | None = None
+    expiration: ShortString | None = None
+    message_id: ShortString | None = None
+    timestamp: Timestamp | None = None
+    type: ShortString | None = None
+    user_id: ShortString | None = None
+    app_id: ShortString | None = None
+    cluster_id: ShortString | None = None
+
+    def __init__(self, **values: PropertyValue) -> None:
+        """Raises TypeError for an unknown name."""
+        for name, value in values.items():
+            if name not in _DOMAINS:
+                raise TypeError(f"no such property: {name}")
+            setattr(self, name, value)
 
     @classmethod
     def decode(cls, octets: bytes) -> Properties:
         """Return the properties that flags and values encode. Raises `UndecodableProperties`."""
-        if octets == b"\x00\x00":
-            return cls()
-        properties = cls()
+        # Hot: once per publish with properties of its own, so it does without `__init__`.
+        properties = cls.__new__(cls)
         try:
             at = _read(properties, octets)
         except (IndexError, StructError, UnknownFieldType) as error:
@@ -103,12 +79,12 @@ class Properties:
             if value is None:
                 continue
             flags |= 0x8000 >> number
-            if domain == "short string":
+            if domain == "ShortString":
                 parts.append(encode_short_string(value))
-            elif domain == "octet":
+            elif domain == "Octet":
                 parts.append(b"%c" % value)
             else:
-                parts.append(value.encode() if domain == "table" else _TIMESTAMP.pack(value))
+                parts.append(value.encode() if domain == "Table" else _TIMESTAMP.pack(value))
         parts[0] = _FLAGS.pack(flags)
         return b"".join(parts)
 
@@ -117,12 +93,7 @@ class Properties:
 
         Raises TypeError for an unknown name.
         """
-        copy = type(self)()
-        for name in PROPERTY_NAMES:
-            setattr(copy, name, changes.pop(name) if name in changes else getattr(self, name))
-        if changes:
-            raise TypeError(f"no such property: {', '.join(changes)}")
-        return copy
+        return type(self)(**{**self.__dict__, **changes})
 
     @classmethod
     def from_python(cls, mapping: Mapping[str, object]) -> Self:
@@ -141,7 +112,7 @@ class Properties:
                     changes[name] = Table.from_python(value)
                 case _:
                     changes[name] = _seconds(name, value)
-        return cls().replace(**changes)
+        return cls(**changes)
 
     def to_python(self) -> dict[str, object]:
         """Return the properties that are present, by name, with headers as a dictionary of Python values."""
@@ -160,6 +131,11 @@ class Properties:
         return f"Properties({', '.join(f'{name}={value!r}' for name, value in self._present().items())})"
 
 
+# The domain of each property.
+_DOMAINS: Final = {name: annotation.removesuffix(" | None") for name, annotation in Properties.__annotations__.items()}
+PROPERTY_NAMES: Final = tuple(_DOMAINS)
+
+
 def _seconds(name: str, value: object) -> int:
     from datetime import datetime
 
@@ -173,14 +149,14 @@ def _read(properties: Properties, octets: bytes) -> int:
     at = 2
     for name, domain in _announced(_FLAGS.unpack_from(octets, 0)[0]):
         value: PropertyValue
-        if domain == "short string":
+        if domain == "ShortString":
             start = at + 1
             at = start + octets[at]
             value = octets[start:at].decode("utf-8", "surrogateescape")
-        elif domain == "octet":
+        elif domain == "Octet":
             value = octets[at]
             at += 1
-        elif domain == "timestamp":
+        elif domain == "Timestamp":
             value = _TIMESTAMP.unpack_from(octets, at)[0]
             at += 8
         else:

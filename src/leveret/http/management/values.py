@@ -6,7 +6,7 @@ import base64
 from collections.abc import Mapping
 from typing import Final
 
-from leveret.core.wire.properties import Properties
+from leveret.core.wire.properties import PROPERTY_NAMES, Properties
 from leveret.core.wire.values import Field, Table, text_field
 from leveret.http.management.calls import bad_request
 
@@ -83,7 +83,7 @@ def flag_of(values: Mapping[str, object], name: str) -> bool:
 def described_properties(properties: Properties) -> object:
     """Return a message's properties as JSON; none at all are an empty list, as RabbitMQ writes them."""
     values: Described = {}
-    for name in Properties.__slots__:
+    for name in PROPERTY_NAMES:
         value = getattr(properties, name)
         if value is not None:
             values[name] = described(value) if isinstance(value, Table) else value

@@ -13,7 +13,7 @@ from leveret.core.model.message import Message
 from leveret.core.model.vhost import VirtualHost
 from leveret.core.protocol.handlers import basic
 from leveret.core.wire.methods import BasicGet, BasicGetOk, BasicReject
-from leveret.core.wire.properties import PROPERTY_NAMES, Properties
+from leveret.core.wire.properties import PROPERTY_NAMES, Properties, PropertyValue
 from leveret.http.management.calls import (
     ACCESS_REFUSED,
     Call,
@@ -77,7 +77,7 @@ def _payload(body: Mapping[str, object]) -> bytes:
 def _properties(given: object) -> Properties:
     """Return the properties of a body. Those that AMQP does not have are ignored."""
     values = given if isinstance(given, Mapping) else {}
-    properties: dict[str, object] = {}
+    properties: dict[str, PropertyValue] = {}
     for name in PROPERTY_NAMES:
         value = values.get(name)
         if value is None:
@@ -90,7 +90,7 @@ def _properties(given: object) -> Properties:
             properties[name] = value
         else:
             properties[name] = str(value)
-    return Properties(**properties)  # type: ignore[arg-type]
+    return Properties(**properties)
 
 
 @endpoint("POST", "/api/queues/{vhost}/{queue}/get", "vhost")
