@@ -211,31 +211,12 @@ class Transport:
             return
         chunks = self.conversation.data_to_send()
         if chunks and not self._is_shut:
-            if len(chunks) == 1 and not self._outbox:
-                self._send_at_once(chunks[0])
-            else:
-                self._outbox.extend(chunks)
-                self.outbox_bytes += sum(map(len, chunks))
+            self._outbox.extend(chunks)
+            self.outbox_bytes += sum(map(len, chunks))
         if self._outbox:
             self._write()
         if self.is_open:
             self._end_or_watch()
-
-    def _send_at_once(self, data: bytes) -> None:
-        """Send a single piece, as most answers are. Nothing is kept of what the socket takes."""
-        try:
-            sent = self._socket.send(data)
-        except (BlockingIOError, InterruptedError):
-            self._outbox.append(data)
-            self.outbox_bytes = len(data)
-            self._has_been_full = True
-        except OSError:
-            self.lose()
-        else:
-            if sent < len(data):
-                self._outbox.append(memoryview(data)[sent:])
-                self.outbox_bytes = len(data) - sent
-                self._has_been_full = True
 
     def _write(self) -> None:
         outbox = self._outbox
