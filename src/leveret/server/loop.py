@@ -305,13 +305,8 @@ class Loop:
             transport = self._transports.get(fd)
             if transport is not None:
                 self.arrival_count += 1
-                try:
-                    transport.on_ready(mask)
-                except Exception as error:
-                    self._fail(transport, error)
-                if not transport.is_open:
-                    self._forget(transport)
-                elif transport.has_unread:
+                self._guarded(transport, transport.on_ready, mask)
+                if transport.is_open and transport.has_unread:
                     self._has_unread = True
             elif fd == self._wake_read_fd:
                 self._clear_wake()
@@ -354,20 +349,14 @@ class Loop:
             self.host.internal_errors.append(error)
 
     def _guarded(self, transport: Transport, act: Callable[..., None], *arguments: object) -> None:
+        """Do something with a socket, and reset it if its conversation raises an error of leveret's own."""
         try:
             act(*arguments)
         except Exception as error:
-            self._fail(transport, error)
+            self.host.internal_errors.append(error)
+            self._guarded_work(transport.reset)
         if not transport.is_open:
             self._forget(transport)
-
-    def _fail(self, transport: Transport, error: Exception) -> None:
-        """Reset a socket whose conversation raised an error of leveret's own."""
-        self.host.internal_errors.append(error)
-        try:
-            transport.reset()
-        except Exception as another:
-            self.host.internal_errors.append(another)
 
     def _forget(self, transport: Transport) -> None:
         if self._transports.get(transport.fd) is transport:
@@ -432,14 +421,8 @@ class Loop:
             self.dirty.clear()
             for conversation in conversations:
                 transport = self._by_conversation.get(conversation)
-                if transport is None:
-                    continue
-                try:
-                    transport.flush()
-                except Exception as error:
-                    self._fail(transport, error)
-                if not transport.is_open:
-                    self._forget(transport)
+                if transport is not None:
+                    self._guarded(transport, transport.flush)
 
     # Hot: once per turn.
     def _seconds_to_deadline(self, wall_now: int) -> float | None:
