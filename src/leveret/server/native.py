@@ -45,13 +45,8 @@ allocate_lock: Callable[[], PlainLock] = _thread.allocate_lock
 start_new_thread: Callable[[Callable[..., object], tuple[object, ...]], int] = _thread.start_new_thread
 thread_ident: Callable[[], int] = _thread.get_ident
 native_id: Callable[[], int] = _thread.get_native_id
-_rlock: Callable[[], Lock] = _thread.RLock
-
-
-def reentrant_lock() -> Lock:
-    """Return a lock that its holder may take again."""
-    # Its type is the copy's own. eventlet replaces all locks of the usual type that it finds, even those in use.
-    return _rlock()
+# Its type is the copy's own. eventlet replaces all locks of the usual type that it finds, even those in use.
+reentrant_lock: Callable[[], Lock] = _thread.RLock
 
 
 def shut_gate() -> _ThreadGate | _HubGate:

@@ -45,14 +45,6 @@ class Secured(Conversation, Protocol):
         ...
 
 
-class Flushes(Protocol):
-    """The list to which a conversation with output adds itself."""
-
-    def append(self, conversation: Any, /) -> None:
-        """Add a conversation that has something to send."""
-        ...
-
-
 class TlsConversation:
     """One conversation inside TLS."""
 
@@ -70,8 +62,8 @@ class TlsConversation:
 
     inner: Secured
 
-    def __init__(self, context: ssl.SSLContext, dirty: Flushes) -> None:
-        """Create a conversation without an inside.
+    def __init__(self, context: ssl.SSLContext, dirty: list[object]) -> None:
+        """Create a conversation without an inside, which adds itself to `dirty` whenever it has something to send.
 
         Set `inner` before anything arrives. To `inner`, this object is the list to which it adds itself.
         """
@@ -224,17 +216,15 @@ class Authority:
     def write(self, folder: str | Path, user: str | None = None) -> CertificateFiles:
         """Write what a client needs into PEM files in a folder."""
         directory = Path(folder)
-        files = CertificateFiles(directory / "ca.pem", None, None)
-        files.ca.write_bytes(self.ca_pem)
+        ca = directory / "ca.pem"
+        ca.write_bytes(self.ca_pem)
         if user is None:
-            return files
-        certificate = self._certificate_of(user)
-        files = CertificateFiles(files.ca, directory / f"{user}.pem", directory / f"{user}.key")
-        assert files.certificate is not None
-        assert files.key is not None
-        files.certificate.write_bytes(b"".join(blob.bytes() for blob in certificate.cert_chain_pems))
-        files.key.write_bytes(certificate.private_key_pem.bytes())
-        return files
+            return CertificateFiles(ca, None, None)
+        issued = self._certificate_of(user)
+        certificate, key = directory / f"{user}.pem", directory / f"{user}.key"
+        certificate.write_bytes(b"".join(blob.bytes() for blob in issued.cert_chain_pems))
+        key.write_bytes(issued.private_key_pem.bytes())
+        return CertificateFiles(ca, certificate, key)
 
     def _certificate_of(self, user: str) -> trustme.LeafCert:
         # Some libraries refuse a certificate without a host name.
