@@ -10,7 +10,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from functools import partial
+from functools import cached_property, partial
 from typing import TYPE_CHECKING, Final, Protocol, TypeVar, cast
 
 from leveret.clocks import HoldableClock, SystemClock
@@ -760,23 +760,19 @@ class _SeededDice:
     Most brokers need none, so the generator is created on first use.
     """
 
-    __slots__ = ("_random", "_seed")
-
     def __init__(self, seed: int) -> None:
         self._seed = seed
-        self._random: Random | None = None
 
     def choice(self, seq: Sequence[T], /) -> T:
         """Return one of `seq`, each with equal probability."""
-        return self._generator().choice(seq)
+        return self._random.choice(seq)
 
     def randbytes(self, n: int, /) -> bytes:
         """Return `n` random bytes."""
-        return self._generator().randbytes(n)
+        return self._random.randbytes(n)
 
-    def _generator(self) -> Random:
-        if self._random is None:
-            from random import Random
+    @cached_property
+    def _random(self) -> Random:
+        from random import Random
 
-            self._random = Random(self._seed)
-        return self._random
+        return Random(self._seed)

@@ -7,11 +7,12 @@ from typing import TYPE_CHECKING, Protocol
 from leveret.core.compat import Compat
 from leveret.core.hooks import Hooks
 from leveret.core.model.errors import ConnectionForced, NotAllowed, PreconditionFailed, Shutdown
+from leveret.core.model.exchanges.exchange import Dice
 from leveret.core.model.operators.access import Access
 from leveret.core.model.operators.node_settings import NODE_NAME, NodeSettings
 from leveret.core.model.ports import ConnectionPort
 from leveret.core.model.reply_to import ReplyQueues
-from leveret.core.model.runtime import NodeDice, Runtime
+from leveret.core.model.runtime import Runtime
 from leveret.core.model.vhost import VirtualHost
 
 if TYPE_CHECKING:
@@ -37,7 +38,7 @@ class Node(Runtime):
         self,
         *,
         compat: Compat,
-        dice: NodeDice,
+        dice: Dice,
         now: int = 0,
         hooks: Hooks | None = None,
         permit: frozenset[str] = frozenset(),

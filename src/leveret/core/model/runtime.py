@@ -16,7 +16,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable
 from math import inf
-from typing import Final, Protocol
+from typing import Final
 
 from leveret.core.compat import Compat
 from leveret.core.hooks import Hooks
@@ -30,13 +30,6 @@ WORK_LIMIT = 10_000_000
 PIECES_PER_CASCADE: Final = 16
 
 Piece = Callable[[], None]
-
-
-class NodeDice(Dice, Protocol):
-    """Seeded chance; `random.Random` implements it."""
-
-    def randbytes(self, n: int, /) -> bytes:
-        """Return `n` random bytes."""
 
 
 class Cascade:
@@ -58,7 +51,7 @@ class Runtime:
         self,
         *,
         compat: Compat,
-        dice: NodeDice,
+        dice: Dice,
         now: int = 0,
         hooks: Hooks | None = None,
         permit: frozenset[str] = frozenset(),

@@ -25,10 +25,13 @@ NOWHERE: Sequence[Destination] = ()
 
 
 class Dice(Protocol):
-    """The seeded chance of the node."""
+    """The seeded chance of the node; `random.Random` implements it."""
 
     def choice(self, seq: Sequence[T], /) -> T:
         """Return one element of `seq`, each equally likely."""
+
+    def randbytes(self, n: int, /) -> bytes:
+        """Return `n` random bytes."""
 
 
 class ExchangeDeclaration(NamedTuple):
