@@ -11,12 +11,12 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Final
 
-from leveret.core.model.erlang_terms import term
 from leveret.core.model.message import PERSISTENT, Message
 from leveret.core.model.node import Node
 from leveret.core.model.operators.node_settings import NODE_NAME
 from leveret.core.model.ports import ConnectionPort
 from leveret.core.model.vhost import VirtualHost
+from leveret.core.wire import erlang
 from leveret.core.wire.properties import Properties
 from leveret.core.wire.values import Field, Table, text_field
 from leveret.trace import events
@@ -360,7 +360,7 @@ def _address(host: str) -> str:
 
 def _terms(table: Table) -> tuple[str, ...]:
     """Return each entry of a table as Erlang prints it."""
-    return tuple(term(Table((entry,)))[1:-1] for entry in table)
+    return tuple(erlang.term(Table((entry,)))[1:-1] for entry in table)
 
 
 def _field(value: object) -> Field:

@@ -1,12 +1,16 @@
 """Values printed as Erlang prints them, for RabbitMQ's error texts.
 
-It covers what those texts contain: atoms, binaries, integers, floats, strings and the tuples around them.
+It covers what those texts contain: atoms, binaries, integers, floats, strings and the tuples around them, and the
+values of fields.
 """
 
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from typing import Final
+
+from leveret.core.wire.values import TYPE_NAMES, Field, Table, Value
 
 # How far a line of a term that `~p` prints may reach.
 _LINE_WIDTH: Final = 78
@@ -78,3 +82,51 @@ def shown(name: str) -> str:
 def text(value: str) -> bytes:
     """Return the octets of a name or key. Short strings are UTF-8, with invalid octets escaped as surrogates."""
     return value.encode("utf-8", "surrogateescape")
+
+
+def term(value: Value) -> str:
+    """Return a value as RabbitMQ 4.3 prints it: `5`, `true`, `<<"text">>`, `[{longstr,<<"a">>}]`.
+
+    A void value is `undefined`.
+    """
+    if value is None:
+        return "undefined"
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, int):
+        return str(value)
+    if isinstance(value, float):
+        return float_text(value)
+    if isinstance(value, bytes):
+        return utf8_binary(value)
+    if isinstance(value, Table):
+        return _list(f"{{{utf8_binary(text(name))},{_tagged(field)}}}" for name, field in value)
+    return _sequence(value)
+
+
+def utf8_binary(octets: bytes) -> str:
+    """Return bytes as Erlang prints a binary; UTF-8 text beyond ASCII is marked as such."""
+    if not octets.isascii():
+        try:
+            decoded = octets.decode("utf-8")
+        except UnicodeDecodeError:
+            return binary(octets)
+        if decoded.isprintable():
+            return f'<<"{decoded}"/utf8>>'.replace("\\", "\\\\")
+    return binary(octets)
+
+
+def _sequence(value: tuple[int, int] | tuple[Field, ...]) -> str:
+    fields = [item for item in value if isinstance(item, Field)]
+    if len(fields) == len(value):
+        return _list(f"{{{_tagged(field)}}}" for field in fields)
+    scale, unscaled = value
+    return f"{{{scale},{unscaled}}}"
+
+
+def _tagged(field: Field) -> str:
+    return f"{TYPE_NAMES[field.tag]},{term(field.value)}"
+
+
+def _list(items: Iterable[str]) -> str:
+    return f"[{','.join(items)}]"

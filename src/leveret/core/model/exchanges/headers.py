@@ -13,10 +13,10 @@ from typing import Final, NamedTuple
 
 from leveret.core.compat import Compat
 from leveret.core.model.binding import Binding, BindingKey, Destination
-from leveret.core.model.erlang_terms import binary, term
 from leveret.core.model.errors import PreconditionFailed
 from leveret.core.model.exchanges.exchange import Exchange
 from leveret.core.model.message import Message
+from leveret.core.wire.erlang import term
 from leveret.core.wire.values import TYPE_NAMES, Field, Table
 
 X_MATCH: Final = "x-match"
@@ -68,7 +68,7 @@ class HeadersExchange(Exchange):
             )
         if field.value not in MATCHES:
             raise PreconditionFailed(
-                f"Invalid x-match field value {binary(field.value)}; expected all, any, all-with-x, or any-with-x"
+                f"Invalid x-match field value {term(field.value)}; expected all, any, all-with-x, or any-with-x"
             )
 
     def _prepare(self) -> None:

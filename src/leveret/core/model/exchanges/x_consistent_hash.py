@@ -14,7 +14,6 @@ from typing import Final
 
 from leveret.core.compat import Compat
 from leveret.core.model.binding import Binding, Destination
-from leveret.core.model.erlang_terms import binary, term
 from leveret.core.model.errors import InternalRefusal, PreconditionFailed
 from leveret.core.model.exchanges.exchange import NOWHERE, Exchange
 from leveret.core.model.message import Message
@@ -61,7 +60,9 @@ class ConsistentHashExchange(Exchange):
     def check_binding(self, destination: Destination, routing_key: str, arguments: Table, compat: Compat) -> None:
         """Refuse a key that is not a valid weight."""
         if not _INTEGER.fullmatch(routing_key):
-            raise PreconditionFailed(f"The binding key must be an integer: {binary(erlang.text(routing_key))}")
+            raise PreconditionFailed(
+                f"The binding key must be an integer: {erlang.utf8_binary(erlang.text(routing_key))}"
+            )
         if int(routing_key) < 1:
             raise PreconditionFailed("The binding key must be greater than 0")
         if compat.max_hash_weight is not None and int(routing_key) > compat.max_hash_weight:
@@ -103,7 +104,7 @@ class ConsistentHashExchange(Exchange):
         header, hashed_property = self.arguments.get(HASH_HEADER), self.arguments.get(HASH_PROPERTY)
         if header is not None and isinstance(header.value, bytes):
             field = None if message.headers is None else message.headers.get(header.value.decode("utf-8"))
-            return _NO_VALUE if field is None else zlib.crc32(erlang.text(term(field.value)))
+            return _NO_VALUE if field is None else zlib.crc32(erlang.text(erlang.term(field.value)))
         if hashed_property is not None:
             value = _property_value(message, hashed_property.value)
             return _NO_VALUE if value is None else zlib.crc32(erlang.text(value))

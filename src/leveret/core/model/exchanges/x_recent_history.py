@@ -8,11 +8,11 @@ from typing import Final
 
 from leveret.core.compat import Compat
 from leveret.core.model.binding import Binding, Destination
-from leveret.core.model.erlang_terms import term
 from leveret.core.model.errors import PreconditionFailed
 from leveret.core.model.exchanges.exchange import Exchange
 from leveret.core.model.message import Message
 from leveret.core.model.queues.arguments import INTEGER_TAGS, integer_of, is_true
+from leveret.core.wire.erlang import term
 from leveret.core.wire.values import Table
 
 LENGTH: Final = "x-recent-history-length"

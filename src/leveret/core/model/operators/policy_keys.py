@@ -9,7 +9,6 @@ import re
 from collections.abc import Mapping
 from typing import Final
 
-from leveret.core.model.erlang_terms import binary
 from leveret.core.model.operators.patterns import compiled, is_too_long
 from leveret.core.model.queues.arguments import QUEUE_ARGUMENTS, PolicyKey, integer_from, is_string
 from leveret.core.wire import erlang
@@ -183,7 +182,7 @@ def _is_positive(value: object) -> bool:
 def _shown(value: object) -> str:
     if value is None:
         return "none"
-    return binary(value.encode()) if isinstance(value, str) else str(value)
+    return erlang.utf8_binary(value.encode()) if isinstance(value, str) else str(value)
 
 
 def printed(value: object) -> str:
@@ -193,7 +192,7 @@ def printed(value: object) -> str:
     if value is None:
         return "null"
     if isinstance(value, str):
-        return binary(erlang.text(value))
+        return erlang.utf8_binary(erlang.text(value))
     if isinstance(value, float):
         return erlang.float_text(value)
     if isinstance(value, Mapping):

@@ -11,9 +11,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from leveret.core.compat import Compat
-from leveret.core.model.erlang_terms import binary
 from leveret.core.model.errors import InternalRefusal
 from leveret.core.model.queues.arguments import INTEGER_TAGS, Invalid, age_us
+from leveret.core.wire import erlang
 from leveret.core.wire.values import Field, Table
 
 if TYPE_CHECKING:
@@ -30,7 +30,7 @@ def refuse_invalid_string(field: Field, compat: Compat) -> None:
         return
     if compat.bad_stream_offset_is_hard and not text[:1].isdigit():
         raise InternalRefusal()
-    raise Invalid(f"{{invalid_stream_offset_arg,{{longstr,{binary(text)}}}}}")
+    raise Invalid(f"{{invalid_stream_offset_arg,{{longstr,{erlang.utf8_binary(text)}}}}}")
 
 
 def start_of(arguments: Table, log: StreamLog, now: int) -> int:
