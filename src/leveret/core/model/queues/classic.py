@@ -182,7 +182,7 @@ class ClassicQueue(Queue):
     def forget_transient(self) -> None:
         """Drop every message that is not persistent, because the node restarts."""
         for entry in self.ready.take_out(lambda entry: not entry.message.is_persistent):
-            self.tap_dropped(entry, "restart")
+            self.tap_copy(events.DROPPED, entry, "restart")
         self.expire_heads()
 
     def _has_no_rules(self, settings: QueueSettings) -> bool:

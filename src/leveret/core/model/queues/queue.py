@@ -164,7 +164,7 @@ class Queue(StoredQueue):
     def give_up(self, entry: QueueEntry, reason: str) -> None:
         """Dead-letter an entry that left the queue, or drop it if it has nowhere to go."""
         if not dead_letter.send(self, entry, reason):
-            self.tap_dropped(entry, reason)
+            self.tap_copy(events.DROPPED, entry, reason)
 
     def expire_heads(self) -> None:
         """Expire every head that is past its deadline, then set the timer for the next one.

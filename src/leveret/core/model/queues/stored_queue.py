@@ -11,7 +11,6 @@ from functools import partial
 from typing import TYPE_CHECKING, ClassVar, NamedTuple, NoReturn, Protocol
 
 from leveret.core.model.errors import NotImplementedByBroker, ResourceLocked
-from leveret.trace import events
 
 if TYPE_CHECKING:
     from leveret.core.model.message import Message, QueueEntry
@@ -241,10 +240,6 @@ class StoredQueue:
         Return how many ready messages were lost. Called by the vhost only.
         """
         raise NotImplementedError
-
-    def tap_dropped(self, entry: QueueEntry, reason: str) -> None:
-        """Record that a copy was lost for good."""
-        self.tap_copy(events.DROPPED, entry, reason)
 
     def cancel_consumers(self) -> None:
         """Remove every consumer; their clients are notified after the answer to the method that deleted the queue."""
