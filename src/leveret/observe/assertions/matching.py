@@ -17,7 +17,7 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from difflib import SequenceMatcher
 from types import BuiltinFunctionType, FunctionType, MethodType
-from typing import Any, Final, NamedTuple, cast
+from typing import Any, ClassVar, Final, NamedTuple, cast
 
 from leveret.core.model.exchanges.topic import topic_matches
 from leveret.core.model.operators.patterns import Expression
@@ -69,14 +69,7 @@ class RoutingKeyCriterion(Criterion):
 
     def matches(self, message: MessageView) -> bool:
         """Return whether the key equals the expected one or fits the pattern."""
-        expected = self.expected
-        if isinstance(expected, str) and ("*" in expected or "#" in expected):
-            return expected == message.routing_key or topic_matches(expected, message.routing_key)
-        return is_equal(expected, message.routing_key)
-
-    def why_not(self, message: MessageView) -> str:
-        """Return the message's key beside the expected one."""
-        return instead_text("routing key", message.routing_key, self.expected)
+        return is_key(self.expected, message.routing_key)
 
 
 class BodyCriterion(Criterion):
@@ -110,10 +103,13 @@ class JsonCriterion(Criterion):
 
     __slots__ = ()
 
+    # Whether objects may have no further keys.
+    is_exact: ClassVar = True
+
     def matches(self, message: MessageView) -> bool:
-        """Return whether the body is JSON and equals the expected value."""
+        """Return whether the body is JSON and differs nowhere."""
         actual = _parse(message.body)
-        return actual is not _MISSING and bool(self.expected == actual)
+        return actual is not _MISSING and not any(True for _ in self.differences(actual))
 
     def why_not(self, message: MessageView) -> str:
         """Return the first places where the two values differ."""
@@ -139,7 +135,7 @@ class JsonCriterion(Criterion):
 
     def differences(self, actual: object) -> Iterable[Difference]:
         """Yield each place where the JSON of a message differs from what is expected."""
-        return _differences("JSON", self.expected, actual, is_exact=True)
+        return _differences("JSON", self.expected, actual, is_exact=self.is_exact)
 
 
 class JsonContainsCriterion(JsonCriterion):
@@ -147,14 +143,7 @@ class JsonContainsCriterion(JsonCriterion):
 
     __slots__ = ()
 
-    def matches(self, message: MessageView) -> bool:
-        """Return whether the body is JSON and has every expected key with an equal value."""
-        actual = _parse(message.body)
-        return actual is not _MISSING and not any(True for _ in self.differences(actual))
-
-    def differences(self, actual: object) -> Iterable[Difference]:
-        """Yield each place where the JSON of a message lacks something, or has something else."""
-        return _differences("JSON", self.expected, actual, is_exact=False)
+    is_exact = False
 
 
 class HeadersCriterion(Criterion):
@@ -260,6 +249,13 @@ def is_equal(expected: object, actual: object) -> bool:
     if isinstance(expected, re.Pattern | Expression) and isinstance(actual, str | bytes):
         return isinstance(expected.pattern, type(actual)) and expected.search(cast("Any", actual)) is not None
     return bool(expected == actual)
+
+
+def is_key(expected: object, key: object) -> bool:
+    """Return whether a routing key is as expected: equal, or of the topic pattern that a text with `*` or `#` is."""
+    if isinstance(expected, str) and isinstance(key, str) and ("*" in expected or "#" in expected):
+        return expected == key or topic_matches(expected, key)
+    return is_equal(expected, key)
 
 
 def instead_text(name: str, actual: object, expected: object) -> str:

@@ -73,18 +73,12 @@ class Allowance(NamedTuple):
 
     def covers(self, finding: Finding) -> bool:
         """Return whether this allowance covers a finding."""
+        from leveret.observe.assertions.matching import is_equal, is_key
+
         return self.check == finding.check and all(
-            _fits(name, expected, finding.place(name)) for name, expected in self.places.items()
+            (is_key if name == "routing_key" else is_equal)(expected, finding.place(name))
+            for name, expected in self.places.items()
         )
-
-
-def _fits(name: str, expected: object, actual: object) -> bool:
-    from leveret.core.model.exchanges.topic import topic_matches
-    from leveret.observe.assertions.matching import is_equal
-
-    if name == "routing_key" and isinstance(expected, str) and ("*" in expected or "#" in expected):
-        return isinstance(actual, str) and topic_matches(expected, actual)
-    return is_equal(expected, actual)
 
 
 def refusal_text(event: Event) -> str:
