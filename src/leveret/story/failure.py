@@ -77,21 +77,14 @@ class Failure:
     def as_json(self) -> dict[str, object]:
         """Return the failure as a value of JSON, without its text."""
         return {
-            "asked": {
-                "call": self.call,
-                "expected": self.expected,
-                "place": self.place,
-                "vhost": self.vhost,
-                "times": self.times,
-            },
+            "asked": {name: getattr(self, name) for name in ("call", "expected", "place", "vhost", "times")},
             "seen": self.seen,
             **self.subject,
             "nearest": [
                 {
-                    "message": near.message,
-                    "broker": near.broker,
-                    "differs": [_as_json(one) for one in near.differs],
-                    "stands": [_as_json(one) for one in near.stands],
+                    **near._asdict(),
+                    "differs": list(map(_as_json, near.differs)),
+                    "stands": list(map(_as_json, near.stands)),
                 }
                 for near in self.nearest
             ],

@@ -102,7 +102,7 @@ def explain(source: Source, search: Search, here: Here, timeout: float | None) -
     if not near:
         rest = [f"No {'other ' if occurrences else ''}message was published{here.bound}.", *here.left_over]
     intended = (
-        *(miss.message_id for miss in near[:1] if miss.broker is None),
+        *(miss.facts.message for miss in near[:1] if miss.facts.broker is None),
         *(occurrence.event.message.id for occurrence in occurrences[:_FOUND]),
     )
     text = "\n".join([here.title, *lines, *seen, *rest, *earlier])

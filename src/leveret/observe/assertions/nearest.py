@@ -41,27 +41,18 @@ class NearMiss(NamedTuple):
     """A message that an assertion may be about."""
 
     distance: float
-    message_id: int
+    # What came near, as values. Its broker is another one of the test, on which it happened.
+    facts: Near
     # The message, what differs, and what became of it.
     named: str
     differs: str
     became: str
     # Whether the message may still do what the assertion asks for.
     is_early: bool
-    differences: tuple[Differing, ...]
-    stands: tuple[Stand, ...]
-    # Another broker of the test, on which it happened.
-    broker: str | None = None
-
-    @property
-    def facts(self) -> Near:
-        """What came near, as values."""
-        elsewhere = () if self.broker is None else (Differing("broker"),)
-        return Near(self.message_id, self.broker, (*elsewhere, *self.differences), self.stands)
 
     def lines(self, word: str) -> list[str]:
         """Return the near miss as text; `word` introduces it: "nearest"."""
-        where = "" if self.broker is None else f", on {self.broker}"
+        where = "" if self.facts.broker is None else f", on {self.facts.broker}"
         return [f"{word}{where}: {self.named}", f"  differs: {self.differs}", f"  it {self.became}"]
 
     def on(self, broker: str, own: str, *, is_unused: bool = False) -> NearMiss:
@@ -69,7 +60,8 @@ class NearMiss(NamedTuple):
         further = f"; {self.differs}" if self.differs else ""
         unused = ", to which no client connected" if is_unused else ""
         differs = f"it was on {broker}, and this assertion is about {own}{unused}{further}"
-        return self._replace(distance=self.distance + _ANOTHER_BROKER, differs=differs, broker=broker, is_early=False)
+        facts = self.facts._replace(broker=broker, differs=(Differing("broker"), *self.facts.differs))
+        return self._replace(distance=self.distance + _ANOTHER_BROKER, facts=facts, differs=differs, is_early=False)
 
 
 class Difference(NamedTuple):
@@ -123,13 +115,12 @@ class Nearest:
         became = "; it ".join(clauses)
         if question.happening.place == "queue":
             became += missed_text(self._node, histories, history, question.vhost, question.place or "")
+        stands = tuple(map(Stand.of, history.copies.values()))
         return NearMiss(
             distance=_distance(differences),
-            message_id=history.message.id,
+            facts=Near(history.message.id, None, tuple(difference.facts for difference in differences), stands),
             named=histories.named(history),
             differs="; ".join(map(str, differences)),
-            differences=tuple(difference.facts for difference in differences),
-            stands=tuple(map(Stand.of, history.copies.values())),
             became=became,
             is_early=len(differences) == 1 and self._can_still_happen(history, copy),
         )
