@@ -319,7 +319,9 @@ class Engine:
         try:
             writer.open()
         except OSError as error:
-            raise ValueError(f"trace_dir={writer.directory!r}: cannot write a file there: {error.strerror}") from None
+            raise ValueError(
+                f"trace_dir={writer.options.directory!r}: cannot write a file there: {error.strerror}"
+            ) from None
 
     def _open(self, addresses: list[Address], serve: Callable[..., None]) -> None:
         listeners: list[Listener] = []

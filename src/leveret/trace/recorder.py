@@ -228,8 +228,7 @@ class Recorder:
             kept = list(islice(reversed(self._kept), count - len(fresh)))
             kept.reverse()
             if self._unpack is not None:
-                unpacking = _Unpacking(self._unpack)
-                kept = [unpacking.whole(raw) for raw in kept]
+                kept = _whole(kept, self._unpack)
             return kept + fresh
 
     def raw_after(self, count: int) -> list[RawEvent]:
@@ -271,23 +270,19 @@ class Recorder:
         return found if where is None else [event for event in found if where(event)]
 
 
-class _Unpacking:
-    """An unpacker that makes each message once, so that events of one message share it."""
-
-    def __init__(self, unpack: Unpacker) -> None:
-        self._unpack = unpack
-        self._made: dict[object, object] = {}
-
-    def whole(self, raw: RawEvent) -> RawEvent:
-        """Return an event with its message unpacked."""
+def _whole(events: list[RawEvent], unpack: Unpacker) -> list[RawEvent]:
+    """Turn plain data back into messages; events of one message share it."""
+    made: dict[object, object] = {}
+    whole = []
+    for raw in events:
         at = _MESSAGE_AT.get(raw[0])
-        if at is None or type(raw[at]) is not tuple:
-            return raw
-        packed = raw[at]
-        message = self._made.get(packed)
-        if message is None:
-            message = self._made[packed] = self._unpack(*cast("tuple[object, ...]", packed))
-        return (*raw[:at], message, *raw[at + 1 :])
+        if at is not None and type(raw[at]) is tuple:
+            packed = cast("tuple[object, ...]", raw[at])
+            if packed not in made:
+                made[packed] = unpack(*packed)
+            raw = (*raw[:at], made[packed], *raw[at + 1 :])
+        whole.append(raw)
+    return whole
 
 
 def _plain(events: list[RawEvent], pack: Packer) -> list[RawEvent]:

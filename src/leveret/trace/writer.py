@@ -72,36 +72,27 @@ class Writer:
         `lock` and `clock` are the broker's, and `facts` is its part of the header.
         """
         self.file: TraceFile | None = None
-        self._options: Final = options
+        self.options: Final = options
         self._lock: Final = lock
         self._broker_clock: Final = clock
         self._facts: Final = facts
         self._clock: Final = SystemClock()
         self._lines: Lines | None = None
-        self._pending: Final[list[RawEvent]] = []
+        # The events that are not written yet.
+        self.pending: Final[list[RawEvent]] = []
         # For each turn, the number of events that were pending at its end, and the time of that.
         self._turns: Final[list[tuple[int, int]]] = []
         # The end of the turn in which the first pending event happened.
         self._since = 0
         # Whether the broker's clock was held while an event happened.
-        self.is_moved = False
-        self.tap: Final[Tap] = self._pending.append
+        self._is_moved = False
+        self.tap: Final[Tap] = self.pending.append
         # Receives every event that was written, if a recorder keeps events too.
         self.hand_on: Callable[[list[RawEvent]], None] | None = None
 
-    @property
-    def pending(self) -> list[RawEvent]:
-        """The events that are not written yet."""
-        return self._pending
-
-    @property
-    def directory(self) -> str:
-        """The directory of the trace file."""
-        return self._options.directory
-
     def open(self) -> TraceFile:
         """Return the trace file of the process, and create it if needed. Raises OSError if it cannot be created."""
-        options = self._options
+        options = self.options
         file = file_in(options.directory, self._facts)
         if file is not self.file or self._lines is None:
             self.file = file
@@ -126,7 +117,7 @@ class Writer:
 
         Hot: once per turn.
         """
-        count = len(self._pending)
+        count = len(self.pending)
         if not count:
             return timeout
         now = self._clock.now()
@@ -135,7 +126,7 @@ class Writer:
         if not self._turns or self._turns[-1][0] != count:
             self._turns.append((count, now))
             if self._broker_clock.is_held:
-                self.is_moved = True
+                self._is_moved = True
         left_us = self._since + WAIT_US - now
         if count >= EVENTS_MAX or left_us <= 0:
             self.write()
@@ -145,7 +136,7 @@ class Writer:
 
     def write(self) -> None:
         """Write what is pending. If the file cannot be written, it warns, and the events are lost."""
-        pending = self._pending
+        pending = self.pending
         if not pending:
             return
         raw_events, turns = pending.copy(), self._turns.copy()
@@ -158,7 +149,7 @@ class Writer:
             return
         assert self._lines is not None
         lines = self._lines
-        if self.is_moved or self._broker_clock.is_held:
+        if self._is_moved or self._broker_clock.is_held:
             file.time_was_moved()
         turns.append((len(raw_events), self._clock.now()))
         text: list[str] = []

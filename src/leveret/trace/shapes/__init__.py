@@ -11,6 +11,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import datetime
 from decimal import Decimal
@@ -166,13 +167,10 @@ class Shape:
 
     def _field(self, key: str) -> Shape:
         name = ANY_KEY if self.is_map else safe_key(key)
-        child = self.fields.get(name)
-        if child is None:
-            child = self.fields[name] = Shape()
-            if len(self.fields) > KEYS_MAX:
-                self.become_map()
-                child = self.fields[ANY_KEY]
-        return child
+        if name not in self.fields and len(self.fields) >= KEYS_MAX:
+            self.become_map()
+            name = ANY_KEY
+        return self.part(name)
 
     def become_map(self) -> None:
         """Give all fields one shape, because their names are data."""
@@ -307,7 +305,7 @@ def content_of(body: bytes, properties: Mapping[str, object]) -> object:
     """Return the value that a body has in JSON, with a field for each argument of a task; else a `NoJson`."""
     value = _json_of(body, properties.get("content_type"))
     headers = cast("Mapping[str, object]", properties.get("headers") or {})
-    return _no_json(body) if value is _NO_JSON else _task_body(value, headers)
+    return value if isinstance(value, NoJson) else _task_body(value, headers)
 
 
 def message_name(body: bytes, properties: Mapping[str, object]) -> str:
@@ -365,17 +363,12 @@ def _no_json(body: bytes) -> NoJson:
     return NoJson("text" if body else "empty")
 
 
-_NO_JSON: Final = object()
-
-
 def _json_of(body: bytes, content_type: object) -> object:
     is_json = "json" in str(content_type or "").lower()
-    if len(body) > BODY_MAX or not (is_json or body.lstrip()[:1] in (b"{", b"[")):
-        return _NO_JSON
-    try:
-        return json.loads(body)
-    except (ValueError, RecursionError):
-        return _NO_JSON
+    if len(body) <= BODY_MAX and (is_json or body.lstrip()[:1] in (b"{", b"[")):
+        with suppress(ValueError, RecursionError):
+            return json.loads(body)
+    return _no_json(body)
 
 
 def _task_body(value: object, headers: Mapping[str, object]) -> object:
