@@ -41,9 +41,10 @@ class Body:
         if octets[:1] in _BEGINS_JSON or octets.lstrip()[:1] in _BEGINS_JSON:
             self._read_json(octets, redaction)
         if self.is_json:
-            self._show_json()
+            self.shown["json"] = self.json
         else:
             self._show_text(octets)
+        cut(self.shown, SHOWN_MAX)
 
     def _read_json(self, octets: bytes, redaction: Redaction) -> None:
         try:
@@ -53,13 +54,6 @@ class Body:
         self.is_json = True
         self.json = redaction.shown({"": value})[""]
 
-    def _show_json(self) -> None:
-        text = json.dumps(self.json, ensure_ascii=False)
-        if len(text) <= SHOWN_MAX:
-            self.shown["json"] = self.json
-        else:
-            self.shown |= {"text": text[:SHOWN_MAX], "cut": len(text)}
-
     def _show_text(self, octets: bytes) -> None:
         try:
             text = octets.decode()
@@ -68,9 +62,7 @@ class Body:
             if len(octets) > _HEX_BYTES:
                 self.shown["cut"] = len(octets)
             return
-        self.shown["text"] = text[:SHOWN_MAX]
-        if len(text) > SHOWN_MAX:
-            self.shown["cut"] = len(text)
+        self.shown["text"] = text
 
     @property
     def label(self) -> str:

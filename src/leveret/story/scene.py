@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Final, NamedTuple, cast
@@ -239,15 +240,12 @@ _COLLECTIONS: Final = (list, tuple, set, frozenset, dict)
 
 
 def _without(values: list[object], others: list[object]) -> list[object]:
-    left = [(type(one), repr(one)) for one in others]
-    counts: dict[object, int] = {}
-    for one in left:
-        counts[one] = counts.get(one, 0) + 1
+    left = Counter((type(one), repr(one)) for one in others)
     missing = []
     for value in values:
         key = (type(value), repr(value))
-        if counts.get(key, 0):
-            counts[key] -= 1
+        if left[key]:
+            left[key] -= 1
         else:
             missing.append(value)
     return missing
