@@ -9,7 +9,7 @@ from __future__ import annotations
 import sys
 from bisect import bisect_right
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from functools import reduce
 from itertools import accumulate, islice
 from typing import Any, Final
@@ -346,7 +346,11 @@ def story_of(readings: Sequence[Reading], test: Test, *, source: str, notes: Seq
     stories = [BrokerStory(reading, number, start) for number, reading in enumerate(readings, start=1)]
     for one in stories:
         one.read()
-    shown = _with_notes(_in_order(stories), notes, start, stories)
+    happened = [event for one in stories for event in one.events]
+    if len(stories) > 1:
+        # In the order in which it happened, by real time if that is known.
+        happened.sort(key=lambda event: event["wall"] if "wall" in event else event.get("t", 0))
+    shown = _with_notes(happened, notes, start, stories)
     _link_relayed(stories)
     for index, event in enumerate(shown):
         event["i"] = index
@@ -362,7 +366,10 @@ def story_of(readings: Sequence[Reading], test: Test, *, source: str, notes: Seq
         "test": _shown_test(test, shown, [message.number for message in messages], stories, start),
         "start": {name: value for name, value in zip(("ts", "wall"), start, strict=True) if value is not None},
         "brokers": [_shown_broker(one, _title(readings, number)) for number, one in enumerate(stories)],
-        "lanes": _lanes(stories),
+        # The test is the same for all brokers.
+        "lanes": sorted(
+            (lane for one in stories for lane in one.lanes.in_order()), key=lambda lane: lane["kind"] != "test"
+        ),
         "events": [{"i": event["i"], **event} for event in shown],
         "messages": [],
         "queues": [],
@@ -416,14 +423,6 @@ def _start_of(readings: Sequence[Reading]) -> tuple[int | None, int | None]:
     return min(times, default=None), min(walls, default=None)
 
 
-def _in_order(stories: list[BrokerStory]) -> list[StoryEvent]:
-    """Return the events of all brokers in the order in which they happened."""
-    if len(stories) == 1:
-        return stories[0].events
-    shown = [event for one in stories for event in one.events]
-    return sorted(shown, key=_when)
-
-
 def _with_notes(
     happened: list[StoryEvent],
     notes: Sequence[Note],
@@ -446,12 +445,6 @@ def _with_notes(
         event |= ({"tone": WARN} if note.is_bad else {}) | ({"late": True} if before.get("late") else {})
         shown.append((index + 0.5, event))
     return [event for _, event in sorted(shown, key=lambda one: one[0])]
-
-
-def _when(event: StoryEvent) -> int:
-    """Return the real time of an event if it is known, else the broker's."""
-    at: int = event["wall"] if "wall" in event else event.get("t", 0)
-    return at
 
 
 def _name_causes(event: StoryEvent) -> None:
@@ -508,13 +501,7 @@ def _title(readings: Sequence[Reading], number: int) -> str:
 def _shown_broker(one: BrokerStory, title: str) -> dict[str, Any]:
     reading = one.reading
     checks = [
-        {
-            "name": check.name,
-            "level": check.level,
-            "text": check.text,
-            "messages": [one.number_of(each) for each in check.messages],
-        }
-        for check in reading.checks
+        {**asdict(check), "messages": [one.number_of(each) for each in check.messages]} for check in reading.checks
     ]
     return {
         "id": one.id,
@@ -527,9 +514,3 @@ def _shown_broker(one: BrokerStory, title: str) -> dict[str, Any]:
         "checks": checks,
         "dropped_events": reading.dropped_count,
     }
-
-
-def _lanes(stories: list[BrokerStory]) -> list[dict[str, Any]]:
-    """Return the lanes of all brokers. The test is the same for all of them."""
-    lanes = [lane for one in stories for lane in one.lanes.in_order()]
-    return sorted(lanes, key=lambda lane: lane["kind"] != "test")

@@ -7,7 +7,8 @@ route by key; for the others, every binding that leads to such a queue counts.
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Callable, Iterable, Mapping
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
@@ -25,9 +26,13 @@ if TYPE_CHECKING:
     from leveret.story.queues import QueueLife
 
 Place = tuple[str, str]
+# An exchange ("x") or a queue ("q"), with its virtual host and its name.
+End = tuple[str, str, str]
 # What exchanges with these names are, without being declared.
 _PREDECLARED: Final = {"": "direct", **{one.name: one.type_name for one in PREDECLARED if not one.internal}}
 _NEVER: Final = float("inf")
+# The types of exchanges that route by key.
+_BY_KEY: Final = ("topic", "direct")
 
 
 @dataclass(slots=True)
@@ -49,6 +54,11 @@ class Bound:
         """What makes it another binding than the others: its ends, key and arguments."""
         arguments = repr(sorted(self.arguments.items()))
         return (self.vhost, self.exchange, self.kind, self.destination, self.key, arguments)
+
+    @property
+    def end(self) -> End:
+        """Where it leads to."""
+        return ("q" if self.kind == "queue" else "x", self.vhost, self.destination)
 
 
 @dataclass(slots=True)
@@ -75,12 +85,12 @@ class Topology:
         self._ways: list[Way] = []
         # The last way of each message, which the queues that it enters belong to.
         self._latest: dict[tuple[int, int | None], Way] = {}
-        self._letters: dict[tuple[str, str, str], int] = {}
+        self._letters: Counter[tuple[str, str, str]] = Counter()
         self._lost: dict[tuple[str, str, str], list[int]] = {}
         # When the first of these was lost: its row, and the instant.
         self._lost_at: dict[tuple[str, str, str], tuple[int, int | None]] = {}
-        self._defaults: dict[Place, int] = {}
-        self._alternate_counts: dict[tuple[str, str, str], int] = {}
+        self._defaults: Counter[Place] = Counter()
+        self._alternate_counts: Counter[tuple[str, str, str]] = Counter()
 
     def take(self, row: PageRow, at: int, message: MessageStory | None) -> None:
         """Take the next row, the number `at` of all."""
@@ -141,8 +151,7 @@ class Topology:
         if kind == events.PUBLISHED:
             self._begin(number, None, Way(at, vhost, message.exchange, message.routing_keys))
         elif kind in events.DEATHS:
-            place = (vhost, str(row.get("queue")), row.get("exchange") or "")
-            self._letters[place] = self._letters.get(place, 0) + 1
+            self._letters[vhost, str(row.get("queue")), row.get("exchange") or ""] += 1
             keys = [row.get("routing_key") or ""]
             self._begin(number, row.get("copy"), Way(at, vhost, row.get("exchange") or "", keys))
         elif kind in events.ARRIVALS:
@@ -170,8 +179,7 @@ class Topology:
             if not way.queues:
                 continue
             if way.exchange == "":
-                for queue in way.queues:
-                    self._defaults[way.vhost, queue] = self._defaults.get((way.vhost, queue), 0) + 1
+                self._defaults.update((way.vhost, queue) for queue in way.queues)
                 continue
             # Between two changes of bindings, the same key leads to the same queues by the same ways.
             key = (way.vhost, way.exchange, tuple(way.keys), tuple(way.queues), bisect_right(changes, way.at))
@@ -202,8 +210,7 @@ class Topology:
                     waiting.append(one.destination)
             alternate = self._alternates.get(place)
             if not matching and alternate is not None:
-                edge = (way.vhost, exchange, alternate)
-                self._alternate_counts[edge] = self._alternate_counts.get(edge, 0) + 1
+                self._alternate_counts[way.vhost, exchange, alternate] += 1
                 waiting.append(alternate)
         return list(used.values())
 
@@ -248,106 +255,97 @@ class Topology:
         self, lanes: Lanes, broker: str, queues: Mapping[Place, QueueLife], deletions: Deletions
     ) -> dict[str, list[dict[str, Any]]]:
         """Return the graph as a page takes it."""
-        ends: dict[str, tuple[str, str, str]] = {}
-
-        def end(kind: str, vhost: str, name: str) -> str:
-            found = lanes.id_of(kind, vhost, name)
-            ends[found] = (kind, vhost, name)
-            return found
-
-        for vhost, name in self._types:
+        edges = list(self._edges(queues))
+        ends = (
             # Of the exchanges that every virtual host has, those that lead nowhere are left out.
-            if name not in _PREDECLARED and not name.startswith("amq."):
-                end("x", vhost, name)
-        edges = self._edges(end, queues)
-        led_to = {edge["to"] for edge in edges}
-        for vhost, exchange, _ in self._lost:
-            end("x", vhost, exchange)
-        for vhost, name in queues:
-            end("q", vhost, name)
+            *(("x", *place) for place in self._types if not _is_of_every_vhost(place[1])),
+            *(end for start, target, *_ in edges for end in (start, target)),
+            *(("x", vhost, exchange) for vhost, exchange, _ in self._lost),
+            *(("q", *place) for place in queues),
+        )
+        led_to = {target for _, target, *_ in edges}
         nodes = [
             {
-                "id": found,
+                "id": lanes.id_of(kind, vhost, name),
                 "kind": "exchange" if kind == "x" else "queue",
                 "label": name or "(default exchange)",
                 "type": self._type((vhost, name))
                 if kind == "x"
                 else getattr(queues.get((vhost, name)), "type", None) or "",
                 "broker": broker,
-                **_note(queues.get((vhost, name)) if kind == "q" else None, is_led_to=found in led_to),
+                **_note(queues.get((vhost, name)) if kind == "q" else None, is_led_to=(kind, vhost, name) in led_to),
             }
-            for found, (kind, vhost, name) in ends.items()
+            for kind, vhost, name in dict.fromkeys(ends)
         ]
-        return {"nodes": nodes, "edges": edges, "unroutable": self._unroutable(lanes, queues, deletions)}
+        return {
+            "nodes": nodes,
+            "edges": [
+                {"from": lanes.id_of(*start), "to": lanes.id_of(*to), "label": label, "count": count, "kind": kind}
+                for start, to, label, count, kind in edges
+            ],
+            "unroutable": [
+                {
+                    "exchange": lanes.id_of("x", vhost, exchange),
+                    "key": key,
+                    "messages": messages,
+                    "near": self._near(lanes, (vhost, exchange), key, queues, deletions),
+                }
+                for (vhost, exchange, key), messages in self._lost.items()
+            ],
+        }
 
-    def _edges(self, end: Callable[[str, str, str], str], queues: Mapping[Place, QueueLife]) -> list[dict[str, Any]]:
-        """Return the edges, also those that no message took. `end` names the exchange or queue at an end of one."""
-        defaults, letters = dict(self._defaults), dict(self._letters)
+    def _edges(self, queues: Mapping[Place, QueueLife]) -> Iterator[tuple[End, End, str, int, str]]:
+        """Yield the edges, also those that no message took: two ends, a label, a count and a kind."""
+        defaults, letters = self._defaults.copy(), self._letters.copy()
         for (vhost, name), state in queues.items():
             if state.dead_letters is not None:
                 exchange, key = state.dead_letters
                 letters.setdefault((vhost, name, exchange), 0)
                 if exchange == "" and key is not None and (vhost, key) in queues:
                     defaults.setdefault((vhost, key), 0)
-        edges = []
         for one in self._bound:
             if one.exchange:
-                start = end("x", one.vhost, one.exchange)
-                target = end("q" if one.kind == "queue" else "x", one.vhost, one.destination)
                 label = one.key or ", ".join(f"{name}={value}" for name, value in one.arguments.items())
-                edges.append({"from": start, "to": target, "label": label, "count": one.count, "kind": "binding"})
+                yield ("x", one.vhost, one.exchange), one.end, label, one.count, "binding"
         for (vhost, queue), count in defaults.items():
-            start, target = end("x", vhost, ""), end("q", vhost, queue)
-            edges.append({"from": start, "to": target, "label": queue, "count": count, "kind": "default"})
+            yield ("x", vhost, ""), ("q", vhost, queue), queue, count, "default"
         for (vhost, queue, exchange), count in letters.items():
-            start, target = end("q", vhost, queue), end("x", vhost, exchange)
             origin = queues.get((vhost, queue))
             key = None if origin is None or origin.dead_letters is None else origin.dead_letters[1]
             label = "dead letters" if key is None else f"dead letters → {key}"
-            edges.append({"from": start, "to": target, "label": label, "count": count, "kind": "dead letter"})
+            yield ("q", vhost, queue), ("x", vhost, exchange), label, count, "dead letter"
         for (vhost, exchange), alternate in self._alternates.items():
-            start, target = end("x", vhost, exchange), end("x", vhost, alternate)
-            count = self._alternate_counts.get((vhost, exchange, alternate), 0)
-            edges.append({"from": start, "to": target, "label": "alternate", "count": count, "kind": "alternate"})
-        return edges
+            count = self._alternate_counts[vhost, exchange, alternate]
+            yield ("x", vhost, exchange), ("x", vhost, alternate), "alternate", count, "alternate"
 
-    def _unmatched(
+    def _near(
         self, lanes: Lanes, place: Place, key: str, queues: Iterable[Place], deletions: Deletions
-    ) -> list[tuple[str, str, str]]:
-        """Return what would have taken a lost message at another time: a deleted queue, or a binding."""
+    ) -> list[dict[str, str]]:
+        """Return what would have taken a lost message at another time, and the binding keys that nearly match."""
         vhost, exchange = place
         row, instant = self._lost_at[vhost, exchange, key]
-        if not exchange:
-            if (vhost, key) not in queues:
-                return []
-            why = deletions.text(vhost, key, instant) or f"queue {key!r} was declared later"
-            return [(key, lanes.id_of("q", vhost, key), why)]
-        found = []
-        for one in self._from.get(place, ()):
-            is_match = topic_matches(one.key, key) if self._type(place) == "topic" else one.key == key
-            if is_match and self._type(place) in ("topic", "direct") and not one.since <= row < one.until:
-                why = "it was bound later" if row < one.since else "it was unbound before"
-                found.append((one.key, lanes.id_of("q" if one.kind == "queue" else "x", vhost, one.destination), why))
-        return found
+        # Every queue is bound to the default exchange by its name.
+        implicit = (Bound(vhost, "", "queue", name, name, {}) for host, name in queues if host == vhost)
+        matching: list[tuple[str, str, str]] = []
+        others: list[tuple[str, str]] = []
+        exchange_type = self._type(place)
+        for one in (self._from.get(place, ()) if exchange else implicit) if exchange_type in _BY_KEY else ():
+            end = (one.key, lanes.id_of(*one.end))
+            is_match = topic_matches(one.key, key) if exchange_type == "topic" else one.key == key
+            if is_match and not exchange:
+                why = deletions.text(vhost, key, instant) or f"queue {key!r} was declared later"
+                matching.append((*end, why))
+            elif is_match and not one.since <= row < one.until:
+                matching.append((*end, "it was bound later" if row < one.since else "it was unbound before"))
+            else:
+                others.append(end)
+        known = [end for *end, _ in matching]
+        near = nearest(key, [end for end in others if list(end) not in known])
+        return [{"key": pattern, "to": to, "why": why} for pattern, to, why in [*matching, *near]]
 
-    def _unroutable(self, lanes: Lanes, queues: Iterable[Place], deletions: Deletions) -> list[dict[str, Any]]:
-        found = []
-        for (vhost, exchange, key), messages in self._lost.items():
-            # Every queue is bound to the default exchange by its name.
-            bound = [(name, lanes.id_of("q", vhost, name)) for host, name in queues if host == vhost and not exchange]
-            bound += [
-                (one.key, lanes.id_of("q" if one.kind == "queue" else "x", vhost, one.destination))
-                for one in self._from.get((vhost, exchange), ())
-                if self._type((vhost, exchange)) in ("topic", "direct")
-            ]
-            matching = self._unmatched(lanes, (vhost, exchange), key, queues, deletions)
-            known = [(pattern, end) for pattern, end, _ in matching]
-            others = nearest(key, [one for one in bound if one not in known])
-            near = [{"key": pattern, "to": end, "why": why} for pattern, end, why in [*matching, *others]]
-            found.append(
-                {"exchange": lanes.id_of("x", vhost, exchange), "key": key, "messages": messages, "near": near}
-            )
-        return found
+
+def _is_of_every_vhost(exchange: str) -> bool:
+    return exchange in _PREDECLARED or exchange.startswith("amq.")
 
 
 def _note(queue: QueueLife | None, *, is_led_to: bool) -> dict[str, str]:
