@@ -20,11 +20,9 @@ from typing import Final, cast
 
 from leveret.errors import UnreadableTraceError
 from leveret.trace import events
-from leveret.trace.redaction import Redaction, body_text, plain
-from leveret.trace.rows import Row, body_hash, json_text
+from leveret.trace.redaction import Redaction
+from leveret.trace.rows import Row, body_hash, json_text, message_attrs
 from leveret.trace.trace_file import TraceFile
-
-_COLUMNS_OF_ITS_OWN: Final = ("message_id", "correlation_id")
 
 
 class Firehose:
@@ -66,7 +64,7 @@ class Firehose:
 
     def _row(self, kind: str, entry: Mapping[str, object], exchange: str, body: bytes, *, at: int | None) -> Row:
         keys = [str(key) for key in cast("Iterable[object]", entry.get("routing_keys") or [""])]
-        properties = dict(cast("Mapping[str, object]", entry.get("properties") or {}))
+        properties = cast("Mapping[str, object]", entry.get("properties") or {})
         is_published = kind == events.PUBLISHED
         flag = entry.get("redelivered")
         row: Row = {
@@ -78,39 +76,23 @@ class Firehose:
             "redelivered": None if is_published or flag is None else bool(flag),
             "body_hash": body_hash(body),
             "size": len(body),
-            **{name: properties.pop(name, None) for name in _COLUMNS_OF_ITS_OWN},
+            **{name: properties.get(name) for name in ("message_id", "correlation_id")},
             "vhost": entry.get("vhost"),
             "conn": self._connection(str(entry.get("connection", ""))),
             "chan": entry.get("channel"),
             "queue": None if is_published else entry.get("queue"),
             "exchange": exchange,
             "routing_key": keys[0],
-            "attrs": json_text(self._attrs(entry, properties, keys, body, is_published=is_published)),
+            "attrs": json_text(self._attrs(entry, keys, body, is_published=is_published)),
         }
         return {name: value for name, value in row.items() if value is not None}
 
-    def _attrs(
-        self,
-        entry: Mapping[str, object],
-        properties: dict[str, object],
-        keys: list[str],
-        body: bytes,
-        *,
-        is_published: bool,
-    ) -> dict[str, object]:
-        attrs: dict[str, object] = {}
-        headers = properties.pop("headers", None)
-        if properties or headers is not None:
-            shown = {} if headers is None else {"headers": self._redaction.shown(cast("Mapping[str, object]", headers))}
-            attrs["properties"] = {**cast("dict[str, object]", plain(properties)), **shown}
-        if len(keys) > 1:
-            attrs["routing_keys"] = keys
+    def _attrs(self, entry: Mapping[str, object], keys: list[str], body: bytes, *, is_published: bool) -> Row:
+        properties = cast("Mapping[str, object]", entry.get("properties") or {})
+        attrs = message_attrs(properties, keys, body if self._keeps_bodies else None, self._redaction)
         if is_published:
             attrs["routed_queues"] = [str(name) for name in cast("Iterable[object]", entry.get("routed_queues") or ())]
-        attrs.update({name: entry[name] for name in ("user", "node") if entry.get(name)})
-        if self._keeps_bodies:
-            attrs["body"] = body_text(body)
-        return attrs
+        return {**attrs, **{name: entry[name] for name in ("user", "node") if entry.get(name)}}
 
     def _connection(self, name: str) -> int:
         return self._connections.setdefault(name, len(self._connections) + 1)

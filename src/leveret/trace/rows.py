@@ -7,7 +7,7 @@ property test (tests/trace/test_lines.py) checks that both agree.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from hashlib import blake2b
 from operator import attrgetter
 from typing import Final, cast
@@ -28,6 +28,8 @@ ATTRS_KEY: Final = attrgetter(
     *("headers", "content_type", "delivery_mode", "content_encoding", "priority", "reply_to", "expiration"),
     *("timestamp", "type", "user_id", "app_id", "cluster_id"),
 )
+# What has a column, or is redacted.
+_OF_COLUMNS: Final = ("message_id", "correlation_id", "headers")
 # The messages of one broker have numbers below this one.
 NODE_SPAN: Final = 1_000_000_000
 
@@ -121,26 +123,30 @@ class Rows:
             row["body_hash"] = body_hash(message.body)
             row["message_id"] = message.properties.message_id
             row["correlation_id"] = message.properties.correlation_id
-            attrs.update(self.message_attrs(message))
+            attrs.update(self._message_attrs(message))
         elif kind == events.ENQUEUED and (raw[_SRC_COPY] is not None or is_stored_anew(message)):
-            attrs.update(self.message_attrs(message))
+            attrs.update(self._message_attrs(message))
 
-    def message_attrs(self, message: TracedMessage) -> dict[str, object]:
-        """Return what no column holds of a message: properties, further routing keys, and the body if it is kept."""
-        properties = message.properties.to_python()
-        for column in ("message_id", "correlation_id"):
-            properties.pop(column, None)
-        attrs: dict[str, object] = {}
-        if properties:
-            headers = properties.pop("headers", None)
-            attrs["properties"] = plain(properties)
-            if isinstance(headers, Mapping):
-                attrs["properties"] = {**properties, "headers": self.redaction.shown(headers)}
-        if len(message.routing_keys) > 1:
-            attrs["routing_keys"] = list(message.routing_keys)
-        if self.keeps_bodies:
-            attrs["body"] = body_text(message.body)
-        return attrs
+    def _message_attrs(self, message: TracedMessage) -> dict[str, object]:
+        body = message.body if self.keeps_bodies else None
+        return message_attrs(message.properties.to_python(), message.routing_keys, body, self.redaction)
+
+
+def message_attrs(
+    properties: Mapping[str, object], routing_keys: Sequence[str], body: bytes | None, redaction: Redaction
+) -> dict[str, object]:
+    """Return what no column holds of a message: properties, further routing keys, and the body if it is kept."""
+    attrs: dict[str, object] = {}
+    shown = {name: plain(value) for name, value in properties.items() if name not in _OF_COLUMNS}
+    if isinstance(headers := properties.get("headers"), Mapping):
+        shown["headers"] = redaction.shown(headers)
+    if shown:
+        attrs["properties"] = shown
+    if len(routing_keys) > 1:
+        attrs["routing_keys"] = list(routing_keys)
+    if body is not None:
+        attrs["body"] = body_text(body)
+    return attrs
 
 
 _SRC_COPY: Final = events.POSITIONS[events.ENQUEUED]["src_copy"]
