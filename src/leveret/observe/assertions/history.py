@@ -19,7 +19,6 @@ from leveret.observe.texts.state import connections, full_text, holder_text, unc
 from leveret.observe.views.message_view import DEATH_HEADERS
 from leveret.observe.views.names import existing_queue
 from leveret.story.causes import Cause, clause
-from leveret.story.clients import Clients
 from leveret.story.deletions import Deletions
 from leveret.story.lives import CopyLife, MessageLife, end_text
 from leveret.story.words import AGAIN, why
@@ -50,17 +49,15 @@ class Histories:
     def __init__(self, raw_events: Sequence[RawEvent], node: Node) -> None:
         self._node: Final = node
         self._by_message: Final[dict[int, MessageHistory]] = {}
-        self._clients: Final = Clients()
+        self.circumstances: Final = Circumstances()
+        self._clients: Final = self.circumstances.clients
         self._deletions: Final = Deletions(self._clients)
         # The lines at which the test published, by message.
         self._lines: Final[dict[int, Caller | None]] = {}
-        self.circumstances: Final = Circumstances()
         began = events.began_at(raw_events)
         for at, raw in enumerate(raw_events):
             if raw[0] in Circumstances.KINDS:
                 self.circumstances.note(Event(raw))
-            if raw[0] in Clients.KINDS:
-                self._clients.take(Event(raw))
             if raw[0] in events.ABOUT_MESSAGES:
                 self._add(Event(raw), is_recent=at >= began)
             elif raw[0] in Deletions.KINDS:

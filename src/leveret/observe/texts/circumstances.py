@@ -10,6 +10,7 @@ from collections.abc import Iterable
 from typing import Final, Self, cast
 
 from leveret.core.model.message import Message
+from leveret.story.clients import Clients
 from leveret.trace import events
 from leveret.trace.events import Event, RawEvent
 from leveret.wording import client_place_text, place_text, span_text
@@ -25,15 +26,10 @@ _Subscription = tuple[int | None, int | None, object]
 class Circumstances:
     """The facts that explain how messages stand, found while events go by."""
 
-    KINDS: Final = frozenset(
-        {
-            *(events.CONN_OPEN, events.CONN_CLOSE, events.CHAN_CLOSE, events.CONSUME, events.CANCEL),
-            *(events.BIND, events.UNBIND, events.TEST_START, events.PUBLISHED),
-        }
-    )
+    KINDS: Final = Clients.KINDS | {events.CHAN_CLOSE, events.CANCEL, events.BIND, events.UNBIND, events.TEST_START}
 
     def __init__(self) -> None:
-        self._clients: Final[dict[int | None, str]] = {}
+        self.clients: Final = Clients()
         self._consuming: Final[dict[_Queue, list[_Subscription]]] = {}
         # The queues that a connection has consumed from.
         self._consumed: Final[dict[int | None, dict[_Queue, None]]] = {}
@@ -57,13 +53,13 @@ class Circumstances:
 
     def note(self, event: Event) -> None:
         """Note an event of one of the `KINDS`."""
+        if event.kind in Clients.KINDS:
+            self.clients.take(event)
         match event.kind:
             case events.PUBLISHED:
                 self._published(event.vhost, cast("Message", event.message))
             case events.TEST_START:
                 self._test = event.test
-            case events.CONN_OPEN:
-                self._clients[event.conn] = event.client
             case events.CONSUME:
                 queue = (event.vhost, str(event.queue))
                 self._consuming.setdefault(queue, []).append(_subscription(event))
@@ -110,7 +106,7 @@ class Circumstances:
         if left.conn is None or left.conn < 0:
             return f"the test's consumer ended{ago}"
         chan = cast("int | None", left.get("chan"))
-        who = client_place_text(self._clients.get(left.conn, "a client"), left.conn, chan)
+        who = client_place_text(self.clients.name(left.conn), left.conn, chan)
         if left.kind == events.CANCEL:
             return f"its consumer, of {who}, was cancelled{ago}"
         closed = "closed" if left.reason is None else "lost"
