@@ -1,8 +1,8 @@
 """The columns of a table as arrays: numbers with a null value, and strings as codes.
 
 A column of strings is a `Names`: its different strings, and for each row the code of its string. Strings are only
-looked at once for each different string, and reach the result without being copied. A column of numbers is an array of
-int64 in which `NULL` stands for null.
+looked at once for each different string, and reach the result without being copied. A column of days is one, too. A
+column of numbers is an array of int64 in which `NULL` stands for null.
 """
 
 from __future__ import annotations
@@ -35,14 +35,12 @@ class Names:
 
     @classmethod
     def of(cls, column: pa.ChunkedArray) -> Names:
-        """Return a column of an Arrow table, of strings or of dictionary codes, as Names."""
-        if not pa.types.is_dictionary(column.type):
-            column = column.dictionary_encode()
-        array = column.unify_dictionaries().combine_chunks()
-        if isinstance(array, pa.ChunkedArray):
-            array = array.chunk(0) if array.num_chunks else pa.array([], column.type)
-        distinct = array.dictionary.cast(pa.string())
-        return cls(np.asarray(array.indices.cast(pa.int32()).fill_null(-1)), distinct)
+        """Return a column of an Arrow table, of strings, days or dictionary codes, as Names."""
+        if pa.types.is_dictionary(column.type):
+            array = column.unify_dictionaries().combine_chunks()
+        else:
+            array = column.combine_chunks().dictionary_encode()
+        return cls(np.asarray(array.indices.cast(pa.int32()).fill_null(-1)), array.dictionary)
 
     @cached_property
     def texts(self) -> list[str]:
@@ -104,7 +102,7 @@ def table(schema: pa.Schema, columns: Mapping[str, object]) -> pa.Table:
 
 def _arrow(values: object, kind: pa.DataType) -> pa.Array:
     if isinstance(values, Names):
-        return values.arrow()
+        return values.arrow().cast(kind)
     if isinstance(values, np.ndarray) and values.dtype.kind in "iu":
         is_null = values == NULL
         return pa.array(values, mask=is_null if is_null.any() else None).cast(kind)

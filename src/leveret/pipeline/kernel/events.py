@@ -34,6 +34,7 @@ class Events:
 
     # The rows in Arrow, of which `control` keeps a few.
     table: pa.Table
+    day: Names
     seq: Array
     ts: Array
     kind: Names
@@ -89,29 +90,11 @@ class Events:
         copy, src_copy = identified(self.worker.codes, self.copy, self.src_copy)
         return copy, src_copy
 
-    @cached_property
-    def days(self) -> pa.Array:
-        """The different days, most often one."""
-        return self._days[1]
-
-    @cached_property
-    def _days(self) -> tuple[Array, pa.Array]:
-        coded = self.table["day"].combine_chunks().dictionary_encode()
-        if isinstance(coded, pa.ChunkedArray):
-            coded = coded.combine_chunks() if coded.num_chunks == 1 else coded.unify_dictionaries().combine_chunks()
-        return np.asarray(coded.indices.fill_null(-1)), coded.dictionary
-
-    @cached_property
-    def day(self) -> Array:
-        """The index of each event's day in `days`, or -1."""
-        return self._days[0]
-
     def run_of(self, rows: Array) -> dict[str, object]:
         """Return the columns day and run of these events."""
-        days = self.day[rows]
         runs = self.table["run"].slice(0, 1).cast(pa.string()).combine_chunks()
         return {
-            "day": self.days.take(pa.array(days, mask=days < 0)),
+            "day": self.day.at(rows),
             "run": Names(np.zeros(len(rows), np.int32), runs),
         }
 

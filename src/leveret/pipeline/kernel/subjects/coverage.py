@@ -56,7 +56,7 @@ def routes(events: Events, messages: Messages) -> pa.Table:
         is_known[lacking[origin == NO_ROW]] = False
         row, exchange, key = row[is_known], exchange[is_known], key[is_known]
     groups = numbered(
-        events.day[row], events.vhost.codes[row], events.kind.codes[row], exchange, key, events.queue.codes[row]
+        events.day.codes[row], events.vhost.codes[row], events.kind.codes[row], exchange, key, events.queue.codes[row]
     )
     first = row[groups.first]
     return table(

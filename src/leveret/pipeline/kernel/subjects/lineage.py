@@ -28,7 +28,7 @@ def run_lineage(copies: Copies) -> pa.Table:
     from_queue = pick(events.queue.codes[copies.last], source, NO_ROW)
     reason = np.maximum(pick(copies.death, source), 0) - 1
     place = copies.place_event[copies.place[letters]]
-    groups = numbered(events.day[place], events.test.codes[place], from_queue, reason, events.queue.codes[place])
+    groups = numbered(events.day.codes[place], events.test.codes[place], from_queue, reason, events.queue.codes[place])
     first = place[groups.first]
     return table(
         schema.RUN_LINEAGE,

@@ -134,7 +134,7 @@ def latency_hist(copies: Copies) -> pa.Table:
     There is a row for each measure, queue of the run and bucket, in this order.
     """
     events, place = copies.events, copies.place_event
-    queues = numbered(events.day[place], events.vhost.codes[place], events.queue.codes[place])
+    queues = numbered(events.day.codes[place], events.vhost.codes[place], events.queue.codes[place])
     instants = (copies.enqueued_at, copies.first_delivered_at, copies.settled_at)
     keys = []
     for number, (begin, end) in enumerate(pairwise(instants)):

@@ -108,12 +108,12 @@ def _of_fields(attributes: Mapping[str, Any], name: str, kind: type) -> dict[str
 
 
 def _of_day(events: Events, row: int, kind: _Kind) -> _KindOfDay:
-    return int(events.day[row]), int(events.vhost.codes[row]), *kind
+    return int(events.day.codes[row]), int(events.vhost.codes[row]), *kind
 
 
 def _grouped(events: Events, sent: Array, *keys: Array) -> Iterator[tuple[int, ...]]:
     """Yield one of the equal messages, their number, and their values of the keys."""
-    groups = numbered(events.day[sent], events.vhost.codes[sent], events.shape.codes[sent], *keys)
+    groups = numbered(events.day.codes[sent], events.vhost.codes[sent], events.shape.codes[sent], *keys)
     columns = (sent[groups.first], groups.counts(), *(key[groups.first] for key in keys))
     return zip(*(column.tolist() for column in columns), strict=True)
 
@@ -183,7 +183,7 @@ def _table(
     vhosts = np.array([kind[1] for kind, _, _ in every], np.int32)
     given: dict[str, object] = {
         **events.run_of(np.zeros(len(every), np.int64)),
-        "day": events.days.take(pa.array(days, mask=days < 0)),
+        "day": Names(days, events.day.distinct),
         "vhost": Names(vhosts, events.vhost.distinct),
         **{name: [value] * len(every) for name, value in about.items()},
         **{name: [kind[at] for kind, _, _ in every] for at, name in enumerate(_ADDRESS, 2)},
