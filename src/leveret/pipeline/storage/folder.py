@@ -61,10 +61,12 @@ class LocalStorage:
 
     def list(self, folder: str = "") -> Iterator[Stored]:
         """Return all objects below a folder; see Storage."""
-        for entry in _files(self._folder / folder, hidden=False):
+        files = ((path.relative_to(self._folder), path) for path in self._files(folder))
+        for relative, path in sorted(files, key=lambda pair: pair[0].parts):
             with suppress(FileNotFoundError):  # Deleted meanwhile.
-                status = entry.stat()
-                yield Stored(Path(entry.path).relative_to(self._folder).as_posix(), status.st_size, status.st_mtime)
+                if not any(part.startswith(".") for part in relative.parts):
+                    status = path.stat()
+                    yield Stored(relative.as_posix(), status.st_size, status.st_mtime)
 
     def delete(self, paths: Iterable[str]) -> None:
         """Delete objects; see Storage."""
@@ -78,10 +80,14 @@ class LocalStorage:
     def sweep(self, older_than_s: float) -> None:
         """Remove the drafts of killed writers; see Storage."""
         newest = time.time() - older_than_s
-        for entry in _files(self._folder, hidden=True):
+        for path in self._files():
             with suppress(FileNotFoundError):
-                if entry.name.startswith(".") and entry.name.endswith(_DRAFT) and entry.stat().st_mtime <= newest:
-                    os.unlink(entry.path)
+                if path.name.startswith(".") and path.name.endswith(_DRAFT) and path.stat().st_mtime <= newest:
+                    path.unlink()
+
+    def _files(self, folder: str = "") -> Iterator[Path]:
+        """Return all files below a folder, drafts too."""
+        return (Path(inner, name) for inner, _, names in os.walk(self._folder / folder) for name in names)
 
     @contextmanager
     def _draft(self, path: str, data: bytes | pa.Buffer) -> Iterator[Path]:
@@ -134,18 +140,3 @@ def _put_under_lock(draft: Path, target: Path) -> bool:
             return False
         draft.rename(target)
         return True
-
-
-def _files(folder: Path, *, hidden: bool) -> Iterator[os.DirEntry[str]]:
-    """Return the files below a folder, in the order of their names."""
-    try:
-        entries = sorted(os.scandir(folder), key=lambda entry: entry.name)
-    except FileNotFoundError:
-        return
-    for entry in entries:
-        if entry.name.startswith(".") and not hidden:
-            continue
-        if entry.is_dir():
-            yield from _files(Path(entry.path), hidden=hidden)
-        else:
-            yield entry

@@ -31,6 +31,8 @@ def fault_effect(control: Control, tests: dict[TestKey, TestLife], test_queues: 
         key = (int(events.worker.codes[event]), int(events.test.codes[event]))
         first.setdefault(key, event)
         struck[key, text_at(attributes, "fault"), text_at(attributes, "on")] += 1
+    if not struck:
+        return schema.FAULT_EFFECT.empty_table()
     seen = {
         (row["worker"], row["test"]): {**row, "dead_letters": sum(row[name] for name in _DEATHS)}
         for row in grouped(test_queues, ("worker", "test"), sums=("copies", "redeliveries", "leaked", *_DEATHS))
