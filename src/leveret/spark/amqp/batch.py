@@ -7,13 +7,13 @@ read, even if the job fails later.
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterator, Sequence
+from contextlib import closing
 from typing import TYPE_CHECKING, Final
 
 from pyspark.sql.datasource import DataSourceReader, InputPartition
 
-from leveret.spark.amqp.deliveries import Delivery, delivery_tag
+from leveret.spark.amqp.deliveries import delivery_tag
 from leveret.spark.amqp.link import Link
 from leveret.spark.amqp.options import BatchReadOptions
 from leveret.spark.amqp.rows import ROWS_PER_RECORD_BATCH, record_batches
@@ -21,7 +21,6 @@ from leveret.spark.amqp.rows import ROWS_PER_RECORD_BATCH, record_batches
 if TYPE_CHECKING:
     from pyarrow import RecordBatch
 
-_GAP_S: Final = 0.1
 # If a queue reports messages but delivers none for this long, another consumer is getting them.
 _PATIENCE_S: Final = 10.0
 
@@ -35,20 +34,14 @@ class AmqpBatchReader(DataSourceReader):
 
     def partitions(self) -> Sequence[InputPartition]:
         """Return one partition, because a queue has one head. Raises LinkError if a task could not read the queue."""
-        link = Link(self.options.endpoint)
-        try:
+        with closing(Link(self.options.endpoint)) as link:
             link.queue_counts(self.options.queue)
-        finally:
-            link.close()
         return [InputPartition(0)]
 
     def read(self, partition: InputPartition) -> Iterator[RecordBatch]:
         """Yield the rows. Spark calls this in a task."""
-        link = Link(self.options.endpoint)
-        try:
+        with closing(Link(self.options.endpoint)) as link:
             yield from self._rows(link)
-        finally:
-            link.close()
 
     def _rows(self, link: Link) -> Iterator[RecordBatch]:
         queue = self.options.queue
@@ -61,23 +54,10 @@ class AmqpBatchReader(DataSourceReader):
             if self.options.ack == "requeue" or read == 0:
                 # Each consumer has a prefetch of its own. Nothing is acknowledged, so a full consumer stays full.
                 link.consume(queue, wanted, exclusive=False)
-            messages = self._take(link, wanted)
+            messages = link.take(queue, wanted, _PATIENCE_S, owed=wanted)
             if not messages:
                 return
             if self.options.ack == "on_read":
                 link.ack_up_to(delivery_tag(messages[-1]), queue)
             yield from record_batches(messages, self.columns, queue, read)
             read += len(messages)
-
-    def _take(self, link: Link, wanted: int) -> list[Delivery]:
-        messages: list[Delivery] = []
-        deadline = time.monotonic() + _PATIENCE_S
-        while len(messages) < wanted and time.monotonic() < deadline:
-            arrived = link.take(wanted - len(messages), _GAP_S)
-            if not arrived:
-                ready, _ = link.queue_counts(self.options.queue)
-                arrived = link.take(wanted - len(messages), 0.0)
-                if not ready and not arrived:
-                    break
-            messages += arrived
-        return messages

@@ -28,11 +28,6 @@ from leveret.spark.amqp.options import PREFETCH_MAX, StreamReadOptions
 
 T = TypeVar("T")
 
-# If nothing arrives for this long, the intake asks the queue whether it has more.
-_GAP_S: Final = 0.1
-# A quorum queue stops counting a message as ready before it sends it. So messages may still arrive for this long after
-# the last one, although the queue reports that it has no more.
-_ON_ITS_WAY_S: Final = 2.0
 # Messages that a crash left behind are awaited longer than new ones.
 _RECOVERY_S: Final = 30.0
 # A killed reader keeps its messages until the broker notices that it is gone.
@@ -112,7 +107,8 @@ class Intake:
         if self._left is not None:
             limit = min(limit, self._left)
         limit = min(limit, self._options.prefetch)
-        messages = self._take(limit, self._options.max_batch_wait_s, owed=self._left or 0)
+        queue, wait_s = self._options.queue, self._options.max_batch_wait_s
+        messages = self._consuming().take(queue, limit, wait_s, owed=self._left or 0)
         if not messages:
             return start
         if self._options.ack == "auto":
@@ -146,9 +142,9 @@ class Intake:
         if not start.count or not start.distinct or self._options.ack != "commit":
             return
         link = self._consuming(start.count)
-        head = self._take(1, _RECOVERY_S, owed=self._found)
+        head = link.take(self._options.queue, 1, _RECOVERY_S, owed=self._found)
         if head and is_redelivered(head[0]) and identities(head)[0].hex() == start.first:
-            head += self._take(start.count - 1, _RECOVERY_S, owed=self._found - 1)
+            head += link.take(self._options.queue, start.count - 1, _RECOVERY_S, owed=self._found - 1)
             if start.is_of(identities(head)):
                 self._ack(head)
                 if self._plan is None:
@@ -163,8 +159,8 @@ class Intake:
             self._leave_link()
         messages: list[Delivery] = []
         if self._options.ack == "commit":
-            self._consuming(end.count)
-            messages = self._take(end.count, _RECOVERY_S, owed=self._found)
+            link = self._consuming(end.count)
+            messages = link.take(self._options.queue, end.count, _RECOVERY_S, owed=self._found)
         # Everything before this batch was acknowledged before it was planned.
         self._is_clear = True
         found = identities(messages)
@@ -174,37 +170,6 @@ class Intake:
             return Plan(start, end, messages, self._link)
         self._leave_link()
         return Plan(start, end, [], None)
-
-    def _take(self, limit: int, patience_s: float, *, owed: int) -> list[Delivery]:
-        """Take messages from the head of the queue: `limit`, or fewer if it has no more or they do not arrive in time.
-
-        `owed` is how many messages were in the queue.
-        """
-        link = self._consuming()
-        messages: list[Delivery] = []
-        arrived_at = time.monotonic()
-        deadline = arrived_at + patience_s
-        look_at = 0.0
-        at_least = 1
-        while len(messages) < limit:
-            arrived = link.take(limit - len(messages), _GAP_S, at_least)
-            messages += arrived
-            now = time.monotonic()
-            if arrived:
-                arrived_at = now
-                if now < look_at or len(messages) == limit:
-                    continue
-            look_at = now + _GAP_S
-            ready, _ = link.queue_counts(self._options.queue)
-            # Messages that were ready before this reply have arrived, or wait for room that only an ack makes.
-            arrived = link.take(limit - len(messages), 0.0)
-            messages += arrived
-            are_on_their_way = len(messages) < owed and now < arrived_at + _ON_ITS_WAY_S
-            if (not ready and not arrived and not are_on_their_way) or now >= deadline:
-                break
-            # More messages are on their way.
-            at_least = limit - len(messages)
-        return messages
 
     def _ack(self, messages: list[Delivery]) -> None:
         assert self._link is not None

@@ -9,6 +9,7 @@ from __future__ import annotations
 import logging
 import socket
 import threading
+import time
 from collections import deque
 from collections.abc import Callable
 from contextlib import suppress
@@ -32,6 +33,11 @@ from leveret.spark.amqp.options import Endpoint
 
 # The longest that a working broker may take to reply.
 ANSWER_S: Final = 60.0
+# If nothing arrives for this long, the queue is asked whether it has more.
+_GAP_S: Final = 0.1
+# A quorum queue stops counting a message as ready before it sends it. So messages may still arrive for this long after
+# the last one, although the queue reports that it has no more.
+_ON_ITS_WAY_S: Final = 2.0
 _REFUSALS: Final = (NOT_FOUND, ACCESS_REFUSED, NOT_ALLOWED, RESOURCE_LOCKED)
 
 
@@ -89,7 +95,37 @@ class Link:
         )
         self._consumers.append(answer.method.consumer_tag)
 
-    def take(self, limit: int, timeout_s: float, at_least: int = 1) -> list[Delivery]:
+    def take(self, queue: str, limit: int, patience_s: float, *, owed: int) -> list[Delivery]:
+        """Take deliveries from the head of a queue: `limit`, or fewer if it has no more or they do not arrive in time.
+
+        `owed` is how many messages were in the queue.
+        """
+        messages: list[Delivery] = []
+        arrived_at = time.monotonic()
+        deadline = arrived_at + patience_s
+        look_at = 0.0
+        at_least = 1
+        while len(messages) < limit:
+            arrived = self._take(limit - len(messages), _GAP_S, at_least)
+            messages += arrived
+            now = time.monotonic()
+            if arrived:
+                arrived_at = now
+                if now < look_at or len(messages) == limit:
+                    continue
+            look_at = now + _GAP_S
+            ready, _ = self.queue_counts(queue)
+            # Messages that were ready before this reply have arrived, or wait for room that only an ack makes.
+            arrived = self._take(limit - len(messages), 0.0)
+            messages += arrived
+            are_on_their_way = len(messages) < owed and now < arrived_at + _ON_ITS_WAY_S
+            if (not ready and not arrived and not are_on_their_way) or now >= deadline:
+                break
+            # More messages are on their way.
+            at_least = limit - len(messages)
+        return messages
+
+    def _take(self, limit: int, timeout_s: float, at_least: int = 1) -> list[Delivery]:
         """Return at most `limit` deliveries, oldest first.
 
         Wait until `at_least` have arrived, or `timeout_s` seconds. Raises the link's failure once it has failed and no

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Iterator
+from contextlib import closing
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -78,16 +79,13 @@ def publish(batches: Iterator[RecordBatch], options: WriteOptions, name: str) ->
     # It imports pika, which planning a write does not need.
     from leveret.spark.amqp.link import Link
 
-    link = Link(options.endpoint)
-    try:
+    with closing(Link(options.endpoint)) as link:
         publisher = Publisher(link, options)
         encoder = ContentEncoder(options, link.frame_max, _id_prefix(name))
         for batch in batches:
             for frames in encoder.encode(batch):
                 publisher.publish(frames)
         return Published(publisher.finish())
-    finally:
-        link.close()
 
 
 def _id_prefix(name: str) -> str:
