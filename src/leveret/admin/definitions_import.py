@@ -15,7 +15,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, TypeVar
 
-from leveret.admin.vhosts_and_users import USER_LIMITS, VHOST_LIMITS
+from leveret.admin.admin import USER_LIMITS, VHOST_LIMITS
 from leveret.core.model.errors import AmqpError
 from leveret.core.model.operators.access import User
 from leveret.core.model.operators.passwords import ALGORITHMS, PasswordHash
