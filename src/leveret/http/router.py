@@ -40,19 +40,10 @@ class Router(Generic[R]):
     """A table of routes. If several templates fit a path, a literal segment wins over a name."""
 
     def __init__(self, routes: Iterable[R]) -> None:
-        self._by_length: dict[int, list[tuple[list[str], dict[str, R]]]] = {}
+        by_pattern: dict[tuple[str, ...], dict[str, R]] = {}
         for route in routes:
-            self._add(route)
-
-    def _add(self, route: R) -> None:
-        pattern = segments(route.template)
-        others = self._by_length.setdefault(len(pattern), [])
-        for known, methods in others:
-            if known == pattern:
-                methods[route.method] = route
-                return
-        others.append((pattern, {route.method: route}))
-        others.sort(key=lambda one: [_is_name(part) for part in one[0]])
+            by_pattern.setdefault(tuple(segments(route.template)), {})[route.method] = route
+        self._patterns = sorted(by_pattern.items(), key=lambda item: [_is_name(part) for part in item[0]])
 
     def find(self, request: Request) -> Found[R] | None:
         """Return the route of a request, or None. HEAD takes the route of GET."""
@@ -70,9 +61,10 @@ class Router(Generic[R]):
 
     def _fitting(self, path: str) -> tuple[dict[str, R], dict[str, str]] | None:
         parts = segments(path)
-        for pattern, methods in self._by_length.get(len(parts), ()):
-            if all(_is_name(name) or name == part for name, part in zip(pattern, parts, strict=True)):
-                named = [(name[1:-1], part) for name, part in zip(pattern, parts, strict=True) if _is_name(name)]
+        for pattern, methods in self._patterns:
+            pairs = list(zip(pattern, parts, strict=False))
+            if len(pattern) == len(parts) and all(_is_name(name) or name == part for name, part in pairs):
+                named = [(name[1:-1], part) for name, part in pairs if _is_name(name)]
                 return methods, {name: unquote(part, errors="surrogateescape") for name, part in named}
         return None
 
