@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Literal, Protocol
+from typing import TYPE_CHECKING, Literal
 
 from leveret.core.model.errors import AmqpError
 from leveret.core.model.message import Message, QueueEntry
@@ -24,16 +24,12 @@ from leveret.core.wire.methods import BasicPublish, ConnectionStartOk
 from leveret.core.wire.properties import Properties
 from leveret.observe.views.message_view import MessageView
 
+if TYPE_CHECKING:
+    from random import Random
+
 # Where a fault can apply: when a client connects; before the broker handles a method; before it sends a method or a
 # delivery; before it owes a publisher a confirm; after an event; and at once, when the rule is added.
 Point = Literal["accept", "method", "reply", "deliver", "confirm", "event", "now"]
-
-
-class Dice(Protocol):
-    """A seeded source of random numbers, such as `random.Random`."""
-
-    def random(self) -> float:
-        """Return a number from 0 up to, but not including, 1."""
 
 
 def _do_nothing() -> None:
@@ -48,7 +44,7 @@ class Occasion:
     on: str
     point: Point
     node: Node
-    dice: Dice
+    dice: Random
     connection: Connection | None = None
     channel_number: int | None = None
     # The method that the client or the broker sends, and the content of a publish.

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from contextlib import AbstractContextManager
 from functools import partial
-from typing import Any, Final, Unpack, cast
+from typing import TYPE_CHECKING, Any, Final, Unpack, cast
 
 from leveret.core.model.message import Message, QueueEntry
 from leveret.core.model.node import Node
@@ -22,13 +22,16 @@ from leveret.core.wire.methods import Method
 from leveret.errors import BrokerError
 from leveret.faults.fault import Fault
 from leveret.faults.named import NamedFaults
-from leveret.faults.occasion import Dice, Occasion, Point
+from leveret.faults.occasion import Occasion, Point
 from leveret.faults.rule import ACCEPT, OPTIONS, PLACES, Rule
 from leveret.observe.assertions.keywords import FaultOptions
 from leveret.observe.calls.hinting import Hinting, checks_calls
 from leveret.trace import events
 from leveret.trace.events import Event, RawEvent, Tap
 from leveret.wording import span_text
+
+if TYPE_CHECKING:
+    from random import Random
 
 Acting = Callable[[], AbstractContextManager["Node"]]
 Watch = Callable[[Occasion], bool]
@@ -45,7 +48,7 @@ class FaultPlan(NamedFaults, Hinting):
     def __init__(
         self,
         acting: Acting,
-        new_dice: Callable[[], Dice],
+        new_dice: Callable[[], Random],
         *,
         ending: Acting | None = None,
         test: Callable[[], str | None] = lambda: None,
@@ -64,7 +67,7 @@ class FaultPlan(NamedFaults, Hinting):
         self._watch: Watch | None = None
         # Set by `attach`.
         self._node: Node
-        self._dice: Dice
+        self._dice: Random
         self._rules: list[Rule]
         # The tap that every event still goes to while this plan has rules for events.
         self._tap: Tap | None

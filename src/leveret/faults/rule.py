@@ -18,7 +18,9 @@ from leveret.trace import events
 from leveret.wording import count_text
 
 if TYPE_CHECKING:
-    from leveret.faults.occasion import Dice, Occasion, Point
+    from random import Random
+
+    from leveret.faults.occasion import Occasion, Point
 
 ACCEPT: Final = "accept"
 # A client's channel.close-ok only frees a channel number, so rules cannot wait for it.
@@ -194,7 +196,7 @@ class Rule(AbstractContextManager["Rule"]):
         had_chance = self.probability is not None and self.seen > self.after
         return self.fired < (self.times or 1) and not self.optional and not had_chance
 
-    def fires(self, occasion: Occasion, dice: Dice) -> bool:
+    def fires(self, occasion: Occasion, dice: Random) -> bool:
         """Return whether to apply the fault on this occasion, and count the match."""
         if self.is_spent or not self._matches(occasion):
             return False
