@@ -567,15 +567,13 @@ def _wrong_plugin_text(name: str) -> str:
 
 def _configuration(lines: Mapping[str, object]) -> tuple[NodeSettings, set[str], set[str]]:
     """Return what lines of rabbitmq.conf set, deny and permit. Raises BrokerError if a line is unknown or invalid."""
-    if not lines:
-        return NodeSettings(), set(), set()
     features = {name: value for name, value in lines.items() if name.startswith(_PERMIT)}
-    denied = {name.removeprefix(_PERMIT) for name, value in features.items() if value is False}
-    permitted = {name.removeprefix(_PERMIT) for name, value in features.items() if value is True}
     others = {name: value for name, value in lines.items() if name not in features}
-    invalid = [name for name, value in features.items() if not isinstance(value, bool)]
-    if invalid:
-        raise BrokerError(f"{invalid[0]} must be True or False, not {features[invalid[0]]!r}")
+    for name, value in features.items():
+        if not isinstance(value, bool):
+            raise BrokerError(f"{name} must be True or False, not {value!r}")
+    permitted = {name.removeprefix(_PERMIT) for name, value in features.items() if value}
+    denied = {name.removeprefix(_PERMIT) for name in features} - permitted
     if denied - DENIABLE:
         known, refused = ", ".join(sorted(DENIABLE)), sorted(denied - DENIABLE)[0]
         raise BrokerError(f"{_PERMIT}{refused} cannot be False; leveret can deny only {known}")
