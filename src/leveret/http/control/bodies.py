@@ -78,19 +78,14 @@ def _fits(value: Any, schema: Schema) -> bool:
     kinds, _ = _KINDS[schema["type"]]
     # In Python a truth value is a number.
     is_kind = isinstance(value, kinds) and not (isinstance(value, bool) and schema["type"] != "boolean")
-    if is_kind and isinstance(value, dict):
-        return _fits_record(value, schema)
+    if is_kind and "properties" in schema:
+        try:
+            _check_record(value, schema)
+        except WrongBody:
+            return False
     if not is_kind or not isinstance(value, int | float):
         return is_kind
     return bool(value >= schema.get("minimum", value))
-
-
-def _fits_record(value: Json, schema: Schema) -> bool:
-    properties: Mapping[str, Schema] | None = schema.get("properties")
-    if properties is None:
-        return True
-    has_all = all(name in value for name in schema["required"])
-    return has_all and all(name in properties and _fits(inner, properties[name]) for name, inner in value.items())
 
 
 def _described(schema: Schema) -> str:

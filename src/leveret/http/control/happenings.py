@@ -14,7 +14,7 @@ from operator import itemgetter
 from typing import Any, Final, cast
 
 from leveret.clocks import SystemClock
-from leveret.engine.engine import Engine
+from leveret.engine.options import names_in
 from leveret.errors import BrokerError, unknown
 from leveret.http.control.endpoint import ROOT, VHOST, Call, Handler, Parameter, endpoint
 from leveret.http.control.scope import is_of
@@ -53,20 +53,18 @@ def _of_both(path: str, answer: Schema | None = None, **more: Any) -> Callable[[
 
 
 class EventLines:
-    """The lines of events as a trace file has them, of one virtual host or of all."""
+    """The lines of the events that a request wants, as a trace file has them."""
 
-    def __init__(self, engine: Engine, vhost: str | None, *, kinds: str = "", queue: str | None = None) -> None:
-        """`kinds` are separated by commas; none means all. Raises ValueError if one is unknown."""
-        self._vhost = vhost
-        self._kinds = frozenset(kinds.replace(",", " ").split())
+    def __init__(self, call: Call) -> None:
+        """Take what the path and the query of a request want. Raises ValueError for an unknown kind of event."""
+        self._vhost = call.scope.vhost if "vhost" in call.values else None
+        self._kinds = frozenset(names_in(call.parameters.get("kinds", "")))
         for kind in self._kinds:
             if kind not in events.POSITIONS:
                 raise ValueError(unknown("event", kind, events.KINDS))
-        self._queue = queue
-        redact = engine.redact
-        names = redact.replace(",", " ").split() if isinstance(redact, str) else redact
-        self._engine = engine
-        self._lines = Lines(OwnNumbers(), Redaction(names), keeps_bodies=True)
+        self._queue = call.parameters.get("queue")
+        self._engine = call.engine
+        self._lines = Lines(OwnNumbers(), Redaction(names_in(call.engine.redact)), keeps_bodies=True)
 
     def of(self, raw_events: list[RawEvent], first: int) -> list[str]:
         """Return the lines of the events that are wanted, each with its newline. `first` is the first one's number."""
@@ -93,12 +91,6 @@ class EventLines:
         return at is not None and raw[at] == self._queue
 
 
-def _lines_of(call: Call) -> EventLines:
-    vhost = call.scope.vhost if "vhost" in call.values else None
-    parameters = call.parameters
-    return EventLines(call.engine, vhost, kinds=parameters.get("kinds", ""), queue=parameters.get("queue"))
-
-
 def _recorded(call: Call) -> tuple[list[RawEvent], int]:
     _require_recording(call)
     call.engine.sync()
@@ -113,7 +105,7 @@ def _require_recording(call: Call) -> None:
 @_of_both("/events", _EVENTS, query=_FILTERS)
 def list_events(call: Call) -> object:
     """List the recorded events."""
-    lines = _lines_of(call)
+    lines = EventLines(call)
     recorded = [json.loads(line) for line in lines.of(*_recorded(call))]
     return {"events": recorded, "is_complete": not call.engine.recorder.has_dropped}
 
@@ -121,7 +113,7 @@ def list_events(call: Call) -> object:
 @_of_both("/events/stream", query={**_FILTERS, "from": _FROM}, media=_SSE)
 def stream_events(call: Call) -> object:
     """After a first event named open, send the events."""
-    lines = _lines_of(call)
+    lines = EventLines(call)
     _require_recording(call)
     call.engine.sync()
     stream = FedStream(call.pump, call.engine, call.values.get("vhost"), lines.of)
@@ -135,7 +127,7 @@ def stream_events(call: Call) -> object:
 def get_trace(call: Call) -> object:
     """Return a trace file."""
     engine = call.engine
-    lines = _lines_of(call).of(*_recorded(call))
+    lines = EventLines(call).of(*_recorded(call))
     now = _REAL.now()
     facts = {
         "run": f"http-{now}",

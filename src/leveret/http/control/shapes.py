@@ -15,13 +15,14 @@ from typing import Any, Final
 from leveret.core.model.node import Node
 from leveret.core.model.queues.stored_queue import StoredQueue
 from leveret.faults.rule import Rule
+from leveret.observe.texts.state import connections as clients
 from leveret.observe.views.message_view import DeathView, MessageView
 from leveret.observe.views.views import (
     BindingView,
-    ConnectionView,
     ConsumerView,
     ExchangeView,
     QueueView,
+    connection_view,
     queue_view,
 )
 from leveret.trace.redaction import plain
@@ -150,9 +151,10 @@ def queue(queue: StoredQueue, node: Node, most: int) -> Json:
     return answer
 
 
-def queue_head(each: StoredQueue, node: Node) -> Json:
-    """Return a queue without its messages. The caller holds the broker's lock."""
-    return {name: value for name, value in queue(each, node, 0).items() if name not in _MESSAGES}
+def queue_heads(node: Node) -> list[Json]:
+    """Return the queues of a node without their messages. The caller holds the broker's lock."""
+    queues = [queue(each, node, 0) for vhost in node.vhosts.values() for each in vhost.queues.values()]
+    return [{name: value for name, value in each.items() if name not in _MESSAGES} for each in queues]
 
 
 _CHANNEL: Final[Written] = {
@@ -172,9 +174,9 @@ _CONNECTION: Final[Written] = {
 }
 
 
-def connection(view: ConnectionView) -> Json:
-    """Return a connection. Of its messages and consumers, it says how many there are."""
-    return _json_of(_CONNECTION, view)
+def connections(node: Node) -> list[Json]:
+    """Return the connections of clients, oldest first. Of their messages and consumers, it says how many there are."""
+    return [_json_of(_CONNECTION, connection_view(each, node)) for each in clients(node)]
 
 
 _FAULT: Final[Written] = {

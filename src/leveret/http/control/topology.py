@@ -10,9 +10,8 @@ from leveret.errors import BrokerError
 from leveret.http.control import shapes
 from leveret.http.control.endpoint import ROOT, VHOST, Call, Parameter, endpoint
 from leveret.http.control.shapes import COUNT, FLAG, TABLE, TEXT, Json, Schema, component, listed, record
-from leveret.observe.texts.state import connections
 from leveret.observe.views.names import find_exchange, find_queue, find_vhost
-from leveret.observe.views.views import connection_view, exchange_view
+from leveret.observe.views.views import exchange_view
 from leveret.server import native
 
 # How many messages of a queue the answer holds, if the request does not say.
@@ -87,9 +86,8 @@ def delete_vhost(call: Call) -> None:
 @endpoint("GET", f"{VHOST}/queues", listed(component("QueueHead")))
 def list_queues(call: Call) -> object:
     """List the queues without their messages."""
-    with call.engine.looking() as node:
-        queues = find_vhost(node, call.scope.vhost).queues.values()
-        return [shapes.queue_head(queue, node) for queue in queues]
+    with call.engine.looking():
+        return shapes.queue_heads(call.scope.node)
 
 
 @endpoint("GET", f"{VHOST}/queues/{{queue}}", component("Queue"), query={"limit": _LIMIT})
@@ -172,8 +170,7 @@ def _change_binding(call: Call, verb: Literal["bind", "unbind"]) -> None:
 def list_connections(call: Call) -> object:
     """List the connections of clients, oldest first."""
     with call.engine.looking():
-        node = call.scope.node
-        return [shapes.connection(connection_view(connection, node)) for connection in connections(node)]
+        return shapes.connections(call.scope.node)
 
 
 @endpoint("POST", f"{VHOST}/connections/close", record({"closed": COUNT}))

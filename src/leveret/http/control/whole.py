@@ -5,9 +5,7 @@ from __future__ import annotations
 import inspect
 from typing import Any, Final, get_args
 
-from leveret.core.model.node import Node
 from leveret.core.model.operators.patterns import Expression
-from leveret.core.model.queues.stored_queue import StoredQueue
 from leveret.errors import NotDeclaredError, expected, unknown_keyword
 from leveret.faults.conversation import When
 from leveret.faults.named import NamedFaults, Refusal
@@ -19,9 +17,7 @@ from leveret.http.control.endpoint import ROOT, Call, Parameter, endpoint
 from leveret.http.control.messaging import CRITERIA, PATTERN, criterion
 from leveret.http.control.shapes import ANYTHING, COUNT, FLAG, NUMBER, TEXT, Json, Schema, component, listed, record
 from leveret.observe.assertions.keywords import Alarm
-from leveret.observe.texts.state import connections
 from leveret.observe.views.names import find_vhost
-from leveret.observe.views.views import connection_view
 from leveret.time.clock import Clock
 from leveret.trace.version import __version__
 
@@ -50,14 +46,10 @@ def get_state(call: Call) -> object:
             "rabbitmq": call.engine.compat.version,
             "clock": get_clock(call),
             "vhosts": list(node.vhosts),
-            "queues": [shapes.queue_head(queue, node) for queue in _queues(node)],
-            "connections": [shapes.connection(connection_view(connection, node)) for connection in connections(node)],
+            "queues": shapes.queue_heads(node),
+            "connections": shapes.connections(node),
             "faults": list_faults(call),
         }
-
-
-def _queues(node: Node) -> list[StoredQueue]:
-    return [queue for vhost in node.vhosts.values() for queue in vhost.queues.values()]
 
 
 @endpoint("GET", f"{ROOT}/clock", _CLOCK)

@@ -44,9 +44,6 @@ class Live:
             return refused
         if request.method not in ("GET", "HEAD"):
             return refusal(405, "method_not_allowed", f"{request.path} takes GET, HEAD", ("allow", "GET, HEAD"))
-        return self._answer(request)
-
-    def _answer(self, request: Request) -> Response:
         if request.path == "/":
             return _page()
         return self._feed.open() if request.path == "/live" else self._queue(request.parameters)

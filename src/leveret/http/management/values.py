@@ -4,15 +4,12 @@ from __future__ import annotations
 
 import base64
 from collections.abc import Mapping
-from typing import Final
 
 from leveret.core.wire.properties import PROPERTY_NAMES, Properties
 from leveret.core.wire.values import Field, Table, text_field
 from leveret.http.management.calls import bad_request
 
 Described = dict[str, object]
-
-_FLAGS: Final[dict[object, bool]] = {True: True, False: False, "true": True, "false": False}
 
 
 def described(table: Table) -> Described:
@@ -72,12 +69,11 @@ def field_of(value: object) -> Field:
 def flag_of(values: Mapping[str, object], name: str) -> bool:
     """Return a boolean of a body, False if it is missing. Raises Refusal for anything else."""
     value = values.get(name, False)
-    if isinstance(value, int) and not isinstance(value, bool):
+    if value in ("true", "false"):
+        return value == "true"
+    if not isinstance(value, bool):
         raise bad_request(["not_boolean", value])
-    try:
-        return _FLAGS[value]
-    except (KeyError, TypeError):
-        raise bad_request(["not_boolean", value]) from None
+    return value
 
 
 def described_properties(properties: Properties) -> object:
