@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Final, get_args
 
 from leveret.core.model.errors import ConnectionForced
 from leveret.core.model.node import Node
-from leveret.core.model.operators.access import User
+from leveret.core.model.operators.access import USER_LIMITS, VHOST_LIMITS, User
 from leveret.core.model.operators.patterns import compiled, is_too_long
 from leveret.core.model.operators.policy import Policies, Policy, PolicyInvalid
 from leveret.core.model.queues.queue_types import QUEUE_TYPES
@@ -30,8 +30,6 @@ if TYPE_CHECKING:
 
     from leveret.core.model.ports import ConnectionPort
 
-USER_LIMITS: Final = ("max-connections", "max-channels")
-VHOST_LIMITS: Final = ("max-connections", "max-queues")
 _CLOSED: Final = "Closed via leveret"
 _MAINTENANCE: Final = "Node was put into maintenance mode"
 _RESOURCES: Final = get_args(Alarm)

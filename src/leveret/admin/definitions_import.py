@@ -15,9 +15,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, TypeVar
 
-from leveret.admin.admin import USER_LIMITS, VHOST_LIMITS
 from leveret.core.model.errors import AmqpError
-from leveret.core.model.operators.access import User
+from leveret.core.model.operators.access import USER_LIMITS, VHOST_LIMITS, User
 from leveret.core.model.operators.passwords import ALGORITHMS, PasswordHash
 from leveret.core.model.operators.patterns import compiled, is_too_long
 from leveret.core.model.operators.policy import Policy, PolicyInvalid

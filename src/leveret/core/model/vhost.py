@@ -91,7 +91,7 @@ class VirtualHost:
         self.policies = Policies(has_mirroring=compat.has_mirroring, pattern_bytes_max=compat.max_pattern_bytes)
         # None unless tracing is on.
         self.firehose: Firehose | None = None
-        # "max-connections" and "max-queues". A negative number means unlimited, 0 allows none.
+        # By their names in `access.VHOST_LIMITS`.
         self.limits: dict[str, int] = {}
         self.default_exchange = DefaultExchange(self.queues, dice=node.dice, compat=compat)
         self.exchanges[""] = self.default_exchange

@@ -20,6 +20,9 @@ Right = Literal["configure", "write", "read"]
 Rights = Callable[[Right, Kind, str], None]
 TopicRight = Literal["write", "read"]
 RIGHTS: Final[tuple[Right, ...]] = ("configure", "write", "read")
+# The limits that an operator may set. A negative number means unlimited, 0 allows none.
+USER_LIMITS: Final = ("max-connections", "max-channels")
+VHOST_LIMITS: Final = ("max-connections", "max-queues")
 
 _EVERYTHING: Final = ".*"
 _GUEST: Final = "guest"
@@ -41,7 +44,7 @@ class User:
         self.name = name
         self.password = password
         self.tags = tags
-        # "max-connections" and "max-channels". A negative number means unlimited, 0 allows none.
+        # By their names in `USER_LIMITS`.
         self.limits = {} if limits is None else limits
         # Replaces the password of a user that was imported from definitions.
         self.password_hash = password_hash

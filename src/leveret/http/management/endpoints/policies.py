@@ -5,9 +5,9 @@ from __future__ import annotations
 from html import escape
 from typing import Final
 
-from leveret.admin.admin import VHOST_LIMITS
 from leveret.admin.definitions_export import described_parameters
 from leveret.admin.definitions_import import VHOST_LIMITS_PARAMETER
+from leveret.core.model.operators.access import VHOST_LIMITS
 from leveret.core.model.operators.policy import Policy, PolicyInvalid, PolicySet
 from leveret.core.model.operators.policy_keys import printed
 from leveret.core.model.vhost import VirtualHost

@@ -8,10 +8,9 @@ import re
 from collections.abc import Iterable
 from typing import Final
 
-from leveret.admin.admin import USER_LIMITS
 from leveret.admin.definitions_export import described_permissions, described_topic_permissions, described_user
 from leveret.core.compat import BEFORE_4_3, SINCE_4, SINCE_4_3
-from leveret.core.model.operators.access import RIGHTS
+from leveret.core.model.operators.access import RIGHTS, USER_LIMITS
 from leveret.core.model.operators.passwords import DEFAULT_ALGORITHM, PasswordHash
 from leveret.core.model.operators.patterns import compiled
 from leveret.http.management.calls import CREATED, DONE, Call, bad_request, no_object

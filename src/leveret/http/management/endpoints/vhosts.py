@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Final
 
-from leveret.admin.admin import VHOST_LIMITS
 from leveret.admin.definitions_export import described_metadata
 from leveret.core.compat import SINCE_4_3
+from leveret.core.model.operators.access import VHOST_LIMITS
 from leveret.core.model.operators.node_settings import NODE_NAME
 from leveret.core.model.operators.policy_keys import printed
 from leveret.core.model.queues.queue_types import QUEUE_TYPES
