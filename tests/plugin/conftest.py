@@ -11,7 +11,8 @@ from unittest import mock
 import aio_pika  # noqa: F401
 import pika  # noqa: F401
 import pytest
-import pytest_leveret.rehearsals.fingerprint  # noqa: F401
+import pytest_leveret.plugin
+import pytest_leveret.rehearsals.fingerprint
 
 import leveret.broker
 import leveret.engine.harness
@@ -75,7 +76,9 @@ def run(suite: pytest.Pytester) -> Run:
 
     def run_source(source: str, *arguments: str) -> pytest.RunResult:
         suite.makepyfile(source)
-        return suite.runpytest_inprocess(*_WITHOUT_UNUSED, *NO_COROUTINES, *arguments, *NO_LEFTOVERS)
+        options = (*_WITHOUT_UNUSED, *NO_COROUTINES, *arguments, *NO_LEFTOVERS)
+        # For a plugin that it knows by name only, pytest reads what all installed packages offer.
+        return suite.runpytest_inprocess(*options, plugins=[pytest_leveret.plugin])
 
     return run_source
 
