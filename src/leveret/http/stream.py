@@ -23,8 +23,8 @@ REST_S: Final = 0.02
 # How many events of the past are sent at once, and the rest before the next ones.
 _SLICE: Final = 250
 _SHORT_REST_S: Final = 0.002
-# How many events may happen while a client still reads the past.
-_MEANWHILE_MAX: Final = 100_000
+# How many events may wait for a client that still reads the past.
+_BEHIND_MAX: Final = 200_000
 # The longest wait for a turn. A stream that ends causes one.
 _LONG_S: Final = 3600.0
 
@@ -97,12 +97,9 @@ class EventPump(Pump["FedStream"]):
 
     def __init__(self, engine: Engine) -> None:
         super().__init__(engine)
-        # For those who asked for the past, the place in it of what they get next. The first is the next to get a slice.
-        self._behind: dict[FedStream, int] = {}
-        # What they share: all events since the past was read, the number of the first one, and how many there may be.
-        self._past: list[RawEvent] = []
-        self._past_first = 0
-        self._past_max = 0
+        # For those who asked for the past, what they have yet to get, and the number of its first event. The first of
+        # them gets the next slice.
+        self._behind: dict[FedStream, tuple[list[RawEvent], int]] = {}
         # How many events were read.
         self._read_count = 0
 
@@ -111,15 +108,11 @@ class EventPump(Pump["FedStream"]):
         with self._lock:
             with self._engine.lock:
                 new = self._read()
-                if from_start and not self._behind:
-                    past, self._past_first = numbered(self._engine)
-                    self._past_max = len(past) + _MEANWHILE_MAX
+                past = numbered(self._engine) if from_start else None
             # The others get what they have not seen yet.
             self._hand_out(*new)
-            if from_start:
-                if not self._behind:
-                    self._past = past
-                self._behind[subscriber] = 0
+            if past is not None:
+                self._behind[subscriber] = past
             self._begin(subscriber)
 
     def unsubscribe(self, subscriber: FedStream) -> None:
@@ -140,25 +133,25 @@ class EventPump(Pump["FedStream"]):
 
     def _hand_out(self, raw_events: list[RawEvent], first: int) -> None:
         """Feed new events to the streams that have caught up, and keep them for the others."""
-        if self._behind:
-            self._past += raw_events
-        else:
-            self._past = []
         for subscriber in list(self._subscribers):
-            if subscriber not in self._behind:
+            behind = self._behind.get(subscriber)
+            if behind is None:
                 subscriber.feed(raw_events, first)
-            elif len(self._past) > self._past_max and subscriber.is_full:
+                continue
+            waiting, _ = behind
+            waiting += raw_events
+            if len(waiting) > _BEHIND_MAX and subscriber.is_full:
                 subscriber.end()
 
     def _catch_up(self) -> bool:
         """Feed the next slice of the past to the next stream that can take it; return whether there was one."""
-        for subscriber, place in list(self._behind.items()):
+        for subscriber, (waiting, first) in list(self._behind.items()):
             if subscriber.is_full:
                 continue
-            subscriber.feed(self._past[place : place + _SLICE], self._past_first + place)
+            subscriber.feed(waiting[:_SLICE], first)
             # It goes to the end of the row, unless its client has left meanwhile.
-            if self._behind.pop(subscriber, None) is not None and place + _SLICE < len(self._past):
-                self._behind[subscriber] = place + _SLICE
+            if self._behind.pop(subscriber, None) is not None and len(waiting) > _SLICE:
+                self._behind[subscriber] = waiting[_SLICE:], first + _SLICE
             return True
         return False
 
