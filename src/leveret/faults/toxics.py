@@ -62,10 +62,25 @@ class ByteFault(Fault):
 
 
 class _Barrier(Effect):
-    """No byte passes until the effect ends."""
+    """No byte passes until the effect ends, or for a time."""
+
+    def __init__(self, stream: Stream, seconds: float | None = None) -> None:
+        super().__init__(stream)
+        self._is_over = False
+        self._timer: Timer | None = None
+        if seconds is not None:
+            self._timer = stream.node.timers.add(stream.node.now + round(seconds * SECOND_US), self._pass_on)
 
     def limit(self, waiting: int) -> int:
-        return 0
+        return waiting if self._is_over else 0
+
+    def _pass_on(self) -> None:
+        self._is_over = True
+        self.stream.resume()
+
+    def end(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
 
 
 class Blackhole(ByteFault):
@@ -100,26 +115,7 @@ class Stall(ByteFault):
 
     def effect(self, stream: Stream) -> Effect:
         """Return an effect that lets no byte pass, for the time of the stall."""
-        return _Barrier(stream) if self.seconds is None else _Pause(stream, round(self.seconds * SECOND_US))
-
-
-class _Pause(Effect):
-    """No byte passes for a time."""
-
-    def __init__(self, stream: Stream, span_us: int) -> None:
-        super().__init__(stream)
-        self._is_over = False
-        self._timer = stream.node.timers.add(stream.node.now + span_us, self._pass_on)
-
-    def limit(self, waiting: int) -> int:
-        return waiting if self._is_over else 0
-
-    def _pass_on(self) -> None:
-        self._is_over = True
-        self.stream.resume()
-
-    def end(self) -> None:
-        self._timer.cancel()
+        return _Barrier(stream, self.seconds)
 
 
 class Bandwidth(ByteFault):
