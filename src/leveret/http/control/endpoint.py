@@ -37,16 +37,11 @@ class Call:
     values: Mapping[str, str]
     parameters: Mapping[str, str]
     body: Json
-    _scope: Scope | None = field(default=None, init=False)
 
-    # No cached_property: before CPython 3.12 all calls share its lock, which two of them would take before and after
-    # the broker's.
     @property
     def scope(self) -> Scope:
         """The virtual host in the path. Raises NotDeclaredError if it does not exist."""
-        if self._scope is None:
-            self._scope = Scope(self.engine, self.values["vhost"])
-        return self._scope
+        return Scope(self.engine, self.values["vhost"])
 
     @property
     def admin(self) -> Admin:
