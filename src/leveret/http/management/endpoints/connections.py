@@ -11,7 +11,7 @@ from leveret.core.protocol.connection import Connection
 from leveret.http.management import statistics
 from leveret.http.management.calls import NOT_YOURS, Call, no_object, not_authorised
 from leveret.http.management.constant import constant
-from leveret.http.management.endpoints.consumers import described_consumer, peer_details
+from leveret.http.management.endpoints.consumers import channel_name, described_consumer, peer_details
 from leveret.http.management.listing import Described
 from leveret.http.management.measures import moment
 from leveret.http.management.routes import endpoint, lists
@@ -105,15 +105,11 @@ def get_channel(call: Call) -> object:
     with call.looking():
         for connection in clients(call.node):
             for channel in connection.channels.values():
-                if _name(channel) == call.values["channel"]:
+                if channel_name(channel) == call.values["channel"]:
                     _refuse_unless_visible(call, connection)
                     details = [described_consumer(call, consumer) for consumer in channel.consumers.values()]
                     return {**_channel(call, channel), "consumer_details": details, "publishes": [], "deliveries": []}
     raise no_object()
-
-
-def _name(channel: Channel) -> str:
-    return f"{channel.connection.address_name} ({channel.number})"
 
 
 def _described(call: Call, connection: Connection, *, is_detailed: bool = False) -> Described:
@@ -151,7 +147,7 @@ def _channel(call: Call, channel: Channel) -> Described:
     connection, counts = channel.connection, call.state.statistics.of("channel", *channel.origin)
     transaction = channel.transaction
     return {
-        "name": _name(channel),
+        "name": channel_name(channel),
         "number": channel.number,
         "connection_details": peer_details(connection),
         "user": connection.user,

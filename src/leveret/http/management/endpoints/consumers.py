@@ -35,16 +35,9 @@ def consumers_of(call: Call, queue: StoredQueue) -> list[Described]:
     return [described_consumer(call, consumer) for consumer in queue.consumers if consumer.connection_number > 0]
 
 
-def channel_details(connection: ConnectionPort, number: int) -> Described:
-    """Return how other objects name a channel."""
-    return {
-        **peer_details(connection),
-        "name": f"{connection.address_name} ({number})",
-        "number": number,
-        "user": connection.user,
-        "connection_name": connection.address_name,
-        "node": NODE_NAME,
-    }
+def channel_name(channel: Channel) -> str:
+    """Return the name of a channel."""
+    return f"{channel.connection.address_name} ({channel.number})"
 
 
 def peer_details(connection: ConnectionPort) -> Described:
@@ -61,7 +54,14 @@ def described_consumer(call: Call, consumer: Consumer) -> Described:
     description: Described = {
         "consumer_tag": consumer.tag,
         "queue": {"name": consumer.queue.name, "vhost": consumer.queue.vhost.name},
-        "channel_details": channel_details(channel.connection, channel.number),
+        "channel_details": {
+            **peer_details(channel.connection),
+            "name": channel_name(channel),
+            "number": channel.number,
+            "user": channel.connection.user,
+            "connection_name": channel.connection.address_name,
+            "node": NODE_NAME,
+        },
         "ack_required": not consumer.no_ack,
         "exclusive": consumer.is_exclusive,
         "prefetch_count": channel.prefetch_count if consumer.no_ack else consumer.prefetch_count,
