@@ -92,7 +92,7 @@ def ingest(
         refused_before = sum(state.files[str(path)].problem is not None for path in unchanged)
         if not changed:
             return Ingested({}, len(unchanged), refused_before)
-        results = Work.on(warehouse, state, spark, processes, progress).ingest(changed)
+        results = Work(warehouse, state, spark, processes, progress).ingest(changed)
         commit = {"kind": log.INGEST, "files": {path: stored for each in results for path, stored in each.items()}}
         if _commit_files(warehouse, state, commit):
             return _ingested(state, commit, len(unchanged), refused_before)
@@ -135,7 +135,7 @@ def update(
     stale = list(state.runs) if everything else state.stale([*TABLE_NAMES, *added])
     if not stale:
         return []
-    results = Work.on(warehouse, state, spark, processes, progress).update(stale)
+    results = Work(warehouse, state, spark, processes, progress).update(stale)
     parts = {each["part"]: {"tables": each["tables"], "runs": each["runs"], "added": {}} for each in results}
     if spark is not None and (added or rules.RULES):
         places = own.build(spark, warehouse, state, parts, added)

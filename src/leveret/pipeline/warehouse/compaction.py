@@ -42,7 +42,7 @@ def compact(
     events, answers = _to_merge(state, small_events)
     if not events and not answers:
         return 0
-    work = Work.on(warehouse, state, spark, processes, progress)
+    work = Work(warehouse, state, spark, processes, progress)
     runs = [name for name, run in state.runs.items() if any(each.part in events for each in run.segments)]
     moved = work.merge_events(runs, events)
     merged = work.merge_tables(answers)
