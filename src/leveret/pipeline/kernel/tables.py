@@ -9,6 +9,7 @@ import pyarrow as pa
 from leveret.pipeline.kernel import control
 from leveret.pipeline.kernel.events import Events
 from leveret.pipeline.kernel.rules import Run
+from leveret.pipeline.kernel.schema import TABLES
 from leveret.pipeline.kernel.subjects import (
     changes,
     copies,
@@ -43,32 +44,28 @@ def tables_of(
     all_queues = queues.test_queues_of(all_copies)
     all_shapes = shapes.shapes_of(controls, all_tests, all_copies, all_holds, all_messages)
     run = Run(every, controls, all_tests, all_copies, all_messages, all_holds, all_consumers, all_queues)
-    control_table = control.control(controls)
-    routes_table = coverage.routes(every, all_messages)
-    copies_table = copies.copies(all_copies, *holds.holder_numbers(all_copies, all_holds, all_consumers))
-    consumers_table = holds.consumers(all_copies, all_consumers)
-    test_queues_table = queues.test_queues(all_queues)
-    latency_hist_table = queues.latency_hist(all_copies)
-    tests_table = tests.tests(controls, all_tests, all_messages)
-    lineage_table = lineage.run_lineage(all_copies)
     about = {"commit": commit, "began": began}
-    return {
-        "control": control_table,
-        "copies": copies_table,
+    found = {
+        "control": control.control(controls),
+        "copies": copies.copies(all_copies, *holds.holder_numbers(all_copies, all_holds, all_consumers)),
         "messages": messages.messages(all_messages),
-        "tests": tests_table,
-        "consumers": consumers_table,
-        "routes": routes_table,
-        "test_queues": test_queues_table,
-        "latency_hist": latency_hist_table,
-        "queue_stats": queues.queue_stats(test_queues_table, latency_hist_table),
-        "consumer_stats": holds.consumer_stats(consumers_table),
-        "run_lineage": lineage_table,
-        "run_coverage": coverage.run_coverage(control_table, routes_table, consumers_table),
-        "run_counts": changes.run_counts(all_queues, all_messages, lineage_table, tests_table, about),
+        "tests": tests.tests(controls, all_tests, all_messages),
+        "consumers": holds.consumers(all_copies, all_consumers),
+        "routes": coverage.routes(every, all_messages),
+        "test_queues": queues.test_queues(all_queues),
+        "latency_hist": queues.latency_hist(all_copies),
+        "run_lineage": lineage.run_lineage(all_copies),
         "run_shapes": shapes.run_shapes(all_shapes, about),
         "run_clients": shapes.run_clients(all_shapes),
-        "fingerprints": fingerprints.fingerprints(copies_table, tests_table, commit),
-        "fault_effect": faults.fault_effect(controls, all_tests, test_queues_table),
         "violations": violations.violations(run, truncated),
     }
+    # These are made of the tables before them.
+    found |= {
+        "queue_stats": queues.queue_stats(found["test_queues"], found["latency_hist"]),
+        "consumer_stats": holds.consumer_stats(found["consumers"]),
+        "run_coverage": coverage.run_coverage(found["control"], found["routes"], found["consumers"]),
+        "run_counts": changes.run_counts(found, about),
+        "fingerprints": fingerprints.fingerprints(found["copies"], found["tests"], commit),
+        "fault_effect": faults.fault_effect(controls, all_tests, found["test_queues"]),
+    }
+    return {name: found[name] for name in TABLES}

@@ -26,10 +26,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from leveret.pipeline.kernel import schema
-from leveret.pipeline.kernel.columns import NO_ROW, NULL, Array, Names, numbers, table
-from leveret.pipeline.kernel.groups import Numbering, Segments, in_order, numbered
-from leveret.pipeline.kernel.subjects.messages import Messages
-from leveret.pipeline.kernel.subjects.queues import TestQueues
+from leveret.pipeline.kernel.columns import Array, Names, numbers
+from leveret.pipeline.kernel.grouping import grouped
+from leveret.pipeline.kernel.groups import Segments, in_order, numbered
 
 # The last runs of a test that are looked at.
 RUNS: Final = 100
@@ -61,37 +60,24 @@ class Change(NamedTuple):
     holds: bool
 
 
-def run_counts(
-    queues: TestQueues,
-    messages: Messages,
-    run_lineage: pa.Table,
-    tests: pa.Table,
-    about: Mapping[str, object],
-) -> pa.Table:
-    """Return the table `run_counts`; `about` holds the run's `commit`, and when it `began`."""
-    copies, events = queues.copies, queues.copies.events
-    place = copies.place_event
-    is_published = (copies.enqueue != NO_ROW) & (copies.src_copy == NULL)
-    counted = {"published": Numbering(copies.place, place).counts(is_published)}
-    counted |= {name: queues.columns[name] for name in _OF_QUEUES}
-    of_place = numbered(*(getattr(events, name).codes[place] for name in ("test", "vhost", "queue")))
-    parts: list[dict[str, Any]] = []
-    for measure, values in counted.items():
-        n = of_place.sums(values)
-        rows = place[of_place.first[n > 0]]
-        named = events.names_of(rows, "test", "vhost", "queue")
-        parts.append({**events.run_of(rows), **named, "measure": measure, "n": n[n > 0]})
-    of_test = numbered(events.test.codes[messages.event], events.vhost.codes[messages.event])
-    n = of_test.counts((messages.copies == 0) & ~messages.returned)
-    rows = messages.event[of_test.first[n > 0]]
-    named = events.names_of(rows, "test", "vhost")
-    parts.append({**events.run_of(rows), **named, "measure": "dropped", "n": n[n > 0]})
-    of_way = {name: run_lineage[name] for name in ("day", "run", "test", "reason", "to_queue", "n")}
-    parts.append({**of_way, "queue": run_lineage["from_queue"], "measure": "dead_letters"})
-    outcomes = pc.index_in(tests["outcome"].cast(pa.string()), value_set=pa.array(OUTCOMES))
-    of_ended = {name: tests[name].filter(outcomes.is_valid()) for name in ("day", "run", "test")}
-    parts.append({**of_ended, "measure": "outcome", "n": outcomes.drop_null()})
-    return pa.concat_tables([_counts({**part, **about}) for part in parts]).unify_dictionaries()
+def run_counts(tables: Mapping[str, pa.Table], about: Mapping[str, object]) -> pa.Table:
+    """Return the table `run_counts`, from other tables; `about` holds the run's `commit`, and when it `began`."""
+    of_queue = ("day", "run", "test", "vhost", "queue")
+    copies = tables["copies"].select([*of_queue, "enq_seq", "src_copy"])
+    published = copies.filter(pc.and_(pc.is_valid(copies["enq_seq"]), pc.is_null(copies["src_copy"])))
+    messages = tables["messages"].select(["day", "run", "test", "vhost", "copies", "returned"])
+    dropped = messages.filter(pc.and_not(pc.equal(messages["copies"], 0), messages["returned"]))
+    rows = [{**row, "measure": "published", "n": row["count"]} for row in grouped(published, of_queue)]
+    for row in grouped(tables["test_queues"], of_queue, sums=_OF_QUEUES):
+        rows += [{**row, "measure": name, "n": row[name]} for name in _OF_QUEUES if row[name]]
+    for row in grouped(dropped, ("day", "run", "test", "vhost")):
+        rows.append({**row, "measure": "dropped", "n": row["count"]})
+    for row in tables["run_lineage"].to_pylist():
+        rows.append({**row, "queue": row["from_queue"], "measure": "dead_letters"})
+    for row in tables["tests"].select(["day", "run", "test", "outcome"]).to_pylist():
+        if row["outcome"] in OUTCOMES:
+            rows.append({**row, "measure": "outcome", "n": OUTCOMES.index(row["outcome"])})
+    return pa.Table.from_pylist([{**row, **about} for row in rows], schema.RUN_COUNTS)
 
 
 def changes(rows: pa.Table) -> pa.Table:
@@ -233,11 +219,3 @@ def in_order_of_time(rows: pa.Table, run: Names) -> tuple[Array, Array]:
     rank = np.empty(len(keys), np.int64)
     rank[order] = np.arange(len(keys))
     return rank[groups.number], groups.first[order]
-
-
-def _counts(columns: dict[str, Any]) -> pa.Table:
-    """Return rows of `run_counts`; a column that is one value has it in each row, and one that is missing is null."""
-    count = len(columns["n"])
-    given = {name: columns.get(name) for name in schema.RUN_COUNTS.names}
-    full = {name: [of] * count if of is None or isinstance(of, str | int) else of for name, of in given.items()}
-    return table(schema.RUN_COUNTS, full)
