@@ -126,10 +126,6 @@ def _text(value: Any) -> str:
 def _shown(value: Any) -> str:
     """Return a value as one line that does not control the terminal."""
     text = _text(value)
-    return (
-        text
-        if text.isprintable()
-        else "".join(
-            character if character.isprintable() else character.encode("unicode_escape").decode() for character in text
-        )
+    return "".join(
+        character if character.isprintable() else character.encode("unicode_escape").decode() for character in text
     )
