@@ -19,8 +19,8 @@ import pyarrow.compute as pc
 from leveret.pipeline.diff import diff, lines
 from leveret.pipeline.history import History, history
 from leveret.pipeline.kernel.codes import DEATH_REASONS, GROWTH
+from leveret.pipeline.kernel.columns import NULL
 from leveret.pipeline.kernel.grouping import Row, grouped
-from leveret.pipeline.kernel.schema import plain
 from leveret.pipeline.kernel.subjects.changes import OUTCOMES
 from leveret.pipeline.reading import Read, chosen, cut_workers
 from leveret.pipeline.report.charts import BINS_A_DECADE
@@ -347,9 +347,13 @@ def _about_violations(mine: Mine) -> Answers:
 
 def _first(rows: pa.Table, by: Sequence[str], limit: int) -> pa.Table:
     """Return the first rows in this order; a null comes first."""
-    keys = rows.select(list(by)).cast(plain(rows.select(list(by)).schema))
-    order = pc.sort_indices(keys, [(name, "ascending") for name in by], null_placement="at_start")
+    keys = pa.table({name: _sortable(rows[name]) for name in by})
+    order = pc.sort_indices(keys, [(name, "ascending") for name in by])
     return rows.take(order[:limit])
+
+
+def _sortable(column: pa.ChunkedArray) -> pa.ChunkedArray:
+    return column.fill_null(NULL) if pa.types.is_integer(column.type) else column.cast(pa.string()).fill_null("")
 
 
 def _about_differences(read: Read, left: Subject, right: Subject) -> Answers:
