@@ -7,15 +7,13 @@ and of keys, hashes of passwords, versions and names of clusters do not matter.
 from __future__ import annotations
 
 import argparse
-import base64
 import json
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Final, NamedTuple
-from urllib.error import HTTPError, URLError
-from urllib.parse import unquote, urlsplit, urlunsplit
-from urllib.request import Request, urlopen
+from urllib.parse import unquote
 
 from leveret.wording import count_text
+from pytest_leveret.rehearsals.management import Management, ManagementError
 
 Values = Mapping[str, Any]
 # The virtual host and the name of an object, which are the same on both sides.
@@ -24,7 +22,6 @@ Key = tuple[str, str]
 _PATH: Final = "/api/definitions"
 _ONE_VHOST: Final = "single_virtual_host"
 _OF_WHOLE_BROKER: Final = ("vhosts", "users", "permissions", "topic_permissions")
-_WAIT_S: Final = 10.0
 _ABSENT: Final = object()
 
 
@@ -206,25 +203,21 @@ def _checked(place: str, definitions: Values) -> Values:
 
 
 def _fetched(url: str, vhost: str | None) -> Values:
-    from urllib.parse import quote
-
     from leveret.errors import BrokerError
 
-    parts = urlsplit(url)
-    user, password = unquote(parts.username or "guest"), unquote(parts.password or "guest")
-    path = parts.path.rstrip("/") or _PATH + (f"/{quote(vhost, safe='')}" if vhost else "")
-    plain = urlunsplit((parts.scheme, parts.netloc.rpartition("@")[2], path, parts.query, ""))
-    word = base64.b64encode(f"{user}:{password}".encode()).decode()
+    server_url, _, path = url.partition(_PATH)
+    server, chosen = Management(server_url), vhost or unquote(path.strip("/"))
     try:
-        with urlopen(Request(plain, headers={"Authorization": f"Basic {word}"}), timeout=_WAIT_S) as answer:
-            definitions = json.load(answer)
-    except HTTPError as error:
-        hint = "; put user and password into the URL, as in http://user:password@localhost:15672" * (error.code == 401)
-        raise BrokerError(f"{plain} answers {error.code}{hint}") from None
-    except URLError as error:
-        raise BrokerError(f"{plain} cannot be reached: {error.reason}; is the management plugin enabled?") from None
+        definitions = server.ask("GET", "definitions", *([chosen] if chosen else []))
+    except ManagementError as error:
+        if not error.status:
+            raise BrokerError(f"{error}; is the management plugin enabled?") from None
+        hint = "; put user and password into the URL, as in http://user:password@localhost:15672" * (
+            error.status == 401
+        )
+        raise BrokerError(f"{server.url} answers {error.status}{hint}") from None
     except ValueError:
-        raise BrokerError(f"{plain} does not answer with JSON; name the port of the management API") from None
+        raise BrokerError(f"{server.url} does not answer with JSON; name the port of the management API") from None
     if not isinstance(definitions, Mapping):
-        raise BrokerError(f"{plain} answers with no definitions; leave the path out, or end it in {_PATH}")
-    return _checked(plain, definitions)
+        raise BrokerError(f"{server.url} answers with no definitions; leave the path out, or end it in {_PATH}")
+    return _checked(server.url, definitions)

@@ -1,11 +1,11 @@
-"""A client for the part of RabbitMQ's management API that a run of tests on a real server needs."""
+"""A client for the part of RabbitMQ's management API that the plugin needs of a real server."""
 
 from __future__ import annotations
 
 import base64
 import json
 from typing import Any
-from urllib.parse import quote, urlsplit, urlunsplit
+from urllib.parse import quote, unquote, urlsplit, urlunsplit
 
 TIMEOUT_S = 10
 # The distance from the AMQP port to the management port: 15672 for 5672.
@@ -33,7 +33,7 @@ class Management:
     def __init__(self, url: str) -> None:
         """`url` has the user name and the password; both default to guest."""
         parts = urlsplit(url)
-        user, password = parts.username or "guest", parts.password or "guest"
+        user, password = unquote(parts.username or "guest"), unquote(parts.password or "guest")
         self._authorization = "Basic " + base64.b64encode(f"{user}:{password}".encode()).decode()
         self.url = urlunsplit((parts.scheme, parts.netloc.rpartition("@")[2], parts.path.rstrip("/"), "", ""))
 

@@ -12,6 +12,7 @@ from typing import Any, Final
 
 import pytest
 
+from leveret.wording import count_text
 from pytest_leveret.rehearsals.changes import Change, Run, changes, late_passes
 from pytest_leveret.rehearsals.fingerprint import Fact, Refusal
 from pytest_leveret.rehearsals.rehearsal import ATTRIBUTE
@@ -79,7 +80,7 @@ def _short(path: str) -> str:
 
 def report_lines(runs: Mapping[str, Mapping[str, Run]], versions: Sequence[str]) -> list[str]:
     """Return the lines of the section for these runs, by test and version."""
-    head = [f"{_count(len(runs), 'test')} with a broker, on RabbitMQ {', '.join(versions)}"]
+    head = [f"{count_text(len(runs), 'test')} with a broker, on RabbitMQ {', '.join(versions)}"]
     head += _unrecorded(runs, versions)
     lines: list[str] = []
     for (older, newer), found in changes(runs, versions).items():
@@ -92,7 +93,7 @@ def report_lines(runs: Mapping[str, Mapping[str, Run]], versions: Sequence[str])
     failing = sum(_fails_everywhere(by_version) for by_version in runs.values())
     if failing:
         fails, shows = ("fails", "shows") if failing == 1 else ("fail", "show")
-        lines += ["", f"{_count(failing, 'test')} {fails} on every version and {shows} nothing about an upgrade"]
+        lines += ["", f"{count_text(failing, 'test')} {fails} on every version and {shows} nothing about an upgrade"]
     return head + lines
 
 
@@ -107,7 +108,9 @@ def _unrecorded(runs: Mapping[str, Mapping[str, Run]], versions: Sequence[str]) 
         elif count == len(decided):
             lines.append(f"no trace was recorded on {version}: only failures are compared with it")
         elif count:
-            lines.append(f"no trace was recorded of {_count(count, 'test')} on {version}: only failures are compared")
+            lines.append(
+                f"no trace was recorded of {count_text(count, 'test')} on {version}: only failures are compared"
+            )
     return lines
 
 
@@ -125,7 +128,3 @@ def _names(word: str, tests: list[str]) -> list[str]:
 
 def _fails_everywhere(by_version: Mapping[str, Run]) -> bool:
     return all(run.outcome == "failed" for run in by_version.values())
-
-
-def _count(number: int, noun: str) -> str:
-    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
