@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final, Self
 from leveret import Broker
 from leveret.core.compat import DEFAULT_VERSION
 from leveret.core.wire import methods as amqp
-from leveret.core.wire.values import Table
+from leveret.scripted.actions import table_of
 from leveret.server import native
 from leveret.time.clock import Clock
 from pytest_leveret.real.engine import LATE_S, RealEngine
@@ -116,7 +116,7 @@ class RealBroker(Broker):
     ) -> QueueView:
         """Declare a queue and return its view, as `Broker.declare_queue` does."""
         __tracebackhide__ = True
-        request = amqp.QueueDeclare(name, False, durable, False, auto_delete, False, _table(arguments))
+        request = amqp.QueueDeclare(name, False, durable, False, auto_delete, False, table_of(arguments))
         declared = self._engine.own(vhost).do(request)
         return self.queue(declared.queue if isinstance(declared, amqp.QueueDeclareOk) else name, vhost=vhost)
 
@@ -134,7 +134,7 @@ class RealBroker(Broker):
         """Declare an exchange and return its view, as `Broker.declare_exchange` does."""
         __tracebackhide__ = True
         flags = (False, durable, auto_delete, internal, False)
-        self._engine.own(vhost).do(amqp.ExchangeDeclare(name, type, *flags, _table(arguments)))
+        self._engine.own(vhost).do(amqp.ExchangeDeclare(name, type, *flags, table_of(arguments)))
         return self.exchange(name, vhost=vhost)
 
     def bind_queue(
@@ -148,7 +148,7 @@ class RealBroker(Broker):
     ) -> None:
         """Bind a queue to an exchange."""
         __tracebackhide__ = True
-        self._engine.own(vhost).do(amqp.QueueBind(queue, exchange, routing_key, False, _table(arguments)))
+        self._engine.own(vhost).do(amqp.QueueBind(queue, exchange, routing_key, False, table_of(arguments)))
 
     def bind_exchange(
         self,
@@ -161,7 +161,7 @@ class RealBroker(Broker):
     ) -> None:
         """Bind an exchange to another exchange."""
         __tracebackhide__ = True
-        self._engine.own(vhost).do(amqp.ExchangeBind(destination, source, routing_key, False, _table(arguments)))
+        self._engine.own(vhost).do(amqp.ExchangeBind(destination, source, routing_key, False, table_of(arguments)))
 
     def unbind_queue(
         self,
@@ -174,7 +174,7 @@ class RealBroker(Broker):
     ) -> None:
         """Remove a binding of a queue."""
         __tracebackhide__ = True
-        self._engine.own(vhost).do(amqp.QueueUnbind(queue, exchange, routing_key, _table(arguments)))
+        self._engine.own(vhost).do(amqp.QueueUnbind(queue, exchange, routing_key, table_of(arguments)))
 
     def unbind_exchange(
         self,
@@ -187,7 +187,7 @@ class RealBroker(Broker):
     ) -> None:
         """Remove a binding between exchanges."""
         __tracebackhide__ = True
-        self._engine.own(vhost).do(amqp.ExchangeUnbind(destination, source, routing_key, False, _table(arguments)))
+        self._engine.own(vhost).do(amqp.ExchangeUnbind(destination, source, routing_key, False, table_of(arguments)))
 
     def delete_queue(self, name: str, *, if_unused: bool = False, if_empty: bool = False, vhost: str = "/") -> int:
         """Delete a queue and return how many ready messages it had."""
@@ -286,7 +286,3 @@ def _version_of(server: Server) -> RabbitMQVersion:
 
     version: Any = ".".join(server.version.split(".")[:2])
     return version if version in VERSIONS else DEFAULT_VERSION
-
-
-def _table(arguments: Mapping[str, object] | None) -> Table:
-    return Table.from_python(arguments) if arguments else Table.EMPTY

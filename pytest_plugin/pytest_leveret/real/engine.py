@@ -23,7 +23,7 @@ from leveret.server import native
 from pytest_leveret.real.mirror import Mirror
 from pytest_leveret.real.own import OwnLine
 from pytest_leveret.real.proxy import ProxiedConnection, hold
-from pytest_leveret.real.server import skip
+from pytest_leveret.real.server import Names, skip
 from pytest_leveret.rehearsals.management import ManagementError
 
 if TYPE_CHECKING:
@@ -44,39 +44,6 @@ _REST_S: Final = 0.02
 LATE_S: Final = 0.2
 # How long a queue has to show something else than the mirror before it is looked into.
 _STEADY_S: Final = 0.1
-
-
-class Names:
-    """The names that virtual hosts and users of a test have on the server."""
-
-    def __init__(self, base: str, server: Server, users: Callable[[], dict[str, str | None]]) -> None:
-        """`base` is the name of the virtual host "/" there; the others get it in front."""
-        self.base = base
-        self._server = server
-        self._users = users
-
-    def vhost(self, name: str) -> str:
-        """Return the name on the server of a virtual host of the test."""
-        return self.base if name == "/" else f"{self.base}.{name}"
-
-    def own_vhost(self, name: str) -> str:
-        """Return the name in the test of a virtual host that a client asks for."""
-        return "/" if name in ("/", self.base) else name.removeprefix(f"{self.base}.")
-
-    def user(self, name: str) -> str:
-        """Return the name on the server of a user of the test."""
-        return self._server.user if name == "guest" else f"{self.base}.{name}"
-
-    def login(self, user: str, password: str | None) -> tuple[str, str]:
-        """Return user and password on the server for those of a client."""
-        users = self._users()
-        if user == "guest" and password == users.get("guest"):
-            return self._server.user, self._server.password
-        return (self.user(user) if user != "guest" and user in users else user), password or ""
-
-    def own_text(self, text: str) -> str:
-        """Return a text of the server with the names of the test."""
-        return text.replace(f"{self.base}.", "").replace(self.base, "/")
 
 
 class RealEngine(Engine):

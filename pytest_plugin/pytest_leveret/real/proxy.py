@@ -13,7 +13,7 @@ import _socket
 from collections import deque
 from collections.abc import Callable
 from functools import partial
-from typing import TYPE_CHECKING, Final, Protocol
+from typing import TYPE_CHECKING, Final
 
 from leveret.core.model.errors import AmqpError
 from leveret.core.model.queues.arguments import integer_of
@@ -40,6 +40,7 @@ if TYPE_CHECKING:
     from leveret.core.model.queues.stored_queue import StoredQueue
     from leveret.core.model.vhost import VirtualHost
     from pytest_leveret.real.mirror import Mirror
+    from pytest_leveret.real.server import Names
 
 _PROTOCOL_HEADER_SIZE: Final = 8
 # What the server answers to each request of a client, on the channel of the request.
@@ -55,22 +56,6 @@ _REQUESTS: Final = (
     *(amqp.BasicCancel, amqp.BasicGet, amqp.BasicRecover, amqp.ConfirmSelect),
     *(amqp.TxSelect, amqp.TxCommit, amqp.TxRollback),
 )
-
-
-class Names(Protocol):
-    """The names that virtual hosts and users have on the server."""
-
-    def vhost(self, name: str) -> str:
-        """Return the name on the server of a virtual host of the test."""
-
-    def own_vhost(self, name: str) -> str:
-        """Return the name in the test of a virtual host that a client asks for."""
-
-    def login(self, user: str, password: str | None) -> tuple[str, str]:
-        """Return user and password on the server for those of a client."""
-
-    def own_text(self, text: str) -> str:
-        """Return a text of the server with the names of the test."""
 
 
 class Upstream:
@@ -376,35 +361,9 @@ class ProxiedConnection(Connection):
             command = command._replace(frames=with_method(command, method))
         if consumer is not None and self.faults.deliver is not None and self.faults.deliver(channel, consumer, entry):
             return False
-        self._deliver(channel, method.delivery_tag, queue, entry, consumer, no_ack=no_ack)
+        deliver(channel, method.delivery_tag, queue, entry, consumer, no_ack=no_ack)
         self._reply(command)
         return False
-
-    def _deliver(
-        self,
-        channel: MirroredChannel,
-        tag: int,
-        queue: StoredQueue,
-        entry: QueueEntry,
-        consumer: Consumer | None,
-        *,
-        no_ack: bool,
-    ) -> None:
-        channel.last_tag = tag
-        message, count = entry.message, entry.acquired_count
-        if consumer is None:
-            channel.tap(events.GOT, queue.name, message, entry.copy, tag, entry.redelivered, count)
-        else:
-            where = (queue.name, message, entry.copy, consumer.tag, tag)
-            channel.tap(events.DELIVERED, *where, entry.redelivered, count)
-        if no_ack:
-            channel.tap(events.ACKED, queue.name, message, entry.copy, tag, False, "no_ack")
-            return
-        channel.unacked[tag] = Delivery(tag, entry, queue, consumer, self.node.now)
-        if isinstance(queue, Queue):
-            queue.unacked[entry.copy] = entry
-        if consumer is not None:
-            consumer.unacked_count += 1
 
     def _on_reply(self, side: Side, consumer_tag: str, tag: int, content: Content) -> None:
         """Record a direct reply."""
@@ -499,7 +458,7 @@ def agree(
             channel.tap(events.QOS, request.prefetch_count, request.global_, request.global_)
         case amqp.BasicConsume():
             tag = answer.consumer_tag if isinstance(answer, amqp.BasicConsumeOk) else request.consumer_tag
-            _consume(channel, request, tag, queue_named(request.queue))
+            consume(channel, request, tag, queue_named(request.queue))
         case amqp.BasicCancel():
             consumer = channel.consumers.pop(request.consumer_tag, None)
             if consumer is not None:
@@ -572,7 +531,35 @@ def hold(queue: StoredQueue) -> None:
         queue.is_held = True
 
 
-def _consume(channel: MirroredChannel, request: amqp.BasicConsume, tag: str, queue: StoredQueue | None) -> None:
+def deliver(
+    channel: MirroredChannel,
+    tag: int,
+    queue: StoredQueue,
+    entry: QueueEntry,
+    consumer: Consumer | None,
+    *,
+    no_ack: bool,
+) -> None:
+    """Do to the mirror what a delivery of the server does."""
+    channel.last_tag = tag
+    message, count = entry.message, entry.acquired_count
+    if consumer is None:
+        channel.tap(events.GOT, queue.name, message, entry.copy, tag, entry.redelivered, count)
+    else:
+        where = (queue.name, message, entry.copy, consumer.tag, tag)
+        channel.tap(events.DELIVERED, *where, entry.redelivered, count)
+    if no_ack:
+        channel.tap(events.ACKED, queue.name, message, entry.copy, tag, False, "no_ack")
+        return
+    channel.unacked[tag] = Delivery(tag, entry, queue, consumer, channel.node.now)
+    if isinstance(queue, Queue):
+        queue.unacked[entry.copy] = entry
+    if consumer is not None:
+        consumer.unacked_count += 1
+
+
+def consume(channel: MirroredChannel, request: amqp.BasicConsume, tag: str, queue: StoredQueue | None) -> None:
+    """Do to the mirror what a new consumer does on the server."""
     if request.queue == REPLY_TO:
         channel.reply_consumer_tag = tag
         channel.reply_queue = channel.node.reply_queues.open(channel, channel.vhost)

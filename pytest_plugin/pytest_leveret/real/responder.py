@@ -7,8 +7,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from leveret.core.model.queues.consumer import Consumer
-from leveret.core.protocol.delivery import Delivery
 from leveret.core.wire import methods as amqp
 from leveret.core.wire.frames import method_frame
 from leveret.core.wire.values import Table
@@ -20,9 +18,9 @@ from leveret.scripted.responder import Reply, Responder, Script, error_reply, re
 from leveret.server import native
 from leveret.trace import events
 from pytest_leveret.real.mirror import Content, MirroredChannel
+from pytest_leveret.real.proxy import consume, deliver
 
 if TYPE_CHECKING:
-    from leveret.core.model.queues.stored_queue import StoredQueue
     from pytest_leveret.real.commands import Command
     from pytest_leveret.real.engine import RealEngine
     from pytest_leveret.real.own import OwnLine
@@ -61,22 +59,14 @@ class RealResponder(Responder):
             self._peer = OwnConnection(engine.node, line.vhost, is_waited_for=True)
             self._mirrored = TestChannel(self._peer, 1, engine.mirror)
             self._peer.channels[1] = self._mirrored
-            self._subscribe(line.vhost.queues[queue])
+            self._mirrored.prefetch_count = 1
+            consume(self._mirrored, self._consume(), _CONSUMER, line.vhost.queues[queue])
         self._number = line.listen(self._on_request)
         requests = (amqp.BasicQos(0, 1, False), self._consume())
         line.ask(self._number, b"".join(method_frame(self._number, method) for method in requests), count=2)
 
     def _consume(self) -> amqp.BasicConsume:
         return amqp.BasicConsume(self.queue, _CONSUMER, False, False, False, False, Table.EMPTY)
-
-    def _subscribe(self, queue: StoredQueue) -> None:
-        number = self._peer.number
-        consumer = Consumer(
-            _CONSUMER, queue, self._mirrored, connection_number=number, channel_number=1, prefetch_count=1
-        )
-        queue.add_consumer(consumer)
-        self._mirrored.consumers[_CONSUMER] = consumer
-        self._mirrored.tap(events.CONSUME, queue.name, _CONSUMER, False, False, 1, Table.EMPTY)
 
     def remove(self) -> None:
         """Stop answering. Removing it twice is fine."""
@@ -89,12 +79,9 @@ class RealResponder(Responder):
         if not isinstance(method, amqp.BasicDeliver) or consumer is None:
             return
         content = Content(method.exchange, method.routing_key, command.properties, command.body, method.redelivered)
-        queue, tag, node = consumer.queue, method.delivery_tag, self._engine.node
+        queue, tag = consumer.queue, method.delivery_tag
         entry = self._engine.mirror.leave(queue, content)
-        where = (queue.name, entry.message, entry.copy, _CONSUMER, tag)
-        self._mirrored.tap(events.DELIVERED, *where, entry.redelivered, entry.acquired_count)
-        self._mirrored.unacked[tag] = Delivery(tag, entry, queue, consumer, node.now)
-        consumer.unacked_count += 1
+        deliver(self._mirrored, tag, queue, entry, consumer, no_ack=False)
         # The message as it was delivered: the server may have given it another reply_to.
         request = entry_view(entry, queue, content.message(entry.message.id), consumer_tag=_CONSUMER)
         self._requests.append(request)

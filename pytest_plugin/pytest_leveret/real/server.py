@@ -1,7 +1,8 @@
-"""The RabbitMQ server of a run with `--leveret-real`, and how a test that it cannot judge is skipped."""
+"""The RabbitMQ server of a run with `--leveret-real`, its names, and how a test that it cannot judge is skipped."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Final, NoReturn
 from urllib.parse import unquote, urlsplit
 
@@ -27,6 +28,39 @@ class Server:
         self.password = unquote(self.parts.password or "guest")
         self.wait_s = wait_s
         self.version = str(self.management.ask("GET", "overview")["rabbitmq_version"])
+
+
+class Names:
+    """The names that virtual hosts and users of a test have on the server."""
+
+    def __init__(self, base: str, server: Server, users: Callable[[], dict[str, str | None]]) -> None:
+        """`base` is the name of the virtual host "/" there; the others get it in front."""
+        self.base = base
+        self._server = server
+        self._users = users
+
+    def vhost(self, name: str) -> str:
+        """Return the name on the server of a virtual host of the test."""
+        return self.base if name == "/" else f"{self.base}.{name}"
+
+    def own_vhost(self, name: str) -> str:
+        """Return the name in the test of a virtual host that a client asks for."""
+        return "/" if name in ("/", self.base) else name.removeprefix(f"{self.base}.")
+
+    def user(self, name: str) -> str:
+        """Return the name on the server of a user of the test."""
+        return self._server.user if name == "guest" else f"{self.base}.{name}"
+
+    def login(self, user: str, password: str | None) -> tuple[str, str]:
+        """Return user and password on the server for those of a client."""
+        users = self._users()
+        if user == "guest" and password == users.get("guest"):
+            return self._server.user, self._server.password
+        return (self.user(user) if user != "guest" and user in users else user), password or ""
+
+    def own_text(self, text: str) -> str:
+        """Return a text of the server with the names of the test."""
+        return text.replace(f"{self.base}.", "").replace(self.base, "/")
 
 
 def skip(needed: str) -> NoReturn:

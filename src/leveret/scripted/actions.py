@@ -97,7 +97,7 @@ class BrokerActions:
 
         with self._engine.acting() as node:
             queue = find_vhost(node, vhost).declare_queue(
-                name, durable=durable, auto_delete=auto_delete, arguments=_table(arguments)
+                name, durable=durable, auto_delete=auto_delete, arguments=table_of(arguments)
             )
             return queue_view(queue, node)
 
@@ -117,7 +117,7 @@ class BrokerActions:
 
         with self._engine.acting() as node:
             exchange = find_vhost(node, vhost).declare_exchange(
-                name, type, durable=durable, auto_delete=auto_delete, internal=internal, arguments=_table(arguments)
+                name, type, durable=durable, auto_delete=auto_delete, internal=internal, arguments=table_of(arguments)
             )
             return exchange_view(exchange, vhost)
 
@@ -161,7 +161,7 @@ class BrokerActions:
         """Remove a binding of a queue. A missing binding is fine."""
         with self._engine.acting() as node:
             host = find_vhost(node, vhost)
-            host.unbind(host.exchange(exchange), host.queue(queue), routing_key, _table(arguments))
+            host.unbind(host.exchange(exchange), host.queue(queue), routing_key, table_of(arguments))
 
     def unbind_exchange(
         self,
@@ -175,7 +175,7 @@ class BrokerActions:
         """Remove a binding between exchanges. A missing binding is fine."""
         with self._engine.acting() as node:
             host = find_vhost(node, vhost)
-            host.unbind(host.exchange(source), host.exchange(destination), routing_key, _table(arguments))
+            host.unbind(host.exchange(source), host.exchange(destination), routing_key, table_of(arguments))
 
     def delete_queue(self, name: str, *, if_unused: bool = False, if_empty: bool = False, vhost: str = "/") -> int:
         """Delete a queue and return how many ready messages it had. A missing queue is fine."""
@@ -262,7 +262,7 @@ def _bind(
     if not source or destination is host.default_exchange:
         raise AccessRefused("operation not permitted on the default exchange")
     with _hinting(host, source):
-        host.bind(host.exchange(source), destination, routing_key, _table(arguments))
+        host.bind(host.exchange(source), destination, routing_key, table_of(arguments))
 
 
 @contextmanager
@@ -278,7 +278,8 @@ def _hinting(host: VirtualHost, exchange: str) -> Iterator[None]:
         raise
 
 
-def _table(arguments: Mapping[str, object] | None) -> Table:
+def table_of(arguments: Mapping[str, object] | None) -> Table:
+    """Return the arguments of a declaration or a subscription as the table that goes over the wire."""
     return Table.from_python(arguments) if arguments else Table.EMPTY
 
 
