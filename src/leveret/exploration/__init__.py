@@ -21,7 +21,7 @@ from leveret.exploration.kinds import DEFAULT, KINDS, FaultKind, Kind, kinds_of
 from leveret.exploration.logs import STRAYS, buffered_logs, lines_of, show_logs
 from leveret.exploration.processes import Pool, brief_of
 from leveret.exploration.report import divergence_text, failure_text, plain_hang_text, replay_line, unrepeated_text
-from leveret.exploration.run import Execute, Run, Scenario, ScenarioRunner
+from leveret.exploration.run import Execute, Run, Scenario, ScenarioRunner, attempt
 from leveret.exploration.schedule import Schedule
 from leveret.exploration.search import Exploration, ExplorationFailedError, Search, differing_steps, report
 from leveret.exploration.shrinking import Shrinker
@@ -71,9 +71,7 @@ def explore(
     settings = Settings(faults, on, pairs, only, limit, keep_going, seed, seconds, processes)
     runner = ScenarioRunner(scenario, settings.kinds, limit, {"seed": seed, **options})
     pool = settings.pool(runner)
-    began = perf_counter()
-    plain = _passed(runner(Schedule()), "This is the plain run: it had no fault.")
-    plain_s = perf_counter() - began
+    plain = _passed(attempt(runner, Schedule()), "This is the plain run: it had no fault.")
     again = "This is the second plain run. The first passed, so the scenario fails now and then without a fault."
     second: Run | None = None
     if only is None:
@@ -84,7 +82,7 @@ def explore(
         exploration.again, exploration.unsteady = second, differing_steps(plain, second)
     if exploration.failed_runs and only is None:
         began = perf_counter()
-        shrinker = Shrinker(runner, exploration.failed_runs[0], plain, plain_s)
+        shrinker = Shrinker(runner, exploration.failed_runs[0], plain)
         exploration.smaller = shrinker if shrinker.shrink() else None
         exploration.seconds += perf_counter() - began
     settings.raise_or_warn(exploration, getattr(scenario, "__name__", "scenario"))

@@ -27,7 +27,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from leveret.exploration.kinds import FaultKind, kinds_of
 from leveret.exploration.logs import STRAYS, lines_of
-from leveret.exploration.run import Attempt, Run, Scenario, ScenarioRunner, attempt
+from leveret.exploration.run import Run, Scenario, ScenarioRunner, attempt
 from leveret.exploration.schedule import Schedule
 from leveret.faults import Fault
 from leveret.workers import fork_server
@@ -95,7 +95,7 @@ class Pool:
                     raise ValueError(f"processes={self.count}: {error}; pass processes=1 to run it here") from None
                 self._idle.put(each)
 
-    def attempts(self, schedules: Sequence[Schedule]) -> Iterator[Attempt]:
+    def attempts(self, schedules: Sequence[Schedule]) -> Iterator[Run]:
         """Run schedules side by side, and yield what came of each, in their order."""
         self.start()
         return self._threads.map(self._attempt, schedules)
@@ -128,7 +128,7 @@ class Pool:
         self._threads.shutdown()
         return list(dict.fromkeys(strays))
 
-    def _attempt(self, schedule: Schedule) -> Attempt:
+    def _attempt(self, schedule: Schedule) -> Run:
         with self._turn:
             player = self._idle.get()
         try:
@@ -140,7 +140,7 @@ class Pool:
                 player = _Player(self._brief)
                 self._players.append(player)
                 player.wait_ready()
-            return Attempt(Run(schedule, error=error), 0)
+            return Run(schedule, error=error)
         finally:
             self._idle.put(player)
 
@@ -165,7 +165,7 @@ class _Player:
             self.end()
             said = "\n".join(self._output)
             raise ValueError(f"another process cannot run the scenario; it printed:\n{said}")
-        run = self.attempt(Schedule()).run
+        run = self.attempt(Schedule())
         if run.has_failed:
             raise ValueError(f"the scenario passes here and fails in another process: {run.hang or run.error}")
 
@@ -188,13 +188,13 @@ class _Player:
         if self._connection is not None:
             self._connection.close()
 
-    def attempt(self, schedule: Schedule) -> Attempt:
+    def attempt(self, schedule: Schedule) -> Run:
         """Run one schedule. Raises OSError or EOFError if the process ends or hangs."""
         assert self._connection is not None
         self._connection.send(schedule)
         if not self._connection.poll(self._limit_s):
             raise TimeoutError(f"its process did not answer within {self._limit_s:.0f} s")
-        answer: Attempt = self._connection.recv()
+        answer: Run = self._connection.recv()
         return answer
 
     def _accepted(self) -> Connection | None:
@@ -225,9 +225,7 @@ def _play(port: int, key: bytes, module: str, file: str, content: bytes, limit: 
         connection.send(lines_of(strays))
 
 
-def _portable(done: Attempt) -> Attempt:
-    """Return an attempt without what a process keeps for itself."""
-    error = done.run.error
-    text = "" if error is None else "".join(traceback.format_exception_only(error)).strip()
-    run = replace(done.run, error=error and ChildProcessError(text), logs=[], raw_events=[])
-    return Attempt(run, done.seconds)
+def _portable(run: Run) -> Run:
+    """Return a run without what a process keeps for itself."""
+    text = "" if run.error is None else "".join(traceback.format_exception_only(run.error)).strip()
+    return replace(run, error=run.error and ChildProcessError(text), logs=[], raw_events=[])

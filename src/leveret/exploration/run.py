@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from time import perf_counter
-from typing import TYPE_CHECKING, Final, NamedTuple, cast
+from typing import TYPE_CHECKING, Final, cast
 
 from leveret.broker import Broker
 from leveret.engine.harness import Harness
@@ -67,6 +67,8 @@ class Run:
     state: str = ""
     # What the scenario published with `broker.publish`: routing keys and bodies.
     published: list[tuple[str, bytes]] = field(default_factory=list)
+    # How long the schedule took, with a first try whose steps differed.
+    seconds: float = 0.0
 
     @property
     def has_failed(self) -> bool:
@@ -89,20 +91,14 @@ class Run:
 Execute = Callable[[Schedule], Run]
 
 
-class Attempt(NamedTuple):
-    """What came of a schedule, and how long it took in seconds."""
-
-    run: Run
-    seconds: float
-
-
-def attempt(execute: Execute, schedule: Schedule) -> Attempt:
+def attempt(execute: Execute, schedule: Schedule) -> Run:
     """Run a schedule; a second time if a step of it did not occur, because threads may have run in another order."""
     began = perf_counter()
     run = execute(schedule)
     if run.missing and not run.has_failed:
         run = execute(schedule)
-    return Attempt(run, perf_counter() - began)
+    run.seconds = perf_counter() - began
+    return run
 
 
 class _ScenarioBroker(Broker):

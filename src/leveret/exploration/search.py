@@ -23,7 +23,7 @@ from time import perf_counter
 from typing import TYPE_CHECKING, Final
 
 from leveret.exploration.kinds import OUT_OF_ORDER
-from leveret.exploration.run import Attempt, Execute, Run, attempt
+from leveret.exploration.run import Execute, Run, attempt
 from leveret.exploration.schedule import Placement, Schedule, Seen, Step
 from leveret.wording import count_text, span_text
 
@@ -119,11 +119,11 @@ class Exploration:
         parts += [f"{len(self.diverged_runs)} diverged"] if self.diverged_runs else []
         return f"Of {schedules} over {steps}, {', '.join(parts)}."
 
-    def note(self, run: Run, seconds: float) -> None:
-        """Note a run and how long it took."""
+    def note(self, run: Run) -> None:
+        """Note a run."""
         self.run_count += 1
-        self.seconds += seconds
-        self.slowest = max(self.slowest, (seconds, str(run.schedule)))
+        self.seconds += run.seconds
+        self.slowest = max(self.slowest, (run.seconds, str(run.schedule)))
         self.outcomes[_outcome(run)] += 1
         self.most_faults = max(self.most_faults, len(run.schedule.placements))
 
@@ -212,13 +212,13 @@ class Search:
                 return left_count - 1
         return 0
 
-    def _attempts(self, schedules: list[Schedule]) -> Iterator[Attempt]:
+    def _attempts(self, schedules: list[Schedule]) -> Iterator[Run]:
         """Run schedules in turn, and in other processes once what is left would take long here."""
         for index, schedule in enumerate(schedules):
             if self._has_pool(len(schedules) - index):
                 assert self.pool is not None
-                for done in self.pool.attempts(schedules[index:]):
-                    yield self._repeated(done, self.pool)
+                for run in self.pool.attempts(schedules[index:]):
+                    yield self._repeated(run, self.pool)
                 return
             yield attempt(self.execute, schedule)
 
@@ -235,15 +235,14 @@ class Search:
                 self._is_spread = True
         return self.pool is not None and self._is_spread
 
-    def _repeated(self, done: Attempt, pool: Pool) -> Attempt:
+    def _repeated(self, run: Run, pool: Pool) -> Run:
         """Run again here what failed in another process, because only what fails alone is a failure."""
-        run = done.run
         if not (run.has_failed or run.missing):
-            return done
+            return run
         with pool.paused():
             for _ in range(_TRIES):
                 again = attempt(self.execute, run.schedule)
-                if again.run.has_failed or not run.has_failed:
+                if again.has_failed or not run.has_failed:
                     return again
         self._found.unrepeated.append(str(run.schedule))
         return again
@@ -295,11 +294,10 @@ class Search:
                     failed_runs[failed_runs.index(run)] = smaller
                     return
 
-    def _note(self, done: Attempt) -> Run:
+    def _note(self, run: Run) -> Run:
         """Note what came of a schedule. If it has passed, faults that follow its own can be drawn."""
-        run, seconds = done
         found, placements = self._found, run.schedule.placements
-        found.note(run, seconds)
+        found.note(run)
         self._report_progress(run.schedule)
         if run.has_failed:
             found.failed_runs.append(run)

@@ -23,17 +23,14 @@ _SMALL_BYTES: Final = 32
 
 
 class Shrinker:
-    """The search for a smaller run that fails alike. Afterwards, `failed` and `plain` are the smallest runs.
+    """The search for a smaller run that fails alike. Afterwards, `failed` and `plain` are the smallest runs."""
 
-    `plain_s` is how many seconds the plain run took.
-    """
-
-    def __init__(self, runner: ScenarioRunner, failed: Run, plain: Run, plain_s: float) -> None:
+    def __init__(self, runner: ScenarioRunner, failed: Run, plain: Run) -> None:
         self.failed = failed
         self.plain = plain
         self._execute: Final = runner
         # A plain run that takes much longer than the whole one waits for a message that was left out.
-        self._execute_plain: Final = replace(runner, limit=min(runner.limit, 2 + 2 * plain_s))
+        self._execute_plain: Final = replace(runner, limit=min(runner.limit, 2 + 2 * plain.seconds))
         self._cuts: dict[int, int] = {}
         self._left_count = _TRIES
         self._limit: Final = perf_counter() + _TIME_S
