@@ -8,8 +8,8 @@ call the broker or a client. Until it returns, the broker is not idle.
 from __future__ import annotations
 
 import json as json_format
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import AbstractContextManager, contextmanager
+from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING, Final, Unpack
@@ -29,7 +29,6 @@ from leveret.server import native
 from leveret.trace import events
 
 if TYPE_CHECKING:
-    from leveret.core.model.node import Node
     from leveret.observe.assertions.keywords import BasicProperties
 
 
@@ -203,6 +202,8 @@ class Responder(AbstractContextManager["Responder"], Hinting):
         self._settle(tag, request, reply_of(answer))
 
     def _settle(self, tag: int, request: MessageView, reply: Reply | None) -> None:
+        if not self._is_open:
+            return
         node = self._connection.node
         if tag in self._channel.unacked:
             handlers.basic.ack(self._channel, BasicAck(tag, False))
@@ -242,9 +243,8 @@ class Responder(AbstractContextManager["Responder"], Hinting):
             except BaseException as error:
                 self._errors.append(error)
                 reply = error_reply(error)
-            with _acting_unrecorded(self._engine):
-                if self._is_open:
-                    self._settle(tag, request, reply)
+            # No line of the test makes this call, so none is recorded.
+            self._engine.loop.ask(partial(self._settle, tag, request, reply))
 
     def _next_job(self) -> tuple[int, MessageView, Answerer] | None:
         with self._engine.lock:
@@ -252,16 +252,3 @@ class Responder(AbstractContextManager["Responder"], Hinting):
                 return self._pending.pop(0)
             self._is_working = False
             return None
-
-
-@contextmanager
-def _acting_unrecorded(engine: Engine) -> Iterator[Node]:
-    """Act on the node as `Engine.acting` does, but without recording a call, because no line of the test made one."""
-    with engine.lock:
-        node = engine.node
-        node.advance(engine.clock.now(), engine.wall.now())
-        try:
-            yield node
-        finally:
-            node.run_work()
-    engine.loop.wake()
