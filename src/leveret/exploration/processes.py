@@ -9,7 +9,6 @@ from __future__ import annotations
 import os
 import pickle
 import secrets
-import socket
 import sys
 import threading
 import traceback
@@ -19,8 +18,8 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from dataclasses import replace
 from functools import partial
-from hmac import compare_digest
-from multiprocessing.connection import Connection
+from multiprocessing import AuthenticationError
+from multiprocessing.connection import Client, Connection, Listener
 from queue import Empty, SimpleQueue
 from time import monotonic
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
@@ -151,11 +150,12 @@ class _Player:
     def __init__(self, brief: Brief) -> None:
         self._limit_s: Final = 2 * brief.limit + _ANSWER_S
         self._output: Final[deque[str]] = deque(maxlen=_SHOWN_LINES)
-        self._key: Final = secrets.token_bytes(16)
-        self._server: Final = socket.create_server(("127.0.0.1", 0))
-        self._server.settimeout(_LOOK_EVERY_S)
-        port = self._server.getsockname()[1]
-        self._process: Final = forked(_play, (port, self._key, *brief), os.environ, None, self._output.append)
+        key = secrets.token_bytes(16)
+        # Pickles are read only from the process that has the key.
+        self._listener: Final = Listener(("127.0.0.1", 0), authkey=key)
+        self._listener._listener._socket.settimeout(_LOOK_EVERY_S)  # type: ignore[attr-defined]
+        address = self._listener.address
+        self._process: Final = forked(_play, (address, key, *brief), os.environ, None, self._output.append)
         self._connection: Connection | None = None
 
     def wait_ready(self) -> None:
@@ -181,7 +181,7 @@ class _Player:
 
     def end(self) -> None:
         """End the process, with all its children."""
-        self._server.close()
+        self._listener.close()
         self._process.kill()
         self._process.wait(_END_S)
         self._process.close()
@@ -200,23 +200,17 @@ class _Player:
     def _accepted(self) -> Connection | None:
         limit = monotonic() + _START_S
         while monotonic() < limit and self._process.code() is None:
-            with suppress(TimeoutError):
-                client, _ = self._server.accept()
-                client.setblocking(True)
-                connection = Connection(client.detach())
-                # Pickles are read only from the process that has the key.
-                if compare_digest(connection.recv_bytes(len(self._key)), self._key):
-                    return connection
+            with suppress(TimeoutError, AuthenticationError):
+                return self._listener.accept()
         return None
 
 
-def _play(port: int, key: bytes, module: str, file: str, content: bytes, limit: float) -> None:
+def _play(address: tuple[str, int], key: bytes, module: str, file: str, content: bytes, limit: float) -> None:
     """Run schedules in this process, as the test's process asks through a socket."""
     fork_server.load_module(module, file)
     scenario, faults, options = pickle.loads(content)
     runner = ScenarioRunner(scenario, kinds_of(faults), limit, options)
-    connection = Connection(socket.create_connection(("127.0.0.1", port)).detach())
-    connection.send_bytes(key)
+    connection = Client(address, authkey=key)
     threads, strays = frozenset(threading.enumerate()), []
     with suppress(EOFError):
         while (schedule := connection.recv()) is not None:
