@@ -6,7 +6,7 @@ has received: a field that always came, and of each field the types, formats and
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Final
 
@@ -42,6 +42,8 @@ class Change:
     text: str
     # What it breaks, a sentence each; none if it can break nothing.
     breaks: tuple[str, ...] = ()
+    # Whether it is that the new one does not show something, which a part of the messages may not.
+    is_absence: bool = False
 
     def __str__(self) -> str:
         return f"{self.subject}: {self.text}" + "".join(f"; {reason}" for reason in self.breaks)
@@ -62,6 +64,7 @@ class _Step:
     # Whether messages lack the field that had it always.
     is_missing: bool = False
     is_harmless: bool = False
+    is_absence: bool = False
 
     @property
     def place(self) -> str:
@@ -70,25 +73,22 @@ class _Step:
 
 
 def message_changes(
-    key: MessageKey, old: Message, new: Message, *, is_part: bool = False, consumers: Iterable[Consumer] | None = None
+    key: MessageKey, old: Message, new: Message, *, consumers: Iterable[Consumer] | None = None
 ) -> Iterator[Change]:
-    """Yield the differences of what is sent now to what the `consumers` receive; they are those of `old` by default.
-
-    If `new` is a part of the messages, what it does not show is no difference.
-    """
+    """Yield the differences of what is sent now to what the `consumers` receive; they are those of `old` by default."""
     readers = [*(old.consumers.values() if consumers is None else consumers)]
     if not old.shape.count or not new.shape.count:
         return
     for part in PARTS:
         before, after = old.shape.fields.get(part), new.shape.fields.get(part)
         if before is not None and after is not None:
-            for step in _steps(before, after, part, "", is_part=is_part):
+            for step in _steps(before, after, part, ""):
                 yield _judged(str(key), step, readers)
 
 
 def _judged(subject: str, step: _Step, readers: list[Consumer]) -> Change:
     breaks = {} if step.place in _NOT_READ else dict.fromkeys(filter(None, (_broken(each, step) for each in readers)))
-    return Change(subject, step.text, tuple(breaks))
+    return Change(subject, step.text, tuple(breaks), step.is_absence)
 
 
 def _broken(consumer: Consumer, step: _Step) -> str | None:
@@ -109,50 +109,40 @@ def _broken(consumer: Consumer, step: _Step) -> str | None:
     )
 
 
-def _steps(old: Shape, new: Shape, part: str, path: str, *, is_part: bool) -> Iterator[_Step]:
+def _steps(old: Shape, new: Shape, part: str, path: str) -> Iterator[_Step]:
     """Yield the differences at one place and below it."""
     reasons = [*_uncovered(old, new)]
     if reasons:
         yield _Step(part, path, f"{named_field(part, path)} {' and '.join(reasons)}", old, new)
-    elif not is_part and field_text(old) != field_text(new):
+    elif field_text(old) != field_text(new):
         text = f"{named_field(part, path)} was {field_text(old)} and is {field_text(new)}"
-        yield _Step(part, path, text, old, new, is_harmless=True)
+        yield _Step(part, path, text, old, new, is_harmless=True, is_absence=True)
     if "object" in old.types and "object" in new.types:
-        yield from _field_steps(old, new, part, path, is_part=is_part)
+        yield from _field_steps(old, new, part, path)
     if old.items is not None and new.items is not None:
-        yield from _steps(old.items, new.items, part, f"{path}[]", is_part=is_part)
+        yield from _steps(old.items, new.items, part, f"{path}[]")
 
 
-def _field_steps(old: Shape, new: Shape, part: str, path: str, *, is_part: bool) -> Iterator[_Step]:
+def _field_steps(old: Shape, new: Shape, part: str, path: str) -> Iterator[_Step]:
     for name, before in sorted(old.fields.items()):
         place = field_path(path, name)
         if name not in new.fields and not (new.is_map or old.is_map or name.startswith("{")):
-            if not old.is_optional(name):
-                yield _Step(part, place, f"{named_field(part, place)} is missing", before, None, is_missing=True)
-            elif not is_part:
-                text = f"{named_field(part, place)}, which was optional, is missing"
-                yield _Step(part, place, text, before, None, is_missing=True, is_harmless=True)
+            rarely = old.is_optional(name)
+            text = f"{named_field(part, place)}{', which was optional,' if rarely else ''} is missing"
+            yield _Step(part, place, text, before, None, is_missing=True, is_harmless=rarely, is_absence=rarely)
     for name, after in sorted(new.fields.items()):
         place = field_path(path, name)
-        known = old.fields.get(ANY_KEY if old.is_map else name)
+        named, known = named_field(part, place), old.fields.get(ANY_KEY if old.is_map else name)
         if known is None:
-            rarely = "optional " if new.is_optional(name) else ""
-            yield _Step(
-                part,
-                place,
-                f"{named_field(part, place)} is new: {rarely}{field_text(after)}",
-                None,
-                after,
-                is_harmless=True,
-            )
+            text = f"{named} is new: {field_text(after, is_optional=new.is_optional(name))}"
+            yield _Step(part, place, text, None, after, is_harmless=True)
             continue
         if name in old.fields and new.is_optional(name) and not old.is_optional(name):
-            yield _Step(
-                part, place, f"{named_field(part, place)} is missing in some messages", known, None, is_missing=True
-            )
-        elif not is_part and name in old.fields and old.is_optional(name) and not new.is_optional(name):
-            yield _Step(part, place, f"{named_field(part, place)} is in every message", known, after, is_harmless=True)
-        yield from _steps(known, after, part, place, is_part=is_part)
+            yield _Step(part, place, f"{named} is missing in some messages", known, None, is_missing=True)
+        elif name in old.fields and old.is_optional(name) and not new.is_optional(name):
+            text = f"{named} is in every message"
+            yield _Step(part, place, text, known, after, is_harmless=True, is_absence=True)
+        yield from _steps(known, after, part, place)
 
 
 def _uncovered(old: Shape, new: Shape) -> Iterator[str]:
@@ -203,58 +193,52 @@ def named_field(part: str, path: str) -> str:
 
 def lock_changes(old: Lock, new: Lock, *, is_part: bool = False) -> Iterator[Change]:
     """Yield the differences of a new lock to an old one. What a part does not show is no difference."""
-    for key in sorted(new.messages if is_part else {**old.messages, **new.messages}):
-        yield from _message_entry_changes(key, old.messages.get(key), new.messages.get(key), is_part=is_part)
+    return (change for change in _lock_changes(old, new) if not (is_part and change.is_absence))
+
+
+def _lock_changes(old: Lock, new: Lock) -> Iterator[Change]:
+    for key in sorted({**old.messages, **new.messages}):
+        yield from _message_entry_changes(key, old.messages.get(key), new.messages.get(key))
     for kind, before, after in (("exchange", old.exchanges, new.exchanges), ("queue", old.queues, new.queues)):
-        for place in sorted(after if is_part else {**before, **after}):
-            yield from _declared_changes(f"{kind} {place[1]!r}", before.get(place), after.get(place), is_part=is_part)
-    yield from _binding_changes(old, new, is_part=is_part)
+        for place in sorted({**before, **after}):
+            yield from _declared_changes(f"{kind} {place[1]!r}", before.get(place), after.get(place))
+    yield from _binding_changes(old, new)
 
 
-def _message_entry_changes(
-    key: MessageKey, old: Message | None, new: Message | None, *, is_part: bool
-) -> Iterator[Change]:
-    if new is None:
-        if not is_part and old is not None:
-            yield Change(
-                str(key), "is no longer sent", tuple(_receives(old, lambda each: f"{each.client} receives it"))
-            )
-        return
+def _message_entry_changes(key: MessageKey, old: Message | None, new: Message | None) -> Iterator[Change]:
+    subject = str(key)
     if old is None:
-        yield Change(str(key), "is new" + ("" if new.consumers else "; no consumer reads it"))
+        assert new is not None
+        yield Change(subject, "is new" + ("" if new.consumers else "; no consumer reads it"))
         return
-    yield from message_changes(key, old, new, is_part=is_part)
-    if old.publishers and not new.publishers and not is_part:
-        yield Change(str(key), "is no longer sent", tuple(_receives(old, lambda each: f"{each.client} receives it")))
-    for names, word in (
-        (new.publishers - old.publishers, "sends"),
-        (old.publishers - new.publishers, "no longer sends"),
-    ):
-        if old.publishers and new.publishers and (word == "sends" or not is_part):
-            yield from (Change(str(key), f"{name} {word} it") for name in sorted(names))
+    if new is not None:
+        yield from message_changes(key, old, new)
+    if new is None or (old.publishers and not new.publishers):
+        clients = dict.fromkeys(consumer.client for _, consumer in sorted(old.consumers.items()))
+        breaks = tuple(f"{client} receives it" for client in clients)
+        yield Change(subject, "is no longer sent", breaks, is_absence=True)
+    if new is None:
+        return
+    if old.publishers and new.publishers:
+        for name in sorted(new.publishers - old.publishers):
+            yield Change(subject, f"{name} sends it")
+        for name in sorted(old.publishers - new.publishers):
+            yield Change(subject, f"{name} no longer sends it", is_absence=True)
     for place, consumer in sorted(new.consumers.items()):
         before = old.consumers.get(place)
         if before is None:
-            yield Change(str(key), f"{consumer.client} reads it from {consumer.queue!r}")
-        elif consumer.settled - before.settled:
-            yield Change(
-                str(key), f"{consumer.client} has {' and '.join(sorted(consumer.settled - before.settled))} it"
-            )
-    if not is_part:
-        for place in sorted({*old.consumers} - {*new.consumers}):
-            yield Change(str(key), f"{place[1]} no longer reads it from {place[0]!r}")
+            yield Change(subject, f"{consumer.client} reads it from {consumer.queue!r}")
+        elif more := consumer.settled - before.settled:
+            yield Change(subject, f"{consumer.client} has {' and '.join(sorted(more))} it")
+    for queue, client in sorted({*old.consumers} - {*new.consumers}):
+        yield Change(subject, f"{client} no longer reads it from {queue!r}", is_absence=True)
 
 
-def _receives(message: Message, text: Callable[[Consumer], str]) -> dict[str, None]:
-    return dict.fromkeys(text(consumer) for _, consumer in sorted(message.consumers.items()))
-
-
-def _declared_changes(subject: str, old: Declared | None, new: Declared | None, *, is_part: bool) -> Iterator[Change]:
+def _declared_changes(subject: str, old: Declared | None, new: Declared | None) -> Iterator[Change]:
     if old is None:
         yield Change(subject, "is new")
     elif new is None:
-        if not is_part:
-            yield Change(subject, "is no longer declared")
+        yield Change(subject, "is no longer declared", is_absence=True)
     else:
         # A server that has it declared refuses another declaration.
         refused = ("RabbitMQ refuses to declare it anew",)
@@ -265,8 +249,8 @@ def _declared_changes(subject: str, old: Declared | None, new: Declared | None, 
             same = set(arguments).intersection(*old.arguments)
             before = _either(_arguments_text(each, same) for each in old.arguments)
             yield Change(subject, f"has {_arguments_text(arguments, same)}, and had {before}", refused)
-        if not is_part and (old.types - new.types or old.arguments - new.arguments) and new.arguments <= old.arguments:
-            yield Change(subject, "is declared in fewer ways")
+        if (old.types - new.types or old.arguments - new.arguments) and new.arguments <= old.arguments:
+            yield Change(subject, "is declared in fewer ways", is_absence=True)
 
 
 def _either(texts: Iterable[str]) -> str:
@@ -279,8 +263,8 @@ def _arguments_text(arguments: Arguments, same: Collection[tuple[str, object]]) 
     return ", ".join(others) or ("no others" if same else "no arguments")
 
 
-def _binding_changes(old: Lock, new: Lock, *, is_part: bool) -> Iterator[Change]:
-    for binding in sorted(new.bindings - old.bindings if is_part else new.bindings ^ old.bindings):
+def _binding_changes(old: Lock, new: Lock) -> Iterator[Change]:
+    for binding in sorted(new.bindings ^ old.bindings):
         subject = (
             f"binding of {binding.exchange!r} to {binding.kind} {binding.destination!r} by {binding.routing_key!r}"
         )
@@ -294,4 +278,4 @@ def _binding_changes(old: Lock, new: Lock, *, is_part: bool) -> Iterator[Change]
                 if consumer.queue == binding.destination and key.vhost == binding.vhost
             }
             breaks = tuple(f"{client} receives messages from there" for client in clients)
-            yield Change(subject, "is gone", breaks)
+            yield Change(subject, "is gone", breaks, is_absence=True)
