@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import shlex
 from collections.abc import Callable, Iterable, Mapping
+from operator import attrgetter
 from pathlib import PurePosixPath
 from typing import TYPE_CHECKING, Any, Final
 
@@ -40,6 +41,8 @@ _FINE: Final = frozenset(
 
 # What a listing can show, in RabbitMQ's words, and how it is read from a view.
 _Columns = Mapping[str, Callable[[Any], object]]
+_Rows = list[dict[str, object]] | None
+_Action = Callable[["StandIn", Mapping[str, str], list[str]], _Rows]
 
 
 class Refusal(Exception):
@@ -128,61 +131,47 @@ def _chosen(rows: Iterable[Any], columns: _Columns, wanted: list[str], usual: in
     return [{name: columns[name](row) for name in names} for row in rows]
 
 
+def _same(*names: str) -> _Columns:
+    """Return columns that a view has by the same names."""
+    return {name: attrgetter(name) for name in names}
+
+
 _QUEUE: Final[_Columns] = {
     "name": lambda queue: queue.name,
     "messages": lambda queue: len(queue.ready) + len(queue.unacked),
     "messages_ready": lambda queue: len(queue.ready),
     "messages_unacknowledged": lambda queue: len(queue.unacked),
     "consumers": lambda queue: len(queue.consumers),
-    "type": lambda queue: queue.type,
     "state": lambda _: "running",
-    "durable": lambda queue: queue.durable,
-    "auto_delete": lambda queue: queue.auto_delete,
-    "exclusive": lambda queue: queue.exclusive,
-    "arguments": lambda queue: queue.arguments,
+    **_same("type", "durable", "auto_delete", "exclusive", "arguments"),
 }
-_EXCHANGE: Final[_Columns] = {
-    "name": lambda exchange: exchange.name,
-    "type": lambda exchange: exchange.type,
-    "durable": lambda exchange: exchange.durable,
-    "auto_delete": lambda exchange: exchange.auto_delete,
-    "internal": lambda exchange: exchange.internal,
-    "arguments": lambda exchange: exchange.arguments,
-}
-_CONNECTION: Final[_Columns] = {
-    "user": lambda connection: connection.user,
-    "name": lambda connection: connection.name,
-    "state": lambda _: "running",
-    "vhost": lambda connection: connection.vhost,
-}
+_EXCHANGE: Final = _same("name", "type", "durable", "auto_delete", "internal", "arguments")
+_CONNECTION: Final[_Columns] = {**_same("user", "name"), "state": lambda _: "running", **_same("vhost")}
 
 
-def _queues(stand_in: StandIn, options: Mapping[str, str], wanted: list[str]) -> list[dict[str, object]]:
-    queues = [queue for queue in stand_in.broker.queues if queue.vhost == _vhost(options)]
-    return _chosen(queues, _QUEUE, wanted, 2)
+def _listing(kind: str, columns: _Columns) -> _Action:
+    """Return the action that lists what a virtual host has of a kind of views, the first two columns by default."""
 
+    def act(stand_in: StandIn, options: Mapping[str, str], wanted: list[str]) -> list[dict[str, object]]:
+        rows = [row for row in getattr(stand_in.broker, kind) if row.vhost == _vhost(options)]
+        return _chosen(rows, columns, wanted, 2)
 
-def _exchanges(stand_in: StandIn, options: Mapping[str, str], wanted: list[str]) -> list[dict[str, object]]:
-    exchanges = [exchange for exchange in stand_in.broker.exchanges if exchange.vhost == _vhost(options)]
-    return _chosen(exchanges, _EXCHANGE, wanted, 2)
+    return act
 
 
 def _connections(stand_in: StandIn, _: Mapping[str, str], wanted: list[str]) -> list[dict[str, object]]:
     return _chosen(stand_in.broker.connections, _CONNECTION, wanted, 3)
 
 
-def _permissions(stand_in: StandIn, options: Mapping[str, str], _: list[str]) -> list[dict[str, object]]:
-    described: Any = stand_in.broker.admin.export_definitions()
-    columns = ("user", "configure", "write", "read")
-    rows = [row for row in described["permissions"] if row["vhost"] == _vhost(options)]
-    return [{column: row[column] for column in columns} for row in rows]
+def _defined(kind: str, *columns: str) -> _Action:
+    """Return the action that lists what the definitions of a virtual host have of a kind."""
 
+    def act(stand_in: StandIn, options: Mapping[str, str], _: list[str]) -> list[dict[str, object]]:
+        described: Any = stand_in.broker.admin.export_definitions()
+        rows = [row for row in described[kind] if row["vhost"] == _vhost(options)]
+        return [{column: row[column] for column in columns} for row in rows]
 
-def _policies(stand_in: StandIn, options: Mapping[str, str], _: list[str]) -> list[dict[str, object]]:
-    described: Any = stand_in.broker.admin.export_definitions()
-    columns = ("vhost", "name", "pattern", "apply-to", "definition", "priority")
-    rows = [row for row in described["policies"] if row["vhost"] == _vhost(options)]
-    return [{column: row[column] for column in columns} for row in rows]
+    return act
 
 
 def _set_policy(stand_in: StandIn, options: Mapping[str, str], arguments: list[str]) -> None:
@@ -231,10 +220,6 @@ def _limits(text: str) -> dict[str, int]:
     return limits
 
 
-_Rows = list[dict[str, object]] | None
-_Action = Callable[["StandIn", Mapping[str, str], list[str]], _Rows]
-
-
 def _calling(call: Callable[[Any, Mapping[str, str], list[str]], object]) -> _Action:
     """Return the action that calls something of the broker and prints nothing."""
 
@@ -245,11 +230,11 @@ def _calling(call: Callable[[Any, Mapping[str, str], list[str]], object]) -> _Ac
 
 
 _COMMANDS: Final[dict[str, _Action]] = {
-    "list_queues": _queues,
-    "list_exchanges": _exchanges,
+    "list_queues": _listing("queues", _QUEUE),
+    "list_exchanges": _listing("exchanges", _EXCHANGE),
     "list_connections": _connections,
-    "list_permissions": _permissions,
-    "list_policies": _policies,
+    "list_permissions": _defined("permissions", "user", "configure", "write", "read"),
+    "list_policies": _defined("policies", "vhost", "name", "pattern", "apply-to", "definition", "priority"),
     "list_users": lambda it, _, __: [
         {"user": user, "tags": list(tags)} for user, tags in it.broker.admin.list_users().items()
     ],
