@@ -114,7 +114,10 @@ def prepare(config: pytest.Config) -> None:
         _name_variables(run)
     except (pytest.fail.Exception, pytest.skip.Exception, ValueError) as error:
         raise pytest.UsageError(f"{setting.origin}: {error}") from None
-    _set_variables(config, run.urls)
+    patch = pytest.MonkeyPatch()
+    config.add_cleanup(patch.undo)
+    for name, url in run.urls.items():
+        patch.setenv(name, url)
 
 
 def begin_session(session: pytest.Session) -> None:
@@ -146,20 +149,6 @@ def _url(broker: Broker, variable: Variable) -> str:
     except BrokerError as error:
         text = f"{variable.name}: {error}; to create it, set leveret_users = {variable.user}=PASSWORD"
         raise ValueError(text) from None
-
-
-def _set_variables(config: pytest.Config, urls: dict[str, str]) -> None:
-    former = {name: os.environ.get(name) for name in urls}
-    os.environ.update(urls)
-
-    def restore() -> None:
-        for name, value in former.items():
-            if value is None:
-                os.environ.pop(name, None)
-            else:
-                os.environ[name] = value
-
-    config.add_cleanup(restore)
 
 
 def _stop(run: Run) -> None:
