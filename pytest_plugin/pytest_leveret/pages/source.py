@@ -71,38 +71,27 @@ def _shown_frames(error: pytest.ExceptionInfo[BaseException], item: pytest.Item)
 
 
 def _frame(entry: Any, item: pytest.Item) -> dict[str, Any]:
-    from leveret.observe.calls.callers import is_users
-
     try:
         code = str(entry.statement).strip().partition("\n")[0]
     except (OSError, IndexError):
         code = ""
-    path = str(entry.path)
-    return {
-        "file": _name(path, item),
-        "line": entry.lineno + 1,
-        "function": entry.name,
-        "code": code,
-        "is_yours": is_users(path),
-    }
+    return _shown_frame(item, str(entry.path), entry.lineno + 1, entry.name, code)
+
+
+def _shown_frame(item: pytest.Item, path: str, line: int, function: str, code: str) -> dict[str, Any]:
+    from leveret.observe.calls.callers import is_users
+
+    return {"file": _name(path, item), "line": line, "function": function, "code": code, "is_yours": is_users(path)}
 
 
 def _stacks(item: pytest.Item) -> list[dict[str, Any]]:
     """Return where threads and tasks stood when the test failed, the test's own first, each with the innermost last."""
-    from leveret.observe.calls.callers import is_users
-
     function = inspect.unwrap(getattr(item, "function", None) or (lambda: None)).__code__
     shown = []
     for stack in diagnosing.stacks_at_failure(item):
         is_test = any((path, name) == (function.co_filename, function.co_name) for path, _, name in stack.frames)
         frames = [
-            {
-                "file": _name(path, item),
-                "line": line,
-                "function": name,
-                "code": linecache.getline(path, line).strip(),
-                "is_yours": is_users(path),
-            }
+            _shown_frame(item, path, line, name, linecache.getline(path, line).strip())
             for path, line, name in reversed(stack.frames)
         ]
         shown.append({"name": "the test" if is_test else stack.name, "frames": frames[-_LINES_MAX:]})
