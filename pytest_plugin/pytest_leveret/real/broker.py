@@ -21,6 +21,8 @@ from pytest_leveret.real.server import skip
 
 if TYPE_CHECKING:
     from leveret.core.compat import RabbitMQVersion
+    from leveret.core.model.binding import DestinationKind
+    from leveret.core.wire.values import Table
     from leveret.engine.engine import Engine
     from leveret.faults import FaultPlan
     from leveret.observe.views.views import ExchangeView, QueueView
@@ -137,57 +139,20 @@ class RealBroker(Broker):
         self._engine.own(vhost).do(amqp.ExchangeDeclare(name, type, *flags, table_of(arguments)))
         return self.exchange(name, vhost=vhost)
 
-    def bind_queue(
-        self,
-        queue: str,
-        exchange: str,
-        routing_key: str = "",
-        *,
-        arguments: Mapping[str, object] | None = None,
-        vhost: str = "/",
+    def _bind(
+        self, kind: DestinationKind, destination: str, source: str, routing_key: str, arguments: Table, vhost: str
     ) -> None:
-        """Bind a queue to an exchange."""
         __tracebackhide__ = True
-        self._engine.own(vhost).do(amqp.QueueBind(queue, exchange, routing_key, False, table_of(arguments)))
+        method = amqp.QueueBind if kind == "queue" else amqp.ExchangeBind
+        self._engine.own(vhost).do(method(destination, source, routing_key, False, arguments))
 
-    def bind_exchange(
-        self,
-        destination: str,
-        source: str,
-        routing_key: str = "",
-        *,
-        arguments: Mapping[str, object] | None = None,
-        vhost: str = "/",
+    def _unbind(
+        self, kind: DestinationKind, destination: str, source: str, routing_key: str, arguments: Table, vhost: str
     ) -> None:
-        """Bind an exchange to another exchange."""
         __tracebackhide__ = True
-        self._engine.own(vhost).do(amqp.ExchangeBind(destination, source, routing_key, False, table_of(arguments)))
-
-    def unbind_queue(
-        self,
-        queue: str,
-        exchange: str,
-        routing_key: str = "",
-        *,
-        arguments: Mapping[str, object] | None = None,
-        vhost: str = "/",
-    ) -> None:
-        """Remove a binding of a queue."""
-        __tracebackhide__ = True
-        self._engine.own(vhost).do(amqp.QueueUnbind(queue, exchange, routing_key, table_of(arguments)))
-
-    def unbind_exchange(
-        self,
-        destination: str,
-        source: str,
-        routing_key: str = "",
-        *,
-        arguments: Mapping[str, object] | None = None,
-        vhost: str = "/",
-    ) -> None:
-        """Remove a binding between exchanges."""
-        __tracebackhide__ = True
-        self._engine.own(vhost).do(amqp.ExchangeUnbind(destination, source, routing_key, False, table_of(arguments)))
+        binding = destination, source, routing_key
+        of_queue, of_exchange = amqp.QueueUnbind(*binding, arguments), amqp.ExchangeUnbind(*binding, False, arguments)
+        self._engine.own(vhost).do(of_queue if kind == "queue" else of_exchange)
 
     def delete_queue(self, name: str, *, if_unused: bool = False, if_empty: bool = False, vhost: str = "/") -> int:
         """Delete a queue and return how many ready messages it had."""

@@ -18,7 +18,7 @@ from leveret.observe.views.names import find_vhost, queue_not_exchange
 from leveret.scripted.own_publisher import OwnPublisher, encoded
 
 if TYPE_CHECKING:
-    from leveret.core.model.binding import Destination
+    from leveret.core.model.binding import Destination, DestinationKind
     from leveret.core.model.vhost import VirtualHost
     from leveret.engine.engine import Engine
     from leveret.observe.assertions.keywords import BasicProperties
@@ -131,9 +131,7 @@ class BrokerActions:
         vhost: str = "/",
     ) -> None:
         """Bind a queue to an exchange."""
-        with self._engine.acting() as node:
-            host = find_vhost(node, vhost)
-            _bind(host, exchange, host.queue(queue), routing_key, arguments)
+        self._bind("queue", queue, exchange, routing_key, table_of(arguments), vhost)
 
     def bind_exchange(
         self,
@@ -145,9 +143,18 @@ class BrokerActions:
         vhost: str = "/",
     ) -> None:
         """Bind an exchange to another exchange."""
+        self._bind("exchange", destination, source, routing_key, table_of(arguments), vhost)
+
+    def _bind(
+        self, kind: DestinationKind, destination: str, source: str, routing_key: str, arguments: Table, vhost: str
+    ) -> None:
         with self._engine.acting() as node:
             host = find_vhost(node, vhost)
-            _bind(host, source, host.exchange(destination), routing_key, arguments)
+            bound = _destination(host, kind, destination)
+            if not source or bound is host.default_exchange:
+                raise AccessRefused("operation not permitted on the default exchange")
+            with _hinting(host, source):
+                host.bind(host.exchange(source), bound, routing_key, arguments)
 
     def unbind_queue(
         self,
@@ -159,9 +166,7 @@ class BrokerActions:
         vhost: str = "/",
     ) -> None:
         """Remove a binding of a queue. A missing binding is fine."""
-        with self._engine.acting() as node:
-            host = find_vhost(node, vhost)
-            host.unbind(host.exchange(exchange), host.queue(queue), routing_key, table_of(arguments))
+        self._unbind("queue", queue, exchange, routing_key, table_of(arguments), vhost)
 
     def unbind_exchange(
         self,
@@ -173,9 +178,14 @@ class BrokerActions:
         vhost: str = "/",
     ) -> None:
         """Remove a binding between exchanges. A missing binding is fine."""
+        self._unbind("exchange", destination, source, routing_key, table_of(arguments), vhost)
+
+    def _unbind(
+        self, kind: DestinationKind, destination: str, source: str, routing_key: str, arguments: Table, vhost: str
+    ) -> None:
         with self._engine.acting() as node:
             host = find_vhost(node, vhost)
-            host.unbind(host.exchange(source), host.exchange(destination), routing_key, table_of(arguments))
+            host.unbind(host.exchange(source), _destination(host, kind, destination), routing_key, arguments)
 
     def delete_queue(self, name: str, *, if_unused: bool = False, if_empty: bool = False, vhost: str = "/") -> int:
         """Delete a queue and return how many ready messages it had. A missing queue is fine."""
@@ -252,17 +262,8 @@ class Peers:
         )
 
 
-def _bind(
-    host: VirtualHost,
-    source: str,
-    destination: Destination,
-    routing_key: str,
-    arguments: Mapping[str, object] | None,
-) -> None:
-    if not source or destination is host.default_exchange:
-        raise AccessRefused("operation not permitted on the default exchange")
-    with _hinting(host, source):
-        host.bind(host.exchange(source), destination, routing_key, table_of(arguments))
+def _destination(host: VirtualHost, kind: DestinationKind, name: str) -> Destination:
+    return host.queue(name) if kind == "queue" else host.exchange(name)
 
 
 @contextmanager
