@@ -111,6 +111,17 @@ def _age(version: str) -> list[int]:
     return [int(part) if part.isdecimal() else 0 for part in version.split(".")]
 
 
+def read_choice(*words: str) -> Callable[[str], str]:
+    """Return what reads a text that is one of these words."""
+
+    def read(text: str) -> str:
+        if text not in words:
+            raise ValueError(f"{text!r} is unknown; expected {', '.join(words[:-1])} or {words[-1]}")
+        return text
+
+    return read
+
+
 def read_switch(text: str) -> bool:
     """Return whether a text means yes."""
     if text.lower() not in _SWITCHES:

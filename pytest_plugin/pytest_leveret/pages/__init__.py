@@ -20,7 +20,7 @@ import pytest
 from pytest_leveret import diagnosing
 from pytest_leveret.brokers import brokers_of
 from pytest_leveret.harness import harness_of
-from pytest_leveret.options import Option, read_count, read_settings
+from pytest_leveret.options import Option, read_choice, read_count, read_settings
 from pytest_leveret.pages import source
 from pytest_leveret.recording import PAGE, error_text, failure_of
 from pytest_leveret.report import add_section
@@ -41,15 +41,13 @@ _NAME_MAX: Final = 80
 _UNSAFE: Final = re.compile(r"[^\w.-]+")
 
 
-def read_when(text: str) -> str:
-    """Return which tests get a page. Raises ValueError if the text is none of the words."""
-    if text not in get_args(When):
-        raise ValueError(f"{text!r} is unknown; expected {', '.join(get_args(When)[:-1])} or {get_args(When)[-1]}")
-    return text
-
-
 OPTIONS: Final = (
-    Option("pages", "WHEN", "which tests get a page on what happened: failed, all or off (default: failed)", read_when),
+    Option(
+        "pages",
+        "WHEN",
+        "which tests get a page on what happened: failed, all or off (default: failed)",
+        read_choice(*get_args(When)),
+    ),
     Option(
         "pages_dir",
         "DIR",

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final
 
 import pytest
 
-from pytest_leveret.options import Option, read_names, read_settings
+from pytest_leveret.options import Option, read_choice, read_names, read_settings
 from pytest_leveret.rehearsals import real
 from pytest_leveret.standins.server import Fleet
 
@@ -26,7 +26,6 @@ _PACKAGES: Final = {
     "pytest-rabbitmq": "pytest_rabbitmq",
     "pytest-docker": "pytest_docker",
 }
-_CHOICES: Final = ("fail", "skip")
 _FLEET: Final = pytest.StashKey[Fleet]()
 
 
@@ -38,14 +37,6 @@ def _read_packages(text: str) -> tuple[str, ...]:
         if name not in _PACKAGES:
             raise ValueError(unknown("package", name, _PACKAGES))
     return tuple(names)
-
-
-def _read_choice(text: str) -> str:
-    from leveret.errors import unknown
-
-    if text not in _CHOICES:
-        raise ValueError(unknown("choice", text, _CHOICES))
-    return text
 
 
 OPTIONS: Final = (
@@ -60,7 +51,7 @@ OPTIONS: Final = (
         "unserved",
         "FAIL_OR_SKIP",
         "what becomes of a test that asks a replaced RabbitMQ for something that only a server has (default: fail)",
-        _read_choice,
+        read_choice("fail", "skip"),
     ),
 )
 
@@ -69,11 +60,10 @@ def prepare(config: pytest.Config) -> None:
     """Stand in for the packages of the option, if it is set. A second call does nothing."""
     if _FLEET in config.stash or real.server_of(config) is not None:
         return
-    settings = read_settings(config, OPTIONS)
-    here = _wanted(config)
+    here, unserved = _wanted(config), read_settings(config, OPTIONS).get("unserved")
     if not here:
         return
-    fleet = config.stash[_FLEET] = Fleet(config, skips="unserved" in settings and settings["unserved"].value == "skip")
+    fleet = config.stash[_FLEET] = Fleet(config, skips=unserved is not None and unserved.value == "skip")
     for name in here:
         config.add_cleanup(_stand_in(name)(fleet))
     config.add_cleanup(fleet.stop)
