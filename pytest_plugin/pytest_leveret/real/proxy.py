@@ -43,19 +43,7 @@ if TYPE_CHECKING:
     from pytest_leveret.real.server import Names
 
 _PROTOCOL_HEADER_SIZE: Final = 8
-# What the server answers to each request of a client, on the channel of the request.
-_ANSWERS: Final = (
-    *(amqp.ExchangeDeclareOk, amqp.ExchangeDeleteOk, amqp.ExchangeBindOk, amqp.ExchangeUnbindOk),
-    *(amqp.QueueDeclareOk, amqp.QueueBindOk, amqp.QueuePurgeOk, amqp.QueueDeleteOk, amqp.QueueUnbindOk),
-    *(amqp.BasicQosOk, amqp.BasicConsumeOk, amqp.BasicCancelOk, amqp.BasicGetOk, amqp.BasicGetEmpty),
-    *(amqp.BasicRecoverOk, amqp.ConfirmSelectOk, amqp.TxSelectOk, amqp.TxCommitOk, amqp.TxRollbackOk),
-)
-_REQUESTS: Final = (
-    *(amqp.ExchangeDeclare, amqp.ExchangeDelete, amqp.ExchangeBind, amqp.ExchangeUnbind, amqp.QueueDeclare),
-    *(amqp.QueueBind, amqp.QueuePurge, amqp.QueueDelete, amqp.QueueUnbind, amqp.BasicQos, amqp.BasicConsume),
-    *(amqp.BasicCancel, amqp.BasicGet, amqp.BasicRecover, amqp.ConfirmSelect),
-    *(amqp.TxSelect, amqp.TxCommit, amqp.TxRollback),
-)
+_NAMES: Final = frozenset(kind.NAME for kind in amqp.METHODS.values())
 
 
 class Upstream:
@@ -215,7 +203,7 @@ class ProxiedConnection(Connection):
             case amqp.ChannelCloseOk():
                 mirror.node.run_work()
                 del self._sides[channel.number]
-            case _ if isinstance(method, _REQUESTS):
+            case _ if f"{method.NAME}-ok" in _NAMES:
                 if getattr(method, "nowait", False):
                     self._agree(side, method, None)
                 else:
@@ -328,7 +316,7 @@ class ProxiedConnection(Connection):
                 if consumer is not None:
                     channel.tap(events.CANCEL, consumer.queue.name, consumer.tag, "queue deleted")
                     consumer.queue.remove_consumer(consumer)
-            case _ if isinstance(method, _ANSWERS) and side.requests:
+            case _ if method.NAME.endswith(("-ok", "-empty")) and side.requests:
                 self._agree(side, side.requests.popleft(), method)
         return True
 
