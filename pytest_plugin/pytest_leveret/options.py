@@ -25,6 +25,7 @@ class Option:
     read: Callable[[str], object]
     # Whether it is a path: in the ini file and in a marker, it is relative to pytest's rootdir.
     is_path: bool = False
+    has_ini: bool = True
 
     @property
     def flag(self) -> str:
@@ -191,7 +192,8 @@ def add_options(parser: pytest.Parser, options: Iterable[Option] = OPTIONS) -> N
     group = parser.getgroup("leveret", "leveret, an AMQP broker for tests")
     for option in options:
         group.addoption(option.flag, dest=option.ini, metavar=option.metavar, default=None, help=option.help)
-        parser.addini(option.ini, help=option.help, default=None)
+        if option.has_ini:
+            parser.addini(option.ini, help=option.help, default=None)
 
 
 def are_read(config: pytest.Config) -> bool:
@@ -235,8 +237,8 @@ def _text_of(option: Option, config: pytest.Config) -> tuple[str, str] | None:
         # An empty path on the command line is none, even if environment or ini file set one.
         return (str(text), option.flag) if text or not option.is_path else None
     text = os.environ.get(option.variable)
-    if text:
-        return text, option.variable
+    if text or not option.has_ini:
+        return (text, option.variable) if text else None
     origin = f"ini option {option.ini}"
     text = _ini_text(_ini_value(config, option.ini), origin)
     if text and option.is_path:

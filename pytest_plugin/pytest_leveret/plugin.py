@@ -46,7 +46,7 @@ def pytest_addoption(parser: pytest.Parser, pluginmanager: pytest.PytestPluginMa
     contract.add_options(parser)
     explore.add_option(parser)
     flaky.add_options(parser)
-    real.add_options(parser)
+    options.add_options(parser, real.OPTIONS)
 
 
 def leave_asserts_alone(pluginmanager: pytest.PytestPluginManager) -> None:

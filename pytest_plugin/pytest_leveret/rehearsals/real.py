@@ -7,22 +7,18 @@ names what it used.
 
 from __future__ import annotations
 
-import os
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Final
 
 import pytest
 
-from pytest_leveret.options import given
+from pytest_leveret.options import Option, read_settings
 from pytest_leveret.real.server import Server, skip
 from pytest_leveret.rehearsals.management import ManagementError
 
 if TYPE_CHECKING:
     from leveret import Broker
 
-_FLAG: Final = "--leveret-real"
-_MANAGEMENT_FLAG: Final = "--leveret-real-management"
-_WAIT_FLAG: Final = "--leveret-real-wait"
 _WAIT_S: Final = 10.0
 _SERVER: Final = pytest.StashKey["Server"]()
 # Options that a proxy in front of a server takes too.
@@ -36,55 +32,54 @@ _TAKEN: Final = frozenset(
 _IGNORED: Final = frozenset({"permit", "plugins", "management", "management_port", "rabbitmq"})
 
 
-def add_options(parser: pytest.Parser) -> None:
-    """Add the options that name the server."""
-    group = parser.getgroup("leveret", "leveret, an AMQP broker for tests")
-    group.addoption(
-        _FLAG,
-        dest="leveret_real",
-        metavar="URL",
-        default=os.environ.get("LEVERET_REAL"),
-        help="run on this RabbitMQ, amqp://user:password@host:port, with a virtual host for each test",
-    )
-    group.addoption(
-        _MANAGEMENT_FLAG,
-        dest="leveret_real_management",
-        metavar="URL",
-        default=os.environ.get("LEVERET_REAL_MANAGEMENT"),
-        help="the URL of its management API (default: the same host and user, at the AMQP port + 10000)",
-    )
-    group.addoption(
-        _WAIT_FLAG,
-        dest="leveret_real_wait",
-        metavar="SECONDS",
-        default=os.environ.get("LEVERET_REAL_WAIT"),
-        help=f"how much time a test may move there, which is waited for (default: {_WAIT_S:g}); beyond, it is skipped",
-    )
+def _read_seconds(text: str) -> float:
+    try:
+        return float(text.removesuffix("s"))
+    except ValueError:
+        raise ValueError(f"{text!r} is not a number of seconds; write it as in 10") from None
+
+
+OPTIONS: Final = (
+    Option(
+        "real",
+        "URL",
+        "run on this RabbitMQ, amqp://user:password@host:port, with a virtual host for each test",
+        str,
+        has_ini=False,
+    ),
+    Option(
+        "real_management",
+        "URL",
+        "the URL of its management API (default: the same host and user, at the AMQP port + 10000)",
+        str,
+        has_ini=False,
+    ),
+    Option(
+        "real_wait",
+        "SECONDS",
+        f"how much time a test may move there, which is waited for (default: {_WAIT_S:g}); beyond, it is skipped",
+        _read_seconds,
+        has_ini=False,
+    ),
+)
 
 
 def prepare(config: pytest.Config) -> None:
     """Connect to the server of the run, if any. Raises UsageError if it cannot be used. A second call does nothing."""
     if _SERVER in config.stash:
         return
-    url = given(config, "leveret_real")
-    if url is None:
-        for flag, name in ((_MANAGEMENT_FLAG, "leveret_real_management"), (_WAIT_FLAG, "leveret_real_wait")):
-            if given(config, name) is not None:
-                raise pytest.UsageError(f"{flag} has no effect without {_FLAG}; give both or neither")
+    settings = read_settings(config, OPTIONS)
+    if "real" not in settings:
+        if settings:
+            origin = next(iter(settings.values())).origin
+            raise pytest.UsageError(f"{origin} has no effect without --leveret-real; give both or neither")
         return
+    given = {word: setting.value for word, setting in settings.items()}
     try:
-        config.stash[_SERVER] = Server(url, given(config, "leveret_real_management"), _wait_s(config))
+        config.stash[_SERVER] = Server(given["real"], given.get("real_management"), given.get("real_wait", _WAIT_S))
     except ManagementError as error:
-        hint = f"enable its management plugin, or give its URL with {_MANAGEMENT_FLAG}"
-        raise pytest.UsageError(f"{_FLAG}: {error}; {hint}") from None
-
-
-def _wait_s(config: pytest.Config) -> float:
-    text = given(config, "leveret_real_wait")
-    try:
-        return _WAIT_S if text is None else float(str(text).removesuffix("s"))
-    except ValueError:
-        raise pytest.UsageError(f"{_WAIT_FLAG}={text!r} is not a number of seconds; write it as in 10") from None
+        hint = "enable its management plugin, or give its URL with --leveret-real-management"
+        raise pytest.UsageError(f"{settings['real'].origin}: {error}; {hint}") from None
 
 
 def server_of(config: pytest.Config) -> Server | None:
