@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final, Self
 from leveret import Broker
 from leveret.core.compat import DEFAULT_VERSION
 from leveret.core.wire import methods as amqp
-from leveret.scripted.actions import table_of
+from leveret.core.wire.values import Table
 from leveret.server import native
 from leveret.time.clock import Clock
 from pytest_leveret.real.engine import LATE_S, RealEngine
@@ -22,7 +22,6 @@ from pytest_leveret.real.server import skip
 if TYPE_CHECKING:
     from leveret.core.compat import RabbitMQVersion
     from leveret.core.model.binding import DestinationKind
-    from leveret.core.wire.values import Table
     from leveret.engine.engine import Engine
     from leveret.faults import FaultPlan
     from leveret.observe.views.views import ExchangeView, QueueView
@@ -118,7 +117,7 @@ class RealBroker(Broker):
     ) -> QueueView:
         """Declare a queue and return its view, as `Broker.declare_queue` does."""
         __tracebackhide__ = True
-        request = amqp.QueueDeclare(name, False, durable, False, auto_delete, False, table_of(arguments))
+        request = amqp.QueueDeclare(name, False, durable, False, auto_delete, False, Table.from_python(arguments or {}))
         declared = self._engine.own(vhost).do(request)
         return self.queue(declared.queue if isinstance(declared, amqp.QueueDeclareOk) else name, vhost=vhost)
 
@@ -136,7 +135,7 @@ class RealBroker(Broker):
         """Declare an exchange and return its view, as `Broker.declare_exchange` does."""
         __tracebackhide__ = True
         flags = (False, durable, auto_delete, internal, False)
-        self._engine.own(vhost).do(amqp.ExchangeDeclare(name, type, *flags, table_of(arguments)))
+        self._engine.own(vhost).do(amqp.ExchangeDeclare(name, type, *flags, Table.from_python(arguments or {})))
         return self.exchange(name, vhost=vhost)
 
     def _bind(

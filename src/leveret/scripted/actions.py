@@ -97,7 +97,7 @@ class BrokerActions:
 
         with self._engine.acting() as node:
             queue = find_vhost(node, vhost).declare_queue(
-                name, durable=durable, auto_delete=auto_delete, arguments=table_of(arguments)
+                name, durable=durable, auto_delete=auto_delete, arguments=Table.from_python(arguments or {})
             )
             return queue_view(queue, node)
 
@@ -117,7 +117,12 @@ class BrokerActions:
 
         with self._engine.acting() as node:
             exchange = find_vhost(node, vhost).declare_exchange(
-                name, type, durable=durable, auto_delete=auto_delete, internal=internal, arguments=table_of(arguments)
+                name,
+                type,
+                durable=durable,
+                auto_delete=auto_delete,
+                internal=internal,
+                arguments=Table.from_python(arguments or {}),
             )
             return exchange_view(exchange, vhost)
 
@@ -131,7 +136,7 @@ class BrokerActions:
         vhost: str = "/",
     ) -> None:
         """Bind a queue to an exchange."""
-        self._bind("queue", queue, exchange, routing_key, table_of(arguments), vhost)
+        self._bind("queue", queue, exchange, routing_key, Table.from_python(arguments or {}), vhost)
 
     def bind_exchange(
         self,
@@ -143,7 +148,7 @@ class BrokerActions:
         vhost: str = "/",
     ) -> None:
         """Bind an exchange to another exchange."""
-        self._bind("exchange", destination, source, routing_key, table_of(arguments), vhost)
+        self._bind("exchange", destination, source, routing_key, Table.from_python(arguments or {}), vhost)
 
     def _bind(
         self, kind: DestinationKind, destination: str, source: str, routing_key: str, arguments: Table, vhost: str
@@ -166,7 +171,7 @@ class BrokerActions:
         vhost: str = "/",
     ) -> None:
         """Remove a binding of a queue. A missing binding is fine."""
-        self._unbind("queue", queue, exchange, routing_key, table_of(arguments), vhost)
+        self._unbind("queue", queue, exchange, routing_key, Table.from_python(arguments or {}), vhost)
 
     def unbind_exchange(
         self,
@@ -178,7 +183,7 @@ class BrokerActions:
         vhost: str = "/",
     ) -> None:
         """Remove a binding between exchanges. A missing binding is fine."""
-        self._unbind("exchange", destination, source, routing_key, table_of(arguments), vhost)
+        self._unbind("exchange", destination, source, routing_key, Table.from_python(arguments or {}), vhost)
 
     def _unbind(
         self, kind: DestinationKind, destination: str, source: str, routing_key: str, arguments: Table, vhost: str
@@ -277,11 +282,6 @@ def _hinting(host: VirtualHost, exchange: str) -> Iterator[None]:
         elif hint := did_you_mean(exchange, host.exchanges):
             error.add_note(hint.removeprefix("; "))
         raise
-
-
-def table_of(arguments: Mapping[str, object] | None) -> Table:
-    """Return the arguments of a declaration or a subscription as the table that goes over the wire."""
-    return Table.from_python(arguments) if arguments else Table.EMPTY
 
 
 def _octets(body: object) -> bytes:

@@ -15,14 +15,13 @@ from leveret.core.model.errors import PreconditionFailed
 from leveret.core.model.node import Node
 from leveret.core.protocol import handlers
 from leveret.core.wire.methods import BasicAck, BasicCancel, BasicConsume, BasicNack, BasicReject
-from leveret.core.wire.values import Field
+from leveret.core.wire.values import Field, Table
 from leveret.engine.elsewhere import Twins, twin
 from leveret.engine.engine import Engine, is_in_event_loop
 from leveret.errors import BrokerError
 from leveret.observe.calls.hinting import Hinting, checks_calls
 from leveret.observe.views.message_view import MessageView
 from leveret.observe.views.names import find_vhost
-from leveret.scripted.actions import table_of
 from leveret.scripted.own_connection import OwnChannel, OwnConnection
 
 AckMode = Literal["manual", "auto"]
@@ -44,7 +43,7 @@ class Subscription:
     def subscribe(self, node: Node, channel: OwnChannel) -> str:
         """Consume as a client does and return the consumer tag. Raises AmqpError if RabbitMQ would refuse."""
         tag = self.tag or f"test-{-channel.connection.number}"
-        arguments = table_of(self.arguments)
+        arguments = Table.from_python(self.arguments or {})
         if self.priority is not None:
             arguments = arguments.with_entry("x-priority", Field("I", self.priority))
         channel.prefetch_count = self.prefetch
