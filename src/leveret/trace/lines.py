@@ -29,7 +29,9 @@ if TYPE_CHECKING:
 _CACHE_MAX: Final = 4096
 
 # The kinds whose templates differ only in their fields.
-_ALIKE: Final = (*(events.CONFIRMED, *events.PUSHES, *events.SETTLING, *events.REQUEUES, events.PURGED),)
+_ALIKE: Final = (
+    *(events.ENQUEUED, events.CONFIRMED, *events.PUSHES, *events.SETTLING, *events.REQUEUES, events.PURGED),
+)
 # The columns that a template writes itself.
 _DIFFERING: Final = frozenset({"kind", "ts", "msg", "copy", "tag", "size", "body_hash", "message_id", "correlation_id"})
 _CLIENT: Final = POSITIONS[events.CONN_OPEN]["client"]
@@ -40,7 +42,6 @@ _CONN: Final = POSITIONS[events.CONN_OPEN]["conn"]
 Template = Callable[..., str | None]
 # The raw events, laid out as `FIELDS` says.
 _Published = tuple[str, int, str, int | None, int | None, "TracedMessage", int | None]
-_Enqueued = tuple[str, int, str, str, "TracedMessage", int, int | None, int | None]
 # The texts of the columns that repeat, by their values.
 _Cache = dict[tuple[object, ...], str]
 
@@ -60,7 +61,7 @@ class Lines:
         # The test that is running, from the broker's last `test_start` event.
         self.test: str | None = None
         # By kind.
-        self._caches: Final[dict[object, _Cache]] = {kind: {} for kind in (events.PUBLISHED, events.ENQUEUED, *_ALIKE)}
+        self._caches: Final[dict[object, _Cache]] = {kind: {} for kind in (events.PUBLISHED, *_ALIKE)}
         self._templates: dict[object, Template] = self._new_templates()
 
     def begin_anew(self, numbering: Numbering) -> None:
@@ -123,7 +124,6 @@ class Lines:
     def _new_templates(self) -> dict[object, Template]:
         return {
             events.PUBLISHED: self._new_published(),
-            events.ENQUEUED: self._new_enqueued(),
             **{kind: self._new_template(kind) for kind in _ALIKE},
         }
 
@@ -158,35 +158,24 @@ class Lines:
         base, cache, places = self._rows.numbering.base, self._caches[kind], POSITIONS[kind]
         start = f'{{"kind":"{kind}"'
         has_copy, has_tag, is_addressed = "copy" in places, "tag" in places, TABLE[kind].is_addressed
+        is_enqueued = kind == events.ENQUEUED
         # Of what a kind lacks, the place does not matter.
         differing_of = itemgetter(*(places.get(name, 0) for name in ("message", "copy", "tag")))
         values_of = itemgetter(*(places[name] for name in FIELDS[kind] if name not in ("message", "copy", "tag")))
 
-        def line(raw: RawEvent, seq: int, turn: str, end: str) -> str:
+        def line(raw: RawEvent, seq: int, turn: str, end: str) -> str | None:
             message, copy, tag = differing_of(raw)
+            # A dead letter has attributes, and the time at which a copy expires does not repeat.
+            if is_enqueued and (raw[-2:] != (None, None) or is_stored_anew(message)):
+                return None
             values = values_of(raw)
             key = (values, message.exchange, message.routing_key) if is_addressed else values
             repeating = cache.get(key) or self._repeating(raw, cache, key)
             copy_text = f',"copy":{copy + base}' if has_copy else ""
-            tag_text = f',"tag":{tag}' if has_tag else ""
-            return f'{start}{turn}{seq},"msg":{message.id + base}{copy_text}{tag_text}{repeating}{end}'
+            rest = f',"tag":{tag}' if has_tag else f',"size":{len(message.body)}' if is_enqueued else ""
+            return f'{start}{turn}{seq},"msg":{message.id + base}{copy_text}{rest}{repeating}{end}'
 
         return line
-
-    def _new_enqueued(self) -> Template:
-        base, cache = self._rows.numbering.base, self._caches[events.ENQUEUED]
-
-        def enqueued(raw: _Enqueued, seq: int, turn: str, end: str) -> str | None:
-            _, _, vhost, queue, message, copy, src_copy, expires = raw
-            # A dead letter has attributes, and the time at which a copy expires does not repeat.
-            if src_copy is not None or expires is not None or is_stored_anew(message):
-                return None
-            key = (vhost, queue, message.exchange, message.routing_key)
-            repeating = cache.get(key) or self._repeating(raw, cache, key)
-            numbers = f'"msg":{message.id + base},"copy":{copy + base},"size":{len(message.body)}'
-            return f'{{"kind":"enqueued"{turn}{seq},{numbers}{repeating}{end}'
-
-        return enqueued
 
     def _repeating(self, raw: RawEvent, cache: _Cache, key: tuple[object, ...]) -> str:
         """Return the text of the columns that repeat, from the event's row, and keep it."""
