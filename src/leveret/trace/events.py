@@ -437,13 +437,9 @@ class Event:
     def __eq__(self, other: object) -> bool:
         return self.raw == other.raw if isinstance(other, Event) else NotImplemented
 
-    def details(self, *, without: tuple[str, ...] = ()) -> str:
-        """Return the fields in one line, without those in `without` and those with a default value."""
-        kept = {name: value for name, value in self.fields().items() if name not in without}
-        return " ".join(_show(name, value) for name, value in kept.items() if not _is_default(name, value))
-
     def __repr__(self) -> str:
-        return f"{clock_text(self.at)} {self.kind} {self.details()}".rstrip()
+        fields = [_show(name, value) for name, value in self.fields().items() if not _is_default(name, value)]
+        return " ".join([clock_text(self.at), self.kind, *fields])
 
 
 def began_at(raw_events: Sequence[RawEvent], test: str | None = None) -> int:
@@ -538,4 +534,4 @@ def _show(name: str, value: object) -> str:
     if name != "message":
         # A field table would show its wire types, which do not help in a report.
         return f"{name}={as_python(value)!r}"
-    return f"message={named(Event((PUBLISHED, 0, '/', None, None, value, None)).message)}"
+    return f"message={named(cast('TracedMessage', value))}"

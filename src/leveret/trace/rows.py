@@ -20,8 +20,6 @@ from leveret.trace.schema import COLUMNS
 
 Row = dict[str, object]
 
-# Kinds whose row says where the message was published to, or where a dead letter went.
-ADDRESSED: Final = tuple(name for name, kind in events.TABLE.items() if kind.is_addressed)
 HASH_BYTES: Final = 8
 # The properties that `attrs` holds, as a key under which what is made of them can be cached.
 ATTRS_KEY: Final = attrgetter(
@@ -115,7 +113,7 @@ class Rows:
         self, kind: str, message: TracedMessage, raw: RawEvent, row: Row, attrs: dict[str, object]
     ) -> None:
         row["msg"] = message.id + self.numbering.base
-        if kind in ADDRESSED:
+        if events.TABLE[kind].is_addressed:
             row["exchange"], row["routing_key"] = message.exchange, message.routing_key
         if kind in (events.PUBLISHED, events.ENQUEUED):
             row["size"] = len(message.body)
