@@ -23,10 +23,6 @@ _EXACT_MAX: Final = 2**53
 _BEGINS_JSON: Final = (b"{", b"[")
 
 
-class _InexactError(ValueError):
-    """A number in JSON that JavaScript would change."""
-
-
 class Body:
     """The body of one message, as far as it is known."""
 
@@ -96,16 +92,16 @@ def cut(shown: dict[str, Any], limit: int) -> bool:
 def _exact(text: str) -> int:
     number = int(text)
     if abs(number) > _EXACT_MAX:
-        raise _InexactError(text)
+        raise ValueError(text)
     return number
 
 
 def _finite(text: str) -> float:
     number = float(text)
     if not isfinite(number):
-        raise _InexactError(text)
+        raise ValueError(text)
     return number
 
 
 def _refused(text: str) -> object:
-    raise _InexactError(text)
+    raise ValueError(text)

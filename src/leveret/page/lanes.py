@@ -57,10 +57,9 @@ class Lanes:
         """Return the name of an exchange ("x") or queue ("q"), which need not have a lane."""
         return f"{self._broker}/{place_id(kind, vhost, name)}"
 
-    def draw(self, lane: str | None) -> None:
+    def draw(self, lane: str) -> None:
         """Note that a lane is drawn."""
-        if lane is not None:
-            self._drawn[lane] = None
+        self._drawn[lane] = None
 
     def in_order(self) -> list[Lane]:
         """Return the lanes that are drawn, in that order."""

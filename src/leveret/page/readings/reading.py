@@ -110,12 +110,18 @@ def live_rows(
     The rows begin with the last start of the test; without one, with the oldest event. `moves` are those of the
     broker's clock.
     """
+    rows, real_time = Rows(OwnNumbers(), redaction, keeps_bodies=False), RealTime(moves)
+
+    def row_of(raw: RawEvent) -> PageRow:
+        row, attrs = rows.columns_and_attrs(raw)
+        if raw[0] == events.PUBLISHED:
+            attrs["body"] = Event(raw).message.body
+        return {**row, "wall": real_time.of(cast("int", raw[1])), "attrs": attrs}
+
     first = events.began_at(raw_events, test)
-    reader = _LiveReader(redaction, RealTime(moves))
-    rows = [reader.row(raw) for raw in raw_events[first:]]
-    before = [reader.row(raw) for raw in raw_events[:first] if raw[0] in events.EXPLAINING]
-    before += reader.unpublished(raw_events[:first], raw_events[first:])
-    return rows, before
+    explaining = [raw for raw in raw_events[:first] if raw[0] in events.EXPLAINING]
+    before = [*explaining, *_unpublished(raw_events[:first], raw_events[first:])]
+    return list(map(row_of, raw_events[first:])), list(map(row_of, before))
 
 
 class RealTime:
@@ -153,40 +159,26 @@ class RealTime:
         return reached if index == len(own) or reached <= real[index] else None
 
 
-class _LiveReader:
-    def __init__(self, redaction: Redaction, real_time: RealTime) -> None:
-        self._rows = Rows(OwnNumbers(), redaction, keeps_bodies=False)
-        self._real_time = real_time
+def _unpublished(before: Iterable[RawEvent], later: Iterable[RawEvent]) -> list[RawEvent]:
+    """Return the publish of each message that later events name and none of them publishes."""
+    missing: dict[int, RawEvent] = {}
+    published: dict[int, None] = {}
+    for raw in later:
+        if raw[0] in events.ABOUT_MESSAGES:
+            number = Event(raw).message.id
+            if raw[0] == events.PUBLISHED:
+                published[number] = None
+            elif number not in published:
+                missing.setdefault(number, raw)
+    for raw in before:
+        if raw[0] == events.PUBLISHED and (number := Event(raw).message.id) in missing:
+            missing[number] = raw
+    return list(map(_published, missing.values()))
 
-    def row(self, raw: RawEvent) -> PageRow:
-        row, attrs = self._rows.columns_and_attrs(raw)
-        row["wall"] = self._real_time.of(cast("int", raw[1]))
-        if raw[0] == events.PUBLISHED:
-            attrs["body"] = Event(raw).message.body
-        row["attrs"] = attrs
-        return row
 
-    def unpublished(self, before: Iterable[RawEvent], later: Iterable[RawEvent]) -> list[PageRow]:
-        """Return a row for the publish of each message that later events name and none of them publishes."""
-        missing: dict[int, RawEvent] = {}
-        published: dict[int, None] = {}
-        for raw in later:
-            if raw[0] in events.ABOUT_MESSAGES:
-                number = Event(raw).message.id
-                if raw[0] == events.PUBLISHED:
-                    published[number] = None
-                elif number not in published:
-                    missing.setdefault(number, raw)
-        if not missing:
-            return []
-        for raw in before:
-            if raw[0] == events.PUBLISHED and (number := Event(raw).message.id) in missing:
-                missing[number] = raw
-        return [self._published(raw) for raw in missing.values()]
-
-    def _published(self, raw: RawEvent) -> PageRow:
-        if raw[0] == events.PUBLISHED:
-            return self.row(raw)
-        # The recorder has dropped the publish. Where it came from is unknown; the message itself is not.
-        event = Event(raw)
-        return self.row((events.PUBLISHED, event.at, event.vhost, None, None, event.message, None))
+def _published(raw: RawEvent) -> RawEvent:
+    if raw[0] == events.PUBLISHED:
+        return raw
+    # The recorder has dropped the publish. Where it came from is unknown; the message itself is not.
+    event = Event(raw)
+    return (events.PUBLISHED, event.at, event.vhost, None, None, event.message, None)
