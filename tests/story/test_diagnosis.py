@@ -13,6 +13,7 @@ from leveret import Broker
 from leveret.engine.harness import Harness
 from leveret.story.causes import Cause, sentence
 from leveret.story.diagnosis import Asked, diagnosis
+from leveret.story.scene import Scene
 
 Connect = Callable[[str], BlockingChannel]
 
@@ -141,4 +142,4 @@ def test_a_message_that_was_held_for_an_instant_has_no_age(broker: Broker, conne
     holding(broker, connect, "jobs")
     named = Cause("unacked_at_end", {"holder": "worker", "queue": "jobs", "age": 90}, {"message": 1, "age": 90})
 
-    assert [sentence(cause) for cause in diagnosis(broker.events, [named])] == ["worker held #1 of 'jobs'"]
+    assert [sentence(cause) for cause in diagnosis(Scene(broker.events), [named])] == ["worker held #1 of 'jobs'"]

@@ -66,15 +66,13 @@ class Asked:
     messages: Sequence[int] = ()
 
 
-def diagnosis(
-    facts: Iterable[Fact], found: Iterable[Cause] | None = None, asked: Asked | None = None, now: int | None = None
-) -> list[Cause]:
+def diagnosis(scene: Scene, found: Iterable[Cause] | None = None, asked: Asked | None = None) -> list[Cause]:
     """Return what went wrong, the worst first: at most three causes, and none rather than a wrong one.
 
-    `facts` are those of one broker until the test failed. `found` is what its checks have found; without them, the
-    facts alone show which messages are lost. `now` is when the test failed; by default, at the last fact.
+    `scene` is that of one broker until the test failed. `found` is what its checks have found; without them, the facts
+    alone show which messages are lost.
     """
-    scene, asked = Scene(facts, now), asked or Asked()
+    asked = asked or Asked()
     causes = list(_lost(scene)) if found is None else [_completed(scene, cause) for cause in found]
     causes += _died(scene, asked.deaths)
     for rule in _RULES:

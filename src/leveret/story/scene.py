@@ -61,7 +61,7 @@ class Unsettled(NamedTuple):
 
 
 class Scene:
-    """What the facts of one broker show, taken in order."""
+    """What the facts of one broker show, taken in order, until now: by default, until the last of them."""
 
     def __init__(self, facts: Iterable[Fact], now: int | None = None) -> None:
         self.clients: Final = Clients()

@@ -8,9 +8,8 @@ from typing import TYPE_CHECKING, Final, cast
 from leveret.observe.texts.redelivery import loops
 from leveret.observe.texts.routes import why_unrouted
 from leveret.story.causes import Cause
-from leveret.story.clients import Clients
-from leveret.story.deletions import Deletions
 from leveret.story.diagnosis import Asked, diagnosis
+from leveret.story.scene import Scene
 from leveret.trace import events
 from leveret.trace.events import Event, RawEvent
 
@@ -45,7 +44,8 @@ def diagnosed(
         if not any(id(event.raw) in later for event in finding.evidence)
     ]
     now = cast("int", raw_events[until][1]) if later_count else node.now
-    return diagnosis(facts, [*_causes(node, facts, findings), *_returned(node, facts, asked)], asked, now)
+    scene = Scene(facts, now)
+    return diagnosis(scene, [*_causes(node, scene, findings), *_returned(node, facts, asked)], asked)
 
 
 def _returned(node: Node, facts: Sequence[Event], asked: Asked) -> Iterator[Cause]:
@@ -58,18 +58,12 @@ def _returned(node: Node, facts: Sequence[Event], asked: Asked) -> Iterator[Caus
             yield Cause(_UNROUTABLE, names, {"message": message.id, "messages": 1}, (fact,), why)
 
 
-def _causes(node: Node, facts: Sequence[Event], findings: Sequence[Finding]) -> Iterator[Cause]:
-    deletions = Deletions(clients := Clients())
-    for fact in facts if any(finding.check == _UNROUTABLE for finding in findings) else ():
-        if fact.kind in Clients.KINDS:
-            clients.take(fact)
-        if fact.kind in Deletions.KINDS:
-            deletions.take(fact)
+def _causes(node: Node, scene: Scene, findings: Sequence[Finding]) -> Iterator[Cause]:
     for finding in findings:
         cause, message = finding.cause, finding.message
         if finding.check == _UNROUTABLE and message is not None:
             # A queue may have been bound, declared or deleted since the check looked.
-            deleted = deletions.text(finding.vhost, message.routing_key, finding.evidence[-1].at)
+            deleted = scene.deletions.text(finding.vhost, message.routing_key, finding.evidence[-1].at)
             why = why_unrouted(node, finding.vhost, message, deleted=deleted)
             cause = cause if why.kind == _GONE else cause._replace(because=why)
         yield cause

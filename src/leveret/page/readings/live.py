@@ -14,6 +14,7 @@ from leveret.observe.views.views import ExchangeView, QueueFacts, exchange_view,
 from leveret.page.readings.reading import Check, Fault, Picture, Reading, live_rows
 from leveret.page.story import Test
 from leveret.story.diagnosis import diagnosis
+from leveret.story.scene import Scene
 from leveret.trace import events
 from leveret.trace.events import Event, RawEvent
 from leveret.trace.redaction import Redaction
@@ -61,6 +62,7 @@ def reading_of(
     redaction = Redaction(redact.replace(",", " ").split() if isinstance(redact, str) else redact)
     raw_events = recorder.raw()
     rows, before = live_rows(raw_events, test, redaction, moves)
+    found = [finding for group in judge.found_so_far(vhost).values() for finding in group]
     return Reading(
         rows,
         before,
@@ -71,7 +73,7 @@ def reading_of(
         picture=picture_of(node, redaction),
         faults=[Fault(repr(rule), rule.on, repr(rule.fault), rule.fired) for rule in rules],
         checks=checks_of(judge, raw_events, vhost),
-        causes=diagnosis((), (finding.cause for group in judge.found_so_far(vhost).values() for finding in group)),
+        causes=diagnosis(Scene(()), [finding.cause for finding in found]),
         dropped_count=int(recorder.has_dropped),
         redaction=redaction,
         now=node.now,

@@ -18,6 +18,7 @@ from leveret.page.readings.reading import Fault, PageRow, Reading
 from leveret.page.story import Test
 from leveret.story.diagnosis import Asked, diagnosis
 from leveret.story.facts import RowFact
+from leveret.story.scene import Scene
 from leveret.trace import events
 from leveret.trace.jsonl import TraceReader
 from leveret.trace.rows import NODE_SPAN
@@ -60,7 +61,7 @@ def read_test(path: str | PathLike[str], name: str | None) -> Recorded:
     if test.outcome in _FAILED:
         for reading in readings:
             facts = [RowFact(row) for row in (*reading.before, *reading.rows)]
-            reading.causes = diagnosis(facts, None, Asked(messages=test.messages))
+            reading.causes = diagnosis(Scene(facts), None, Asked(messages=test.messages))
     if not readings:
         readings = [_reading(reader.header, [], [], is_rabbitmq=is_rabbitmq)]
     readings[0].cut_count = cut_count
