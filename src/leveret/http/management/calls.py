@@ -18,7 +18,6 @@ from leveret.core.model.vhost import VirtualHost
 from leveret.core.protocol.rights import UserRights
 from leveret.core.wire.methods import BasicGetOk, Method
 from leveret.engine.engine import Engine
-from leveret.errors import RefusedError
 from leveret.http.management.statistics import Statistics
 from leveret.http.messages import Request, Response, json_of, refusal
 from leveret.scripted.own_connection import OwnChannel, OwnConnection
@@ -227,11 +226,11 @@ class Call:
     def acting(self) -> Iterator[Node]:
         """Change the node. What it refuses becomes the answer."""
         self.engine.sync()
-        try:
-            with self.engine.acting() as node, explained():
+        with self.engine.acting() as node:
+            try:
                 yield node
-        except RefusedError as error:
-            raise bad_request(str(error)) from None
+            except AmqpError as error:
+                raise answer_to(error) from None
 
     @contextmanager
     def channel(self, vhost: VirtualHost) -> Iterator[UsersChannel]:
@@ -248,15 +247,6 @@ class Call:
         if not self.node.access.may_open(self.user.name, vhost.name):
             raise not_authorised(ACCESS_REFUSED)
         return UserRights(self.user.name, vhost)
-
-
-@contextmanager
-def explained() -> Iterator[None]:
-    """Turn what a client would be refused into the answer that RabbitMQ's management gives."""
-    try:
-        yield
-    except AmqpError as error:
-        raise answer_to(error) from None
 
 
 def answer_to(error: AmqpError) -> Refusal:
