@@ -33,7 +33,6 @@ if TYPE_CHECKING:
     from leveret.admin.admin import Admin
     from leveret.core.model.node import Node
     from leveret.faults import FaultPlan
-    from leveret.http.messages import App
     from leveret.http.server import HttpServer
     from leveret.observe.assertions.keywords import NoKeywords, WorkerOptions
     from leveret.observe.checks.judge import Judge
@@ -313,11 +312,12 @@ class Broker(BrokerActions, Peers, CheckedAssertions, Hinting):
     @property
     def management_url(self) -> str:
         """The URL of the port for HTTP, without user and password: "http://127.0.0.1:15672"."""
-        if self._http is None or self._http.address is None:
+        port = self._engine.management_port
+        if port is None:
             raise BrokerError("this broker serves no HTTP; start it with management=True")
         from leveret.engine.urls import url_host
 
-        return f"http://{url_host(self.host)}:{self._http.address[1]}"
+        return f"http://{url_host(self.host)}:{port}"
 
     def queue(self, name: str, *, vhost: str = "/") -> QueueView:
         """Return the frozen view of a queue. Raises NotDeclaredError, a LookupError, if it does not exist."""
@@ -547,13 +547,9 @@ def _http_server(engine: Engine, host: str) -> HttpServer:
     if find_spec("h11") is None:
         raise BrokerError("management=True needs h11; install leveret[http]")
     from leveret.http.server import HttpServer
+    from leveret.http.site import Site
 
-    def new_site() -> App:
-        from leveret.http.site import Site
-
-        return Site(engine, host)
-
-    return HttpServer(new_site, internal_errors=engine.node.internal_errors)
+    return HttpServer(Site(engine, host), internal_errors=engine.node.internal_errors)
 
 
 def _wrong_plugin_text(name: str) -> str:

@@ -53,8 +53,8 @@ class Site:
 @contextmanager
 def server(answer: Callable[[Request], Response], **options: object) -> Iterator[HttpServer]:
     errors: list[BaseException] = []
-    server = HttpServer(lambda: Site(answer), internal_errors=errors, **options)
-    server.start("127.0.0.1", 0)
+    server = HttpServer(Site(answer), internal_errors=errors, **options)
+    server.address = server.start("127.0.0.1", 0)
     try:
         yield server
     finally:

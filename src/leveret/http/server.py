@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from leveret.clocks import ClockSource, HoldableClock, SystemClock
 from leveret.core.model.timers import Timer, Timers
+from leveret.http.messages import App, Request, Response, refusal
 from leveret.observe.calls.callers import answering
 from leveret.server import native, threads
 from leveret.server.listener import Address, Listener
@@ -22,7 +23,6 @@ from leveret.server.loop import Loop
 
 if TYPE_CHECKING:
     from leveret.http.conversation import HttpConversation
-    from leveret.http.messages import App, Request, Response
 
 # What other threads want of the loop: a response, or a part of a stream.
 Errand = Callable[[], None]
@@ -49,18 +49,14 @@ class HttpServer:
 
     def __init__(
         self,
-        new_app: Callable[[], App],
+        app: App,
         *,
         internal_errors: list[BaseException],
         limits: Limits | None = None,
         wall: ClockSource | None = None,
     ) -> None:
-        """Create a server that is not running yet.
-
-        `new_app` makes the app when the first client connects. Exceptions of app and server go to `internal_errors`.
-        """
-        self._new_app = new_app
-        self._app: App | None = None
+        """Create a server that is not running yet. Exceptions of app and server go to `internal_errors`."""
+        self._app: Final = app
         self.internal_errors = internal_errors
         self.limits: Final = Limits() if limits is None else limits
         self._wall = SystemClock() if wall is None else wall
@@ -70,7 +66,6 @@ class HttpServer:
         # The loop's allowance of work, which HTTP does not need.
         self.allowance: float = inf
         self.left_over: tuple[object, ...] = ()
-        self.address: Address | None = None
         self.lock = native.reentrant_lock()
         clock = HoldableClock(self._wall)
         self.loop = Loop(self, lock=self.lock, clock=clock, wall=self._wall, connect=self._connect)
@@ -78,9 +73,8 @@ class HttpServer:
     def start(self, host: str, port: int) -> Address:
         """Open the port and return its address. Raises OSError if that fails."""
         listener = Listener(host, port)
-        self.address = listener.address
         self.loop.start(listener)
-        return self.address
+        return listener.address
 
     def stop(self) -> None:
         """Close the port and every connection. Requests at work end in vain."""
@@ -92,8 +86,6 @@ class HttpServer:
 
         conversation = HttpConversation(self, peer[0], local[0])
         self._conversations.add(conversation)
-        if self._app is None:
-            self._app = self._new_app()
         if len(self._conversations) > self.limits.connections:
             conversation.reset()
         return conversation
@@ -105,12 +97,9 @@ class HttpServer:
     def _work(self, conversation: HttpConversation, request: Request) -> None:
         threads.register_thread()
         try:
-            assert self._app is not None
             with answering(f"{request.method} {request.path}"):
                 response = self._app.handle(request)
         except Exception as error:
-            from leveret.http.messages import refusal
-
             self.internal_errors.append(error)
             reason = f"leveret failed to answer {request.method} {request.path}: {type(error).__name__}: {error}"
             response = refusal(500, "internal_error", reason)
