@@ -140,8 +140,8 @@ class Harness:
         if not self._is_ours or not recorder.is_on:
             return [], count, False
         with self._engine.lock:
-            new = recorder.raw_after(count)
-            return new, recorder.recorded_count, not (recorder.has_dropped and len(new) == len(recorder))
+            new, recorded_count = recorder.raw_after(count), recorder.recorded_count
+        return new, recorded_count, not (recorder.has_dropped and len(new) < recorded_count - count)
 
     @property
     def is_complete(self) -> bool:

@@ -63,8 +63,6 @@ class Recorded(Protocol):
     def has_dropped(self) -> bool:
         """Whether newer events have pushed out older ones."""
 
-    def __len__(self) -> int: ...
-
     def raw(self) -> list[RawEvent]:
         """Return the events, oldest first."""
 

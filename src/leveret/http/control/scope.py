@@ -161,9 +161,6 @@ class OneVhostsEvents:
         """How many events of all virtual hosts are kept at most."""
         return self._recorder.size
 
-    def __len__(self) -> int:
-        return len(self.raw())
-
     @property
     def has_dropped(self) -> bool:
         """Whether newer events have pushed out older ones."""

@@ -247,10 +247,10 @@ class Judge:
         recorder = self._source.recorder
         if not recorder.is_on:
             return
-        new = recorder.raw_after(self._read_count)
-        self._read_count = recorder.recorded_count
-        if recorder.has_dropped and len(new) == len(recorder):
+        new, count = recorder.raw_after(self._read_count), recorder.recorded_count
+        if recorder.has_dropped and len(new) < count - self._read_count:
             self._has_gap = True
+        self._read_count = count
         if new:
             self._leftovers.feed(new, self._allowances)
             self._note(self._trace_checks.feed(new, self._source.node))
