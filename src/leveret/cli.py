@@ -216,7 +216,10 @@ def _serve(options: argparse.Namespace) -> int:
         Harness(broker).excuse()
     broker.check()
     if options.trace_dir is not None:
-        _print_traces()
+        from leveret.trace.run import close_files
+
+        for path in close_files():
+            print(path)
     return 0
 
 
@@ -225,13 +228,6 @@ def _definitions(path: str) -> Mapping[str, object]:
 
     with _readable("--definitions"):
         return read(path)
-
-
-def _print_traces() -> None:
-    from leveret.trace.run import close_files
-
-    for path in close_files():
-        print(path)
 
 
 def _server_context(options: argparse.Namespace) -> SSLContext | bool:
