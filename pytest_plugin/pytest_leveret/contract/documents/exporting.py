@@ -19,7 +19,7 @@ from leveret.trace.shapes import Shape
 from pytest_leveret.contract.documents.files import YAML
 from pytest_leveret.contract.documents.reading import CLIENT, DRAFT_7, KEY, PROPERTIES, TOPOLOGY
 from pytest_leveret.contract.documents.schemas import body_schema, schema_of
-from pytest_leveret.contract.lock import Lock, Message, MessageKey
+from pytest_leveret.contract.lock import Consumer, Lock, Message, MessageKey
 
 ASYNCAPI: Final = "3.0.0"
 _BINDING: Final = "0.3.0"
@@ -112,56 +112,42 @@ class _Writer:
         vhost, exchange, routing_key, _ = keys[0]
         declared = self._lock.exchanges.get((vhost, exchange))
         types = sorted(declared.types) if declared else []
-        address, parameters = _address(routing_key)
         usual = next((each for each in types if each in _EXCHANGE_TYPES), None)
         binding = {"name": exchange, **({"type": usual} if usual else {}), "vhost": vhost}
-        self._channels[name] = {
-            "address": address,
-            "messages": _references(keys, names),
-            **({"parameters": {each: {} for each in parameters}} if parameters else {}),
-            "bindings": {"amqp": {"is": "routingKey", "exchange": binding, "bindingVersion": _BINDING}},
-        }
+        self._channels[name] = _channel(routing_key, keys, names, {"is": "routingKey", "exchange": binding})
         self._send(name, keys, names)
 
     def _queue_channel(
         self, name: str, place: tuple[str, str], keys: list[MessageKey], names: Mapping[MessageKey, str]
     ) -> None:
         vhost, queue = place
-        address, parameters = _address(queue)
-        self._channels[name] = {
-            "address": address,
-            "messages": _references(keys, names),
-            **({"parameters": {each: {} for each in parameters}} if parameters else {}),
-            "bindings": {"amqp": {"is": "queue", "queue": {"name": queue, "vhost": vhost}, "bindingVersion": _BINDING}},
-        }
+        binding = {"is": "queue", "queue": {"name": queue, "vhost": vhost}}
+        self._channels[name] = _channel(queue, keys, names, binding)
         self._send(name, [key for key in keys if not key.exchange], names)
-        clients: dict[str, list[MessageKey]] = {}
-        for key in keys:
-            for consumer in self._lock.messages[key].consumers.values():
-                if consumer.queue == queue:
-                    clients.setdefault(consumer.client, []).append(key)
-        for client, received in sorted(clients.items()):
-            self._operation("receive", client, name, received, names)
+        readers = [(it.client, key) for key in keys for it in self._consumers(key) if it.queue == queue]
+        self._operations_of("receive", name, readers, names)
+
+    def _consumers(self, key: MessageKey) -> Iterable[Consumer]:
+        return self._lock.messages[key].consumers.values()
 
     def _send(self, channel: str, keys: list[MessageKey], names: Mapping[MessageKey, str]) -> None:
-        publishers: dict[str, list[MessageKey]] = {}
-        for key in keys:
-            for publisher in self._lock.messages[key].publishers:
-                publishers.setdefault(publisher, []).append(key)
-        for publisher, sent in sorted(publishers.items()):
-            self._operation("send", publisher, channel, sent, names)
+        senders = [(publisher, key) for key in keys for publisher in self._lock.messages[key].publishers]
+        self._operations_of("send", channel, senders, names)
 
-    def _operation(
-        self, action: str, client: str, channel: str, keys: list[MessageKey], names: Mapping[MessageKey, str]
+    def _operations_of(
+        self, action: str, channel: str, clients: list[tuple[str, MessageKey]], names: Mapping[MessageKey, str]
     ) -> None:
         verb = "sends" if action == "send" else "receives"
-        self._operations[_id(f"{client}.{verb}.{channel}")] = {
-            "action": action,
-            "channel": {"$ref": f"#/channels/{channel}"},
-            "title": f"{client} {verb} {channel}",
-            CLIENT: client,
-            "messages": [{"$ref": f"#/channels/{channel}/messages/{names[key]}"} for key in keys],
-        }
+        for client in sorted({client for client, _ in clients}):
+            self._operations[_id(f"{client}.{verb}.{channel}")] = {
+                "action": action,
+                "channel": {"$ref": f"#/channels/{channel}"},
+                "title": f"{client} {verb} {channel}",
+                CLIENT: client,
+                "messages": [
+                    {"$ref": f"#/channels/{channel}/messages/{names[key]}"} for each, key in clients if each == client
+                ],
+            }
 
 
 def _message(key: MessageKey, message: Message) -> dict[str, Any]:
@@ -189,8 +175,16 @@ def _untyped(body: Shape) -> dict[str, str]:
     return {"contentType": content_types[only]} if only in content_types else {}
 
 
-def _references(keys: list[MessageKey], names: Mapping[MessageKey, str]) -> dict[str, Any]:
-    return {names[key]: {"$ref": f"#/components/messages/{names[key]}"} for key in keys}
+def _channel(
+    routing_key: str, keys: list[MessageKey], names: Mapping[MessageKey, str], binding: Mapping[str, Any]
+) -> dict[str, Any]:
+    address, parameters = _address(routing_key)
+    return {
+        "address": address,
+        "messages": {names[key]: {"$ref": f"#/components/messages/{names[key]}"} for key in keys},
+        **({"parameters": {each: {} for each in parameters}} if parameters else {}),
+        "bindings": {"amqp": {**binding, "bindingVersion": _BINDING}},
+    }
 
 
 def _address(routing_key: str) -> tuple[str, list[str]]:
