@@ -254,13 +254,16 @@ class Mirror:
             if way == "requeue":
                 self.requeue(delivery, kind)
             elif way == "discard":
-                self._discard(queue, entry)
+                self._end(queue, entry, REJECTED)
 
-    def _discard(self, queue: StoredQueue, entry: QueueEntry) -> None:
+    def _end(self, queue: StoredQueue, entry: QueueEntry, reason: str) -> None:
+        """Record that a copy was dead-lettered, or has ended where its queue names no exchange that exists."""
         if queue.settings.dead_letter_exchange in queue.vhost.exchanges:
-            self.die(queue, entry, REJECTED)
+            self.die(queue, entry, reason)
+        elif reason == EXPIRED:
+            queue.tap_copy(events.EXPIRED, entry)
         else:
-            queue.tap_copy(events.DROPPED, entry, REJECTED)
+            queue.tap_copy(events.DROPPED, entry, reason)
 
     def let_go(self, delivery: Delivery) -> None:
         """Take a delivery off its queue and its consumer."""
@@ -312,20 +315,10 @@ class Mirror:
 
     def _ended(self, queue: Queue, entry: QueueEntry) -> bool:
         """Record the end of an entry that its queue no longer holds, if its queue has a reason to end it."""
-        settings = queue.settings
-        if ttl_of(queue, entry) is not None:
-            reason = EXPIRED
-        elif settings.is_limited:
-            reason = MAXLEN
-        else:
-            return False
-        if settings.dead_letter_exchange in queue.vhost.exchanges:
-            self.die(queue, entry, reason)
-        elif reason == EXPIRED:
-            queue.tap_copy(events.EXPIRED, entry)
-        else:
-            queue.tap_copy(events.DROPPED, entry, reason)
-        return True
+        has_ttl = ttl_of(queue, entry) is not None
+        if has_ttl or queue.settings.is_limited:
+            self._end(queue, entry, EXPIRED if has_ttl else MAXLEN)
+        return has_ttl or queue.settings.is_limited
 
     # Time.
 
