@@ -213,14 +213,13 @@ def _wrong_field(where: str, key: Any, item: object) -> TypeError | ValueError |
     return None
 
 
-def _wrong_mapping(name: str, value: object) -> TypeError | ValueError | None:
-    if isinstance(value, Mapping | Table):
-        return None
-    return TypeError(f"{name} must be a mapping of names to values, not {shown(value)}")
+def _must_be(what: str, is_right: Callable[[object], bool]) -> Kind:
+    """Return a check that accepts the values for which a test holds."""
+    return lambda name, value: None if is_right(value) else TypeError(f"{name} must be {what}, not {shown(value)}")
 
 
-def _wrong_flag(name: str, value: object) -> TypeError | None:
-    return None if isinstance(value, bool) else TypeError(f"{name} must be True or False, not {shown(value)}")
+_wrong_mapping: Final = _must_be("a mapping of names to values", lambda value: isinstance(value, Mapping | Table))
+_wrong_path: Final = _must_be("a path", lambda value: isinstance(value, str | PathLike))
 
 
 def _wrong_count(name: str, value: object) -> TypeError | ValueError | None:
@@ -253,24 +252,10 @@ def _wrong_texts(name: str, value: object) -> TypeError | ValueError | None:
     return next((wrong for text in texts if (wrong := _wrong_long_text(name, text)) is not None), None)
 
 
-def _wrong_path(name: str, value: object) -> TypeError | None:
-    return None if isinstance(value, str | PathLike) else TypeError(f"{name} must be a path, not {shown(value)}")
-
-
-def _wrong_function(name: str, value: object) -> TypeError | None:
-    return None if callable(value) else TypeError(f"{name} must be a function, not {shown(value)}")
-
-
-def _wrong_message(name: str, value: object) -> TypeError | None:
-    if hasattr(value, "delivery_tag"):
-        return None
-    return TypeError(f"{name} must be a message that next() returned, not {shown(value)}")
-
-
 # The checks by the annotations of parameters, without None; and by how other annotations begin.
 _KINDS: Final[Mapping[str, Kind]] = {
     **dict.fromkeys(_TEXTS, _wrong_long_text),
-    "bool": _wrong_flag,
+    "bool": _must_be("True or False", lambda value: isinstance(value, bool)),
     "int": _wrong_count,
     "float": _wrong_number,
     "float | timedelta": _unless(timedelta, _wrong_number),
@@ -278,10 +263,10 @@ _KINDS: Final[Mapping[str, Kind]] = {
     "str | Path": _wrong_path,
     "Mapping[str, object] | str | Path": _unless(Mapping, _wrong_path),
     "Iterable[str]": _wrong_texts,
-    "Delivered": _wrong_message,
+    "Delivered": _must_be("a message that next() returned", lambda value: hasattr(value, "delivery_tag")),
 }
 _PREFIXES: Final[Mapping[str, Kind]] = {
     "Literal[": _wrong_long_text,
     "Mapping[str, ": _wrong_mapping,
-    "Callable[": _wrong_function,
+    "Callable[": _must_be("a function", callable),
 }
