@@ -16,7 +16,7 @@ from leveret.page.lanes import Lanes, shown_name
 from leveret.page.readings.reading import PageRow, StoryEvent
 from leveret.story.facts import RowFact
 from leveret.story.lives import CopyLife, MessageLife, end_text
-from leveret.story.words import BAD, GOOD, PLAIN, UNACKED, WARN, Tone, channel_text, end_of
+from leveret.story.words import BAD, GOOD, PLAIN, UNACKED, WARN, Tone, channel_text, deliveries_text, end_of
 from leveret.trace import events
 from leveret.trace.redaction import REDACTED, Redaction
 
@@ -171,11 +171,10 @@ def _holder(copy: Copy) -> str:
 
 def _end_text(copy: Copy) -> str:
     """Return how a copy stands, as a drawing says it."""
-    count = len(copy.deliveries)
     filling = {
         "queue": repr(shown_name(copy.queue)),
         "holder": _holder(copy),
-        "often": "" if not count else "1 delivery" if count == 1 else f"{count} deliveries",
+        "often": deliveries_text(len(copy.deliveries)),
         "reason": str(copy.facts[-1].get("reason")),
     }
     return end_text(copy, lambda name: filling.get(name, ""), is_drawn=True)

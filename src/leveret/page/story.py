@@ -180,10 +180,9 @@ class BrokerStory:
 
     def _explained(self, row: PageRow) -> PageRow:
         """Return a row with the connection that caused it, if that follows from others."""
-        kind = row["kind"]
-        if kind in Clients.KINDS:
-            self.clients.take(RowFact(row))
-        if kind in Deletions.KINDS and (deletion := self.deletions.take(RowFact(row))) is not None:
+        fact = RowFact(row)
+        self.clients.take(fact)
+        if (deletion := self.deletions.take(fact)) is not None:
             self._deleted[row.get("vhost") or "/", row.get("queue") or ""] = deletion
             return {**row, "conn": deletion.conn}
         return row

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Final, NamedTuple, cast
 
 from leveret.story.facts import Fact
-from leveret.story.words import end_of, filled, why
+from leveret.story.words import deliveries_text, end_of, filled, why
 from leveret.trace import events
 from leveret.trace.redaction import plain
 from leveret.wording import count_text, span_text
@@ -303,15 +303,6 @@ def _all_of(cause: Cause) -> list[int]:
     return list(dict.fromkeys([*([cause.numbers["message"]] if "message" in cause.numbers else []), *alike]))
 
 
-def _why(cause: Cause) -> str:
-    return "" if cause.because is None else clause(cause.because)
-
-
-def _which(cause: Cause) -> str:
-    """Return why a queue lost a message, as a clause about the queue."""
-    return "" if cause.because is None else sentence(cause.because)
-
-
 def _became(cause: Cause) -> str:
     """Return how the message of a cause stands."""
     state = cast("str | None", cause.names.get("state"))
@@ -322,18 +313,15 @@ def _became(cause: Cause) -> str:
     )
 
 
-def _often(deliveries: int) -> str:
-    return "" if not deliveries else "1 delivery" if deliveries == 1 else f"{deliveries} deliveries"
-
-
 _OWN_SLOTS: Final[dict[str, Callable[[Cause], str]]] = {
-    "why": _why,
-    "which": _which,
+    "why": lambda cause: "" if cause.because is None else clause(cause.because),
+    # Why a queue lost a message, as a clause about the queue.
+    "which": lambda cause: "" if cause.because is None else sentence(cause.because),
     "became": _became,
     "message": lambda cause: _numbers(_all_of(cause)),
     # How a message that is ready again came back.
     "how": lambda cause: why(events.REQUEUES[0], cause.names.get("reason")),
-    "often": lambda cause: _often(cause.numbers.get("deliveries", 0)),
+    "often": lambda cause: deliveries_text(cause.numbers.get("deliveries", 0)),
     "kind": lambda cause: str(cause.names.get("state")),
     "was": lambda cause: "were" if len(_all_of(cause)) > 1 else "was",
     "is": lambda cause: "are" if len(_all_of(cause)) > 1 else "is",

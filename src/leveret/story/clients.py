@@ -48,7 +48,7 @@ class Clients:
         self.caller: Caller | None = None
 
     def take(self, fact: Fact) -> None:
-        """Take a fact of one of the `KINDS`."""
+        """Take the next fact; only those of the `KINDS` matter."""
         number = cast("int | None", fact.get("conn"))
         if fact.kind == events.CALLED:
             self.caller = Caller.read(fact.get("caller"))
@@ -62,7 +62,7 @@ class Clients:
             return
         elif fact.kind == events.CONN_CLOSE:
             client.closed_at, client.reason = fact.at, cast("str | None", fact.get("reason"))
-        else:
+        elif fact.kind in _ROLES:
             client.roles[_ROLES[fact.kind]] = None
 
     def successions(self) -> list[list[Client]]:

@@ -268,7 +268,7 @@ def _unconfirmed(scene: Scene, _: Asked) -> Iterator[Cause]:
             continue
         is_hit = any(fault.get("conn") == conn for fault in scene.faults)
         is_back = any(other.name == client.name and other.number > conn for other in scene.clients.known.values())
-        if (is_hit or is_back) and not any(refused.fact.get("conn") == conn for refused in scene.refusals):
+        if (is_hit or is_back) and not any(refused.get("conn") == conn for refused, _ in scene.refusals):
             names = {"client": client.name, "reason": reason}
             yield Cause("unconfirmed", names, {"message": life.number}, (cast("Fact", life.published), closed))
 

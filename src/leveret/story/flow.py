@@ -87,8 +87,7 @@ class FlowReader:
 
     def take(self, fact: Fact, message: TracedMessage | None) -> None:
         """Take the next event. `message` is what was published, if it is about that."""
-        if fact.kind in Clients.KINDS:
-            self._clients.take(fact)
+        self._clients.take(fact)
         number = cast("int | None", fact.get("msg"))
         if number is None:
             return

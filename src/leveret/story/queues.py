@@ -93,7 +93,9 @@ class Queues:
         queue = self.queue(str(fact.get("vhost") or "/"), name)
         match kind:
             case events.QUEUE_DECLARE:
-                self._declared(queue, fact)
+                queue.is_deleted = False
+                queue.arguments = cast("dict[str, Any]", as_python(fact.get("arguments")) or {})
+                queue.type = str(queue.arguments.get(_TYPE, "classic"))
             case events.QUEUE_DELETE:
                 queue.is_deleted, queue.deleted_at = True, t
                 queue.ready = queue.unacked = 0
@@ -124,13 +126,6 @@ class Queues:
                 queue.unacked -= 1
             else:
                 queue.ready -= 1
-
-    @staticmethod
-    def _declared(queue: QueueLife, fact: Fact) -> None:
-        queue.is_deleted = False
-        arguments = cast("dict[str, Any]", as_python(fact.get("arguments")) or {})
-        queue.arguments = arguments
-        queue.type = str(arguments.get(_TYPE, "classic"))
 
     def _channel_closed(self, fact: Fact, t: int | None, wall: int | None) -> None:
         gone = (fact.get("conn"), fact.get("chan"))

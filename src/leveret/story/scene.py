@@ -45,13 +45,6 @@ class Subscription:
     messages: dict[int, None] = field(default_factory=dict)
 
 
-class Refusal(NamedTuple):
-    """An error that was sent to a client, and how many facts came before it."""
-
-    fact: Fact
-    number: int
-
-
 class Unsettled(NamedTuple):
     """A delivery that its client did not settle."""
 
@@ -72,7 +65,8 @@ class Scene:
         # The connections that declared each queue; None is the test.
         self.declarers: Final[dict[Place, list[object]]] = {}
         self.bindings: Final[list[Fact]] = []
-        self.refusals: Final[list[Refusal]] = []
+        # The errors that were sent to clients, each with how many facts came before it.
+        self.refusals: Final[list[tuple[Fact, int]]] = []
         self.faults: Final[list[Fact]] = []
         self.closes: Final[dict[int, Fact]] = {}
         # How many facts came before the last act of each connection.
@@ -85,10 +79,8 @@ class Scene:
     def _take(self, fact: Fact, index: int) -> None:
         kind, conn = fact.kind, cast("int | None", fact.get("conn"))
         self.now = fact.at or self.now
-        if kind in Clients.KINDS:
-            self.clients.take(fact)
-        if kind in Deletions.KINDS:
-            self.deletions.take(fact)
+        self.clients.take(fact)
+        self.deletions.take(fact)
         if kind in _ACTS:
             self.acted[conn] = index
         if kind in events.ABOUT_MESSAGES:
@@ -106,7 +98,7 @@ class Scene:
         elif kind == events.BIND:
             self.bindings.append(fact)
         elif kind == events.REFUSED:
-            self.refusals.append(Refusal(fact, index))
+            self.refusals.append((fact, index))
         elif kind == events.FAULT:
             self.faults.append(fact)
 

@@ -351,6 +351,11 @@ def _details_of(kind: str) -> list[tuple[str, str]]:
     return [(name, label) for name, label in DETAILS.items() if name in fields]
 
 
+def deliveries_text(count: int) -> str:
+    """Return how often a copy was delivered; "" if it was not."""
+    return "" if not count else "1 delivery" if count == 1 else f"{count} deliveries"
+
+
 def channel_text(conn: object, chan: object) -> str:
     """Return a connection and channel as text: "c1/ch2", "c1", or "the test"."""
     if not isinstance(conn, int):

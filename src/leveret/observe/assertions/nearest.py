@@ -170,7 +170,9 @@ class Nearest:
         question = self._question
         differences = [*self._vhost(history), *self._content(MessageView(history.message), is_delivered=False)]
         if question.happening.place == "queue":
-            return [*differences, Difference(_NEVER_THERE, "queue", question.place, text=self._never_there())]
+            instead = "" if question.place is None else f" instead of {question.place!r}"
+            never = Difference(_NEVER_THERE, "queue", question.place, text=f"it reached no queue{instead}")
+            return [*differences, never]
         happened = [event for event in history.recent if event.kind in question.happening.kinds]
         differences += _named_differences("exchange", question.place, history.message.exchange)
         if not happened:
@@ -241,10 +243,6 @@ class Nearest:
     def _did_not_happen(self, distance: float) -> Difference:
         words = self._question.happening.words
         return Difference(distance, "outcome", self._question.happening.name, text=f"it was not {words}")
-
-    def _never_there(self) -> str:
-        queue = self._question.place
-        return f"it reached no queue instead of {queue!r}" if queue is not None else "it reached no queue"
 
 
 def missed_text(node: Node, histories: Histories, history: MessageHistory, vhost: str, queue: str) -> str:

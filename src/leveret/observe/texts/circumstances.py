@@ -53,8 +53,7 @@ class Circumstances:
 
     def note(self, event: Event) -> None:
         """Note an event of one of the `KINDS`."""
-        if event.kind in Clients.KINDS:
-            self.clients.take(event)
+        self.clients.take(event)
         match event.kind:
             case events.PUBLISHED:
                 self._published(event.vhost, cast("Message", event.message))

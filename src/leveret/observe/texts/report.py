@@ -121,7 +121,11 @@ def report_text(
     parts += _queues("queues when the test failed", _counts(raw_events)) if later_count else []
     parts += _queues("queues after its clean-up" if later_count else "queues", queue_lines(node, first=queues))
     parts += _section("errors sent to clients:", refusal_lines(raw_events, node))
-    parts += _section("errors inside leveret:", [line for error in node.internal_errors for line in _traceback(error)])
+    if node.internal_errors:
+        from traceback import format_exception
+
+        lines = [line for error in node.internal_errors for line in "".join(format_exception(error)).splitlines()]
+        parts += _section("errors inside leveret:", lines)
     if recorder.is_on:
         lines = story.lines(messages)
         parts += _section(story.title(messages, has_dropped=recorder.has_dropped), lines)
@@ -188,12 +192,6 @@ def _section(title: str, lines: list[str]) -> list[str]:
     return ["\n".join([title, *(f"  {line}" for line in lines)])] if lines else []
 
 
-def _traceback(error: BaseException) -> list[str]:
-    from traceback import format_exception
-
-    return "".join(format_exception(error)).splitlines()
-
-
 def refusal_lines(raw_events: Sequence[RawEvent], node: Node) -> list[str]:
     """Return the last errors sent to clients with the lines that caused them, and what to do about them."""
     refusals = [Event(raw) for raw in raw_events if raw[0] == events.REFUSED]
@@ -212,9 +210,8 @@ def declarers_of(raw_events: Sequence[RawEvent]) -> dict[tuple[str, str, str], s
     """Return who first declared what exists, by kind, virtual host and name: a client, or the test and its line."""
     clients, declarers = Clients(), dict[tuple[str, str, str], str]()
     for event in map(Event, raw_events):
-        if event.kind in Clients.KINDS:
-            clients.take(event)
-        elif (kind := _DECLARED.get(event.kind)) is not None:
+        clients.take(event)
+        if (kind := _DECLARED.get(event.kind)) is not None:
             declarers.setdefault((kind, event.vhost, str(event.get(kind))), clients.who(event))
     return declarers
 

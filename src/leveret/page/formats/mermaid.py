@@ -25,7 +25,8 @@ def mermaid_of(story: Story, *, limit: int = ARROWS_MAX) -> str:
     """Return a story as a sequence diagram: its last `limit` events, without set-up."""
     told = [event for event in story["events"] if not event.get("setup") and event["kind"] not in _NOTES]
     shown = told[-limit:]
-    lanes = _lanes_of(story, shown)
+    used = {event[end] for event in shown for end in ("from", "to") if end in event}
+    lanes = [lane for lane in story["lanes"] if lane["id"] in used]
     names = {lane["id"]: f"L{index}" for index, lane in enumerate(lanes)}
     lines = ["sequenceDiagram"]
     for lane in lanes:
@@ -40,11 +41,6 @@ def mermaid_of(story: Story, *, limit: int = ARROWS_MAX) -> str:
     for event in shown:
         lines += [f"    {line}" for line in _event_lines(event, names)]
     return "\n".join(lines) + "\n"
-
-
-def _lanes_of(story: Story, shown: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    used = {event[end] for event in shown for end in ("from", "to") if end in event}
-    return [lane for lane in story["lanes"] if lane["id"] in used]
 
 
 def _event_lines(event: dict[str, Any], names: dict[str, str]) -> list[str]:
