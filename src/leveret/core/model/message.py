@@ -138,11 +138,6 @@ class Message:
         return self.head[6]
 
     @property
-    def published_properties_size(self) -> int | None:
-        """The size of a dead letter's published properties; None means the size of `properties_octets`."""
-        return self.head[7]
-
-    @property
     def asks_for_more(self) -> bool:
         """Whether a plain queue cannot just append it: it has an expiration or failed deliveries."""
         properties = self._properties
@@ -157,7 +152,7 @@ class Message:
     @property
     def counted_properties_size(self) -> int:
         """What its properties count towards a limit in bytes: RabbitMQ 4 keeps deaths beside them (seen on 4.3)."""
-        size = self.published_properties_size
+        size = self.head[7]
         return len(self.properties_octets) if size is None else size
 
     def with_properties(self, properties: Properties) -> Message:

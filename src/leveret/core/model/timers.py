@@ -10,7 +10,7 @@ import heapq
 from collections.abc import Callable
 from typing import Final
 
-Action = Callable[[], None]
+Action = Callable[[], object]
 # Later than every other instant.
 NEVER: Final = 1 << 63
 

@@ -211,7 +211,7 @@ def checked_name(kind: Kind, name: str) -> str:
 
 
 def _is_match(pattern: str, name: str) -> bool:
-    from leveret.core.model.operators.patterns import is_found
+    from leveret.core.model.operators.patterns import compiled
 
     # RabbitMQ reads an empty pattern as "^$".
-    return is_found(pattern or "^$", name)
+    return compiled(pattern or "^$").search(name) is not None

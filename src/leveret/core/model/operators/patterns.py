@@ -102,11 +102,6 @@ def compiled(pattern: str, flags: int = 0, *, choices_max: int = _CHOICES_MAX) -
         raise UnboundedError(f"{error} beside many repeats has no time limit", pattern, len(pattern)) from None
 
 
-def is_found(pattern: str, text: str) -> bool:
-    """Return whether the pattern is found anywhere in the text."""
-    return compiled(pattern).search(text) is not None
-
-
 def is_too_long(pattern: str, bytes_max: int | None) -> bool:
     """Return whether a pattern has more bytes than a version allows, None for no limit."""
     return bytes_max is not None and len(pattern.encode("utf-8", "surrogatepass")) > bytes_max
@@ -179,11 +174,7 @@ def _part(operation: object, argument: object, flags: int) -> Part:
     if operation in _ASSERTIONS:
         direction, items = cast("tuple[int, Tree]", argument)
         return _assertion(_sequence(items, flags), is_behind=direction < 0, is_negated=operation is _parser.ASSERT_NOT)
-    return _leaf(operation, argument, flags)
-
-
-def _leaf(operation: object, argument: object, flags: int) -> Part:
-    """Return a part that is one character, or one place such as the beginning of the text."""
+    # One character, or one place such as the beginning of the text.
     matching = _matching(operation, argument, flags)
     width = 0 if operation is _parser.AT else 1
 

@@ -10,6 +10,7 @@ bytes.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from typing import TYPE_CHECKING
 
 from leveret.core.model.dead_letters import dead_letter
@@ -187,11 +188,7 @@ class Queue(StoredQueue):
             if timer.action is not None and timer.deadline == deadline:
                 return
             timer.cancel()
-        self.expiry_timer = None if deadline is None else self.node.timers.add(deadline, self._on_expiry_timer)
-
-    def _on_expiry_timer(self) -> None:
-        self.expiry_timer = None
-        self.expire_heads()
+        self.expiry_timer = None if deadline is None else self.node.timers.add(deadline, self.expire_heads)
 
     def watch_disuse(self) -> None:
         """Start, restart or stop the clock of x-expires; called whenever the queue is used."""
@@ -200,10 +197,7 @@ class Queue(StoredQueue):
             self.disuse_timer = None
         expires_us = self.settings.expires_us
         if expires_us is not None and not self.consumers and not self.is_deleted:
-            self.disuse_timer = self.node.timers.add(self.node.now + expires_us, self._on_disuse_timer)
-
-    def _on_disuse_timer(self) -> None:
-        self.delete("expired")
+            self.disuse_timer = self.node.timers.add(self.node.now + expires_us, partial(self.delete, "expired"))
 
     @property
     def delivery_limit(self) -> int | None:

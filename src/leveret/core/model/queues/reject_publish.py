@@ -16,19 +16,13 @@ from weakref import WeakSet
 from leveret.core.model.queues.queue import Queue
 
 
-class _TestItself:
-    """The publisher that stands for every publish without a channel."""
-
-
 class Publishers:
     """The publishers of one queue, and those of them that it has stopped."""
 
-    __slots__ = ("_has_been_high", "_is_due", "_publishers", "_queue", "_stopped", "_test")
+    __slots__ = ("__weakref__", "_has_been_high", "_is_due", "_publishers", "_queue", "_stopped")
 
     def __init__(self, queue: Queue) -> None:
         self._queue = queue
-        # Stands for a publisher that is not a channel: the test itself.
-        self._test = _TestItself()
         self._publishers: WeakSet[object] = WeakSet()
         self._stopped: WeakSet[object] = WeakSet()
         # Whether the queue has exceeded 80 % of its limits since they were set.
@@ -44,7 +38,8 @@ class Publishers:
     def is_stopped(self, publisher: object) -> bool:
         """Return whether the queue takes nothing from this publisher. A new publisher is known from now on."""
         self.resume_if_low()
-        publisher = publisher or self._test
+        # This object stands for a publisher that is not a channel: the test itself.
+        publisher = publisher or self
         if publisher not in self._publishers:
             self._publishers.add(publisher)
             if self._queue.settings.is_refusing and self._queue.exceeds_limits:
