@@ -121,8 +121,8 @@ class Engine:
         self._levels = levels
         # Created when it is needed, which in many tests is never.
         self._judge: Judge | None = None
-        # The ports in use: the plain one, then the one for TLS.
-        self._addresses: list[Address] = []
+        # The addresses for clients: the plain one, then the one for TLS. None before the first start.
+        self.addresses: list[Address] = []
         # Those of workers, and the workers.
         self._worker_addresses: list[Address] = []
         self.workers: list[Ending] = []
@@ -270,7 +270,7 @@ class Engine:
                 self.node,
                 self.recorder,
                 test=test,
-                title=f"broker on port {self._addresses[0][1]}" if self._addresses else "broker",
+                title=f"broker on port {self.addresses[0][1]}" if self.addresses else "broker",
                 seed=self.seed,
                 moves=self.clock.moves,
                 redact=self.redact,
@@ -289,7 +289,7 @@ class Engine:
     def _connect(self, peer: Address, local: Address) -> Conversation:
         self._connection_count += 1
         dirty = cast("list[object]", self.loop.dirty)
-        if self.tls is None or local[1] != self._addresses[1][1]:
+        if self.tls is None or local[1] != self.addresses[1][1]:
             return self._connection(peer, local, dirty)
         from leveret.server.tls import TlsConversation
 
@@ -310,7 +310,7 @@ class Engine:
         self._is_stopped = False
         self._open([(host, port) for port in ports], self.loop.start)
         _running.append(self)
-        return self._addresses
+        return self.addresses
 
     def _open_trace(self) -> None:
         writer = self.recorder.writer
@@ -332,23 +332,18 @@ class Engine:
             for listener in listeners:
                 listener.close()
             raise
-        self._addresses = [listener.address for listener in listeners]
+        self.addresses = [listener.address for listener in listeners]
         serve(*listeners)
-
-    @property
-    def addresses(self) -> list[Address]:
-        """The addresses for clients: the plain one, then the one for TLS. None before the first start."""
-        return self._addresses
 
     @property
     def port(self) -> int | None:
         """The plain port, or None before the first start."""
-        return self._addresses[0][1] if self._addresses else None
+        return self.addresses[0][1] if self.addresses else None
 
     def open_port(self) -> int:
         """Open one more port for clients, at the same address, and return it. Raises OSError if there is none."""
         self.refuse_not_running()
-        listener = Listener(self._addresses[0][0], 0)
+        listener = Listener(self.addresses[0][0], 0)
         self._worker_addresses.append(listener.address)
         self.ask(lambda: self.loop.listen(listener))
         return listener.address[1]
@@ -370,7 +365,7 @@ class Engine:
 
     def _reopen_ports(self) -> None:
         if self.loop.is_running and not self.loop.is_listening:
-            self._open(self._addresses, self.loop.listen)
+            self._open(self.addresses, self.loop.listen)
             self.loop.listen(*(Listener(*address) for address in self._worker_addresses))
 
     def stop(self) -> None:
@@ -653,7 +648,7 @@ class Engine:
     @property
     def name(self) -> str:
         """The broker in a sentence, with the port that no other broker of the test has."""
-        where = f"on port {self._addresses[0][1]}" if self._addresses else "without a port"
+        where = f"on port {self.addresses[0][1]}" if self.addresses else "without a port"
         return f"the broker {where}" if self.given_name is None else f"{self.given_name}, the broker {where}"
 
     def others(self) -> list[Engine]:
@@ -692,7 +687,7 @@ class Engine:
 
 def ports_in_use() -> list[int]:
     """Return the ports of the brokers that run in this process."""
-    return [port for engine in _running for _, port in engine._addresses]
+    return [port for engine in _running for _, port in engine.addresses]
 
 
 def _insight(product: object, channel_number: int, text: str) -> ClientInsight:

@@ -26,11 +26,7 @@ class Credentials(NamedTuple):
     password: str | None
 
 
-# None for a response that cannot be read.
-Answer = Credentials | None
-
-
-def plain(response: bytes) -> Answer:
+def plain(response: bytes) -> Credentials | None:
     """Read PLAIN (RFC 4616) with an empty authorisation identity.
 
     RabbitMQ treats any other identity as malformed, and a password that contains a NUL.
@@ -41,7 +37,7 @@ def plain(response: bytes) -> Answer:
     return Credentials(_text(parts[1]), _text(parts[2]))
 
 
-def amqplain(response: bytes) -> Answer:
+def amqplain(response: bytes) -> Credentials | None:
     """Read AMQPLAIN: a field table without its length, with LOGIN and PASSWORD as long strings.
 
     A password of another type is no malformed response, but a wrong password.
@@ -57,17 +53,9 @@ def amqplain(response: bytes) -> Answer:
     return Credentials(_text(login.value), text)
 
 
-def anonymous(_response: bytes) -> Answer:
+def anonymous(_response: bytes) -> Credentials:
     """Accept ANONYMOUS: any response stands for the configured anonymous user."""
     return Credentials("guest", None)
-
-
-def external(certificate_name: str | None) -> Answer:
-    """Return the user of EXTERNAL, whom the client's certificate names.
-
-    Without a certificate the name is empty, and the login is refused.
-    """
-    return Credentials(certificate_name or "", None)
 
 
 def complaint_about(node: Node, credentials: Credentials, peer: str, local: str) -> str | None:
@@ -87,7 +75,7 @@ def is_loopback(address: str) -> bool:
     return address.removeprefix("::ffff:").startswith("127.") or address == "::1"
 
 
-MECHANISMS: Final[dict[str, Callable[[bytes], Answer]]] = {
+MECHANISMS: Final[dict[str, Callable[[bytes], Credentials | None]]] = {
     "PLAIN": plain,
     "AMQPLAIN": amqplain,
     "ANONYMOUS": anonymous,

@@ -87,12 +87,13 @@ def start_ok(connection: Connection, method: methods.ConnectionStartOk) -> None:
     if method.mechanism not in connection.mechanisms:
         connection.reset_later()
     elif method.mechanism == "EXTERNAL":
-        _take_answer(connection, auth.external(connection.certificate_name))
+        # Without a certificate the name is empty, and the login is refused.
+        _take_answer(connection, auth.Credentials(connection.certificate_name or "", None))
     else:
         _take_answer(connection, auth.MECHANISMS[method.mechanism](method.response))
 
 
-def _take_answer(connection: Connection, answer: auth.Answer) -> None:
+def _take_answer(connection: Connection, answer: auth.Credentials | None) -> None:
     ends = connection.peer[0], connection.local[0]
     if answer is None:
         connection.reset_later()
