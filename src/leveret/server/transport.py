@@ -277,8 +277,13 @@ class Transport:
             self._poller.change(self.fd, events)
 
     def lose(self) -> None:
-        """End the socket because the peer is gone, and notify the conversation."""
-        self._end()
+        """End the socket, and notify the conversation."""
+        if self.is_open:
+            self.is_open = False
+            self._outbox.clear()
+            self.outbox_bytes = 0
+            self._poller.forget(self.fd)
+            self._socket.close()
         self.conversation.connection_lost()
 
     def close(self) -> None:
@@ -291,26 +296,15 @@ class Transport:
             # Closing a socket with unread input would reset it, and the peer would lose what was sent last.
             for _ in range(WRITES_PER_FLUSH):
                 self._socket.recv(READ_BYTES)
-        self._end()
-        self.conversation.connection_lost()
+        self.lose()
 
     def reset(self) -> None:
         """End the socket at once. The peer sees a reset."""
         with suppress(OSError):
             self._socket.setsockopt(_socket.SOL_SOCKET, _socket.SO_LINGER, _RESET_ON_CLOSE)
-        self._end()
-        self.conversation.connection_lost()
+        self.lose()
 
     def abandon(self) -> None:
         """Forget the socket in a forked child. It stays open in the parent."""
         self.is_open = False
-        self._socket.close()
-
-    def _end(self) -> None:
-        if not self.is_open:
-            return
-        self.is_open = False
-        self._outbox.clear()
-        self.outbox_bytes = 0
-        self._poller.forget(self.fd)
         self._socket.close()
