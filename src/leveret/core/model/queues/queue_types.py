@@ -1,7 +1,7 @@
 """The queue types: one row each, with what the type supports and where it differs from the others.
 
 A row's `arguments` come from the rows of `arguments.QUEUE_ARGUMENTS` that name the type, in the order in which a
-redeclaration compares them.
+redeclaration compares them. Its `consumer_arguments` are those of basic.consume.
 """
 
 from __future__ import annotations
@@ -10,8 +10,10 @@ from typing import Final, NamedTuple
 
 from leveret.core.compat import Compat
 from leveret.core.model.errors import PreconditionFailed
-from leveret.core.model.queues.arguments import QUEUE_ARGUMENTS
-from leveret.core.wire.values import TYPE_NAMES, Table
+from leveret.core.model.queues.arguments import QUEUE_ARGUMENTS, Check, check_value, integer_in, not_negative
+from leveret.core.wire.values import TYPE_NAMES, Field, Table
+
+_FILTERS: Final = ("x-stream-filter", "x-stream-match-unfiltered")
 
 
 class QueueType(NamedTuple):
@@ -107,3 +109,49 @@ def requested_type(arguments: Table, title: str) -> QueueType:
     if word not in QUEUE_TYPES:
         raise PreconditionFailed(f"invalid arg 'x-queue-type' for {title}: \"unsupported queue type '{word}'\"")
     return QUEUE_TYPES[word]
+
+
+def refuse_invalid_consumer(queue_type: QueueType, arguments: Table, title: str, compat: Compat) -> None:
+    """Refuse arguments that a consumer of a queue of this type cannot have. Raises AmqpError.
+
+    RabbitMQ checks the values first, in a fixed order and only of arguments that the type knows. Then it refuses the
+    first argument, in the order given, that only other types know (seen on 4.3). It ignores arguments that no type
+    knows.
+    """
+    names = queue_type.consumer_arguments
+    for name, check in _CHECKS.items():
+        field = arguments.get(name)
+        if field is not None and name in names:
+            check_value(name, field, check, title, compat)
+    ignored = _ignored(compat)
+    for name, _ in arguments:
+        if name in CONSUMER_ARGUMENTS and name not in names and name not in ignored:
+            raise PreconditionFailed(f"invalid arg '{name}' for {title} of queue type {queue_type.erlang_name}")
+
+
+def _ignored(compat: Compat) -> tuple[str, ...]:
+    """Return the arguments that a version does not know, or accepts on a type that does not use them."""
+    filters = () if compat.has_stream_filters else _FILTERS
+    return (*compat.unknown_queue_arguments, *compat.misplaced_queue_arguments, *filters)
+
+
+def _integer(field: Field, _compat: Compat) -> None:
+    integer_in(field)
+
+
+def _timeout(field: Field, compat: Compat) -> None:
+    if "x-consumer-timeout" not in _ignored(compat):
+        not_negative(field, compat)
+
+
+def _stream_offset(field: Field, compat: Compat) -> None:
+    from leveret.core.model.streams import stream_offset
+
+    stream_offset.refuse_invalid_string(field, compat)
+
+
+_CHECKS: Final[dict[str, Check]] = {
+    "x-priority": _integer,
+    "x-stream-offset": _stream_offset,
+    "x-consumer-timeout": _timeout,
+}

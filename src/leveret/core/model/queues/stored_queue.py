@@ -10,7 +10,7 @@ from collections.abc import Collection, Iterator, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, ClassVar, NamedTuple, NoReturn, Protocol
 
-from leveret.core.model.errors import NotImplementedByBroker, ResourceLocked
+from leveret.core.model.errors import ResourceLocked
 
 if TYPE_CHECKING:
     from leveret.core.model.message import Message, QueueEntry
@@ -195,11 +195,6 @@ class StoredQueue:
 
     def refuse_subscription(self, *, prefetch_count: int, no_ack: bool) -> None:
         """Refuse a consumer because of what it asks for, before it is made."""
-
-    def refuse_shared_prefetch(self) -> None:
-        """Refuse a consumer on a channel with a shared prefetch limit, if the type does not support it."""
-        if not self.shares_prefetch:
-            raise NotImplementedByBroker(f"{self.title} does not support global qos")
 
     def add_consumer(self, consumer: Consumer) -> Consumer:
         """Add a consumer, or revive an earlier one, and return it. Raises AmqpError if the type forbids it."""

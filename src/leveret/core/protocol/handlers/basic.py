@@ -13,7 +13,7 @@ from leveret.core.model.errors import (
     NotImplementedByBroker,
     PreconditionFailed,
 )
-from leveret.core.model.queues import consumer_arguments
+from leveret.core.model.queues import queue_types
 from leveret.core.model.queues.arguments import integer_of
 from leveret.core.model.queues.consumer import Consumer
 from leveret.core.protocol import publishing, settling
@@ -73,10 +73,10 @@ def consume(channel: Channel, method: methods.BasicConsume) -> None:
             refusal = "multiple consumers are unsupported for"
         raise PreconditionFailed(f"{refusal} {channel.vhost.title_of('queue', name)}")
     queue = channel.vhost.queue(name, channel.connection)
-    consumer_arguments.refuse_invalid(queue, method.arguments)
+    queue_types.refuse_invalid_consumer(queue.type, method.arguments, queue.title, channel.node.compat)
     queue.refuse_subscription(prefetch_count=channel.prefetch_count, no_ack=method.no_ack)
-    if channel.shared_prefetch_count:
-        queue.refuse_shared_prefetch()
+    if channel.shared_prefetch_count and not queue.shares_prefetch:
+        raise NotImplementedByBroker(f"{queue.title} does not support global qos")
     consumer = Consumer(
         method.consumer_tag or channel.node.new_name("amq.ctag-"),
         queue,
