@@ -162,7 +162,7 @@ def _exchanges(vhost: VirtualHost, extent: Extent) -> Iterator[Described]:
             yield {
                 "name": exchange.name,
                 "vhost": vhost.name,
-                "type": exchange.TYPE,
+                "type": exchange.type_name,
                 "durable": exchange.durable,
                 "auto_delete": exchange.auto_delete,
                 **({"internal": exchange.internal} if extent.has_internal else {}),

@@ -29,7 +29,7 @@ class FirstExchange(Exchange):
 
     __slots__ = ()
 
-    TYPE = "x-first"
+    type_name = "x-first"
 
     def route(self, message: Message) -> Sequence[Destination]:
         """Return the oldest destination."""

@@ -167,7 +167,7 @@ class EventExchange:
             {
                 "name": name,
                 "vhost": vhost,
-                "type": exchange.TYPE,
+                "type": exchange.type_name,
                 "durable": exchange.durable,
                 "auto_delete": exchange.auto_delete,
                 "internal": exchange.internal,

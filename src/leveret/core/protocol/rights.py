@@ -40,7 +40,7 @@ class UserRights:
         if not self._access.topic_permissions:
             return
         exchange = self._vhost.exchanges.get(exchange_name)
-        if exchange is None or exchange.TYPE != "topic":
+        if exchange is None or exchange.type_name != "topic":
             return
         checked = routing_keys if self._compat.topic_permission_for_every_key else routing_keys[:1]
         for routing_key in checked:

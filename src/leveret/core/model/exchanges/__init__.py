@@ -28,7 +28,7 @@ EXCHANGE_TYPES: Final[dict[str, str]] = {
 }
 # The types that every vhost uses. The others are imported when the first exchange of the type is declared.
 _CLASSES: Final[dict[str, type[Exchange]]] = {
-    each.TYPE: each for each in (DirectExchange, FanoutExchange, TopicExchange, HeadersExchange)
+    each.type_name: each for each in (DirectExchange, FanoutExchange, TopicExchange, HeadersExchange)
 }
 
 # The exchanges of a new vhost.

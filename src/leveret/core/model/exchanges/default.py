@@ -18,10 +18,10 @@ class DefaultExchange(Exchange):
 
     __slots__ = ("_queues",)
 
-    TYPE = "direct"
+    type_name = "direct"
 
     def __init__(self, queues: Mapping[str, Destination], *, dice: Dice, compat: Compat) -> None:
-        super().__init__(ExchangeDeclaration("", self.TYPE), dice=dice, compat=compat)
+        super().__init__(ExchangeDeclaration("", self.type_name), dice=dice, compat=compat)
         self._queues = queues
 
     def route(self, message: Message) -> Sequence[Destination]:

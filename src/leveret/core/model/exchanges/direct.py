@@ -14,7 +14,7 @@ class DirectExchange(Exchange):
 
     __slots__ = ("_by_routing_key",)
 
-    TYPE = "direct"
+    type_name = "direct"
 
     _by_routing_key: dict[str, dict[BindingKey, Destination]]
 

@@ -62,7 +62,7 @@ class Exchange:
     )
 
     # The type's name on the wire.
-    TYPE: ClassVar[str]
+    type_name: ClassVar[str]
     is_queue: ClassVar[bool] = False
     # Whether `route` depends only on routing keys and bindings and has no side effects, so that its result may be
     # remembered until the bindings change.
@@ -85,11 +85,6 @@ class Exchange:
         # The destination of messages that no binding matches, looked up by name when it is needed.
         self.alternate_exchange: str | None = string_of(wanted.arguments, ALTERNATE_EXCHANGE)
         self._prepare()
-
-    @property
-    def type_name(self) -> str:
-        """The type's name on the wire."""
-        return self.TYPE
 
     @property
     def is_due_for_deletion(self) -> bool:
@@ -145,7 +140,7 @@ class Exchange:
         """Refuse a redeclaration that differs. Among the arguments, only the alternate exchange is compared."""
         title = f"exchange '{self.name}' in vhost '{vhost_name}'"
         for field, received, current in (
-            ("type", erlang.atom(wanted.type_name), erlang.atom(self.TYPE)),
+            ("type", erlang.atom(wanted.type_name), erlang.atom(self.type_name)),
             ("durable", _word(wanted.durable), _word(self.durable)),
             ("auto_delete", _word(wanted.auto_delete), _word(self.auto_delete)),
             ("internal", _word(wanted.internal), _word(self.internal)),

@@ -14,7 +14,7 @@ class FanoutExchange(Exchange):
 
     __slots__ = ()
 
-    TYPE = "fanout"
+    type_name = "fanout"
 
     def route(self, message: Message) -> Sequence[Destination]:
         """Return all destinations."""

@@ -8,6 +8,7 @@ binding's in seconds (rabbit mc_amqpl, routing_headers; seen on 4.3).
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import chain
 from math import copysign
 from typing import Final, NamedTuple
 
@@ -38,13 +39,9 @@ class Conditions(NamedTuple):
 
     def match(self, headers: dict[str, Comparable]) -> bool:
         """Return whether a message with these headers fulfils the conditions."""
-        if self.is_any:
-            return any(name in headers for name in self.present) or any(
-                name in headers and headers[name] == value for name, value in self.equal
-            )
-        return all(name in headers for name in self.present) and all(
-            name in headers and headers[name] == value for name, value in self.equal
-        )
+        present = (name in headers for name in self.present)
+        equal = (name in headers and headers[name] == value for name, value in self.equal)
+        return (any if self.is_any else all)(chain(present, equal))
 
 
 class HeadersExchange(Exchange):
@@ -52,7 +49,7 @@ class HeadersExchange(Exchange):
 
     __slots__ = ("_conditions",)
 
-    TYPE = "headers"
+    type_name = "headers"
     routes_by_key_alone = False
 
     _conditions: dict[BindingKey, Conditions]

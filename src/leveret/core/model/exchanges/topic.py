@@ -40,7 +40,7 @@ class TopicExchange(Exchange):
 
     __slots__ = ("_memo", "_root")
 
-    TYPE = "topic"
+    type_name = "topic"
 
     _root: TopicNode
     _memo: dict[str, tuple[Destination, ...]]

@@ -36,7 +36,7 @@ class ConsistentHashExchange(Exchange):
 
     __slots__ = ("_bucket_ends", "_owners")
 
-    TYPE = "x-consistent-hash"
+    type_name = "x-consistent-hash"
     routes_by_key_alone = False
 
     # The ring: owner i has the buckets up to, but not including, bucket_ends[i].

@@ -30,7 +30,7 @@ class DelayedMessageExchange(Exchange):
 
     __slots__ = ("_inner",)
 
-    TYPE = "x-delayed-message"
+    type_name = "x-delayed-message"
     routes_by_key_alone = False
     can_delay = True
 
@@ -41,7 +41,7 @@ class DelayedMessageExchange(Exchange):
     def check_arguments(cls, arguments: Table, compat: Compat) -> None:
         """Refuse a missing or unknown inner type, and arguments that the inner type refuses."""
         word = string_of(arguments, DELAYED_TYPE)
-        if word == cls.TYPE:
+        if word == cls.type_name:
             raise PreconditionFailed("Invalid argument, 'x-delayed-message' can't be used for 'x-delayed-type'")
         if word not in exchanges.EXCHANGE_TYPES or word in compat.missing_exchange_types:
             raise PreconditionFailed("Invalid argument, 'x-delayed-type' must be an existing exchange type")

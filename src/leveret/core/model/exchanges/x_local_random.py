@@ -17,7 +17,7 @@ class LocalRandomExchange(RandomExchange):
 
     __slots__ = ()
 
-    TYPE = "x-local-random"
+    type_name = "x-local-random"
 
     def check_binding(self, destination: Destination, routing_key: str, arguments: Table, compat: Compat) -> None:
         """Refuse a key, an exchange, and a queue that is not classic."""

@@ -18,7 +18,7 @@ class ModulusHashExchange(Exchange):
 
     __slots__ = ("_destinations",)
 
-    TYPE = "x-modulus-hash"
+    type_name = "x-modulus-hash"
 
     # Each destination once, exchanges before queues, as Erlang sorts them.
     _destinations: list[Destination]

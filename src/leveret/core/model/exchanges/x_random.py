@@ -14,7 +14,7 @@ class RandomExchange(Exchange):
 
     __slots__ = ()
 
-    TYPE = "x-random"
+    type_name = "x-random"
     routes_by_key_alone = False
 
     def route(self, message: Message) -> Sequence[Destination]:

@@ -25,7 +25,7 @@ class RecentHistoryExchange(Exchange):
 
     __slots__ = ("_kept",)
 
-    TYPE = "x-recent-history"
+    type_name = "x-recent-history"
     routes_by_key_alone = False
 
     # Oldest first.
