@@ -15,14 +15,14 @@ from leveret.core.model.message import Message, QueueEntry
 from leveret.core.model.queues.consumer import Consumer
 from leveret.core.model.queues.ready import WaitingMessage
 from leveret.core.model.reply_to import ReplyQueue
-from leveret.core.protocol import settling
+from leveret.core.protocol import refusals, settling
 from leveret.core.protocol.confirms import Answer, Confirms
 from leveret.core.protocol.delivery import Delivery, DeliveryEncoder, with_content
 from leveret.core.protocol.receiving.assembler import Assembler
 from leveret.core.protocol.state import ChannelState
 from leveret.core.protocol.transaction import Transaction
 from leveret.core.wire.frames import method_frame
-from leveret.core.wire.methods import BasicAck, BasicCancel, BasicNack, BasicReturn, Method
+from leveret.core.wire.methods import BasicAck, BasicCancel, BasicNack, BasicReturn, ChannelClose, Method
 from leveret.core.wire.properties import Properties
 from leveret.trace import events
 
@@ -358,7 +358,7 @@ class Channel:
         self.roll_back()
         queues = dict.fromkeys(consumer.queue for consumer in self.consumers.values())
         self.drop_consumers()
-        self.connection.send_channel_close(self.number, error)
+        self.send(ChannelClose(*refusals.close_fields(error, self.node.compat)))
         self.tap(events.CHAN_CLOSE, error.reply_text)
         # Deliveries fetched by basic.get go back only when the channel has ended (seen on 4.3).
         returned = [delivery for delivery in self.unacked.values() if delivery.queue in queues]

@@ -26,7 +26,6 @@ from leveret.core.wire.constants import (
 from leveret.core.wire.frames import BadFrameEnd, FrameTooLarge, method_frame, wrap
 from leveret.core.wire.methods import (
     BasicPublish,
-    ChannelClose,
     ConnectionBlocked,
     ConnectionClose,
     ConnectionUnblocked,
@@ -269,12 +268,9 @@ class Connection:
 
     def send_control(self, method: Method) -> None:
         """Send a method on channel 0."""
-        self._send_method(0, method)
-
-    def _send_method(self, channel_number: int, method: Method) -> None:
-        octets = method_frame(channel_number, method)
+        octets = method_frame(0, method)
         reply = self.faults.reply
-        if reply is None or not reply(self, channel_number, method, octets, None):
+        if reply is None or not reply(self, 0, method, octets, None):
             self.send(octets)
 
     def fail(self, error: BaseException) -> None:
@@ -434,10 +430,6 @@ class Connection:
         if self.state is State.OPENED:
             self.close(error)
         self.reset()
-
-    def send_channel_close(self, channel_number: int, error: AmqpError) -> None:
-        """Send channel.close for an error."""
-        self._send_method(channel_number, ChannelClose(*refusals.close_fields(error, self.node.compat)))
 
     def reset_later(self) -> None:
         """Ignore further input, and reset the socket three seconds later. RabbitMQ reacts so to a bad handshake."""

@@ -136,8 +136,6 @@ class ConsumerRing:
 
     def add(self, consumer: Consumer) -> None:
         """Add a consumer with room, behind the others of its priority."""
-        if consumer.is_in_ring:
-            return
         level = self._levels.get(consumer.priority)
         if level is None:
             self._levels[consumer.priority] = level = deque()

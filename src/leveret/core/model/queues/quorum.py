@@ -178,12 +178,8 @@ class QuorumQueue(Queue):
             self.expire_heads()
         else:
             # RabbitMQ checks the age of the next entry after the answer, so the answer counts it (seen on 4.3).
-            self.node.work.append(self._look_at_heads)
+            self.node.work.append(self.expire_heads)
         return entry
-
-    def _look_at_heads(self) -> None:
-        if not self.is_deleted:
-            self.expire_heads()
 
     @property
     def drops_last_first(self) -> bool:

@@ -18,7 +18,6 @@ from leveret.core.protocol.receiving import dispatch
 from leveret.core.protocol.shortcuts import single_acks
 from leveret.core.protocol.state import ChannelState, State
 from leveret.core.wire.constants import FRAME_HEADER_SIZE, PROTOCOL_HEADER
-from leveret.core.wire.errors import UnknownFieldType
 from leveret.core.wire.frames import BadFrameEnd, Frame, FrameReader, FrameTooLarge
 from leveret.core.wire.methods import BasicAck, BasicPublish
 
@@ -126,8 +125,6 @@ class Reading:
             dispatch.run(connection, shortcut.channel, *published)
         except AmqpError as error:
             connection.refuse(shortcut.channel.number, error)
-        except UnknownFieldType:
-            connection.reset()
         if connection.node.work:
             connection.do_work()
         return True
