@@ -6,20 +6,8 @@ from typing import Final
 
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
-from pyspark.sql.types import LongType, StringType, StructField, StructType
 
 from leveret.pipeline.computing.own import Table
-
-_KINDS: Final = StructType(
-    [
-        StructField("run", StringType()),
-        StructField("worker", StringType()),
-        StructField("kind", StringType()),
-        StructField("n", LongType()),
-        StructField("last_seq", LongType()),
-    ]
-)
-_WORKERS: Final = StructType([StructField("run", StringType()), StructField("n", LongType())])
 
 
 def kinds(events: DataFrame, runs: DataFrame) -> DataFrame:
@@ -33,6 +21,6 @@ def workers(kinds: DataFrame) -> DataFrame:
 
 
 SMALL_TABLES: Final = {
-    "kinds": Table(_KINDS, ("events", "runs"), kinds),
-    "workers": Table(_WORKERS, ("kinds",), workers),
+    "kinds": Table(("events", "runs"), kinds),
+    "workers": Table(("kinds",), workers),
 }

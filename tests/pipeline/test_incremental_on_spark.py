@@ -8,7 +8,6 @@ from pathlib import Path
 
 import pytest
 from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql import functions as F
 
 from leveret.pipeline import compact, incremental
 from leveret.pipeline.exports.frames import read_frame
@@ -69,16 +68,16 @@ def test_a_wrong_table_of_ones_own_is_named(spark: SparkSession, tmp_path: Path)
     warehouse = Warehouse(tmp_path / "warehouse")
     incremental.ingest(warehouse, [tmp_path / "traces"], spark=spark)
 
-    def in_words(events: DataFrame, runs: DataFrame) -> DataFrame:
-        return kinds(events, runs).withColumn("n", F.col("n").cast("string"))
+    def without_runs(events: DataFrame, runs: DataFrame) -> DataFrame:
+        return kinds(events, runs).drop("run")
 
     orphan = dataclasses.replace(SMALL_TABLES["kinds"], reads=("events", "kids"))
     with pytest.raises(KeyError, match="table 'orphan' reads unknown table 'kids'; did you mean 'kinds'"):
         incremental.update(warehouse, spark=spark, tables={**SMALL_TABLES, "orphan": orphan})
-    wordy = dataclasses.replace(SMALL_TABLES["kinds"], build=in_words)
-    with pytest.raises(
-        ValueError, match="table 'wordy' declares column 'n' as bigint, but it was built as string: cast it"
-    ):
-        incremental.update(warehouse, spark=spark, tables={"wordy": wordy})
+    whole = dataclasses.replace(SMALL_TABLES["kinds"], build=without_runs)
+    with pytest.raises(ValueError, match="table 'whole' has no column 'run', by which its rows are replaced: add it"):
+        incremental.update(warehouse, spark=spark, tables={"whole": whole})
+    with pytest.raises(ValueError, match="table 'copies' is one of leveret's own; choose another name"):
+        incremental.update(warehouse, spark=spark, tables={"copies": whole})
     with pytest.raises(ValueError, match="table 'kinds' is your own and needs Spark"):
         incremental.update(warehouse, tables=SMALL_TABLES)

@@ -122,7 +122,7 @@ def update(
     """Compute the tables of the runs that are new or have changed, and return their names.
 
     With `everything`, compute all runs. `tables` are tables of your own, by their names; they need a Spark session, and
-    so do rules of your own. Raises ValueError if a table has no column `run`, or other types than declared.
+    so do rules of your own. Raises ValueError if a table has no column `run`.
     """
     from leveret.pipeline.computing import own
 

@@ -13,7 +13,6 @@ from leveret.pipeline.warehouse.tables import STORED
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
-    from pyspark.sql.types import StructType
 
     from leveret.pipeline.warehouse.log import State
     from leveret.pipeline.warehouse.warehouse import Warehouse
@@ -26,20 +25,17 @@ class Table:
     """A table of your own, with a row or more for each run.
 
     `build` takes the DataFrames of the tables that `reads` names, in that order: "events", leveret's tables, or tables
-    of your own before this one. It gets the rows of the runs that changed, and its own rows are stored. Among the
-    `columns` is `run`.
+    of your own before this one. It gets the rows of the runs that changed, and what it returns is stored. That has a
+    column `run`.
     """
 
-    columns: StructType
     reads: tuple[str, ...]
     build: Callable[..., DataFrame]
 
 
 def check(tables: Mapping[str, Table], spark: SparkSession | None) -> None:
-    """Raise ValueError if a table to store has no column `run`, or there is no session to build it."""
-    for name, table in tables.items():
-        if "run" not in table.columns.fieldNames():
-            raise ValueError(f"table {name!r} has no column 'run', by which its rows are replaced: add it")
+    """Raise ValueError if a table has a name of leveret's, or there is no session to build it."""
+    for name in tables:
         if name in (*STORED, *ACROSS):
             raise ValueError(f"table {name!r} is one of leveret's own; choose another name")
     if spark is None and (tables or RULES):
@@ -52,8 +48,8 @@ def build(
 ) -> dict[str, str]:
     """Build and store these tables and the violations of your own rules, for the runs in these new parts.
 
-    Return the folder of each. Raises KeyError if a table reads one that does not exist, and ValueError if a column has
-    another type than declared, or the warehouse is no folder.
+    Return the folder of each. Raises KeyError if a table reads one that does not exist, and ValueError if one has no
+    column `run`, or the warehouse is no folder.
     """
     from leveret.pipeline.exports.frames import rows
     from leveret.pipeline.warehouse.log import Answer, State
@@ -85,23 +81,15 @@ def build(
     for name, table in tables.items():
         try:
             built = table.build(*[frame(source, f"table {name!r}") for source in table.reads])
-            store(name, _as_declared(name, built.select(table.columns.fieldNames()), table.columns))
+            if "run" not in built.columns:
+                raise ValueError(f"table {name!r} has no column 'run', by which its rows are replaced: add it")
+            store(name, built)
         except Exception as error:
             error.add_note(f"while table {name!r} was built")
             raise
     if RULES:
         store("violations", broken(frame, list(RULES.values())))
     return places
-
-
-def _as_declared(name: str, built: DataFrame, columns: StructType) -> DataFrame:
-    for declared, actual in zip(columns, built.schema, strict=True):
-        wanted, made = declared.dataType.simpleString(), actual.dataType.simpleString()
-        if wanted != made:
-            raise ValueError(
-                f"table {name!r} declares column {declared.name!r} as {wanted}, but it was built as {made}: cast it"
-            )
-    return built
 
 
 def broken(frame: Callable[[str, str], DataFrame], rules: list[Rule]) -> DataFrame:
