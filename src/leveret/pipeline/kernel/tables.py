@@ -42,7 +42,6 @@ def tables_of(
     all_messages = messages.messages_of(every, all_copies)
     all_tests = tests.tests_of(controls)
     all_queues = queues.test_queues_of(all_copies)
-    all_shapes = shapes.shapes_of(controls, all_tests, all_copies, all_holds, all_messages)
     run = Run(every, controls, all_tests, all_copies, all_messages, all_holds, all_consumers, all_queues)
     about = {"commit": commit, "began": began}
     found = {
@@ -55,8 +54,7 @@ def tables_of(
         "test_queues": queues.test_queues(all_queues),
         "latency_hist": queues.latency_hist(all_copies),
         "run_lineage": lineage.run_lineage(all_copies),
-        "run_shapes": shapes.run_shapes(all_shapes, about),
-        "run_clients": shapes.run_clients(all_shapes),
+        **shapes.shapes_of(controls, all_tests, all_copies, all_holds, all_messages, about),
         "violations": violations.violations(run, truncated),
     }
     # These are made of the tables before them.

@@ -7,10 +7,9 @@ so each test's digest is made of them in Python.
 from __future__ import annotations
 
 from collections import defaultdict
-from dataclasses import dataclass
 from datetime import date
 from hashlib import sha256
-from typing import Any
+from typing import NamedTuple
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -23,8 +22,7 @@ from leveret.pipeline.kernel.grouping import grouped
 _Key = tuple[date | None, str]
 
 
-@dataclass(frozen=True, order=True)
-class _Part:
+class _Part(NamedTuple):
     """The copies of a queue in a test with one outcome."""
 
     queue: str
@@ -36,9 +34,6 @@ class _Part:
 
     def text(self) -> str:
         return f"{self.queue}:{self.outcome}:{self.n}:{self.requeues}"
-
-    def row(self) -> dict[str, Any]:
-        return {"queue": self.queue, "outcome": self.outcome, "n": self.n, "requeues": self.requeues}
 
 
 def fingerprints(copies: pa.Table, tests: pa.Table, commit: str | None) -> pa.Table:
@@ -64,7 +59,7 @@ def fingerprints(copies: pa.Table, tests: pa.Table, commit: str | None) -> pa.Ta
             "outcome": [outcomes.get(key) for key in keys],
             "fp": [_digest(of) for of in in_name_order],
             "order_fp": [_digest(of) for of in in_time_order],
-            "parts": [[part.row() for part in of] for of in in_name_order],
+            "parts": [[part._asdict() for part in of] for of in in_name_order],
         },
     )
 

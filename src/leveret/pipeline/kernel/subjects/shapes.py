@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from typing import Any, Final
 
 import numpy as np
@@ -48,19 +47,26 @@ _KindOfDay = tuple[int, int, str, str, str]
 _Counts = dict[_KindOfDay, Counter[tuple[str, str, str | None]]]
 
 
-@dataclass(frozen=True)
-class Shapes:
-    """What each kind of message is like, by field, type and word, and what clients do, by client, action and queue."""
-
-    events: Events
-    fields: _Counts
-    clients: _Counts
-
-
 def shapes_of(
+    control: Control,
+    tests: Mapping[TestKey, TestLife],
+    copies: Copies,
+    holds: Holds,
+    messages: Messages,
+    about: Mapping[str, object],
+) -> dict[str, pa.Table]:
+    """Return the tables `run_shapes` and `run_clients`; `about` holds the run's `commit`, and when it `began`."""
+    fields, clients = _counted(control, tests, copies, holds, messages)
+    return {
+        "run_shapes": _table(schema.RUN_SHAPES, control.events, fields, ("field", "type", "word"), about),
+        "run_clients": _table(schema.RUN_CLIENTS, control.events, clients, ("client", "action", "queue"), {}),
+    }
+
+
+def _counted(
     control: Control, tests: Mapping[TestKey, TestLife], copies: Copies, holds: Holds, messages: Messages
-) -> Shapes:
-    """Count the messages of each kind by what they are like, and by what clients do with them."""
+) -> tuple[_Counts, _Counts]:
+    """Count the messages of each kind by field, type and word, and by client, action and queue."""
     events = control.events
     fields: _Counts = defaultdict(Counter)
     clients: _Counts = defaultdict(Counter)
@@ -74,7 +80,7 @@ def shapes_of(
             counts = {(field, "word", str(word)): n for word, n in words.items() if type(n) is int}
             fields[_of_day(events, row, kind)].update(counts)
     if not shapes:
-        return Shapes(events, fields, clients)
+        return fields, clients
 
     sent = messages.event
     is_shown = np.isin(events.shape.codes[sent], list(shapes)) & _has_passed(events, tests, sent)
@@ -98,7 +104,7 @@ def shapes_of(
         kind, _ = shapes[int(events.shape.codes[row])]
         of_queue = key_pattern(printable(events.queue.texts[queue])) if queue >= 0 else None
         clients[_of_day(events, row, kind)][names[client], _ACTIONS[act], of_queue] += n
-    return Shapes(events, fields, clients)
+    return fields, clients
 
 
 def _of_fields(attributes: Mapping[str, Any], name: str, kind: type) -> dict[str, Any]:
@@ -163,16 +169,6 @@ def _actions(copies: Copies, holds: Holds) -> Array:
         _REQUEUED: among(REQUEUES)[kind] & (reason > 1),
     }
     return np.where(is_known, np.select(list(conditions.values()), list(conditions), NO_ROW), NO_ROW)
-
-
-def run_shapes(rows: Shapes, about: Mapping[str, object]) -> pa.Table:
-    """Return the table `run_shapes`; `about` holds the run's `commit`, and when it `began`."""
-    return _table(schema.RUN_SHAPES, rows.events, rows.fields, ("field", "type", "word"), about)
-
-
-def run_clients(rows: Shapes) -> pa.Table:
-    """Return the table `run_clients`."""
-    return _table(schema.RUN_CLIENTS, rows.events, rows.clients, ("client", "action", "queue"), {})
 
 
 def _table(

@@ -12,7 +12,7 @@ import numpy as np
 import pyarrow as pa
 
 from leveret.pipeline.kernel import schema
-from leveret.pipeline.kernel.columns import NULL, Array, table
+from leveret.pipeline.kernel.columns import NULL, Array, Names, table
 from leveret.pipeline.kernel.groups import numbered
 from leveret.pipeline.kernel.rules import RULES, Broken, Rule, Run
 
@@ -59,23 +59,19 @@ def _events_of(run: Run, rule: Rule, rows: Array) -> Array:
 def _part(run: Run, rule: Rule, told: dict[int, tuple[str, list[int]]]) -> pa.Table:
     rows, count = np.array(list(told), np.int64), len(told)
     events, event = run.events, _events_of(run, rule, rows)
-    about_copy: dict[str, object] = {
-        "queue": pa.nulls(count, schema.TEXT),
-        "msg": events.msg[event],
-        "copy": pa.nulls(count, pa.int64()),
-    }
-    if not rule.about_messages:
-        about_copy = {
-            "queue": events.queue.at(event),
-            "msg": run.copies.msg[rows],
-            "copy": run.copies.copy[rows],
-        }
+    queue, msg, copy = events.queue.at(event), events.msg[event], np.full(count, NULL)
+    if rule.about_messages:
+        queue = Names(np.full(count, -1), queue.distinct)
+    else:
+        msg, copy = run.copies.msg[rows], run.copies.copy[rows]
     return table(
         schema.VIOLATIONS,
         {
             **events.file_of(event),
             **events.names_of(event, "test", "vhost"),
-            **about_copy,
+            "queue": queue,
+            "msg": msg,
+            "copy": copy,
             "rule": [rule.name] * count,
             "text": [text for text, _ in told.values()],
             "seqs": [seqs for _, seqs in told.values()],
