@@ -79,12 +79,6 @@ def find(places: Iterable[str | Path]) -> list[Path]:
     return list(paths)
 
 
-def is_trace(path: Path, folder: Path) -> bool:
-    """Return whether a file in this folder, at any depth, is a trace, judged by its name."""
-    parts = path.relative_to(folder).parts
-    return path.name.endswith(SUFFIXES) and not any(part.startswith((".", "_")) for part in parts)
-
-
 def guessed_events(path: str, size_bytes: int) -> float:
     """Estimate the number of events in a file, from its name and size."""
     sizes = [size for end, size in _BYTES_AN_EVENT.items() if path.endswith(end)]
@@ -129,7 +123,8 @@ def _inside(folder: Path) -> Iterator[Path]:
     for inner, _, names in os.walk(folder):
         for name in names:
             path = Path(inner, name)
-            if is_trace(path, folder) and path.is_file():
+            is_hidden = any(part.startswith((".", "_")) for part in path.relative_to(folder).parts)
+            if name.endswith(SUFFIXES) and not is_hidden and path.is_file():
                 yield path
 
 

@@ -64,7 +64,7 @@ def events_to_merge(state: State) -> float:
 
 def tidy(warehouse: Warehouse, state: State, spark: SparkSession | None, processes: int | None) -> None:
     """Merge small parts if there are many, and remove files that no longer count."""
-    if max(map(len, _small_parts(state, _SMALL_PART_EVENTS))) < _MANY_SMALL_PARTS:
+    if max(map(len, _to_merge(state, _SMALL_PART_EVENTS))) < _MANY_SMALL_PARTS:
         return
     # If another process commits meanwhile, a later update merges them.
     with suppress(ConflictError):
@@ -73,12 +73,10 @@ def tidy(warehouse: Warehouse, state: State, spark: SparkSession | None, process
 
 
 def _to_merge(state: State, small_events: int) -> list[dict[str, float]]:
-    """Return the small parts of events and of tables; none of a kind if it has only one, and so nothing to merge."""
-    return [parts if len(parts) > 1 else {} for parts in _small_parts(state, small_events)]
+    """Return the small parts of events and of computed tables, with the events that they are about.
 
-
-def _small_parts(state: State, small_events: int) -> tuple[dict[str, float], dict[str, float]]:
-    """Return the parts of events and of computed tables that are small, with the events that they are about."""
+    There are none of a kind that has only one, and so nothing to merge.
+    """
     events: dict[str, float] = {}
     answers = {part: 0.0 for part, answer in state.answers.items() if not answer.added}
     for run in state.runs.values():
@@ -88,4 +86,4 @@ def _small_parts(state: State, small_events: int) -> tuple[dict[str, float], dic
         if run.answer in answers:
             answers[run.answer] += run.events
     small = ({part: count for part, count in sizes.items() if count < small_events} for sizes in (events, answers))
-    return next(small), next(small)
+    return [parts if len(parts) > 1 else {} for parts in small]
