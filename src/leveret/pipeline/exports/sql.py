@@ -85,7 +85,9 @@ def _open(
         return connection.from_arrow(rows)
     files = current_files(warehouse.storage, state, name) if is_named or name not in STORED else []
     columns = columns_of(warehouse, name, files)
-    rows = connection.from_arrow(_dataset(warehouse, columns, files if is_named else [])).project(_list(columns))
+    rows = connection.from_arrow(_dataset(warehouse, columns, files if is_named else [])).project(
+        f"* exclude ({_FILE})"
+    )
     repeated = state.repeated(state.runs) if name == "events" and is_named else []
     if not repeated:
         return rows
@@ -107,10 +109,6 @@ def _dataset(warehouse: Warehouse, columns: pa.Schema, files: list[CurrentFile])
         (ds.field(_FILE) != file.path) | ds.field("run").isin(file.runs) for file in files if not file.is_whole
     ]
     return dataset.filter(reduce(and_, conditions)) if conditions else dataset
-
-
-def _list(columns: pa.Schema) -> str:
-    return ", ".join('"' + name.replace('"', '""') + '"' for name in columns.names)
 
 
 def quoted(text: str) -> str:
