@@ -98,21 +98,13 @@ class ContentEncoder:
         columns = {name: batch.column(name).to_pylist() for name in batch.schema.names if name not in _IGNORED}
         bodies = columns.pop("body", None) or columns.pop("value", [])
         routes = self._routes(columns, len(bodies))
-        properties = [
-            (flag, name, columns[name], _ENCODERS[name])
-            for flag, name in _FLAGS
-            if name in columns or self._default(name, columns, len(bodies))
-        ]
+        # Every message gets these properties.
+        for name in ("message_id", "delivery_mode") if self._options.persistent else ("message_id",):
+            columns.setdefault(name, [None] * len(bodies))
+        properties = [(flag, name, columns[name], _ENCODERS[name]) for flag, name in _FLAGS if name in columns]
         for row, body in enumerate(bodies):
             content = body.encode() if isinstance(body, str) else (body or b"")
             yield routes[row] + self._header(row, properties, len(content)) + self._body(content)
-
-    def _default(self, name: str, columns: dict[str, list[Any]], count: int) -> bool:
-        """Add an empty column for a property that every message gets, and return whether this is one."""
-        if name == "message_id" or (name == "delivery_mode" and self._options.persistent):
-            columns[name] = [None] * count
-            return True
-        return False
 
     def _routes(self, columns: dict[str, list[Any]], count: int) -> list[bytes]:
         options = self._options

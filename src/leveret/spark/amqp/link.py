@@ -154,23 +154,12 @@ class Link:
 
     def confirm(
         self,
-        on_confirm: Callable[[int, bool, bool], None],
-        on_return: Callable[[pika.spec.Basic.Return, pika.BasicProperties], None],
+        on_confirm: Callable[[Any], None],
+        on_return: Callable[[Channel, pika.spec.Basic.Return, pika.BasicProperties, bytes], None],
     ) -> None:
-        """Turn on confirms.
-
-        The link's thread calls `on_confirm(tag, multiple, is_ack)` for each confirm and `on_return` for each return.
-        """
-
-        def confirmed(frame: Any) -> None:
-            method = frame.method
-            on_confirm(method.delivery_tag, method.multiple, isinstance(method, pika.spec.Basic.Ack))
-
-        def returned(channel: Channel, method: Any, properties: pika.BasicProperties, body: bytes) -> None:
-            on_return(method, properties)
-
-        self._act(lambda channel: channel.add_on_return_callback(returned))
-        self._ask(lambda channel, done: channel.confirm_delivery(confirmed, callback=done))
+        """Turn on confirms. The link's thread calls these for each confirm and each return, as pika does."""
+        self._act(lambda channel: channel.add_on_return_callback(on_return))
+        self._ask(lambda channel, done: channel.confirm_delivery(on_confirm, callback=done))
 
     def send(self, frames: bytes) -> None:
         """Send complete frames. Raises LinkError if the link has failed."""

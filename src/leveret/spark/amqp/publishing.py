@@ -6,13 +6,14 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from leveret.errors import PublishError
 from leveret.spark.amqp.options import WriteOptions
 
 if TYPE_CHECKING:
     import pika
+    from pika.channel import Channel
 
     from leveret.spark.amqp.link import Link
 
@@ -104,10 +105,11 @@ class Publisher:
             return f"{text}: the broker has blocked this connection ({self._link.blocked_because}); clear its alarm"
         return f"{text}; raise the option confirmTimeoutSeconds if the broker is only slow"
 
-    def _on_confirm(self, tag: int, multiple: bool, is_ack: bool) -> None:
+    def _on_confirm(self, frame: Any) -> None:
         """Count a confirm. Runs on the link's thread."""
+        tag, multiple = frame.method.delivery_tag, frame.method.multiple
         with self._changed:
-            if not is_ack and self._refusal is None:
+            if frame.method.NAME == "Basic.Nack" and self._refusal is None:
                 count = tag - self._confirmed if multiple else 1
                 self._refusal = PublishError(
                     f"the broker nacked {f'up to {count} messages' if count > 1 else 'a message'}: "
@@ -125,7 +127,9 @@ class Publisher:
                 self._bytes_in_flight -= self._sent.popleft()[1]
             self._changed.notify_all()
 
-    def _on_return(self, method: pika.spec.Basic.Return, properties: pika.BasicProperties) -> None:
+    def _on_return(
+        self, channel: Channel, method: pika.spec.Basic.Return, properties: pika.BasicProperties, body: bytes
+    ) -> None:
         """Refuse a returned message. Runs on the link's thread, before the confirm of the same message."""
         with self._changed:
             if self._refusal is None:
