@@ -68,7 +68,8 @@ class Quiet(SimpleHTTPRequestHandler):
 def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
     """Build the site strictly, so that a page outside the nav or a dead link fails here, and serve it."""
     folder = tmp_path_factory.mktemp("site") / "leveret"
-    command = [sys.executable, "-m", "mkdocs", "build", "--strict", "--quiet", "--site-dir", str(folder)]
+    # With --quiet, mkdocs would not count the warnings for which --strict fails.
+    command = [sys.executable, "-m", "mkdocs", "build", "--strict", "--site-dir", str(folder)]
     # The theme's advertisement of its successor would stand before what failed.
     environ = {**os.environ, "NO_MKDOCS_2_WARNING": "1"}
     built = subprocess.run(command, cwd=ROOT, env=environ, capture_output=True, text=True)
