@@ -26,6 +26,7 @@ from leveret.faults.occasion import Occasion, Point
 from leveret.faults.rule import ACCEPT, OPTIONS, PLACES, Rule
 from leveret.observe.assertions.keywords import FaultOptions
 from leveret.observe.calls.hinting import Hinting, checks_calls
+from leveret.observe.texts.state import connections
 from leveret.trace import events
 from leveret.trace.events import Event, RawEvent, Tap
 from leveret.wording import span_text
@@ -220,9 +221,8 @@ class FaultPlan(NamedFaults, Hinting):
         return self._offer(occasion)
 
     def _on_deliver(self, channel: Channel, consumer: Consumer, entry: QueueEntry) -> bool:
-        occasion = self._occasion("basic.deliver", "deliver", channel.connection, channel.number)
+        occasion = self._occasion_of_consumer("basic.deliver", "deliver", channel, consumer)
         occasion.entry, occasion.source, occasion.is_redelivered = entry, entry.message, entry.redelivered
-        occasion.subscription, occasion.consumer_tag, occasion.queue_name = consumer, consumer.tag, consumer.queue.name
         occasion.proceed = partial(self._deliver, occasion, channel, consumer, entry)
         return self._offer(occasion)
 
@@ -279,23 +279,18 @@ class FaultPlan(NamedFaults, Hinting):
         """Return what a rule without `on=` can apply to: the node, or every object of the kind its fault targets."""
         if rule.fault.target == "node":
             return [self._occasion("now", "now", None, None)]
-        clients = [cast("Connection", connection) for connection in node.connections.values()]
-        occasions = [self._occasion("now", "now", client, None) for client in clients if client.is_client]
         if rule.fault.target == "connection":
-            return occasions
-        channels = [
-            (it.connection, channel) for it in occasions if it.connection for channel in it.connection.channels.values()
-        ]
+            return [self._occasion("now", "now", client, None) for client in connections(node)]
+        channels = [channel for client in connections(node) for channel in client.channels.values()]
         if rule.fault.target == "channel":
-            return [self._occasion("now", "now", connection, channel.number) for connection, channel in channels]
-        consumers = []
-        for connection, channel in channels:
-            for consumer in channel.consumers.values():
-                occasion = self._occasion("now", "now", connection, channel.number)
-                occasion.subscription, occasion.consumer_tag = consumer, consumer.tag
-                occasion.queue_name = consumer.queue.name
-                consumers.append(occasion)
-        return consumers
+            return [self._occasion("now", "now", channel.connection, channel.number) for channel in channels]
+        consumers = [(channel, consumer) for channel in channels for consumer in channel.consumers.values()]
+        return [self._occasion_of_consumer("now", "now", *each) for each in consumers]
+
+    def _occasion_of_consumer(self, on: str, point: Point, channel: Channel, consumer: Consumer) -> Occasion:
+        occasion = self._occasion(on, point, channel.connection, channel.number)
+        occasion.subscription, occasion.consumer_tag, occasion.queue_name = consumer, consumer.tag, consumer.queue.name
+        return occasion
 
 
 def attach(plan: FaultPlan, node: Node) -> None:
