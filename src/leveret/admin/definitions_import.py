@@ -252,13 +252,10 @@ def _naming(item: Item) -> Iterator[None]:
 class Item:
     """One object of one section."""
 
-    def __init__(
-        self, section: str, what: str, named_by: Sequence[str], index: int, values: Mapping[str, object]
-    ) -> None:
-        """Keep the values. `what` the object is, and the values of the keys in `named_by`, are for error messages."""
+    def __init__(self, place: str, values: Mapping[str, object]) -> None:
+        """Keep the values. `place` is what error messages call the object."""
+        self.place = place
         self._values = values
-        names = [shown(values[key]) for key in named_by if key in values]
-        self.place = f"{what} {' '.join(names)}" if names else f"number {index + 1} of {section!r}"
 
     def wrong(self, key: str, fault: str) -> BrokerError:
         """Return the error about the value of a key."""
@@ -346,9 +343,7 @@ class Item:
 
     def inner(self, key: str, default: object = _MISSING, place: str = "") -> Item:
         """Return the object of a key as an item, for errors in the same place or another one."""
-        inner = Item(key, "", (), 0, self.mapping(key, default))
-        inner.place = place or self.place
-        return inner
+        return Item(place or self.place, self.mapping(key, default))
 
     def _value(self, key: str, default: object) -> object:
         value = self._values.get(key, default)
@@ -367,11 +362,16 @@ class Item:
 def items(
     definitions: Mapping[str, object], section: str, what: str, named_by: Sequence[str] = ("name",)
 ) -> Iterator[Item]:
-    """Yield the objects of one section. Raises BrokerError if the section is not a list of objects."""
+    """Yield the objects of one section. Raises BrokerError if the section is not a list of objects.
+
+    `what` an object is, and the values of its keys in `named_by`, are for error messages.
+    """
     objects = definitions.get(section, ())
     if not isinstance(objects, (list, tuple)):
         raise BrokerError(f"definitions: {section!r} must be a list, not {objects!r}")
-    for index, values in enumerate(objects):
+    for number, values in enumerate(objects, start=1):
+        place = f"number {number} of {section!r}"
         if not isinstance(values, Mapping):
-            raise BrokerError(f"definitions: number {index + 1} of {section!r} must be an object, not {values!r}")
-        yield Item(section, what, named_by, index, values)
+            raise BrokerError(f"definitions: {place} must be an object, not {values!r}")
+        names = [shown(values[key]) for key in named_by if key in values]
+        yield Item(f"{what} {' '.join(names)}" if names else place, values)
