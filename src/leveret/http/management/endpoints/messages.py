@@ -17,7 +17,6 @@ from leveret.core.wire.properties import PROPERTY_NAMES, Properties, PropertyVal
 from leveret.http.management.calls import (
     ACCESS_REFUSED,
     Call,
-    UsersChannel,
     bad_request,
     not_authorised,
     not_found,
@@ -110,7 +109,10 @@ def get_messages(call: Call) -> object:
     count = _count(body)
     is_acked, is_requeued = _ACK_MODES[mode]
     with call.acting(), call.channel(vhost) as channel, named(is_get=True):
-        _fetch(channel, name, count, no_ack=is_acked and not is_requeued)
+        for number in range(1, count + 1):
+            basic.get(channel, BasicGet(name, is_acked and not is_requeued))
+            if len(channel.got) < number:
+                break
         for ok, _, _ in channel.got:
             if not is_acked or is_requeued:
                 basic.reject(channel, BasicReject(ok.delivery_tag, is_requeued))
@@ -137,13 +139,6 @@ def _count(body: Mapping[str, object]) -> int:
         return int(str(count))
     except ValueError:
         raise bad_request(["not_integer", count]) from None
-
-
-def _fetch(channel: UsersChannel, name: str, count: int, *, no_ack: bool) -> None:
-    for number in range(1, count + 1):
-        basic.get(channel, BasicGet(name, no_ack))
-        if len(channel.got) < number:
-            break
 
 
 def _shown(ok: BasicGetOk, message: Message, octets: bytes | None, body: Mapping[str, object]) -> Described:

@@ -20,8 +20,8 @@ from leveret.http.management.measures import delivery_limit, in_detail, measured
 from leveret.http.management.routes import describes, endpoint, lists
 from leveret.http.management.values import described, flag_of, table_of
 
-# What only the description of one queue shows, by type, in versions whose lists show nearly all.
 _QUEUE: Final = "/api/queues/{vhost}/{queue}"
+# What only the description of one queue shows, by type, in versions whose lists show nearly all.
 _ONLY_OF_ONE: Final = {"stream": ("garbage_collection",)}
 # Where a replicated queue is.
 _PLACED: Final[Described] = {"leader": NODE_NAME, "members": [NODE_NAME], "online": [NODE_NAME]}
