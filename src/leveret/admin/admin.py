@@ -341,13 +341,15 @@ class Admin(Hinting):
 
     def export_definitions(self, path: str | Path | None = None) -> dict[str, object]:
         """Return what definitions.json can describe of the broker, as a mapping, and write it to `path` if given."""
+        import json
+        from pathlib import Path
+
         from leveret.admin.definitions_export import export
-        from leveret.admin.definitions_import import write
 
         with self._engine.looking() as node:
             described = export(node)
         if path is not None:
-            write(described, path)
+            Path(path).write_text(json.dumps(described, indent=2) + "\n", encoding="utf-8", newline="\n")
         return described
 
 

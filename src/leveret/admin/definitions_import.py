@@ -59,11 +59,6 @@ def read(source: Mapping[str, object] | str | Path) -> Mapping[str, object]:
     return definitions
 
 
-def write(definitions: Mapping[str, object], path: str | Path) -> None:
-    """Write definitions to a file."""
-    Path(path).write_text(json.dumps(definitions, indent=2) + "\n", encoding="utf-8", newline="\n")
-
-
 def load(node: Node, definitions: Mapping[str, object], vhost: str | None = None) -> None:
     """Add what the definitions describe. Raises BrokerError with the object and key of a mistake.
 

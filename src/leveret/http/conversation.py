@@ -249,7 +249,7 @@ class HttpConversation:
         self.is_closed = True
         self._unlimit()
         self._close_stream()
-        self._server.forget(self)
+        self._server.conversations.discard(self)
 
     def _close_stream(self) -> None:
         stream, self._stream = self._stream, None

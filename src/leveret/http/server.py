@@ -62,7 +62,8 @@ class HttpServer:
         self._wall = SystemClock() if wall is None else wall
         self._timers = Timers()
         self._errands: deque[Errand] = deque()
-        self._conversations: set[HttpConversation] = set()
+        # Those that are open.
+        self.conversations: set[HttpConversation] = set()
         # The loop's allowance of work, which HTTP does not need.
         self.allowance: float = inf
         self.left_over: tuple[object, ...] = ()
@@ -85,8 +86,8 @@ class HttpServer:
         from leveret.http.conversation import HttpConversation
 
         conversation = HttpConversation(self, peer[0], local[0])
-        self._conversations.add(conversation)
-        if len(self._conversations) > self.limits.connections:
+        self.conversations.add(conversation)
+        if len(self.conversations) > self.limits.connections:
             conversation.reset()
         return conversation
 
@@ -122,10 +123,6 @@ class HttpServer:
     def after(self, span_us: int, act: Callable[[], None]) -> Timer:
         """Call `act` on the loop's thread after a time."""
         return self._timers.add(self._wall.now() + span_us, act)
-
-    def forget(self, conversation: HttpConversation) -> None:
-        """Note that a conversation is over."""
-        self._conversations.discard(conversation)
 
     def advance(self, now: int, wall_now: int) -> None:
         """Run the deadlines that have come."""

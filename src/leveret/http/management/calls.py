@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import contextmanager
 from typing import Final, TypeVar
 
 from leveret.admin.admin import Admin
@@ -217,10 +217,6 @@ class Call:
         if missing:
             raise bad_request(_missing_keys(missing))
         return value
-
-    def looking(self) -> AbstractContextManager[Node]:
-        """Read the node behind the barrier."""
-        return self.engine.looking()
 
     @contextmanager
     def acting(self) -> Iterator[Node]:

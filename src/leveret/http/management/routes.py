@@ -78,7 +78,7 @@ def lists(
 
     def declare(listing: Listing) -> Listing:
         def answer(call: Call) -> object:
-            with call.looking():
+            with call.engine.looking():
                 objects = listing(call)
             return listed(call, objects, by, paged=paged)
 
@@ -97,7 +97,7 @@ def describes(
 
     def declare(describing: Describing) -> Describing:
         def answer(call: Call) -> object:
-            with call.looking():
+            with call.engine.looking():
                 return chosen(call, describing(call))
 
         endpoint("GET", template, who, versions, **more)(answer)

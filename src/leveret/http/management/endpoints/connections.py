@@ -53,7 +53,7 @@ def list_of_user(call: Call) -> list[Described]:
 @endpoint("GET", "/api/connections/{connection}", "management")
 def get_connection(call: Call) -> object:
     """Describe a connection. RabbitMQ ignores `columns` here, as for a channel."""
-    with call.looking():
+    with call.engine.looking():
         return _described(call, _connection(call), is_detailed=True)
 
 
@@ -102,7 +102,7 @@ def list_channels(call: Call) -> list[Described]:
 @endpoint("GET", "/api/channels/{channel}", "management")
 def get_channel(call: Call) -> object:
     """Describe a channel, with its consumers."""
-    with call.looking():
+    with call.engine.looking():
         for connection in clients(call.node):
             for channel in connection.channels.values():
                 if channel_name(channel) == call.values["channel"]:

@@ -15,7 +15,7 @@ from leveret.http.messages import Response
 @endpoint("GET", "/api/definitions", "administrator")
 def get_definitions(call: Call) -> object:
     """Return the definitions of the broker."""
-    with call.looking() as node:
+    with call.engine.looking() as node:
         definitions = export(node, _extent(call))
     parameters = call.state.global_parameters
     definitions["global_parameters"] = [{"name": name, "value": value} for name, value in parameters.items()]
@@ -25,7 +25,7 @@ def get_definitions(call: Call) -> object:
 @endpoint("GET", "/api/definitions/{vhost}", "administrator")
 def get_of_vhost(call: Call) -> object:
     """Return the definitions of a virtual host."""
-    with call.looking() as node:
+    with call.engine.looking() as node:
         if call.values["vhost"] not in node.vhosts:
             raise bad_request("vhost_not_found")
         return _named(call, _shown(call, export_vhost(call.vhost, _extent(call))))
@@ -83,7 +83,7 @@ def post_definitions(call: Call) -> object:
 @endpoint("POST", "/api/definitions/{vhost}", "administrator", needs_json=True)
 def post_of_vhost(call: Call) -> object:
     """Add what definitions describe to a virtual host."""
-    with call.looking():
+    with call.engine.looking():
         name = call.changed_vhost.name
     return _load(call, name)
 

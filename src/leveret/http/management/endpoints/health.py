@@ -64,7 +64,7 @@ def local_alarms(call: Call) -> object:
 
 
 def _alarms(call: Call, reason: str) -> object:
-    with call.looking() as node:
+    with call.engine.looking() as node:
         alarms_on = [{"node": NODE_NAME, "resource": resource} for resource in node.alarms]
     return _failed(reason, alarms=alarms_on) if alarms_on else _OK
 
@@ -136,7 +136,7 @@ def serving(call: Call) -> object:
 
 
 def _below_limit(call: Call, **details: object) -> object:
-    with call.looking() as node:
+    with call.engine.looking() as node:
         count, limit = len(node.connections), node.settings.connection_max
     return _OK if limit is None or count < limit else _failed(_LIMIT_REACHED, **details, connections=count)
 
@@ -144,7 +144,7 @@ def _below_limit(call: Call, **details: object) -> object:
 @endpoint("GET", "/api/aliveness-test/{vhost}", "vhost")
 def aliveness(call: Call) -> object:
     """Check that a virtual host exists, and that the user may open it."""
-    with call.looking(), named(is_get=True):
+    with call.engine.looking(), named(is_get=True):
         rights = call.rights(call.vhost)
         if call.compat.publishes_to_check:
             rights.require("configure", "queue", _PROBE)

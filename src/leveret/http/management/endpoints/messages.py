@@ -39,7 +39,7 @@ _NUMBERS: Final = ("delivery_mode", "priority", "timestamp")
 @endpoint("POST", "/api/exchanges/{vhost}/{exchange}/publish", "vhost")
 def publish(call: Call) -> object:
     """Publish a message, and answer whether it reached a queue."""
-    with call.looking():
+    with call.engine.looking():
         vhost = _vhost(call)
         if call.exchange_name not in vhost.exchanges and call.compat.looks_for_exchange:
             raise not_found("exchange_not_found")
@@ -96,7 +96,7 @@ def _properties(given: object) -> Properties:
 def get_messages(call: Call) -> object:
     """Take messages from a queue, and settle them as the request wants."""
     name = call.values["queue"]
-    with call.looking():
+    with call.engine.looking():
         vhost = _vhost(call)
         if name not in vhost.queues and call.compat.looks_for_exchange:
             raise not_found("queue_not_found")

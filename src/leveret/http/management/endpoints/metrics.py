@@ -69,7 +69,7 @@ def get_metrics_per_object(call: Call) -> object:
 
 
 def _answer(call: Call, *, is_per_object: bool) -> Response:
-    with call.looking():
+    with call.engine.looking():
         text = "".join(_printed(_metrics(call, is_per_object=is_per_object)))
     return Response.of_text(text, _CONTENT_TYPE)
 

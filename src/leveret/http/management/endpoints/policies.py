@@ -36,7 +36,7 @@ class _Policies:
 
     def _put(self, call: Call) -> object:
         body, name = call.body("pattern", "definition"), call.values["name"]
-        with call.looking():
+        with call.engine.looking():
             vhost = call.changed_vhost
             policies = self._of(vhost)
             is_known = name in policies.by_name
@@ -56,7 +56,7 @@ class _Policies:
         return DONE if is_known else CREATED
 
     def _delete(self, call: Call) -> None:
-        with call.looking():
+        with call.engine.looking():
             name = call.existing(self._of(call.vhost).by_name, "name").name
         clear = call.admin.clear_operator_policy if self._are_operators else call.admin.clear_policy
         clear(name, vhost=call.values["vhost"])
@@ -93,7 +93,7 @@ def put_parameter(call: Call) -> object:
     """Set a parameter. Other components than the broker's own belong to plugins that leveret does not have."""
     value, component = call.body("value")["value"], call.values["component"]
     name = call.values["vhost"]
-    with call.looking():
+    with call.engine.looking():
         names = [(each["component"], each["name"]) for each in described_parameters(call.changed_vhost)]
         is_known = (component, call.values["name"]) in names
     if component != VHOST_LIMITS_PARAMETER:
@@ -111,7 +111,7 @@ def put_parameter(call: Call) -> object:
 @endpoint("DELETE", "/api/parameters/{component}/{vhost}/{name}", "policymaker")
 def delete_parameter(call: Call) -> None:
     """Remove a parameter."""
-    with call.looking():
+    with call.engine.looking():
         component, vhost = get_parameter(call)["component"], call.vhost.name
     if component == VHOST_LIMITS_PARAMETER:
         call.admin.clear_vhost_limits(vhost)

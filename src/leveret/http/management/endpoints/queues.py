@@ -105,7 +105,7 @@ def _changing(call: Call) -> Iterator[tuple[UsersChannel, str]]:
 @endpoint("POST", f"{_QUEUE}/actions", "administrator")
 def post_action(call: Call) -> object:
     """Refuse an action on a queue: those of mirrored queues are gone."""
-    with call.looking():
+    with call.engine.looking():
         if call.values["queue"] not in call.changed_vhost.queues:
             raise not_found("queue_not_found")
     action = call.body("action")["action"]

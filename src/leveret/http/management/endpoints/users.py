@@ -82,7 +82,7 @@ def _hash_of(text: str, algorithm: str) -> PasswordHash:
 @endpoint("DELETE", "/api/users/{user}", "administrator")
 def delete_user(call: Call) -> None:
     """Delete a user."""
-    with call.looking() as node:
+    with call.engine.looking() as node:
         name = call.existing(node.access.users, "user").name
     call.admin.delete_user(name)
 
@@ -160,7 +160,7 @@ def put_permission(call: Call) -> object:
     vhost, user = _permitted(call)
     body = call.body(*RIGHTS)
     patterns = {name: _pattern(body[name]) for name in RIGHTS}
-    with call.looking() as node:
+    with call.engine.looking() as node:
         is_known = node.access.may_open(user, vhost)
     call.admin.set_permissions(user, vhost, **patterns)
     return DONE if is_known else CREATED
@@ -168,7 +168,7 @@ def put_permission(call: Call) -> object:
 
 def _permitted(call: Call) -> tuple[str, str]:
     vhost, user = call.values["vhost"], call.values["user"]
-    with call.looking() as node:
+    with call.engine.looking() as node:
         if vhost not in node.vhosts or user not in node.access.users:
             raise bad_request("vhost_or_user_not_found")
     return vhost, user
@@ -186,7 +186,7 @@ def _pattern(given: object) -> str:
 @endpoint("DELETE", "/api/permissions/{vhost}/{user}", "administrator")
 def delete_permission(call: Call) -> None:
     """Take away a user's access to a virtual host."""
-    with call.looking():
+    with call.engine.looking():
         get_permission(call)
     call.admin.clear_permissions(call.values["user"], call.values["vhost"])
 
@@ -198,7 +198,7 @@ def put_topic_permission(call: Call) -> object:
     vhost, user = _permitted(call)
     body = call.body("exchange", *_TOPIC_RIGHTS)
     exchange, patterns = str(body["exchange"]), {name: _pattern(body[name]) for name in _TOPIC_RIGHTS}
-    with call.looking() as node:
+    with call.engine.looking() as node:
         if exchange not in node.vhosts[vhost].exchanges and call.compat.topic_permissions_need_exchange:
             raise bad_request(["no_such_exchange", exchange])
         is_known = bool(list_topic_permissions(call))
@@ -210,7 +210,7 @@ def put_topic_permission(call: Call) -> object:
 @endpoint("DELETE", f"{_TOPIC}/{{exchange}}", "administrator")
 def delete_topic_permission(call: Call) -> None:
     """Remove a user's restriction for one exchange, or for all of a virtual host."""
-    with call.looking():
+    with call.engine.looking():
         get_topic_permissions(call)
     call.admin.clear_topic_permissions(call.values["user"], call.values["vhost"], call.values.get("exchange"))
 

@@ -26,7 +26,7 @@ _COUNTED: Final = (statistics.PUBLISHING, statistics.DELIVERING)
 @endpoint("GET", "/api/vhosts", "management")
 def list_vhosts(call: Call) -> object:
     """List the virtual hosts that the user sees."""
-    with call.looking():
+    with call.engine.looking():
         visible = sorted(_visible(call), key=lambda vhost: vhost.name)
         vhosts = [_described(call, vhost) for vhost in visible]
     return [chosen(call, it) for it in vhosts] if call.compat.lists_vhosts_by_columns else vhosts
@@ -73,7 +73,7 @@ def put_vhost(call: Call) -> object:
 @endpoint("DELETE", "/api/vhosts/{vhost}", "administrator")
 def delete_vhost(call: Call) -> None:
     """Delete a virtual host, unless it is protected."""
-    with call.looking():
+    with call.engine.looking():
         name = call.vhost.name
         if call.state.protected.get(name):
             reason = f"Refusing to delete virtual host '{name}' because it is protected from deletion"
@@ -86,7 +86,7 @@ def delete_vhost(call: Call) -> None:
 def protect(call: Call) -> None:
     """Protect a virtual host from deletion."""
     name = call.values["vhost"]
-    with call.looking() as node:
+    with call.engine.looking() as node:
         if name not in node.vhosts:
             raise not_found(f"Cannot enable deletion protection of virtual host '{name}' because it does not exist")
         call.state.protected[name] = True
@@ -95,7 +95,7 @@ def protect(call: Call) -> None:
 @endpoint("DELETE", "/api/vhosts/{vhost}/deletion/protection", "administrator", SINCE_4_3)
 def unprotect(call: Call) -> None:
     """Allow the deletion of a virtual host again."""
-    with call.looking():
+    with call.engine.looking():
         call.state.protected[call.vhost.name] = False
 
 
@@ -108,7 +108,7 @@ def start(call: Call) -> None:
     head = f"Request to node {node} failed with "
     if node != NODE_NAME:
         raise bad_request(f"{head}nodedown")
-    with call.looking() as state:
+    with call.engine.looking() as state:
         if vhost not in state.vhosts:
             reason = f'{{no_such_vhost,<<"{vhost}">>}}'
             if len(head) + len(reason) > LINE_MAX:
@@ -147,11 +147,8 @@ def _described(call: Call, vhost: VirtualHost) -> Described:
 
 def lengths(queues: Iterable[StoredQueue]) -> Described:
     """Return how many messages some queues hold together."""
-    sums = dict.fromkeys(statistics.LENGTHS, 0)
-    for queue in queues:
-        for name, number in totals(queue).items():
-            sums[name] += number
-    return {**sums}
+    lengths = [totals(queue) for queue in queues]
+    return {name: sum(each[name] for each in lengths) for name in statistics.LENGTHS}
 
 
 def tags_of(value: object) -> tuple[str, ...]:
@@ -172,7 +169,7 @@ def list_limits(call: Call) -> list[Described]:
 def put_limit(call: Call) -> None:
     """Set one limit of a virtual host."""
     limits = {call.values["name"]: call.body("value")["value"]}
-    with call.looking():
+    with call.engine.looking():
         vhost = call.changed_vhost.name
     fault = limit_fault(limits, VHOST_LIMITS, "limits")
     if fault:
