@@ -37,12 +37,13 @@ class Redaction:
 
     __slots__ = ("_hides_all", "_words")
 
-    def __init__(self, names: Iterable[str] = ()) -> None:
-        """Hide the values of `names` besides those of `ALWAYS`; "*" hides every value.
+    def __init__(self, names: Iterable[str] | str = ()) -> None:
+        """Hide the values of `names` besides those of `ALWAYS`; "*" hides every value. A text may have several names.
 
         Raises ValueError if a name has no letter or digit.
         """
-        given = tuple(names)
+        # Iterating over a text would give letters.
+        given = tuple(names.replace(",", " ").split() if isinstance(names, str) else names)
         self._hides_all = EVERYTHING in given
         words = [_plain_name(name) for name in given if name != EVERYTHING]
         if not all(words):

@@ -51,9 +51,7 @@ class TraceOptions:
                 f"trace_dir={given!r} is {'a file' if given else 'empty'}; it must be a directory, "
                 "which is created if it does not exist"
             )
-        # A str may name several headers. Iterating over it would give letters.
-        names = redact.replace(",", " ").split() if isinstance(redact, str) else redact
-        return cls(place, Redaction(names), bodies)
+        return cls(place, Redaction(redact), bodies)
 
 
 class Writer:

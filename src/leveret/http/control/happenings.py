@@ -64,7 +64,7 @@ class EventLines:
                 raise ValueError(unknown("event", kind, events.KINDS))
         self._queue = call.parameters.get("queue")
         self._engine = call.engine
-        self._lines = Lines(OwnNumbers(), Redaction(names_in(call.engine.redact)), keeps_bodies=True)
+        self._lines = Lines(OwnNumbers(), Redaction(call.engine.redact), keeps_bodies=True)
 
     def of(self, raw_events: list[RawEvent], first: int) -> list[str]:
         """Return the lines of the events that are wanted, each with its newline. `first` is the first one's number."""

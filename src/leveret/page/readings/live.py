@@ -59,7 +59,7 @@ def reading_of(
 
     `moves` are those of the broker's clock. With `vhost`, only findings of that virtual host count.
     """
-    redaction = Redaction(redact.replace(",", " ").split() if isinstance(redact, str) else redact)
+    redaction = Redaction(redact)
     raw_events = recorder.raw()
     rows, before = live_rows(raw_events, test, redaction, moves)
     found = [finding for group in judge.found_so_far(vhost).values() for finding in group]
