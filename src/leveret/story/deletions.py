@@ -47,11 +47,6 @@ class Deletions:
         self._deleted.setdefault(place, []).append(deletion)
         return deletion
 
-    def last(self, vhost: str, queue: str, before: int | None) -> Deletion | None:
-        """Return the last deletion of a queue before an instant."""
-        known = self._deleted.get((vhost, queue), [])
-        return next((one for one in reversed(known) if one.at is None or before is None or one.at <= before), None)
-
     def who(self, deletion: Deletion) -> str:
         """Return who deleted a queue: "c3 (web)", "the test"."""
         if deletion.conn is None:
@@ -77,7 +72,8 @@ class Deletions:
 
     def text(self, vhost: str, queue: str, before: int | None) -> str | None:
         """Return that a queue was deleted before an instant, and how; None if it was not."""
-        deletion = self.last(vhost, queue, before)
+        known = reversed(self._deleted.get((vhost, queue), []))
+        deletion = next((one for one in known if one.at is None or before is None or one.at <= before), None)
         if deletion is None:
             return None
         ago = "" if deletion.at is None or before is None else f" {short_span_text(before - deletion.at)} before"

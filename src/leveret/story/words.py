@@ -278,10 +278,7 @@ class Numbers(Names):
 
 def words_of(fact: Fact) -> Words:
     """Return the row of the table that applies to a fact."""
-    for row in KINDS.get(fact.kind, ()):
-        if not row.when or _applies(row, fact):
-            return row
-    return _OTHER
+    return next((row for row in KINDS.get(fact.kind, ()) if _applies(row, fact)), _OTHER)
 
 
 def told(fact: Fact, names: Names, *, is_drawn: bool = False) -> str:
@@ -338,7 +335,8 @@ def details(fact: Fact) -> list[tuple[str, str]]:
         is_default = value in (None, {}) or (
             value is False and not (name == "multiple" and fact.kind in events.SETTLING)
         )
-        if is_default or (name == "count" and not _is_notable(fact)):
+        # Only of a delivery, the count is one of earlier deliveries.
+        if is_default or (name == "count" and (value == 0 or fact.kind not in events.DELIVERIES)):
             continue
         shown = str(value) if not isinstance(value, bool) else "yes" if value else "no"
         found.append(("publish number" if name == "tag" and is_publish else label, shown))
@@ -361,11 +359,6 @@ def channel_text(conn: object, chan: object) -> str:
     if not isinstance(conn, int):
         return "the test"
     return place_text(conn, chan if isinstance(chan, int) else None)
-
-
-def _is_notable(fact: Fact) -> bool:
-    """Return whether the count of a fact is one of earlier deliveries."""
-    return fact.kind in events.DELIVERIES and fact.get("count") != 0
 
 
 def _applies(row: Words, fact: Fact) -> bool:

@@ -60,18 +60,16 @@ class NoClient:
             recorder = broker.recorder
             if not recorder.is_on or recorder.has_dropped or has_clients(recorder.raw()):
                 return None
-            texts = self._strangers() or [_place(*connected) for connected in self._elsewhere.items()]
+            # Imported here because most tests have a client.
+            from leveret.observe.texts.report import stranger_lines
+
+            texts = stranger_lines(broker.node) or [_place(*connected) for connected in self._elsewhere.items()]
         if not texts and is_untouched:
             texts = [_UNUSED if broker.is_url_read else _UNTOUCHED]
         # What the test itself has published can have had consequences without a client.
         if not texts and not any(raw[0] == events.PUBLISHED for raw in recorder.raw()):
             texts = self._absences[:1]
         return Finding(CHECK, "/", {"place": "; ".join(texts)}) if texts else None
-
-    def _strangers(self) -> list[str]:
-        from leveret.observe.texts.report import stranger_lines
-
-        return stranger_lines(self._broker.node)
 
     def note_absence(self, call: str) -> None:
         """Note that an assertion has passed because something did not happen."""
