@@ -465,7 +465,7 @@ class Broker(BrokerActions, Peers, CheckedAssertions, Hinting):
         See docs/how-to/page.md. The page is one HTML file. It shows every message, queue and event, and needs no
         network. Raises OSError if the file cannot be written, and BrokerError if the broker records nothing.
         """
-        from leveret.page.formats.saving import save
+        from leveret.page.formats.html import save
         from leveret.page.readings.live import test_of
         from leveret.page.story import story_of
 

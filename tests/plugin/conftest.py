@@ -18,8 +18,8 @@ import leveret.broker
 import leveret.engine.harness
 import leveret.observe.texts.report
 import leveret.observe.views.views
+import leveret.page.formats.html
 import leveret.page.formats.index
-import leveret.page.formats.saving
 import leveret.page.readings.live
 import leveret.trace.writer  # noqa: F401
 

@@ -83,7 +83,7 @@ class Runner:
 
             story = story_of_test(item, report, call)
             if story is not None:
-                from leveret.page.formats.saving import save
+                from leveret.page.formats.html import save
 
                 save(story, self._job.page)
         return report

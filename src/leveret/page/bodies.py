@@ -28,15 +28,14 @@ class Body:
 
     def __init__(self, octets: bytes | None, size: int, digest: str, redaction: Redaction) -> None:
         self._octets = octets
-        # Whether it is JSON: an object or an array.
-        self.is_json = False
+        # An object or an array, if it is JSON.
         self.json: Any = None
         self.shown: dict[str, Any] = {"size": size, "hash": digest}
         if octets is None:
             return
         if octets[:1] in _BEGINS_JSON or octets.lstrip()[:1] in _BEGINS_JSON:
             self._read_json(octets, redaction)
-        if self.is_json:
+        if self.json is not None:
             self.shown["json"] = self.json
         else:
             self._show_text(octets)
@@ -47,7 +46,6 @@ class Body:
             value = json.loads(octets, parse_int=_exact, parse_float=_finite, parse_constant=_refused)
         except (ValueError, RecursionError):
             return
-        self.is_json = True
         self.json = redaction.shown({"": value})[""]
 
     def _show_text(self, octets: bytes) -> None:
@@ -65,7 +63,7 @@ class Body:
         """The beginning of the body in a few characters; empty if it is unknown."""
         if self._octets is None:
             return ""
-        if not self.is_json:
+        if self.json is None:
             return preview(self._octets, _LABEL_LENGTH)
         text = json.dumps(self.json, ensure_ascii=False)
         return text if len(text) <= _LABEL_LENGTH else f"{text[:_LABEL_LENGTH]}..."

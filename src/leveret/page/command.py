@@ -65,7 +65,7 @@ def _story(options: argparse.Namespace) -> Story:
 
 
 def _page(options: argparse.Namespace) -> int:
-    from leveret.page.formats.saving import save
+    from leveret.page.formats.html import save
 
     print(save(_story(options), options.output))
     return 0

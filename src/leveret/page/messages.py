@@ -79,15 +79,10 @@ class MessageStory(MessageLife[RowFact]):
     def take(self, row: PageRow, fact: RowFact) -> Copy | None:
         """Take the next row about this message, which is also a fact, and return the copy that it is about."""
         copy = self.live(fact)
-        if copy is not None and row["kind"] in events.ARRIVALS:
-            self._read_deaths(row)
-        return copy
-
-    def _read_deaths(self, row: PageRow) -> None:
         headers = row["attrs"].get("properties", {}).get("headers") or {}
-        deaths = headers.get(_DEATHS)
-        if isinstance(deaths, list):
+        if copy is not None and row["kind"] in events.ARRIVALS and isinstance(deaths := headers.get(_DEATHS), list):
             self.deaths = [death for death in deaths if isinstance(death, dict)]
+        return copy
 
     @property
     def label(self) -> str:

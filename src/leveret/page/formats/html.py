@@ -3,6 +3,8 @@
 The story has the same facts in fewer characters. Long lists become columns, what follows from the events is left out,
 and the rest is compressed. If the bodies of messages are still too long, they get shorter, and `cut` in the story says
 so. No event is left out.
+
+A file is complete or does not exist.
 """
 
 from __future__ import annotations
@@ -11,6 +13,9 @@ import base64
 import gzip
 import html
 import json
+import os
+from contextlib import suppress
+from os import PathLike, fspath
 from typing import Any, Final
 
 from leveret.page.bodies import cut
@@ -41,6 +46,32 @@ def page_of(story: Story, outline: str | None = None) -> str:
         f"<noscript><pre>{html.escape(shown_controls(text))}</pre></noscript>\n"
         f'<script type="text/plain" id="story">{packed_of(story)}</script>',
     )
+
+
+def save(story: Story, path: str | PathLike[str]) -> str:
+    """Write the page of a story to a file, and return its absolute path.
+
+    The directory is created if it does not exist. Raises OSError if the file cannot be written.
+    """
+    return write(page_of(story), path)
+
+
+def write(text: str, path: str | PathLike[str]) -> str:
+    """Write a text to a file, and return its absolute path. Raises OSError if the file cannot be written."""
+    place = os.path.abspath(fspath(path))
+    os.makedirs(os.path.dirname(place), exist_ok=True)
+    unfinished = f"{place}.{os.getpid()}.tmp"
+    try:
+        with open(unfinished, "w", encoding="utf-8", errors="backslashreplace", newline="\n") as file:
+            file.write(text)
+        os.replace(unfinished, place)
+    except OSError as error:
+        with suppress(OSError):
+            os.remove(unfinished)
+        # A full disk is reported without a name.
+        error.filename = place
+        raise
+    return place
 
 
 def packed_of(story: Story, limit: int = PACKED_MAX) -> str:
