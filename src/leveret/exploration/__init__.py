@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Final, Unpack
 from leveret.broker import KEYWORDS
 from leveret.errors import LeveretWarning, did_you_mean, unknown_keyword
 from leveret.exploration.kinds import DEFAULT, KINDS, FaultKind, Kind, kinds_of
-from leveret.exploration.logs import STRAYS, buffered_logs, lines_of, show_logs
+from leveret.exploration.logs import STRAYS, buffered_logs, lines_of
 from leveret.exploration.processes import Pool, brief_of
 from leveret.exploration.report import divergence_text, failure_text, plain_hang_text, replay_line, unrepeated_text
 from leveret.exploration.run import Execute, Run, Scenario, ScenarioRunner, attempt
@@ -190,7 +190,8 @@ class Settings:
         __tracebackhide__ = True
         if exploration.failed_runs:
             run = exploration.failed_runs[0]
-            show_logs(run.logs)
+            for record in run.logs:
+                logging.getLogger(record.name).handle(record)
             line = replay_line(name, run.schedule, self.kinds)
             raise ExplorationFailedError(failure_text(exploration, self.kinds, line), exploration) from run.error
         if exploration.diverged_runs and self.only is not None:

@@ -98,9 +98,3 @@ def buffered_logs(records: list[logging.LogRecord]) -> Iterator[None]:
     finally:
         root.handlers = before
         records += buffer.records
-
-
-def show_logs(records: list[logging.LogRecord]) -> None:
-    """Show records as if they were logged now."""
-    for record in records:
-        logging.getLogger(record.name).handle(record)

@@ -61,7 +61,9 @@ class BrokerActions:
         if json is not _NOTHING:
             if octets:
                 raise TypeError("publish(): body and json= were both given; give one of them")
-            octets = _json_octets(json)
+            from json import dumps
+
+            octets = dumps(json).encode()
             values.setdefault("content_type", "application/json")
         if headers is not None:
             values["headers"] = headers
@@ -257,14 +259,8 @@ class Peers:
         """
         from leveret.scripted.responder import Responder, Script
 
-        return Responder(
-            self._engine,
-            queue,
-            Script(with_, times),
-            delay_us=round(delay * 1_000_000),
-            vhost=vhost,
-            errors=self._engine.script_errors,
-        )
+        delay_us = round(delay * 1_000_000)
+        return Responder(self._engine, queue, Script(with_, times), delay_us=delay_us, vhost=vhost)
 
 
 def _destination(host: VirtualHost, kind: DestinationKind, name: str) -> Destination:
@@ -294,9 +290,3 @@ def _octets(body: object) -> bytes:
     if isinstance(body, bytes | bytearray | memoryview):
         return bytes(body)
     raise TypeError(f"publish(): body must be bytes or text, not {type(body).__name__}; for JSON use json=")
-
-
-def _json_octets(value: object) -> bytes:
-    from json import dumps
-
-    return dumps(value).encode()

@@ -86,6 +86,8 @@ class OwnChannel(Channel):
 
     __slots__ = ("_on_message", "room")
 
+    connection: OwnConnection
+
     def __init__(self, connection: OwnConnection, on_message: OnMessage) -> None:
         """`on_message` gets the delivery tag and the message, while the broker's lock is held."""
         super().__init__(connection, 1)
@@ -123,13 +125,11 @@ class OwnChannel(Channel):
     def cancelled(self, consumer: Consumer, reason: str) -> None:
         """Note that the broker has cancelled the consumer."""
         super().cancelled(consumer, reason)
-        assert isinstance(self.connection, OwnConnection)
         self.connection.end_reason = f"cancelled by the broker: {reason}"
 
     def suspended(self, consumer: Consumer) -> None:
         """Note that the broker calls the consumer cancelled."""
         super().suspended(consumer)
-        assert isinstance(self.connection, OwnConnection)
         self.connection.end_reason = "cancelled by the broker: consumer timeout"
 
     def can_be_cancelled(self) -> bool:

@@ -116,25 +116,14 @@ class Responder(AbstractContextManager["Responder"], Hinting):
 
     _called = "a responder"
 
-    def __init__(
-        self,
-        engine: Engine,
-        queue: str,
-        script: Script,
-        *,
-        delay_us: int,
-        vhost: str,
-        errors: list[BaseException],
-    ) -> None:
-        """Consume from the queue, and declare it as durable if it is missing.
-
-        `errors` collects exceptions of the test's functions, and the errors of replies that cannot be sent.
-        """
+    def __init__(self, engine: Engine, queue: str, script: Script, *, delay_us: int, vhost: str) -> None:
+        """Consume from the queue, and declare it as durable if it is missing."""
         self.queue = queue
         self._engine = engine
         self._script = script
         self._delay_us = delay_us
-        self._errors = errors
+        # Exceptions of the test's functions, and the errors of replies that cannot be sent.
+        self._errors = engine.script_errors
         # The line of the test that started the responder, recorded before each reply.
         self._caller = calling_line()[1]
         self._requests: list[MessageView] = []
