@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final, NamedTuple
 
-from leveret.core.wire.constants import CLASS_BASIC, FRAME_BODY, FRAME_HEADER, FRAME_METHOD
+from leveret.core.wire.constants import FRAME_BODY, FRAME_HEADER, FRAME_METHOD
 from leveret.core.wire.errors import WireError
 from leveret.core.wire.frames import FrameReader, method_frame, wrap
 from leveret.core.wire.methods import METHODS, BasicDeliver, BasicGetOk, BasicPublish, BasicReturn, Method
@@ -106,11 +106,3 @@ def with_method(command: Command, method: Method) -> bytes:
     first = method_frame(command.channel_number, method)
     assert command.method is not None
     return first + command.frames[len(method_frame(command.channel_number, command.method)) :]
-
-
-def publish_frames(channel_number: int, method: BasicPublish, properties: bytes, body: bytes, limit: int) -> bytes:
-    """Return the frames of a publish, its body in frames of at most `limit` bytes."""
-    header = CLASS_BASIC.to_bytes(2) + bytes(2) + len(body).to_bytes(8) + properties
-    pieces = [body[at : at + limit] for at in range(0, len(body), limit)]
-    frames = [method_frame(channel_number, method), wrap(FRAME_HEADER, channel_number, header)]
-    return b"".join([*frames, *(wrap(FRAME_BODY, channel_number, piece) for piece in pieces)])

@@ -10,14 +10,18 @@ from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Final, cast
 
 from leveret.core.model.queues.queue import Queue
+from leveret.core.protocol.delivery import with_content
 from leveret.core.wire import methods as amqp
 from leveret.core.wire.constants import PROTOCOL_HEADER
 from leveret.core.wire.frames import method_frame
+from leveret.core.wire.properties import Properties
 from leveret.core.wire.values import Table
 from leveret.errors import BrokerError, RefusedError
+from leveret.scripted.own_publisher import tap_as_test
 from leveret.server import native
-from pytest_leveret.real.commands import Command, CommandReader, publish_frames
-from pytest_leveret.real.mirror import Content, Publish, decoded
+from leveret.trace import events
+from pytest_leveret.real.commands import Command, CommandReader
+from pytest_leveret.real.mirror import Content, decoded
 from pytest_leveret.real.proxy import Upstream, change_topology
 
 if TYPE_CHECKING:
@@ -115,18 +119,12 @@ class OwnLine:
             fields = (None, None, None)
             publish = mirror.published((self.line_name, ACTING), self.vhost, content, fields, is_mandatory=is_mandatory)
         method = amqp.BasicPublish(exchange, routing_key, True, False)
-        frames = publish_frames(ACTING, method, properties, body, self._frame_max - 8)
+        frames = with_content(method_frame(ACTING, method), publish.message, ACTING, self._frame_max)
         is_returned = any(isinstance(answer.method, amqp.BasicReturn) for answer in self._ask_acting(frames))
         if is_returned and is_mandatory:
-            self._tap_returned(publish)
+            with self._engine.lock:
+                tap_as_test(self.vhost, events.RETURNED, publish.accept(), "NO_ROUTE")
         return not is_returned
-
-    def _tap_returned(self, publish: Publish) -> None:
-        from leveret.scripted.own_publisher import tap_as_test
-        from leveret.trace import events
-
-        with self._engine.lock:
-            tap_as_test(self.vhost, events.RETURNED, publish.accept(), "NO_ROUTE")
 
     def _ask_acting(self, frames: bytes) -> list[Command]:
         __tracebackhide__ = True
@@ -236,8 +234,6 @@ class OwnLine:
         shown = entry.get("properties")
         names = ("message_id", "correlation_id")
         known = {name: str(shown[name]) for name in names if isinstance(shown, dict) and name in shown}
-        from leveret.core.wire.properties import Properties
-
         properties = Properties.from_python(known).encode()
         content = Content(str(entry.get("exchange_name", "")), keys[0], properties, command.body)
         line = (str(entry.get("connection")), int(cast("int", entry.get("channel", 0))))
