@@ -11,15 +11,13 @@ from typing import TYPE_CHECKING
 from pytest_leveret.contract import FILE
 
 if TYPE_CHECKING:
-    from argparse import _SubParsersAction
-
     from pytest_leveret.contract.lock import Lock
 
 _FORMATS = ("asyncapi", "json-schema")
 _CODES = "The exit code is 0 if nothing breaks, 1 if something does, and 2 if a file cannot be read."
 
 
-def add_to(commands: _SubParsersAction[argparse.ArgumentParser]) -> None:
+def add_to(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     """Add the command to a parser."""
     contract = commands.add_parser(
         "contract",

@@ -5,13 +5,9 @@ from __future__ import annotations
 import argparse
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from argparse import _SubParsersAction
 
 
-def add_to(commands: _SubParsersAction[argparse.ArgumentParser]) -> None:
+def add_to(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     """Add the command to a parser."""
     init = commands.add_parser(
         "init",

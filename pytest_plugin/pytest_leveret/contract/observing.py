@@ -115,7 +115,7 @@ class Observer(EventReader[Lock]):
 
     def _published(self, event: Event, lock: Lock) -> None:
         message = event.message
-        if is_monitoring(message):
+        if is_of_monitoring(message.exchange, message.routing_key):
             return
         properties = own_properties(message)
         exchange, routing_key = name_pattern(message.exchange), name_pattern(message.routing_key)
@@ -176,11 +176,6 @@ def add_declared(event: Event, lock: Lock) -> None:
     elif event.kind == events.BIND and not is_of_monitoring(event.exchange, event.destination):
         source, destination, key = map(name_pattern, (event.exchange, event.destination, event.routing_key))
         lock.bindings.add(Binding(event.vhost, source, event.destination_kind, destination, key))
-
-
-def is_monitoring(message: TracedMessage) -> bool:
-    """Return whether Celery has sent a message to monitor its workers."""
-    return is_of_monitoring(message.exchange, message.routing_key)
 
 
 def is_of_monitoring(*names: str) -> bool:

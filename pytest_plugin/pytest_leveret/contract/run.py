@@ -63,7 +63,7 @@ class Contract(Watch[Lock]):
             return []
         return [
             f"this test sends what can break a consumer, by {self._path.name}:",
-            *(f"  {line}" for change in changes for line in (f"{change.subject}: {change.text}", *_indented(change))),
+            *(line for change in changes for line in _lines(change)),
             f"If that is intended, accept it with {_WRITE}, and look at the consumers first.",
         ]
 
@@ -106,5 +106,5 @@ class Contract(Watch[Lock]):
         self._write_gap(terminalreporter, self._path.name)
 
 
-def _indented(change: Change) -> list[str]:
-    return [f"  {reason}" for reason in change.breaks]
+def _lines(change: Change) -> list[str]:
+    return [f"  {change.subject}: {change.text}", *(f"    {reason}" for reason in change.breaks)]

@@ -17,7 +17,7 @@ from leveret.trace.events import Event
 from pytest_leveret.contract.documents.checking import Checker, Finding
 from pytest_leveret.contract.documents.reading import Channel
 from pytest_leveret.contract.lock import MessageKey
-from pytest_leveret.contract.observing import EventReader, is_monitoring, name_pattern, own_properties
+from pytest_leveret.contract.observing import EventReader, is_of_monitoring, name_pattern, own_properties
 
 if TYPE_CHECKING:
     from leveret import Broker
@@ -89,7 +89,7 @@ class Messages(EventReader[Shown]):
 
     def _published(self, event: Event, shown: Shown) -> None:
         message = event.message
-        if is_monitoring(message):
+        if is_of_monitoring(message.exchange, message.routing_key):
             return
         publisher = self._client(event.conn)
         sent = self._sent[message.id] = _Sent(message, own_properties(message), publisher, [])
