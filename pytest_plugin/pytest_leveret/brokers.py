@@ -18,7 +18,7 @@ from _pytest.runner import runtestprotocol
 from pytest_leveret import recording
 from pytest_leveret.harness import harness_of
 from pytest_leveret.markers import checked_names
-from pytest_leveret.options import Setting, Settings, are_read, general_settings, read_general_settings, read_levels
+from pytest_leveret.options import GENERAL, OPTIONS, Setting, Settings, general_settings, read_levels, read_settings
 from pytest_leveret.rehearsals import real
 
 if TYPE_CHECKING:
@@ -75,9 +75,9 @@ def refuse_unusable(config: pytest.Config) -> None:
 
     A second call does nothing.
     """
-    if are_read(config):
+    if GENERAL in config.stash:
         return
-    settings = read_general_settings(config)
+    settings = config.stash[GENERAL] = read_settings(config, OPTIONS)
     if not settings:
         return
     from leveret import Broker, BrokerError
@@ -147,12 +147,8 @@ def add_to_test(item: pytest.Item, broker: Broker, name: str | None = None) -> N
 def expect_client(item: pytest.Item, broker: Broker) -> None:
     """Expect a client of the broker for which the test itself asks. A fixture may ask for one that few tests need."""
     harness_of(broker).name_in_tests("leveret")
-    if "leveret" in signature(getattr(item, "function", None) or _nothing).parameters:
+    if "leveret" in signature(getattr(item, "function", None) or (lambda: None)).parameters:
         harness_of(broker).expect_client()
-
-
-def _nothing() -> None:
-    """Stand for an item that is no function."""
 
 
 def end_expecting(started: list[Broker]) -> None:
@@ -171,7 +167,8 @@ def share(session: pytest.Session, fixture: str, broker: Broker, *, with_all: bo
     shared.append(broker)
     if broker in shared[:-1]:
         return
-    recording.begin_with_session(session, broker)
+    if (item := recording.running(session)) is not None:
+        recording.begin(item, broker)
     harness_of(broker).begin_test(session.stash.get(_CURRENT, ""))
     for watcher in session.config.stash.get(WATCHERS, ()):
         watcher(broker)
@@ -280,12 +277,6 @@ def judge(brokers: Iterable[Broker], item: pytest.Item | None) -> None:
     __tracebackhide__ = True
     for verdict in [harness_of(broker).judge() for broker in brokers]:
         verdict.speak(None if item is None else (str(item.path), (item.location[1] or 0) + 1))
-
-
-def excuse(brokers: Iterable[Broker]) -> None:
-    """Discard the findings of strict checks for a test that has failed anyway."""
-    for broker in brokers:
-        harness_of(broker).excuse()
 
 
 def check(brokers: Iterable[Broker]) -> None:

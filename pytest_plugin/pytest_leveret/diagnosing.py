@@ -232,12 +232,9 @@ def names_of(brokers: list[Broker], call: pytest.CallInfo[None]) -> dict[Broker,
     """Return what a test calls its brokers: by the name that it gave, or several by the variables where it failed."""
     names: dict[Broker, str] = {}
     for entry in call.excinfo.traceback if call.excinfo is not None and len(brokers) > 1 else ():
-        names.update({value: name for name, value in entry.frame.f_locals.items() if _is_in(value, brokers)})
+        held = entry.frame.f_locals.items()
+        names.update({value: name for name, value in held if any(value is broker for broker in brokers)})
     return names | {broker: name for broker in brokers if (name := harness_of(broker).given_name) is not None}
-
-
-def _is_in(value: object, brokers: list[Broker]) -> bool:
-    return any(value is broker for broker in brokers)
 
 
 def _flow_difference(left: object, right: object) -> list[str] | None:

@@ -54,7 +54,8 @@ class Setting:
 
 Settings = Mapping[str, Setting]
 
-_GENERAL: Final = pytest.StashKey[dict[str, Setting]]()
+# The settings of this run, once they have been read and checked.
+GENERAL: Final = pytest.StashKey[dict[str, Setting]]()
 
 
 def read_names(text: str) -> frozenset[str]:
@@ -187,8 +188,8 @@ OPTIONS: Final = (
 WORDS: Final = tuple(option.word for option in OPTIONS)
 
 
-def add_options(parser: pytest.Parser, options: Iterable[Option] = OPTIONS) -> None:
-    """Add options to pytest; by default those of a broker."""
+def add_options(parser: pytest.Parser, options: Iterable[Option]) -> None:
+    """Add options to pytest."""
     group = parser.getgroup("leveret", "leveret, an AMQP broker for tests")
     for option in options:
         group.addoption(option.flag, dest=option.ini, metavar=option.metavar, default=None, help=option.help)
@@ -196,20 +197,9 @@ def add_options(parser: pytest.Parser, options: Iterable[Option] = OPTIONS) -> N
             parser.addini(option.ini, help=option.help, default=None)
 
 
-def are_read(config: pytest.Config) -> bool:
-    """Return whether the settings of this run have been read and checked."""
-    return _GENERAL in config.stash
-
-
 def general_settings(config: pytest.Config) -> dict[str, Setting]:
     """Return the settings of command line, environment and ini file, as they were when the run began."""
-    return config.stash[_GENERAL]
-
-
-def read_general_settings(config: pytest.Config) -> dict[str, Setting]:
-    """Read command line, environment and ini file. Raises UsageError if a text cannot be parsed."""
-    settings = config.stash[_GENERAL] = read_settings(config, OPTIONS)
-    return settings
+    return config.stash[GENERAL]
 
 
 def read_settings(config: pytest.Config, options: Iterable[Option]) -> dict[str, Setting]:

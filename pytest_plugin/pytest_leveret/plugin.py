@@ -29,6 +29,7 @@ from pytest_leveret import (
     url_env,
 )
 from pytest_leveret.fixtures import fresh_broker, leveret_session, make_leveret, rehearsed_version
+from pytest_leveret.harness import harness_of
 from pytest_leveret.pages import otlp
 from pytest_leveret.rehearsals import differences, real, rehearsal
 
@@ -38,15 +39,11 @@ __all__ = ["fresh_broker", "leveret_session", "make_leveret", "rehearsed_version
 def pytest_addoption(parser: pytest.Parser, pluginmanager: pytest.PytestPluginManager) -> None:
     """Add the options. This is the first hook that pytest calls, before it loads any conftest."""
     leave_asserts_alone(pluginmanager)
-    options.add_options(parser)
-    options.add_options(parser, pages.OPTIONS)
-    options.add_options(parser, otlp.OPTIONS)
-    options.add_options(parser, url_env.OPTIONS)
-    options.add_options(parser, standins.OPTIONS)
+    for module in (options, pages, otlp, url_env, standins, real):
+        options.add_options(parser, module.OPTIONS)
     contract.add_options(parser)
     explore.add_option(parser)
     flaky.add_options(parser)
-    options.add_options(parser, real.OPTIONS)
 
 
 def leave_asserts_alone(pluginmanager: pytest.PytestPluginManager) -> None:
@@ -187,7 +184,8 @@ def pytest_runtest_teardown(item: pytest.Item) -> Generator[None, object, object
             if brokers.has_passed(item):
                 brokers.judge(used, item)
             else:
-                brokers.excuse(used)
+                for broker in used:
+                    harness_of(broker).excuse()
             brokers.release_clocks(item)
 
 

@@ -77,13 +77,6 @@ def running(session: pytest.Session) -> pytest.Item | None:
     return session.stash.get(_RUNNING, None)
 
 
-def begin_with_session(session: pytest.Session, broker: Broker) -> None:
-    """Note that the session's broker was started, in the test that is running."""
-    item = running(session)
-    if item is not None:
-        begin(item, broker)
-
-
 def begin(item: pytest.Item, broker: Broker) -> None:
     """Note that a broker serves a test, and record the test in the broker's trace file unless it has it already."""
     attempt = item.stash.setdefault(_ATTEMPT, Attempt())

@@ -97,12 +97,9 @@ def skip_marked(item: pytest.Item) -> None:
     """Skip a test with a marker that only leveret supports."""
     if server_of(item.config) is None:
         return
-    for name, feature in (
-        ("leveret_fault", "the marker leveret_fault"),
-        ("leveret_explore", "the marker leveret_explore"),
-    ):
+    for name in ("leveret_fault", "leveret_explore"):
         if item.get_closest_marker(name) is not None:
-            skip(feature)
+            skip(f"the marker {name}")
 
 
 def start_broker(server: Server, options: Mapping[str, Any]) -> Broker:
