@@ -354,7 +354,10 @@ def story_of(readings: Sequence[Reading], test: Test, *, source: str, notes: Seq
     for index, event in enumerate(shown):
         event["i"] = index
     for event in shown:
-        _name_causes(event)
+        if "causes" in event:
+            event["causes"] = [effect["i"] for effect in event["causes"] if "i" in effect]
+        if isinstance(event.get("caused_by"), dict):
+            event["caused_by"] = event["caused_by"]["i"]
     messages = [message for one in stories for message in one.messages.values() if message.events]
     story: Story = {
         "format": FORMAT,
@@ -444,13 +447,6 @@ def _with_notes(
         event |= ({"tone": WARN} if note.is_bad else {}) | ({"late": True} if before.get("late") else {})
         shown.append((index + 0.5, event))
     return [event for _, event in sorted(shown, key=lambda one: one[0])]
-
-
-def _name_causes(event: StoryEvent) -> None:
-    if "causes" in event:
-        event["causes"] = [effect["i"] for effect in event["causes"] if "i" in effect]
-    if isinstance(event.get("caused_by"), dict):
-        event["caused_by"] = event["caused_by"]["i"]
 
 
 def _shown_test(

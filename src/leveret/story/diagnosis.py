@@ -121,25 +121,15 @@ _LOST_BY: Final = {
 
 def _lost(scene: Scene) -> Iterator[Cause]:
     """Yield the messages that were lost, as far as facts alone show it."""
-    for life, fact in [(one, fact) for one in scene.lives.values() for fact in _ends(one)]:
+    lost = [(life, life.lost, list[Fact]()) for life in scene.lives.values() if life.lost is not None]
+    lost += [(life, copy.facts[-1], copy.facts) for life, copy in scene.copies() if copy.state in events.LOSSES]
+    for life, fact, facts in sorted(lost, key=lambda each: each[0].number):
         kind = _LOST_BY.get(str(events.reason_of(fact.kind, fact.get("reason"))))
         if kind is not None:
-            settler = next((one for one in _facts(life, fact) if one.kind in events.REFUSING), None)
+            settler = next((one for one in reversed(facts) if one.kind in events.REFUSING), None)
             by = None if settler is None else scene.clients.name(settler.get("conn"))
             names = {"queue": fact.get("queue"), "by": by, "publisher": scene.publisher(life.number)}
             yield Cause(kind, names, {"message": life.number}, (fact,) if settler is None else (settler, fact))
-
-
-def _ends(life: MessageLife[Fact]) -> Iterator[Fact]:
-    if life.lost is not None:
-        yield life.lost
-    for copy in life.copies.values():
-        if copy.state in events.LOSSES:
-            yield copy.facts[-1]
-
-
-def _facts(life: MessageLife[Fact], end: Fact) -> list[Fact]:
-    return next((copy.facts[::-1] for copy in life.copies.values() if end in copy.facts), [])
 
 
 def _died(scene: Scene, deaths: Sequence[Death]) -> Iterator[Cause]:

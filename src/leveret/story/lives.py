@@ -139,8 +139,5 @@ class MessageLife(Generic[F]):
 
 def end_text(copy: CopyLife[F], slot: Callable[[str], str], *, is_drawn: bool = False) -> str:
     """Return how a copy stands, as a clause about the message; `slot` fills what the clause leaves open."""
-
-    def filling(name: str) -> str:
-        return copy.state if name == "kind" else slot(name)
-
-    return filled(end_of(copy.state).clause, filling, is_drawn=is_drawn)
+    clause = end_of(copy.state).clause
+    return filled(clause, lambda name: copy.state if name == "kind" else slot(name), is_drawn=is_drawn)

@@ -60,7 +60,9 @@ def look_here(source: Source, search: Search, timeout: float | None) -> Here:
     """Return what a broker shows of a failing search. Call it under the lock under which the search failed."""
     question = search.question
     occurrences, histories = search.matches(), Histories(source.recorder.raw(), source.node)
-    title = f"{question.call}: {_expectation(question, len(occurrences), timeout)}"
+    expected = f"expected {_amount(question.times)} {question.happening.words}"
+    saw = len(occurrences) if question.times == 0 else len(occurrences) or "none that matches"
+    title = f"{question.call}: {expected}, saw {saw}{_within(timeout)}"
     return Here(
         title=title,
         occurrences=occurrences,
@@ -174,11 +176,6 @@ def not_ready(
 
 def _amount(times: int | None) -> str:
     return "none" if times == 0 else "at least 1" if times is None else f"exactly {times}"
-
-
-def _expectation(question: Question, seen: int, timeout: float | None) -> str:
-    saw = seen if question.times == 0 else seen or "none that matches"
-    return f"expected {_amount(question.times)} {question.happening.words}, saw {saw}{_within(timeout)}"
 
 
 def _within(timeout: float | None) -> str:

@@ -218,17 +218,12 @@ def declarers_of(raw_events: Sequence[RawEvent]) -> dict[tuple[str, str, str], s
 
 def _refusal(refusal: Event) -> list[str]:
     summary = refusal.text.partition("\n")[0]
-    lines = [f"{_who(refusal)} got {refusal.code} {summary}"]
+    name = cast("str | None", refusal.client) or "a client"
+    who = "the test" if refusal.conn is None else client_place_text(name, refusal.conn, refusal.chan)
+    lines = [f"{who} got {refusal.code} {summary}"]
     lines += [f"  because {refusal.cause}"] if refusal.cause is not None else []
     if refusal.caller is not None:
         return [*lines, f"  during the call at {refusal.caller}"]
     if refusal.opener is not None:
         return [*lines, f"  on the connection opened at {refusal.opener}"]
     return lines
-
-
-def _who(refusal: Event) -> str:
-    if refusal.conn is None:
-        return "the test"
-    name = cast("str | None", refusal.client) or "a client"
-    return client_place_text(name, refusal.conn, refusal.chan)

@@ -11,7 +11,6 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 from typing import Final, NamedTuple, cast
 
 from leveret.core.model.node import Node
-from leveret.core.model.queues.consumer import Consumer
 from leveret.core.model.queues.stored_queue import StoredQueue
 from leveret.core.protocol.channel import Channel
 from leveret.core.protocol.connection import Connection
@@ -109,15 +108,13 @@ def _is_used(queue: StoredQueue) -> bool:
 
 def _queue_line(queue: StoredQueue, held: Sequence[Sequence[Holding]], node: Node) -> str:
     holders = [f"{len(group)} unacked {_holder_text(group, node)}" for group in held]
-    consumers = [_consumer_text(consumer) for consumer in queue.consumers[:_NAMED]]
+    consumers = [
+        f"{place_text(consumer.connection_number, consumer.channel_number)}{'' if consumer.is_active else ' (waiting)'}"
+        for consumer in queue.consumers[:_NAMED]
+    ]
     more = [f"{len(queue.consumers) - _NAMED} more"] if len(queue.consumers) > _NAMED else []
     taken = f"consumed by {', '.join(consumers + more)}" if consumers else "no consumers"
     return f"{_queue_text(queue)} {', '.join([f'{len(queue.ready)} ready', *holders, taken])}"
-
-
-def _consumer_text(consumer: Consumer) -> str:
-    waiting = "" if consumer.is_active else " (waiting)"
-    return f"{place_text(consumer.connection_number, consumer.channel_number)}{waiting}"
 
 
 def _groups(held: Iterable[Holding]) -> list[list[Holding]]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import groupby
 from typing import Any
 
 from leveret.page.story import Story
@@ -53,19 +54,14 @@ def _sequence(story: Story) -> list[str]:
     labels = {lane["id"]: "test" if lane["kind"] == "test" else lane["label"] for lane in story["lanes"]}
     is_one = len(story["brokers"]) == 1
     lines: list[str] = []
-    folded = 0
-    for event in story["events"]:
-        if event.get("setup"):
-            folded += 1
+    for is_setup, events in groupby(story["events"], lambda event: "setup" in event):
+        if is_setup:
+            lines.append(f"  ({count_text(len(list(events)), 'event')} of set-up)")
             continue
-        if folded:
-            lines.append(f"  ({count_text(folded, 'event')} of set-up)")
-            folded = 0
-        if "leap" in event:
-            lines.append(f"  ... {span_text(event['leap'])} of the broker's time later")
-        lines.append(_event_line(event, labels, is_one=is_one))
-    if folded:
-        lines.append(f"  ({count_text(folded, 'event')} of set-up)")
+        for event in events:
+            if "leap" in event:
+                lines.append(f"  ... {span_text(event['leap'])} of the broker's time later")
+            lines.append(_event_line(event, labels, is_one=is_one))
     return ["events:", *(lines or ["  none"])]
 
 
