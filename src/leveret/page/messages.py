@@ -10,8 +10,7 @@ from __future__ import annotations
 from collections.abc import Container
 from typing import Any, Final
 
-from leveret.page.bodies import Body
-from leveret.page.frameworks import Framework, framework_of
+from leveret.page.bodies import Body, Framework, framework_of
 from leveret.page.lanes import Lanes, shown_name
 from leveret.page.readings.reading import PageRow, StoryEvent
 from leveret.story.facts import RowFact
@@ -24,7 +23,7 @@ Copy = CopyLife[RowFact]
 
 COLOURS: Final = 12
 # The fault that withholds confirms.
-_WITHHELD: Final = "withhold_confirms"
+WITHHELD: Final = "withhold_confirms"
 # A message that came back this often has a problem.
 _OFTEN: Final = 2
 _DEATHS: Final = "x-death"
@@ -71,10 +70,6 @@ class MessageStory(MessageLife[RowFact]):
         self.headers = attrs.get("properties", {}).get("headers")
         self.body = Body(attrs.get("body"), row.get("size") or 0, row.get("body_hash") or "", redaction)
         self.framework = framework_of(self.exchange, self.headers or {}, self.properties, self.body.json)
-
-    def fault(self, row: PageRow) -> None:
-        """Take a fault that hit this message."""
-        self.is_withheld = self.is_withheld or row["attrs"].get("fault") == _WITHHELD
 
     def take(self, row: PageRow, fact: RowFact) -> Copy | None:
         """Take the next row about this message, which is also a fact, and return the copy that it is about."""

@@ -15,7 +15,7 @@ from itertools import accumulate, islice
 from typing import Any, Final
 
 from leveret.page.lanes import Lanes
-from leveret.page.messages import COLOURS, Causes, MessageStory, link
+from leveret.page.messages import COLOURS, WITHHELD, Causes, MessageStory, link
 from leveret.page.queues import describe, shown_queue
 from leveret.page.readings.reading import PageRow, Reading, StoryEvent
 from leveret.page.steps import ALWAYS_SETUP, SETUP, step_of
@@ -45,7 +45,7 @@ Place = tuple[object, object]
 _ADD: Final = "add"
 _SETTLING: Final = ("basic.ack", "basic.nack", "basic.reject")
 # The faults that fire once a message has been published. Any other comes before its publish, which it may prevent.
-_AFTER_PUBLISH: Final = ("withhold_confirms", "delay_confirms")
+_AFTER_PUBLISH: Final = (WITHHELD, "delay_confirms")
 # The reason of what a quorum queue gives up. RabbitMQ asks it only of messages that their client wants back.
 _GIVEN_UP: Final = "delivery_limit"
 _DECLARING: Final = (events.QUEUE_DECLARE, events.EXCHANGE_DECLARE, events.BIND)
@@ -158,7 +158,7 @@ class BrokerStory:
         if kind == events.FAULT:
             self._fired.append((str(row["attrs"].get("fault")), event))
         if kind == events.FAULT and message is not None:
-            message.fault(row)
+            message.is_withheld |= row["attrs"].get("fault") == WITHHELD
             message.events.append(event)
         elif message is not None:
             self._has_message = True
