@@ -94,7 +94,7 @@ class Writer:
         file = file_in(options.directory, self._facts)
         if file is not self.file or self._lines is None:
             self.file = file
-            numbering = self._new_numbering(file)
+            numbering = Numbering(file.next_ordinal(), file.next_connection)
             self._lines = Lines(numbering, options.redaction, keeps_bodies=options.keeps_bodies, shapes=file.shapes)
         file.writers[self] = self._write_at_exit
         return file
@@ -162,8 +162,4 @@ class Writer:
         """Write what is pending and start a new numbering: the broker was reset and counts from 1 again."""
         self.write()
         if self.file is not None and self._lines is not None:
-            self._lines.begin_anew(self._new_numbering(self.file))
-
-    @staticmethod
-    def _new_numbering(file: TraceFile) -> Numbering:
-        return Numbering(file.next_ordinal(), file.next_connection)
+            self._lines.begin_anew(Numbering(self.file.next_ordinal(), self.file.next_connection))

@@ -36,7 +36,8 @@ def evaluate(
     Raises AssertionError with the reasons if the trace does not hold them.
     """
     __tracebackhide__ = True
-    _require_known_reason(call, reason)
+    if isinstance(reason, str) and reason not in _REASONS[call]:
+        raise ValueError(f"{call}: {unknown('reason', reason, _REASONS[call])}")
     _refuse_keywords_of_others(call, options)
     timeout, vhost, matcher = _parts_of(options)
     happening = HAPPENINGS["published" if call == "assert_not_published" else call.removeprefix("assert_")]
@@ -108,13 +109,6 @@ _REASONS: Final = {f"assert_{name}": row.reasons for name, row in HAPPENINGS.ite
 
 # The keywords that only some assertions take.
 _OWN_KEYWORDS: Final = {**dict.fromkeys(_REASONS, ("reason",)), "assert_dead_lettered": ("reason", "to")}
-
-
-def _require_known_reason(call: str, reason: object) -> None:
-    __tracebackhide__ = True
-    reasons = _REASONS.get(call, ())
-    if isinstance(reason, str) and reasons and reason not in reasons:
-        raise ValueError(f"{call}: {unknown('reason', reason, reasons)}")
 
 
 def _refuse_keywords_of_others(call: str, options: Iterable[str]) -> None:

@@ -70,13 +70,12 @@ def _line(finding: Finding, publishers: Publishers) -> str:
     # Imported here because most tests find nothing.
     from leveret.story.causes import clause
 
-    message = finding.message
+    message, text = finding.message, clause(finding.cause)
     if message is None:
-        return clause(finding.cause)
+        return text
     queue = finding.place("queue")
     where = f"in queue {queue!r}: " if queue is not None else ""
     origin = f"{message.exchange!r} {message.routing_key!r} {content(message)}"
-    text = clause(finding.cause)
     why = f"; {text}" if text else ""
     return f"{where}{origin}, published by {finding.publisher or publishers.publisher_of(message.id)}{why}"
 
