@@ -10,7 +10,7 @@ import os
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from queue import SimpleQueue
-from typing import TYPE_CHECKING, Final, Protocol
+from typing import TYPE_CHECKING, Final
 
 from leveret.pipeline.computing.tasks import carry_out
 from leveret.pipeline.computing.worker import ATTEMPTS, Worker
@@ -22,16 +22,6 @@ if TYPE_CHECKING:
 
 # More numbers than any Spark runs tasks at a time.
 _MANY: Final = 100_000
-
-
-class Engine(Protocol):
-    """A way to carry out tasks."""
-
-    def width(self) -> int:
-        """Return how many tasks run at the same time."""
-
-    def carry_out(self, task: str, pieces: Sequence[str]) -> Iterator[str]:
-        """Yield the result of each piece."""
 
 
 class ProcessEngine:

@@ -8,7 +8,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from leveret.pipeline.computing.engines import Engine, ProcessEngine, SparkEngine
+from leveret.pipeline.computing.engines import ProcessEngine, SparkEngine
 from leveret.pipeline.progress import Progress
 from leveret.pipeline.sources import guessed_events
 from leveret.pipeline.warehouse.log import FileState, State
@@ -48,7 +48,7 @@ class Work:
     ) -> None:
         self._warehouse: Final = warehouse
         self._state: Final = state
-        self._engine: Final[Engine] = ProcessEngine(processes) if spark is None else SparkEngine(spark)
+        self._engine: Final = ProcessEngine(processes) if spark is None else SparkEngine(spark)
         self._progress: Final = progress
 
     def ingest(self, paths: Iterable[Path]) -> list[Result]:
