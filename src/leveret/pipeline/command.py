@@ -11,7 +11,7 @@ import os
 import shutil
 import sys
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from functools import partial
 from importlib import import_module
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from leveret.pipeline.incremental import Ingested
     from leveret.pipeline.reading import Read
     from leveret.pipeline.report.subject import Subject
-    from leveret.pipeline.warehouse.log import FileState, State
+    from leveret.pipeline.warehouse.log import State
     from leveret.pipeline.warehouse.warehouse import Warehouse
 
     # The function of a step.
@@ -434,18 +434,11 @@ def _ingest_places(options: argparse.Namespace, warehouse: Warehouse, state: Sta
     return 2 if done.files and len(done.refused) == len(done.files) and not done.unchanged else 0
 
 
-def _print_problems(files: Mapping[str, FileState]) -> None:
-    """Print the files that cannot be used, then those of which only a part is used."""
-    for path, file in sorted(files.items()):
-        if file.problem is not None:
-            print(f"refused {printable(path)}: {file.problem}")
-    for path, file in sorted(files.items()):
-        if file.problem is None and file.is_truncated:
-            print(f"cut {printable(path)}: only its complete lines are used")
-
-
 def _print_ingested(done: Ingested) -> None:
-    _print_problems(done.files)
+    for path, file in sorted(done.refused.items()):
+        print(f"refused {printable(path)}: {file.problem}")
+    for path in sorted(done.truncated):
+        print(f"cut {printable(path)}: only its complete lines are used")
     for run, day in sorted(done.expired.items()):
         print(f"expired {run}: it began on {day}, and the warehouse has let such runs expire; its events are left out")
     used = len(done.files) - len(done.refused)

@@ -18,18 +18,17 @@ from urllib.parse import quote
 import pyarrow as pa
 
 from leveret.errors import ConflictError, unknown
-from leveret.pipeline.computing.tasks import SCHEMAS, TABLE_NAMES
 from leveret.pipeline.exports.sql import quoted
 from leveret.pipeline.kernel import schema
 from leveret.pipeline.kernel.subjects.across import ACROSS
 from leveret.pipeline.storage import Storage, open_storage
 from leveret.pipeline.warehouse.log import State
-from leveret.pipeline.warehouse.tables import read_table
+from leveret.pipeline.warehouse.tables import STORED, read_table
 from leveret.pipeline.warehouse.warehouse import Warehouse, opened
 
 INSTALL: Final = "pip install 'leveret[delta]'"
 # The tables that an export writes by default.
-TABLES: Final = ("events", *TABLE_NAMES, *ACROSS)
+TABLES: Final = (*STORED, *ACROSS)
 
 # The rows of so many events are in memory at once.
 _EVENTS_AT_ONCE: Final = 500_000
@@ -101,9 +100,7 @@ def _read_exported(target: Storage, name: str, columns: pa.Schema) -> _Exported 
 
 
 def _columns(name: str) -> pa.Schema:
-    if name == "events":
-        return schema.plain(schema.STORED_EVENTS)
-    return schema.plain(ACROSS[name].columns if name in ACROSS else SCHEMAS[name])
+    return schema.plain(ACROSS[name].columns if name in ACROSS else STORED[name])
 
 
 def _rows(warehouse: Warehouse, state: State, name: str, runs: Iterable[str]) -> Iterator[pa.Table]:

@@ -40,15 +40,12 @@ def open_storage(place: str | Path) -> Storage:
         from leveret.pipeline.storage.s3 import S3Storage
 
         return S3Storage(text)
-    raise ValueError(
-        f"{text}: a warehouse is kept in a folder or at s3://bucket/prefix, and not at {scheme}://; {_advice(scheme)}"
-    )
-
-
-def _advice(scheme: str) -> str:
+    advice = "mount it as a folder, or use an S3 server"
     if scheme in ("s3a", "s3n"):
-        return "write s3:// instead, also on Spark, because leveret reads and writes the objects itself"
-    return "mount it as a folder, or use an S3 server"
+        advice = "write s3:// instead, also on Spark, because leveret reads and writes the objects itself"
+    raise ValueError(
+        f"{text}: a warehouse is kept in a folder or at s3://bucket/prefix, and not at {scheme}://; {advice}"
+    )
 
 
 def _folder_of(url: str) -> Path:

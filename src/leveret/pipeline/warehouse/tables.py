@@ -44,7 +44,8 @@ def read_table(
     warehouse = opened(warehouse)
     state = warehouse.existing() if state is None else state
     names = names_of_runs(state, name, runs)
-    rows = _rows(warehouse, state, name, names, _needed(name, columns, where), where or {})
+    needed = None if columns is None or name in ACROSS else [*dict.fromkeys([*columns, *(where or {})])]
+    rows = _rows(warehouse, state, name, names, needed, where or {})
     return rows if columns is None else rows.select(list(columns))
 
 
@@ -73,10 +74,6 @@ def columns_of(warehouse: Warehouse, name: str, files: Sequence[CurrentFile]) ->
         return STORED[name]
     source = files and warehouse.storage.source(files[0].path)
     return pq.read_schema(source).remove_metadata() if source else pa.schema({"run": pa.string()})
-
-
-def _needed(name: str, columns: Sequence[str] | None, where: Where | None) -> list[str] | None:
-    return None if columns is None or name in ACROSS else [*dict.fromkeys([*columns, *(where or {})])]
 
 
 def _rows(
