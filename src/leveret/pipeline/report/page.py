@@ -77,10 +77,6 @@ def _breakable(name: str) -> list[str]:
     return [name] if len(name) <= _LONGEST_UNBROKEN else [piece for piece in _BREAKS.split(name) if piece]
 
 
-def _cut(text: str, longest: int) -> str:
-    return text if len(text) <= longest else f"{text[:longest]}…"
-
-
 class _Marked(Names):
     """The names in the report: those of queues and the like are marked up, and reasons have their words."""
 
@@ -131,7 +127,6 @@ TEMPLATES.filters |= {
     "counted": words.counted,
     "capitalized": lambda text: text[:1].upper() + text[1:],
     "change_text": lambda change, named: change_text(change, named, Markup),
-    "cut": _cut,
     "dense": _dense,
     "graph_of": charts.graph_of,
     "in_words": in_words,
