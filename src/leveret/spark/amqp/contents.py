@@ -91,7 +91,6 @@ class ContentEncoder:
         self._body_max = frame_max - FRAME_OVERHEAD
         self._id_prefix = id_prefix
         self._count = 0
-        self._method = lru_cache(maxsize=4096)(_method_frame)
 
     def encode(self, batch: RecordBatch) -> Iterator[bytes]:
         """Yield the frames of each row's publish. Raises OptionError if a message cannot hold a value."""
@@ -113,7 +112,7 @@ class ContentEncoder:
         mandatory = columns.get("mandatory") or [options.on_return == "fail"] * count
         own = options.exchange or "", options.routing_key or ""
         return [
-            self._method(
+            _method_frame(
                 own[0] if exchange is None else exchange, own[1] if routing_key is None else routing_key, bool(wanted)
             )
             for exchange, routing_key, wanted in zip(exchanges, routing_keys, mandatory, strict=True)
@@ -151,6 +150,7 @@ class ContentEncoder:
         )
 
 
+@lru_cache(maxsize=4096)
 def _method_frame(exchange: str, routing_key: str, mandatory: bool) -> bytes:
     try:
         route = encode_short_string(exchange) + encode_short_string(routing_key)

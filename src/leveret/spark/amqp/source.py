@@ -49,7 +49,7 @@ class AmqpDataSource(DataSource):
 
         Raises OptionError before Spark 4.2, in which a source cannot learn what was committed.
         """
-        if _version_of(pyspark.__version__) < (4, 2):
+        if tuple(map(int, pyspark.__version__.split(".")[:2])) < (4, 2):
             raise OptionError(
                 f"readStream.format('amqp') needs Spark 4.2 or newer, but this is {pyspark.__version__}; "
                 "upgrade pyspark, or use read, write and writeStream, which work from 4.0"
@@ -73,8 +73,3 @@ class AmqpDataSource(DataSource):
         options = write_options(self.options)
         check_writing(schema, options, overwrite=overwrite)
         return AmqpStreamWriter(options)
-
-
-def _version_of(text: str) -> tuple[int, int]:
-    major, minor = text.split(".")[:2]
-    return int(major), int(minor)
