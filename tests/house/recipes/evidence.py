@@ -70,7 +70,7 @@ def busy_queues(rows: TestQueues) -> pa.Table:
     """Return the table `busy_queues`: how many copies each queue of a run had."""
     events = rows.copies.events
     place = rows.copies.place_event
-    groups = numbered(events.day[place], events.queue.codes[place])
+    groups = numbered(events.day.codes[place], events.queue.codes[place])
     first = place[groups.first]
     columns = {**events.run_of(first), **events.names_of(first, "queue"), "copies": groups.sums(rows.columns["copies"])}
     return table(schema.BUSY_QUEUES, columns)
