@@ -109,8 +109,7 @@ def _shown(value: object) -> str:
 
 
 def pytest_sessionstart(session: pytest.Session) -> None:
-    """Let leveret's stand-ins, and the broker of `leveret_url_env`, know the session whose tests they serve."""
-    standins.begin_session(session)
+    """Let the broker of `leveret_url_env` know the session whose tests it serves."""
     url_env.begin_session(session)
 
 
@@ -145,7 +144,6 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
     markers.refuse_wrong_marker(item)
     explore.refuse_wrong_marker(item)
     real.skip_marked(item)
-    standins.note_test(item)
     brokers.note_start(item)
 
 

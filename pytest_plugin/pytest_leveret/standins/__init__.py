@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection
 from importlib.util import find_spec
-from time import monotonic
 from typing import TYPE_CHECKING, Final
 
 import pytest
@@ -64,6 +63,7 @@ def prepare(config: pytest.Config) -> None:
     if not here:
         return
     fleet = config.stash[_FLEET] = Fleet(config, skips=unserved is not None and unserved.value == "skip")
+    config.pluginmanager.register(fleet, "leveret-standins")
     for name in here:
         config.add_cleanup(_stand_in(name)(fleet))
     config.add_cleanup(fleet.stop)
@@ -84,19 +84,6 @@ def _stand_in(name: str) -> Callable[[Fleet], Callable[[], None]]:
         "pytest-docker": compose.stand_in_for_pytest_docker,
         "pytest-rabbitmq": processes.stand_in,
     }[name]
-
-
-def begin_session(session: pytest.Session) -> None:
-    """Let the brokers of this session's stand-ins be among those of each test."""
-    if fleet := session.config.stash.get(_FLEET, None):
-        fleet.session = session
-        fleet.began_at = monotonic()
-
-
-def note_test(item: pytest.Item) -> None:
-    """Note the test that runs."""
-    if fleet := item.config.stash.get(_FLEET, None):
-        fleet.note_test(item.nodeid)
 
 
 def note_use(item: pytest.Item, used: Collection[Broker]) -> None:

@@ -60,9 +60,9 @@ def _series(version: str) -> tuple[int, ...]:
     return tuple(map(int, version.split(".")))
 
 
-@dataclass
+@dataclass(eq=False)
 class Fleet:
-    """The RabbitMQs of a run that leveret stands in for."""
+    """The RabbitMQs of a run that leveret stands in for, and the part of the plugin that knows which test runs."""
 
     config: pytest.Config
     # Whether a test is skipped, instead of failed, if it asks for what only a server has.
@@ -110,9 +110,14 @@ class Fleet:
             pytrace=False,
         )
 
-    def note_test(self, node_id: str) -> None:
+    def pytest_sessionstart(self, session: pytest.Session) -> None:
+        """Let the brokers of the stand-ins be among those of each test from now on."""
+        self.session, self.began_at = session, monotonic()
+
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_runtest_setup(self, item: pytest.Item) -> None:
         """Note which test runs."""
-        self._current = node_id
+        self._current = item.nodeid
         while self._leaving and self.session is not None:
             brokers.unshare(self.session, self._leaving.pop())
 
