@@ -32,10 +32,6 @@ if TYPE_CHECKING:
 Point = Literal["accept", "method", "reply", "deliver", "confirm", "event", "now"]
 
 
-def _do_nothing() -> None:
-    """Do nothing, where the broker is not about to do anything."""
-
-
 @dataclass(slots=True, eq=False)
 class Occasion:
     """One thing that happens or is about to happen."""
@@ -64,8 +60,8 @@ class Occasion:
     # At the point "confirm": the number of the publish, and whether the broker accepted the message.
     sequence: int = 0
     is_taken: bool = True
-    # Have the broker do what it was about to do.
-    proceed: Callable[[], None] = _do_nothing
+    # Have the broker do what it was about to do, which may be nothing.
+    proceed: Callable[[], None] = lambda: None
     # Everything that the faults of this broker hold back: by which fault, and until when.
     held: dict[Occasion, tuple[str, int]] = field(default_factory=dict)
 

@@ -57,19 +57,14 @@ def add_vhost(call: Call) -> object:
     """Add a virtual host that all users may use, such as one for each test. Without a name it gets a new one."""
     name = call.body.get("name") or _free_name(call)
     with _ADDING:
-        _require_new(call, name)
+        if name in call.admin.list_vhosts():
+            raise BrokerError(
+                f"virtual host {name!r} exists already; choose another name, or leave it out to get a new one"
+            )
         call.admin.add_vhost(name, default_queue_type=call.body.get("default_queue_type", "classic"))
     for user in call.admin.list_users():
         call.admin.set_permissions(user, name)
     return vhost_json(call, name)
-
-
-def _require_new(call: Call, name: str) -> None:
-    with call.engine.lock:
-        if name in call.engine.node.vhosts:
-            raise BrokerError(
-                f"virtual host {name!r} exists already; choose another name, or leave it out to get a new one"
-            )
 
 
 def _free_name(call: Call) -> str:

@@ -157,7 +157,8 @@ class Feed(Pump[Viewer]):
                 entered = self._entered[vhost.name, queue.name] if engine.recorder.is_on else None
                 rows["queues", vhost.name, queue.name] = {**json_of(queue_facts(queue, vhost)), "entered": entered}
             for exchange in vhost.exchanges.values():
-                if exchange.bindings or not _is_predeclared(exchange.name):
+                is_declared = exchange.name and not exchange.name.startswith("amq.")
+                if exchange.bindings or is_declared:
                     view = exchange_view(exchange, vhost.name, _BINDINGS_MOST)
                     more = len(exchange.bindings) - len(view.bindings)
                     rows["exchanges", vhost.name, exchange.name] = {**json_of(view), "more": more}
@@ -215,7 +216,3 @@ def _head(engine: Engine) -> Json:
         "is_jumping": engine.time_mover is not None,
         "vhosts": list(engine.node.vhosts),
     }
-
-
-def _is_predeclared(name: str) -> bool:
-    return not name or name.startswith("amq.")

@@ -32,7 +32,7 @@ LENGTHS: Final = ("messages", "messages_ready", "messages_unacknowledged")
 
 _SECOND_US: Final = 1_000_000
 _SAMPLED_S: Final = 5
-_INTERNAL_USER: Final = "rmq-internal"
+INTERNAL_USER: Final = "rmq-internal"
 
 
 class Count:
@@ -102,10 +102,6 @@ class Statistics:
     def of(self, *subject: object) -> Counts:
         """Return the counts of a subject."""
         return self._counts.get(subject, _NONE)
-
-    def maker(self, vhost_name: str, exchange_name: str) -> str:
-        """Return the user who declared an exchange."""
-        return self.makers.get((vhost_name, exchange_name), _INTERNAL_USER)
 
     def _count(self, at: int, names: tuple[str, ...], *subjects: Subject, number: int = 1) -> None:
         """Add to each of these counts of each subject. Hot: several times for each event."""
@@ -208,7 +204,7 @@ class Statistics:
         self._forget("known", vhost, queue)
 
     def _on_exchange_declared(self, at: int, vhost: str, conn: object, chan: object, name: str, *rest: object) -> None:
-        self.makers.setdefault((vhost, name), self._users.get(conn, _INTERNAL_USER))
+        self.makers.setdefault((vhost, name), self._users.get(conn, INTERNAL_USER))
 
     def _on_exchange_deleted(self, at: int, vhost: str, conn: object, chan: object, name: str) -> None:
         self.makers.pop((vhost, name), None)

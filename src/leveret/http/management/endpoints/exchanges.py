@@ -75,6 +75,6 @@ def _described(call: Call, vhost: VirtualHost, exchange: Exchange) -> Described:
         "internal": exchange.internal,
         "arguments": described(exchange.arguments),
         **({} if policy is None else {"policy": policy.name}),
-        "user_who_performed_action": counts.maker(vhost.name, exchange.name),
+        "user_who_performed_action": counts.makers.get((vhost.name, exchange.name), statistics.INTERNAL_USER),
         **statistics.message_stats(counts.of("exchange", vhost.name, exchange.name), call.node.now, *_COUNTED),
     }
