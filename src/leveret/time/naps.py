@@ -20,24 +20,21 @@ def nap(engine: Engine, port: int, channel: int, tag: int, until: float, wake: C
 
     The delivery is that with this tag, on this channel of the client whose socket has this port.
     """
-    return engine.ask(lambda: _set_alarm(engine, _delivery(engine, port, channel, tag), until, wake))
+    # None if the broker has taken the delivery back meanwhile.
+    delivery: Delivery | None = None
 
+    def set_alarm() -> Timer:
+        nonlocal delivery
+        for it in all_holdings(engine.node):
+            if (it.connection.peer[1], it.channel.number, it.delivery.tag) == (port, channel, tag):
+                delivery = it.delivery
+                delivery.is_postponed = True
+        return engine.node.timers.add(round(until * 1_000_000), ring)
 
-def _delivery(engine: Engine, port: int, channel: int, tag: int) -> Delivery | None:
-    for holding in all_holdings(engine.node):
-        if (holding.connection.peer[1], holding.channel.number, holding.delivery.tag) == (port, channel, tag):
-            return holding.delivery
-    # The broker has taken it back meanwhile.
-    return None
-
-
-def _set_alarm(engine: Engine, delivery: Delivery | None, until: float, wake: Callable[[], None]) -> Timer:
     def ring() -> None:
         if delivery is not None:
             delivery.is_postponed = False
         engine.wake_count += 1
         wake()
 
-    if delivery is not None:
-        delivery.is_postponed = True
-    return engine.node.timers.add(round(until * 1_000_000), ring)
+    return engine.ask(set_alarm)
