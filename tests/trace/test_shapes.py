@@ -6,13 +6,7 @@ import json
 
 import pytest
 
-from leveret.trace.shapes import Shape, add_message, key_pattern, message_name
-
-
-def message_shape(body: bytes, properties: dict[str, object]) -> Shape:
-    shape = Shape()
-    add_message(shape, body, properties)
-    return shape
+from leveret.trace.shapes import Shape, key_pattern, message_name, message_shape
 
 
 def body_of(*bodies: object) -> Shape:
