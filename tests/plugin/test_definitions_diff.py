@@ -159,6 +159,14 @@ def test_a_running_server_is_compared_with_a_file(diff, shop):
         assert diff(SHOP, f"{address}/api/definitions/%2F") == (1, ["+ policy 'ttl'", "1 difference"])
 
 
+def test_a_password_with_escaped_characters_is_understood(diff):
+    with Broker(definitions=SHOP, management=True) as broker:
+        broker.admin.add_user("ops", "p@ss/word", tags=["administrator"])
+        address = broker.management_url.replace("http://", "http://ops:p%40ss%2Fword@")
+
+        assert diff(SHOP, address, vhost="/") == (0, ["no difference"])
+
+
 @pytest.mark.parametrize(
     ("content", "fault"),
     [
