@@ -40,10 +40,13 @@ class Router(Generic[R]):
     """A table of routes. If several templates fit a path, a literal segment wins over a name."""
 
     def __init__(self, routes: Iterable[R]) -> None:
-        by_pattern: dict[tuple[str, ...], dict[str, R]] = {}
+        # By the segments of their template, with None in the place of each name.
+        self._patterns: dict[tuple[str | None, ...], tuple[list[str], dict[str, R]]] = {}
         for route in routes:
-            by_pattern.setdefault(tuple(segments(route.template)), {})[route.method] = route
-        self._patterns = sorted(by_pattern.items(), key=lambda item: [_is_name(part) for part in item[0]])
+            parts = segments(route.template)
+            pattern = tuple(None if _is_name(part) else part for part in parts)
+            self._patterns.setdefault(pattern, (parts, {}))[1][route.method] = route
+        self._shapes = sorted({tuple(part is None for part in pattern) for pattern in self._patterns})
 
     def find(self, request: Request) -> Found[R] | None:
         """Return the route of a request, or None. HEAD takes the route of GET."""
@@ -61,11 +64,13 @@ class Router(Generic[R]):
 
     def _fitting(self, path: str) -> tuple[dict[str, R], dict[str, str]] | None:
         parts = segments(path)
-        for pattern, methods in self._patterns:
-            pairs = list(zip(pattern, parts, strict=False))
-            if len(pattern) == len(parts) and all(_is_name(name) or name == part for name, part in pairs):
-                named = [(name[1:-1], part) for name, part in pairs if _is_name(name)]
-                return methods, {name: unquote(part, errors="surrogateescape") for name, part in named}
+        for shape in self._shapes:
+            if len(shape) == len(parts):
+                pattern = tuple(None if is_name else part for is_name, part in zip(shape, parts, strict=True))
+                if pattern in self._patterns:
+                    names, methods = self._patterns[pattern]
+                    named = [(name[1:-1], part) for name, part in zip(names, parts, strict=True) if _is_name(name)]
+                    return methods, {name: unquote(part, errors="surrogateescape") for name, part in named}
         return None
 
 
