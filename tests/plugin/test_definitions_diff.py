@@ -162,7 +162,7 @@ def test_a_running_server_is_compared_with_a_file(diff, shop):
 def test_a_password_with_escaped_characters_is_understood(diff):
     with Broker(definitions=SHOP, management=True) as broker:
         broker.admin.add_user("ops", "p@ss/word", tags=["administrator"])
-        address = broker.management_url.replace("http://", "http://ops:p%40ss%2Fword@")
+        address = broker.management_url.replace("//", "//ops:p%40ss%2Fword@")
 
         assert diff(SHOP, address, vhost="/") == (0, ["no difference"])
 
