@@ -112,7 +112,9 @@ class Rule(AbstractContextManager["Rule"]):
         self.on: Final = on if on is not None else "now"
         self.after: Final = _count("after", after, 0)
         self.times: Final = None if times is None else _count("times", times, 1)
-        self.probability: Final = _probability(probability)
+        if probability is not None and not 0 < probability <= 1:
+            raise ValueError(f"probability={probability!r} must be above 0 and at most 1")
+        self.probability: Final = probability
         self.optional = optional
         # The test that added it, on a broker that serves several.
         self.test: Final = test
@@ -312,11 +314,4 @@ def _count(name: str, value: object, least: int) -> int:
     __tracebackhide__ = True
     if not isinstance(value, int) or isinstance(value, bool) or value < least:
         raise ValueError(f"{name}={value!r} must be a whole number, {least} or more")
-    return value
-
-
-def _probability(value: float | None) -> float | None:
-    __tracebackhide__ = True
-    if value is not None and not 0 < value <= 1:
-        raise ValueError(f"probability={value!r} must be above 0 and at most 1")
     return value

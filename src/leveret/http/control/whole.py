@@ -166,18 +166,14 @@ def add_fault(call: Call) -> object:
     options = {word: criterion(word, value) for word, value in body.items()}
     for word, value in options.items():
         if isinstance(value, Expression):
-            _require_any_length(word, value)
+            # When a message that is too long for the pattern arrives, no request waits for an error.
+            try:
+                value.require_any_length()
+            except ValueError as error:
+                raise WrongBody(f"{word}: {value.pattern!r} cannot be used by a fault: {error}") from None
     add: Any = getattr(call.engine.faults, name)
     rule = add(**options)
     return shapes.fault(call.engine.fault_rules().index(rule) + 1, rule)
-
-
-def _require_any_length(word: str, expression: Expression) -> None:
-    # When a message that is too long for the pattern arrives, no request waits for an error.
-    try:
-        expression.require_any_length()
-    except ValueError as error:
-        raise WrongBody(f"{word}: {expression.pattern!r} cannot be used by a fault: {error}") from None
 
 
 def _rule(call: Call) -> tuple[int, Rule]:
