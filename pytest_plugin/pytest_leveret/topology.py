@@ -129,10 +129,10 @@ class _Uses:
         yield vhost.name, "exchange", name
         taken = [binding for binding in exchange.bindings.values() if self._takes(exchange, binding, message)]
         for it in taken:
-            ends = name, it.destination_kind, it.destination_name
+            ends = name, it.destination_kind, it.destination.name
             yield binding_part(vhost.name, *ends, it.routing_key, it.arguments)
             if it.destination_kind == "exchange":
-                yield from self._way(vhost, it.destination_name, message, passed)
+                yield from self._way(vhost, it.destination.name, message, passed)
         if not taken and exchange.alternate_exchange:
             yield from self._way(vhost, exchange.alternate_exchange, message, passed)
 

@@ -183,7 +183,7 @@ def _bindings(vhost: VirtualHost, extent: Extent) -> Iterator[Described]:
                 yield {
                     "source": exchange.name,
                     "vhost": vhost.name,
-                    "destination": binding.destination_name,
+                    "destination": binding.destination.name,
                     "destination_type": binding.destination_kind,
                     "routing_key": binding.routing_key,
                     "arguments": binding.arguments.to_python(),
@@ -194,6 +194,6 @@ def _has_exported_ends(vhost: VirtualHost, binding: Binding, extent: Extent) -> 
     if not binding.source_name or (vhost.exchanges[binding.source_name].internal and not extent.has_transient):
         return False
     if binding.destination_kind == "queue":
-        queue = vhost.queues[binding.destination_name]
+        queue = vhost.queues[binding.destination.name]
         return queue.durable or (extent.has_transient and not queue.is_exclusive)
-    return extent.has_transient or not vhost.exchanges[binding.destination_name].internal
+    return extent.has_transient or not vhost.exchanges[binding.destination.name].internal

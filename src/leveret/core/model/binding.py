@@ -53,11 +53,6 @@ class Binding:
         self.key: BindingKey = binding_key(destination, routing_key, arguments)
 
     @property
-    def destination_name(self) -> str:
-        """The name of the queue or exchange."""
-        return self.destination.name
-
-    @property
     def destination_kind(self) -> DestinationKind:
         """The kind of its destination: "queue" or "exchange"."""
         return self.key[0]

@@ -28,7 +28,7 @@ def parts_of(node: Node) -> Iterator[Part]:
         for exchange in vhost.exchanges.values():
             yield vhost.name, "exchange", exchange.name
             for it in exchange.bindings.values():
-                ends = it.source_name, it.destination_kind, it.destination_name
+                ends = it.source_name, it.destination_kind, it.destination.name
                 yield binding_part(vhost.name, *ends, it.routing_key, it.arguments)
 
 

@@ -48,7 +48,7 @@ def why_unrouted(node: Node, vhost_name: str, message: Message, *, deleted: str 
             "bound_later" if queues else "bound_to_exchange", {**names, "queues": queues, "exchanges": exchanges}
         )
     ordered = _nearest_first(message.routing_key, bindings)
-    facts = {**names, "bindings": [f"{_key_text(one)} to {one.destination_name!r}" for one in ordered]}
+    facts = {**names, "bindings": [f"{_key_text(one)} to {one.destination.name!r}" for one in ordered]}
     if exchange.type_name == "headers":
         return Cause("no_match_of_headers", facts)
     why = slip(message.routing_key, ordered[0].routing_key) if exchange.type_name in _BY_KEY else ""

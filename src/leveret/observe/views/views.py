@@ -49,7 +49,7 @@ def binding_view(binding: Binding) -> BindingView:
     return BindingView(
         source=binding.source_name,
         destination_kind=binding.destination_kind,
-        destination=binding.destination_name,
+        destination=binding.destination.name,
         routing_key=binding.routing_key,
         arguments=binding.arguments.to_python(),
     )

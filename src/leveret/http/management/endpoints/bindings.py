@@ -65,7 +65,7 @@ def _rows(vhost: VirtualHost) -> Iterator[_Row]:
         yield _implied(vhost, name)
     for source in vhost.exchanges.values():
         for it in source.bindings.values():
-            ends = (it.source_name, it.destination_name, it.destination_kind)
+            ends = (it.source_name, it.destination.name, it.destination_kind)
             yield _Row(vhost.name, *ends, it.routing_key, it.arguments)
 
 
