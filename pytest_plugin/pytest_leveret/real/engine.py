@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from leveret.admin.admin import Admin
 from leveret.core.model.errors import Shutdown
+from leveret.core.model.operators.access import FULL
 from leveret.core.model.queues.classic import ClassicQueue
 from leveret.core.model.queues.queue import Queue
 from leveret.engine.engine import Engine, refuse_to_starve_clients
@@ -28,14 +29,12 @@ from pytest_leveret.rehearsals.management import ManagementError
 
 if TYPE_CHECKING:
     from leveret.core.model.node import Node
-    from leveret.core.model.operators.access import Right
     from leveret.core.model.queues.stored_queue import StoredQueue
     from leveret.core.protocol.connection import Connection, Dirty
     from pytest_leveret.real.server import Server
 
 Address = tuple[str, int]
 
-_RIGHTS: Final[tuple[Right, ...]] = ("configure", "write", "read")
 # How long the server may take for an answer.
 _ANSWER_S: Final = 30
 # How long a wait rests between two questions to the server.
@@ -71,7 +70,7 @@ class RealEngine(Engine):
 
     def open_server(self) -> None:
         """Create the virtual hosts and users of the test on the server, and connect to them."""
-        ask, everything = self.server.management.ask, dict.fromkeys(_RIGHTS, ".*")
+        ask, everything = self.server.management.ask, FULL._asdict()
         for name, password in self._passwords().items():
             if name != "guest":
                 ask("PUT", "users", self.names.user(name), body={"password": password or "", "tags": ""})
@@ -82,8 +81,7 @@ class RealEngine(Engine):
             for name in self.node.access.users:
                 rights = self.node.access.permissions.get((vhost.name, name))
                 if name != "guest" and rights is not None:
-                    patterns = {word: rights.pattern(word) for word in _RIGHTS}
-                    ask("PUT", "permissions", there, self.names.user(name), body=patterns)
+                    ask("PUT", "permissions", there, self.names.user(name), body=rights._asdict())
         self._declare_beginning()
         for vhost in self.node.vhosts.values():
             self._own[vhost.name] = line = OwnLine(self, vhost, self.server.user, self.server.password)

@@ -62,7 +62,7 @@ class User:
 
 
 class Permission(NamedTuple):
-    """A user's permission on one vhost: three patterns as they were given."""
+    """A user's permission on one vhost: three patterns as they were given, in the order of `RIGHTS`."""
 
     configure: str
     write: str
@@ -70,13 +70,7 @@ class Permission(NamedTuple):
 
     def allows(self, right: Right, name: str) -> bool:
         """Return whether the pattern of this right is found in the name."""
-        return _is_match(self.pattern(right), name)
-
-    def pattern(self, right: Right) -> str:
-        """Return the pattern of one right."""
-        if right == "configure":
-            return self.configure
-        return self.write if right == "write" else self.read
+        return _is_match(self[RIGHTS.index(right)], name)
 
 
 # The permission that nearly every user has. It allows everything, so no name needs to be matched.
