@@ -7,6 +7,7 @@ has.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Final
 
 from leveret.core.model.errors import NotImplementedByBroker
@@ -28,13 +29,7 @@ def refusal(feature: str) -> NotImplementedByBroker:
     return NotImplementedByBroker(f"leveret does not have {feature}; its page 'Features of RabbitMQ' lists what it has")
 
 
-def refuse_exchange_type(name: str) -> None:
-    """Refuse an exchange type of a plugin that leveret does not have. Raises NotImplementedByBroker."""
-    if name in EXCHANGE_TYPES:
-        raise refusal(f"exchange type '{name}' (plugin {EXCHANGE_TYPES[name]})")
-
-
-def refuse_queue_argument(name: str) -> None:
-    """Refuse a queue argument of a plugin that leveret does not have. Raises NotImplementedByBroker."""
-    if name in QUEUE_ARGUMENTS:
-        raise refusal(f"queue argument '{name}' (plugin {QUEUE_ARGUMENTS[name]})")
+def refuse(kind: str, name: str, plugins: Mapping[str, str]) -> None:
+    """Refuse what only one of these plugins has. Raises NotImplementedByBroker."""
+    if name in plugins:
+        raise refusal(f"{kind} '{name}' (plugin {plugins[name]})")

@@ -58,7 +58,7 @@ def exchange_type(type_name: str, compat: Compat) -> type[Exchange]:
         return exchange_class(type_name)
     from leveret.core.model import unsupported
 
-    unsupported.refuse_exchange_type(type_name)
+    unsupported.refuse("exchange type", type_name, unsupported.EXCHANGE_TYPES)
     # RabbitMQ says "invalid" for any word that is already an atom in its runtime. Only the empty word always is.
     explanation = f"{'unknown' if type_name else 'invalid'} exchange type '{type_name}'"
     if compat.unknown_exchange_type_is_hard:

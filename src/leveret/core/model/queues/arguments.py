@@ -82,9 +82,6 @@ def _integer(least: int, most: int | None = None, excess: str = "value_too_large
 
 not_negative: Final = _integer(0)
 _positive: Final = _integer(1)
-_expires: Final = _integer(1, TEN_YEARS_MS)
-_message_ttl: Final = _integer(0, TEN_YEARS_MS)
-_max_priority: Final = _integer(0, 255, "max_value_exceeded")
 
 
 def _string(field: Field) -> str:
@@ -228,8 +225,8 @@ def _choice(
 
 # In RabbitMQ's order of validation.
 _ROWS: Final = (
-    _limit("x-expires", _expires, _CLASSIC_QUORUM, integer_from(1), "queue expiry"),
-    _limit("x-message-ttl", _message_ttl, _CLASSIC_QUORUM, integer_from(0), "message TTL"),
+    _limit("x-expires", _integer(1, TEN_YEARS_MS), _CLASSIC_QUORUM, integer_from(1), "queue expiry"),
+    _limit("x-message-ttl", _integer(0, TEN_YEARS_MS), _CLASSIC_QUORUM, integer_from(0), "message TTL"),
     _with_key("x-dead-letter-exchange", _any_string, _CLASSIC_QUORUM, is_string, "dead letter exchange name"),
     _with_key("x-dead-letter-routing-key", _any_string, _CLASSIC_QUORUM, is_string, "dead letter routing key"),
     _choice("x-dead-letter-strategy", _STRATEGIES, "invalid_dlx_strategy", _QUORUM, "dead letter strategy"),
@@ -237,7 +234,7 @@ _ROWS: Final = (
     _limit("x-max-length-bytes", not_negative, _ALL, integer_from(0), "maximum length in bytes"),
     _limit("x-max-in-memory-length", not_negative, _QUORUM, integer_from(0), "maximum memory in bytes"),
     _limit("x-max-in-memory-bytes", not_negative, _QUORUM, integer_from(0), "maximum memory in bytes"),
-    QueueArgument("x-max-priority", _max_priority, _CLASSIC),
+    QueueArgument("x-max-priority", _integer(0, 255, "max_value_exceeded"), _CLASSIC),
     _choice("x-overflow", _OVERFLOWS, "invalid_overflow", _CLASSIC_QUORUM, "overflow value", "operator"),
     _with_key("x-queue-mode", _queue_mode, _CLASSIC, _is_one_of("default", "lazy"), "queue-mode value"),
     _ignored("x-queue-version", _queue_version, _CLASSIC, _is_one_of(1, 2), "queue-version value", operator="operator"),
@@ -335,7 +332,7 @@ def refuse_unknown_to_type(
             # Rare: imported only for a declaration with an unknown argument.
             from leveret.core.model import unsupported
 
-            unsupported.refuse_queue_argument(name)
+            unsupported.refuse("queue argument", name, unsupported.QUEUE_ARGUMENTS)
         elif name not in names and name not in lenient:
             raise PreconditionFailed(f"invalid arg '{name}' for {title} of queue type {erlang_type}")
 
