@@ -539,7 +539,7 @@ class Engine:
 
     def sync(self) -> None:
         """Pass the barrier: what had arrived is handled, due work is done, and output was offered."""
-        self.ask(_nothing)
+        self.ask(lambda: None)
 
     def wait_until(self, predicate: Callable[[], bool], timeout: float) -> bool:
         """Call the predicate, under the lock, now and after every event, until it is true or time is up.
@@ -705,10 +705,6 @@ def refusal(error: AmqpError) -> RefusedError:
     notes = [*getattr(error, "__notes__", ()), *([] if error.cause is None else [f"because {error.cause}"])]
     notes += [] if feature is None else ["\n".join(ways_out_of_version(feature))]
     return RefusedError(error.code, error.reply_text, notes)
-
-
-def _nothing() -> None:
-    """Do nothing: the barrier needs no action behind it."""
 
 
 def _limit(timeout: float) -> int:

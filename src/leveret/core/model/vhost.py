@@ -51,10 +51,6 @@ class Published(NamedTuple):
     is_refused: bool
 
 
-# RabbitMQ's delayed-message exchange counts every message that it delays as routed.
-DELAYED: Final = Published(True, False)
-
-
 class VirtualHost:
     """One namespace of a node."""
 
@@ -379,7 +375,8 @@ class VirtualHost:
         if exchange.can_delay and self._delay(exchange, message):
             if self.firehose is not None:
                 self.firehose.published(message, (), publisher)
-            return DELAYED
+            # RabbitMQ's delayed-message exchange counts every message that it delays as routed.
+            return Published(True, False)
         queues = self.route(exchange, message)
         if self.firehose is not None:
             self.firehose.published(message, queues, publisher)
@@ -477,7 +474,7 @@ class VirtualHost:
             origin,
             binding.source_name,
             binding.destination_kind,
-            binding.destination_name,
+            binding.destination.name,
             binding.routing_key,
             binding.arguments,
         )

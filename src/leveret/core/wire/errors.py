@@ -22,9 +22,6 @@ class Undecodable(WireError):
 class MalformedUtf8(WireError):
     """A short string that must be UTF-8 and is not."""
 
-    def __init__(self) -> None:
-        super().__init__("Malformed UTF-8 in shortstr")
-
 
 class UnknownFieldType(WireError):
     """A field table that holds an unknown tag or a value that is not a number, or that ends before its values do."""

@@ -65,15 +65,11 @@ class ClassicQueue(Queue):
             # A waiting consumer makes no difference.
             ready = self.ready
             if settings.is_refusing and settings.are_exceeded_by(ready.count + 1, ready.size_bytes + len(message.body)):
-                self._refuse(message)
+                if settings.overflow == "reject-publish-dlx":
+                    dead_letter.send(self, self.new_entry(message), dead_letter.MAXLEN)
                 return False
             return self.enqueue_by_rules(message, src_copy)
         return self.take_in(message, src_copy)
-
-    def _refuse(self, message: Message) -> None:
-        """Dead-letter a refused message if the overflow mode is reject-publish-dlx."""
-        if self.settings.overflow == "reject-publish-dlx":
-            dead_letter.send(self, self.new_entry(message), dead_letter.MAXLEN)
 
     def take_in(self, message: Message, src_copy: int | None = None) -> bool:
         """Take a message in that this plain queue just appends. Hot: once per message and queue."""

@@ -94,7 +94,9 @@ class StreamQueue(StoredQueue):
         """
         node = self.node
         if src_copy is None:
-            self._refuse_unstorable(message)
+            refuse_unstorable(message)
+            if node.compat.has_stream_filters:
+                _refuse_invalid_value(message)
         log = self._log
         if log.is_segment_full(self._segment_bytes):
             log.open_segment()
@@ -107,11 +109,6 @@ class StreamQueue(StoredQueue):
         for reader in list(self._waiting.values()):
             self._read_on(reader)
         return True
-
-    def _refuse_unstorable(self, message: Message) -> None:
-        refuse_unstorable(message)
-        if self.node.compat.has_stream_filters:
-            _refuse_invalid_value(message)
 
     def _read_on(self, reader: _Reader) -> None:
         """Deliver until the reader is full or has read everything."""

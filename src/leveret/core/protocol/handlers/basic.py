@@ -184,7 +184,8 @@ def get(channel: Channel, method: methods.BasicGet) -> None:
 def ack(channel: Channel, method: methods.BasicAck) -> None:
     """Acknowledge deliveries. Hot: once per acknowledgement, unless `single_acks` has taken it."""
     if method.multiple or not settles_one_by_one(channel):
-        _ack_several(channel, method)
+        deliveries = channel.pop_unacked(method.delivery_tag, multiple=method.multiple, is_ack=True)
+        _settle(channel, Settlement(("ack", False), [(events.ACKED, deliveries, method.multiple)]))
         return
     delivery = channel.unacked.pop(method.delivery_tag, None)
     if delivery is None:
@@ -203,11 +204,6 @@ def tap_acked(channel: Channel, delivery: Delivery) -> None:
     queue, entry = delivery.queue, delivery.entry
     if not queue.is_deleted:
         channel.tap(events.ACKED, queue.name, entry.message, entry.copy, delivery.tag, False, None)
-
-
-def _ack_several(channel: Channel, method: methods.BasicAck) -> None:
-    deliveries = channel.pop_unacked(method.delivery_tag, multiple=method.multiple, is_ack=True)
-    _settle(channel, Settlement(("ack", False), [(events.ACKED, deliveries, method.multiple)]))
 
 
 def reject(channel: Channel, method: methods.BasicReject) -> None:
