@@ -81,8 +81,6 @@ class Runtime:
         self.last_copy = 0
         # Counts every change that may affect routing, so that callers know when a remembered route is stale.
         self.topology_version = 0
-        # How long a delivery may be held if the queue sets no limit (RabbitMQ's consumer_timeout: 30 minutes).
-        self.consumer_timeout_us = self.settings.consumer_timeout * 1000
 
     def new_message_id(self) -> int:
         """Return the next id of a published message."""

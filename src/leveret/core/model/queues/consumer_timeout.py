@@ -80,7 +80,7 @@ class ConsumerTimeout:
         if own_ms is not None:
             return own_ms * 1000
         limit_us = self._queue.settings.consumer_timeout_us
-        return self._queue.node.consumer_timeout_us if limit_us is None else limit_us
+        return self._queue.node.settings.consumer_timeout * 1000 if limit_us is None else limit_us
 
     def _arm(self, deadline: int) -> None:
         if self._timer is not None:

@@ -70,7 +70,9 @@ def described_consumer(call: Call, consumer: Consumer) -> Described:
         "arguments": described(consumer.arguments),
     }
     if call.compat.shows_consumer_timeout:
-        description["consumer_timeout"] = (call.node.consumer_timeout_us if timeout_us is None else timeout_us) // 1000
+        description["consumer_timeout"] = (
+            call.node.settings.consumer_timeout if timeout_us is None else timeout_us // 1000
+        )
     return description
 
 
