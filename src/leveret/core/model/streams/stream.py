@@ -98,7 +98,8 @@ class StreamQueue(StoredQueue):
             if node.compat.has_stream_filters:
                 _refuse_invalid_value(message)
         log = self._log
-        if log.is_segment_full(self._segment_bytes):
+        limit = self.settings.max_segment_bytes
+        if log.is_segment_full(DEFAULT_SEGMENT_BYTES if limit is None else limit):
             log.open_segment()
             self._drop_outdated()
         node.last_copy += 1
@@ -233,11 +234,6 @@ class StreamQueue(StoredQueue):
     def forget_transient(self) -> None:
         """Keep everything over a restart, except what retention drops."""
         self._drop_outdated()
-
-    @property
-    def _segment_bytes(self) -> int:
-        size = self.settings.max_segment_bytes
-        return DEFAULT_SEGMENT_BYTES if size is None else size
 
     def _drop_outdated(self) -> None:
         """Drop the segments that exceed the limits in bytes and age."""

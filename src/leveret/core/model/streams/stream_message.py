@@ -46,11 +46,9 @@ def stored(message: Message, offset: int, compat: Compat) -> Message:
 
 
 def _stored_headers(headers: Table, compat: Compat) -> Table:
-    keeps = _keeps if compat.stream_keeps_message_containers else _keeps_plain
-    kept = [(name, field) for name, field in headers if keeps(name, field)]
-    if compat.stream_keeps_message_containers:
-        kept = [(name, _as_string(field)) for name, field in kept]
-    return Table(tuple(kept))
+    if not compat.stream_keeps_message_containers:
+        return Table(tuple((name, field) for name, field in headers if field.tag not in "AFD"))
+    return Table(tuple((name, _as_string(field)) for name, field in headers if _keeps(name, field)))
 
 
 def _as_string(field: Field) -> Field:
@@ -64,7 +62,3 @@ def _as_string(field: Field) -> Field:
 
 def _keeps(name: str, field: Field) -> bool:
     return field.tag not in "AFD" or (field.tag != "D" and (name.startswith("x-") or name == "CC"))
-
-
-def _keeps_plain(_name: str, field: Field) -> bool:
-    return field.tag not in "AFD"
