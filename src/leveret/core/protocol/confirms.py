@@ -8,6 +8,7 @@ not settled.
 from __future__ import annotations
 
 from itertools import groupby
+from operator import itemgetter
 
 from leveret.core.model.message import Message
 from leveret.core.wire.methods import BasicAck, BasicNack
@@ -47,20 +48,13 @@ class Confirms:
         outcomes, self.outcomes = self.outcomes, []
         has_refused, self.has_refused = self.has_refused, False
         if self.withheld:
-            return [(_alone(outcome), [outcome]) for outcome in outcomes]
+            return [(_method([outcome], covers_earlier=False), [outcome]) for outcome in outcomes]
         if not has_refused:
             return [(BasicAck(outcomes[-1][0], len(outcomes) > 1), outcomes)] if outcomes else []
-        return [
-            (_together(run), run)
-            for run in (list(group) for _, group in groupby(outcomes, key=lambda outcome: outcome[1]))
-        ]
+        runs = [list(group) for _, group in groupby(outcomes, key=itemgetter(1))]
+        return [(_method(run, covers_earlier=True), run) for run in runs]
 
 
-def _alone(outcome: Outcome) -> BasicAck | BasicNack:
-    sequence, is_taken, _ = outcome
-    return BasicAck(sequence, False) if is_taken else BasicNack(sequence, False, True)
-
-
-def _together(run: list[Outcome]) -> BasicAck | BasicNack:
+def _method(run: list[Outcome], *, covers_earlier: bool) -> BasicAck | BasicNack:
     sequence, is_taken, _ = run[-1]
-    return BasicAck(sequence, len(run) > 1) if is_taken else BasicNack(sequence, True, True)
+    return BasicAck(sequence, len(run) > 1) if is_taken else BasicNack(sequence, covers_earlier, True)
