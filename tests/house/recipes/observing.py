@@ -24,7 +24,7 @@ class Forbid(Fault):
 NAMED_FAULT = '''\
     def forbid(self, on: str, **options: Any) -> Rule:
         """Refuse a method, as RabbitMQ does if a permission is missing."""
-        return self.add(on=on, do=Forbid(), **options)
+        return self.add(on=on, do=conversation.Forbid(), **options)
 
 '''
 FAULT_TEST = '''\
@@ -52,7 +52,6 @@ def add_fault(tree: Tree) -> None:
         before="from leveret.faults.fault import Fault",
         text="from leveret.faults.conversation import Forbid as Forbid\n",
     )
-    tree.insert("src/leveret/faults/named.py", before="    ResetPeer,\n", text="    Forbid,\n")
     tree.insert("src/leveret/faults/named.py", before="    def restart(", text=NAMED_FAULT)
     tree.append("docs/reference/faults.md", "| `forbid(on)` | `Forbid`: a method is refused |\n")
     tree.insert(
