@@ -258,7 +258,7 @@ class Topology:
         edges = list(self._edges(queues))
         ends = (
             # Of the exchanges that every virtual host has, those that lead nowhere are left out.
-            *(("x", *place) for place in self._types if not _is_of_every_vhost(place[1])),
+            *(("x", *place) for place in self._types if not (place[1] in _PREDECLARED or place[1].startswith("amq."))),
             *(end for start, target, *_ in edges for end in (start, target)),
             *(("x", vhost, exchange) for vhost, exchange, _ in self._lost),
             *(("q", *place) for place in queues),
@@ -342,10 +342,6 @@ class Topology:
         known = [end for *end, _ in matching]
         near = nearest(key, [end for end in others if list(end) not in known])
         return [{"key": pattern, "to": to, "why": why} for pattern, to, why in [*matching, *near]]
-
-
-def _is_of_every_vhost(exchange: str) -> bool:
-    return exchange in _PREDECLARED or exchange.startswith("amq.")
 
 
 def _note(queue: QueueLife | None, *, is_led_to: bool) -> dict[str, str]:
