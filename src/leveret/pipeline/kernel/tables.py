@@ -62,7 +62,7 @@ def tables_of(
         "queue_stats": queues.queue_stats(found["test_queues"], found["latency_hist"]),
         "consumer_stats": holds.consumer_stats(found["consumers"]),
         "run_coverage": coverage.run_coverage(found["control"], found["routes"], found["consumers"]),
-        "run_counts": changes.run_counts(found, about),
+        "run_counts": changes.run_counts(found, all_copies, about),
         "fingerprints": fingerprints.fingerprints(found["copies"], found["tests"], commit),
         "fault_effect": faults.fault_effect(controls, all_tests, found["test_queues"]),
     }

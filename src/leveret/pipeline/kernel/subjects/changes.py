@@ -26,9 +26,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from leveret.pipeline.kernel import schema
-from leveret.pipeline.kernel.columns import Array, Names, numbers
-from leveret.pipeline.kernel.grouping import grouped
-from leveret.pipeline.kernel.groups import Segments, in_order, numbered
+from leveret.pipeline.kernel.columns import NO_ROW, NULL, Array, Names, numbers
+from leveret.pipeline.kernel.grouping import Row, grouped
+from leveret.pipeline.kernel.groups import Numbering, Segments, in_order, numbered
+from leveret.pipeline.kernel.subjects.copies import Copies
 
 # The last runs of a test that are looked at.
 RUNS: Final = 100
@@ -37,7 +38,7 @@ OUTCOMES: Final = ("passed", "xfailed", "skipped", "xpassed", "failed", "error")
 SERIES: Final = ("test", "vhost", "queue", "measure", "reason", "to_queue")
 
 _SKIPPED: Final = OUTCOMES.index("skipped")
-_OF_QUEUES: Final = ("redeliveries", "leaked", "dropped")
+_OF_QUEUES: Final = ("published", "redeliveries", "leaked", "dropped")
 # The fewest runs on each side of a step, and of a growth.
 _LEAST: Final = 3
 _LEAST_GROWING: Final = 8
@@ -60,15 +61,17 @@ class Change(NamedTuple):
     holds: bool
 
 
-def run_counts(tables: Mapping[str, pa.Table], about: Mapping[str, object]) -> pa.Table:
+def run_counts(tables: Mapping[str, pa.Table], copies: Copies, about: Mapping[str, object]) -> pa.Table:
     """Return the table `run_counts`, from other tables; `about` holds the run's `commit`, and when it `began`."""
     of_queue = ("day", "run", "test", "vhost", "queue")
-    copies = tables["copies"].select([*of_queue, "enq_seq", "src_copy"])
-    published = copies.filter(pc.and_(pc.is_valid(copies["enq_seq"]), pc.is_null(copies["src_copy"])))
+    is_published = (copies.enqueue != NO_ROW) & (copies.src_copy == NULL)
+    published = Numbering(copies.place, copies.place_event).counts(is_published)
+    # The rows of test_queues are in the order of places.
+    queues = tables["test_queues"].append_column("published", pa.array(published))
     messages = tables["messages"].select(["day", "run", "test", "vhost", "copies", "returned"])
     dropped = messages.filter(pc.and_not(pc.equal(messages["copies"], 0), messages["returned"]))
-    rows = [{**row, "measure": "published", "n": row["count"]} for row in grouped(published, of_queue)]
-    for row in grouped(tables["test_queues"], of_queue, sums=_OF_QUEUES):
+    rows: list[Row] = []
+    for row in grouped(queues, of_queue, sums=_OF_QUEUES):
         rows += [{**row, "measure": name, "n": row[name]} for name in _OF_QUEUES if row[name]]
     for row in grouped(dropped, ("day", "run", "test", "vhost")):
         rows.append({**row, "measure": "dropped", "n": row["count"]})
