@@ -159,6 +159,11 @@ def test_a_running_server_is_compared_with_a_file(diff, shop):
         assert diff(SHOP, f"{address}/api/definitions/%2F") == (1, ["+ policy 'ttl'", "1 difference"])
 
 
+def test_a_server_is_compared_by_the_url_of_its_download(diff):
+    with Broker(definitions=SHOP, management=True) as broker:
+        assert diff(SHOP, f"{broker.management_url}/api/definitions/%2F?download=shop.json") == (0, ["no difference"])
+
+
 def test_a_password_with_escaped_characters_is_understood(diff):
     with Broker(definitions=SHOP, management=True) as broker:
         broker.admin.add_user("ops", "p@ss/word", tags=["administrator"])

@@ -205,7 +205,8 @@ def _checked(place: str, definitions: Values) -> Values:
 def _fetched(url: str, vhost: str | None) -> Values:
     from leveret.errors import BrokerError
 
-    server_url, _, path = url.partition(_PATH)
+    # The management page adds a file name to the URL of a download: ?download=shop.json.
+    server_url, _, path = url.partition("?")[0].partition(_PATH)
     server, chosen = Management(server_url), vhost or unquote(path.strip("/"))
     try:
         definitions = server.ask("GET", "definitions", *([chosen] if chosen else []))
