@@ -20,8 +20,7 @@ from time import process_time
 import pika
 
 from leveret import Broker
-from leveret.page.formats.fitting import packed_of
-from leveret.page.formats.html import page_of
+from leveret.page.formats.html import packed_of, page_of
 from leveret.page.readings.live import test_of
 from leveret.page.story import story_of
 
