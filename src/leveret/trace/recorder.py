@@ -5,8 +5,8 @@ written, the tap appends to the writer's list instead, and the writer passes eve
 events have gathered, they move to a bounded deque with plain data in place of their messages, because Python's garbage
 collector does not need to visit plain data. Reading them turns that data into messages again.
 
-A sentinel marks the start of the ring: once it is gone, an event has been dropped. Likewise a reader's position is the
-last tuple that it saw; such a tuple is never packed.
+A sentinel marks the start of the ring: once it is gone, an event has been dropped. A reader's position is the number
+of events that were recorded before it.
 
 A test reads while the loop's thread records and writes, so every reader takes the broker's lock. Only `tap`, `turned`,
 `take_back` and `begin_anew` do not, because their callers hold it.
