@@ -14,13 +14,7 @@ from leveret.core.model.vhost import VirtualHost
 from leveret.core.protocol.handlers import basic
 from leveret.core.wire.methods import BasicGet, BasicGetOk, BasicReject
 from leveret.core.wire.properties import PROPERTY_NAMES, Properties, PropertyValue
-from leveret.http.management.calls import (
-    ACCESS_REFUSED,
-    Call,
-    bad_request,
-    not_authorised,
-    not_found,
-)
+from leveret.http.management.calls import ACCESS_REFUSED, Call, bad_request, not_authorised, not_found
 from leveret.http.management.listing import Described
 from leveret.http.management.routes import endpoint
 from leveret.http.management.values import described_properties, table_of

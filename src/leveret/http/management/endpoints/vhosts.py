@@ -147,8 +147,8 @@ def _described(call: Call, vhost: VirtualHost) -> Described:
 
 def lengths(queues: Iterable[StoredQueue]) -> Described:
     """Return how many messages some queues hold together."""
-    lengths = [totals(queue) for queue in queues]
-    return {name: sum(each[name] for each in lengths) for name in statistics.LENGTHS}
+    by_queue = [totals(queue) for queue in queues]
+    return {name: sum(each[name] for each in by_queue) for name in statistics.LENGTHS}
 
 
 def tags_of(value: object) -> tuple[str, ...]:
