@@ -115,6 +115,23 @@ def test_the_draft_of_a_killed_writer_is_swept_away_when_it_is_old(tmp_path: Pat
     assert [draft.exists() for draft in (young, old)] == [True, False]
 
 
+def test_a_folder_that_is_a_link_to_another_disk_is_listed(tmp_path: Path) -> None:
+    storage = open_storage(tmp_path / "warehouse")
+    storage.write("log/1", b"")
+    (tmp_path / "large disk").mkdir()
+    (tmp_path / "warehouse" / "events").symlink_to(tmp_path / "large disk", target_is_directory=True)
+    storage.write("events/a.parquet", b"")
+
+    assert [found.path for found in storage.list()] == ["events/a.parquet", "log/1"]
+
+
+def test_a_folder_that_cannot_be_listed_is_not_taken_for_an_empty_one(tmp_path: Path) -> None:
+    (tmp_path / "log").write_bytes(b"")
+
+    with pytest.raises(NotADirectoryError):
+        list(open_storage(tmp_path).list("log"))
+
+
 def test_an_object_that_does_not_fit_on_the_disk_is_named(tmp_path: Path) -> None:
     storage = open_storage(tmp_path)
 

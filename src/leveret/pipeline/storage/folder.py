@@ -86,8 +86,9 @@ class LocalStorage:
                     path.unlink()
 
     def _files(self, folder: str = "") -> Iterator[Path]:
-        """Return all files below a folder, drafts too."""
-        return (Path(inner, name) for inner, _, names in os.walk(self._folder / folder) for name in names)
+        """Return all files below a folder, drafts too. A folder in it may be a link to one on another disk."""
+        walk = os.walk(self._folder / folder, onerror=_refuse_unless_absent, followlinks=True)
+        return (Path(inner, name) for inner, _, names in walk for name in names)
 
     @contextmanager
     def _draft(self, path: str, data: bytes | pa.Buffer) -> Iterator[Path]:
@@ -107,6 +108,12 @@ class LocalStorage:
             raise
         finally:
             draft.unlink(missing_ok=True)
+
+
+def _refuse_unless_absent(error: OSError) -> None:
+    """Raise what prevents a folder from being listed, unless it does not exist: it may hold what counts."""
+    if not isinstance(error, FileNotFoundError):
+        raise error
 
 
 def _put_if_absent(draft: Path, target: Path) -> bool:
