@@ -40,3 +40,14 @@ def test_log_gets_plain_lines(capsys: pytest.CaptureFixture[str]) -> None:
     _work()
 
     assert capsys.readouterr().err == "leveret: ingesting\n"
+
+
+def test_without_tqdm_a_terminal_gets_plain_lines(monkeypatch: pytest.MonkeyPatch) -> None:
+    terminal = _Terminal()
+    monkeypatch.setattr(sys, "stderr", terminal)
+    # So it is not found, and an import of it raises ImportError.
+    monkeypatch.setitem(sys.modules, "tqdm", None)
+
+    _work()
+
+    assert terminal.getvalue() == "leveret: ingesting\n"

@@ -1,7 +1,8 @@
 """How far a long command is: a bar with the elapsed and the remaining time, where stderr is a terminal.
 
 Elsewhere, in a log or a pipe, nothing is drawn, and each kind of work is named in a plain line. The bar is tqdm's: half
-a megabyte and no dependencies, where rich takes three.
+a megabyte and no dependencies, where rich takes three. Without tqdm, as beside a pyarrow that was installed for another
+reason, there are only the lines.
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
+from importlib.util import find_spec
 from typing import Final
 
 _FORMAT: Final = (
@@ -22,7 +24,7 @@ Progress = Callable[[str, int], AbstractContextManager[Callable[[int], object]]]
 @contextmanager
 def progress(what: str, total: int) -> Iterator[Callable[[int], object]]:
     """Show how far work on `total` events is. The bar disappears at the end of the work."""
-    if not sys.stderr.isatty():
+    if not sys.stderr.isatty() or find_spec("tqdm") is None:
         say(what)
         yield lambda count: None
         return
