@@ -30,7 +30,11 @@ def shown_queue(queue: QueueLife, lanes: Lanes, bindings: list[dict[str, Any]]) 
     """Return a queue as a page takes it."""
     shown: dict[str, Any] = {
         "lane": lanes.id_of("q", queue.vhost, queue.name),
-        **{name: getattr(queue, name) for name in ("name", "vhost", "type", "durable", "arguments")},
+        "name": queue.name,
+        "vhost": queue.vhost,
+        "type": queue.type,
+        "durable": queue.durable,
+        "arguments": queue.arguments,
         "policy": queue.policy,
         "policy_keys": queue.policy_keys,
         "bindings": bindings,

@@ -77,7 +77,13 @@ class Failure:
     def as_json(self) -> dict[str, object]:
         """Return the failure as a value of JSON, without its text."""
         return {
-            "asked": {name: getattr(self, name) for name in ("call", "expected", "place", "vhost", "times")},
+            "asked": {
+                "call": self.call,
+                "expected": self.expected,
+                "place": self.place,
+                "vhost": self.vhost,
+                "times": self.times,
+            },
             "seen": self.seen,
             **self.subject,
             "nearest": [
