@@ -36,10 +36,11 @@ class Deletions:
 
     def take(self, fact: Fact) -> Deletion | None:
         """Take the next fact, and return the deletion if it is one. Only facts of the `KINDS` matter."""
+        if fact.kind not in self.KINDS:
+            return None
         place, conn = (str(fact.get("vhost") or "/"), str(fact.get("queue"))), cast("int | None", fact.get("conn"))
         if fact.kind == events.QUEUE_DECLARE:
             self._owners[place] = conn
-        if fact.kind != events.QUEUE_DELETE:
             return None
         reason = cast("str | None", fact.get("reason"))
         by = self._owners.get(place) if conn is None and reason == _WITH_CONNECTION else conn
