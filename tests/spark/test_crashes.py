@@ -54,11 +54,13 @@ def nothing() -> None:
     return None
 
 
+@needs_proc
 def test_the_sink_fails_before_it_has_the_batch(crashed: Crashed) -> None:
     assert "on purpose" in crashed.errors[1]
     assert crashed.faults_in(1) == []
 
 
+@needs_proc
 def test_the_sink_fails_when_it_has_the_batch(crashed: Crashed) -> None:
     assert "on purpose" in crashed.errors[2]
     assert crashed.faults_in(2) == []
@@ -76,6 +78,7 @@ def test_the_reader_is_killed_when_the_sink_has_the_batch(crashed: Crashed) -> N
     assert crashed.faults_in(4) == []
 
 
+@needs_proc
 def test_a_job_that_crashed_again_and_again_has_each_message_once(crashed: Crashed) -> None:
     assert faults_of("batches", crashed.rows, BODIES) == []
 
