@@ -126,6 +126,8 @@ def _text(value: Any) -> str:
 def _shown(value: Any) -> str:
     """Return a value as one line that does not control the terminal."""
     text = _text(value)
+    if text.isprintable():
+        return text
     return "".join(
         character if character.isprintable() else character.encode("unicode_escape").decode() for character in text
     )

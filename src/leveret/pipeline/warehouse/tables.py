@@ -72,8 +72,9 @@ def columns_of(warehouse: Warehouse, name: str, files: Sequence[CurrentFile]) ->
     """Return the columns of a stored table. Only its files know those of a table of a user's own."""
     if name in STORED:
         return STORED[name]
-    source = files and warehouse.storage.source(files[0].path)
-    return pq.read_schema(source).remove_metadata() if source else pa.schema({"run": pa.string()})
+    if not files:
+        return pa.schema({"run": pa.string()})
+    return pq.read_schema(warehouse.storage.source(files[0].path)).remove_metadata()
 
 
 def _rows(
