@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import ast
 import re
 import subprocess
 import sys
 from collections import Counter
+from importlib import import_module
 from pathlib import Path
 
 import grimp
@@ -100,6 +102,20 @@ def test_every_package_has_a_test(root: Path, python_files: list[SourceFile]) ->
     assert offences == []
 
 
+def test_programs_that_no_test_runs_import_what_leveret_has(python_files: list[SourceFile]) -> None:
+    missing = [
+        f"{file.at(node)} {node.module}.{name.name}"
+        for file in python_files
+        if '__name__ == "__main__"' in file.text
+        for node in file.nodes(ast.ImportFrom)
+        if node.module is not None and node.module.startswith("leveret.")
+        for name in node.names
+        if not has(node.module, name.name)
+    ]
+
+    assert missing == []
+
+
 @pytest.mark.parametrize("statement", ["import leveret", "from leveret import Broker", "Broker().start().stop()"])
 def test_nothing_dear_is_imported_before_it_is_asked_for(statement: str) -> None:
     code = f"from leveret import Broker; {statement}" if statement.startswith("Broker") else statement
@@ -149,6 +165,14 @@ def test_circles_of_imports_are_few_and_small() -> None:
 
     assert larger == []
     assert len(circles) <= CIRCLE_COUNT_MAX, circles
+
+
+def has(module: str, name: str) -> bool:
+    """Return whether a module has a name, or is a package with such a module."""
+    try:
+        return hasattr(import_module(module), name) or import_module(f"{module}.{name}") is not None
+    except ModuleNotFoundError:
+        return False
 
 
 def circles_of(graph: grimp.ImportGraph) -> list[list[str]]:
