@@ -204,6 +204,14 @@ def sentences_of(item: pytest.Item) -> list[str]:
     return [sentence(cause) for _, causes in item.stash.get(_CAUSES, []) for cause in causes]
 
 
+def forget(item: pytest.Item) -> None:
+    """Forget how a test failed that has ended, with its brokers, because its item exists until the run ends."""
+    keys: tuple[pytest.StashKey[Any], ...] = (_MOMENT, _NAMES, _CAUSES, _DEATHS, _STACKS)
+    for key in keys:
+        if key in item.stash:
+            del item.stash[key]
+
+
 def _diagnosed(item: pytest.Item, call: pytest.CallInfo[None], moment: Moment) -> list[tuple[Broker, list[Cause]]]:
     if not (brokers := brokers_of(item)):
         return []

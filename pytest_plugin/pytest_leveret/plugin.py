@@ -157,6 +157,7 @@ def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, object, object
         raise
     finally:
         brokers.forget(item)
+        diagnosing.forget(item)
 
 
 @pytest.hookimpl(tryfirst=True)

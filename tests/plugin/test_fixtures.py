@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 
 def test_a_test_gets_an_empty_broker_that_clients_reach_by_its_url(run):
     result = run("""
@@ -37,8 +39,9 @@ def test_a_client_that_a_test_leaves_running_does_not_reach_the_next_broker(run)
     result.assert_outcomes(passed=2)
 
 
-def test_a_broker_and_its_messages_are_freed_when_their_test_has_ended(run):
-    result = run("""
+@pytest.mark.parametrize("arguments", [(), ("--leveret-otlp=spans",)])
+def test_a_broker_and_its_messages_are_freed_when_their_test_has_ended(run, arguments):
+    source = """
         import gc
         from weakref import ref
 
@@ -53,9 +56,34 @@ def test_a_broker_and_its_messages_are_freed_when_their_test_has_ended(run):
         def test_third():
             gc.collect()
             assert [broker() for broker in brokers] == [None, None]
-    """)
+    """
+
+    result = run(source, *arguments)
 
     result.assert_outcomes(passed=3)
+
+
+def test_a_broker_is_freed_though_its_test_has_failed(run_apart):
+    # In this process, pytester would keep the error, and with its frames the broker.
+    result = run_apart("""
+        import gc
+        from weakref import ref
+
+        brokers = []
+
+        def test_first(leveret):
+            brokers.append(ref(leveret))
+            assert leveret.url == "amqp://other"
+
+        def test_second():
+            assert not brokers, "pytest keeps the last error"
+
+        def test_third():
+            gc.collect()
+            assert brokers[0]() is None
+    """)
+
+    result.assert_outcomes(passed=1, failed=2)
 
 
 def test_two_fixtures_that_use_leveret_get_the_same_broker(run):

@@ -68,7 +68,9 @@ class Writing:
         if result.when != "teardown":
             # A fixture of the session may end with this test, and then it is none of the test's brokers any more.
             item.stash[_BROKERS] = brokers_of(item)
-        elif brokers := item.stash.get(_BROKERS, []):
+        elif _BROKERS in item.stash:
+            brokers = item.stash[_BROKERS]
+            del item.stash[_BROKERS]
             resources = [
                 it for number, broker in enumerate(brokers) for it in _Spans(broker, item.nodeid, number).resources()
             ]
