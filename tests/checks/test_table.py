@@ -26,7 +26,7 @@ def test_every_check_is_tested():
 
 
 def test_every_check_is_found_by_something():
-    names = ("trace_checks", "trace_context", "leftovers", "never_awaited", "no_client")
+    names = ("trace_checks", "trace_context", "leftovers", "unused_faults", "never_awaited", "no_client")
     finders = [ROOT / f"src/leveret/observe/checks/{name}.py" for name in names]
     texts = "".join(path.read_text(encoding="utf-8") for path in finders)
 

@@ -10,7 +10,8 @@ from __future__ import annotations
 from collections.abc import Container
 from typing import Any, Final
 
-from leveret.page.bodies import Body, Framework, framework_of
+from leveret.page.bodies import Body
+from leveret.page.frameworks import Framework, framework_of
 from leveret.page.lanes import Lanes, shown_name
 from leveret.page.readings.reading import PageRow, StoryEvent
 from leveret.story.facts import RowFact

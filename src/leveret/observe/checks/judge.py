@@ -14,12 +14,13 @@ from typing import TYPE_CHECKING, Final
 
 from leveret.errors import CheckFailedError, LeveretWarning
 from leveret.observe.checks.finding import Allowance, Finding
-from leveret.observe.checks.leftovers import Leftovers, Planned, UnusedFaults, unused_finding
+from leveret.observe.checks.leftovers import Leftovers
 from leveret.observe.checks.never_awaited import NeverAwaited
 from leveret.observe.checks.table import CHECKS, CheckLevel, Levels
 from leveret.observe.checks.texts import Publishers, blind_text, group_text, incomplete_text
 from leveret.observe.checks.trace_checks import TraceChecks
 from leveret.observe.checks.trace_context import TraceContext
+from leveret.observe.checks.unused_faults import Planned, UnusedFaults, unused_finding
 from leveret.trace.events import printable
 
 if TYPE_CHECKING:

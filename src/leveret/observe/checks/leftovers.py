@@ -1,4 +1,4 @@
-"""The leftovers of a test: open connections and channels, unsettled deliveries, ready messages, and unused faults.
+"""The leftovers of a test: open connections and channels, unsettled deliveries, and ready messages.
 
 The state of the node shows them when the test ends. A leftover that began while the test allowed it is not reported.
 Each leftover is reported once.
@@ -6,16 +6,13 @@ Each leftover is reported once.
 Also the messages that are ready again because a client closed its channel in good order and had not settled them. The
 test of a worker that forgets its ack ends like that if a fixture closes the worker. What a consumer got after all that
 it settled does not count, because the client may have fetched it ahead. Nor does a task of Celery with an ETA.
-
-And the faults that a test added but that never happened, so that it did not test what it intended to. A fault need not
-happen if it was added with `optional=True` or while the test allowed this check. Each fault is reported once.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import chain
-from typing import Final, NamedTuple, Protocol, cast
+from typing import Final, NamedTuple, cast
 
 from leveret.core.model.message import Message
 from leveret.core.model.node import Node
@@ -204,54 +201,3 @@ def _was_in_hand(delivery: Event, held: _Held) -> bool:
         return False
     last = held.settled.get(delivery.queue)
     return delivery.kind not in events.PUSHES or last is None or cast("int", delivery.tag) < last
-
-
-class Planned(Protocol):
-    """What this check knows of a fault: a rule of `leveret.faults`."""
-
-    # Whether the fault need not happen.
-    optional: bool
-    # Whether the check has reported it.
-    is_reported: bool
-
-    @property
-    def is_unused(self) -> bool:
-        """Whether the fault is required and has not happened."""
-
-    @property
-    def places(self) -> Mapping[str, object]:
-        """The places the fault is limited to: the queue, the client."""
-
-    def complaint(self) -> str:
-        """Return the text for a fault that never happened."""
-
-
-class UnusedFaults:
-    """The unused faults of a broker."""
-
-    def __init__(self, planned: Callable[[], Sequence[Planned]]) -> None:
-        """`planned` returns all faults that the test has added, oldest first."""
-        self._planned: Final = planned
-        self._seen_count = 0
-
-    def feed(self, allowances: Iterable[Allowance]) -> None:
-        """Make the new faults that these allowances cover optional."""
-        planned = self._planned()
-        for fault in planned[self._seen_count :]:
-            finding = unused_finding(fault)
-            if any(allowance.covers(finding) for allowance in allowances):
-                fault.optional = True
-        self._seen_count = len(planned)
-
-    def left(self) -> list[Finding]:
-        """Return a finding for each fault that never happened and was not reported yet."""
-        unused = [fault for fault in self._planned() if fault.is_unused and not fault.is_reported]
-        for fault in unused:
-            fault.is_reported = True
-        return [unused_finding(fault) for fault in unused]
-
-
-def unused_finding(fault: Planned) -> Finding:
-    """Return the finding for a fault that never happened."""
-    places = {name: place for name in ("queue", "client") if isinstance(place := fault.places.get(name), str)}
-    return Finding("unused_fault", "/", {**places, "complaint": fault.complaint()})
