@@ -50,6 +50,21 @@ def wrong_publishes(s: Run) -> None:
     s.post("/exchanges/nothing/x/publish", _message())
 
 
+@scenario(versions=("4.3",))
+def properties_of_a_wrong_type_or_size(s: Run) -> None:
+    s.put(f"/queues/{s.v}/q", {"durable": True})
+    for properties in (
+        {"priority": 300, "delivery_mode": 258, "timestamp": 2**64 - 1},
+        {"priority": -1},
+        {"headers": {"a": 2**63 + 5, "b": [2**64 - 1, {"c": -(2**63) - 1}]}},
+        *({"priority": it} for it in ("7", 1.5, True, None)),
+        *({"type": it} for it in (5, True, None, ["t"], "t" * 256)),
+        {"headers": {"k" * 256: 1}},
+    ):
+        s.post(f"/exchanges/{s.v}/amq.default/publish", _message(properties=properties))
+    s.post(f"/queues/{s.v}/q/get", _GET)
+
+
 @scenario
 def getting(s: Run) -> None:
     channel = s.amqp.channel()

@@ -12,6 +12,7 @@ from leveret.core.model.errors import AmqpError
 from leveret.core.model.message import Message
 from leveret.core.model.vhost import VirtualHost
 from leveret.core.protocol.handlers import basic
+from leveret.core.wire.errors import ShortStringTooLong
 from leveret.core.wire.methods import BasicGet, BasicGetOk, BasicReject
 from leveret.core.wire.properties import PROPERTY_NAMES, Properties, PropertyValue
 from leveret.http.management.calls import ACCESS_REFUSED, Call, bad_request, not_authorised, not_found
@@ -27,7 +28,8 @@ _ACK_MODES: Final = {
     "reject_requeue_true": (False, True),
     "reject_requeue_false": (False, False),
 }
-_NUMBERS: Final = ("delivery_mode", "priority", "timestamp")
+# The properties that are numbers, and the bits that each has room for.
+_BITS: Final = {"delivery_mode": 8, "priority": 8, "timestamp": 64}
 
 
 @endpoint("POST", "/api/exchanges/{vhost}/{exchange}/publish", "vhost")
@@ -39,13 +41,13 @@ def publish(call: Call) -> object:
             raise not_found("exchange_not_found")
     body = call.body("routing_key", "properties", "payload", "payload_encoding")
     octets = _payload(body)
-    properties = _properties(body.get("properties"))
+    properties = _encoded(_properties(body.get("properties")))
     with call.acting():
         publisher = OwnPublisher(vhost)
         publisher.rights = call.rights(vhost)
         exchange, routing_key = call.exchange_name, str(body["routing_key"])
         with named(is_get=False):
-            is_routed = publisher.publish(exchange, routing_key, octets, properties.encode(), is_mandatory=True)
+            is_routed = publisher.publish(exchange, routing_key, octets, properties, is_mandatory=True)
     return {"routed": is_routed}
 
 
@@ -73,17 +75,37 @@ def _properties(given: object) -> Properties:
     properties: dict[str, PropertyValue] = {}
     for name in PROPERTY_NAMES:
         value = values.get(name)
-        if value is None:
+        if name not in values:
             continue
         if name == "headers":
-            properties[name] = table_of(value)
-        elif name in _NUMBERS:
-            if not isinstance(value, int):
-                raise bad_request(f"{name} must be a number, not {value!r}")
+            properties[name] = table_of(_truncated(value))
+        elif name in _BITS:
+            if not isinstance(value, int) or isinstance(value, bool):
+                raise bad_request(["not_int", name])
+            properties[name] = value % 2 ** _BITS[name]
+        elif isinstance(value, str):
             properties[name] = value
         else:
-            properties[name] = str(value)
+            raise bad_request(["not_string", name])
     return Properties(**properties)
+
+
+def _truncated(value: object) -> object:
+    """Return a JSON value with the lowest 64 bits of each integer, which is what RabbitMQ sends (seen on 4.3)."""
+    if isinstance(value, Mapping):
+        return {name: _truncated(each) for name, each in value.items()}
+    if isinstance(value, list):
+        return [_truncated(each) for each in value]
+    if isinstance(value, int) and not isinstance(value, bool):
+        return (value + 2**63) % 2**64 - 2**63
+    return value
+
+
+def _encoded(properties: Properties) -> bytes:
+    try:
+        return properties.encode()
+    except ShortStringTooLong:
+        raise bad_request("506 failed to deliver message: content_properties_shortstr_overflow") from None
 
 
 @endpoint("POST", "/api/queues/{vhost}/{queue}/get", "vhost")
