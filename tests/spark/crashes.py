@@ -87,12 +87,14 @@ class Job:
         return str(self.folder / "out")
 
     def _write_batch(self, rows: DataFrame, batch_id: int) -> None:
-        """Write a batch; a repeated batch replaces its own file, so it is idempotent."""
+        """Write a batch; a repeated batch leaves its file as it is, so it is idempotent."""
         self.before_write(batch_id)
-        out = self.folder / "out"
-        out.mkdir(exist_ok=True)
-        written = [(row.message_id, bytes(row.body).hex()) for row in rows.collect()]
-        (out / f"{batch_id}.json").write_text(json.dumps(written))
+        target = self.folder / "out" / f"{batch_id}.json"
+        if not target.exists():
+            part = self.folder / "part"
+            part.write_text(json.dumps([(row.message_id, bytes(row.body).hex()) for row in rows.collect()]))
+            target.parent.mkdir(exist_ok=True)
+            part.replace(target)
         self.after_write(batch_id)
 
 
