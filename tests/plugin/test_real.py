@@ -496,6 +496,18 @@ def test_an_unreachable_server_ends_the_run_with_a_hint(run: Run) -> None:
     result.stderr.fnmatch_lines(["*cannot be reached*enable its management plugin, or give its URL with *"])
 
 
+def test_a_binding_that_the_server_refuses_raises_at_the_line_of_the_test(run_real: Run) -> None:
+    result = run_real(
+        """
+        def test_it(leveret):
+            leveret.declare_queue("q")
+            leveret.bind_queue("q", "nowhere")
+        """
+    )
+
+    result.stdout.fnmatch_lines(["test_*.py:3: RefusedError"])
+
+
 def test_an_invalid_url_is_refused(run: Run) -> None:
     result = run("def test_it(leveret): pass", "--leveret-real=localhost")
 

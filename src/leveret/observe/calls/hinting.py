@@ -84,7 +84,7 @@ def leave_out_frames(error: Exception) -> None:
         last = last.tb_next
     if last is None:
         return
-    is_ours = str(last.tb_frame.f_globals.get("__name__")).startswith("leveret.")
+    is_ours = str(last.tb_frame.f_globals.get("__name__")).startswith(("leveret.", "pytest_leveret."))
     is_on_purpose = isinstance(error, _REPORTED) or "__tracebackhide__" in last.tb_frame.f_code.co_varnames
     # One checked call may have made another, which has cut the frames already.
     if is_ours and (is_on_purpose or _CUT in vars(error)):
