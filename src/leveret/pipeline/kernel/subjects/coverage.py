@@ -138,7 +138,7 @@ def run_coverage(control: pa.Table, routes: pa.Table, consumers: pa.Table) -> pa
     declarations = [
         (Named.of(row), attributes_of(row["attrs"])) for row in grouped(declaring, (*Named._fields, "attrs"))
     ]
-    rows = [(Named.of(row), row["n"]) for row in routes.to_pylist()]
+    rows = [(Named.of(row), row["n"]) for row in grouped(routes, Named._fields, sums=["n"])]
     declared = {thing for declaration in declarations for thing in _declared(*declaration)}
     used: Counter[_Thing] = Counter()
     for route, count in rows:

@@ -166,7 +166,7 @@ def bucket_of(span_us: Array) -> Array:
 def queue_stats(test_queues: pa.Table, latency_hist: pa.Table) -> pa.Table:
     """Return the table `queue_stats`: the sums of `test_queues` over tests and workers, and of depths the greatest."""
     times: dict[tuple[object, ...], list[tuple[int, int]]] = defaultdict(list)
-    for row in latency_hist.to_pylist():
+    for row in grouped(latency_hist, ("day", "vhost", "queue", "measure", "bucket"), sums=["n"]):
         times[row["day"], row["vhost"], row["queue"], row["measure"]].append((row["bucket"], row["n"]))
     key = ("day", "run", "vhost", "queue")
     queues = grouped(test_queues, key, sums=schema.SUMMED_OF_QUEUES, highest=["max_depth"])
