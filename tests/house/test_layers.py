@@ -171,8 +171,9 @@ def has(module: str, name: str) -> bool:
     """Return whether a module has a name, or is a package with such a module."""
     try:
         return hasattr(import_module(module), name) or import_module(f"{module}.{name}") is not None
-    except ModuleNotFoundError:
-        return False
+    except ModuleNotFoundError as error:
+        # What another package lacks says nothing of leveret.
+        return not str(error.name).startswith("leveret.")
 
 
 def circles_of(graph: grimp.ImportGraph) -> list[list[str]]:
