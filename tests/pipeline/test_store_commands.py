@@ -14,23 +14,36 @@ import pytest
 from leveret.cli import main
 from tests.pipeline.traces import header, lives, write
 
+NOW = datetime.now(UTC)
+
+
+def filled(folder: Path) -> str:
+    """Return a warehouse with a run of today, and one that is a hundred days old."""
+    for run, days in (("old", 100), ("new", 0)):
+        started = (NOW - timedelta(days=days)).isoformat()
+        write(folder / "traces" / f"{run}.jsonl", [header(run, started=started), *lives(2)])
+    place = str(folder / "warehouse")
+    assert main(["pipeline", "update", str(folder / "traces"), "-w", place]) == 0
+    return place
+
+
+@pytest.fixture(scope="module")
+def stored(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """A warehouse for the tests that only read it."""
+    return filled(tmp_path_factory.mktemp("stored"))
+
 
 @pytest.fixture
 def warehouse(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> str:
-    """A warehouse with a run of today, and one that is a hundred days old."""
-    for run, days in (("old", 100), ("new", 0)):
-        started = (datetime.now(UTC) - timedelta(days=days)).isoformat()
-        write(tmp_path / "traces" / f"{run}.jsonl", [header(run, started=started), *lives(2)])
-    place = str(tmp_path / "warehouse")
-    assert main(["pipeline", "update", str(tmp_path / "traces"), "-w", place]) == 0
+    place = filled(tmp_path)
     capsys.readouterr()
     return place
 
 
-def test_rows_are_printed_as_a_table(warehouse: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_rows_are_printed_as_a_table(stored: str, capsys: pytest.CaptureFixture[str]) -> None:
     query = "select run, count(*) as copies, null as nothing from copies group by run order by run"
 
-    assert main(["pipeline", "sql", query, "-w", warehouse]) == 0
+    assert main(["pipeline", "sql", query, "-w", stored]) == 0
 
     assert capsys.readouterr().out.splitlines() == [
         "run  copies  nothing",
@@ -41,26 +54,25 @@ def test_rows_are_printed_as_a_table(warehouse: str, capsys: pytest.CaptureFixtu
     ]
 
 
-def test_a_value_cannot_control_the_terminal(warehouse: str, capsys: pytest.CaptureFixture[str]) -> None:
-    main(["pipeline", "sql", r"select e'a\x1b[31m\nb' as text", "-w", warehouse])
+def test_a_value_cannot_control_the_terminal(stored: str, capsys: pytest.CaptureFixture[str]) -> None:
+    main(["pipeline", "sql", r"select e'a\x1b[31m\nb' as text", "-w", stored])
 
     assert r"a\x1b[31m\nb" in capsys.readouterr().out.splitlines()
 
 
-def test_rows_are_printed_as_csv(warehouse: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_rows_are_printed_as_csv(stored: str, capsys: pytest.CaptureFixture[str]) -> None:
     query = "select run, day, [1, 2] as list, true as yes, null as nothing from runs where run = 'new'"
 
-    assert main(["pipeline", "sql", query, "-w", warehouse, "--format", "csv"]) == 0
+    assert main(["pipeline", "sql", query, "-w", stored, "--format", "csv"]) == 0
 
     rows = list(csv.DictReader(io.StringIO(capsys.readouterr().out)))
-    today = datetime.now(UTC).date().isoformat()
-    assert rows == [{"run": "new", "day": today, "list": "[1, 2]", "yes": "true", "nothing": ""}]
+    assert rows == [{"run": "new", "day": NOW.date().isoformat(), "list": "[1, 2]", "yes": "true", "nothing": ""}]
 
 
-def test_rows_are_printed_as_json(warehouse: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_rows_are_printed_as_json(stored: str, capsys: pytest.CaptureFixture[str]) -> None:
     query = "select run, {'a': [1]} as nested, null as nothing from runs order by run"
 
-    assert main(["pipeline", "sql", query, "-w", warehouse, "--format", "json"]) == 0
+    assert main(["pipeline", "sql", query, "-w", stored, "--format", "json"]) == 0
 
     assert json.loads(capsys.readouterr().out) == [
         {"run": "new", "nested": {"a": [1]}, "nothing": None},
@@ -69,13 +81,13 @@ def test_rows_are_printed_as_json(warehouse: str, capsys: pytest.CaptureFixture[
 
 
 @pytest.mark.parametrize("form", ["table", "csv", "json"])
-def test_no_rows_are_printed_too(warehouse: str, capsys: pytest.CaptureFixture[str], form: str) -> None:
-    assert main(["pipeline", "sql", "select * from runs where false", "-w", warehouse, "--format", form]) == 0
+def test_no_rows_are_printed_too(stored: str, capsys: pytest.CaptureFixture[str], form: str) -> None:
+    assert main(["pipeline", "sql", "select * from runs where false", "-w", stored, "--format", form]) == 0
     assert capsys.readouterr().out
 
 
-def test_a_wrong_query_is_an_error_of_one_line(warehouse: str, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["pipeline", "sql", "select * from copeis", "-w", warehouse]) == 2
+def test_a_wrong_query_is_an_error_of_one_line(stored: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["pipeline", "sql", "select * from copeis", "-w", stored]) == 2
 
     error = capsys.readouterr().err
     assert error.count("\n") == 1
@@ -119,9 +131,9 @@ def test_updates_let_runs_expire_from_always_until_never(
     [(["--keep", "90"], "'90' is not a period"), (["--keep", "9d", "--never"], "--keep and --never contradict")],
 )
 def test_wrong_options_are_named(
-    warehouse: str, capsys: pytest.CaptureFixture[str], options: list[str], reason: str
+    stored: str, capsys: pytest.CaptureFixture[str], options: list[str], reason: str
 ) -> None:
-    assert main(["pipeline", "expire", "-w", warehouse, *options]) == 2
+    assert main(["pipeline", "expire", "-w", stored, *options]) == 2
     assert reason in capsys.readouterr().err
 
 
@@ -155,7 +167,7 @@ def test_a_warehouse_at_an_unknown_kind_of_place_is_refused(capsys: pytest.Captu
     ],
 )
 def test_a_missing_extra_is_named(
-    warehouse: str,
+    stored: str,
     capsys: pytest.CaptureFixture[str],
     monkeypatch: pytest.MonkeyPatch,
     modules: list[str],
@@ -165,6 +177,6 @@ def test_a_missing_extra_is_named(
     for name in modules:
         monkeypatch.setitem(sys.modules, name, None)
 
-    assert main(["pipeline", *(each.format(warehouse) for each in arguments)]) == 2
+    assert main(["pipeline", *(each.format(stored) for each in arguments)]) == 2
 
     assert advice in capsys.readouterr().err
