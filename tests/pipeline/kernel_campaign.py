@@ -91,11 +91,8 @@ def texts(rows: Iterable[dict[str, Any]]) -> list[str]:
 
 
 def _text(row: dict[str, Any]) -> str:
-    return repr({name: _ordered(value) for name, value in sorted(row.items()) if name not in _OWN})
-
-
-def _ordered(value: Any) -> Any:
-    return sorted(value.items()) if isinstance(value, dict) else value
+    ordered = {name: sorted(value.items()) if isinstance(value, dict) else value for name, value in row.items()}
+    return repr(sorted(pair for pair in ordered.items() if pair[0] not in _OWN))
 
 
 def main() -> int:

@@ -167,7 +167,7 @@ def test_what_a_worker_cannot_do_is_an_error_with_its_traceback(
     for number in range(2):
         write(tmp_path / "traces" / f"r{number}.jsonl", [header(f"r{number}"), *WHOLE])
     warehouse = Warehouse(tmp_path / "warehouse")
-    incremental.ingest(warehouse, [tmp_path / "traces"], processes=2)
+    incremental.ingest(warehouse, [tmp_path / "traces"], processes=1)
     for part in (tmp_path / "warehouse" / "events").iterdir():
         part.unlink()
 

@@ -48,6 +48,16 @@ def compared_disturbed() -> Compared:
     return compare(made)
 
 
+@pytest.fixture(scope="module")
+def tables_of_few() -> list[dict[str, pa.Table]]:
+    return tables_of_runs(FEW)
+
+
+@pytest.fixture(scope="module")
+def tables_of_first() -> dict[str, pa.Table]:
+    return tables_of(events_of(FEW[:1]))
+
+
 def rows_of(tables: list[dict[str, pa.Table]], name: str) -> list[dict[str, Any]]:
     return [row for of_run in tables for row in of_run[name].to_pylist(maps_as_pydicts="strict")]
 
@@ -79,15 +89,12 @@ def test_every_planted_fault_is_found_and_nothing_else(made: list[Made], compare
     assert {rule for *_, rule in planted} == set(random_traces.FAULTS)
 
 
-def test_the_tables_have_the_columns_of_the_schema() -> None:
-    found = tables_of(events_of(FEW[:1]))
-
-    assert list(found) == list(TABLES)
-    assert {name: table.schema for name, table in found.items()} == TABLES
+def test_the_tables_have_the_columns_of_the_schema(tables_of_first: dict[str, pa.Table]) -> None:
+    assert list(tables_of_first) == list(TABLES)
+    assert {name: table.schema for name, table in tables_of_first.items()} == TABLES
 
 
-def test_order_repetition_and_encoding_of_the_events_do_not_matter() -> None:
-    expected = all_texts(tables_of_runs(FEW))
+def test_order_repetition_and_encoding_of_the_events_do_not_matter(tables_of_few: list[dict[str, pa.Table]]) -> None:
     found = []
     for run in dict.fromkeys(trace.run for trace in FEW):
         traces = [trace for trace in FEW if trace.run == run]
@@ -103,7 +110,7 @@ def test_order_repetition_and_encoding_of_the_events_do_not_matter() -> None:
         cut = [trace.worker for trace in traces if trace.truncated]
         found.append(tables_of(pa.concat_tables(coded), commit=traces[0].commit, began=traces[0].began, truncated=cut))
 
-    assert all_texts(found) == expected
+    assert all_texts(found) == all_texts(tables_of_few)
 
 
 def test_a_run_without_events_has_tables_without_rows() -> None:
@@ -141,24 +148,22 @@ def test_a_damaged_shape_adds_no_rows(attrs: str) -> None:
     assert found["messages"].num_rows == 1
 
 
-def test_a_holder_is_the_consumer_that_got_the_copy() -> None:
-    traces = [made.trace for made in random_traces.several(30, seed=3)]
+def test_a_holder_is_the_consumer_that_got_the_copy(tables_of_few: list[dict[str, pa.Table]]) -> None:
     first: dict[Any, int] = {}
     taken: dict[Any, list[int]] = {}
-    for trace in traces:
+    for trace in FEW:
         for event in trace.events:
             if event["kind"] == "delivered":
                 who = (trace.run, trace.worker, event["test"], *(event[name] for name in ("queue", "conn", "chan")))
                 holder = first.setdefault((*who, event["vhost"], event["consumer"]), event["seq"])
                 taken.setdefault((trace.run, trace.worker, event["copy"]), []).append(holder)
 
-    tables = tables_of_runs(traces)
-    rows = rows_of(tables, "copies")
+    rows = rows_of(tables_of_few, "copies")
 
     held = {(row["run"], row["worker"], row["copy"]): row["holder"] for row in rows if row["holder"] is not None}
     assert held
     assert all(holder in taken[key] for key, holder in held.items())
-    by_consumer = {row["holder"] for row in rows_of(tables, "consumers")}
+    by_consumer = {row["holder"] for row in rows_of(tables_of_few, "consumers")}
     assert set(held.values()) <= by_consumer
 
 
@@ -213,17 +218,16 @@ def _events_of(events: list[dict[str, Any]]) -> pa.Table:
     ],
     ids=lambda attrs: attrs[:40],
 )
-def test_attributes_of_any_form_cost_only_themselves(attrs: str) -> None:
+def test_attributes_of_any_form_cost_only_themselves(tables_of_first: dict[str, pa.Table], attrs: str) -> None:
     trace = FEW[0]
     odd = [{**event, "attrs": attrs} if "attrs" in event else event for event in trace.events]
 
     found = tables_of(events_of([Trace(trace.run, trace.worker, trace.day, odd)]))
 
-    expected = tables_of(events_of([trace]))
     for name in ("copies", "messages", "consumers", "routes", "test_queues", "run_lineage"):
-        assert texts(found[name].to_pylist()) == texts(expected[name].to_pylist())
-    assert found["tests"].num_rows == expected["tests"].num_rows
-    assert found["control"].num_rows == expected["control"].num_rows
+        assert texts(found[name].to_pylist()) == texts(tables_of_first[name].to_pylist())
+    assert found["tests"].num_rows == tables_of_first["tests"].num_rows
+    assert found["control"].num_rows == tables_of_first["control"].num_rows
 
 
 def test_topics_match_as_in_plain_python() -> None:
