@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
 
 from leveret.pipeline import compact, incremental
 from leveret.pipeline.exports.frames import read_frame
@@ -43,6 +44,26 @@ def test_tables_of_ones_own_are_kept_up_to_date(spark: SparkSession, tmp_path: P
     assert query(warehouse, "select kind, sum(n) as n from kinds group by kind").num_rows == len(
         {event["kind"] for event in events}
     )
+
+
+def test_a_table_of_ones_own_may_get_a_column(spark: SparkSession, tmp_path: Path) -> None:
+    warehouse = Warehouse(tmp_path / "warehouse")
+
+    def doubled(events: DataFrame, runs: DataFrame) -> DataFrame:
+        return kinds(events, runs).withColumn("twice", F.col("n") * 2)
+
+    for name, build in (("a", kinds), ("b", doubled)):
+        write(tmp_path / "traces" / f"{name}.jsonl", [header(name), *lives(1)])
+        incremental.ingest(warehouse, [tmp_path / "traces"], spark=spark)
+        table = dataclasses.replace(SMALL_TABLES["kinds"], build=build)
+        incremental.update(warehouse, spark=spark, tables={"kinds": table})
+
+    found = read_table(warehouse, "kinds").to_pylist()
+    assert [row["twice"] for row in found] == [row["n"] * 2 if row["run"] == "b" else None for row in found]
+    assert sorted(map(repr, found)) == sorted(
+        repr(row.asDict()) for row in read_frame(spark, warehouse, "kinds").select(*found[0]).collect()
+    )
+    assert sorted(map(repr, found)) == sorted(map(repr, query(warehouse, "select * from kinds").to_pylist()))
 
 
 def test_killed_between_two_tables_of_ones_own_it_is_run_again(spark: SparkSession, tmp_path: Path) -> None:

@@ -77,7 +77,7 @@ def _of_files(spark: SparkSession, warehouse: Warehouse, table: str, files: Sequ
         return spark.createDataFrame([], kinds)
     if warehouse.is_folder:
         paths = [f"{warehouse.url}/{file.path}" for file in files]
-        reader = spark.read.option("__globPaths__", "false")
+        reader = spark.read.option("__globPaths__", "false").option("mergeSchema", "true")
         # Of a table of a user's own, Spark finds the types in its files, as it wrote them.
         stored = (reader.schema(kinds) if table in STORED else reader).parquet(*paths)
         live = [(path.rpartition("/")[2], run) for path, runs, _ in files for run in runs]

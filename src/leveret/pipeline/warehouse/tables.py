@@ -69,12 +69,24 @@ def names_of_tables(state: State) -> list[str]:
 
 
 def columns_of(warehouse: Warehouse, name: str, files: Sequence[CurrentFile]) -> pa.Schema:
-    """Return the columns of a stored table. Only its files know those of a table of a user's own."""
+    """Return the columns of a stored table. Only its files know those of a table of a user's own.
+
+    Raises ValueError if such a column has types that do not go together.
+    """
     if name in STORED:
         return STORED[name]
     if not files:
         return pa.schema({"run": pa.string()})
-    return pq.read_schema(warehouse.storage.source(files[0].path)).remove_metadata()
+    # The function of such a table may return more columns than it did for earlier runs, which then have nulls.
+    schemas = [pq.read_schema(warehouse.storage.source(file.path)) for file in files]
+    nullable = [pa.schema([field.with_nullable(True) for field in columns]) for columns in schemas]
+    try:
+        return pa.unify_schemas(nullable, promote_options="permissive")
+    except pa.ArrowTypeError as error:
+        raise ValueError(
+            f"table {name!r} has other types in other runs ({error}); compute all of it again with "
+            "update(..., everything=True)"
+        ) from None
 
 
 def _rows(
