@@ -62,6 +62,26 @@ def test_a_target_that_took_a_letter_does_not_get_it_again(broker):
     assert len(broker.queue("free").ready) == 1
 
 
+def test_a_letter_that_waits_for_a_route_is_purged_with_its_queue(broker):
+    broker.publish("", "work", "late")
+    broker.clock.advance(seconds=1)
+
+    broker.delete_queue("work")
+
+    assert [event.reason for event in broker.events.query("purged")] == ["queue_deleted"]
+
+
+def test_a_letter_that_waits_for_a_full_target_is_dead_lettered_and_not_purged_with_its_queue(broker):
+    broker.declare_queue("full", arguments={"x-max-length": 0, "x-overflow": "reject-publish"})
+    broker.bind_queue("full", "graves")
+    broker.publish("", "work", "late")
+    broker.clock.advance(seconds=1)
+
+    broker.delete_queue("work")
+
+    assert [event.kind for event in broker.events.query("purged", "dead_lettered")] == ["dead_lettered"]
+
+
 def test_without_reject_publish_the_strategy_falls_back_to_at_most_once(broker):
     without_overflow = {name: value for name, value in AT_LEAST_ONCE.items() if name != "x-overflow"}
     broker.declare_queue("lax", arguments=without_overflow)
