@@ -111,6 +111,20 @@ def test_deliveries_are_reordered(server, peer):
     assert [item.delivery_tag for item in methods(received, Basic.Deliver)] == [1, 2, 3, 4]
 
 
+def test_the_seed_decides_the_order_of_reordered_deliveries():
+    assert len({order_after_reorder(seed) for seed in range(10)}) > 2
+
+
+def order_after_reorder(seed: int) -> tuple[bytes, ...]:
+    server = FaultyServer(seed=seed)
+    peer = server.peer()
+    peer.call(1, declare("q"))
+    server.faults.reorder(4)
+    peer.call(1, *consume())
+    publish(peer, b"1", b"2", b"3", b"4")
+    return tuple(contents(peer.read()))
+
+
 def test_held_deliveries_are_sent_when_the_window_does_not_fill_in_time(server, peer):
     server.faults.reorder(3, seconds=1)
     peer.call(1, *consume(prefetch_count=1))
