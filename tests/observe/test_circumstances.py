@@ -157,6 +157,21 @@ def test_a_message_that_waits_for_room_names_the_full_consumer(broker: Broker) -
     assert "never delivered: worker (c1/ch1) is at its prefetch of 1" in text
 
 
+def test_a_message_that_was_given_back_and_waits_for_room_names_the_full_consumer(broker: Broker) -> None:
+    with client(broker, "getter") as getter, client(broker, "worker") as worker:
+        broker.publish("", "orders", b"1")
+        method, _, _ = getter.basic_get("orders")
+        worker.basic_qos(prefetch_count=1)
+        worker.basic_consume("orders", lambda *_: None)
+        broker.publish("", "orders", b"2")
+        getter.basic_nack(method.delivery_tag)
+        getter.queue_declare("orders", passive=True)
+
+        text = failure(broker.assert_acked, "orders", body="1")
+
+    assert "ready again in 'orders' after 1 delivery attempt: worker (c2/ch1) is at its prefetch of 1" in text
+
+
 @pytest.mark.parametrize(
     ("leave", "how"),
     [
