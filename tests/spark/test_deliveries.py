@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from itertools import pairwise
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from pamqp import body, commands, frame, header, heartbeat
@@ -74,8 +75,10 @@ def test_pika_gets_a_heartbeat_in_place_of_taken_deliveries() -> None:
     assert passed == HEARTBEAT
 
 
-def test_bytes_of_another_protocol_are_left_to_pika() -> None:
-    assert tapped([b"AMQP\x00\x00\x09\x01"]) == ([], b"AMQP\x00\x00\x09\x01")
+# The answer of another version of AMQP, and of TLS, which is shorter than any frame.
+@pytest.mark.parametrize("octets", [b"AMQP\x00\x00\x09\x01", b"\x15\x03\x03\x00\x02\x02\x46"])
+def test_bytes_of_another_protocol_are_left_to_pika(octets: bytes) -> None:
+    assert tapped([octets]) == ([], octets)
 
 
 def test_a_message_has_the_same_identity_at_every_delivery() -> None:

@@ -65,9 +65,6 @@ class DeliveryTap:
         while at + FRAME_OVERHEAD <= arrived:
             kind, size = read_head(stream, at)
             payload, end = at + FRAME_HEADER_SIZE, at + FRAME_OVERHEAD + size
-            if kind not in _KINDS:
-                # This is not AMQP 0-9-1. pika reports it.
-                end = arrived
             if end > arrived:
                 break
             if kind == FRAME_METHOD and stream[payload : payload + _CLASS_AND_METHOD] == _DELIVER:
@@ -85,6 +82,10 @@ class DeliveryTap:
                     kept.append((method, header, b"".join(body)))
                     method = None
             at = end
+        if at < arrived and stream[at] not in _KINDS:
+            # This is not AMQP 0-9-1, and may be shorter than a frame, as an alert of TLS is. pika reports it.
+            passed.append(stream[at:])
+            at = arrived
         self._rest, self._open = stream[at:], (method, header, body, missing)
         if kept:
             self._keep(kept)
