@@ -493,7 +493,39 @@ def test_an_unreachable_server_ends_the_run_with_a_hint(run: Run) -> None:
     result = run("def test_it(leveret): pass", "--leveret-real=amqp://guest:guest@127.0.0.1:1")
 
     assert result.ret == pytest.ExitCode.USAGE_ERROR
-    result.stderr.fnmatch_lines(["*cannot be reached*enable its management plugin, or give its URL with *"])
+    hint = "start RabbitMQ there, or correct host and port"
+    result.stderr.fnmatch_lines([f"*: --leveret-real: 'amqp://guest:guest@127.0.0.1:1' cannot be reached: *; {hint}"])
+
+
+def test_a_server_without_its_management_api_ends_the_run_with_a_hint(run: Run) -> None:
+    with Broker() as server:
+        result = run("def test_it(leveret): pass", f"--leveret-real={server.url}")
+
+    assert result.ret == pytest.ExitCode.USAGE_ERROR
+    hint = "enable its management plugin, or give its URL with --leveret-real-management=http://localhost:15672"
+    start = f"--leveret-real: {server.url!r} cannot be used: http://127.0.0.1:{server.port + 10_000} cannot be reached"
+    result.stderr.fnmatch_lines([f"*: {start}: *; {hint}"])
+
+
+def test_a_port_that_does_not_speak_http_is_not_taken_for_the_management_api(run: Run, server: Broker) -> None:
+    url = f"http://127.0.0.1:{server.port}"
+
+    result = run("def test_it(leveret): pass", f"--leveret-real={server.url}", f"--leveret-real-management={url}")
+
+    assert result.ret == pytest.ExitCode.USAGE_ERROR
+    result.stderr.fnmatch_lines([f"*: --leveret-real-management: '{url}' cannot be used: *management plugin, or give*"])
+
+
+@pytest.mark.parametrize("login", ["guest:wrong", "auditor:secret"])
+def test_a_user_who_is_no_administrator_ends_the_run_with_a_hint(run: Run, server: Broker, login: str) -> None:
+    server.admin.add_user("auditor", "secret", tags=["monitoring"])
+    url = server.management_url.replace("://", f"://{login}@")
+
+    result = run("def test_it(leveret): pass", f"--leveret-real={server.url}", f"--leveret-real-management={url}")
+
+    assert result.ret == pytest.ExitCode.USAGE_ERROR
+    hint = "put the name and the password of an administrator into the URL"
+    result.stderr.fnmatch_lines([f"*: --leveret-real-management: '{url}' cannot be used: *; {hint}"])
 
 
 def test_a_binding_that_the_server_refuses_raises_at_the_line_of_the_test(run_real: Run) -> None:
@@ -508,11 +540,16 @@ def test_a_binding_that_the_server_refuses_raises_at_the_line_of_the_test(run_re
     result.stdout.fnmatch_lines(["test_*.py:3: RefusedError"])
 
 
-def test_an_invalid_url_is_refused(run: Run) -> None:
-    result = run("def test_it(leveret): pass", "--leveret-real=localhost")
+@pytest.mark.parametrize(
+    "url",
+    ["localhost", "http://localhost:5672", "amqp://:5672", *map("amqp://localhost:{}".format, ("99999", "0", "port"))],
+)
+def test_an_invalid_url_is_refused(run: Run, url: str) -> None:
+    result = run("def test_it(leveret): pass", f"--leveret-real={url}")
 
     assert result.ret == pytest.ExitCode.USAGE_ERROR
-    result.stderr.fnmatch_lines(["*'localhost' is not an AMQP URL; write it as in amqp://guest:guest@localhost:5672*"])
+    valid = "an amqp:// URL with a host and a port from 1 to 65535; write it as in amqp://guest:guest@localhost:5672"
+    result.stderr.fnmatch_lines([f"*: --leveret-real: '{url}' is not {valid}"])
 
 
 def test_an_application_reads_the_url_of_the_virtual_host_of_the_run(

@@ -212,13 +212,11 @@ def _fetched(url: str, vhost: str | None) -> Values:
         definitions = server.ask("GET", "definitions", *([chosen] if chosen else []))
     except ManagementError as error:
         if not error.status:
-            raise BrokerError(f"{error}; is the management plugin enabled?") from None
+            raise BrokerError(f"{error}; enable the management plugin, and name its port") from None
         hint = "; put user and password into the URL, as in http://user:password@localhost:15672" * (
             error.status == 401
         )
         raise BrokerError(f"{server.url} answers {error.status}{hint}") from None
-    except ValueError:
-        raise BrokerError(f"{server.url} does not answer with JSON; name the port of the management API") from None
     if not isinstance(definitions, Mapping):
         raise BrokerError(f"{server.url} answers with no definitions; leave the path out, or end it in {_PATH}")
     return _checked(server.url, definitions)

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from socket import create_connection
 from typing import Final, NoReturn
 from urllib.parse import unquote, urlsplit
 
 import pytest
 
-from pytest_leveret.rehearsals.management import Management, ManagementError, url_beside
+from pytest_leveret.rehearsals.management import TIMEOUT_S, Management, url_beside
 
 # How the reason of a skip begins.
 NEEDS: Final = "a real RabbitMQ cannot run this test: "
@@ -18,15 +19,16 @@ class Server:
     """The RabbitMQ server of a run."""
 
     def __init__(self, amqp_url: str, management_url: str | None, wait_s: float) -> None:
-        """Raises ManagementError if the server cannot be reached or is not a RabbitMQ."""
+        """Raises OSError if nothing listens there, and ManagementError if it is not a RabbitMQ that this user rules."""
         self.parts = urlsplit(amqp_url)
-        if self.parts.scheme != "amqp" or not self.parts.hostname:
-            raise ManagementError(f"{amqp_url!r} is not an AMQP URL; write it as in amqp://guest:guest@localhost:5672")
-        self.address = (self.parts.hostname, self.parts.port or 5672)
+        self.address = (str(self.parts.hostname), self.parts.port or 5672)
+        create_connection(self.address, TIMEOUT_S).close()
         self.management = Management(management_url or url_beside(amqp_url))
         self.user = unquote(self.parts.username or "guest")
         self.password = unquote(self.parts.password or "guest")
         self.wait_s = wait_s
+        # Only an administrator may see the users.
+        self.management.ask("GET", "users")
         self.version = str(self.management.ask("GET", "overview")["rabbitmq_version"])
 
 

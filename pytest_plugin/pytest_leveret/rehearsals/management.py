@@ -23,8 +23,8 @@ class ManagementError(Exception):
 def url_beside(amqp_url: str) -> str:
     """Return the default URL of the management API for a server's AMQP URL."""
     parts = urlsplit(amqp_url)
-    port = (parts.port or 5672) + PORT_DISTANCE
-    return urlunsplit(("http", f"{parts.netloc.rpartition('@')[0]}@{parts.hostname}:{port}", "", "", ""))
+    server = parts.netloc.removesuffix(f":{parts.port or ''}")
+    return urlunsplit(("http", f"{server}:{(parts.port or 5672) + PORT_DISTANCE}", "", "", ""))
 
 
 class Management:
@@ -43,7 +43,8 @@ class Management:
         `path` is what follows /api, in parts that may contain any character.
         """
         # Imported here because only a run on a real server needs HTTP.
-        from urllib.error import HTTPError, URLError
+        from http.client import HTTPException
+        from urllib.error import HTTPError
         from urllib.request import Request, urlopen
 
         target = "/".join((f"{self.url}/api", *(quote(part, safe="") for part in path)))
@@ -53,12 +54,14 @@ class Management:
         try:
             with urlopen(request, timeout=TIMEOUT_S) as answer:
                 octets = answer.read()
+            return json.loads(octets) if octets else None
         except HTTPError as error:
             with error:
                 raise ManagementError(_reason(error.read()) or str(error), error.code) from None
-        except (URLError, OSError) as error:
+        except (HTTPException, ValueError) as error:
+            raise ManagementError(f"{self.url} does not answer as the management API does: {error}") from None
+        except (OSError, OverflowError) as error:
             raise ManagementError(f"{self.url} cannot be reached: {getattr(error, 'reason', error)}") from None
-        return json.loads(octets) if octets else None
 
 
 def _reason(octets: bytes) -> str:

@@ -8,11 +8,13 @@ names what it used.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Final
+from urllib.parse import urlsplit
 
 import pytest
 
-from pytest_leveret.options import Option, read_settings
+from pytest_leveret.options import Option, Setting, read_settings
 from pytest_leveret.real.server import Server, skip
 from pytest_leveret.rehearsals.management import ManagementError
 
@@ -32,6 +34,16 @@ _TAKEN: Final = frozenset(
 _IGNORED: Final = frozenset({"permit", "plugins", "management", "management_port", "rabbitmq"})
 
 
+def _read_url(text: str) -> str:
+    # The port of a URL raises if it is no port.
+    with suppress(ValueError):
+        parts = urlsplit(text)
+        if parts.scheme == "amqp" and parts.hostname and parts.port != 0:
+            return text
+    valid = "an amqp:// URL with a host and a port from 1 to 65535"
+    raise ValueError(f"{text!r} is not {valid}; write it as in amqp://guest:guest@localhost:5672")
+
+
 def _read_seconds(text: str) -> float:
     try:
         return float(text.removesuffix("s"))
@@ -44,7 +56,7 @@ OPTIONS: Final = (
         "real",
         "URL",
         "run on this RabbitMQ, amqp://user:password@host:port, with a virtual host for each test",
-        str,
+        _read_url,
         has_ini=False,
     ),
     Option(
@@ -77,9 +89,18 @@ def prepare(config: pytest.Config) -> None:
     given = {word: setting.value for word, setting in settings.items()}
     try:
         config.stash[_SERVER] = Server(given["real"], given.get("real_management"), given.get("real_wait", _WAIT_S))
+    except OSError as error:
+        hint = "start RabbitMQ there, or correct host and port"
+        raise _unusable(settings["real"], f"reached: {error}; {hint}") from None
     except ManagementError as error:
-        hint = "enable its management plugin, or give its URL with --leveret-real-management"
-        raise pytest.UsageError(f"{settings['real'].origin}: {error}; {hint}") from None
+        hint = "enable its management plugin, or give its URL with --leveret-real-management=http://localhost:15672"
+        if error.status == 401:
+            hint = "put the name and the password of an administrator into the URL"
+        raise _unusable(settings.get("real_management", settings["real"]), f"used: {error}; {hint}") from None
+
+
+def _unusable(setting: Setting, why: str) -> pytest.UsageError:
+    return pytest.UsageError(f"{setting.origin}: {setting.value!r} cannot be {why}")
 
 
 def server_of(config: pytest.Config) -> Server | None:
