@@ -15,11 +15,10 @@ from typing import TYPE_CHECKING, Any, Final
 import pytest
 from _pytest.runner import runtestprotocol
 
-from pytest_leveret import recording
+from pytest_leveret import real, recording
 from pytest_leveret.harness import harness_of
 from pytest_leveret.markers import checked_names
 from pytest_leveret.options import GENERAL, OPTIONS, Setting, Settings, general_settings, read_levels, read_settings
-from pytest_leveret.rehearsals import real
 
 if TYPE_CHECKING:
     from leveret import Broker

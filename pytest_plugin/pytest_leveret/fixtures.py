@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Any, Final, Literal, Unpack, get_args
 
 import pytest
 
-from pytest_leveret import brokers, explore, recording, url_env
+from pytest_leveret import brokers, explore, real, recording, url_env
 from pytest_leveret.markers import marked_settings, set_faults, with_marked
-from pytest_leveret.rehearsals import real, rehearsal
+from pytest_leveret.rehearsals import rehearsal
 
 if TYPE_CHECKING:
     from leveret import Broker, BrokerOptions

@@ -22,6 +22,7 @@ from pytest_leveret import (
     needs,
     options,
     pages,
+    real,
     recording,
     report,
     standins,
@@ -31,7 +32,8 @@ from pytest_leveret import (
 from pytest_leveret.fixtures import fresh_broker, leveret_session, make_leveret, rehearsed_version
 from pytest_leveret.harness import harness_of
 from pytest_leveret.pages import otlp
-from pytest_leveret.rehearsals import differences, real, rehearsal
+from pytest_leveret.real import differences
+from pytest_leveret.rehearsals import rehearsal
 
 __all__ = ["fresh_broker", "leveret_session", "make_leveret", "rehearsed_version"]
 

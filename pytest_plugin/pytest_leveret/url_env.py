@@ -15,10 +15,10 @@ from typing import TYPE_CHECKING, Final
 
 import pytest
 
-from pytest_leveret import brokers
+from pytest_leveret import brokers, real
 from pytest_leveret.harness import harness_of
 from pytest_leveret.options import Option, Setting, Settings, general_settings, given, read_settings
-from pytest_leveret.rehearsals import real, rehearsal
+from pytest_leveret.rehearsals import rehearsal
 
 if TYPE_CHECKING:
     from leveret import Broker

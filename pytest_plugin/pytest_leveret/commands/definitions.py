@@ -13,7 +13,7 @@ from typing import Any, Final, NamedTuple
 from urllib.parse import unquote
 
 from leveret.wording import count_text
-from pytest_leveret.rehearsals.management import Management, ManagementError
+from pytest_leveret.real.management import Management, ManagementError
 
 Values = Mapping[str, Any]
 # The virtual host and the name of an object, which are the same on both sides.

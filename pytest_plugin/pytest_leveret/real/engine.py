@@ -21,11 +21,11 @@ from leveret.core.model.queues.queue import Queue
 from leveret.engine.engine import Engine, refuse_to_starve_clients
 from leveret.errors import BrokerError
 from leveret.server import native
+from pytest_leveret.real.management import ManagementError
 from pytest_leveret.real.mirror import Mirror
 from pytest_leveret.real.own import OwnLine
 from pytest_leveret.real.proxy import ProxiedConnection, hold
 from pytest_leveret.real.server import Names, skip
-from pytest_leveret.rehearsals.management import ManagementError
 
 if TYPE_CHECKING:
     from leveret.core.model.node import Node

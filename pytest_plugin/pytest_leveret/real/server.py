@@ -9,7 +9,7 @@ from urllib.parse import unquote, urlsplit
 
 import pytest
 
-from pytest_leveret.rehearsals.management import TIMEOUT_S, Management, url_beside
+from pytest_leveret.real.management import TIMEOUT_S, Management, url_beside
 
 # How the reason of a skip begins.
 NEEDS: Final = "a real RabbitMQ cannot run this test: "

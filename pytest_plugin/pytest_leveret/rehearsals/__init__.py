@@ -1,1 +1,1 @@
-"""The same tests again: on newer versions of RabbitMQ, or on a real server."""
+"""The same tests again, on newer versions of RabbitMQ."""

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Final
 
 import pytest
 
+from pytest_leveret import real
 from pytest_leveret.options import Option, read_choice, read_names, read_settings
-from pytest_leveret.rehearsals import real
 from pytest_leveret.standins.server import Fleet
 
 if TYPE_CHECKING:

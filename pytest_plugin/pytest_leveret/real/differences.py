@@ -11,8 +11,8 @@ from typing import Final
 import pytest
 
 from pytest_leveret.brokers import brokers_of
+from pytest_leveret.real import server_of
 from pytest_leveret.real.server import NEEDS
-from pytest_leveret.rehearsals.real import server_of
 
 _CACHED: Final = "leveret/outcomes"
 _MARK: Final = "leveret_has_broker"
