@@ -8,13 +8,15 @@ import subprocess
 import sys
 
 import aio_pika
+import amqpstorm
 import pika
 import pytest
 from aiormq.connection import DEFAULT_PORTS
+from pamqp import commands
 
 from leveret import Broker
 from leveret.observe.calls.insight import ClientInsight
-from tests.checks.swallowing import ROWS, Row, Stage
+from tests.checks.swallowing import PATIENCE_S, ROWS, Row, Stage, wait_for_amqpstorm
 
 
 @pytest.mark.parametrize("row", ROWS, ids=lambda row: f"{row.client}: {row.does}")
@@ -48,6 +50,27 @@ def test_a_client_in_another_process_is_judged_by_what_it_sends(found, goes_on: 
             "channel.basic_publish('shoop', 'k', b'x')\n" + goes_on
         )
         subprocess.run([sys.executable, "-c", program, broker.url], check=True, timeout=60)
+
+        assert ("unseen_channel_error" in found(broker)) == is_reported
+
+
+@pytest.mark.parametrize(
+    ("sent", "is_reported"),
+    [(commands.Queue.Declare(passive=True), False), (commands.Channel.Close(200, "", 0, 0), True)],
+    ids=["queue.declare", "channel.close"],
+)
+def test_what_a_client_sends_after_its_close_ok_decides_whether_it_has_shown_the_error(
+    found, sent: commands.Frame, is_reported: bool
+) -> None:
+    # amqpstorm looks for errors once it has sent. If it has read the answer by then, it raises this one, not the first.
+    with Broker() as broker:
+        connection = amqpstorm.Connection("127.0.0.1", "guest", "guest", port=broker.port)
+        channel = connection.channel()
+        channel.basic.publish("x", "k", "shoop")
+        wait_for_amqpstorm(Stage(broker, "shoop"), channel)
+
+        connection.write_frame(channel.channel_id, sent)
+        assert broker._engine.wait_until(lambda: not broker._engine.node.connections, PATIENCE_S)
 
         assert ("unseen_channel_error" in found(broker)) == is_reported
 

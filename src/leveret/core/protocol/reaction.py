@@ -41,11 +41,12 @@ class Reaction:
         self.is_seen = insight.is_certain_to_be_seen
 
     def sent(self, method_id: int) -> None:
-        """Note a method on the channel that the broker has closed."""
+        """Note a method on the channel that the broker has closed. After close-ok it ends the connection."""
         if method_id == ChannelCloseOk.ID:
             self._is_read = True
         elif method_id == ChannelClose.ID:
-            self._is_closing = True
+            # A client that closes a channel after close-ok may have raised the error before.
+            self._is_closing = self._is_closing or not self._is_read
             self.is_seen = self.is_seen or self._insight.is_raised_by_close()
         elif method_id not in _UNANSWERED:
             self.is_seen = True

@@ -191,6 +191,9 @@ def _on_unopened_channel(
         return
     method = whole[0]
     if not isinstance(method, ChannelOpen):
+        # A client may go on with a channel that an error has closed. This error then hides that one.
+        for reaction in connection.reactions:
+            reaction.sent(method.ID)
         raise ChannelError(_NOT_OPEN).at(method.ID)
     begin = partial(_begin_channel, connection, channel)
     if connection.faults.method is None or not connection.faults.method(
