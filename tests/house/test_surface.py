@@ -23,6 +23,7 @@ from leveret import (
 from leveret.admin.admin import Admin
 from leveret.broker import KEYWORDS, Broker
 from leveret.core.compat import VERSIONS
+from leveret.core.model.operators import node_settings
 from leveret.observe.assertions.matching import KEYWORDS as KEYWORDS_OF_MESSAGES
 from leveret.observe.assertions.searching import HAPPENINGS
 from tests.house.repository import SourceFile, members_of, without_house
@@ -65,6 +66,23 @@ def test_every_keyword_of_a_broker_is_documented_and_tested(root: Path, tests_te
         f"no test gives Broker() the keyword {name!r}; write it in tests/broker"
         for name in KEYWORDS
         if f"({name}=" not in tests_text and f" {name}=" not in tests_text
+    ]
+
+    assert offences == []
+
+
+def test_every_line_of_rabbitmq_conf_is_documented_and_tested(root: Path, tests_text: str) -> None:
+    page = read(root, "docs/reference/broker.md")
+
+    offences = [
+        f"docs/reference/broker.md does not name the line `{name}` of settings"
+        for name in node_settings.names()
+        if f"`{name}`" not in page
+    ]
+    offences += [
+        f"no test gives Broker(settings=...) the line {name!r}; write it in tests/admin"
+        for name in node_settings.names()
+        if f'"{name}": ' not in tests_text
     ]
 
     assert offences == []

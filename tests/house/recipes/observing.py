@@ -180,6 +180,50 @@ def add_option(tree: Tree) -> None:
     tree.create("tests/broker/test_label.py", OPTION_TEST)
 
 
+SETTING_USE = """\
+    least = publisher.node.settings.min_message_size
+    if least is not None and size < least:
+        raise PreconditionFailed(f"message size {size} is smaller than configured min size {least}")
+"""
+SETTING_TEST = '''\
+"""The setting min_message_size."""
+
+from __future__ import annotations
+
+import pika
+import pytest
+
+from leveret import Broker
+
+
+def test_a_body_below_the_size_set_is_refused() -> None:
+    with Broker(settings={"min_message_size": 2}) as broker:
+        channel = pika.BlockingConnection(pika.URLParameters(broker.url)).channel()
+        channel.confirm_delivery()
+
+        with pytest.raises(pika.exceptions.ChannelClosedByBroker, match="smaller than configured min size 2"):
+            channel.basic_publish("", "q", b"1")
+'''
+
+
+@recipe(
+    "a line of rabbitmq.conf",
+    only="rabbitmq_conf or below_the_size",
+    apart=("src/leveret/core/model/operators/node_settings.py", "src/leveret/core/<package>/<module>.py"),
+    also_named={
+        "src/leveret/core/model/operators/node_settings.py": "min_message_size",
+        "src/leveret/core/protocol/publishing.py": "test_settings_min_message_size",
+    },
+)
+def add_setting(tree: Tree) -> None:
+    settings = "src/leveret/core/model/operators/node_settings.py"
+    tree.insert(settings, before="    # In milliseconds.\n", text="    min_message_size: int | None = None\n")
+    line = "    name = method.exchange\n    publisher.rights.require("
+    tree.insert("src/leveret/core/protocol/publishing.py", before=line, text=SETTING_USE)
+    tree.append("docs/reference/broker.md", "| `min_message_size` | bytes of a body |\n")
+    tree.create("tests/admin/test_settings_min_message_size.py", SETTING_TEST)
+
+
 PYTEST_OPTION = """\
     Option("tls", "YES_OR_NO", "open a second port that speaks TLS (default: no)", read_switch),
 """
