@@ -26,7 +26,15 @@ def test_every_check_is_tested():
 
 
 def test_every_check_is_found_by_something():
-    names = ("trace_checks", "trace_context", "leftovers", "unused_faults", "never_awaited", "no_client")
+    names = (
+        "trace_checks",
+        "trace_context",
+        "leftovers",
+        "unused_faults",
+        "never_awaited",
+        "no_client",
+        "../../workers/worker",
+    )
     finders = [ROOT / f"src/leveret/observe/checks/{name}.py" for name in names]
     texts = "".join(path.read_text(encoding="utf-8") for path in finders)
 
@@ -36,4 +44,8 @@ def test_every_check_is_found_by_something():
 
 
 def test_only_what_the_test_itself_forgot_is_an_error_by_default():
-    assert [check.name for check in CHECKS.values() if check.level == "error"] == ["unused_fault", "never_awaited"]
+    assert [check.name for check in CHECKS.values() if check.level == "error"] == [
+        "unused_fault",
+        "never_awaited",
+        "unended_worker",
+    ]

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import os
 import socket
 import subprocess
 import sys
 from functools import partial
 from multiprocessing import Pipe
 from pathlib import Path
+from textwrap import dedent
 
 import pytest
 
@@ -140,13 +142,27 @@ def test_the_children_of_a_worker_end_with_it(broker, tmp_path):
     assert not Path(f"/proc/{child}/exe").exists()
 
 
-def test_a_worker_ends_with_its_broker():
-    with Broker() as broker:
+def test_a_worker_that_the_test_does_not_end_ends_with_its_broker():
+    with Broker(checks="unended_worker=off") as broker:
         broker.declare_queue("payments")
         worker = broker.worker(services.consume).start()
         worker.wait_ready()
 
     assert not worker.is_running
+
+
+def test_a_worker_of_a_broker_that_is_never_stopped_ends_with_the_process():
+    program = """
+        import leveret
+        broker = leveret.Broker().start()
+        worker = broker.worker(["sleep", "600"]).start()
+        print(worker.pid)
+    """
+
+    done = subprocess.run([sys.executable, "-c", dedent(program)], capture_output=True, text=True, check=True)
+
+    with pytest.raises(ProcessLookupError):
+        os.killpg(int(done.stdout), 0)
 
 
 def test_a_function_that_cannot_be_imported_is_refused(broker):

@@ -140,6 +140,14 @@ CAUSES: Final[dict[str, CauseWords]] = {
     "failed_unawaited": CauseWords(
         "the task that failed[, at {line}]: write await task, so that the test sees {error}", rank=5
     ),
+    "unstarted_worker": CauseWords(
+        "worker '{worker}'[, made at {line}], was never started: use it in a with statement", rank=5
+    ),
+    "unended_worker": CauseWords(
+        "worker '{worker}'[, made at {line}], was not ended[ and had ended by itself with {code}]: use it in a with "
+        "statement, or call end()",
+        rank=90,
+    ),
     "no_client": CauseWords("{place}", rank=95),
     # The hints of a wait that failed.
     "loop": CauseWords("message {message} was delivered {times} from {place} and requeued each time: {why}", rank=20),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import atexit
 import os
 import shlex
 import threading
@@ -15,7 +16,9 @@ from typing import Any, Final, Self
 
 from leveret.engine.engine import Engine
 from leveret.errors import BrokerError, LeveretWarning, WaitTimeoutError
+from leveret.observe.calls.callers import calling_line
 from leveret.observe.calls.hinting import Hinting, checks_calls
+from leveret.observe.checks.finding import Finding
 from leveret.observe.checks.judge import stack_level
 from leveret.observe.texts.state import connections
 from leveret.server import native
@@ -41,8 +44,9 @@ RUNNING: Final[dict[int, Worker]] = {}
 class Worker(Hinting):
     """A process of the user's. Use it as a context manager: it is ready at the beginning of the block.
 
-    Its output is shown with a failed test. It ends with its block, or else with its broker, and all its children end
-    with it. If it has ended by itself with an error, the end of the block raises BrokerError.
+    Its output is shown with a failed test. It ends with its block, and all its children end with it. If it has ended by
+    itself with an error, the end of the block raises BrokerError. One that is never started, or that ends only with its
+    broker, fails the test by the check `unended_worker`.
     """
 
     _called = "a Worker"
@@ -88,6 +92,8 @@ class Worker(Hinting):
         self._restart: threading.Thread | None = None
         # Whether it is ending with its block, so that a fault that kills it does not start it again.
         self._is_ending = False
+        self._line = calling_line()[1]
+        self._engine.judge.unended_workers[self] = self._finding("unstarted_worker")
 
     def __repr__(self) -> str:
         return f"<Worker {self.name!r}: {'running' if self.is_running else 'not running'}>"
@@ -134,6 +140,7 @@ class Worker(Hinting):
                 self._engine.workers.append(self)
         RUNNING[self._port] = self
         self._is_ending = False
+        self._engine.judge.unended_workers.pop(self, None)
         urls = dict.fromkeys(self._variables, self._url_at(self._port))
         environment = {**os.environ, "PYTHONUNBUFFERED": "1", **urls, **self._env}
         run = self._run
@@ -252,6 +259,16 @@ class Worker(Hinting):
             if threads.busy_share() <= IDLE_SHARE:
                 return
 
+    def end_with_broker(self) -> None:
+        """End it because its broker stops, and report it unless it has ended before."""
+        if self._port is not None and self._process is not None:
+            code = None if self._is_ended_on_purpose else self.returncode
+            self.end()
+            self._engine.judge.unended_workers[self] = self._finding("unended_worker", code)
+
+    def _finding(self, kind: str, code: int | None = None) -> Finding:
+        return Finding("unended_worker", "/", {"worker": self.name, "line": self._line, "code": code}, kind=kind)
+
     def end(self) -> None:
         """End it, with all its children. A second call does nothing."""
         self._await_restart()
@@ -310,6 +327,15 @@ class Worker(Hinting):
     def _said(self) -> str:
         lines = self.output.splitlines()[-_SHOWN_LINES:]
         return "; it printed:\n" + "\n".join(f"  {line}" for line in lines) if lines else "; it printed nothing"
+
+
+@atexit.register
+def _end_workers() -> None:
+    """End the workers of brokers that were never stopped."""
+    for worker in list(RUNNING.values()):
+        # A child of this process has a copy of them, and does not end them.
+        if not worker._engine.loop.is_abandoned:
+            worker.end()
 
 
 def _refuse_wrong(run: object, args: object, url_env: object, env: Mapping[str, object]) -> None:

@@ -1,0 +1,73 @@
+"""Workers that a test does not start, or does not end."""
+
+from __future__ import annotations
+
+import sys
+
+import pytest
+
+from leveret import Broker, BrokerError, CheckFailedError
+from tests.plugin.conftest import no_options_of_ours, run, suite
+
+__all__ = ["no_options_of_ours", "run", "suite"]
+
+STAYS = [sys.executable, "-c", "import time; time.sleep(600)"]
+FAILS = [sys.executable, "-c", "raise SystemExit(3)"]
+
+
+def test_a_worker_that_was_never_started_is_reported_with_its_line(broker, found):
+    broker.worker(STAYS, name="billing")
+
+    text = found(broker)["unended_worker"]
+
+    assert "worker 'billing', made at " in text
+    assert "test_unended_worker.py:" in text
+    assert "was never started: use it in a with statement" in text
+    assert "unended_worker" not in found(broker)
+
+
+def test_a_worker_that_was_started_and_not_ended_fails_a_with_block():
+    with (
+        pytest.raises(CheckFailedError, match=r"worker 'billing', made at .*, was not ended: use it"),
+        Broker() as broker,
+    ):
+        broker.worker(STAYS, name="billing").start()
+
+
+def test_a_worker_that_nothing_ended_is_reported_with_the_error_that_it_ended_with(broker, found):
+    worker = broker.worker(FAILS, name="billing").start()
+    with pytest.raises(BrokerError, match="ended with 3 before it consumes"):
+        worker.wait_ready()
+
+    broker.stop()
+
+    assert "and had ended by itself with 3: use it" in found(broker)["unended_worker"]
+
+
+def test_a_worker_that_its_block_or_the_test_ends_is_not_reported():
+    with Broker() as broker:
+        broker.worker(STAYS).start().end()
+        with broker.worker(STAYS, ready=lambda: True):
+            broker.check()
+
+
+def test_a_worker_that_cannot_be_started_is_not_reported():
+    with Broker() as broker, pytest.raises(FileNotFoundError):
+        broker.worker(["no-such-program"]).start()
+
+
+def test_a_failed_test_says_that_its_worker_was_never_started(run):
+    result = run(
+        """
+        def test_it(leveret):
+            leveret.declare_queue("payments")
+            leveret.worker(["billing"])
+            leveret.publish("", "payments", b"7")
+            leveret.assert_acked("payments")
+        """
+    )
+
+    result.assert_outcomes(failed=1)
+    result.stdout.fnmatch_lines(
+        ["*what went wrong*", "worker 'billing', made at test_*.py:3 in test_it, was never started: use it in a with *"]
+    )
