@@ -173,6 +173,39 @@ def how_different_arguments_read(s: Run) -> None:
         s.channel().declare("q", arguments=arguments)
 
 
+OF_EVERY_TYPE = (
+    *(Field("t", True), Field("l", 6), Field("d", 1.5), Field("S", "5"), Field("S", "ä\\"), Field("S", b"\xff")),
+    *(Field("x", b"5"), Field("T", 6), Field("V", None), Field("A", []), Field("A", [5, "a"]), Field("F", {"k": 5})),
+)
+
+
+@scenario
+def arguments_are_equal_across_all_tags_of_one_value(s: Run) -> None:
+    s.channel().declare("n", arguments={"x-max-length": 5})
+    s.channel().declare("s", arguments={"x-dead-letter-exchange": "", "x-overflow": "drop-head"})
+    s.channel().declare("n", arguments={"x-max-length": Field("T", 5)})
+    s.channel().declare("s", arguments={"x-dead-letter-exchange": Field("x", b""), "x-overflow": "drop-head"})
+    s.channel().declare("s", arguments={"x-dead-letter-exchange": "", "x-overflow": Field("x", b"drop-head")})
+
+
+@scenario
+def how_different_arguments_of_every_type_read(s: Run) -> None:
+    s.channel().declare("q", arguments={"x-max-length": 5})
+    s.channel().declare("none")
+    s.channel().declare_exchange("e", arguments={"alternate-exchange": "a"})
+    for field in OF_EVERY_TYPE:
+        s.channel().declare("q", arguments={"x-max-length": field})
+        s.channel().declare("none", arguments={"x-max-length": field})
+        s.channel().declare_exchange("e", arguments={"alternate-exchange": field})
+    s.channel().declare("none", arguments={"x-max-length": Field("D", (0, 5))})
+
+
+@scenario
+def a_decimal_that_differs_breaks_the_connection(s: Run) -> None:
+    s.channel().declare("q", arguments={"x-max-length": 5})
+    s.channel().declare("q", arguments={"x-max-length": Field("D", (0, 5))})
+
+
 @scenario
 def unknown_arguments_are_not_compared(s: Run) -> None:
     s.channel().declare("q", arguments={"foo": 1})

@@ -149,7 +149,9 @@ class Exchange:
                 raise PreconditionFailed(
                     f"inequivalent arg '{field}' for {title}: received '{received}' but current is '{current}'"
                 ).about("inequivalent", kind="exchange", name=self.name)
-        refuse_inequivalent(title, (ALTERNATE_EXCHANGE,), wanted.arguments, self.arguments, "exchange", self.name)
+        refuse_inequivalent(
+            title, (ALTERNATE_EXCHANGE,), wanted.arguments, self.arguments, "exchange", self.name, self.compat
+        )
 
     def _prepare(self) -> None:
         """Make the type's index, empty. Called last in the constructor."""

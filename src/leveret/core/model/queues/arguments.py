@@ -338,7 +338,7 @@ def refuse_unknown_to_type(
 
 
 def refuse_inequivalent(
-    title: str, names: tuple[str, ...], received: Table, current: Table, kind: str, declared: str
+    title: str, names: tuple[str, ...], received: Table, current: Table, kind: str, declared: str, compat: Compat
 ) -> None:
     """Refuse a redeclaration with different arguments; the text names the first difference in the order of `names`."""
     for name in names:
@@ -346,9 +346,9 @@ def refuse_inequivalent(
         if _same(new, old):
             continue
         if new is None or old is None:
-            shown = f"received {_described(new)} but current is {_described(old)}"
+            shown = f"received {_described(new, compat)} but current is {_described(old, compat)}"
         else:
-            shown = f"received '{printed(new)}' but current is '{printed(old)}'"
+            shown = f"received {_quoted(new, compat)} but current is {_quoted(old, compat)}"
         refusal = PreconditionFailed(f"inequivalent arg '{name}' for {title}: {shown}")
         raise refusal.about("inequivalent", kind=kind, name=declared)
 
@@ -372,18 +372,6 @@ def with_age_in_ms(arguments: Table) -> Table:
     if field is None or span_us is None:
         return arguments
     return arguments.with_entry("x-max-age", Field(field.tag, str(span_us // 1000).encode()))
-
-
-def printed(field: Field) -> str:
-    """Return a field's value as RabbitMQ prints it in these texts."""
-    value = field.value
-    if isinstance(value, bool):
-        return "true" if value else "false"
-    if isinstance(value, bytes):
-        return value.decode("utf-8", "surrogateescape")
-    if isinstance(value, float):
-        return erlang.float_text(value)
-    return str(value)
 
 
 def integer_of(table: Table, name: str) -> int | None:
@@ -411,13 +399,24 @@ def is_true(table: Table, name: str) -> bool:
 def _same(new: Field | None, old: Field | None) -> bool:
     if new is None or old is None:
         return new is old
-    # All integer tags are equivalent. An integer never equals a float or a boolean.
-    return _family(new) == _family(old) and new.value == old.value
+    # The wire types do not count. An integer never equals a float or a boolean.
+    return type(new.value) is type(old.value) and new.value == old.value
 
 
-def _family(field: Field) -> str:
-    return "integer" if field.tag in INTEGER_TAGS else field.tag
+def _described(field: Field | None, compat: Compat) -> str:
+    return "none" if field is None else f"the value '{_printed(field, compat)}' of type '{TYPE_NAMES[field.tag]}'"
 
 
-def _described(field: Field | None) -> str:
-    return "none" if field is None else f"the value '{printed(field)}' of type '{TYPE_NAMES[field.tag]}'"
+def _quoted(field: Field, compat: Compat) -> str:
+    """Return the value of one of two arguments that differ."""
+    if field.tag == "D":
+        # RabbitMQ takes the pair for a type and a value, and crashes (rabbit_misc:val).
+        raise InternalRefusal()
+    return "none" if field.value is None else f"'{_printed(field, compat)}'"
+
+
+def _printed(field: Field, compat: Compat) -> str:
+    if not isinstance(field.value, bytes):
+        return erlang.term(field.value)
+    text = field.value.decode("utf-8", "surrogateescape")
+    return erlang.shown(text) if compat.shows_octets_as_latin1 else text

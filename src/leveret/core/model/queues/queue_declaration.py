@@ -80,7 +80,7 @@ class QueueDeclaration(NamedTuple):
         if self.type_name == queue.type.name == "classic":
             # 3.x does not fill the type in, and treats a missing type as equal to classic.
             names = tuple(name for name in names if name != "x-queue-type")
-        checks.refuse_inequivalent(queue.title, names, received, current, "queue", queue.name)
+        checks.refuse_inequivalent(queue.title, names, received, current, "queue", queue.name, compat)
 
     def checked_type(self, vhost: VirtualHostPort, rights: Rights | None) -> QueueType:
         """Return the type of the new queue. Raises AmqpError if RabbitMQ refuses to create it."""
