@@ -368,6 +368,25 @@ def test_a_worker_that_never_answers_costs_settle_seconds_and_only_once(
     assert len(leveret.queue("orders").unacked) == 3
 
 
+def test_time_runs_again_after_the_block_that_held_it(leveret: Broker) -> None:
+    with leveret.clock.hold():
+        leveret.declare_queue("q", arguments={"x-message-ttl": 1000})
+        leveret.publish("", "q", b"one")
+        leveret.clock.advance(ms=999)
+        assert leveret.queue("q").ready_count == 1
+
+    assert not leveret.clock.is_held
+
+
+def test_a_block_that_holds_time_leaves_it_held_if_it_was_before(leveret: Broker) -> None:
+    leveret.clock.advance(hours=1)
+
+    with leveret.clock.hold():
+        pass
+
+    assert leveret.clock.is_held
+
+
 def test_time_can_be_held_and_released(leveret: Broker) -> None:
     leveret.declare_queue("orders", arguments={"x-message-ttl": 1})
     leveret.clock.hold()

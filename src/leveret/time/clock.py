@@ -8,6 +8,7 @@ wall clock, unless asked for.
 
 from __future__ import annotations
 
+from contextlib import AbstractContextManager, ExitStack
 from datetime import timedelta
 from math import isfinite
 from typing import TYPE_CHECKING, Final
@@ -80,10 +81,14 @@ class Clock(Hinting):
         """Whether time stands still except for jumps."""
         return self._engine.clock.is_held
 
-    def hold(self) -> None:
-        """Stop time, and autojump, once what is due by now is done."""
+    def hold(self) -> AbstractContextManager[object]:
+        """Stop time, and autojump, once what is due by now is done. The end of its `with` block lets time run again."""
+        block = ExitStack()
+        if not self.is_held:
+            block.callback(self.release)
         self._end_autojump()
         self._engine.ask(self._engine.clock.hold)
+        return block
 
     def release(self) -> None:
         """Let time run on from where it is, and end autojump."""
