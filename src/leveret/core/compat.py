@@ -222,8 +222,8 @@ class Compat(NamedTuple):
     quorum_priorities: Literal["levels", "two_classes", "none"] = "levels"
     # x-delayed-retry-* take effect.
     has_delayed_retry: bool = True
-    # A replay of recent history to an exchange that leads nowhere breaks the connection, with an explanation or
-    # without.
+    # A replay of recent history to an exchange that leads nowhere breaks the connection, with an explanation; otherwise
+    # without, and the binding is not made.
     explains_replay_to_nowhere: bool = True
     # Policies may ask for mirrors of classic queues (ha-mode).
     has_mirroring: bool = False

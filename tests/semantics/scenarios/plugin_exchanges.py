@@ -223,3 +223,14 @@ def recent_history_replayed_to_an_exchange_that_leads_nowhere(s: Run) -> None:
     ch.sync()
 
     ch.bind_exchange("next", "history")
+
+
+@scenario
+def a_binding_whose_replay_leads_nowhere(s: Run) -> None:
+    ch = s.channel()
+    ch.declare_exchange("history", "x-recent-history")
+    ch.declare_exchange("next", "fanout")
+    ch.publish("history", "k", "1")
+    ch.bind_exchange("next", "history")
+
+    s.channel(on=s.connect()).delete_exchange("history", if_unused=True)

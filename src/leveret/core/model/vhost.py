@@ -208,7 +208,7 @@ class VirtualHost:
             kept = source.on_bound(binding)
             # A bound exchange gets the newest message first (rabbit_exchange_type_recent_history, seen on 4.3).
             for message in kept if isinstance(destination, StoredQueue) else reversed(kept):
-                self._replay(message, destination)
+                self._replay(message, binding)
         self._tap_binding(events.BIND, origin, binding)
 
     def unbind(
@@ -230,16 +230,20 @@ class VirtualHost:
         if source.is_due_for_deletion:
             self._remove_exchange(source)
 
-    def _replay(self, kept: Message, destination: Destination) -> None:
+    def _replay(self, kept: Message, binding: Binding) -> None:
         # A message that an exchange kept (x-recent-history) arrives as it was first published.
+        destination = binding.destination
         if isinstance(destination, StoredQueue):
             self._enqueue_unpublished(destination, kept, None)
         elif isinstance(destination, Exchange):
             queues = self.route(destination, kept)
             if not queues:
-                if not self.node.compat.explains_replay_to_nowhere:
-                    raise InternalRefusal().at(0)
-                raise InternalRefusal("could not find queue/exchange ''")
+                if self.node.compat.explains_replay_to_nowhere:
+                    raise InternalRefusal("could not find queue/exchange ''")
+                # The crash undoes the transaction that made the binding.
+                self.exchanges[binding.source_name].unbind(binding.key)
+                self._forget_incoming(binding)
+                raise InternalRefusal().at(0)
             for queue in queues:
                 self._enqueue_unpublished(queue, kept, None)
 
