@@ -242,6 +242,15 @@ def a_published_x_death_that_is_no_array(s: Run) -> None:
 
 
 @scenario
+def a_published_x_death_without_deaths(s: Run) -> None:
+    ch = dead(s)
+    ch.fill("q", "1", headers={"x-death": []})
+    die(ch)
+
+    ch.get("dead")
+
+
+@scenario
 def a_self_loop_by_expiry_ends(s: Run) -> None:
     ch = s.channel()
     arguments = {"x-dead-letter-exchange": "", "x-dead-letter-routing-key": "q", "x-message-ttl": 20}

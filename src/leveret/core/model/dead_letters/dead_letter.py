@@ -116,8 +116,14 @@ def _letter_properties(message: Message, deaths: Deaths, compat: Compat, *, remo
 def _recorded(history: Deaths, message: Message, queue_name: str, reason: str, now_s: int, compat: Compat) -> Deaths:
     """Return the history with one more death in front; if queue and reason are known, only the count goes up."""
     previous = _death_in(history, queue_name, reason)
-    has_published = history[0].has_published_x_death if history else "x-death" in (message.headers or Table.EMPTY)
-    is_sorted = compat.sorts_x_death_after_update and bool(history)
+    if history:
+        has_published, is_update = history[0].has_published_x_death, True
+    else:
+        published = (message.headers or Table.EMPTY).get("x-death")
+        has_published = published is not None
+        # A client may have published an array without deaths.
+        is_update = published is not None and published.tag == "A"
+    is_sorted = compat.sorts_x_death_after_update and is_update
     others = history
     if previous is None:
         expiration = message.envelope.expiration
