@@ -325,10 +325,24 @@ def test_the_fields_of_a_celery_task_are_its_arguments() -> None:
     assert fields == ["args.arg0", "args.arg1", "args.arg1.net", "kwargs.dry"]
 
 
-def test_the_fields_of_a_dramatiq_message_are_its_arguments() -> None:
-    body = {"actor_name": "charge", "args": ["o-1"], "kwargs": {"dry": False}, "options": {}, "message_id": "1"}
+@pytest.mark.parametrize(
+    "head",
+    [
+        {"actor_name": "charge", "options": {}, "message_id": "1"},
+        {"task_name": "charge", "task_id": "1", "labels": {}, "labels_types": {}},
+        {},
+    ],
+    ids=["dramatiq", "taskiq", "nameko"],
+)
+def test_the_fields_of_a_task_are_its_arguments_as_the_lock_names_them(head: dict[str, object]) -> None:
+    body = {**head, "args": ["o-1"], "kwargs": {"dry": False}}
+    message = Message()
+    add_message(message.shape, json.dumps(body).encode(), {})
 
-    assert [path_text(path) for path in fields_of(body, ())] == ["args.arg0", "kwargs.dry"]
+    fields = [path_text(path) for path in fields_of(body, ())]
+
+    assert fields == ["args.arg0", "kwargs.dry"]
+    assert {f"body.{field}" for field in fields} <= {*message.fields()}
 
 
 # Effects.

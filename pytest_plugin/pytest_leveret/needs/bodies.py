@@ -1,7 +1,7 @@
 """The fields of JSON bodies, and bodies with one of them removed, null or of another type.
 
-A path is a tuple of steps: the key of an object, the position of an argument, or EACH item of an array. In the messages
-of Celery and dramatiq only the arguments of the task are fields; the rest belongs to the framework.
+A path is a tuple of steps: the key of an object, the position of an argument, or EACH item of an array. In the body of
+a task, as Celery, dramatiq, taskiq and nameko send it, only the arguments are fields; the rest is the framework's.
 """
 
 from __future__ import annotations
@@ -10,6 +10,8 @@ import json
 import re
 from collections.abc import Container, Iterator, Sequence
 from typing import Final, NamedTuple
+
+from leveret.trace.shapes import field_path, task_arguments
 
 EACH: Final = None
 Step = str | int | None
@@ -70,11 +72,8 @@ def fields_of(value: object, headers: Container[str]) -> dict[Path, object]:
 
 def arguments_of(value: object, headers: Container[str]) -> list[tuple[Path, object]]:
     """Return the arguments of a task, each part with the path that leads there, if the body is that of a task."""
-    if isinstance(value, list) and len(value) == 3 and "task" in headers:
-        return [((0,), value[0]), ((1,), value[1])]
-    if isinstance(value, dict) and "actor_name" in value and "args" in value and "kwargs" in value:
-        return [(("args",), value["args"]), (("kwargs",), value["kwargs"])]
-    return []
+    steps: tuple[Step, ...] = ("args", "kwargs") if isinstance(value, dict) else (0, 1)
+    return [((step,), given) for step, given in zip(steps, task_arguments(value, headers) or (), strict=False)]
 
 
 def _walk(value: object, path: Path) -> Iterator[tuple[Path, object]]:
@@ -103,11 +102,7 @@ def path_text(path: Path) -> str:
         path = (("args", "kwargs")[path[0] == 1], *path[1:])
     text = ""
     for step in path:
-        if step is EACH:
-            text += "[]"
-        else:
-            name = f"arg{step}" if isinstance(step, int) else re.sub(r"([\\.\[])", r"\\\1", step)
-            text += f".{name}" if text else name
+        text = f"{text}[]" if step is EACH else field_path(text, f"arg{step}" if isinstance(step, int) else step)
     return text
 
 

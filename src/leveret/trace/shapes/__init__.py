@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Container, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -371,14 +371,23 @@ def _json_of(body: bytes, content_type: object) -> object:
     return _no_json(body)
 
 
-def _task_body(value: object, headers: Mapping[str, object]) -> object:
-    """Return the body of a task with a field for each of its arguments, which have a place and no name."""
+def task_arguments(value: object, headers: Container[str]) -> tuple[object, object] | None:
+    """Return the arguments of a task by position and by name; None if this is not the body of a task."""
     if isinstance(value, list) and len(value) == 3 and "task" in headers:
-        args, kwargs, _ = value
-        value = {"args": args, "kwargs": kwargs}
+        return value[0], value[1]
     if isinstance(value, dict) and isinstance(value.get("args"), list) and "kwargs" in value:
-        value = {**value, "args": {f"arg{at}": item for at, item in enumerate(value["args"])}}
-    return value
+        return value["args"], value["kwargs"]
+    return None
+
+
+def _task_body(value: object, headers: Container[str]) -> object:
+    """Return the body of a task with a field for each of its arguments, which have a place and no name."""
+    arguments = task_arguments(value, headers)
+    if arguments is None:
+        return value
+    args, kwargs = arguments
+    named = {f"arg{at}": item for at, item in enumerate(args)} if isinstance(args, list) else args
+    return {**(value if isinstance(value, dict) else {}), "args": named, "kwargs": kwargs}
 
 
 def _type_of(value: object) -> str:
