@@ -95,6 +95,24 @@ def to_the_default_exchange(s: Run) -> None:
 
 
 @scenario
+def to_a_queue_named_as_the_default_exchange(s: Run) -> None:
+    _declared(s)
+    s.post(f"/bindings/{s.v}/e/x/q/amq.default", {"routing_key": "k"})
+    s.get(f"/bindings/{s.v}/e/x/q/amq.default")
+    s.get(f"/bindings/{s.v}/e/amq.default/q/amq.default")
+    s.get(f"/queues/{s.v}/amq.default/bindings")
+
+
+@scenario
+def the_default_bindings_of_a_missing_queue(s: Run) -> None:
+    _declared(s)
+    s.get(f"/bindings/{s.v}/e/amq.default/q/nothing")
+    s.get(f"/bindings/{s.v}/e/amq.default/q/nothing/nothing")
+    s.delete(f"/bindings/{s.v}/e/amq.default/q/nothing/nothing")
+    s.get("/bindings/nothing/e/amq.default/q/q")
+
+
+@scenario
 def the_default_bindings(s: Run) -> None:
     _declared(s)
     s.get(f"/bindings/{s.v}/e/amq.default/q/q")

@@ -103,8 +103,8 @@ class Channel:
         # What the client does after a publish has closed this channel.
         self.reaction: Reaction | None = None
         self.transaction: Transaction | None = None
-        # The name that an empty queue name stands for.
-        self.last_queue_name = ""
+        # The name that an empty queue name stands for. None if the client has declared none.
+        self.last_queue_name: str | None = None
         self.reply_queue: ReplyQueue | None = None
         self.reply_consumer_tag = ""
         # How the last reply-to name that was generated for this channel begins.

@@ -16,7 +16,7 @@ def named(channel: Channel, name: str) -> str:
     """Return a queue's name. An empty name stands for the last queue declared on this channel."""
     if name:
         return name
-    if not channel.last_queue_name:
+    if channel.last_queue_name is None:
         raise NotFound("no previously declared queue")
     return channel.last_queue_name
 

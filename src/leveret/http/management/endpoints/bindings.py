@@ -76,6 +76,7 @@ def _rows_of_path(call: Call) -> Iterator[_Row]:
 
 
 def _implied(vhost: VirtualHost, queue_name: str) -> _Row:
+    # RabbitMQ implies the binding to the default exchange without looking for the queue.
     return _Row(vhost.name, "", queue_name, "queue", queue_name, Table.EMPTY)
 
 
@@ -88,8 +89,7 @@ def list_bindings(call: Call) -> list[Described]:
 @lists("/api/queues/{vhost}/{queue}/bindings", "vhost", _ORDER)
 def list_of_queue(call: Call) -> list[Described]:
     """List the bindings that lead to a queue."""
-    name = call.values["queue"]
-    # RabbitMQ implies the binding to the default exchange without looking for the queue.
+    name = call.name_of("queue")
     rows = [row for row in _rows_of_path(call) if row.source]
     if call.values["vhost"] in call.node.vhosts:
         rows.insert(0, _implied(call.vhost, name))
@@ -112,11 +112,13 @@ def list_to_exchange(call: Call) -> list[Described]:
 @lists(_BETWEEN, "vhost", _ORDER)
 def list_between(call: Call) -> list[Described]:
     """List the bindings between an exchange and a queue or another exchange. Missing ends have none."""
+    if (call.exchange_name, _kind(call)) == ("", "queue") and call.values["vhost"] in call.node.vhosts:
+        return [_implied(call.vhost, call.name_of("destination")).shown()]
     return [row.shown() for row in _between(call)]
 
 
 def _between(call: Call) -> list[_Row]:
-    ends = (call.exchange_name, _kind(call), call.values["destination"])
+    ends = (call.exchange_name, _kind(call), call.name_of("destination"))
     return [row for row in _rows_of_path(call) if (row.source, row.kind, row.destination) == ends]
 
 
@@ -132,12 +134,14 @@ def post_binding(call: Call) -> object:
     """Bind a queue or an exchange to an exchange. The answer names the binding in its location."""
     body = call.body()
     arguments, routing_key = table_of(body.get("arguments")), str(body.get("routing_key", ""))
-    source, kind, destination = call.exchange_name, _kind(call), call.values["destination"]
+    source, kind, destination = call.exchange_name, _kind(call), call.name_of("destination")
     with call.acting(), call.channel(call.changed_vhost) as channel:
         if kind == "queue":
+            # RabbitMQ leaves an empty name as it is here (rabbit_mgmt_util:direct_request).
+            channel.last_queue_name = ""
             queue.bind(channel, QueueBind(destination, source, routing_key, True, arguments))
         else:
-            exchange.bind(channel, ExchangeBind(call.name_of("destination"), source, routing_key, True, arguments))
+            exchange.bind(channel, ExchangeBind(destination, source, routing_key, True, arguments))
         row = _Row(channel.vhost.name, source, destination, kind, routing_key, arguments)
     return Response(201, (("location", _relative(call, row)),))
 
