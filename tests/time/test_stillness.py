@@ -18,21 +18,24 @@ from leveret.time.stillness import Stillness
 pytestmark = pytest.mark.skipif(not Threads().can_tell, reason="the system does not report what threads do")
 
 
-def compute_for(seconds: float) -> None:
-    end = time.perf_counter() + seconds
-    while time.perf_counter() < end:
-        pass
-
-
 def looks_while_somebody_computes(broker: Broker) -> list[bool]:
     """Return, for each look, whether a client was at work while a thread computed without a pause."""
     stillness, looks = Stillness(broker._engine), []
-    worker = threading.Thread(target=compute_for, args=(0.3,))
+    has_looked = False
+
+    def compute() -> None:
+        while not has_looked:
+            pass
+
+    worker = threading.Thread(target=compute)
     worker.start()
-    end = time.perf_counter() + 0.2
-    while time.perf_counter() < end:
-        looks.append(stillness.are_clients_at_work())
-    worker.join()
+    try:
+        end = time.perf_counter() + 0.2
+        while time.perf_counter() < end:
+            looks.append(stillness.are_clients_at_work())
+    finally:
+        has_looked = True
+        worker.join()
     return looks
 
 
