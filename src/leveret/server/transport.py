@@ -40,8 +40,10 @@ LARGE_PIECE_BYTES = 65536
 DRAIN_BYTES = 64 * 1024 * 1024
 
 # RabbitMQ resets every socket that it ends (rabbit_net:fast_close). Only on Linux can the peer still read what was sent
-# before.
+# before, and only what has left this end: a reset drops the rest.
 _CLOSES_BY_RESET = sys.platform == "linux"
+# The request for the number of bytes that the system has taken and not sent yet.
+_SIOCOUTQNSD = 0x894B
 _RESET_ON_CLOSE = struct.pack("ii", 1, 0)
 _TCP_QUICKACK: int | None = getattr(_socket, "TCP_QUICKACK", None)
 
@@ -288,7 +290,7 @@ class Transport:
 
     def close(self) -> None:
         """End the socket after the last byte, which the peer still gets."""
-        if _CLOSES_BY_RESET and not self._has_been_full:
+        if _CLOSES_BY_RESET and not self._has_been_full and not self._count_unsent():
             self.reset()
             return
         with suppress(OSError):
@@ -297,6 +299,13 @@ class Transport:
             for _ in range(WRITES_PER_FLUSH):
                 self._socket.recv(READ_BYTES)
         self.lose()
+
+    def _count_unsent(self) -> int:
+        """Return how many bytes the peer had no room for yet. Only Linux knows."""
+        # Windows has no such module.
+        import fcntl
+
+        return int.from_bytes(fcntl.ioctl(self.fd, _SIOCOUTQNSD, bytes(4)), sys.byteorder)
 
     def reset(self) -> None:
         """End the socket at once. The peer sees a reset."""
