@@ -300,6 +300,31 @@ def mandatory_replies(s: Run) -> None:
 
 
 @scenario
+def replies_with_copies_that_must_arrive(s: Run) -> None:
+    ch = s.channel()
+    ch.consume(NAME, "c", no_ack=True)
+    name = name_of(asked(s, ch))
+    ch.declare("copies")
+    ch.declare("full", arguments={"x-max-length": 0, "x-overflow": "reject-publish"})
+    answering = s.channel(on=s.connect())
+    answering.confirm_select()
+    for key, copy in ((name, "copies"), (name, "full"), (name, "missing"), ("full", name), ("missing", name)):
+        answering.publish("", key, copy, mandatory=True, headers={"CC": [copy]})
+        answering.confirms()
+        ch.deliver()
+
+
+@scenario(versions=("4.0", "3.10"))
+def a_mandatory_reply_is_returned_before_its_requester_gets_it(s: Run) -> None:
+    ch = s.channel()
+    ch.consume(NAME, "c", no_ack=True)
+    name = name_of(asked(s, ch))
+    ch.publish("", name, "own", mandatory=True)
+
+    ch.deliver()
+
+
+@scenario
 def malformed_names_are_no_route(s: Run) -> None:
     ch = s.channel()
     for name in (NAME, NAME + ".nonsense", NAME + "."):

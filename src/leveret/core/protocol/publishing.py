@@ -116,15 +116,18 @@ def publish(
                 return None
         publisher.transaction.publishes.append(HeldPublish(message, queues, is_mandatory))
         return None
+    if is_mandatory and not message.head[0] and publisher.node.compat.returns_mandatory_replies:
+        queues = vhost.route(exchange, message)
+        if queues and all(isinstance(queue, ReplyQueue) for queue in queues):
+            # Before 4.2, what reaches requesters alone is returned although it is then delivered.
+            _return(publisher, message)
     published = vhost.publish(exchange, message, client)
-    is_reply = not message.head[0] and message.head[1].startswith(reply_to.PREFIX)
     if not published.is_routed:
         _unroutable(publisher, message, is_mandatory=is_mandatory)
-    elif is_reply and is_mandatory and publisher.node.compat.returns_mandatory_replies:
-        # As before 4.3, a direct reply is returned although it was delivered.
-        _return(publisher, message)
     if sequence is not None:
-        if published.is_routed and not is_reply:
+        # Copies of a reply may be in queues.
+        is_reply_alone = message.head[1].startswith(reply_to.PREFIX) and len(message.routing_keys) == 1
+        if published.is_routed and (message.head[0] or not is_reply_alone):
             publisher.owe_confirm(sequence, message, not published.is_refused)
         else:
             # No queue has to answer first, so RabbitMQ's channel confirms before it reads on.
