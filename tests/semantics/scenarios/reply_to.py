@@ -309,7 +309,7 @@ def replies_with_copies_that_must_arrive(s: Run) -> None:
     answering = s.channel(on=s.connect())
     answering.confirm_select()
     for key, copy in ((name, "copies"), (name, "full"), (name, "missing"), ("full", name), ("missing", name)):
-        answering.publish("", key, copy, mandatory=True, headers={"CC": [copy]})
+        answering.publish("", key, "m", mandatory=True, headers={"CC": [copy]})
         answering.confirms()
         ch.deliver()
 
