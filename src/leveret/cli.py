@@ -118,7 +118,12 @@ def parser(first: str | None = None) -> argparse.ArgumentParser:
         help="add the users in a file, one NAME:PASSWORD in each line. The environment variable "
         f'{_USERS_VARIABLE} adds users, too: "app=secret auditor=other"',
     )
-    repeated("--vhost", metavar="NAME", help='add a virtual host; may be repeated ("/" always exists)')
+    repeated(
+        "--vhost",
+        metavar="NAME",
+        help='add a virtual host; may be repeated ("/" always exists). guest and the users of this command have every '
+        "right on it, except those whose rights --definitions sets there",
+    )
     repeated(
         "--setting",
         metavar="NAME=VALUE",

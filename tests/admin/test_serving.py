@@ -42,6 +42,22 @@ def test_definitions_are_loaded_before_the_first_client_connects() -> None:
             assert connection.channel().queue_declare("q1", passive=True).method.queue == "q1"
 
 
+def test_the_rights_in_definitions_win_over_those_of_a_virtual_host_of_the_command_line(tmp_path: Path) -> None:
+    path = tmp_path / "definitions.json"
+    right = {"user": "guest", "vhost": "shop", "configure": "^$", "write": "^$", "read": ".*"}
+    path.write_text(json.dumps({"permissions": [right]}), encoding="utf-8")
+
+    with served("--vhost", "shop", "--user", "app:secret", "--definitions", str(path)) as (url,):
+        with (
+            pika.BlockingConnection(pika.URLParameters(f"{url}/shop")) as connection,
+            pytest.raises(pika.exceptions.ChannelClosedByBroker, match="ACCESS_REFUSED - configure access"),
+        ):
+            connection.channel().queue_declare("orders", durable=True)
+        apps_url = url.replace("guest:guest", "app:secret") + "/shop"
+        with pika.BlockingConnection(pika.URLParameters(apps_url)) as connection:
+            assert connection.channel().queue_declare("orders", durable=True).method.queue == "orders"
+
+
 def test_a_reset_keeps_what_the_command_line_asked_for() -> None:
     asked = ("--vhost", "own", "--definitions", str(EXPORTED), "--management-port", "0")
     with served(*asked, lines=2) as (_, management):
