@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any, Final
 import pytest
 
 from pytest_leveret import brokers
+from pytest_leveret.contract.observing import name_pattern
 from pytest_leveret.explore import interrupt
 from pytest_leveret.harness import harness_of
 from pytest_leveret.needs.bodies import Change, Kind, Path, changed, fields_of, parsed, type_of
@@ -307,11 +308,10 @@ def _place_of(message: Message) -> tuple[str, str]:
 
 
 def _kind_of(occasion: Occasion, message: Message, place: tuple[str, str]) -> Kind:
-    from leveret.trace.events import printable
-    from leveret.trace.shapes import key_pattern, message_name
+    from leveret.trace.shapes import message_name
 
     names = (*place, occasion.queue_name or _queue_of_get(occasion))
-    exchange, routing_key, queue = (key_pattern(printable(name)) for name in names)
+    exchange, routing_key, queue = map(name_pattern, names)
     name = message_name(message.body, message.properties.to_python())
     return Kind(exchange, routing_key, queue, name, occasion.vhost or "/")
 
@@ -329,11 +329,8 @@ def _send(occasion: Occasion, message: Message, body: bytes) -> None:
     from leveret.core.protocol.delivery import with_content
     from leveret.core.wire.frames import method_frame
 
-    other, channel, connection = (
-        Message.from_head(message.id, message.head, body),
-        occasion.channel,
-        occasion.connection,
-    )
+    other = Message.from_head(message.id, message.head, body)
+    channel, connection = occasion.channel, occasion.connection
     assert channel is not None
     assert connection is not None
     if occasion.point == "reply":
