@@ -225,10 +225,10 @@ class Pages:
         """Name the index, and say how many tests got no page."""
         if self._entries:
             from leveret.page.formats.index import INDEX
+            from leveret.wording import count_text
 
             index = Path(self._entries[0].path).with_name(INDEX)
-            count = len(self._entries)
-            terminalreporter.write_line(f"leveret: {count} page{'' if count == 1 else 's'}: {index.as_uri()}")
+            terminalreporter.write_line(f"leveret: {count_text(len(self._entries), 'page')}: {index.as_uri()}")
         if not self._has_folder:
             terminalreporter.write_line(
                 "leveret: no pages, because pytest's cache is off; use --leveret-pages-dir=DIR, or --leveret-pages=off"

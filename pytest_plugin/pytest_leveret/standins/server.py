@@ -153,7 +153,9 @@ class Fleet:
         number = len(self._tests)
         if not number and not self._unserved:
             return []
-        lines = [f"{number} test{'' if number == 1 else 's'} on leveret in {monotonic() - self.began_at:.1f} s"]
+        from leveret.wording import count_text
+
+        lines = [f"{count_text(number, 'test')} on leveret in {monotonic() - self.began_at:.1f} s"]
         lines += [
             f"only a server has {what}: {', '.join(dict.fromkeys(tests))}" for what, tests in self._unserved.items()
         ]

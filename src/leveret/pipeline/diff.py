@@ -23,6 +23,7 @@ from leveret.pipeline.kernel.grouping import Row, grouped
 from leveret.pipeline.kernel.subjects.across import flaky
 from leveret.pipeline.reading import Read, cut_among
 from leveret.pipeline.wording import copies, label, measure
+from leveret.wording import count_text
 
 if TYPE_CHECKING:
     from leveret.pipeline.report.subject import Subject
@@ -154,7 +155,7 @@ def lines(compared: Compared, *, with_flaky: bool = False) -> list[str]:
         tests, count = compared.flaky_tests, len(compared.of_flaky)
         others = f" and {len(tests) - _TESTS_NAMED} others" if len(tests) > _TESTS_NAMED else ""
         found.append(
-            f"flaky tests: {count} more difference{'' if count == 1 else 's'}, which --flaky lists, from "
+            f"flaky tests: {count_text(count, 'more difference')}, which --flaky lists, from "
             f"{', '.join(tests[:_TESTS_NAMED])}{others}"
         )
     if found or compared.left.cut or compared.right.cut:

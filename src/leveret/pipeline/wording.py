@@ -40,10 +40,10 @@ def label(row: Mapping[str, object]) -> str:
     return str(row["queue"]) if row["vhost"] in (None, "/") else f"{row['vhost']}/{row['queue']}"
 
 
-def copies(part: Mapping[str, object]) -> str:
+def copies(part: Mapping[str, Any]) -> str:
     """Return the words for copies with one outcome: an element of `parts` of a fingerprint."""
     n, requeues = part["n"], part["requeues"]
-    after = f" after {requeues} requeue{'' if requeues == 1 else 's'}" if requeues else ""
+    after = f" after {count_text(requeues, 'requeue')}" if requeues else ""
     return f"{n:,} {COPY_OUTCOMES.get(str(part['outcome']), part['outcome'])}{after}"
 
 

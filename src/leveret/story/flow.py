@@ -20,7 +20,7 @@ from leveret.story.words import STANDS
 from leveret.trace import events
 from leveret.trace.events import TracedMessage
 from leveret.trace.shapes import message_name
-from leveret.wording import masked, masked_body, without_generated_end
+from leveret.wording import count_text, masked, masked_body, without_generated_end
 
 
 class Flow(str):
@@ -168,9 +168,7 @@ class FlowReader:
             state = f"{last.get('reason')}{self._span(copy)}"
             arrivals = sorted(self._end(life, other) for other in life.copies.values() if other.source == copy.number)
             by += f" -> {', '.join(arrivals)}" if arrivals else ", into nothing"
-        again = (
-            f" after {copy.requeue_count} requeue{'' if copy.requeue_count == 1 else 's'}" if copy.requeue_count else ""
-        )
+        again = f" after {count_text(copy.requeue_count, 'requeue')}" if copy.requeue_count else ""
         return f"{masked(without_generated_end(copy.queue))}: {state}{again}{by}"
 
     def _span(self, copy: CopyLife[Fact]) -> str:
