@@ -5,13 +5,15 @@ from __future__ import annotations
 import gc
 import os
 import threading
+from contextlib import closing
 from functools import partial
+from multiprocessing.connection import Client
 
 import pytest
 
 import leveret
 from leveret.exploration import Schedule
-from leveret.exploration.processes import Brief, Pool
+from leveret.exploration.processes import Brief, Pool, _Player, brief_of
 from leveret.workers.fork_server import SERVER
 from tests.explore import scenarios
 
@@ -103,6 +105,17 @@ def test_a_pool_ends_while_its_threads_are_about_to_take_a_process():
     ending.join(60)
     assert not ending.is_alive()
     assert attempts is not None
+
+
+def test_what_a_stranger_sends_to_the_port_of_a_process_is_not_read():
+    player = _Player(brief_of(scenarios.order, ["lost before"], 30, {}))
+    with closing(Client(player._listener.getsockname())) as stranger:
+        stranger.send("a pickle")
+        try:
+            player.wait_ready()
+            assert not player.attempt(Schedule()).has_failed
+        finally:
+            player.end()
 
 
 def test_processes_leave_nothing_behind():

@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import pickle
 import secrets
+import socket
 import sys
 import threading
 import traceback
@@ -18,8 +19,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from dataclasses import replace
 from functools import partial
-from multiprocessing import AuthenticationError
-from multiprocessing.connection import Client, Connection, Listener
+from multiprocessing.connection import Client, Connection
 from queue import Empty, SimpleQueue
 from time import monotonic
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
@@ -150,12 +150,12 @@ class _Player:
     def __init__(self, brief: Brief) -> None:
         self._limit_s: Final = 2 * brief.limit + _ANSWER_S
         self._output: Final[deque[str]] = deque(maxlen=_SHOWN_LINES)
-        key = secrets.token_bytes(16)
         # Pickles are read only from the process that has the key.
-        self._listener: Final = Listener(("127.0.0.1", 0), authkey=key)
-        self._listener._listener._socket.settimeout(_LOOK_EVERY_S)  # type: ignore[attr-defined]
-        address = self._listener.address
-        self._process: Final = forked(_play, (address, key, *brief), os.environ, None, self._output.append)
+        self._key: Final = secrets.token_bytes(16)
+        self._listener: Final = socket.create_server(("127.0.0.1", 0))
+        self._listener.settimeout(_LOOK_EVERY_S)
+        arguments = (self._listener.getsockname(), self._key, *brief)
+        self._process: Final = forked(_play, arguments, os.environ, None, self._output.append)
         self._connection: Connection | None = None
 
     def wait_ready(self) -> None:
@@ -200,8 +200,13 @@ class _Player:
     def _accepted(self) -> Connection | None:
         limit = monotonic() + _START_S
         while monotonic() < limit and self._process.code() is None:
-            with suppress(TimeoutError, AuthenticationError):
-                return self._listener.accept()
+            with suppress(EOFError, OSError):
+                accepted, _ = self._listener.accept()
+                # A test may have set a default timeout.
+                accepted.setblocking(True)
+                connection = Connection(accepted.detach())
+                if connection.poll(_ANSWER_S) and secrets.compare_digest(connection.recv_bytes(), self._key):
+                    return connection
         return None
 
 
@@ -210,7 +215,8 @@ def _play(address: tuple[str, int], key: bytes, module: str, file: str, content:
     fork_server.load_module(module, file)
     scenario, faults, options = pickle.loads(content)
     runner = ScenarioRunner(scenario, kinds_of(faults), limit, options)
-    connection = Client(address, authkey=key)
+    connection = Client(address)
+    connection.send_bytes(key)
     threads, strays = frozenset(threading.enumerate()), []
     with suppress(EOFError):
         while (schedule := connection.recv()) is not None:
