@@ -221,10 +221,13 @@ def parse(text: str) -> Lock:
 
 def field_text(shape: Shape, *, is_optional: bool = False) -> str:
     """Return the text of a field, without the fields below it."""
-    types = shape.type_texts()
-    if "number" in types and "integer" in types:
-        types.remove("integer")
-    ordered = sorted(types, key=lambda text: (text == "null", text))
+    return types_text({*shape.type_texts()}, is_optional=is_optional)
+
+
+def types_text(types: set[str], *, is_optional: bool) -> str:
+    """Return the text of a field that has these types. A number may be an integer."""
+    names = types - {"integer"} if "number" in types else types
+    ordered = sorted(names, key=lambda name: (name == "null", name))
     return ("optional " if is_optional else "") + " | ".join(ordered)
 
 

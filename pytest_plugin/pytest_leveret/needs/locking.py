@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Final
 
-from pytest_leveret.contract.lock import ANY, Consumer, MessageKey, read
+from pytest_leveret.contract.lock import ANY, Consumer, MessageKey, read, types_text
 from pytest_leveret.needs.bodies import NULL, RETYPED, Kind, path_text
 from pytest_leveret.needs.effects import FAILS, NOTHING
 from pytest_leveret.needs.findings import REQUIRED, TYPED, UNREAD, USED, FieldNeed, Findings, MessageNeeds
@@ -67,7 +67,4 @@ def need_text(need: FieldNeed) -> str:
         types.add("null")
     if need.severity(RETYPED) == NOTHING:
         types |= {_BESIDE[name] for name in need.types if name in _BESIDE}
-    if "number" in types:
-        types.discard("integer")
-    ordered = sorted(types, key=lambda name: (name == "null", name))
-    return ("" if need.verdict == REQUIRED else "optional ") + " | ".join(ordered)
+    return types_text(types, is_optional=need.verdict != REQUIRED)
