@@ -18,9 +18,9 @@ from pytest_leveret.contract.meeting import meet
 from pytest_leveret.needs.bodies import NULL, REMOVED, RETYPED, Change, Kind, changed, fields_of, path_text, retyped
 from pytest_leveret.needs.bodies import Path as Path_
 from pytest_leveret.needs.effects import (
+    BREAKS,
     CHANGES,
     ERROR,
-    FAILS,
     FIELD,
     NOTHING,
     PUBLISHED,
@@ -380,13 +380,13 @@ def test_another_value_of_what_is_published_is_a_change() -> None:
 
 
 def test_a_message_that_is_not_published_is_a_failure() -> None:
-    assert expected_of(PLAIN).difference(effects(SENDS, ACKED).facts).severity == FAILS
+    assert expected_of(PLAIN).difference(effects(SENDS, ACKED).facts).severity == BREAKS
 
 
 def test_an_error_that_is_logged_is_a_failure() -> None:
     error = Fact(ERROR, "", value="KeyError: 'total'")
 
-    assert expected_of(PLAIN).difference(effects(*PLAIN[0].facts, error).facts).severity == FAILS
+    assert expected_of(PLAIN).difference(effects(*PLAIN[0].facts, error).facts).severity == BREAKS
 
 
 def test_what_a_test_does_not_send_because_it_ended_early_is_no_failure_of_the_consumer() -> None:
@@ -406,11 +406,11 @@ def need(types: set[str], **severities: str) -> FieldNeed:
 @pytest.mark.parametrize(
     ("field", "text"),
     [
-        (need({"string"}, removed=FAILS, null=FAILS, retyped=FAILS), "string"),
-        (need({"integer"}, removed=FAILS, null=FAILS, retyped=NOTHING), "decimal | integer"),
-        (need({"string"}, removed=CHANGES, null=CHANGES, retyped=FAILS), "optional string | null"),
-        (need({"string"}, removed=FAILS, null=CHANGES, retyped=FAILS), "string"),
-        (need({"string"}, removed=NOTHING, null=NOTHING, retyped=FAILS), "optional string | null"),
+        (need({"string"}, removed=BREAKS, null=BREAKS, retyped=BREAKS), "string"),
+        (need({"integer"}, removed=BREAKS, null=BREAKS, retyped=NOTHING), "decimal | integer"),
+        (need({"string"}, removed=CHANGES, null=CHANGES, retyped=BREAKS), "optional string | null"),
+        (need({"string"}, removed=BREAKS, null=CHANGES, retyped=BREAKS), "string"),
+        (need({"string"}, removed=NOTHING, null=NOTHING, retyped=BREAKS), "optional string | null"),
         (need({"string"}, removed=NOTHING, null=NOTHING, retyped=NOTHING), "any"),
         (need({"string"}, removed=NOTHING), ""),
     ],
@@ -421,7 +421,7 @@ def test_a_lock_says_what_a_consumer_accepts(field: FieldNeed, text: str) -> Non
 
 @pytest.mark.parametrize(
     ("removed", "verdict", "text"),
-    [(NOTHING, "not measured", ""), (CHANGES, "used", ""), (FAILS, "required", "string")],
+    [(NOTHING, "not measured", ""), (CHANGES, "used", ""), (BREAKS, "required", "string")],
 )
 def test_a_field_with_runs_left_has_no_need_but_one_that_is_certain(removed: str, verdict: str, text: str) -> None:
     field = need({"string"}, removed=removed, null=removed, retyped=removed)
@@ -444,7 +444,7 @@ def test_a_lock_that_is_none_is_refused_before_any_test_runs(tmp_path: Path) -> 
 
 def test_a_long_error_leaves_its_table_narrow() -> None:
     error = Effect(
-        FAILS, ["ValidationError: 1 validation error for order: Input should be a valid string [type=string]"]
+        BREAKS, ["ValidationError: 1 validation error for order: Input should be a valid string [type=string]"]
     )
     field = FieldNeed({"string"}, dict.fromkeys((REMOVED, NULL, RETYPED), error))
 

@@ -30,14 +30,14 @@ OPEN: Final = "never settled"
 FIELD: Final = "field"
 ERROR: Final = "error"
 TEST: Final = "test"
-# What happens to a message that is not handled as before.
+# What ends the handling of a message, and which facts show that it is not handled as before.
 _SETTLED: Final = (*events.SETTLING, *events.REQUEUES, *events.DEATHS, events.DROPPED)
-BREAKS: Final = (*_SETTLED[1:], events.REFUSED, events.CONN_CLOSE, ERROR)
+BREAKING: Final = (*_SETTLED[1:], events.REFUSED, events.CONN_CLOSE, ERROR)
 # Nothing changed; something changed in what was published or asserted; it was not handled as before.
 NOTHING: Final = "nothing"
 CHANGES: Final = "changes"
-FAILS: Final = "breaks"
-SEVERITY: Final = (NOTHING, CHANGES, FAILS)
+BREAKS: Final = "breaks"
+SEVERITY: Final = (NOTHING, CHANGES, BREAKS)
 _DAY_S: Final = 86_400
 _ISO_MIN: Final = len("2026-01-01T00:00")
 # A number of seconds since 1970 that is as large lies in the year 5138.
@@ -203,20 +203,20 @@ class Difference:
     @property
     def is_certain(self) -> bool:
         """Whether nothing that may still happen makes it better."""
-        return any(fact.what in BREAKS for fact in self.more)
+        return any(fact.what in BREAKING for fact in self.more)
 
     @property
     def severity(self) -> str:
-        """How bad it is: NOTHING, CHANGES or FAILS."""
-        if self._lost or any(fact.what in (*BREAKS, OPEN) for fact in self.more):
-            return FAILS
+        """How bad it is: NOTHING, CHANGES or BREAKS."""
+        if self._lost or any(fact.what in (*BREAKING, OPEN) for fact in self.more):
+            return BREAKS
         return CHANGES if self.more or self.less else NOTHING
 
     @property
     def texts(self) -> list[str]:
         """What it is in words, the weightiest first."""
         errors = [fact.value for fact in self.more if fact.what == ERROR]
-        ends = [fact.what.replace("_", "-") for fact in self.more if fact.what in (*BREAKS, OPEN)]
+        ends = [fact.what.replace("_", "-") for fact in self.more if fact.what in (*BREAKING, OPEN)]
         lost = [f"nothing published to {fact.where}" for fact in self._lost if fact.what == PUBLISHED]
         lost += ["not acked" for fact in self._lost if fact.what == events.ACKED]
         more = [f"also published to {fact.where}" for fact in self.more if fact.what == PUBLISHED]

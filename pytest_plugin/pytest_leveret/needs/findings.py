@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from pytest_leveret.needs.bodies import NULL, REMOVED, RETYPED, Kind, Path
-from pytest_leveret.needs.effects import CHANGES, FAILS, NOTHING, SEVERITY
+from pytest_leveret.needs.effects import BREAKS, CHANGES, NOTHING, SEVERITY
 
 # What a consumer makes of a field. It needs it; it reads it, and does without; it needs its type if the field comes; no
 # change of it did anything; or it was not measured.
@@ -57,7 +57,7 @@ class FieldNeed:
     def verdict(self) -> str:
         """What the consumer makes of the field."""
         removed = self.severity(REMOVED)
-        if removed == FAILS:
+        if removed == BREAKS:
             return REQUIRED
         if removed == CHANGES:
             return USED

@@ -7,7 +7,7 @@ from typing import Final
 
 from pytest_leveret.contract.lock import ANY, Consumer, MessageKey, read, types_text
 from pytest_leveret.needs.bodies import NULL, RETYPED, Kind, path_text
-from pytest_leveret.needs.effects import FAILS, NOTHING
+from pytest_leveret.needs.effects import BREAKS, NOTHING
 from pytest_leveret.needs.findings import REQUIRED, TYPED, UNREAD, USED, FieldNeed, Findings, MessageNeeds
 from pytest_leveret.needs.report import name_of
 
@@ -63,7 +63,7 @@ def need_text(need: FieldNeed) -> str:
     types = set(need.types)
     null = need.severity(NULL)
     # With null, a consumer that does without the field does as it does without it.
-    if null == NOTHING or (null not in (None, FAILS) and need.verdict != REQUIRED):
+    if null == NOTHING or (null not in (None, BREAKS) and need.verdict != REQUIRED):
         types.add("null")
     if need.severity(RETYPED) == NOTHING:
         types |= {_BESIDE[name] for name in need.types if name in _BESIDE}

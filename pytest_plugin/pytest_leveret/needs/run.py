@@ -24,7 +24,7 @@ from pytest_leveret.explore import interrupt
 from pytest_leveret.harness import harness_of
 from pytest_leveret.needs.bodies import Change, Kind, Path, changed, fields_of, parsed, type_of
 from pytest_leveret.needs.effects import (
-    BREAKS,
+    BREAKING,
     ERROR,
     TEST,
     Difference,
@@ -47,13 +47,14 @@ if TYPE_CHECKING:
 _TICK_S: Final = 0.01
 # A tick that takes longer shows that other processes have the machine.
 _LATE_S: Final = 0.03
-# How long nothing may happen, in ticks: at the end of a run, also if nothing is in flight; and in a run that a change
-# may have stopped, before it counts as over, in addition to how much longer than in plain runs.
+# For so many ticks nothing happens at the end of a run; for so many at the end of a plain run with nothing in flight.
 _PLAIN_TICKS: Final = 15
 _IDLE_TICKS: Final = 4
+# A run with a change is over once it is quiet for so many times as long as the plain runs ever were, and for so many
+# ticks more: less if it has shown something already that plain runs did not.
+_PATIENCE: Final = 3
 _QUIET_TICKS: Final = 40
 _OTHER_TICKS: Final = 10
-_PATIENCE: Final = 3
 # What follows a difference by itself, such as the log of an error, may take so long.
 _GRACE_TICKS: Final = 5
 _ERROR_MAX: Final = 80
@@ -250,7 +251,7 @@ class Run:
                 return
             self._is_over = self.is_cut = True
             self._effects.facts = self._facts()
-            if not any(fact.what in BREAKS for fact in self._effects.facts):
+            if not any(fact.what in BREAKING for fact in self._effects.facts):
                 from leveret.observe.calls.callers import standing_line
 
                 line = standing_line(self._thread)

@@ -23,7 +23,7 @@ from pytest_leveret import url_env
 from pytest_leveret.contract import locks_of
 from pytest_leveret.needs import ADDRESS
 from pytest_leveret.needs.bodies import NULL, REMOVED, RETYPED, Change
-from pytest_leveret.needs.effects import FAILS, NOTHING, Expected, expected_of
+from pytest_leveret.needs.effects import BREAKS, NOTHING, Expected, expected_of
 from pytest_leveret.needs.findings import Effect, FieldNeed, Findings, MessageNeeds
 from pytest_leveret.needs.locking import write_needs
 from pytest_leveret.needs.report import lines_of
@@ -123,7 +123,7 @@ class Survey:
         """Return a job without changes that are known to break something; None if none is left."""
         if not job.changes:
             return job
-        changes = tuple(it for it in job.changes if self._need(it).severity(it.variant) != FAILS)
+        changes = tuple(it for it in job.changes if self._need(it).severity(it.variant) != BREAKS)
         if not changes:
             self._end_removal(job, [])
             return None
@@ -143,7 +143,7 @@ class Survey:
             return
         if outcome is None or not outcome.effects:
             texts = [f"the process of the test ended: {done.error}"]
-            self._note(job, Effect(FAILS, texts))
+            self._note(job, Effect(BREAKS, texts))
             return
         assert job.expected is not None
         difference = job.expected.difference(outcome.effects[0].facts)
