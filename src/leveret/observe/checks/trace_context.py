@@ -50,7 +50,7 @@ class _Client:
 
     def __init__(self) -> None:
         self.held: Final[dict[object, _Handled]] = {}
-        # How many of those are so.
+        # How many of these have `is_own`, and how many `is_unclear`.
         self.own_count = 0
         self.unclear_count = 0
         # What it got of each trace that it got or began; the traces that it began, None for messages without one that
