@@ -341,9 +341,9 @@ def _types(error: jsonschema_rs.ValidationError) -> Iterable[str]:
 
 
 _EXPECTED: Final[dict[str, Callable[[Mapping[str, Any]], str]]] = {
-    "type": lambda facts: f"{_either(facts['types'])}",
-    "enum": lambda facts: f"{_either(map(_json, facts['options']))}",
-    "const": lambda facts: f"{_json(facts['expected_value'])}",
+    "type": lambda facts: _either(facts["types"]),
+    "enum": lambda facts: _either(map(_json, facts["options"])),
+    "const": lambda facts: _json(facts["expected_value"]),
     "format": lambda facts: f"the format {facts['format']}",
     "pattern": lambda facts: f"a text that has {facts['pattern']}",
     "minimum": lambda facts: f"at least {facts['limit']}",

@@ -17,7 +17,7 @@ from urllib.parse import quote
 
 from leveret.trace.shapes import Shape
 from pytest_leveret.contract.documents.files import YAML
-from pytest_leveret.contract.documents.reading import CLIENT, DRAFT_7, KEY, PROPERTIES, TOPOLOGY
+from pytest_leveret.contract.documents.reading import CLIENT, DRAFT_7, KEY, PARAMETER, PROPERTIES, TOPOLOGY
 from pytest_leveret.contract.documents.schemas import body_schema, schema_of
 from pytest_leveret.contract.lock import Consumer, Lock, Message, MessageKey
 
@@ -25,7 +25,6 @@ ASYNCAPI: Final = "3.0.0"
 _BINDING: Final = "0.3.0"
 _EXCHANGE_TYPES: Final = ("topic", "direct", "fanout", "headers")
 Named = TypeVar("Named", bound="tuple[str, ...]")
-_MARK: Final = re.compile(r"\{([^{}]*)\}")
 _CORRELATION: Final = {"location": "$message.header#/correlation_id"}
 
 
@@ -196,7 +195,7 @@ def _address(routing_key: str) -> tuple[str, list[str]]:
         names.append(f"{match[1]}{count + 1}" if count else match[1])
         return f"{{{names[-1]}}}"
 
-    return _MARK.sub(parameter, routing_key), names
+    return PARAMETER.sub(parameter, routing_key), names
 
 
 def _id(text: str) -> str:

@@ -31,6 +31,8 @@ PROPERTIES: Final = "x-amqp-properties"
 KEY: Final = "x-amqp-key"
 CLIENT: Final = "x-amqp-client"
 TOPOLOGY: Final = "x-amqp-topology"
+# A parameter of an address, which is a mark in place of a generated part in a lock.
+PARAMETER: Final = re.compile(r"\{([^{}]*)\}")
 # Keywords of draft 2020-12 that draft-07, the default of AsyncAPI, does not have.
 _NEWER: Final = frozenset(
     {
@@ -40,7 +42,6 @@ _NEWER: Final = frozenset(
 )
 _VERSION: Final = re.compile(r"[23]\.\d+\.\d+")
 _FASTSTREAM: Final = re.compile(r"(?P<name>[^:]*):(?P<exchange>[^:]*):(?P<handler>\w+|\[.*\])")
-_PARAMETER: Final = re.compile(r"\{([^{}]*)\}")
 _SCHEMA_FORMATS: Final = re.compile(r"application/(?:vnd\.aai\.asyncapi|schema)(?:\+(?:json|yaml))?(?:;.*)?")
 
 # What is accepted although the specification says otherwise, by name.
@@ -109,7 +110,7 @@ class Channel:
     @property
     def is_pattern(self) -> bool:
         """Whether more than one routing key leads to it."""
-        return self.key is None or bool(_PARAMETER.search(self.key)) or bool({"*", "#"} & {*self.key.split(".")})
+        return self.key is None or bool(PARAMETER.search(self.key)) or bool({"*", "#"} & {*self.key.split(".")})
 
     def takes(self, exchange: str, routing_key: str) -> bool:
         """Return whether what is published so goes to this channel, which is no queue."""
@@ -221,7 +222,7 @@ class _Reader:
             type=exchange.text("type"),
             key=key if isinstance(key, str) else None,
         )
-        if {*_PARAMETER.findall(channel.key or "")} - {*(node["parameters"].value or ())}:
+        if {*PARAMETER.findall(channel.key or "")} - {*(node["parameters"].value or ())}:
             self._tolerate("parameters", node.place)
         if is_queue:
             self._bind(channel, exchange.text("name"), named)
@@ -244,7 +245,7 @@ class _Reader:
             source = named["exchange"]
             self._tolerate("exchange-in-name", channel.place)
         if source:
-            channel.bindings.append((source, _PARAMETER.sub("*", channel.key or "#")))
+            channel.bindings.append((source, PARAMETER.sub("*", channel.key or "#")))
         if channel.key not in (None, channel.queue) and not self._is_old:
             self._tolerate("address", channel.place)
         channel.key = channel.queue
@@ -382,5 +383,5 @@ def _is_key(pattern: str, routing_key: str) -> bool:
 
 
 def _word_pattern(word: str) -> re.Pattern[str]:
-    parts = _PARAMETER.split(word)
+    parts = PARAMETER.split(word)
     return re.compile("".join("[^.]+" if index % 2 else re.escape(part) for index, part in enumerate(parts)))

@@ -11,7 +11,7 @@ import re
 from collections.abc import Mapping
 from typing import Any, Final
 
-from leveret.trace.shapes import ANY_KEY, DEPTH_MAX, FORMATS, REPEATS_MIN, WORDS_MAX, Shape
+from leveret.trace.shapes import ANY_KEY, DELIVERY_MODES, DEPTH_MAX, FORMATS, REPEATS_MIN, WORDS_MAX, Shape
 from pytest_leveret.contract.documents.files import Node
 from pytest_leveret.contract.lock import ANY
 
@@ -23,10 +23,8 @@ _SCHEMAS: Final[dict[str, dict[str, Any]]] = {
     "timestamp": {"type": "string", "format": "date-time"},
     ANY: {},
 }
-# The words that a shape has for the property `delivery_mode`.
-MODES: Final = {"transient": 1, "persistent": 2}
-
-
+# The values of the property `delivery_mode`, by the words that a shape has for them.
+MODES: Final = {word: number for number, word in DELIVERY_MODES.items()}
 _ARGUMENT: Final = re.compile(r"arg\d+")
 
 

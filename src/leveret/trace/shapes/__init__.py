@@ -63,7 +63,7 @@ _FORMAT_LENGTH_MAX: Final = 200
 
 # Properties whose values are a vocabulary: a format of its own each.
 _MEDIA_TYPE: Final = re.compile(r"[a-z]+/[\w.+-]{1,60}(?:; ?charset=[\w-]+)?")
-_MODES: Final = {1: "transient", 2: "persistent"}
+DELIVERY_MODES: Final = {1: "transient", 2: "persistent"}
 # What an enumeration may hold: words of letters, joined as identifiers are. A number, a date, or what was generated has
 # digits; a secret has digits or is long.
 _PART: Final = r"(?:[a-z]+|[A-Z]+|[A-Z]?[a-z]*(?:[A-Z][a-z]{2,})+)"
@@ -297,7 +297,7 @@ def head_parts(properties: Mapping[str, object]) -> list[tuple[str, object]]:
     """Return the headers and the other properties of a message, by their names, as a shape has them."""
     given = {name: value for name, value in properties.items() if name != "headers"}
     if "delivery_mode" in given:
-        given["delivery_mode"] = _MODES.get(cast("int", given["delivery_mode"]), "transient")
+        given["delivery_mode"] = DELIVERY_MODES.get(cast("int", given["delivery_mode"]), "transient")
     return [("headers", properties.get("headers") or {}), ("properties", given)]
 
 
@@ -400,7 +400,7 @@ def _type_of(value: object) -> str:
 def _format_of(name: str, text: str) -> str:
     form = text_form(name, text)
     if isinstance(form, str):
-        is_known = _MEDIA_TYPE.fullmatch(text) if name == "content_type" else text in _MODES.values()
+        is_known = _MEDIA_TYPE.fullmatch(text) if name == "content_type" else text in DELIVERY_MODES.values()
         return text if is_known else _format_of("", text)
     return FORMATS[form - 1] if form else ""
 
