@@ -201,6 +201,20 @@ def test_awaitables_wait_under_trio(broker: Broker) -> None:
     trio.run(wait)
 
 
+def _wait_interrupted(broker: Broker) -> None:
+    def interrupt() -> None:
+        while not broker._engine.loop.turns._sleepers:
+            threading.Event().wait(0.001)
+        os.kill(os.getpid(), signal.SIGINT)
+
+    interrupting = threading.Thread(target=interrupt)
+    interrupting.start()
+    try:
+        broker.wait_idle(timeout=20)
+    finally:
+        interrupting.join()
+
+
 @pytest.mark.skipif(os.name != "posix", reason="interrupts the main thread with a signal")
 def test_an_interrupted_wait_leaves_the_broker_usable(broker: Broker, work) -> None:
     broker.declare_queue("orders")
@@ -210,12 +224,8 @@ def test_an_interrupted_wait_leaves_the_broker_usable(broker: Broker, work) -> N
     # A run in the background may have inherited an ignored SIGINT.
     before = signal.signal(signal.SIGINT, signal.default_int_handler)
 
-    timer = threading.Timer(0.05, os.kill, (os.getpid(), signal.SIGINT))
-    timer.start()
-
     with pytest.raises(KeyboardInterrupt):
-        broker.wait_idle(timeout=20)
-    timer.join()
+        _wait_interrupted(broker)
     signal.signal(signal.SIGINT, before)
 
     broker.publish("", "orders")
