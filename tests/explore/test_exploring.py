@@ -9,6 +9,7 @@ import logging
 import re
 import sys
 import threading
+from math import inf
 
 import aio_pika
 import kombu
@@ -16,6 +17,7 @@ import pika
 import pytest
 
 import leveret
+from leveret.exploration import search
 from leveret.faults import CloseChannel, Drop, Fault
 from tests.explore.clients import PERSISTENT, careful, connect, publish_confirmed, until_it_works
 
@@ -272,11 +274,11 @@ def test_a_scenario_that_hangs_is_ended_and_its_line_reported():
         except (AssertionError, pika.exceptions.AMQPError):
             may_end.wait()
 
-    failure = failure_of(wait_for_ever_once_lost, limit=0.5, on="basic.publish")
+    failure = failure_of(wait_for_ever_once_lost, limit=2, on="basic.publish")
     # Later tests must not take its thread for a handler at work.
     may_end.set()
 
-    assert "How the scenario failed:\n  it did not end within 0.5 s: it was waiting at " in str(failure)
+    assert "How the scenario failed:\n  it did not end within 2 s: it was waiting at " in str(failure)
     assert (
         "in wait_for_ever_once_lost; it did not end when its broker stopped either, so its thread is still running\n"
         in str(failure)
@@ -299,10 +301,10 @@ def test_a_coroutine_that_hangs_is_cancelled():
                 ended.append(True)
         await connection.close()
 
-    failure = failure_of(scenario, limit=0.5, on="queue.declare")
+    failure = failure_of(scenario, limit=2, on="queue.declare")
 
     assert ended == [True]
-    assert "it did not end within 0.5 s: it was waiting at " in str(failure)
+    assert "it did not end within 2 s: it was waiting at " in str(failure)
     assert "still running" not in str(failure)
 
 
@@ -643,8 +645,10 @@ def test_a_named_connection_is_found_by_name_or_by_number(connection):
     assert found.passed_count == 1
 
 
-def test_progress_is_logged(caplog):
+def test_progress_is_logged(caplog, monkeypatch):
     caplog.set_level(logging.INFO, logger="leveret.exploration")
+    # A search that takes long reports in between.
+    monkeypatch.setattr(search, "_LINE_INTERVAL_S", inf)
 
     found = leveret.explore(careful, faults=[Nothing()])
 

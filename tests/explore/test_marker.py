@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import signal
+from math import inf
 
 import pytest
 
 # Keep the module imported. Otherwise a run in this process imports it anew, and its classes differ.
-import leveret.exploration  # noqa: F401
+from leveret.exploration import search
 from tests.plugin.conftest import NO_COROUTINES, NO_LEFTOVERS
 
 WORKER = """
@@ -227,7 +228,7 @@ def test_a_test_that_hangs_is_interrupted_and_the_next_one_runs(run, on_sigint, 
         import pika
         import pytest
 
-        @pytest.mark.leveret_explore(on="queue.declare", limit=0.5)
+        @pytest.mark.leveret_explore(on="queue.declare", limit=2)
         def test_hanging(leveret):
             try:
                 with pika.BlockingConnection(pika.URLParameters(leveret.url)) as connection:
@@ -241,7 +242,7 @@ def test_a_test_that_hangs_is_interrupted_and_the_next_one_runs(run, on_sigint, 
     )
 
     result.assert_outcomes(passed=1, failed=1)
-    result.stdout.fnmatch_lines(["*it did not end within 0.5 s: it was waiting at *in test_hanging", "*queues: none"])
+    result.stdout.fnmatch_lines(["*it did not end within 2 s: it was waiting at *in test_hanging", "*queues: none"])
     result.stdout.no_fnmatch_line("*Timeout*")
     assert signal.getsignal(signal.SIGINT) is handler
 
@@ -424,7 +425,9 @@ def test_marked(leveret):
 
 
 @pytest.mark.parametrize("name", ["test_by_itself", "test_marked"])
-def test_verbose_shows_progress(run, name):
+def test_verbose_shows_progress(run, name, monkeypatch):
+    # A search that takes long reports in between.
+    monkeypatch.setattr(search, "_LINE_INTERVAL_S", inf)
     told = "  20 schedules over * steps run, the last: * conn 1 chan *"
 
     run(EXPLORED, "-v", "-k", name).stdout.fnmatch_lines([told, "  All * schedules over * steps passed."])
