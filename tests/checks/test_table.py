@@ -47,5 +47,5 @@ def test_only_what_the_test_itself_forgot_is_an_error_by_default():
     assert [check.name for check in CHECKS.values() if check.level == "error"] == [
         "unused_fault",
         "never_awaited",
-        "unended_worker",
+        "lost_worker",
     ]

@@ -143,7 +143,7 @@ def test_the_children_of_a_worker_end_with_it(broker, tmp_path):
 
 
 def test_a_worker_that_the_test_does_not_end_ends_with_its_broker():
-    with Broker(checks="unended_worker=off") as broker:
+    with Broker() as broker:
         broker.declare_queue("payments")
         worker = broker.worker(services.consume).start()
         worker.wait_ready()

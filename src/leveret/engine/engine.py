@@ -84,7 +84,7 @@ class Ending(Protocol):
         """Whether a fault has killed it, and it is not ready again yet."""
 
     def end_with_broker(self) -> None:
-        """End it, and report it if nothing has ended it before."""
+        """End it, and report it if it had ended by itself with an error."""
 
 
 class Engine:

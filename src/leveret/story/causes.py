@@ -143,9 +143,9 @@ CAUSES: Final[dict[str, CauseWords]] = {
     "unstarted_worker": CauseWords(
         "worker '{worker}'[, made at {line}], was never started: use it in a with statement", rank=5
     ),
-    "unended_worker": CauseWords(
-        "worker '{worker}'[, made at {line}], was not ended[ and had ended by itself with {code}]: use it in a with "
-        "statement, or call end()",
+    "failed_worker": CauseWords(
+        "worker '{worker}'[, made at {line}], ended by itself with {code}: use it in a with statement, which then raises "
+        "an error",
         rank=90,
     ),
     "no_client": CauseWords("{place}", rank=95),

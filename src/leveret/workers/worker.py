@@ -44,9 +44,9 @@ RUNNING: Final[dict[int, Worker]] = {}
 class Worker(Hinting):
     """A process of the user's. Use it as a context manager: it is ready at the beginning of the block.
 
-    Its output is shown with a failed test. It ends with its block, and all its children end with it. If it has ended by
-    itself with an error, the end of the block raises BrokerError. One that is never started, or that ends only with its
-    broker, fails the test by the check `unended_worker`.
+    Its output is shown with a failed test. It ends with its block, or else with its broker, and all its children end
+    with it. If it has ended by itself with an error, the end of the block raises BrokerError, and the end of the broker
+    fails the test by the check `lost_worker`, as does a worker that is never started.
     """
 
     _called = "a Worker"
@@ -86,14 +86,15 @@ class Worker(Hinting):
         self._starting = threading.Lock()
         # What its processes have printed: the broker's time in microseconds since the epoch, and the line.
         self._lines: list[tuple[int, str]] = []
-        self._is_ended_on_purpose = True
+        # Whether the test has caused its end, or has heard of it.
+        self._is_end_known = True
         # How often a fault has killed it.
         self.death_count = 0
         self._restart: threading.Thread | None = None
         # Whether it is ending with its block, so that a fault that kills it does not start it again.
         self._is_ending = False
         self._line = calling_line()[1]
-        self._engine.judge.unended_workers[self] = self._finding("unstarted_worker")
+        self._engine.judge.lost_workers[self] = self._finding("unstarted_worker")
 
     def __repr__(self) -> str:
         return f"<Worker {self.name!r}: {'running' if self.is_running else 'not running'}>"
@@ -140,7 +141,7 @@ class Worker(Hinting):
                 self._engine.workers.append(self)
         RUNNING[self._port] = self
         self._is_ending = False
-        self._engine.judge.unended_workers.pop(self, None)
+        self._engine.judge.lost_workers.pop(self, None)
         urls = dict.fromkeys(self._variables, self._url_at(self._port))
         environment = {**os.environ, "PYTHONUNBUFFERED": "1", **urls, **self._env}
         run = self._run
@@ -149,7 +150,7 @@ class Worker(Hinting):
                 self._process = forked(run, self._args, environment, self._cwd, self._note)
             else:
                 self._process = program(run, environment, self._cwd, self._note)
-            self._is_ended_on_purpose = False
+            self._is_end_known = False
         return self
 
     def wait_ready(self, timeout: float | None = None) -> None:
@@ -163,6 +164,7 @@ class Worker(Hinting):
             if not self.is_running and self._restart in (None, threading.current_thread()):
                 # Its last words may not have been read yet.
                 self._running().close()
+                self._is_end_known = True
                 why = f"{self._what()}{self._hint()}{self._said()}"
                 raise BrokerError(f"worker {self.name!r} ended with {self.returncode} before {why}")
             if monotonic() > limit:
@@ -200,7 +202,7 @@ class Worker(Hinting):
             if not self.is_running:
                 return
             self.death_count += 1
-            self._is_ended_on_purpose = True
+            self._is_end_known = True
             self._running().kill()
             if not self._is_ending:
                 self._restart = threading.Thread(target=self._revive, daemon=True, name=f"restart of {self.name}")
@@ -243,7 +245,7 @@ class Worker(Hinting):
         self._await_restart()
         if error is None and self.is_running:
             self._await_rest()
-        code, is_by_itself = self.returncode, not self.is_running and not self._is_ended_on_purpose
+        code, is_by_itself = self.returncode, not self.is_running and not self._is_end_known
         self.end()
         if error is None and is_by_itself and code:
             raise BrokerError(f"worker {self.name!r} ended by itself with {code} before its block did{self._said()}")
@@ -260,14 +262,14 @@ class Worker(Hinting):
                 return
 
     def end_with_broker(self) -> None:
-        """End it because its broker stops, and report it unless it has ended before."""
-        if self._port is not None and self._process is not None:
-            code = None if self._is_ended_on_purpose else self.returncode
-            self.end()
-            self._engine.judge.unended_workers[self] = self._finding("unended_worker", code)
+        """End it because its broker stops, and report it if it had ended by itself with an error."""
+        code = None if self._is_end_known or self._port is None else self.returncode
+        self.end()
+        if code:
+            self._engine.judge.lost_workers[self] = self._finding("failed_worker", code)
 
     def _finding(self, kind: str, code: int | None = None) -> Finding:
-        return Finding("unended_worker", "/", {"worker": self.name, "line": self._line, "code": code}, kind=kind)
+        return Finding("lost_worker", "/", {"worker": self.name, "line": self._line, "code": code}, kind=kind)
 
     def end(self) -> None:
         """End it, with all its children. A second call does nothing."""
@@ -284,7 +286,7 @@ class Worker(Hinting):
 
     def _end(self, ask: Callable[[], None], timeout: float = GRACE_S) -> bool:
         """End it, and return whether it ended when it was asked to."""
-        self._is_ended_on_purpose = True
+        self._is_end_known = True
         process = self._running()
         ask()
         if process.wait(timeout):

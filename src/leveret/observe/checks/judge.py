@@ -85,8 +85,8 @@ class Judge:
         self._leftovers = Leftovers()
         self._unused_faults = UnusedFaults(planned)
         self.never_awaited: Final = NeverAwaited()
-        # The findings about workers that were not started yet, or that ended only with the broker.
-        self.unended_workers: Final[dict[object, Finding]] = {}
+        # The findings about workers that were not started yet, or that had ended with an error when the broker ended.
+        self.lost_workers: Final[dict[object, Finding]] = {}
         self._no_client: NoClient | None = None
         # How the tests call the broker.
         self.broker_name = "broker"
@@ -200,7 +200,7 @@ class Judge:
 
     def _groups(self, vhost: str | None = None) -> dict[str, list[Finding]]:
         groups: dict[str, list[Finding]] = {}
-        for finding in chain(self._findings, filter(self._is_wanted, self.unended_workers.values())):
+        for finding in chain(self._findings, filter(self._is_wanted, self.lost_workers.values())):
             if vhost in (None, finding.vhost) and not self._is_known(finding):
                 groups.setdefault(finding.check, []).append(finding)
         return groups
@@ -226,7 +226,7 @@ class Judge:
         verdict = Verdict()
         groups = self._groups()
         self._findings = []
-        self.unended_workers.clear()
+        self.lost_workers.clear()
         with self._source.lock:
             publishers = Publishers(self._source.recorder.raw() if groups else ())
         for name in CHECKS:
@@ -243,7 +243,7 @@ class Judge:
         """Drop the findings so far, because the test has failed anyway."""
         self._unused_faults.left()
         self.never_awaited.forget()
-        self.unended_workers.clear()
+        self.lost_workers.clear()
         self._findings = []
         self._has_gap = False
 

@@ -35,7 +35,7 @@ CheckName = Literal[
     "channel_not_closed",
     "unused_fault",
     "never_awaited",
-    "unended_worker",
+    "lost_worker",
     "no_client",
 ]
 # What `Broker(checks=...)` takes. A mapping is iterable too, so `Iterable[str]` would let a misspelt name pass.
@@ -114,7 +114,7 @@ _ROWS: Final = (
         allowed_by="optional=True",
     ),
     Check("never_awaited", "error", "that was never awaited", "call", needs_trace=False),
-    Check("unended_worker", "error", "that the test did not start or end", "worker", needs_trace=False),
+    Check("lost_worker", "error", "that did not start, or that failed unseen", "worker", needs_trace=False),
     Check("no_client", "warning", "to which no client came", "broker", needs_trace=False),
 )
 CHECKS: Final[Mapping[str, Check]] = {row.name: row for row in _ROWS}

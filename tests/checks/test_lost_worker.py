@@ -1,4 +1,4 @@
-"""Workers that a test does not start, or does not end."""
+"""Workers that a test does not start, and workers whose failure it does not see."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import sys
 
 import pytest
 
-from leveret import Broker, BrokerError, CheckFailedError
+from leveret import Broker, BrokerError
 from tests.plugin.conftest import no_options_of_ours, run, suite
 
 __all__ = ["no_options_of_ours", "run", "suite"]
@@ -18,30 +18,41 @@ FAILS = [sys.executable, "-c", "raise SystemExit(3)"]
 def test_a_worker_that_was_never_started_is_reported_with_its_line(broker, found):
     broker.worker(STAYS, name="billing")
 
-    text = found(broker)["unended_worker"]
+    text = found(broker)["lost_worker"]
 
     assert "worker 'billing', made at " in text
-    assert "test_unended_worker.py:" in text
+    assert "test_lost_worker.py:" in text
     assert "was never started: use it in a with statement" in text
-    assert "unended_worker" not in found(broker)
+    assert "lost_worker" not in found(broker)
 
 
-def test_a_worker_that_was_started_and_not_ended_fails_a_with_block():
-    with (
-        pytest.raises(CheckFailedError, match=r"worker 'billing', made at .*, was not ended: use it"),
-        Broker() as broker,
-    ):
-        broker.worker(STAYS, name="billing").start()
-
-
-def test_a_worker_that_nothing_ended_is_reported_with_the_error_that_it_ended_with(broker, found):
+def test_a_worker_that_failed_unseen_is_reported_with_its_exit_code(broker, found):
     worker = broker.worker(FAILS, name="billing").start()
+    while worker.is_running:
+        broker.sync()
+
+    broker.stop()
+
+    assert "ended by itself with 3: use it in a with statement" in found(broker)["lost_worker"]
+
+
+def test_a_failure_that_the_test_has_seen_is_not_reported_again(broker, found):
+    worker = broker.worker(FAILS).start()
     with pytest.raises(BrokerError, match="ended with 3 before it consumes"):
         worker.wait_ready()
 
     broker.stop()
 
-    assert "and had ended by itself with 3: use it" in found(broker)["unended_worker"]
+    assert "lost_worker" not in found(broker)
+
+
+def test_a_worker_that_still_runs_ends_with_its_broker_and_is_not_reported(broker, found):
+    worker = broker.worker(STAYS).start()
+
+    broker.stop()
+
+    assert not worker.is_running
+    assert "lost_worker" not in found(broker)
 
 
 def test_a_worker_that_its_block_or_the_test_ends_is_not_reported():
