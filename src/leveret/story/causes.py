@@ -144,8 +144,8 @@ CAUSES: Final[dict[str, CauseWords]] = {
         "worker '{worker}'[, made at {line}], was never started: use it in a with statement", rank=5
     ),
     "failed_worker": CauseWords(
-        "worker '{worker}'[, made at {line}], ended by itself with {code}: use it in a with statement, which then raises "
-        "an error",
+        "worker '{worker}'[, made at {line}], ended by itself with {code}: use it in a with statement, which "
+        "then raises an error",
         rank=90,
     ),
     "no_client": CauseWords("{place}", rank=95),
