@@ -388,7 +388,7 @@ class ProxiedConnection(Connection):
         self.node.run_work()
 
     def _queue(self, side: Side, name: str) -> StoredQueue | None:
-        return self.vhost.queues.get(name or side.channel.last_queue_name)
+        return self.vhost.queues.get(name or side.channel.last_queue_name or "")
 
     # The barrier.
 
