@@ -41,9 +41,9 @@ __all__ = ["fresh_broker", "leveret_session", "make_leveret", "rehearsed_version
 def pytest_addoption(parser: pytest.Parser, pluginmanager: pytest.PytestPluginManager) -> None:
     """Add the options. This is the first hook that pytest calls, before it loads any conftest."""
     leave_asserts_alone(pluginmanager)
-    for module in (options, pages, otlp, url_env, standins, real):
+    for module in (options, pages, otlp, url_env, standins, real, contract):
         options.add_options(parser, module.OPTIONS)
-    contract.add_options(parser)
+    contract.add_setting(parser)
     explore.add_option(parser)
     flaky.add_options(parser)
 

@@ -5,35 +5,32 @@ This module has the options. Without a contract, a run imports nothing else of i
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 from typing import Final
 
 import pytest
 
-MODES: Final = ("check", "write", "rewrite", "off")
+from pytest_leveret.options import Option, read_choice, read_settings
+
 FILE: Final = "messages.lock"
 INI: Final = "leveret_contract"
-_FLAG: Final = "--leveret-contract"
-_VARIABLE: Final = "LEVERET_CONTRACT"
 _WRITING: Final = ("write", "rewrite")
 # A file with one of these endings is a document, and so is a folder; all else is a lock.
 SUFFIXES: Final = (".json", ".yaml", ".yml")
 _DOCUMENTS: Final = "AsyncAPI documents or folders of JSON Schemas"
-_DEST: Final = "leveret_contract"
+_MODE: Final = Option(
+    "contract",
+    "MODE",
+    "what to do with the contract: check the tests' messages against the files of leveret_contract, write what they "
+    "show to the lock among them, rewrite it, or off (default: check)",
+    read_choice("check", "write", "rewrite", "off"),
+    has_ini=False,
+)
+OPTIONS: Final = (_MODE,)
 
 
-def add_options(parser: pytest.Parser) -> None:
-    """Add the options to pytest."""
-    group = parser.getgroup("leveret", "leveret, an AMQP broker for tests")
-    group.addoption(
-        _FLAG,
-        dest=_DEST,
-        metavar="MODE",
-        default=None,
-        help="what to do with the contract: check the tests' messages against the files of leveret_contract, write "
-        "what they show to the lock among them, rewrite it, or off (default: check)",
-    )
+def add_setting(parser: pytest.Parser) -> None:
+    """Add the ini setting with the files, which is no mode as the option is."""
     parser.addini(
         INI,
         type="linelist",
@@ -63,17 +60,16 @@ def is_document(path: Path) -> bool:
 
 def prepare(config: pytest.Config) -> None:
     """Begin to write or check the contract, if the run has one. Raises UsageError if that is impossible."""
-    given = config.getoption(_DEST, None)
-    mode, origin = (given, _FLAG) if given is not None else (os.environ.get(_VARIABLE) or "check", _VARIABLE)
-    if mode not in MODES:
-        raise pytest.UsageError(f"{origin}: {mode!r} is unknown; expected {', '.join(MODES[:-1])} or {MODES[-1]}")
+    setting = read_settings(config, OPTIONS).get(_MODE.word)
+    mode = "check" if setting is None else setting.value
+    given = mode if setting is not None and setting.origin == _MODE.flag else None
     documents = [path for path in _files_of(config) if is_document(path)]
     locks = locks_of(config) or ([Path(config.rootpath, FILE)] if given in _WRITING and not documents else [])
     if mode == "off":
         return
     if given in (*_WRITING, "check") and not locks and not (documents and given == "check"):
         raise pytest.UsageError(
-            f"{_FLAG}: there is no lock in {INI}; set {INI} = {FILE}, then write it with {_FLAG}=write"
+            f"{_MODE.flag}: there is no lock in {INI}; set {INI} = {FILE}, then write it with {_MODE.flag}=write"
         )
     if locks:
         from pytest_leveret.contract.run import Contract
