@@ -203,6 +203,27 @@ def test_a_run_that_fails_does_not_rewrite_the_lock(run, lock: Path):
     result.stdout.fnmatch_lines(["leveret: messages.lock was not rewritten, because the run failed"])
 
 
+def test_a_run_whose_tests_make_their_own_brokers_says_that_it_wrote_no_lock(run, lock: Path):
+    result = run(
+        """
+        from shop import *
+        from leveret import Broker
+
+        def test_order():
+            with Broker() as broker:
+                billing = Billing(broker.url)
+                Shop(broker.url).order()
+                billing.work()
+        """,
+        WRITE,
+    )
+
+    result.assert_outcomes(passed=1)
+    assert not lock.exists()
+    why = "no test that passed has shown a message on a broker of leveret's fixtures"
+    result.stdout.fnmatch_lines([f"leveret: messages.lock was not written, because {why}"])
+
+
 def test_a_test_that_fails_shows_nothing(run, lock: Path):
     run(TESTS + "\ndef test_bug(shop, billing):\n    shop.order(secret_plan='x')\n    assert False\n", WRITE)
 
