@@ -234,3 +234,16 @@ def a_binding_whose_replay_leads_nowhere(s: Run) -> None:
     ch.bind_exchange("next", "history")
 
     s.channel(on=s.connect()).delete_exchange("history", if_unused=True)
+
+
+@scenario
+def a_hash_header_that_is_not_utf8(s: Run) -> None:
+    ch = s.channel()
+    ch.declare_exchange("x", "x-consistent-hash", arguments={"hash-header": b"\xff"})
+    ch.declare("q")
+    ch.bind("q", "x", "1")
+    ch.publish("x", "k", "without", headers={"a": 1})
+    ch.publish("x", "k", "with", headers=[(b"\xff", 1)])
+    ch.await_count("q", 2)
+
+    ch.get_all("q")

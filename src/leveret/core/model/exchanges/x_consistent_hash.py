@@ -103,7 +103,8 @@ class ConsistentHashExchange(Exchange):
     def _hash(self, message: Message) -> int:
         header, hashed_property = self.arguments.get(HASH_HEADER), self.arguments.get(HASH_PROPERTY)
         if header is not None and isinstance(header.value, bytes):
-            field = None if message.headers is None else message.headers.get(header.value.decode("utf-8"))
+            name = header.value.decode("utf-8", "surrogateescape")
+            field = None if message.headers is None else message.headers.get(name)
             return _NO_VALUE if field is None else zlib.crc32(erlang.text(erlang.term(field.value)))
         if hashed_property is not None:
             value = _property_value(message, hashed_property.value)
