@@ -9,11 +9,11 @@ from __future__ import annotations
 import _socket
 import sys
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any, Final
 
-from leveret.admin.admin import Admin
+from leveret.admin.definitions_export import export_vhost
 from leveret.core.model.errors import Shutdown
 from leveret.core.model.operators.access import FULL
 from leveret.core.model.queues.classic import ClassicQueue
@@ -90,14 +90,11 @@ class RealEngine(Engine):
 
     def _declare_beginning(self) -> None:
         """Declare on the server what the broker begins with, as of its definitions, and hold the mirror's queues."""
-        beginning: Any = Admin(self).export_definitions()
         for vhost in self.node.vhosts.values():
             for queue in vhost.queues.values():
                 hold(queue)
-            parts = {
-                kind: [_but_for_vhost(item) for item in beginning[kind] if item["vhost"] == vhost.name]
-                for kind in ("exchanges", "queues", "bindings", "policies")
-            }
+            described = export_vhost(vhost)
+            parts = {kind: described[kind] for kind in ("exchanges", "queues", "bindings", "policies")}
             if any(parts.values()):
                 self.server.management.ask("POST", "definitions", self.names.vhost(vhost.name), body=parts)
 
@@ -329,10 +326,6 @@ class RealEngine(Engine):
         with self.lock:
             find_vhost(self.node, vhost)
         return self._own[vhost]
-
-
-def _but_for_vhost(item: Mapping[str, object]) -> dict[str, object]:
-    return {name: value for name, value in item.items() if name != "vhost"}
 
 
 def _called() -> str:
