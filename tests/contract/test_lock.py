@@ -10,8 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pytest_leveret.contract.lock import Binding, Consumer, Declared, Lock, Message, MessageKey, parse, read
 
-from leveret.trace.shapes import message_shape
 from tests.properties.test_shapes import VALUES
+from tests.trace.message_shapes import message_shape
 
 ORDERS = MessageKey("/", "orders", "order.created", "")
 BODIES: list[object] = [

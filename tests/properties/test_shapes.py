@@ -8,7 +8,8 @@ from functools import reduce
 from hypothesis import given
 from hypothesis import strategies as st
 
-from leveret.trace.shapes import ANY_KEY, BODY_MAX, KEYS_MAX, Shape, message_shape
+from leveret.trace.shapes import ANY_KEY, BODY_MAX, KEYS_MAX, Shape
+from tests.trace.message_shapes import message_shape
 
 NAMES = st.sampled_from(
     ["status", "total", "id", "lines", "note", "kind", "3f2504e0-4f89-41d3-9a0c-0305e82c3301", "a b"]

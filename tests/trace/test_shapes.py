@@ -6,7 +6,8 @@ import json
 
 import pytest
 
-from leveret.trace.shapes import Shape, key_pattern, message_name, message_shape
+from leveret.trace.shapes import Shape, key_pattern, message_name
+from tests.trace.message_shapes import message_shape
 
 
 def body_of(*bodies: object) -> Shape:

@@ -19,10 +19,11 @@ from pytest_leveret.contract.documents.schemas import schema_of
 from pytest_leveret.contract.lock import Lock, Message, MessageKey, read
 
 from leveret.cli import main
-from leveret.trace.shapes import Shape, message_shape
+from leveret.trace.shapes import Shape
 from tests.contract.documents.faststream_documents import write
 from tests.contract.running import LOCK, NAMES, SERVICES, copy_of, run
 from tests.properties.test_shapes import VALUES
+from tests.trace.message_shapes import message_shape
 
 SHOP = str(SERVICES / "pika_shop" / LOCK)
 

@@ -269,18 +269,11 @@ def parent_path(path: str) -> str:
     return _LAST_STEP.sub("", path)
 
 
-def message_shape(body: bytes, properties: Mapping[str, object]) -> Shape:
-    """Return the shape of one message: an object with the fields `body`, `headers` and `properties`.
-
-    `properties` are those of AMQP by name, with `headers` among them.
-    """
-    shape = Shape()
-    add_message(shape, body, properties)
-    return shape
-
-
 def add_message(shape: Shape, body: bytes, properties: Mapping[str, object]) -> None:
-    """Add one message to the shape of messages. Hot: once for each message."""
+    """Add one message to the shape of messages: an object with the fields `body`, `headers` and `properties`.
+
+    `properties` are those of AMQP by name, with `headers` among them. Hot: once for each message.
+    """
     shape.count += 1
     shape.types["object"] = shape.types.get("object", 0) + 1
     for part, value in head_parts(properties):
