@@ -8,6 +8,7 @@ import subprocess
 import sys
 from collections import Counter
 from importlib import import_module
+from itertools import accumulate
 from pathlib import Path
 
 import grimp
@@ -55,6 +56,7 @@ IN_A_FOLDER_MAX = 16
 # How many modules may import each other in a circle, imports for types included; these only move down.
 CIRCLE_MAX = 4
 CIRCLE_COUNT_MAX = 5
+FOLDER_CIRCLE_COUNT_MAX = 2
 
 # A client that needs nothing but sockets logs in and opens "/".
 FIRST_CONNECTION = r"""
@@ -165,6 +167,21 @@ def test_circles_of_imports_are_few_and_small() -> None:
 
     assert larger == []
     assert len(circles) <= CIRCLE_COUNT_MAX, circles
+
+
+def test_circles_through_the_folders_of_modules_are_few_and_small() -> None:
+    """Python imports a folder before a module in it, and the folder may import its other modules."""
+    graph = grimp.build_graph("leveret", exclude_type_checking_imports=True, cache_dir=None)
+    for module in sorted(graph.modules):
+        for imported in sorted(graph.find_modules_directly_imported_by(module)):
+            for folder in accumulate(imported.split(".")[:-1], "{}.{}".format):
+                if not f"{module}.".startswith(f"{folder}."):
+                    graph.add_import(importer=module, imported=folder)
+
+    circles = circles_of(graph)
+
+    assert [circle for circle in circles if len(circle) > CIRCLE_MAX] == []
+    assert len(circles) <= FOLDER_CIRCLE_COUNT_MAX, circles
 
 
 def has(module: str, name: str) -> bool:

@@ -16,8 +16,8 @@ from leveret.core.model.queues.stored_queue import StoredQueue
 from leveret.core.model.vhost import VirtualHost
 from leveret.http.management import statistics
 from leveret.http.management.calls import Call
+from leveret.http.management.clients import consumers_of, peer_details
 from leveret.http.management.constant import constant
-from leveret.http.management.endpoints.consumers import consumers_of, peer_details
 from leveret.http.management.listing import Described
 
 _COUNTED: Final = (("publish",), statistics.DELIVERING)

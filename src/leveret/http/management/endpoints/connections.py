@@ -10,8 +10,8 @@ from leveret.core.protocol.channel import Channel
 from leveret.core.protocol.connection import Connection
 from leveret.http.management import statistics
 from leveret.http.management.calls import NOT_YOURS, Call, no_object, not_authorised
+from leveret.http.management.clients import channel_name, described_consumer, peer_details
 from leveret.http.management.constant import constant
-from leveret.http.management.endpoints.consumers import channel_name, described_consumer, peer_details
 from leveret.http.management.listing import Described
 from leveret.http.management.measures import moment
 from leveret.http.management.routes import endpoint, lists
