@@ -81,6 +81,8 @@ class Compat(NamedTuple):
     # A refusal names the missing right: "configure access to ..."; otherwise "access to ...".
     names_refused_right: bool = True
 
+    # A policy may apply to the queues of one type.
+    policies_tell_queue_types_apart: bool = True
     # How many bytes the pattern of a policy or a permission may have; None: any number.
     max_pattern_bytes: int | None = 1024
 
@@ -520,6 +522,7 @@ V3_13: Final = V4_0._replace(
 V3_10: Final = V3_13._replace(
     version="3.10",
     explains_replay_to_nowhere=False,
+    policies_tell_queue_types_apart=False,
     product_version="3.10.8",
     platform="Erlang/OTP 25.2.3",
     copyright="Copyright (c) 2007-2022 VMware, Inc. or its affiliates.",

@@ -92,6 +92,12 @@ def global_parameters(s: Run) -> None:
     s.get(f"/global-parameters/{name}")
 
 
-@scenario(versions=("4.3", "4.0"))
+@scenario
+def targets_of_one_queue_type(s: Run) -> None:
+    for target in ("classic_queues", "quorum_queues", "streams"):
+        s.put(f"/policies/{s.v}/p", {"pattern": "^q", "definition": {"max-length": 1}, "apply-to": target})
+
+
+@scenario
 def a_wrong_target(s: Run) -> None:
     s.put(f"/policies/{s.v}/p", {"pattern": "^q", "definition": {"max-length": 1}, "apply-to": "x"})

@@ -84,7 +84,7 @@ class VirtualHost:
         # By the number of the owning connection.
         self.exclusive_queues: dict[int, list[StoredQueue]] = {}
         compat = node.compat
-        self.policies = Policies(has_mirroring=compat.has_mirroring, pattern_bytes_max=compat.max_pattern_bytes)
+        self.policies = Policies(compat)
         # None unless tracing is on.
         self.firehose: Firehose | None = None
         # By their names in `access.VHOST_LIMITS`.

@@ -12,6 +12,8 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Final, Literal, NamedTuple
 
+from leveret.core.compat import V4_3, Compat
+
 if TYPE_CHECKING:
     from leveret.core.model.operators.patterns import Pattern
 
@@ -52,12 +54,12 @@ class Policy(NamedTuple):
 class PolicySet:
     """The user policies, or the operator policies, of a vhost."""
 
-    __slots__ = ("_kind", "_pattern_bytes_max", "_ranked", "by_name")
+    __slots__ = ("_compat", "_kind", "_ranked", "by_name")
 
-    def __init__(self, kind: Literal["user", "mirroring", "operator"], pattern_bytes_max: int | None) -> None:
+    def __init__(self, kind: Literal["user", "mirroring", "operator"], compat: Compat) -> None:
         """Make an empty set; user policies of the kind "mirroring" may ask for mirrors."""
         self._kind = kind
-        self._pattern_bytes_max = pattern_bytes_max
+        self._compat = compat
         # In order of creation.
         self.by_name: dict[str, Policy] = {}
         # In the order in which they are tried, each with the queue types to which it does not apply.
@@ -73,7 +75,7 @@ class PolicySet:
             apply_to=policy.apply_to,
             priority=policy.priority,
             keys=KEYS[self._kind],
-            pattern_bytes_max=self._pattern_bytes_max,
+            compat=self._compat,
         )
         if texts:
             raise PolicyInvalid("\n".join(texts))
@@ -111,9 +113,9 @@ class Policies:
 
     __slots__ = ("operator", "user")
 
-    def __init__(self, *, has_mirroring: bool = False, pattern_bytes_max: int | None = None) -> None:
-        self.user = PolicySet("mirroring" if has_mirroring else "user", pattern_bytes_max)
-        self.operator = PolicySet("operator", pattern_bytes_max)
+    def __init__(self, compat: Compat = V4_3) -> None:
+        self.user = PolicySet("mirroring" if compat.has_mirroring else "user", compat)
+        self.operator = PolicySet("operator", compat)
 
     def for_queue(self, name: str, queue_type: str) -> tuple[Policy | None, Policy | None]:
         """Return the user policy and the operator policy that apply to a queue with this name and type."""

@@ -9,6 +9,7 @@ import re
 from collections.abc import Mapping
 from typing import Final
 
+from leveret.core.compat import Compat
 from leveret.core.model.operators.patterns import compiled, is_too_long
 from leveret.core.model.queues.arguments import QUEUE_ARGUMENTS, PolicyKey, integer_from, is_string
 from leveret.core.wire import erlang
@@ -42,7 +43,8 @@ KEYS: Final = {
     "mirroring": _USER_KEYS | frozenset(_MIRRORING_KEYS),
     "operator": frozenset(name for name, row in _KEYS.items() if row.operator_merge is not None),
 }
-APPLY_TO: Final = ("queues", "classic_queues", "quorum_queues", "streams", "exchanges", "all")
+_QUEUE_TYPE_TARGETS: Final = ("classic_queues", "quorum_queues", "streams")
+APPLY_TO: Final = ("queues", *_QUEUE_TYPE_TARGETS, "exchanges", "all")
 
 
 def unsupported_by(definition: Mapping[str, object]) -> tuple[str, ...]:
@@ -74,13 +76,13 @@ def faults(
     apply_to: object,
     priority: object,
     keys: frozenset[str],
-    pattern_bytes_max: int | None,
+    compat: Compat,
 ) -> list[str]:
     """Return every fault that RabbitMQ reports in a policy, in RabbitMQ's order; only `keys` may be set."""
     texts = (
         _definition_fault(definition, keys),
-        _target_fault(apply_to),
-        _pattern_fault(pattern, pattern_bytes_max),
+        _target_fault(apply_to, compat),
+        _pattern_fault(pattern, compat.max_pattern_bytes),
         _priority_fault(priority),
     )
     return [fault for fault in texts if fault]
@@ -104,9 +106,12 @@ def _pattern_fault(pattern: object, bytes_max: int | None) -> str:
     return ""
 
 
-def _target_fault(target: object) -> str:
-    if target in APPLY_TO:
+def _target_fault(target: object, compat: Compat) -> str:
+    is_offered = compat.policies_tell_queue_types_apart or target not in _QUEUE_TYPE_TARGETS
+    if target in APPLY_TO and is_offered:
         return ""
+    if not compat.policies_tell_queue_types_apart:
+        return f"apply-to '{target}' unrecognised; should be 'queues', 'exchanges' or 'all'"
     # RabbitMQ's text has two spaces before 'quorum_queues'.
     words = "'queues', 'classic_queues',  'quorum_queues', 'streams', 'exchanges', or 'all'"
     return f"apply-to '{target}' unrecognised; should be one of: {words}"
