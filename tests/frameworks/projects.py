@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import re
 import subprocess
+import time
 import tomllib
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -97,12 +98,17 @@ class Project:
         return set(self.folder.rglob("*"))
 
     def run_tests(
-        self, python: str, *options: str, plugins: Sequence[str] | None = None, timeout: float = 300
+        self,
+        python: str,
+        *options: str,
+        plugins: Sequence[str] | None = None,
+        timeout: float = 300,
+        patience: float = 30,
     ) -> subprocess.CompletedProcess[str]:
         """Run `pytest` in the folder with this interpreter; raise HungError if something does not end.
 
         The run writes nothing into the folder. pytest loads these plugins, by default all that are installed. `timeout`
-        is in seconds.
+        is in seconds, as is `patience`, the time for processes that end by themselves once the run has ended.
         """
         environment = {name: value for name, value in os.environ.items() if not name.startswith(_FOREIGN)}
         if plugins is not None:
@@ -124,7 +130,10 @@ class Project:
                 end(running_in_session(process.pid) or [process.pid])
                 so_far = (expired.output or b"").decode(errors="replace")
                 raise HungError(f"{self.name}: the tests did not end in {timeout:g} s\n{so_far}") from None
-        left = running_in_session(process.pid)
+        # A child that is about to end, such as a tracker of multiprocessing, may outlive the run for a moment.
+        limit = time.monotonic() + patience
+        while (left := running_in_session(process.pid)) and time.monotonic() < limit:
+            time.sleep(0.01)
         if left:
             end(left)
             raise HungError(f"{self.name}: the tests left {len(left)} processes running\n{output}")

@@ -21,7 +21,7 @@ from subprocess import DEVNULL, Popen
 
 
 def test_it():
-    Popen(["tail", "-f", "/dev/null"], stdout=DEVNULL, stderr=DEVNULL)
+    Popen(["sleep", "SECONDS"], stdout=DEVNULL, stderr=DEVNULL)
 """
 LEVERET = "pytest_leveret.plugin"
 # All tests of a process share a broker: one application reads its URL when a test imports it, and one when
@@ -69,10 +69,17 @@ def test_a_run_that_does_not_end_is_an_error(tmp_path: Path) -> None:
 
 @needs_proc
 def test_a_process_that_the_tests_leave_behind_is_an_error(tmp_path: Path) -> None:
-    (tmp_path / "test_leave.py").write_text(LEAVING, encoding="utf-8")
+    (tmp_path / "test_leave.py").write_text(LEAVING.replace("SECONDS", "600"), encoding="utf-8")
 
     with pytest.raises(HungError, match="left 1 processes running"):
-        Project(tmp_path).run_tests(sys.executable, "-q", plugins=[LEVERET])
+        Project(tmp_path).run_tests(sys.executable, "-q", plugins=[LEVERET], patience=0)
+
+
+@needs_proc
+def test_a_process_that_ends_a_moment_after_the_tests_is_no_error(tmp_path: Path) -> None:
+    (tmp_path / "test_leave.py").write_text(LEAVING.replace("SECONDS", "1"), encoding="utf-8")
+
+    assert Project(tmp_path).run_tests(sys.executable, "-q", plugins=[LEVERET]).returncode == 0
 
 
 @pytest.mark.parametrize(
