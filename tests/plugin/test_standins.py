@@ -125,6 +125,24 @@ def test_what_only_a_server_has_is_a_skip_by_choice(run: Run) -> None:
     result.assert_outcomes(skipped=1)
 
 
+def test_a_plugin_that_leveret_lacks_is_not_enabled(run: Run) -> None:
+    result = run(
+        """
+        from testcontainers.rabbitmq import RabbitMqContainer
+
+        def test_plugins():
+            with RabbitMqContainer("rabbitmq:4") as container:
+                asked = [container.exec(f"rabbitmq-plugins is_enabled rabbitmq_{name}")[0]
+                         for name in ("shovel", "consistent_hash_exchange")]
+            assert asked == [69, 0]
+        """,
+        ALL,
+        *PLUGINS,
+    )
+
+    result.assert_outcomes(passed=1)
+
+
 def test_a_service_beside_rabbitmq_needs_docker_and_says_so(run: Run, suite: pytest.Pytester) -> None:
     suite.makefile(".yml", **{"docker-compose": "services: {mq: {image: rabbitmq}, db: {image: postgres}}"})
 

@@ -12,9 +12,10 @@ from typing import TYPE_CHECKING, Any, Final
 if TYPE_CHECKING:
     from pytest_leveret.standins.server import StandIn
 
-# The exit codes of rabbitmqctl: sysexits.h's EX_USAGE and EX_DATAERR.
+# The exit codes of rabbitmqctl: sysexits.h's EX_USAGE, EX_DATAERR and EX_UNAVAILABLE.
 _USAGE: Final = 64
 _DATA: Final = 65
+_UNAVAILABLE: Final = 69
 _TOOLS: Final = ("rabbitmqctl", "rabbitmq-diagnostics", "rabbitmq-plugins", "rabbitmq-queues")
 # Options with a value; the others are switches.
 _VALUED: Final = (
@@ -205,10 +206,17 @@ def _start_app(broker: Any) -> None:
 def _plugins(stand_in: StandIn, name: str, plugins: list[str]) -> tuple[int, str]:
     from leveret.broker import BUILT_IN, OVER_HTTP
 
-    for plugin in plugins if name == "enable" else ():
-        if plugin not in {*BUILT_IN, *OVER_HTTP}:
-            stand_in.fleet.refuse(f"plugin {plugin}")
-    return 0, "".join(f"{plugin}\n" for plugin in BUILT_IN) if name == "list" else ""
+    enabled = dict.fromkeys([*BUILT_IN, *stand_in.plugins()])
+    if name == "list":
+        return 0, "".join(f"{plugin}\n" for plugin in enabled)
+    others = [plugin for plugin in plugins if plugin not in {*enabled, *OVER_HTTP}]
+    if name == "is_enabled" and others:
+        return _UNAVAILABLE, f"Error:\nPlugin {others[0]} is not enabled\n"
+    if name == "enable" and others:
+        stand_in.fleet.refuse(f"plugin {others[0]}")
+    if name not in ("enable", "disable", "is_enabled"):
+        stand_in.fleet.refuse(f"rabbitmq-plugins {name}")
+    return 0, ""
 
 
 def _rights(arguments: list[str]) -> dict[str, str]:

@@ -199,7 +199,7 @@ class StandIn:
         if self._broker is not None:
             return
         lines = self._lines_of_conf()
-        enabled = self._plugins()
+        enabled = self.plugins()
         wants_http = bool(enabled) or "management" in self.image or _MANAGEMENT_PORT in self.ports
         options: dict[str, Any] = {
             "rabbitmq": profile_of(self.image),
@@ -255,7 +255,7 @@ class StandIn:
             name.strip(): value.strip() for name, _, value in (line.partition("=") for line in lines if "=" in line)
         }
 
-    def _plugins(self) -> list[str]:
+    def plugins(self) -> list[str]:
         """Return the plugins that a file enables. One that leveret lacks is refused."""
         from leveret.broker import BUILT_IN, OVER_HTTP, PLUGINS
 
