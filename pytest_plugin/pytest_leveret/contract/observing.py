@@ -155,13 +155,12 @@ class Observer(EventReader[Lock]):
         if self._client(event.conn) is not None:
             add_declared(event, lock)
 
-
-Observer.TAKERS = {
-    events.PUBLISHED: Observer._published,
-    **dict.fromkeys(events.DELIVERIES, Observer._delivered),
-    **dict.fromkeys((kind for kind, _ in _SETTLED), Observer._settled),
-    **dict.fromkeys(DECLARING, Observer._declared),
-}
+    TAKERS: ClassVar[Mapping[str, Callable[[Any, Event, Any], None]]] = {
+        events.PUBLISHED: _published,
+        **dict.fromkeys(events.DELIVERIES, _delivered),
+        **dict.fromkeys((kind for kind, _ in _SETTLED), _settled),
+        **dict.fromkeys(DECLARING, _declared),
+    }
 
 
 def add_declared(event: Event, lock: Lock) -> None:
