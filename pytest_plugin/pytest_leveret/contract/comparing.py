@@ -11,10 +11,10 @@ from dataclasses import dataclass
 from typing import Final
 
 from leveret.trace.shapes import ANY_KEY, Shape, field_path
+from leveret.trace.shapes.file_shapes import ROOT
 from pytest_leveret.contract.lock import (
     ANY,
     PARTS,
-    ROOT,
     Arguments,
     Consumer,
     Declared,

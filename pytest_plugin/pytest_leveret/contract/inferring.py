@@ -12,7 +12,8 @@ from leveret.pipeline.reading import Read
 from leveret.trace import events
 from leveret.trace.events import Event
 from leveret.trace.shapes import REPEATS_MIN, WORDS_MAX, client_pattern
-from pytest_leveret.contract.lock import PARTS, ROOT, Consumer, Lock, Message, MessageKey, shape_of, steps_of
+from leveret.trace.shapes.file_shapes import ROOT
+from pytest_leveret.contract.lock import PARTS, Consumer, Lock, Message, MessageKey, shape_of, steps_of
 from pytest_leveret.contract.observing import DECLARING, add_declared, is_of_monitoring, own_headers
 
 _KIND: Final = ("vhost", "exchange", "routing_key", "name")

@@ -21,11 +21,11 @@ from pathlib import Path
 from typing import Any, Final, NamedTuple, cast
 
 from leveret.trace.shapes import REPEATS_MIN, Shape
+from leveret.trace.shapes.file_shapes import ROOT
 
 VERSION: Final = 1
 # The parts of a message that have fields.
 PARTS: Final = ("body", "headers", "properties")
-ROOT: Final = "$"
 # What a consumer accepts that never reads a field.
 ANY: Final = "any"
 _HEADER: Final = (
