@@ -147,3 +147,10 @@ def getting_from_a_quorum_queue(s: Run) -> None:
 def a_wrong_ackmode(s: Run) -> None:
     s.put(f"/queues/{s.v}/q", {"durable": True})
     s.post(f"/queues/{s.v}/q/get", {"count": 1, "ackmode": "nonsense", "encoding": "auto"})
+
+
+@scenario
+def a_payload_that_is_no_string(s: Run) -> None:
+    for payload in (5, True, None, [1], {"id": 1}):
+        body = {"properties": {}, "routing_key": "q", "payload": payload, "payload_encoding": "string"}
+        s.post(f"/exchanges/{s.v}/amq.default/publish", body)

@@ -58,7 +58,9 @@ def _vhost(call: Call) -> VirtualHost:
 
 
 def _payload(body: Mapping[str, object]) -> bytes:
-    text, encoding = str(body["payload"]), body["payload_encoding"]
+    text, encoding = body["payload"], body["payload_encoding"]
+    if not isinstance(text, str):
+        raise bad_request("payload_not_string")
     if encoding == "string":
         return text.encode("utf-8", "surrogateescape")
     if encoding != "base64":
