@@ -127,9 +127,9 @@ def test_the_broker_sends_to_a_py_amqp_that_it_does_not_receive_from(broker, pla
 @pytest.mark.parametrize("direction", ["to_client", "to_broker"])
 def test_pika_waits_as_long_as_low_bandwidth_takes(broker, channel, direction):
     channel.confirm_delivery()
-    began = broker.clock.now
 
     with broker.clock.autojump():
+        began = broker.clock.now
         broker.faults.bandwidth(1_000, direction=direction)
         channel.basic_publish("", "work", bytes(3_000))
         _, _, body = channel.basic_get("work", auto_ack=True)

@@ -130,6 +130,7 @@ def test_the_age_of_what_a_stream_retains(leveret: Broker) -> None:
 
 def test_the_instants_in_headers_are_those_of_the_clock(leveret: Broker) -> None:
     leveret.declare_queue("dead")
+    leveret.clock.hold()
     leveret.declare_queue("orders", arguments={"x-message-ttl": 24 * 60 * MINUTE_MS, **DEAD})
     leveret.publish("", "orders")
 
