@@ -30,7 +30,7 @@ def served(*options: str, lines: int = 1) -> Iterator[list[str]]:
 
 
 def refusal(*options: str) -> str:
-    ran = subprocess.run([*SERVE, *options], capture_output=True, text=True, timeout=30)
+    ran = subprocess.run([*SERVE, *options], capture_output=True, text=True, timeout=120)
     assert ran.returncode == 2
     return ran.stderr
 

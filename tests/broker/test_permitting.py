@@ -34,7 +34,7 @@ def test_an_unknown_feature_is_refused_on_a_version_that_denies_nothing() -> Non
 def test_the_command_line_refuses_an_unknown_feature_or_version_in_a_line() -> None:
     def said(*options: str) -> str:
         command = [sys.executable, "-m", "leveret", "serve", "--port", "0", *options]
-        ran = subprocess.run(command, capture_output=True, text=True, timeout=30)
+        ran = subprocess.run(command, capture_output=True, text=True, timeout=120)
         assert (ran.returncode, ran.stdout) == (2, "")
         return ran.stderr
 

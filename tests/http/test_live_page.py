@@ -457,7 +457,7 @@ def test_a_test_at_a_breakpoint_is_shown_and_the_page_answers(browser: Browser, 
             expect(cell(page, "Queues", "orders", 2)).to_have_text("1")
         process.stdin.write("c\n")
         process.stdin.close()
-        assert process.wait(30) == 0
+        assert process.wait(60) == 0
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])

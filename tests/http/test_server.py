@@ -169,7 +169,7 @@ def test_serve_ends_quietly_whatever_happened_to_messages() -> None:
             assert response.read() == b'{"routed":false}'
         process.send_signal(signal.SIGTERM)
 
-        assert process.wait(10) == 0
+        assert process.wait(60) == 0
         assert process.stderr.read() == ""
 
 
@@ -182,4 +182,4 @@ def test_serve_prints_the_url_of_the_management_port_last() -> None:
             assert response.status == 200
         process.send_signal(signal.SIGTERM)
 
-        assert process.wait(10) == 0
+        assert process.wait(60) == 0

@@ -36,7 +36,7 @@ def served(*options: str) -> Iterator[tuple[str, subprocess.Popen[str]]]:
 
 def run(*options: str, encoding: str | None = None) -> subprocess.CompletedProcess[str]:
     command = [sys.executable, "-m", "leveret", *options]
-    return subprocess.run(command, capture_output=True, text=True, encoding=encoding, timeout=30)
+    return subprocess.run(command, capture_output=True, text=True, encoding=encoding, timeout=120)
 
 
 def test_the_first_line_is_where_to_connect() -> None:
@@ -63,7 +63,7 @@ def test_a_signal_ends_it_cleanly(end: signal.Signals) -> None:
         connection = pika.BlockingConnection(pika.URLParameters(url))
         process.send_signal(end)
 
-        assert process.wait(10) == 0
+        assert process.wait(60) == 0
         assert process.stderr.read() == ""
         with pytest.raises(pika.exceptions.ConnectionClosedByBroker, match="shutdown"):
             connection.process_data_events(5)
@@ -149,7 +149,7 @@ def tool() -> Iterator[Callable[..., subprocess.CompletedProcess[str]]]:
 
         def call(name: str, *options: str, body: str = "") -> subprocess.CompletedProcess[str]:
             command = [name, "--url", url, *options]
-            return subprocess.run(command, input=body, capture_output=True, text=True, timeout=30)
+            return subprocess.run(command, input=body, capture_output=True, text=True, timeout=120)
 
         yield call
 

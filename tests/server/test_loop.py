@@ -491,6 +491,6 @@ def test_a_loop_lives_beside_gevent_patched_before_and_after_its_import(order: s
     code = GEVENT.format(before=patch if order == "before" else "", after=patch if order == "after" else "")
     root = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 
-    done = subprocess.run([sys.executable, "-c", code], cwd=root, capture_output=True, text=True, timeout=30)
+    done = subprocess.run([sys.executable, "-c", code], cwd=root, capture_output=True, text=True, timeout=120)
 
     assert done.stdout == "good\n", done.stderr
