@@ -80,6 +80,13 @@ EXCLUSIONS = (
         "the room: RabbitMQ begins with any of them. A program that differs there stops and is counted.",
     ),
     Exclusion(
+        "Which consumer of a classic queue gets a returned message, if an acknowledgement that makes room for "
+        "another consumer follows in the same segment",
+        "A classic queue handles acknowledgements that have arrived before all else. Sent at once, the "
+        "acknowledgement overtook the return in 596 of 600 runs, on 4.3, 4.0 and 3.10 alike; 20 ms later, in "
+        "none of 60. A program that differs in such deliveries stops there and is counted.",
+    ),
+    Exclusion(
         "What else is written together with a method that ends the connection",
         "RabbitMQ's reader hands all frames of one read to the channels before it hears that one of them has failed; "
         "how TCP cuts the bytes decides what one read is. leveret stops at the failure. Such a conversation stops and "

@@ -365,7 +365,7 @@ class Player:
         has_crashed = any("reply_code=541" in line for lines in got.values() for line in lines)
         if self._has_reused_tag and has_crashed and self._leveret.side.endpoint.version == "3.10":
             return True
-        if self._delivers_oddly(step):
+        if self._delivers_oddly(step) or self._acks_after_a_return(step):
             return self._without_deliveries(expected) == self._without_deliveries(got)
         if self._shares_a_limit_among_queues() or self._requeues_beside_letters(step):
             return self._refusals(expected) == self._refusals(got)
@@ -397,6 +397,14 @@ class Player:
         if step.op == "basic.publish" and any(it.op == "basic.cancel" for it, _ in self.outcome.played):
             return "classic" in self._types.values()
         return step.parts[-1].op == "tx.commit" and "stream" in self._types.values()
+
+    def _acks_after_a_return(self, step: Step) -> bool:
+        """Return whether a segment acknowledges something after it has returned something else to a classic queue."""
+        returns = [at for at, part in enumerate(step.parts) if part.fields.get("requeue")]
+        is_segment = step.op == "segment" and "classic" in self._types.values()
+        return is_segment and any(
+            part.op == "basic.ack" for part in step.parts[min(returns, default=len(step.parts)) :]
+        )
 
     def _requeues_beside_letters(self, step: Step) -> bool:
         """Return whether a segment requeues messages while others of it die."""
