@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable
 from itertools import groupby
 from typing import Final
@@ -90,15 +91,14 @@ def _place(proof: str) -> str:
 
 def _summary() -> list[str]:
     lines = _table_head(("features", *VERSIONS))
-    found = rows()
+    states = {version: Counter(row.state(version) for row in rows()) for version in VERSIONS}
     for state, words in (
         (PROVEN, "proven"),
         (DOCUMENTED, "documented"),
         (NOT_THERE, "not there"),
         (ABSENT, "not in that version"),
     ):
-        counts = [str(sum(row.state(version) == state for row in found)) for version in VERSIONS]
-        lines.append(_table_line((words, *counts)))
+        lines.append(_table_line((words, *(str(states[version][state]) for version in VERSIONS))))
     return lines
 
 

@@ -8,6 +8,7 @@ arguments, file for the output]; the answer is pytest's exit status.
 from __future__ import annotations
 
 import gc
+import inspect
 import json
 import os
 import sys
@@ -27,6 +28,7 @@ def serve() -> None:
     for name in PRELOADED:
         import_module(name)
     for line in sys.stdin:
+        _learn_files()
         # The forks need not look for garbage among what they share.
         gc.collect()
         gc.freeze()
@@ -42,6 +44,11 @@ def serve() -> None:
         for name in names:
             with suppress(ImportError):
                 import_module(name)
+
+
+def _learn_files() -> None:
+    """Let `inspect` learn the files of all modules: pytest asks it at a failure, and each fork would learn them anew."""
+    inspect.getmodule(compile("", "<no file>", "exec"))
 
 
 def run(folder: str, arguments: list[str], output: str, imported: int) -> None:
