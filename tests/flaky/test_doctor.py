@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import re
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from pathlib import Path
 from types import SimpleNamespace
 
 import pika
 import pytest
+
+# Keep these imported. Otherwise every run in this process would import them anew.
+import pytest_leveret.flaky.doctor
+import pytest_leveret.plugin  # noqa: F401
 from pika.adapters.blocking_connection import BlockingChannel
 from pytest_leveret.flaky.delays import Delays, Wait
 from pytest_leveret.flaky.play import Order, Outcome, Play, failed_line
@@ -21,6 +26,7 @@ from pytest_leveret.flaky.steps import BEGINNING, LINE, Name, line_name, text_of
 from leveret import Broker
 from leveret.faults import FaultPlan, Occasion, Rule
 from tests.house.blocks import blocks_of
+from tests.plugin.conftest import NO_LEFTOVERS
 
 Run = Callable[..., pytest.RunResult]
 ACK = Name("billing", "ack", "orders", True)
@@ -29,8 +35,8 @@ PUBLISH = Name("shop", "publish", "orders", True)
 
 
 @pytest.fixture
-def run(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> Run:
-    """Return a function that runs the test file of the page on flaky tests in a process of its own."""
+def run(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> Iterator[Run]:
+    """Return a function that runs the test file of the page on flaky tests; the doctor starts processes of its own."""
     for name in ("PYTEST_XDIST_WORKER", "PYTEST_XDIST_TESTRUNUID", "PYTEST_XDIST_WORKER_COUNT"):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("PYTEST_DISABLE_PLUGIN_AUTOLOAD", "1")
@@ -38,9 +44,12 @@ def run(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> Run:
 
     def run_page(*arguments: str, source: str = source) -> pytest.RunResult:
         pytester.makepyfile(test_shop=source)
-        return pytester.runpytest_subprocess("-p", "pytest_leveret.plugin", *arguments)
+        return pytester.runpytest_inprocess("-p", "pytest_leveret.plugin", *arguments, *NO_LEFTOVERS)
 
-    return run_page
+    # As in tests/plugin/conftest.py: no finalizer runs while pytest parses the test file.
+    gc.disable()
+    yield run_page
+    gc.enable()
 
 
 def text_in(result: pytest.RunResult) -> str:

@@ -47,7 +47,7 @@ def serve() -> None:
 
 
 def _learn_files() -> None:
-    """Let `inspect` learn the files of all modules: pytest asks it at a failure, and each fork would learn them anew."""
+    """Let `inspect` learn the files of all modules: pytest asks it at a failure, and each fork would do it anew."""
     inspect.getmodule(compile("", "<no file>", "exec"))
 
 
