@@ -57,9 +57,11 @@ def needs_of(module: ModuleType) -> list[str]:
             if used is None or used.__name__ in seen:
                 continue
             seen.add(used.__name__)
-            if "site-packages" in (getattr(used, "__file__", None) or ""):
+            package = used.__name__.partition(".")[0]
+            # leveret is none of the user's modules, even if it is installed from its source.
+            if package == "leveret" or "site-packages" in (getattr(used, "__file__", None) or ""):
                 needs[used.__name__] = None
-            elif used.__name__.partition(".")[0] not in sys.stdlib_module_names:
+            elif package not in sys.stdlib_module_names:
                 waiting.append(used)
     return list(needs)
 
