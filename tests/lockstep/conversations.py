@@ -304,7 +304,8 @@ class _Talk:
                 continue
             closed = self._is_closed()
             self._send(waiting)
-            self.is_racing |= len(waiting) > 1 and self._is_closed() and not closed
+            is_ending = any(it.op in ("connection.close", "connection.close-ok") for it in waiting)
+            self.is_racing |= len(waiting) > 1 and (is_ending or (self._is_closed() and not closed))
             pieces.append(_Piece(tuple(waiting), len(self._connection.events)))
             if any(it.op == "connection.start-ok" for it in waiting) and not self._has_arrived("connection.tune"):
                 # A server that refused a login looks only seconds later at what else has come.

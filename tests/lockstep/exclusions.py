@@ -88,9 +88,9 @@ EXCLUSIONS = (
     ),
     Exclusion(
         "What else is written together with a method that ends the connection",
-        "RabbitMQ's reader hands all frames of one read to the channels before it hears that one of them has failed; "
-        "how TCP cuts the bytes decides what one read is. leveret stops at the failure. Such a conversation stops and "
-        "is counted.",
+        "RabbitMQ's reader handles all frames of one read before it hears that a channel has failed or closed, and "
+        "before it ends the socket; how TCP cuts the bytes decides what one read is. leveret stops at the failure, and "
+        "at the client's connection.close-ok. Such a conversation stops and is counted.",
     ),
     Exclusion(
         "What a client sends after its login was refused, methods about the queue declared last on a channel "
