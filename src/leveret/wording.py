@@ -59,6 +59,11 @@ def without_generated_end(name: str) -> str:
     return name if prefix is None else f"{prefix}*"
 
 
+def masked_name(name: str) -> str:
+    """Return the name of a queue, or a routing key, without what is generated anew in each run."""
+    return masked(without_generated_end(name))
+
+
 def count_text(count: int, noun: str) -> str:
     """Return a number of things as text: "1 consumer", "2 consumers"."""
     return f"{count} {noun}" if count == 1 else f"{count} {noun}s"

@@ -335,6 +335,17 @@ def test_generated_names_of_queues_are_masked() -> None:
         assert broker.flow() == "shop -> amq.gen-*: ready"
 
 
+def test_the_generated_name_of_a_queue_that_is_gone_is_masked() -> None:
+    with Broker(checks="off") as broker, connected(broker, "shop") as connection:
+        channel = connection.channel()
+        queue = channel.queue_declare("", exclusive=True).method.queue
+        channel.queue_delete(queue)
+        channel.basic_publish("", queue, b"a late reply")
+        connection.process_data_events(0)
+
+        assert broker.flow() == "shop -> 'amq.gen-*' no queue"
+
+
 @pytest.mark.parametrize(
     ("ttl_ms", "text"),
     [

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from leveret.trace.events import content
-from leveret.wording import MADE_UP
+from leveret.wording import MADE_UP, masked, masked_name
 
 if TYPE_CHECKING:
     from leveret.core.protocol.connection import Connection
@@ -69,7 +69,7 @@ class Naming:
             if field is None and "product" not in connection.client_properties.to_python():
                 # It has not introduced itself yet.
                 return "a new client"
-            given = MADE_UP.sub("*", connection.client_name)
+            given = masked(connection.client_name)
             if field is None and connection.opener is not None:
                 outer = connection.opener.called_from or connection.opener
                 given = f"the client of {outer.file} in {outer.function}"
@@ -85,11 +85,11 @@ def unnumbered(occasion: Occasion, client: str) -> list[Name]:
     is_sent_by_client = occasion.point == "method"
     act = _ACTS.get((occasion.point, occasion.on), occasion.on)
     message = occasion.message
-    queue = MADE_UP.sub("*", occasion.queue or "")
+    queue = masked_name(occasion.queue or "")
     if message is None:
-        about = queue or MADE_UP.sub("*", str(getattr(occasion.method, "exchange", "") or ""))
+        about = queue or masked_name(str(getattr(occasion.method, "exchange", "") or ""))
         return [Name(client, act, about, is_sent_by_client)]
-    about = MADE_UP.sub("*", message.routing_key or message.exchange or queue)
+    about = masked_name(message.routing_key or message.exchange or queue)
     body = content(message.source)
     names = [Name(client, act, about, is_sent_by_client)]
     if len(body) <= 40 and not MADE_UP.search(body):

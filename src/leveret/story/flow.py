@@ -20,7 +20,7 @@ from leveret.story.words import STANDS
 from leveret.trace import events
 from leveret.trace.events import TracedMessage
 from leveret.trace.shapes import message_name
-from leveret.wording import count_text, masked, masked_body, without_generated_end
+from leveret.wording import count_text, masked, masked_body, masked_name
 
 
 class Flow(str):
@@ -149,7 +149,7 @@ class FlowReader:
     def _line(self, publisher: str, life: MessageLife[Fact]) -> str:
         published = life.published
         assert published is not None
-        exchange, key = str(published.get("exchange") or ""), masked(str(published.get("routing_key") or ""))
+        exchange, key = str(published.get("exchange") or ""), masked_name(str(published.get("routing_key") or ""))
         through = f"{exchange} {key!r} -> " if exchange else ""
         copies = [copy for copy in life.copies.values() if copy.source is None]
         ends = sorted(self._end(life, copy) for copy in copies)
@@ -169,7 +169,7 @@ class FlowReader:
             arrivals = sorted(self._end(life, other) for other in life.copies.values() if other.source == copy.number)
             by += f" -> {', '.join(arrivals)}" if arrivals else ", into nothing"
         again = f" after {count_text(copy.requeue_count, 'requeue')}" if copy.requeue_count else ""
-        return f"{masked(without_generated_end(copy.queue))}: {state}{again}{by}"
+        return f"{masked_name(copy.queue)}: {state}{again}{by}"
 
     def _span(self, copy: CopyLife[Fact]) -> str:
         """Return how long a message that expired was to live."""
