@@ -125,6 +125,24 @@ def test_what_only_a_server_has_is_a_skip_by_choice(run: Run) -> None:
     result.assert_outcomes(skipped=1)
 
 
+def test_the_commands_for_the_version_print_it(run: Run) -> None:
+    result = run(
+        """
+        from testcontainers.rabbitmq import RabbitMqContainer
+
+        def test_version():
+            with RabbitMqContainer("rabbitmq:3.13") as container:
+                asked = [container.exec(command)[1]
+                         for command in ("rabbitmqctl version", "rabbitmq-diagnostics -q server_version")]
+            assert asked == [b"3.13.7\\n"] * 2
+        """,
+        ALL,
+        *PLUGINS,
+    )
+
+    result.assert_outcomes(passed=1)
+
+
 def test_a_plugin_that_leveret_lacks_is_not_enabled(run: Run) -> None:
     result = run(
         """

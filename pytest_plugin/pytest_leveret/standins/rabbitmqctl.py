@@ -35,7 +35,7 @@ _FINE: Final = frozenset(
     {
         *("await_startup", "wait", "status", "ping", "node_health_check", "check_running", "is_running", "is_booting"),
         *("check_port_connectivity", "check_local_alarms", "check_alarms", "alarms", "check_virtual_hosts"),
-        *("enable_feature_flag", "await_online_nodes", "version", "cluster_status", "environment", "force_gc"),
+        *("enable_feature_flag", "await_online_nodes", "cluster_status", "environment", "force_gc"),
     }
 )
 
@@ -71,6 +71,8 @@ def run(stand_in: StandIn, command: str | Iterable[str]) -> tuple[int, str]:
         return _plugins(stand_in, name, arguments)
     if name in _FINE:
         return 0, ""
+    if name in ("version", "server_version"):
+        return 0, f"{stand_in.broker.admin.export_definitions()['rabbitmq_version']}\n"
     action = _COMMANDS.get(name)
     if action is None:
         stand_in.fleet.refuse(f"rabbitmqctl {name}")
