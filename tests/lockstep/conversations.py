@@ -25,6 +25,7 @@ LINGER_MS = 3500
 # Longer than a server needs to answer at once.
 _ANSWER_SECONDS = 1.0
 _QUIET_SECONDS = 0.03
+_HEADER_0_8 = "AMQP\1\1\x08\0"
 _OPEN = {"capabilities": {"authentication_failure_close": True, "consumer_cancel_notify": True}}
 
 
@@ -117,7 +118,7 @@ class _Maker:
         odd = (
             "AMQP\0\0\x08\0",
             "AMQP\1\1\0\x09",
-            "AMQP\1\1\x08\0",
+            _HEADER_0_8,
             "HTTP/1.1",
             "amqp\0\0\x09\1",
         )
@@ -287,7 +288,8 @@ class _Talk:
         self._names = render.Names(endpoint.token)
         self._connection = _Talker(endpoint.address, Log(1, self._names, {}), _ANSWER_SECONDS, 1)
         self._connection.answers_close = False
-        # Whether a server might answer otherwise, because of what was written together; see exclusions.
+        # Whether a server might answer otherwise, because of what was written together or of another AMQP; see
+        # exclusions.
         self.is_racing = False
 
     def explore(self, program: Program) -> list[_Piece]:
@@ -306,6 +308,8 @@ class _Talk:
             self._send(waiting)
             is_ending = any(it.op in ("connection.close", "connection.close-ok") for it in waiting)
             self.is_racing |= len(waiting) > 1 and (is_ending or (self._is_closed() and not closed))
+            speaks_0_8 = waiting[0].fields.get("octets") == _HEADER_0_8 and self._has_arrived("connection.start")
+            self.is_racing |= speaks_0_8
             pieces.append(_Piece(tuple(waiting), len(self._connection.events)))
             if any(it.op == "connection.start-ok" for it in waiting) and not self._has_arrived("connection.tune"):
                 # A server that refused a login looks only seconds later at what else has come.
