@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import re
 import subprocess
+import threading
 import time
 import tomllib
 from collections.abc import Sequence
@@ -131,9 +132,9 @@ class Project:
                 so_far = (expired.output or b"").decode(errors="replace")
                 raise HungError(f"{self.name}: the tests did not end in {timeout:g} s\n{so_far}") from None
         # A child that is about to end, such as a tracker of multiprocessing, may outlive the run for a moment.
-        limit = time.monotonic() + patience
+        limit, tick = time.monotonic() + patience, threading.Event()
         while (left := running_in_session(process.pid)) and time.monotonic() < limit:
-            time.sleep(0.01)
+            tick.wait(0.01)
         if left:
             end(left)
             raise HungError(f"{self.name}: the tests left {len(left)} processes running\n{output}")
