@@ -25,8 +25,10 @@ def _files(folder: str, names: str) -> tuple[str, ...]:
     return tuple(f"{folder}/test_{name}.py" for name in names.split())
 
 
-# The files whose tests share the Spark session; a test elsewhere that asks for it would start a second JVM.
+# The files whose tests share the Spark session; a test elsewhere that asks for it would start a second JVM. The first
+# starts the JVM of them all.
 _ON_SPARK: Final = (
+    "tests/pipeline/test_own_jvm.py",
     "examples/spark_job/",
     "examples/trace_to_spark/",
     *_files("tests/spark", "crashes story stream"),

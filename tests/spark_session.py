@@ -2,13 +2,42 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import os
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
 
 import pytest
+from pyspark import SparkContext
+from pyspark.java_gateway import launch_gateway
 from pyspark.sql import SparkSession
 
 from leveret.pipeline.computing.spark_session import WITHOUT_CALL_SITES, local_session
+from leveret.spark.jvm import announced
 from tests.scheduling import is_on_spark
+
+Lend = Callable[["subprocess.Popen[str]", str, str], None]
+
+
+@pytest.fixture(scope="session")
+def lend_jvm() -> Iterator[Lend]:
+    """Return what lends the JVM of a program to the sessions of this process, unless they have one.
+
+    It takes the port of the JVM's gateway and its secret. The program ends when its input does.
+    """
+    lenders: list[subprocess.Popen[str]] = []
+
+    def lend(program: subprocess.Popen[str], port: str, secret: str) -> None:
+        lenders.append(program)
+        if SparkContext._gateway is None:
+            os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+            with announced():
+                os.environ |= {"PYSPARK_GATEWAY_PORT": port, "PYSPARK_GATEWAY_SECRET": secret}
+                SparkContext._ensure_initialized(gateway=launch_gateway())
+
+    yield lend
+    for program in lenders:
+        program.communicate()
 
 
 @pytest.fixture(scope="session")

@@ -7,9 +7,9 @@ from collections.abc import Iterator
 import pytest
 
 from tests.pipeline.s3_server import s3_server
-from tests.spark_session import one_session, spark
+from tests.spark_session import lend_jvm, one_session, spark
 
-__all__ = ["one_session", "spark"]
+__all__ = ["lend_jvm", "one_session", "spark"]
 
 
 @pytest.fixture(scope="session")

@@ -1,4 +1,7 @@
-"""A program that starts Spark in a JVM of its own, and one to which it announces this JVM as `spark-submit` does."""
+"""A program that starts Spark in a JVM of its own, and one to which it announces this JVM as `spark-submit` does.
+
+Then it lends the JVM to the tests that share a session, as to start another takes seconds.
+"""
 
 from __future__ import annotations
 
@@ -6,6 +9,7 @@ import os
 import subprocess
 import sys
 from dataclasses import dataclass
+from itertools import islice
 from pathlib import Path
 
 import pytest
@@ -15,24 +19,25 @@ from leveret.pipeline.warehouse.tables import read_table
 from leveret.pipeline.warehouse.warehouse import Warehouse
 from tests.pipeline import plain, random_traces
 from tests.pipeline.kernel_campaign import texts
+from tests.spark_session import Lend
 
 TRACE = random_traces.make(20260101).trace
 
 
 @dataclass
 class Ran:
-    """A program that ingested one trace with Spark, and two of whose Python processes were killed.
+    """A program that ingested one trace with Spark, and two of whose Python processes were killed."""
 
-    What it prints is what its own session left in the environment, and the settings of a session in a second program.
-    """
-
-    process: subprocess.CompletedProcess[str]
+    # What its own session left in the environment, the settings of a session in a second program, and how to reach
+    # the JVM, if nothing failed.
+    said: list[str]
+    errors: str
     folder: Path
     warehouse: Path
 
 
 @pytest.fixture(scope="module")
-def ran(tmp_path_factory: pytest.TempPathFactory) -> Ran:
+def ran(lend_jvm: Lend, tmp_path_factory: pytest.TempPathFactory) -> Ran:
     folder = tmp_path_factory.mktemp("jvm")
     warehouse, empty, modules = folder / "warehouse", folder / "empty", folder / "modules"
     for each in (empty, modules):
@@ -78,34 +83,42 @@ def ran(tmp_path_factory: pytest.TempPathFactory) -> Ran:
         "    properties.setProperty(f'spark.{name}', value)\n"
         "os.environ['PYSPARK_GATEWAY_PORT'] = str(gateway.gateway_parameters.port)\n"
         "os.environ['PYSPARK_GATEWAY_SECRET'] = gateway.gateway_parameters.auth_token\n"
-        "sys.exit(subprocess.run([sys.executable, '-c', sys.argv[3]]).returncode)\n"
+        "subprocess.run([sys.executable, '-c', sys.argv[3]], check=True)\n"
+        "for name in settings:\n"
+        "    properties.clearProperty(f'spark.{name}')\n"
+        "print(os.environ['PYSPARK_GATEWAY_PORT'], os.environ['PYSPARK_GATEWAY_SECRET'], flush=True)\n"
+        "sys.stdin.read()\n"
     )
-    process = subprocess.run(
-        [sys.executable, "-c", program, str(warehouse), str(folder / "a.jsonl"), submitted],
-        env={"PYTHONPATH": os.pathsep.join([str(modules), *sys.path])},
-        cwd=empty,
-        capture_output=True,
-        text=True,
-        timeout=300,
-    )
-    return Ran(process, empty, warehouse)
+    with open(folder / "errors", "w+", encoding="utf-8") as errors:
+        process = subprocess.Popen(
+            [sys.executable, "-c", program, str(warehouse), str(folder / "a.jsonl"), submitted],
+            env={"PYTHONPATH": os.pathsep.join([str(modules), *sys.path])},
+            cwd=empty,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=errors,
+            text=True,
+        )
+    assert process.stdout is not None
+    said = [line.rstrip("\n") for line in islice(process.stdout, 3)]
+    # Later Python processes of Spark are not to be killed.
+    (modules / "sitecustomize.py").unlink()
+    if len(said) == 3:
+        lend_jvm(process, *said[2].split())
+    return Ran(said, (folder / "errors").read_text(encoding="utf-8"), empty, warehouse)
 
 
 def test_spark_starts_with_nothing_in_the_environment_but_a_place_of_modules(ran: Ran) -> None:
-    assert ran.process.returncode == 0, ran.process.stderr
+    assert len(ran.said) == 3, ran.errors
     assert list(ran.folder.iterdir()) == []
 
 
 def test_no_child_process_mistakes_the_jvm_for_its_own(ran: Ran) -> None:
-    in_environment, *_ = ran.process.stdout.splitlines()
-
-    assert in_environment == ""
+    assert ran.said[0] == ""
 
 
 def test_settings_of_spark_submit_are_kept(ran: Ran) -> None:
-    *_, settings = ran.process.stdout.splitlines()
-
-    assert settings == "local[1] 3 UTC zstd"
+    assert ran.said[1] == "local[1] 3 UTC zstd"
 
 
 def test_a_task_that_is_killed_twice_counts_once(ran: Ran) -> None:
