@@ -143,7 +143,7 @@ CAUSES: Final[dict[str, CauseWords]] = {
     "unstarted_worker": CauseWords(
         "worker '{worker}'[, made at {line}], was never started: use it in a with statement", rank=5
     ),
-    "failed_worker": CauseWords(
+    "lost_worker": CauseWords(
         "worker '{worker}'[, made at {line}], ended by itself with {code}: use it in a with statement, which "
         "then raises an error",
         rank=90,

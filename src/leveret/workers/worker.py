@@ -266,7 +266,7 @@ class Worker(Hinting):
         code = None if self._is_end_known or self._port is None else self.returncode
         self.end()
         if code:
-            self._engine.judge.lost_workers[self] = self._finding("failed_worker", code)
+            self._engine.judge.lost_workers[self] = self._finding("lost_worker", code)
 
     def _finding(self, kind: str, code: int | None = None) -> Finding:
         return Finding("lost_worker", "/", {"worker": self.name, "line": self._line, "code": code}, kind=kind)
