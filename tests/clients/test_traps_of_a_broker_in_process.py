@@ -63,11 +63,12 @@ def test_stop_takes_milliseconds(make_broker):
         client = socket.create_connection(address)
         client.sendall(b"AMQP\x00\x00\x09\x01")
         assert client.recv(1)
-        assert open_sockets() > sockets
+        assert open_sockets() - sockets
 
     client.close()
-    assert set(threading.enumerate()) == threads
-    assert open_sockets() == sockets
+    # What an earlier test has left behind may end in the meantime.
+    assert set(threading.enumerate()) <= threads
+    assert open_sockets() <= sockets
     with pytest.raises(ConnectionRefusedError):
         socket.create_connection(address)
 

@@ -376,7 +376,7 @@ def test_nothing_is_left_of_a_thousand_loops() -> None:
     gc.collect()
 
     assert sum(loop() is not None for loop in loops) == 0
-    assert descriptor_count() == descriptors
+    assert descriptor_count() <= descriptors
 
 
 def descriptor_count() -> int:
