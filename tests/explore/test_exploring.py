@@ -187,6 +187,25 @@ def test_what_differs_in_each_run_anyway_is_no_difference_of_the_fault():
     assert differences == "  'order' to the default exchange, key 'work', was never published"
 
 
+def test_a_queue_that_the_broker_names_anew_after_a_fault_is_no_difference():
+    def scenario(broker):
+        attempts, body = 0, None
+        while body is None:
+            attempts += 1
+            with contextlib.suppress(pika.exceptions.AMQPError):
+                channel = connect(broker)
+                queue = channel.queue_declare("", exclusive=True).method.queue
+                channel.basic_publish("", queue, b"order")
+                body = channel.basic_get(queue, auto_ack=True)[2]
+        channel.connection.close()
+        assert attempts == 1
+
+    text = str(failure_of(scenario, on="*basic.get #1", faults="lost before"))
+
+    differences = text.partition("Unlike the run without a fault:\n")[2].partition("\n\n")[0]
+    assert differences == "  'order' to the default exchange, key 'amq.gen-*', was published twice instead of once"
+
+
 def test_a_coroutine_function_runs_in_a_loop_of_its_own():
     loops = []
 

@@ -13,7 +13,7 @@ from leveret.errors import did_you_mean
 from leveret.exploration.kinds import KINDS, Kind
 from leveret.trace import events
 from leveret.trace.events import Event, content
-from leveret.wording import count_text, masked
+from leveret.wording import count_text, masked, without_generated_end
 
 if TYPE_CHECKING:
     from leveret.exploration.run import Run
@@ -178,8 +178,9 @@ def _counts(run: Run) -> Counter[tuple[str, str]]:
 def _what(event: Event) -> str:
     message = event.message
     if event.kind == events.PUBLISHED:
-        return f"{content(message)} to {message.exchange or 'the default exchange'}, key {message.routing_key!r},"
-    return f"{content(message)} from {event.queue}"
+        key = without_generated_end(message.routing_key)
+        return f"{content(message)} to {message.exchange or 'the default exchange'}, key {key!r},"
+    return f"{content(message)} from {without_generated_end(str(event.queue))}"
 
 
 def _times(count: int) -> str:
