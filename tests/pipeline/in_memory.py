@@ -66,10 +66,35 @@ def reader_of_traces(traces: Iterable[Trace]) -> Read:
 
 def _reader(parts: Iterable[tuple[pa.Table, Any, int | None, bool]], runs: pa.Table) -> Read:
     every = []
+    # Many runs of a history have the same events, so their tables differ only in what names the run.
+    computed: dict[tuple[bytes, bool], dict[str, pa.Table]] = {}
     for events, commit, began, is_truncated in parts:
-        workers = events["worker"].unique().to_pylist() if is_truncated else []
-        every.append({"events": events, **tables_of(events, commit=commit, began=began, truncated=workers)})
+        key = (_content(events.drop_columns(["day", "run"])), is_truncated)
+        if key not in computed:
+            workers = events["worker"].unique().to_pylist() if is_truncated else []
+            computed[key] = tables_of(events, commit=commit, began=began, truncated=workers)
+        own = {name: events[name][:1].to_pylist() for name in ("day", "run")} | {"commit": [commit], "began": [began]}
+        every.append({"events": events, **{name: _named(rows, own) for name, rows in computed[key].items()}})
     return _of_tables({"runs": runs, **{name: pa.concat_tables([of[name] for of in every]) for name in every[0]}})
+
+
+def _content(table: pa.Table) -> bytes:
+    with pa.BufferOutputStream() as sink:
+        with pa.ipc.new_stream(sink, table.schema) as stream:
+            stream.write_table(table.combine_chunks())
+        return bytes(sink.getvalue())
+
+
+def _named(rows: pa.Table, own: Mapping[str, Sequence[Any]]) -> pa.Table:
+    """Return the rows of a run as those of another, which has these values in the columns that name a run."""
+    if not rows.num_rows:
+        return rows
+    for name, values in own.items():
+        if name in rows.column_names:
+            field = rows.schema.field(name)
+            column = pa.array(list(values) * rows.num_rows, field.type)
+            rows = rows.set_column(rows.schema.get_field_index(name), field, column)
+    return rows
 
 
 def _of_tables(tables: Mapping[str, pa.Table]) -> Read:
