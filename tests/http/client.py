@@ -55,7 +55,7 @@ def ask(
 
 def raw(broker: Broker) -> socket.socket:
     parts = urlsplit(broker.management_url)
-    return socket.create_connection((parts.hostname, parts.port), timeout=10)
+    return socket.create_connection((parts.hostname, parts.port), timeout=60)
 
 
 def read_to_end(client: socket.socket) -> bytes:

@@ -551,10 +551,10 @@ def test_two_calls_do_not_wait_for_each_other() -> None:
     def ask_under_the_lock() -> None:
         with engine.lock:
             other.start()
-            begun.wait(10)
+            begun.wait(60)
             _ = first.scope
             ended.set()
 
     Thread(target=ask_under_the_lock, daemon=True).start()
 
-    assert ended.wait(10)
+    assert ended.wait(60)

@@ -66,7 +66,7 @@ def fine(_request: Request) -> Response:
 
 
 def connected(server: HttpServer) -> socket.socket:
-    return socket.create_connection(server.address, timeout=10)
+    return socket.create_connection(server.address, timeout=60)
 
 
 @pytest.mark.parametrize("endpoint", ENDPOINTS, ids=lambda endpoint: endpoint.name)
@@ -157,7 +157,7 @@ def test_a_client_that_sends_many_requests_and_reads_no_answer_is_dropped() -> N
     released = Event()
 
     def wait(_request: Request) -> Response:
-        released.wait(10)
+        released.wait(60)
         return fine(_request)
 
     with server(wait) as busy, connected(busy) as client:
@@ -191,7 +191,7 @@ def test_no_request_waits_for_the_requests_of_others() -> None:
         for client in clients:
             client.sendall(HEAD)
 
-        assert all(all_started.acquire(timeout=10) for _ in clients)
+        assert all(all_started.acquire(timeout=60) for _ in clients)
         released.set()
         assert all(client.recv(65536).endswith(b"fine") for client in clients)
 
@@ -252,13 +252,13 @@ def test_a_client_that_leaves_before_its_answer_does_no_harm() -> None:
 
     def wait(_request: Request) -> Response:
         started.set()
-        released.wait(10)
+        released.wait(60)
         return fine(_request)
 
     with server(wait) as left:
         with connected(left) as client:
             client.sendall(HEAD)
-            started.wait(10)
+            started.wait(60)
         released.set()
         with connected(left) as client:
             client.sendall(HEAD)

@@ -31,7 +31,7 @@ class Listener:
         self.bodies.put(b"the end")
 
     def next(self) -> bytes:
-        return self.bodies.get(timeout=10)
+        return self.bodies.get(timeout=60)
 
 
 @pytest.fixture

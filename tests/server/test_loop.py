@@ -407,7 +407,7 @@ def test_a_process_out_of_file_descriptors_accepts_later() -> None:
     with echo_broker() as broker:
         soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
         waiting = socket.socket()
-        waiting.settimeout(5)
+        waiting.settimeout(60)
         taken = [os.open("/dev/null", os.O_RDONLY)]
         resource.setrlimit(resource.RLIMIT_NOFILE, (taken[0] + 1, hard))
         try:
@@ -474,7 +474,7 @@ assert monkey.is_module_patched("threading")
 with echo_broker() as broker:
     idents = broker.loop.ask(monkey.get_original("_thread", "get_ident")), monkey.get_original("_thread", "get_ident")()
     assert idents[0] != idents[1], "the loop is a greenlet"
-    client = socket.create_connection(broker.address, timeout=5)
+    client = socket.create_connection(broker.address, timeout=60)
     client.sendall(b"hare\\n")
     assert client.recv(100) == b"HARE\\n"
     client.sendall(b"again\\n")
