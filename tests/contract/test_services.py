@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from leveret.cli import main
-from tests.contract.running import LOCK, NAMES, SERVICES, copy_of, run
+from tests.contract.running import LOCK, NAMES, SERVICES, copy_of, run_forked
 
 SHOP, BILLING, STOCK = (str(SERVICES / name / LOCK) for name in ("pika_shop", "pika_billing", "stream_stock"))
 
@@ -17,9 +17,9 @@ SHOP, BILLING, STOCK = (str(SERVICES / name / LOCK) for name in ("pika_shop", "p
 def test_a_lock_that_is_written_anew_is_as_it_was(tmp_path: Path, name: str) -> None:
     service = copy_of(name, tmp_path)
 
-    result = run(service, "--leveret-contract=rewrite")
+    status, output = run_forked(service, "--leveret-contract=rewrite")
 
-    assert result.returncode == 0, result.stdout
+    assert status == pytest.ExitCode.OK, output
     assert (service / LOCK).read_text() == (SERVICES / name / LOCK).read_text()
 
 

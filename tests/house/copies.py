@@ -10,11 +10,18 @@ import signal
 import subprocess
 import sys
 from collections.abc import Iterable
+from functools import cache
 from pathlib import Path
+from typing import Final
 
 from tests.house.repository import FOLDERS, ROOT
 
 _TIMEOUT_S = 300
+# What most suites import if they use the leveret of this repository. pytest itself imports the plugin.
+_IMPORTED: Final = (
+    *("aio_pika", "leveret.broker", "leveret.engine.engine", "leveret.trace.run"),
+    *("pytest_leveret.brokers", "pytest_leveret.fixtures", "pytest_leveret.pages", "pytest_leveret.contract"),
+)
 # Compiled files stay beside their sources: a run in a copy is to begin as fast as one here.
 _LEFT_BEHIND = shutil.ignore_patterns(".*", "*.egg-info", "node_modules")
 _PYTEST = (
@@ -144,15 +151,22 @@ class Tree:
 class Runner:
     """Runs the tests of copies, by way of `fork_server`: most of the time of a short run goes into imports."""
 
-    def __init__(self) -> None:
-        """Start the server."""
+    def __init__(self, *preloaded: str) -> None:
+        """Start the server.
+
+        With names of modules, the suites are no copies: the server imports these, and what stands in PRELOADED.
+        """
+        self._preloaded: Final = preloaded
         self._server = self._started()
 
     def run(self, folder: Path, arguments: Iterable[str]) -> tuple[int, str]:
         """Return the exit status of pytest in a copy, and what it printed."""
-        output = folder.with_name("output.txt")
+        return self.run_pytest(folder, [*_PYTEST, *arguments], folder.with_name("output.txt"))
+
+    def run_pytest(self, folder: Path, arguments: list[str], output: Path) -> tuple[int, str]:
+        """Run pytest in a folder with no other arguments, and return what `run` returns; `output` is a file for it."""
         try:
-            status = self._ask([str(folder), [*_PYTEST, *arguments], str(output)])
+            status = self._ask([str(folder), arguments, str(output)])
         except BaseException:
             # The test has timed out: the answer to the next request must not be the one that is missing now.
             self.close()
@@ -174,13 +188,19 @@ class Runner:
 
     def _started(self) -> subprocess.Popen[str]:
         return subprocess.Popen(
-            [sys.executable, str(Path(__file__).with_name("fork_server.py"))],
+            [sys.executable, str(Path(__file__).with_name("fork_server.py")), *self._preloaded],
             env=_environment(),
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             text=True,
             start_new_session=True,
         )
+
+
+@cache
+def shared_runner() -> Runner:
+    """Return what runs suites that use the leveret of this repository; it ends with this process."""
+    return Runner(*_IMPORTED)
 
 
 def _environment() -> dict[str, str]:

@@ -3,6 +3,9 @@
 pytest and the clients are imported once, leveret in each fork: from the copy. What else a run imports from outside its
 copy is imported here afterwards, so that the next fork has it. A request is a line of JSON on standard input, [folder,
 arguments, file for the output]; the answer is pytest's exit status.
+
+If the command line names modules, as for suites that use the leveret of this repository, they are imported once too,
+and nothing is imported afterwards.
 """
 
 from __future__ import annotations
@@ -25,7 +28,8 @@ _ELSEWHERE = (sys.prefix, sys.base_prefix, str(Path(pytest.__file__).parents[1])
 
 def serve() -> None:
     """Answer requests until standard input ends."""
-    for name in PRELOADED:
+    more = sys.argv[1:]
+    for name in (*PRELOADED, *more):
         import_module(name)
     for line in sys.stdin:
         _learn_files()
@@ -41,7 +45,7 @@ def serve() -> None:
         with open(source, encoding="utf-8") as imported:
             names = imported.read().split()
         print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]), flush=True)
-        for name in names:
+        for name in () if more else names:
             with suppress(ImportError):
                 import_module(name)
 
@@ -58,6 +62,7 @@ def run(folder: str, arguments: list[str], output: str, imported: int) -> None:
     for source, target in ((nothing, 0), (file, 1), (file, 2)):
         os.dup2(source, target)
     os.chdir(folder)
+    sys.argv = ["pytest", *arguments]
     paths = [os.path.join(folder, part) for part in ("src", "pytest_plugin", "")]
     os.environ["PYTHONPATH"] = os.pathsep.join(paths)
     sys.path[:0] = paths

@@ -1,7 +1,8 @@
 """Blocks of shell: what their commands are, whether their options exist, and how they run.
 
-`leveret` runs inside this process, which takes a tenth of the time. `pip install` is not run; its extras are checked.
-Everything else runs in bash, where `leveret`, `pytest` and `python` are those that run the tests.
+`leveret` runs inside this process, which takes a tenth of the time, and `pytest` in a fork, which takes a third.
+`pip install` is not run; its extras are checked. Everything else runs in bash, where `leveret`, `pytest` and `python`
+are those that run the tests.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from contextlib import redirect_stderr
 from io import StringIO
 from itertools import groupby
 from pathlib import Path
+from tempfile import NamedTemporaryFile
 from typing import Final
 
 import pytest
@@ -26,6 +28,7 @@ import pytest_leveret
 import leveret
 from leveret import cli
 from tests.house.blocks import Block
+from tests.house.copies import shared_runner
 from tests.house.repository import ROOT
 
 # A line with one of these is more than one command with its arguments.
@@ -41,18 +44,23 @@ def lines_of(code: str) -> list[str]:
 
 def run_shell(block: Block) -> None:
     """Run a block in the current folder after its hidden lines, and fail with the output of what fails."""
-    if block.setup:
-        _check(block, block.setup, *in_bash(block.setup))
+    for runs_pytest, part in _parts_of(block.setup):
+        _check(block, part, *(in_pytest(part) if runs_pytest else in_bash(part)))
     for is_plain, group in groupby(lines_of(block.code), key=_is_plain):
         lines = [line for line in group if not re.match(r"(python3? -m )?pip install\b", line)]
         if not is_plain and lines:
             _check(block, "; ".join(lines), *in_bash("\n".join(lines)))
         for line in lines if is_plain else ():
+            if is_pytest(line):
+                _check(block, line, *in_pytest(line))
+                continue
             _check(block, line, cli.main(leveret_arguments(line)), "its output is among the captured output")
 
 
 def _is_plain(line: str) -> bool:
-    """Tell whether a line is one command of leveret with its arguments."""
+    """Tell whether a line is one command of leveret or pytest with its arguments."""
+    if is_pytest(line):
+        return True
     return bool(leveret_arguments(line)) and not _SYNTAX.search(re.sub(r"'[^']*'|\"[^\"$`]*\"", "", line))
 
 
@@ -87,6 +95,27 @@ def problems_of(line: str, config: pytest.Config) -> Iterator[str]:
         for extra in "".join(extras).split(","):
             if extra not in _extras():
                 yield f"pyproject.toml has no extra {extra!r}"
+
+
+def is_pytest(line: str) -> bool:
+    """Tell whether a line is pytest with arguments that need no shell. Without forks, a shell runs it."""
+    return hasattr(os, "fork") and re.fullmatch(r"pytest(?: [\w./,=-]+)*\n?", line) is not None
+
+
+def _parts_of(setup: str) -> Iterator[tuple[bool, str]]:
+    """Yield the parts of hidden lines, and of each whether it is a line of pytest. What a shell keeps is one part."""
+    if re.search(r"^(?:export|cd) ", setup, re.MULTILINE):
+        yield False, setup
+        return
+    for runs_pytest, group in groupby(setup.splitlines(keepends=True), key=is_pytest):
+        lines = list(group)
+        yield from ((runs_pytest, part) for part in (lines if runs_pytest else ["".join(lines)]))
+
+
+def in_pytest(line: str, folder: Path | None = None) -> tuple[int, str]:
+    """Run a line that is pytest, in this folder or the current one, in a process that need not import it."""
+    with NamedTemporaryFile() as output:
+        return shared_runner().run_pytest(folder or Path.cwd(), line.split()[1:], Path(output.name))
 
 
 def in_bash(line: str, folder: Path | None = None) -> tuple[int, str]:

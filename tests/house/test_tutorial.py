@@ -13,7 +13,7 @@ from pathlib import Path
 
 from tests.house.blocks import FOLLOWED, Block, blocks_of
 from tests.house.repository import ROOT
-from tests.house.shell import in_bash
+from tests.house.shell import in_bash, in_pytest, is_pytest
 
 PAGES = ("first-test", "worker", "retry", "lost-connection")
 _DURATION = re.compile(r" for [\d.]+ m?s")
@@ -26,7 +26,7 @@ def test_a_reader_who_follows_the_tutorial_sees_what_it_shows(tmp_path: Path) ->
             if block.language == "python":
                 save(tmp_path, block)
             elif block.language == "sh":
-                _, output = in_bash(block.code, tmp_path)
+                _, output = (in_pytest if is_pytest(block.code) else in_bash)(block.code, tmp_path)
             else:
                 assert missing_lines(block.code, output) == [], f"{block.place}; pytest printed:\n{output}"
 
