@@ -271,6 +271,8 @@ class Compat(NamedTuple):
     shows_delivery_limit: bool = True
     # A stream shows where it is even without statistics.
     places_streams: bool = True
+    # A quorum queue shows its node even without statistics.
+    places_quorum_queues: bool = True
     # The list of queues shows nearly all that the description of one does.
     lists_queues_in_detail: bool = False
     # The state of a queue that is shown without statistics.
@@ -523,6 +525,7 @@ V3_10: Final = V3_13._replace(
     version="3.10",
     explains_replay_to_nowhere=False,
     policies_tell_queue_types_apart=False,
+    places_quorum_queues=False,
     product_version="3.10.8",
     platform="Erlang/OTP 25.2.3",
     copyright="Copyright (c) 2007-2022 VMware, Inc. or its affiliates.",

@@ -283,3 +283,10 @@ def consumers_hold_and_wait(s: Run) -> None:
     keys = "columns=messages,messages_ready,messages_unacknowledged,consumers,consumer_capacity,consumer_utilisation"
     s.get(f"/queues/{s.v}/busy?{keys}", until={"messages_unacknowledged": 2, "consumers": 1})
     s.get(f"/queues/{s.v}/idle?{keys}", until={"consumers": 1})
+
+
+@scenario
+def queues_of_each_type_without_statistics(s: Run) -> None:
+    for queue_type in ("classic", "quorum", "stream"):
+        s.put(f"/queues/{s.v}/{queue_type}", {"durable": True, "arguments": {"x-queue-type": queue_type}})
+        s.get(f"/queues/{s.v}/{queue_type}?disable_stats=true")

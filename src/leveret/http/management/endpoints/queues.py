@@ -117,6 +117,7 @@ def post_action(call: Call) -> object:
 def _declared(call: Call, queue: StoredQueue) -> Described:
     is_short = call.flag("disable_stats") and not call.flag("enable_queue_totals")
     is_placed = queue.type_name == "quorum" or (queue.type_name == "stream" and call.compat.places_streams)
+    is_nowhere = queue.type_name == "quorum" and not call.compat.places_quorum_queues and call.flag("disable_stats")
     return {
         **(_PLACED if is_placed else {}),
         "name": queue.name,
@@ -126,7 +127,7 @@ def _declared(call: Call, queue: StoredQueue) -> Described:
         "auto_delete": queue.auto_delete,
         "exclusive": queue.is_exclusive,
         "arguments": described(queue.arguments),
-        "node": NODE_NAME,
+        **({} if is_nowhere else {"node": NODE_NAME}),
         "state": call.compat.idle_queue_state if is_short else "running",
     }
 
