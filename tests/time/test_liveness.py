@@ -17,7 +17,7 @@ pytestmark = pytest.mark.leveret(checks="expired_into_nothing=off")
 
 def test_a_day_costs_pika_no_connection(leveret: Broker) -> None:
     leveret.declare_queue("orders")
-    with pika.BlockingConnection(pika.URLParameters(f"{leveret.url}?heartbeat=1")) as connection:
+    with pika.BlockingConnection(pika.URLParameters(f"{leveret.url}?heartbeat=60")) as connection:
         channel = connection.channel()
 
         leveret.clock.advance(days=1)
@@ -28,7 +28,7 @@ def test_a_day_costs_pika_no_connection(leveret: Broker) -> None:
 
 def test_a_day_costs_kombu_no_connection(leveret: Broker) -> None:
     leveret.declare_queue("orders")
-    with kombu.Connection(leveret.url, heartbeat=1) as connection:
+    with kombu.Connection(leveret.url, heartbeat=60) as connection:
         queue = connection.SimpleQueue("orders")
 
         leveret.clock.advance(days=1)
@@ -40,7 +40,7 @@ def test_a_day_costs_kombu_no_connection(leveret: Broker) -> None:
 
 @pytest.mark.asyncio
 async def test_a_day_costs_aio_pika_no_connection(leveret: Broker) -> None:
-    async with await aio_pika.connect(leveret.url, heartbeat=1) as connection:
+    async with await aio_pika.connect(leveret.url, heartbeat=60) as connection:
         channel = await connection.channel()
         queue = await channel.declare_queue("orders", durable=True)
 
@@ -52,7 +52,7 @@ async def test_a_day_costs_aio_pika_no_connection(leveret: Broker) -> None:
 
 def test_a_day_of_jumps_costs_no_connection(leveret: Broker) -> None:
     leveret.declare_queue("orders", arguments={"x-message-ttl": 86_400_000})
-    with pika.BlockingConnection(pika.URLParameters(f"{leveret.url}?heartbeat=1")), leveret.clock.autojump():
+    with pika.BlockingConnection(pika.URLParameters(f"{leveret.url}?heartbeat=60")), leveret.clock.autojump():
         leveret.publish("", "orders")
         leveret.assert_dropped("orders", timeout=5)
 
