@@ -4,6 +4,7 @@ nothing counts twice."""
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -18,37 +19,44 @@ from tests.pipeline.traces import header, lives, write
 ROUNDS = 3
 
 
-@pytest.fixture(params=["folder", "s3"])
-def url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
-    found: str = str(tmp_path / "warehouse") if request.param == "folder" else request.getfixturevalue("s3")
-    return found
+NAMES = [
+    *(f"own-{job}-{each}" for job in (0, 1) for each in range(ROUNDS)),
+    *(f"shared-{each}" for each in range(ROUNDS)),
+]
 
 
-def work(barrier: Any, number: int, url: str, folder: str) -> None:
+def work(barrier: Any, number: int, urls: list[str], folder: str) -> None:
     """Ingest files of one's own and files that both have, in turn with updates, one of which compacts."""
-    warehouse = Warehouse(url)
-    for each in range(ROUNDS):
-        barrier.wait()
-        own, shared = Path(folder, f"own-{number}-{each}.jsonl"), Path(folder, f"shared-{each}.jsonl")
-        ingest(warehouse, [own, shared], processes=1)
-        update(warehouse, processes=1)
+    for url in urls:
+        warehouse = Warehouse(url)
+        for each in range(ROUNDS):
+            barrier.wait()
+            own, shared = Path(folder, f"own-{number}-{each}.jsonl"), Path(folder, f"shared-{each}.jsonl")
+            ingest(warehouse, [own, shared], processes=1)
+            update(warehouse, processes=1)
 
 
-def test_two_jobs_lose_nothing_and_count_nothing_twice(url: str, tmp_path: Path) -> None:
-    traces = tmp_path / "traces"
-    names = [
-        *(f"own-{job}-{each}" for job in (0, 1) for each in range(ROUNDS)),
-        *(f"shared-{n}" for n in range(ROUNDS)),
-    ]
-    for name in names:
-        write(traces / f"{name}.jsonl", [header(name), *lives(5)])
+@pytest.fixture(scope="module")
+def urls(s3_environment: dict[str, str], tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, str]]:
+    """Return the warehouses that the same two processes have filled: to start them takes longer than their work."""
+    folder = tmp_path_factory.mktemp("two-jobs")
+    for name in NAMES:
+        write(folder / "traces" / f"{name}.jsonl", [header(name), *lives(5)])
+    urls = {"folder": str(folder / "warehouse"), "s3": "s3://warehouses/two-jobs/ü 100% b"}
+    with pytest.MonkeyPatch.context() as patch:
+        for name, value in s3_environment.items():
+            patch.setenv(name, value)
+        run(work, 2, list(urls.values()), str(folder / "traces"))
+        yield urls
 
-    run(work, 2, url, str(traces))
 
-    warehouse = Warehouse(url)
+@pytest.mark.parametrize("storage", ["folder", "s3"])
+def test_two_jobs_lose_nothing_and_count_nothing_twice(urls: dict[str, str], storage: str) -> None:
+    warehouse = Warehouse(urls[storage])
+
     assert update(warehouse, processes=1) == []
-    assert Counter(read_table(warehouse, "copies")["run"].to_pylist()) == dict.fromkeys(names, 5)
-    assert Counter(read_table(warehouse, "events")["run"].to_pylist()) == dict.fromkeys(names, 22)
+    assert Counter(read_table(warehouse, "copies")["run"].to_pylist()) == dict.fromkeys(NAMES, 5)
+    assert Counter(read_table(warehouse, "events")["run"].to_pylist()) == dict.fromkeys(NAMES, 22)
     assert {run.events for run in warehouse.state().runs.values()} == {22}
     assert compact(warehouse, processes=1) > 0
-    assert Counter(read_table(warehouse, "copies")["run"].to_pylist()) == dict.fromkeys(names, 5)
+    assert Counter(read_table(warehouse, "copies")["run"].to_pylist()) == dict.fromkeys(NAMES, 5)
