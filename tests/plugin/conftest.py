@@ -45,6 +45,10 @@ _WITHOUT_UNUSED = tuple(word for name in _UNUSED for word in ("-p", f"no:{name}"
 Run = Callable[..., pytest.RunResult]
 
 
+def _pass(*_: object) -> None:
+    """Do nothing."""
+
+
 @pytest.fixture(autouse=True)
 def no_options_of_ours(monkeypatch: pytest.MonkeyPatch) -> None:
     for variable in [name for name in os.environ if name.startswith("LEVERET_")]:
@@ -59,6 +63,9 @@ def suite(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> Iterato
     """
     monkeypatch.setenv("PYTEST_DISABLE_PLUGIN_AUTOLOAD", "1")
     monkeypatch.setenv("PYTEST_PLUGINS", "pytest_leveret.plugin")
+    # Each run looks for fixtures hidden by other decorators, to warn of them, among the names of all its plugins. That
+    # takes a tenth of its time, and the run that this test is a part of has looked at leveret's.
+    monkeypatch.setattr("_pytest.fixtures.FixtureManager._check_for_wrapped_fixture", _pass, raising=False)
     pytester.syspathinsert()
     pytester.makepyfile(client=CLIENT)
     # A finalizer that logs a traceback parses source. Within pytest's parse of a test file, that ends the run before
