@@ -95,9 +95,4 @@ def add_example(tree: Tree) -> None:
     tree.create("examples/letters/mailer.py", APPLICATION)
     tree.create("examples/letters/test_mailer.py", APPLICATION_TEST)
     tree.create("examples/letters/story.py", STORY)
-    tree.insert(
-        "examples/__main__.py",
-        before="from examples.planted_bugs",
-        text="from examples.letters import story as letters\n",
-    )
-    tree.insert("examples/__main__.py", before='    "planted_bugs"', text='    "letters": letters,\n')
+    tree.insert("examples/__main__.py", before='    "planted_bugs"', text='    "letters",\n')
