@@ -6,6 +6,7 @@ import signal
 from math import inf
 
 import pytest
+import pytest_leveret.plugin
 
 # Keep the module imported. Otherwise a run in this process imports it anew, and its classes differ.
 from leveret.exploration import search
@@ -66,8 +67,8 @@ def run(pytester, monkeypatch):
 
     def run_source(source, *arguments):
         pytester.makepyfile(source)
-        plugins = ("-p", "pytest_leveret.plugin", "-p", "no:cacheprovider", "--strict-markers")
-        return pytester.runpytest_inprocess(*plugins, *NO_COROUTINES, *arguments, *NO_LEFTOVERS)
+        options = ("-p", "no:cacheprovider", "--strict-markers", *NO_COROUTINES, *arguments, *NO_LEFTOVERS)
+        return pytester.runpytest_inprocess(*options, plugins=[pytest_leveret.plugin])
 
     return run_source
 

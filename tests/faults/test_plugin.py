@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+import pytest_leveret.plugin
 
 
 @pytest.fixture
@@ -11,7 +12,8 @@ def run(pytester, monkeypatch):
 
     def run_source(source):
         pytester.makepyfile(source)
-        return pytester.runpytest_inprocess("-p", "pytest_leveret.plugin", "-p", "no:cacheprovider", "--strict-markers")
+        options = ("-p", "no:cacheprovider", "--strict-markers")
+        return pytester.runpytest_inprocess(*options, plugins=[pytest_leveret.plugin])
 
     return run_source
 
