@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from importlib import import_module
 
-# Each is a module `story` in the folder of its name. It is imported when it is told, for some import much.
+# Each is a module `story` in the folder of its name. It is imported when it runs, for some import much.
 STORIES = (
     "first_test",
     "dead_letters",
