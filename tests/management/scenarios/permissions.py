@@ -35,6 +35,16 @@ def wrong_permissions(s: Run) -> None:
 
 
 @scenario
+def patterns_that_are_no_text(s: Run) -> None:
+    name = s.add_user("alice", vhost=False)
+    for given in (5, True, None, {}):
+        s.put(f"/permissions/{s.v}/{name}", {**_ALL, "configure": given})
+        s.put(f"/topic-permissions/{s.v}/{name}", {"exchange": "amq.topic", "write": given, "read": ""})
+    s.get(f"/permissions/{s.v}/{name}")
+    s.get(f"/topic-permissions/{s.v}/{name}")
+
+
+@scenario
 def topic_permissions(s: Run) -> None:
     name = s.add_user("alice")
     s.get(f"/topic-permissions/{s.v}/{name}", unordered=True)

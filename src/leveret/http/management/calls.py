@@ -31,6 +31,8 @@ CREATED: Final = Response(201)
 DONE: Final = Response(204)
 # The answer to what RabbitMQ's server cannot read or send.
 MALFORMED: Final = Response(400)
+# The answer if RabbitMQ's handler crashes.
+FAILED: Final = Response(500)
 # The name of the default exchange in paths.
 DEFAULT_EXCHANGE: Final = "amq.default"
 # The answer to a user who may not open the virtual host at all.

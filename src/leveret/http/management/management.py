@@ -13,6 +13,7 @@ from leveret.engine.engine import Engine
 from leveret.http.guard import known_user
 from leveret.http.management.calls import (
     DONE,
+    FAILED,
     MALFORMED,
     NOT_YOURS,
     Call,
@@ -49,7 +50,7 @@ class Management:
         """Answer a request, as RabbitMQ's management plugin does."""
         methods = self._allowed(request)
         response = self._answered(request, methods)
-        if response is not MALFORMED and (
+        if response not in (MALFORMED, FAILED) and (
             self._state.engine.compat.names_methods_of_path or response.status == 405 or request.method == "OPTIONS"
         ):
             headers = (*response.headers, ("allow", ", ".join(methods)))

@@ -13,7 +13,7 @@ from leveret.core.compat import BEFORE_4_3, SINCE_4, SINCE_4_3
 from leveret.core.model.operators.access import RIGHTS, USER_LIMITS
 from leveret.core.model.operators.passwords import DEFAULT_ALGORITHM, PasswordHash
 from leveret.core.model.operators.patterns import compiled
-from leveret.http.management.calls import CREATED, DONE, Call, bad_request, no_object
+from leveret.http.management.calls import CREATED, DONE, FAILED, Call, Refusal, bad_request, no_object
 from leveret.http.management.endpoints.vhosts import limit_fault, tags_of
 from leveret.http.management.listing import Described
 from leveret.http.management.routes import describes, endpoint, lists
@@ -175,12 +175,14 @@ def _permitted(call: Call) -> tuple[str, str]:
 
 
 def _pattern(given: object) -> str:
-    pattern = str(given)
+    if not isinstance(given, str):
+        # RabbitMQ compiles it before it looks at its type, and fails.
+        raise Refusal(FAILED)
     try:
-        compiled(pattern)
+        compiled(given)
     except re.error as error:
-        raise bad_request(["invalid_regexp", pattern, [error.msg, error.pos]]) from None
-    return pattern
+        raise bad_request(["invalid_regexp", given, [error.msg, error.pos]]) from None
+    return given
 
 
 @endpoint("DELETE", "/api/permissions/{vhost}/{user}", "administrator")
