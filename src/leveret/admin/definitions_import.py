@@ -73,7 +73,8 @@ class _Loading:
     def __init__(self, node: Node, definitions: Mapping[str, object], vhost: str | None) -> None:
         self._node = node
         self._definitions = definitions
-        self._default_vhost = vhost
+        is_of_one = definitions.get("rabbitmq_definition_format") == _ONE_VHOST
+        self._default_vhost = "/" if vhost is None and is_of_one else vhost
 
     def run(self) -> None:
         for section, what, named_by, add in (
@@ -86,12 +87,29 @@ class _Loading:
         ):
             for item in items(self._definitions, section, what, named_by):
                 add(item)
+            if section == "vhosts":
+                self._refuse_queues_beyond_limits()
         for vhost in self._node.vhosts.values():
             vhost.policies_changed()
         _add_all(items(self._definitions, "exchanges", "exchange"), self._add_exchange)
         _add_all(items(self._definitions, "queues", "queue"), self._add_queue)
         places = ("source", "destination", "routing_key")
         _add_all(items(self._definitions, "bindings", "binding of", places), self._add_binding)
+
+    def _refuse_queues_beyond_limits(self) -> None:
+        """Refuse everything that is left if a virtual host has no room for its new queues (validate_limits)."""
+        named = [
+            (it.get("vhost", self._default_vhost), it.get("name")) for it in items(self._definitions, "queues", "")
+        ]
+        for host in self._node.vhosts.values():
+            limit, count = host.limits.get("max-queues", -1), len(host.queues)
+            new = sum(vhost == host.name and name not in host.queues for vhost, name in named)
+            if new and 0 <= limit < count + new:
+                excess = (
+                    f'Adding {new} queue(s) to virtual host "{host.name}" would exceed the limit of {limit} queue(s).'
+                )
+                state = f"This virtual host currently has {count} queue(s) defined."
+                raise BrokerError(f"definitions: {excess}\n\n{state}\n\nImport aborted!")
 
     def _add_user(self, item: Item) -> None:
         user = User(item.text("name"), tags=item.texts("tags"), limits=item.limits("limits", USER_LIMITS))
@@ -196,10 +214,7 @@ class _Loading:
             host.bind(host.exchanges[source], destinations[name], item.name("routing_key"), item.table("arguments"))
 
     def _vhost_of(self, item: Item) -> VirtualHost:
-        default = self._default_vhost
-        if default is None and self._definitions.get("rabbitmq_definition_format") == _ONE_VHOST:
-            default = "/"
-        name = item.text("vhost") if default is None else item.text("vhost", default)
+        name = item.text("vhost", _MISSING if self._default_vhost is None else self._default_vhost)
         if name not in self._node.vhosts:
             raise item.wrong("vhost", f"names the unknown virtual host {name!r}{expected(name, self._node.vhosts)}")
         return self._node.vhosts[name]

@@ -6,6 +6,9 @@ from ..scenario import Run, scenario
 
 _SHARED = ("cluster_name", "original_cluster_name", "explanation")
 
+_QUEUE = {"name": "q", "durable": True, "auto_delete": False, "arguments": {}}
+_EXCHANGE = {"name": "x", "type": "fanout", "durable": True, "auto_delete": False, "internal": False, "arguments": {}}
+
 
 @scenario
 def of_a_virtual_host(s: Run) -> None:
@@ -84,6 +87,24 @@ def wrong_definitions(s: Run) -> None:
         {"policies": [{"name": "p", "pattern": "", "definition": {"nonsense": 3}, "priority": 0, "apply-to": "all"}]},
         without=("reason",),
     )
+
+
+@scenario
+def more_queues_than_the_limit(s: Run) -> None:
+    s.put(f"/vhost-limits/{s.v}/max-queues", {"value": 2})
+    first, second, third = ({**_QUEUE, "name": name} for name in ("first", "second", "third"))
+    s.post(f"/definitions/{s.v}", {"exchanges": [_EXCHANGE], "queues": [first, second, third]})
+    s.get(f"/queues/{s.v}?columns=name")
+    s.post(f"/definitions/{s.v}", {"queues": [first, second]})
+    s.post(f"/definitions/{s.v}", {"exchanges": [_EXCHANGE], "queues": [first, third]})
+    s.get(f"/exchanges/{s.v}/x?columns=name")
+    whole = [{**each, "vhost": s.vhost} for each in (second, third)]
+    # 3.10 writes the text of this one as a list of numbers.
+    s.post("/definitions", {"exchanges": [{**_EXCHANGE, "vhost": s.vhost}], "queues": whole}, without=("reason",))
+    s.get(f"/exchanges/{s.v}/x?columns=name")
+    s.put(f"/vhost-limits/{s.v}/max-queues", {"value": 1})
+    s.post(f"/definitions/{s.v}", {"exchanges": [_EXCHANGE], "queues": [first, second]})
+    s.get(f"/queues/{s.v}?columns=name")
 
 
 @scenario
