@@ -157,6 +157,8 @@ class _Loading:
         if component == OPERATOR_POLICY:
             host = self._vhost_of(item)
             value = item.inner("value", place=f"operator policy {item.text('name')!r}")
+            # Only policies of users may leave it out.
+            value.number("priority")
             with _naming(value):
                 host.policies.operator.set(_policy(item, value))
         elif component == VHOST_LIMITS_PARAMETER:
@@ -248,6 +250,11 @@ def _policy(item: Item, value: Item) -> Policy:
     )
 
 
+def _has_null(value: object) -> bool:
+    inner = value.values() if isinstance(value, Mapping) else value if isinstance(value, (list, tuple)) else ()
+    return value is None or any(map(_has_null, inner))
+
+
 @contextmanager
 def _naming(item: Item) -> Iterator[None]:
     """Add the object to the text of a refusal."""
@@ -298,6 +305,8 @@ class Item:
         wrong = wrong_table(key, value)
         if wrong is not None:
             raise BrokerError(f"definitions: {self.place}: {wrong}")
+        if _has_null(value):
+            raise self.wrong(key, f"must have no null, not {value!r}; leave out what has no value")
         return Table.from_python(value)
 
     def flag(self, key: str, default: object = _MISSING) -> bool:

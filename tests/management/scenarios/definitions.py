@@ -108,6 +108,32 @@ def more_queues_than_the_limit(s: Run) -> None:
 
 
 @scenario
+def arguments_that_are_null(s: Run) -> None:
+    given = ({"x": None}, {"x-max-length": None}, {"x": [1, None]}, {"x": {"y": None}})
+    for arguments in given:
+        s.post(f"/definitions/{s.v}", {"queues": [{**_QUEUE, "arguments": arguments}]}, without=("reason",))
+        s.post(f"/definitions/{s.v}", {"exchanges": [{**_EXCHANGE, "arguments": arguments}]}, without=("reason",))
+    s.get(f"/queues/{s.v}?columns=name")
+    s.get(f"/exchanges/{s.v}/x?columns=name")
+    s.post(f"/definitions/{s.v}", {"queues": [_QUEUE]})
+    binding = {"source": "amq.fanout", "destination": "q", "destination_type": "queue", "routing_key": ""}
+    s.post(f"/definitions/{s.v}", {"bindings": [{**binding, "arguments": {"a": None}}]}, without=("reason",))
+    s.get(f"/queues/{s.v}/q/bindings?columns=source")
+
+
+@scenario
+def policies_without_a_priority(s: Run) -> None:
+    policy = {"pattern": "", "definition": {"max-length": 3}, "apply-to": "all"}
+    s.post(f"/definitions/{s.v}", {"policies": [{"name": "p", **policy}]})
+    operator = {"component": "operator_policy", "name": "o"}
+    s.post(f"/definitions/{s.v}", {"parameters": [{**operator, "value": policy}]}, without=("reason",))
+    s.get(f"/policies/{s.v}")
+    s.get(f"/operator-policies/{s.v}")
+    s.post(f"/definitions/{s.v}", {"parameters": [{**operator, "value": {**policy, "priority": 1}}]})
+    s.get(f"/operator-policies/{s.v}")
+
+
+@scenario
 def the_keys_of_the_whole(s: Run) -> None:
     found = s.get("/definitions", hidden=True)
     assert isinstance(found, dict)
