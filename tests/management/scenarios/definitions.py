@@ -134,6 +134,17 @@ def policies_without_a_priority(s: Run) -> None:
 
 
 @scenario
+def who_declared_what_was_imported(s: Run) -> None:
+    s.add_user("alice", "administrator")
+    s.put(f"/exchanges/{s.v}/old", {"durable": True, "type": "fanout"})
+    exchanges = [{**_EXCHANGE, "name": name} for name in ("old", "new")]
+    s.post(f"/definitions/{s.v}", {"exchanges": exchanges}, user="alice")
+    s.post("/definitions", {"exchanges": [{**_EXCHANGE, "vhost": s.vhost}]}, user="alice")
+    for name in ("old", "new", "x"):
+        s.get(f"/exchanges/{s.v}/{name}?columns=name,user_who_performed_action")
+
+
+@scenario
 def the_keys_of_the_whole(s: Run) -> None:
     found = s.get("/definitions", hidden=True)
     assert isinstance(found, dict)

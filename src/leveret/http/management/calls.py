@@ -18,7 +18,7 @@ from leveret.core.model.vhost import VirtualHost
 from leveret.core.protocol.rights import UserRights
 from leveret.core.wire.methods import BasicGetOk, Method
 from leveret.engine.engine import Engine
-from leveret.http.management.statistics import Statistics
+from leveret.http.management.statistics import INTERNAL_USER, Statistics
 from leveret.http.messages import Request, Response, json_of, refusal
 from leveret.scripted.own_connection import OwnChannel, OwnConnection
 from leveret.server import native
@@ -92,13 +92,13 @@ class State:
         # The virtual hosts that the API refuses to delete, and those that were once so.
         self.protected: dict[str, bool] = {}
 
-    def catch_up(self) -> None:
-        """Count what has happened. The caller holds this state's lock, and not the broker's."""
+    def catch_up(self, actor: str = INTERNAL_USER) -> None:
+        """Count what clients and `actor` have done. The caller holds this state's lock, and not the broker's."""
         with self.engine.lock:
             if self.engine.node is not self._node:
                 self._begin(self.engine.node)
             new = self.statistics.unread(self.engine.recorder)
-        self.statistics.read(new)
+        self.statistics.read(new, actor)
 
 
 class UsersChannel(OwnChannel):

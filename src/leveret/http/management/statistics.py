@@ -90,8 +90,9 @@ class Statistics:
         self._read_count = recorder.recorded_count
         return new
 
-    def read(self, new: Iterable[RawEvent]) -> None:
-        """Count events."""
+    def read(self, new: Iterable[RawEvent], actor: str = INTERNAL_USER) -> None:
+        """Count events. Those of no client are the work of `actor`."""
+        self._users[None] = actor
         for raw in new:
             if raw[0] in _CHURN:
                 self._count(cast("int", raw[1]), (_CHURN[raw[0]],), BROKER)
@@ -204,7 +205,7 @@ class Statistics:
         self._forget("known", vhost, queue)
 
     def _on_exchange_declared(self, at: int, vhost: str, conn: object, chan: object, name: str, *rest: object) -> None:
-        self.makers.setdefault((vhost, name), self._users.get(conn, INTERNAL_USER))
+        self.makers.setdefault((vhost, name), self._users.get(conn, self._users[None]))
 
     def _on_exchange_deleted(self, at: int, vhost: str, conn: object, chan: object, name: str) -> None:
         self.makers.pop((vhost, name), None)

@@ -102,6 +102,8 @@ def _load(call: Call, vhost: str | None) -> object:
         call.admin.import_definitions(definitions, vhost=vhost)
     except BrokerError as error:
         raise bad_request(str(error).removeprefix("definitions: ")) from None
+    finally:
+        call.state.catch_up(call.user.name)
     for item in definitions.get("global_parameters") or ():
         if isinstance(item, dict) and "name" in item:
             call.state.global_parameters[str(item["name"])] = item.get("value")
