@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import faulthandler
 import gc
-import math
 import os
 import sys
-import time
 from collections.abc import Generator
 from pathlib import Path
 
@@ -15,6 +12,7 @@ import pytest
 from hypothesis import settings
 
 from tests.chromium import browser, chromium, expected_noise, open_address, open_file, tab
+from tests.hanging import Watch
 
 __all__ = ["browser", "chromium", "expected_noise", "open_address", "open_file", "tab"]
 
@@ -88,28 +86,8 @@ def pytest_collection_finish(session: pytest.Session) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Keep the error output for a test that hangs. What the test itself writes to it, pytest captures."""
-    config.stash[_STDERR] = os.dup(2)
-
-
-def pytest_unconfigure(config: pytest.Config) -> None:
-    """End the watch for a test that hangs."""
-    faulthandler.cancel_dump_traceback_later()
-    os.close(config.stash[_STDERR])
-
-
-@pytest.hookimpl(tryfirst=True)
-def pytest_runtest_protocol(item: pytest.Item) -> None:
-    """End the run if the test hangs so that pytest-timeout cannot stop it, and say where.
-
-    pytest's own `faulthandler_timeout` starts a thread for each test and waits until it has ended. With more workers
-    than processors, that takes milliseconds.
-    """
-    now = time.monotonic()
-    if now > item.config.stash.get(_WATCHED_SINCE, -math.inf) + 1:
-        item.config.stash[_WATCHED_SINCE] = now
-        # A failure ends the watch, because pytest may start a debugger.
-        faulthandler.dump_traceback_later(_HANGS, exit=True, file=item.config.stash[_STDERR])
+    """End the run if a test hangs so that pytest-timeout cannot stop it."""
+    config.pluginmanager.register(Watch(800))
 
 
 @pytest.hookimpl(tryfirst=True)
@@ -121,11 +99,6 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
     if _full_collections() > item.session.stash[_FROZEN_AFTER]:
         _freeze(item.session)
 
-
-# So many seconds a test may take, or a second less.
-_HANGS = 800
-_STDERR = pytest.StashKey[int]()
-_WATCHED_SINCE = pytest.StashKey[float]()
 
 # How many full collections there were when objects were last taken out.
 _FROZEN_AFTER = pytest.StashKey[int]()
