@@ -545,6 +545,18 @@ def a_requester_uses_its_own_name(s: Run) -> None:
 
 
 @scenario
+def a_requester_answers_itself_with_confirms(s: Run) -> None:
+    ch = s.channel()
+    ch.consume(NAME, "", no_ack=True)
+    name = name_of(asked(s, ch))
+    ch.confirm_select(gathered=False)
+    ch.publish("", name, "reply")
+
+    ch.deliver()
+    ch.receive_confirm()
+
+
+@scenario
 def a_requester_that_has_gone_is_still_a_name(s: Run) -> None:
     ch, name = requester(s)
     ch.cancel("c")

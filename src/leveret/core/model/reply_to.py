@@ -54,11 +54,15 @@ class ReplyQueue:
 
     def enqueue(self, message: Message, src_copy: int | None = None) -> bool:
         """Send a reply to the requester; replies are never stored and never refused."""
+        # A requester that answers itself confirms the reply first; then it finds it among its Erlang messages.
+        self._vhost.node.work.append(lambda: self._deliver(message))
+        return True
+
+    def _deliver(self, message: Message) -> None:
         if self.target is not None:
             self.target.deliver_reply(message)
         else:
             self._vhost.lost(message, "no requester", self.name)
-        return True
 
 
 class ReplyQueues:
