@@ -52,6 +52,19 @@ def test_a_peer_that_took_a_part_gets_the_end_before_its_socket_ends(lines: byte
         assert "setsockopt" not in half_hearted.calls
 
 
+def test_a_socket_ends_on_a_system_that_does_not_count_what_is_unsent() -> None:
+    """Linux does not count for a local socket, and a sandbox may not count for any."""
+    near, far = socket.socketpair()
+    with near, far:
+        near.setblocking(False)
+        transport: Any = Transport(near, Echo(EchoHost(), []), SelectPoller(), time.thread_time_ns)
+
+        transport.close()
+
+        assert not transport.is_open
+        assert far.recv(100) == b""
+
+
 class Willing:
     """A socket whose peer sends as much as each read takes, and takes all that is sent."""
 

@@ -290,7 +290,7 @@ class Transport:
 
     def close(self) -> None:
         """End the socket after the last byte, which the peer still gets."""
-        if _CLOSES_BY_RESET and not self._has_been_full and not self._count_unsent():
+        if _CLOSES_BY_RESET and not self._has_been_full and not self._may_have_unsent():
             self.reset()
             return
         with suppress(OSError):
@@ -300,12 +300,14 @@ class Transport:
                 self._socket.recv(READ_BYTES)
         self.lose()
 
-    def _count_unsent(self) -> int:
-        """Return how many bytes the peer had no room for yet. Only Linux knows."""
+    def _may_have_unsent(self) -> bool:
+        """Return whether the peer may have had no room for something yet. Not every Linux knows."""
         # Windows has no such module.
         import fcntl
 
-        return int.from_bytes(fcntl.ioctl(self.fd, _SIOCOUTQNSD, bytes(4)), sys.byteorder)
+        with suppress(OSError):
+            return any(fcntl.ioctl(self.fd, _SIOCOUTQNSD, bytes(4)))
+        return True
 
     def reset(self) -> None:
         """End the socket at once. The peer sees a reset."""
