@@ -489,12 +489,13 @@ def test_a_refusal_by_the_server_raises_with_its_reason(run_real: Run) -> None:
     result.stdout.fnmatch_lines(["E *RefusedError: *inequivalent arg 'x-max-length' for queue 'q' in vhost '/'*"])
 
 
-def test_an_unreachable_server_ends_the_run_with_a_hint(run: Run) -> None:
-    result = run("def test_it(leveret): pass", "--leveret-real=amqp://guest:guest@127.0.0.1:1")
+@pytest.mark.parametrize("url", ["amqp://guest:guest@127.0.0.1:1", "amqp://guest:guest@rabbit..test:5672"])
+def test_an_unreachable_server_ends_the_run_with_a_hint(run: Run, url: str) -> None:
+    result = run("def test_it(leveret): pass", f"--leveret-real={url}")
 
     assert result.ret == pytest.ExitCode.USAGE_ERROR
     hint = "start RabbitMQ there, or correct host and port"
-    result.stderr.fnmatch_lines([f"*: --leveret-real: 'amqp://guest:guest@127.0.0.1:1' cannot be reached: *; {hint}"])
+    result.stderr.fnmatch_lines([f"*: --leveret-real: '{url}' cannot be reached: *; {hint}"])
 
 
 def test_a_server_without_its_management_api_ends_the_run_with_a_hint(run: Run) -> None:

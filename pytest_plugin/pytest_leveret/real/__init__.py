@@ -89,7 +89,7 @@ def prepare(config: pytest.Config) -> None:
     given = {word: setting.value for word, setting in settings.items()}
     try:
         config.stash[_SERVER] = Server(given["real"], given.get("real_management"), given.get("real_wait", _WAIT_S))
-    except OSError as error:
+    except (OSError, UnicodeError) as error:
         hint = "start RabbitMQ there, or correct host and port"
         raise _unusable(settings["real"], f"reached: {error}; {hint}") from None
     except ManagementError as error:

@@ -19,7 +19,7 @@ class Server:
     """The RabbitMQ server of a run."""
 
     def __init__(self, amqp_url: str, management_url: str | None, wait_s: float) -> None:
-        """Raises OSError if nothing listens there, and ManagementError if it is not a RabbitMQ that this user rules."""
+        """Raises OSError or UnicodeError if it cannot be reached, ManagementError if this user cannot administer it."""
         self.parts = urlsplit(amqp_url)
         self.address = (str(self.parts.hostname), self.parts.port or 5672)
         create_connection(self.address, TIMEOUT_S).close()
