@@ -202,9 +202,12 @@ def test_awaitables_wait_under_trio(broker: Broker) -> None:
 
 
 def _wait_interrupted(broker: Broker) -> None:
+    is_over = threading.Event()
+
     def interrupt() -> None:
         while not broker._engine.loop.turns._sleepers:
-            threading.Event().wait(0.001)
+            if is_over.wait(0.001):
+                return
         os.kill(os.getpid(), signal.SIGINT)
 
     interrupting = threading.Thread(target=interrupt)
@@ -212,6 +215,7 @@ def _wait_interrupted(broker: Broker) -> None:
     try:
         broker.wait_idle(timeout=20)
     finally:
+        is_over.set()
         interrupting.join()
 
 
