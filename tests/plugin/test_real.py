@@ -7,6 +7,11 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator
+from functools import partial
+from http.server import SimpleHTTPRequestHandler
+from pathlib import Path
+from socketserver import TCPServer
+from threading import Thread
 
 import pytest
 
@@ -515,6 +520,25 @@ def test_a_port_that_does_not_speak_http_is_not_taken_for_the_management_api(run
 
     assert result.ret == pytest.ExitCode.USAGE_ERROR
     result.stderr.fnmatch_lines([f"*: --leveret-real-management: '{url}' cannot be used: *management plugin, or give*"])
+
+
+def test_another_program_that_answers_json_is_not_taken_for_rabbitmq(run: Run, server: Broker, tmp_path: Path) -> None:
+    (tmp_path / "api").mkdir()
+    for name in ("users", "overview"):
+        (tmp_path / "api" / name).write_text("{}")
+    handler = partial(SimpleHTTPRequestHandler, directory=str(tmp_path))
+    with TCPServer(("127.0.0.1", 0), handler) as other:
+        url = f"http://127.0.0.1:{other.server_address[1]}"
+        thread = Thread(target=other.serve_forever, args=[0.01])
+        thread.start()
+
+        result = run("def test_it(leveret): pass", f"--leveret-real={server.url}", f"--leveret-real-management={url}")
+
+        other.shutdown()
+        thread.join()
+    assert result.ret == pytest.ExitCode.USAGE_ERROR
+    why = f"{url} is no RabbitMQ: its overview has no rabbitmq_version; enable its management plugin, or give *"
+    result.stderr.fnmatch_lines([f"*: --leveret-real-management: '{url}' cannot be used: {why}"])
 
 
 @pytest.mark.parametrize("login", ["guest:wrong", "auditor:secret"])

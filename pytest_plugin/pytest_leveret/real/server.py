@@ -9,7 +9,7 @@ from urllib.parse import unquote, urlsplit
 
 import pytest
 
-from pytest_leveret.real.management import TIMEOUT_S, Management, url_beside
+from pytest_leveret.real.management import TIMEOUT_S, Management, ManagementError, url_beside
 
 # How the reason of a skip begins.
 NEEDS: Final = "a real RabbitMQ cannot run this test: "
@@ -29,7 +29,10 @@ class Server:
         self.wait_s = wait_s
         # Only an administrator may see the users.
         self.management.ask("GET", "users")
-        self.version = str(self.management.ask("GET", "overview")["rabbitmq_version"])
+        overview = self.management.ask("GET", "overview")
+        if "rabbitmq_version" not in (overview or ()):
+            raise ManagementError(f"{self.management.url} is no RabbitMQ: its overview has no rabbitmq_version")
+        self.version = str(overview["rabbitmq_version"])
 
 
 class Names:
