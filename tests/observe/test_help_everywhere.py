@@ -87,6 +87,19 @@ def test_d10_two_brokers_of_a_test_are_told_apart(shop: Broker) -> None:
     assert note.startswith(f"state of the broker on port {archive.port}, ")
 
 
+def test_what_clients_have_just_sent_to_another_broker_is_told_too(shop: Broker) -> None:
+    with Broker() as archive, pika.BlockingConnection(pika.URLParameters(shop.url)) as connection:
+        archive.declare_exchange("shop", "topic")
+        channel = connection.channel()
+        for _ in range(10):
+            # Large enough that the broker is still reading when the client goes on.
+            channel.basic_publish("shop", "order.created", b"1" * 5_000_000)
+
+            with pytest.raises(AssertionError, match=rf"nearest, on the broker on port {shop.port}: #"):
+                archive.assert_published("shop")
+            shop.events.clear()
+
+
 def test_d10_a_name_that_only_the_other_broker_has_says_so(shop: Broker) -> None:
     with pytest.raises(LookupError) as raised, Broker() as archive:
         archive.assert_published("shop")

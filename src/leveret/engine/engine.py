@@ -652,8 +652,11 @@ class Engine:
         return f"the broker {where}" if self.given_name is None else f"{self.given_name}, the broker {where}"
 
     def others(self) -> list[Engine]:
-        """Return the other brokers that run in this process."""
-        return [engine for engine in list(_running) if engine is not self and engine.is_readable]
+        """Return the other brokers that run in this process, once what had arrived there is handled."""
+        others = [engine for engine in list(_running) if engine is not self and engine.is_readable]
+        for engine in others:
+            engine.sync()
+        return others
 
     @property
     def is_readable(self) -> bool:

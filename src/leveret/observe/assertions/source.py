@@ -31,7 +31,7 @@ class Source(Protocol):
         """The broker in a sentence: "the broker on port 5672"."""
 
     def others(self) -> Sequence[Source]:
-        """Return the other brokers that run in this process."""
+        """Return the other brokers that run in this process, once what had arrived there is handled."""
 
     def report(self, messages: Sequence[int] = (), queues: Sequence[str] = ()) -> str:
         """Return the state of the broker and its last events; those of the given messages and queues come first."""
