@@ -588,9 +588,12 @@ mistake(
 
         def publish():
             try:
-                for _ in range(300):
+                # It goes well by chance, mostly for some milliseconds.
+                for _ in range(20_000):
                     channel.basic_publish("", "orders", b"7")
                     connection.process_data_events(0)
+                    if errors:
+                        return
             except BaseException as error:
                 errors.append(error)
 
@@ -599,7 +602,7 @@ mistake(
             thread.start()
         for thread in threads:
             thread.join()
-        leveret.assert_ready("orders", times=601, timeout=0.1)
+        leveret.assert_ready("orders", times=40_001, timeout=0.1)
     """,
     cause="(two|2) threads",
     way_out="(two|2) threads|connection of its own",
