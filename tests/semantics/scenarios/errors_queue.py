@@ -198,3 +198,17 @@ def a_vhost_limit_of_queues_is_checked_among_the_arguments(s: Run) -> None:
 @scenario(versions=("4.3",))
 def a_queue_master_locator_is_denied(s: Run) -> None:
     s.channel().declare("q", arguments={"x-queue-master-locator": "min-masters"})
+
+
+@scenario
+def a_name_of_line_breaks_is_not_the_last_declared_queue(s: Run) -> None:
+    for is_declared in (False, True):
+        for exchange in ("amq.direct", "missing", "\n"):
+            for name in ("queue.bind", "queue.unbind"):
+                ch = s.channel()
+                if is_declared:
+                    ch.declare("q")
+                ch.call(name, queue="\r\n", exchange=exchange, routing_key="k")
+        ch = s.channel()
+        ch.call("queue.delete", queue="\n")
+        ch.passive("q")

@@ -91,7 +91,7 @@ def _declare_reply_to(channel: Channel, name: str, method: methods.QueueDeclare)
 def bind(channel: Channel, method: methods.QueueBind) -> None:
     """Bind a queue to an exchange."""
     exchange_name = stripped(method.exchange)
-    queue_name, routing_key = _binding_names(channel, stripped(method.queue), method.routing_key)
+    queue_name, routing_key = _binding_names(channel, method.queue, method.routing_key)
     _refuse_without_rights(channel, queue_name, exchange_name, routing_key)
     exchange = channel.vhost.exchange(exchange_name)
     queue = channel.vhost.queue(queue_name)
@@ -106,7 +106,7 @@ def bind(channel: Channel, method: methods.QueueBind) -> None:
 def unbind(channel: Channel, method: methods.QueueUnbind) -> None:
     """Remove a binding. If any part is missing, that is no error."""
     exchange_name = stripped(method.exchange)
-    queue_name, routing_key = _binding_names(channel, stripped(method.queue), method.routing_key)
+    queue_name, routing_key = _binding_names(channel, method.queue, method.routing_key)
     _refuse_without_rights(channel, queue_name, exchange_name, routing_key)
     exchange = channel.vhost.exchanges.get(exchange_name)
     queue = channel.vhost.queues.get(queue_name)
@@ -121,7 +121,7 @@ def unbind(channel: Channel, method: methods.QueueUnbind) -> None:
 def _binding_names(channel: Channel, queue_name: str, routing_key: str) -> tuple[str, str]:
     """Return queue and key of a binding. If both are empty, both are the last declared queue's name."""
     name = named(channel, queue_name)
-    return name, routing_key if queue_name or routing_key else name
+    return stripped(name), routing_key if queue_name or routing_key else name
 
 
 def _refuse_without_rights(channel: Channel, queue_name: str, exchange_name: str, routing_key: str) -> None:
@@ -144,7 +144,7 @@ def purge(channel: Channel, method: methods.QueuePurge) -> None:
 
 def delete(channel: Channel, method: methods.QueueDelete) -> None:
     """Delete a queue. A missing one is no error."""
-    name = named(channel, stripped(method.queue))
+    name = stripped(named(channel, method.queue))
     channel.rights.require("configure", "queue", name)
     count = channel.vhost.delete_queue(
         name,
