@@ -38,6 +38,7 @@ def lend_jvm() -> Iterator[Lend]:
     yield lend
     for program in lenders:
         program.communicate()
+        assert program.returncode == 0, "the program that has lent its JVM did not end well"
 
 
 @pytest.fixture(scope="session")

@@ -100,7 +100,12 @@ def ran(lend_jvm: Lend, tmp_path_factory: pytest.TempPathFactory) -> Ran:
             text=True,
         )
     assert process.stdout is not None
-    said = [line.rstrip("\n") for line in islice(process.stdout, 3)]
+    try:
+        said = [line.rstrip("\n") for line in islice(process.stdout, 3)]
+    except BaseException:
+        # The test has timed out.
+        process.kill()
+        raise
     # Later Python processes of Spark are not to be killed.
     (modules / "sitecustomize.py").unlink()
     if len(said) == 3:
