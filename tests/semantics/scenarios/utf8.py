@@ -93,3 +93,11 @@ def methods_of_a_server_with_a_surrogate(s: Run) -> None:
             ch = s.channel(1, on=s.connect())
             ch.connection.send(number, "queue.declare-ok", queue=octets)
             ch.connection.take(0, "connection.close")
+
+
+@scenario
+def words_of_arguments_that_are_not_utf8(s: Run) -> None:
+    for octets in (b"\xff", "ä".encode(), "ä".encode() + b"\xff"):
+        for name in ("x-queue-type", "x-queue-mode", "x-overflow"):
+            s.channel().declare("q", durable=True, arguments={name: octets})
+        s.channel().delete("q")

@@ -116,9 +116,8 @@ def _queue_version(field: Field, compat: Compat) -> None:
 def _queue_mode(field: Field, compat: Compat) -> None:
     if not compat.checks_queue_mode:
         return
-    word = _string(field)
-    if word not in ("default", "lazy"):
-        raise Invalid(f"\"unsupported queue mode '{word}'\"")
+    if _string(field) not in ("default", "lazy"):
+        raise Invalid(f"\"unsupported queue mode '{printed(field, compat)}'\"")
 
 
 def _max_age(field: Field, compat: Compat) -> None:
@@ -404,7 +403,7 @@ def _same(new: Field | None, old: Field | None) -> bool:
 
 
 def _described(field: Field | None, compat: Compat) -> str:
-    return "none" if field is None else f"the value '{_printed(field, compat)}' of type '{TYPE_NAMES[field.tag]}'"
+    return "none" if field is None else f"the value '{printed(field, compat)}' of type '{TYPE_NAMES[field.tag]}'"
 
 
 def _quoted(field: Field, compat: Compat) -> str:
@@ -412,10 +411,11 @@ def _quoted(field: Field, compat: Compat) -> str:
     if field.tag == "D":
         # RabbitMQ takes the pair for a type and a value, and crashes (rabbit_misc:val).
         raise InternalRefusal()
-    return "none" if field.value is None else f"'{_printed(field, compat)}'"
+    return "none" if field.value is None else f"'{printed(field, compat)}'"
 
 
-def _printed(field: Field, compat: Compat) -> str:
+def printed(field: Field, compat: Compat) -> str:
+    """Return the value of a field for a text."""
     if not isinstance(field.value, bytes):
         return erlang.term(field.value)
     text = field.value.decode("utf-8", "surrogateescape")

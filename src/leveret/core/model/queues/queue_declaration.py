@@ -92,7 +92,7 @@ class QueueDeclaration(NamedTuple):
         if rights is not None and dead_letter_exchange is not None:
             rights("read", "queue", self.name)
             rights("write", "exchange", dead_letter_exchange)
-        queue_type = requested_type(self.arguments, title)
+        queue_type = requested_type(self.arguments, title, compat)
         supported = queue_type.known_arguments(compat)
         checks.refuse_invalid_values(self.arguments, title, supported, compat)
         checks.refuse_unknown_to_type(self.arguments, title, supported, queue_type.erlang_name, compat)

@@ -10,7 +10,7 @@ from typing import Final, NamedTuple
 
 from leveret.core.compat import Compat
 from leveret.core.model.errors import PreconditionFailed
-from leveret.core.model.queues.arguments import QUEUE_ARGUMENTS, Check, check_value, integer_in, not_negative
+from leveret.core.model.queues.arguments import QUEUE_ARGUMENTS, Check, check_value, integer_in, not_negative, printed
 from leveret.core.wire.values import TYPE_NAMES, Field, Table
 
 _FILTERS: Final = ("x-stream-filter", "x-stream-match-unfiltered")
@@ -94,7 +94,7 @@ QUEUE_TYPES: Final[dict[str, QueueType]] = {row.name: row for row in (CLASSIC, Q
 CONSUMER_ARGUMENTS: Final = frozenset(name for row in QUEUE_TYPES.values() for name in row.consumer_arguments)
 
 
-def requested_type(arguments: Table, title: str) -> QueueType:
+def requested_type(arguments: Table, title: str, compat: Compat) -> QueueType:
     """Return the queue type that the arguments request, classic by default.
 
     RabbitMQ checks the type before the other arguments. Raises PreconditionFailed for an unknown type.
@@ -107,7 +107,8 @@ def requested_type(arguments: Table, title: str) -> QueueType:
         raise PreconditionFailed(f"invalid arg 'x-queue-type' for {title}: {tail}")
     word = field.value.decode("utf-8", "surrogateescape")
     if word not in QUEUE_TYPES:
-        raise PreconditionFailed(f"invalid arg 'x-queue-type' for {title}: \"unsupported queue type '{word}'\"")
+        tail = f"\"unsupported queue type '{printed(field, compat)}'\""
+        raise PreconditionFailed(f"invalid arg 'x-queue-type' for {title}: {tail}")
     return QUEUE_TYPES[word]
 
 
