@@ -36,6 +36,26 @@ def test_a_worker_that_failed_unseen_is_reported_with_its_exit_code(broker, foun
     assert "ended by itself with 3: use it in a with statement" in found(broker)["lost_worker"]
 
 
+def test_a_worker_that_failed_before_the_test_ended_it_is_reported(broker, found):
+    worker = broker.worker(FAILS).start()
+    while worker.is_running:
+        broker.sync()
+
+    worker.end()
+
+    assert "ended by itself with 3" in found(broker)["lost_worker"]
+
+
+def test_a_failure_whose_exit_code_the_test_has_read_is_not_reported(broker, found):
+    worker = broker.worker(FAILS).start()
+    while worker.returncode is None:
+        broker.sync()
+
+    broker.stop()
+
+    assert "lost_worker" not in found(broker)
+
+
 def test_a_failure_that_the_test_has_seen_is_not_reported_again(broker, found):
     worker = broker.worker(FAILS).start()
     with pytest.raises(BrokerError, match="ended with 3 before it consumes"):

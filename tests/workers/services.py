@@ -106,6 +106,12 @@ async def consume_in_a_loop() -> None:
     await asyncio.Event().wait()
 
 
+def consume_in_a_new_folder() -> None:
+    """Consume, or fail if it has been started before."""
+    os.mkdir(os.environ["FOLDER"])
+    consume()
+
+
 def fail() -> None:
     print("no licence")
     raise SystemExit(3)

@@ -9,7 +9,7 @@ from time import monotonic
 
 import pytest
 
-from leveret import Broker, ExplorationFailedError, explore
+from leveret import Broker, BrokerError, ExplorationFailedError, explore
 from leveret.exploration.faults import Killed
 from leveret.workers.processes import forked
 from tests.workers import services
@@ -73,6 +73,20 @@ def test_a_worker_that_a_fault_kills_is_awaited_until_it_is_ready_again():
 
             (after,) = broker.queue("payments").consumers
             assert (worker.death_count, after.tag != before.tag) == (1, True)
+
+
+def test_a_worker_that_fails_to_start_again_after_a_fault_fails_its_block(tmp_path):
+    def scenario(broker):
+        broker.declare_queue("payments")
+        with broker.worker(services.consume_in_a_new_folder, env={"FOLDER": str(tmp_path / "new")}) as worker:
+            worker.die()
+            broker.wait_idle(timeout=60)
+
+    with (
+        Broker() as broker,
+        pytest.raises(BrokerError, match=r"(?s)ended by itself with 1 before its block did.*FileExistsError"),
+    ):
+        scenario(broker)
 
 
 def test_a_worker_is_killed_even_if_it_acts_before_its_start_returns(tmp_path):

@@ -83,7 +83,7 @@ class Ending(Protocol):
     def is_restarting(self) -> bool:
         """Whether a fault has killed it, and it is not ready again yet."""
 
-    def end_with_broker(self) -> None:
+    def end(self) -> None:
         """End it, and report it if it had ended by itself with an error."""
 
 
@@ -371,7 +371,7 @@ class Engine:
     def stop(self) -> None:
         """Close the port and every connection, and end the workers. The state can still be inspected."""
         for worker in self.workers:
-            worker.end_with_broker()
+            worker.end()
         self._worker_addresses.clear()
         self._is_stopped = self._is_stopped or self.loop.is_running
         if self in _running:

@@ -45,8 +45,9 @@ class Worker(Hinting):
     """A process of the user's. Use it as a context manager: it is ready at the beginning of the block.
 
     Its output is shown with a failed test. It ends with its block, or else with its broker, and all its children end
-    with it. If it has ended by itself with an error, the end of the block raises BrokerError, and the end of the broker
-    fails the test by the check `lost_worker`, as does a worker that is never started.
+    with it. If it has ended by itself with an error, the end of the block raises BrokerError. Without a block, the
+    check `lost_worker` fails the test, unless it has read the exit code. The check also reports a worker that is never
+    started.
     """
 
     _called = "a Worker"
@@ -119,7 +120,10 @@ class Worker(Hinting):
     @property
     def returncode(self) -> int | None:
         """The exit code of its process, negative for a signal; None while it runs."""
-        return None if self._process is None else self._process.code()
+        code = None if self._process is None else self._process.code()
+        # A test that reads it has heard of the end.
+        self._is_end_known = self._is_end_known or code is not None
+        return code
 
     @property
     def output(self) -> str:
@@ -163,10 +167,12 @@ class Worker(Hinting):
         while not self._is_ready():
             if not self.is_running and self._restart in (None, threading.current_thread()):
                 # Its last words may not have been read yet.
-                self._running().close()
-                self._is_end_known = True
+                process = self._running()
+                process.close()
+                # The test does not hear of this error if a fault has started the process again.
+                self._is_end_known = self._restart is None
                 why = f"{self._what()}{self._hint()}{self._said()}"
-                raise BrokerError(f"worker {self.name!r} ended with {self.returncode} before {why}")
+                raise BrokerError(f"worker {self.name!r} ended with {process.code()} before {why}")
             if monotonic() > limit:
                 raise WaitTimeoutError(
                     f"worker {self.name!r} runs and has not come so far that {self._what()} within "
@@ -245,7 +251,8 @@ class Worker(Hinting):
         self._await_restart()
         if error is None and self.is_running:
             self._await_rest()
-        code, is_by_itself = self.returncode, not self.is_running and not self._is_end_known
+        is_by_itself = not self.is_running and not self._is_end_known
+        code = self.returncode
         self.end()
         if error is None and is_by_itself and code:
             raise BrokerError(f"worker {self.name!r} ended by itself with {code} before its block did{self._said()}")
@@ -261,22 +268,20 @@ class Worker(Hinting):
             if threads.busy_share() <= IDLE_SHARE:
                 return
 
-    def end_with_broker(self) -> None:
-        """End it because its broker stops, and report it if it had ended by itself with an error."""
-        code = None if self._is_end_known or self._port is None else self.returncode
-        self.end()
-        if code:
-            self._engine.judge.lost_workers[self] = self._finding("lost_worker", code)
-
     def _finding(self, kind: str, code: int | None = None) -> Finding:
         return Finding("lost_worker", "/", {"worker": self.name, "line": self._line, "code": code}, kind=kind)
 
     def end(self) -> None:
-        """End it, with all its children. A second call does nothing."""
+        """End it, with all its children, and report it if it had ended by itself with an error, unseen by the test.
+
+        A second call does nothing.
+        """
         self._await_restart()
         self._is_ending = True
         if self.is_running:
             self.terminate()
+        elif not self._is_end_known and (code := self.returncode):
+            self._engine.judge.lost_workers[self] = self._finding("lost_worker", code)
         if self._process is not None:
             self._process.close()
         if self._port is not None:

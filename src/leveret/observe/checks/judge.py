@@ -85,7 +85,7 @@ class Judge:
         self._leftovers = Leftovers()
         self._unused_faults = UnusedFaults(planned)
         self.never_awaited: Final = NeverAwaited()
-        # The findings about workers that were not started yet, or that had ended with an error when the broker ended.
+        # The findings about workers that were not started yet, or that had failed before the test ended them.
         self.lost_workers: Final[dict[object, Finding]] = {}
         self._no_client: NoClient | None = None
         # How the tests call the broker.
