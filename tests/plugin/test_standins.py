@@ -143,6 +143,36 @@ def test_the_commands_for_the_version_print_it(run: Run) -> None:
     result.assert_outcomes(passed=1)
 
 
+def test_the_commands_for_the_state_of_the_node_print_what_suites_look_for(run: Run) -> None:
+    result = run(
+        """
+        from testcontainers.rabbitmq import RabbitMqContainer
+
+        def test_state():
+            with RabbitMqContainer("rabbitmq:3.13") as container:
+                for command, wanted in {
+                    "rabbitmqctl status": "RabbitMQ version: 3.13.7",
+                    "rabbitmqctl cluster_status": "Running Nodes\\n\\nrabbit@",
+                    "rabbitmq-diagnostics -q ping": "Ping succeeded",
+                }.items():
+                    code, output = container.exec(command)
+                    assert code == 0
+                    assert wanted in output.decode()
+        """,
+        ALL,
+        *PLUGINS,
+    )
+
+    result.assert_outcomes(passed=1)
+
+
+def test_the_configuration_of_a_node_is_what_only_a_server_has(run: Run) -> None:
+    result = run(SHOVEL.replace("rabbitmq-plugins enable rabbitmq_shovel", "rabbitmqctl environment"), ALL, *PLUGINS)
+
+    result.assert_outcomes(failed=1)
+    result.stdout.fnmatch_lines(["leveret stands in for RabbitMQ here and has no rabbitmqctl environment; *"])
+
+
 def test_a_plugin_that_leveret_lacks_is_not_enabled(run: Run) -> None:
     result = run(
         """

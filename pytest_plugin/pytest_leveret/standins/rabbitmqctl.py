@@ -30,14 +30,16 @@ _VALUED: Final = (
     "--apply-to",
     "--format",
 )
-# Commands that succeed because the broker runs, or because nothing is left to do.
-_FINE: Final = frozenset(
-    {
-        *("await_startup", "wait", "status", "ping", "node_health_check", "check_running", "is_running", "is_booting"),
-        *("check_port_connectivity", "check_local_alarms", "check_alarms", "alarms", "check_virtual_hosts"),
-        *("enable_feature_flag", "await_online_nodes", "cluster_status", "environment", "force_gc"),
-    }
-)
+# Commands that succeed because the broker runs, or because nothing is left to do, and what they print.
+_PRINTED: Final = {
+    **dict.fromkeys(("await_startup", "wait", "node_health_check", "is_booting", "check_port_connectivity"), ""),
+    **dict.fromkeys(("check_local_alarms", "check_alarms", "alarms", "check_virtual_hosts", "force_gc"), ""),
+    **dict.fromkeys(("enable_feature_flag", "await_online_nodes", "check_running", "is_running"), ""),
+    **dict.fromkeys(("version", "server_version"), "{rabbitmq_version}\n"),
+    "ping": "Ping succeeded\n",
+    "status": "Runtime\n\nRabbitMQ version: {rabbitmq_version}\nNode name: {original_cluster_name}\n",
+    "cluster_status": "Running Nodes\n\n{original_cluster_name}\n",
+}
 
 
 # What a listing can show, in RabbitMQ's words, and how it is read from a view.
@@ -69,10 +71,9 @@ def run(stand_in: StandIn, command: str | Iterable[str]) -> tuple[int, str]:
     name, *arguments = arguments
     if PurePosixPath(tool).name == "rabbitmq-plugins":
         return _plugins(stand_in, name, arguments)
-    if name in _FINE:
-        return 0, ""
-    if name in ("version", "server_version"):
-        return 0, f"{stand_in.broker.admin.export_definitions()['rabbitmq_version']}\n"
+    if name in _PRINTED:
+        # A node alone has the name of its cluster.
+        return 0, _PRINTED[name].format_map(stand_in.broker.admin.export_definitions())
     action = _COMMANDS.get(name)
     if action is None:
         stand_in.fleet.refuse(f"rabbitmqctl {name}")
