@@ -522,14 +522,17 @@ def test_a_port_that_does_not_speak_http_is_not_taken_for_the_management_api(run
     result.stderr.fnmatch_lines([f"*: --leveret-real-management: '{url}' cannot be used: *management plugin, or give*"])
 
 
-def test_another_program_that_answers_json_is_not_taken_for_rabbitmq(run: Run, server: Broker, tmp_path: Path) -> None:
+@pytest.mark.parametrize("answer", ["{}", "true"])
+def test_another_program_that_answers_json_is_not_taken_for_rabbitmq(
+    run: Run, server: Broker, tmp_path: Path, answer: str
+) -> None:
     (tmp_path / "api").mkdir()
     for name in ("users", "overview"):
-        (tmp_path / "api" / name).write_text("{}")
+        (tmp_path / "api" / name).write_text(answer)
     handler = partial(SimpleHTTPRequestHandler, directory=str(tmp_path))
     with TCPServer(("127.0.0.1", 0), handler) as other:
         url = f"http://127.0.0.1:{other.server_address[1]}"
-        thread = Thread(target=other.serve_forever, args=[0.01])
+        thread = Thread(target=other.serve_forever, args=[0.01], daemon=True)
         thread.start()
 
         result = run("def test_it(leveret): pass", f"--leveret-real={server.url}", f"--leveret-real-management={url}")

@@ -30,7 +30,7 @@ class Server:
         # Only an administrator may see the users.
         self.management.ask("GET", "users")
         overview = self.management.ask("GET", "overview")
-        if "rabbitmq_version" not in (overview or ()):
+        if not isinstance(overview, dict) or "rabbitmq_version" not in overview:
             raise ManagementError(f"{self.management.url} is no RabbitMQ: its overview has no rabbitmq_version")
         self.version = str(overview["rabbitmq_version"])
 
