@@ -9,7 +9,7 @@ import sys
 from collections.abc import Iterable
 from pathlib import Path
 
-from tests.house.copies import shared_runner
+from tests.house.forked_runs import shared_runner
 
 SERVICES = Path(__file__).parent / "services"
 NAMES = tuple(sorted(path.parent.name for path in SERVICES.glob("*/suite.py")))

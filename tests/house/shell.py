@@ -28,7 +28,7 @@ import pytest_leveret
 import leveret
 from leveret import cli
 from tests.house.blocks import Block
-from tests.house.copies import shared_runner
+from tests.house.forked_runs import shared_runner
 from tests.house.repository import ROOT
 
 # A line with one of these is more than one command with its arguments.

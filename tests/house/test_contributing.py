@@ -13,7 +13,8 @@ from typing import NamedTuple
 
 import pytest
 
-from tests.house.copies import Runner, Tree, copy_repository, is_named
+from tests.house.copies import Tree, copy_repository, is_named
+from tests.house.forked_runs import Runner
 from tests.house.recipes import RECIPES, events, evidence, house, model, observing, protocol
 from tests.house.repository import ROOT
 

@@ -1,4 +1,4 @@
-"""What runs the tests of copies: a run that is interrupted does not answer for the next."""
+"""Runs in forks: one that is interrupted does not answer for the next."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.house.copies import Runner
+from tests.house.forked_runs import Runner
 
 HANGING = """
 import os
