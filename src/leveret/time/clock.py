@@ -82,7 +82,10 @@ class Clock(Hinting):
         return self._engine.clock.is_held
 
     def hold(self) -> AbstractContextManager[object]:
-        """Stop time, and autojump, once what is due by now is done. The end of its `with` block lets time run again."""
+        """Stop time, and autojump, once what is due by now is done.
+
+        The end of its `with` block lets time run again, unless it stood still before, as it does during autojump.
+        """
         block = ExitStack()
         if not self.is_held:
             block.callback(self.release)
