@@ -500,7 +500,16 @@ def test_an_unreachable_server_ends_the_run_with_a_hint(run: Run, url: str) -> N
 
     assert result.ret == pytest.ExitCode.USAGE_ERROR
     hint = "start RabbitMQ there, or correct host and port"
-    result.stderr.fnmatch_lines([f"*: --leveret-real: '{url}' cannot be reached: *; {hint}"])
+    shown = url.replace(":guest@", ":***@")
+    result.stderr.fnmatch_lines([f"*: --leveret-real: '{shown}' cannot be reached: *; {hint}"])
+
+
+@pytest.mark.parametrize("url", ["amqp://guest:secret@127.0.0.1:1", "amqps://guest:secret@localhost"])
+def test_a_url_that_cannot_be_used_is_shown_without_its_password(run: Run, url: str) -> None:
+    result = run("def test_it(leveret): pass", f"--leveret-real={url}")
+
+    assert result.ret == pytest.ExitCode.USAGE_ERROR
+    assert "secret" not in f"{result.stdout}{result.stderr}"
 
 
 def test_a_server_without_its_management_api_ends_the_run_with_a_hint(run: Run) -> None:
@@ -509,7 +518,8 @@ def test_a_server_without_its_management_api_ends_the_run_with_a_hint(run: Run) 
 
     assert result.ret == pytest.ExitCode.USAGE_ERROR
     hint = "enable its management plugin, or give its URL with --leveret-real-management=http://localhost:15672"
-    start = f"--leveret-real: {server.url!r} cannot be used: http://127.0.0.1:{server.port + 10_000} cannot be reached"
+    shown = server.url.replace(":guest@", ":***@")
+    start = f"--leveret-real: {shown!r} cannot be used: http://127.0.0.1:{server.port + 10_000} cannot be reached"
     result.stderr.fnmatch_lines([f"*: {start}: *; {hint}"])
 
 

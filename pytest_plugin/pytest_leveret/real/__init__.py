@@ -7,6 +7,7 @@ can do is skipped, and the reason names what it used.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Final
@@ -41,7 +42,12 @@ def _read_url(text: str) -> str:
         if parts.scheme == "amqp" and parts.hostname and parts.port != 0:
             return text
     valid = "an amqp:// URL with a host and a port from 1 to 65535"
-    raise ValueError(f"{text!r} is not {valid}; write it as in amqp://guest:guest@localhost:5672")
+    raise ValueError(f"{_without_password(text)!r} is not {valid}; write it as in amqp://guest:guest@localhost:5672")
+
+
+def _without_password(url: str) -> str:
+    # What a run prints is often public.
+    return re.sub(r":[^:@/]+@", ":***@", url)
 
 
 def _read_seconds(text: str) -> float:
@@ -100,7 +106,7 @@ def prepare(config: pytest.Config) -> None:
 
 
 def _unusable(setting: Setting, why: str) -> pytest.UsageError:
-    return pytest.UsageError(f"{setting.origin}: {setting.value!r} cannot be {why}")
+    return pytest.UsageError(f"{setting.origin}: {_without_password(setting.value)!r} cannot be {why}")
 
 
 def server_of(config: pytest.Config) -> Server | None:
