@@ -563,7 +563,8 @@ def test_a_user_who_is_no_administrator_ends_the_run_with_a_hint(run: Run, serve
 
     assert result.ret == pytest.ExitCode.USAGE_ERROR
     hint = "put the name and the password of an administrator into the URL"
-    result.stderr.fnmatch_lines([f"*: --leveret-real-management: '{url}' cannot be used: *; {hint}"])
+    shown = server.management_url.replace("://", f"://{login.partition(':')[0]}:***@")
+    result.stderr.fnmatch_lines([f"*: --leveret-real-management: '{shown}' cannot be used: *; {hint}"])
 
 
 def test_a_binding_that_the_server_refuses_raises_at_the_line_of_the_test(run_real: Run) -> None:
