@@ -504,7 +504,9 @@ def test_an_unreachable_server_ends_the_run_with_a_hint(run: Run, url: str) -> N
     result.stderr.fnmatch_lines([f"*: --leveret-real: '{shown}' cannot be reached: *; {hint}"])
 
 
-@pytest.mark.parametrize("url", ["amqp://guest:secret@127.0.0.1:1", "amqps://guest:secret@localhost"])
+@pytest.mark.parametrize(
+    "url", ["amqp://guest:secret@127.0.0.1:1", "amqps://guest:secret@localhost", "amqps://guest:secret:a@b@localhost"]
+)
 def test_a_url_that_cannot_be_used_is_shown_without_its_password(run: Run, url: str) -> None:
     result = run("def test_it(leveret): pass", f"--leveret-real={url}")
 

@@ -47,7 +47,7 @@ def _read_url(text: str) -> str:
 
 def _without_password(url: str) -> str:
     # What a run prints is often public.
-    return re.sub(r":[^:@/]+@", ":***@", url)
+    return re.sub(r"(//[^:@/]*):.*@", r"\1:***@", url)
 
 
 def _read_seconds(text: str) -> float:
