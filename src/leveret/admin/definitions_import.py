@@ -98,13 +98,15 @@ class _Loading:
 
     def _refuse_queues_beyond_limits(self) -> None:
         """Refuse everything that is left if a virtual host has no room for its new queues (validate_limits)."""
-        named = [
-            (it.get("vhost", self._default_vhost), it.get("name")) for it in items(self._definitions, "queues", "")
-        ]
         for host in self._node.vhosts.values():
             limit, count = host.limits.get("max-queues", -1), len(host.queues)
-            new = sum(vhost == host.name and name not in host.queues for vhost, name in named)
-            if new and 0 <= limit < count + new:
+            if limit < 0:
+                continue
+            new = sum(
+                it.get("vhost", self._default_vhost) == host.name and it.get("name") not in host.queues
+                for it in items(self._definitions, "queues", "queue")
+            )
+            if new and limit < count + new:
                 excess = (
                     f'Adding {new} queue(s) to virtual host "{host.name}" would exceed the limit of {limit} queue(s).'
                 )
