@@ -126,8 +126,10 @@ def publish(
         _unroutable(publisher, message, is_mandatory=is_mandatory)
     if sequence is not None:
         # Copies of a reply may be in queues.
-        is_reply_alone = message.head[1].startswith(reply_to.PREFIX) and len(message.routing_keys) == 1
-        if published.is_routed and (message.head[0] or not is_reply_alone):
+        is_reply_alone = (
+            not message.head[0] and message.head[1].startswith(reply_to.PREFIX) and len(message.routing_keys) == 1
+        )
+        if published.is_routed and not is_reply_alone:
             publisher.owe_confirm(sequence, message, not published.is_refused)
         else:
             # No queue has to answer first, so RabbitMQ's channel confirms before it reads on.
