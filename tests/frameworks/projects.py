@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import os
 import re
+import select
 import subprocess
-import threading
 import time
 import tomllib
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property
 from importlib.metadata import EntryPoints, distribution
@@ -132,9 +133,9 @@ class Project:
                 so_far = (expired.output or b"").decode(errors="replace")
                 raise HungError(f"{self.name}: the tests did not end in {timeout:g} s\n{so_far}") from None
         # A child that is about to end, such as a tracker of multiprocessing, may outlive the run for a moment.
-        limit, tick = time.monotonic() + patience, threading.Event()
-        while (left := running_in_session(process.pid)) and time.monotonic() < limit:
-            tick.wait(0.01)
+        limit = time.monotonic() + patience
+        while (left := running_in_session(process.pid)) and (rest := limit - time.monotonic()) > 0:
+            wait_for_end(left[0], rest)
         if left:
             end(left)
             raise HungError(f"{self.name}: the tests left {len(left)} processes running\n{output}")
@@ -175,6 +176,16 @@ def running_in_session(leader: int) -> Sequence[int]:
         if int(session) == leader and state not in "ZX":
             running.append(int(path.parent.name))
     return running
+
+
+def wait_for_end(process: int, seconds: float) -> None:
+    """Wait until a process has ended, which need not be a child of this one."""
+    with suppress(ProcessLookupError):
+        descriptor = os.pidfd_open(process)
+        try:
+            select.select([descriptor], [], [], seconds)
+        finally:
+            os.close(descriptor)
 
 
 def end(processes: Sequence[int]) -> None:
