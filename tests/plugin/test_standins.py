@@ -254,3 +254,76 @@ def test_an_unknown_package_gets_a_suggestion(run: Run) -> None:
     result = run("def test_it(): pass", "--leveret-replaces=testcontainer")
 
     result.stderr.fnmatch_lines(["*unknown package 'testcontainer'*testcontainers*"])
+
+
+# A Docker whose containers print and answer what testcontainers waits for, and which notes their images.
+FAKE_DOCKER = """
+    import socket
+    from unittest.mock import MagicMock
+
+    import docker
+    import pytest
+
+    @pytest.fixture
+    def images(monkeypatch):
+        images = []
+        server = socket.create_server(("127.0.0.1", 0))
+        container = MagicMock(id="1", status="running")
+        container.logs.return_value = b"1 Started!"
+
+        def create(image, **options):
+            images.append(image.partition(":")[0])
+            return container
+
+        client = MagicMock()
+        client.api.base_url = "http://127.0.0.1"
+        client.api.port.return_value = [{"HostPort": str(server.getsockname()[1])}]
+        client.containers.create = create
+        monkeypatch.setattr(docker, "from_env", lambda **options: client)
+        yield images
+        server.close()
+"""
+MIXED = """
+    from testcontainers.core.container import DockerContainer, Reaper
+
+    def test_a_database_beside_rabbitmq(images):
+        with DockerContainer("rabbitmq:4").with_exposed_ports(5672):
+            first = list(images)
+            with DockerContainer("postgres:16").with_exposed_ports(5432), DockerContainer("redis:7"):
+                pass
+        Reaper.delete_instance()
+        print("before", first, "then", images)
+"""
+
+
+@pytest.mark.parametrize(("disabled", "asked"), [("false", "'testcontainers/ryuk', "), ("true", "")])
+def test_other_images_and_the_reaper_go_to_docker(
+    run_apart: Run, monkeypatch: pytest.MonkeyPatch, disabled: str, asked: str
+) -> None:
+    monkeypatch.setenv("TESTCONTAINERS_RYUK_DISABLED", disabled)
+    monkeypatch.setenv("TESTCONTAINERS_CONNECTION_MODE", "docker_host")
+
+    result = run_apart(FAKE_DOCKER + MIXED, "-s", ALL, *PLUGINS)
+
+    result.assert_outcomes(passed=1)
+    result.stdout.fnmatch_lines([f"*before [[]] then [[]{asked}'postgres', 'redis']*"])
+
+
+def test_what_else_a_suite_asks_of_docker_goes_there(run: Run) -> None:
+    result = run(
+        FAKE_DOCKER
+        + """
+    from testcontainers.core import docker_client
+    from testcontainers.core.container import DockerContainer
+
+    def test_docker(images):
+        client = DockerContainer("rabbitmq:4").get_docker_client()
+        assert isinstance(client, docker_client.DockerClient)
+        client.client.containers.create("of its own")
+        assert images == ["of its own"]
+""",
+        ALL,
+        *PLUGINS,
+    )
+
+    result.assert_outcomes(passed=1)

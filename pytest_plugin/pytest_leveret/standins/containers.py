@@ -11,7 +11,7 @@ import tarfile
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import partial
 from pathlib import PurePosixPath
-from typing import Any, Final, NamedTuple
+from typing import Any, ClassVar, Final, NamedTuple
 from unittest.mock import patch
 
 from pytest_leveret.standins import rabbitmqctl
@@ -27,15 +27,13 @@ def stand_in(fleet: Fleet) -> Callable[[], None]:
     from pytest_leveret.standins import compose
 
     container = import_module(_MODULES[0])
-    real = container.DockerClient
     reaper = getattr(container, "Reaper", None)
-    client = partial(Client, fleet, real)
+    client = type("DockerClient", (Client,), {"_fleet": fleet, "_new": staticmethod(container.DockerClient)})
     patches: list[Any] = [patch.object(import_module(name), "DockerClient", client) for name in _MODULES]
     if reaper is not None:
-        # It watches over containers in Docker, so it starts with the first of them.
-        start_reaper = reaper.get_instance
-        patches.append(patch.object(reaper, "get_instance", lambda: None))
-        patches.append(patch.object(Client, "_start_reaper", staticmethod(start_reaper)))
+        # It watches over containers in Docker, so it starts with the first of them. testcontainers asks for it before
+        # each container but the reaper's own, unless the user has disabled it.
+        patches.append(patch.object(reaper, "get_instance", partial(setattr, client, "_reaper", reaper.get_instance)))
     for each in patches:
         each.start()
     undo_compose = compose.stand_in_for_testcontainers(fleet)
@@ -131,8 +129,14 @@ def _target(volume: Any) -> str:
     return str(volume["bind"] if isinstance(volume, Mapping) else volume)
 
 
-class _Closed:
-    """Docker's own client, where none was needed."""
+class _Unopened:
+    """Docker's own client, which opens at the first need."""
+
+    def __init__(self, docker: Callable[[], Any]) -> None:
+        self._docker = docker
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._docker().client, name)
 
     def close(self) -> None:
         """Do nothing."""
@@ -141,11 +145,14 @@ class _Closed:
 class Client:
     """testcontainers' way to Docker, as far as RabbitMQ is concerned."""
 
-    _start_reaper: Callable[[], object] = staticmethod(lambda: None)
+    _fleet: ClassVar[Fleet]
+    # What makes the real one.
+    _new: ClassVar[Callable[..., Any]]
+    # What starts the reaper, once testcontainers has asked for it.
+    _reaper: ClassVar[Callable[[], object] | None] = None
 
-    def __init__(self, fleet: Fleet, real: Callable[..., Any], **options: Any) -> None:
-        self._fleet = fleet
-        self._new_client = partial(real, **options)
+    def __init__(self, **options: Any) -> None:
+        self._new_client = partial(self._new, **options)
         self._real: Any = None
         self._containers: dict[str, Container] = {}
 
@@ -161,13 +168,18 @@ class Client:
     @property
     def client(self) -> Any:
         """Docker's own client."""
-        return _Closed() if self._real is None else self._real.client
+        return _Unopened(self._docker) if self._real is None else self._real.client
+
+    def _docker_for_container(self) -> Any:
+        start_reaper, type(self)._reaper = type(self)._reaper, None
+        if start_reaper is not None:
+            start_reaper()
+        return self._docker()
 
     def create(self, image: str, **options: Any) -> Any:
         """Create a container, and do not start it yet."""
         if not is_rabbitmq(image):
-            self._start_reaper()
-            return self._docker().create(image, **options)
+            return self._docker_for_container().create(image, **options)
         container = Container(self._fleet, image, options)
         self._containers[container.id] = container
         return container
@@ -175,8 +187,7 @@ class Client:
     def run(self, image: str, **options: Any) -> Any:
         """Create a container and start it, as testcontainers before 4.14 does."""
         if not is_rabbitmq(image):
-            self._start_reaper()
-            return self._docker().run(image, **options)
+            return self._docker_for_container().run(image, **options)
         container = self.create(image, **options)
         container.start()
         return container
