@@ -6,8 +6,12 @@ import asyncio
 import gc
 import subprocess
 import sys
+import unittest
+from collections.abc import Callable
+from typing import Any
 
 import aio_pika
+import amqp
 import amqpstorm
 import pika
 import pytest
@@ -135,6 +139,77 @@ def test_a_connection_that_the_program_drops_after_an_error_ends(caplog: pytest.
         gc.collect()
 
         assert broker._engine.wait_until(lambda: not broker._engine.node.connections, 10)
+
+
+class InUnittest(unittest.TestCase):
+    """A test of unittest, which gets what to do and a channel."""
+
+    # pytest leaves it to the tests below.
+    __test__ = False
+
+    def __init__(self, act: Callable[[unittest.TestCase, Any, Any], object], url: str) -> None:
+        super().__init__("test_channel")
+        self.act, self.url = act, url
+
+    def test_channel(self) -> None:
+        connection = pika.BlockingConnection(pika.URLParameters(self.url))
+        self.addCleanup(connection.close)
+        self.act(self, connection, connection.channel())
+
+
+def publish_badly(channel: Any) -> None:
+    channel.basic_publish("shoop", "k", b"x")
+
+
+def raised_by_start_consuming(test: unittest.TestCase, connection: Any, channel: Any) -> None:
+    channel.basic_consume("work", lambda *_: None)
+    connection.add_callback_threadsafe(lambda: publish_badly(channel))
+    with test.assertRaises(pika.exceptions.ChannelClosedByBroker):
+        channel.start_consuming()
+
+
+def raised_by_consume(test: unittest.TestCase, connection: Any, channel: Any) -> None:
+    connection.add_callback_threadsafe(lambda: publish_badly(channel))
+    with test.assertRaisesRegex(pika.exceptions.ChannelClosedByBroker, "shoop"):
+        next(channel.consume("work"))
+
+
+def raised_by_the_next_publish(test: unittest.TestCase, connection: Any, channel: Any) -> None:
+    publish_badly(channel)
+    while channel.is_open:
+        connection.process_data_events(0.05)
+    with test.assertRaises(pika.exceptions.ChannelWrongStateError):
+        publish_badly(channel)
+
+
+def raised_by_py_amqp(test: unittest.TestCase, connection: Any, channel: Any) -> None:
+    with amqp.Connection(f"127.0.0.1:{connection._impl.params.port}") as other:
+        channel = other.channel()
+        channel.basic_publish(amqp.Message(b"x"), exchange="shoop")
+        with test.assertRaises(amqp.NotFound):
+            while True:
+                other.drain_events(timeout=10)
+
+
+@pytest.mark.parametrize(
+    "act", [raised_by_start_consuming, raised_by_consume, raised_by_the_next_publish, raised_by_py_amqp]
+)
+def test_an_error_that_assert_raises_has_caught_counts_as_seen(found, act: Callable[..., object]) -> None:
+    with Broker() as broker:
+        broker.declare_queue("work")
+
+        result = InUnittest(act, broker.url).run()
+
+        assert result is not None and result.wasSuccessful(), result
+        assert "unseen_channel_error" not in found(broker)
+
+
+def test_an_error_that_the_client_drops_while_it_closes_is_reported_in_a_test_of_unittest_too(found) -> None:
+    with Broker() as broker:
+        result = InUnittest(lambda test, connection, channel: publish_badly(channel), broker.url).run()
+
+        assert result is not None and result.wasSuccessful(), result
+        assert "1 error that no call of a client has raised" in found(broker)["unseen_channel_error"]
 
 
 def test_an_error_in_the_place_of_an_earlier_one_is_not_taken_for_it() -> None:

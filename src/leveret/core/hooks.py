@@ -48,6 +48,10 @@ class Insight(Protocol):
     def ignores_returns(self) -> bool:
         """Whether the client is known to drop messages that are returned to such a channel."""
 
+    @property
+    def may_be_cleared(self) -> bool:
+        """Whether the user's code may drop, without a trace, an error that a call of the client has raised."""
+
     def is_raised_by_close(self) -> bool:
         """Return whether a client is in a call that closes a channel and raises the error."""
 

@@ -135,6 +135,12 @@ def modules_on(thread: int) -> list[str]:
     return [str(frame.f_globals.get("__name__", "")) for frame in _frames_of(thread)]
 
 
+def modules_of_others() -> set[str]:
+    """Return the names of the modules on the stacks of all threads but this one."""
+    own = native.thread_ident()
+    return {name for thread in _threads() if thread != own for name in modules_on(thread)}
+
+
 def raising_line(error: BaseException) -> Caller | None:
     """Return the line of user code that raised an error, or called what did, with the line that called it."""
     return _line([frame for frame, _ in walk_tb(error.__traceback__)][::-1])

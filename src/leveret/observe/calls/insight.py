@@ -16,7 +16,7 @@ from operator import attrgetter
 from traceback import walk_tb
 from typing import Any, Final
 
-from leveret.observe.calls.callers import client_calls, is_of_user
+from leveret.observe.calls.callers import client_calls, is_of_user, modules_of_others
 
 _PIKA: Final = "pika.channel"
 _AIORMQ: Final = "aiormq.channel"
@@ -34,6 +34,8 @@ _RETURNED_TO: Final = {"Pika Python Client Library": _PIKA, "aiormq": _AIORMQ}
 _NEVER_SILENT: Final = "amqplib"
 # What clients raise from a call on a channel that an error has closed. It does not say which error.
 _CLOSED: Final = (("pika.exceptions", "ChannelWrongStateError"), ("aiormq.exceptions", "ChannelInvalidStateError"))
+# The module whose frames run a test of unittest.
+_UNITTEST: Final = "unittest.case"
 # The product of the client whose next call raises the error, also if that call closes the channel or the connection.
 _ALWAYS_RAISES: Final = "rabbitpy"
 
@@ -48,6 +50,8 @@ class ClientInsight:
         """
         self._product = product
         self._text = text
+        # `assertRaises` takes from an exception all that shows where it came by.
+        self.may_be_cleared: Final = _UNITTEST in modules_of_others()
         kinds = _channel_classes()
         things = _instances((Exception, *kinds))
         # An earlier test may have made the same mistake.

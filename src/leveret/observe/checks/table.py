@@ -98,7 +98,7 @@ _ROWS: Final = (
     ),
     Check("not_in_definitions", "off", "of what the definitions lack", "declaration"),
     Check("unknown_argument", "warning", "that RabbitMQ does not know and ignores", "argument"),
-    Check("unseen_channel_error", "warning", "that no call of a client was waiting for", "error"),
+    Check("unseen_channel_error", "warning", "that no call of a client has raised, as far as leveret sees", "error"),
     Check("trace_context_lost", "warning", "published outside of the trace of the message being handled", "message"),
     Check("unacked_at_end", "warning", "delivered but not acked when the test ended", "message", needs_trace=False),
     Check("left_ready", "off", "still ready when the test ended", "message", needs_trace=False),
