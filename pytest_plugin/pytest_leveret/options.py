@@ -14,6 +14,8 @@ from typing import Any, Final
 
 import pytest
 
+from leveret.wording import names_in
+
 
 @dataclass(frozen=True, slots=True)
 class Option:
@@ -60,7 +62,7 @@ GENERAL: Final = pytest.StashKey[dict[str, Setting]]()
 
 def read_names(text: str) -> frozenset[str]:
     """Return the names in a text, separated by commas or white space."""
-    return frozenset(text.replace(",", " ").split())
+    return frozenset(names_in(text))
 
 
 def read_number(text: str) -> int:

@@ -10,20 +10,21 @@ has no file descriptor left cannot use a call for the first time: Python reports
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Final, Self, Unpack, get_args
 
 from leveret.core.compat import DEFAULT_VERSION, DENIABLE, Compat, RabbitMQVersion
 from leveret.core.model.operators import node_settings
 from leveret.core.model.operators.node_settings import NodeSettings
 from leveret.engine.engine import EVENT_EXCHANGE, Engine
-from leveret.engine.options import checked_count, checked_port, checked_seed, checked_users, names_in
+from leveret.engine.options import checked_count, checked_port, checked_seed, checked_users
 from leveret.errors import BrokerError, expected, nearest, unknown, unknown_keyword
 from leveret.observe.calls.hinting import Hinting, checks_calls
 from leveret.observe.checks.checked_assertions import CheckedAssertions
 from leveret.observe.checks.table import MAX_REDELIVERIES, DeclareRule, Levels, Wanted
 from leveret.observe.views.names import find_exchange, find_queue
 from leveret.scripted.actions import BrokerActions, Peers
+from leveret.wording import names_in
 
 if TYPE_CHECKING:
     from os import PathLike
@@ -96,19 +97,19 @@ class Broker(BrokerActions, Peers, CheckedAssertions, Hinting):
         rabbitmq: RabbitMQVersion = DEFAULT_VERSION,
         host: str = "127.0.0.1",
         port: int = 0,
-        permit: Iterable[str] = (),
+        permit: str | Iterable[str] = (),
         seed: int = 0,
         record: RecordLevel = "recent",
         trace_dir: str | PathLike[str] | None = None,
         trace_bodies: bool = False,
-        trace_redact: Iterable[str] = (),
+        trace_redact: str | Iterable[str] = (),
         checks: Wanted = (),
         max_redeliveries: int = MAX_REDELIVERIES,
         users: Mapping[str, str] | None = None,
-        vhosts: Iterable[str] = (),
+        vhosts: str | Iterable[str] = (),
         definitions: Mapping[str, object] | str | PathLike[str] | None = None,
         declare: DeclareRule = "freely",
-        plugins: Iterable[str] = (),
+        plugins: str | Iterable[str] = (),
         settings: Mapping[str, object] | None = None,
         tls: SSLContext | bool = False,
         tls_port: int = 0,
@@ -140,11 +141,9 @@ class Broker(BrokerActions, Peers, CheckedAssertions, Hinting):
         """
         for word in unknown:
             raise unknown_keyword("Broker()", word, KEYWORDS)
-        # A string may name several features or headers.
-        names = {"permit": permit, "vhosts": vhosts, "plugins": plugins, "trace_redact": trace_redact}
         given = {"host": host, "record": record, "trace_bodies": trace_bodies, "settings": settings}
         given |= {"definitions": definitions, "management": management}
-        given |= {name: value for name, value in names.items() if name == "plugins" or not isinstance(value, str)}
+        given |= {"permit": permit, "vhosts": vhosts, "plugins": plugins, "trace_redact": trace_redact}
         if given != _USUAL:
             from leveret.observe.calls.calls import refuse_wrong
 
@@ -156,7 +155,8 @@ class Broker(BrokerActions, Peers, CheckedAssertions, Hinting):
 
             self._certificates = Authority(host)
             tls = self._certificates.server_context()
-        for name in sorted({*plugins} - {*PLUGINS, *BUILT_IN, *(OVER_HTTP if management else ())}):
+        enabled = frozenset(names_in(plugins))
+        for name in sorted(enabled - {*PLUGINS, *BUILT_IN, *(OVER_HTTP if management else ())}):
             raise BrokerError(_wrong_plugin_text(name))
         configured, denied, permitted = _configuration(settings or {})
         self._engine = self._engine_type(
@@ -168,7 +168,7 @@ class Broker(BrokerActions, Peers, CheckedAssertions, Hinting):
             redact=trace_redact,
             trace=None if trace_dir is None else _trace_options(trace_dir, bodies=trace_bodies, redact=trace_redact),
             begin=_beginning(users, names_in(vhosts), definitions),
-            plugins=frozenset(plugins),
+            plugins=enabled,
             tls=tls or None,
             levels=Levels(
                 checks,
@@ -430,13 +430,13 @@ class Broker(BrokerActions, Peers, CheckedAssertions, Hinting):
         return Worker(self._engine, run, lambda port: self._url_at(port, vhost, user), **options)
 
     def flow(
-        self, *, queue: str | None = None, client: str | None = None, bodies: bool | Collection[str] = False
+        self, *, queue: str | None = None, client: str | None = None, bodies: bool | str | Iterable[str] = False
     ) -> Flow:
         """Return what has flowed in this test, as lines of text that are the same in each run: pin them with `==`.
 
         With `queue` or `client`, only messages that it touched. `bodies` adds their bodies: True for whole ones, or the
-        names of fields of JSON. Call `wait_idle` before. Raises BrokerError if the broker records nothing. See
-        docs/how-to/flow.md.
+        names of fields of JSON. Call `wait_idle` before. Raises BrokerError if the broker records nothing, and
+        NotDeclaredError if a queue or client of that name has never existed. See docs/how-to/flow.md.
         """
         from leveret.story.flow import FlowReader
         from leveret.trace import events
@@ -450,6 +450,12 @@ class Broker(BrokerActions, Peers, CheckedAssertions, Hinting):
         for at, event in enumerate(map(events.Event, raw)):
             if at >= began or event.kind == events.CONN_OPEN:
                 reader.take(event, event.message if event.kind == events.PUBLISHED else None)
+        if not self._engine.recorder.has_dropped:
+            from leveret.observe.views.names import require_known_client, require_known_somewhere
+
+            with self._engine.lock:
+                require_known_somewhere(self._engine.node, raw, {"queue": queue})
+            require_known_client(reader.client_names(), client)
         return reader.flow()
 
     def sync(self) -> None:
@@ -512,7 +518,7 @@ class Broker(BrokerActions, Peers, CheckedAssertions, Hinting):
 KEYWORDS: Final = tuple(Broker.__init__.__kwdefaults__ or ())
 
 
-def _trace_options(directory: str | PathLike[str], *, bodies: bool, redact: Iterable[str]) -> TraceOptions:
+def _trace_options(directory: str | PathLike[str], *, bodies: bool, redact: str | Iterable[str]) -> TraceOptions:
     from leveret.trace.writer import TraceOptions
 
     return TraceOptions.of(directory, bodies=bodies, redact=redact)
@@ -529,7 +535,7 @@ def _must_match(declare: str, definitions: object) -> bool:
 
 def _beginning(
     users: Mapping[str, str] | None,
-    vhosts: list[str],
+    vhosts: tuple[str, ...],
     definitions: Mapping[str, object] | str | PathLike[str] | None,
 ) -> Callable[[Node], None] | None:
     """Return what gives a new node what the broker begins with; None if that is nothing."""

@@ -36,7 +36,7 @@ class EndlessTimeError(BrokerError):
 
 
 class NotDeclaredError(LookupError):
-    """A queue, exchange or virtual host that was never declared; a typo must not make a test pass."""
+    """A queue, exchange, virtual host or client that never existed; a typo must not make a test pass."""
 
 
 class EventsMissingError(RuntimeError):

@@ -18,6 +18,7 @@ from leveret.engine.broker_options import BrokerOptions
 from leveret.exploration.losses import confirmed_messages, lost_messages, persistent_messages
 from leveret.observe.assertions.keywords import BasicProperties
 from leveret.scripted.consumer import Delivered, ScriptedConsumer
+from leveret.wording import texts_in
 
 _PERSISTENT: Final = 2
 
@@ -38,7 +39,7 @@ class BrokerMachine(RuleBasedStateMachine):
     # Where `publish` publishes: pairs of exchange and routing key. If empty, to every queue, by the default exchange.
     publishes_to: ClassVar[Sequence[tuple[str, str]]] = ()
     # The queues that `deliver` takes from. If empty, every queue.
-    delivers_from: ClassVar[Sequence[str]] = ()
+    delivers_from: ClassVar[str | Sequence[str]] = ()
     # The bodies to publish: bytes and text as they are, anything else as JSON.
     bodies: ClassVar[st.SearchStrategy[object]] = st.binary(max_size=4)
     # How far `advance` goes, in seconds.
@@ -154,7 +155,7 @@ class BrokerMachine(RuleBasedStateMachine):
         self.broker.check()
 
     def _with_ready(self) -> list[str]:
-        wanted = self.delivers_from
+        wanted = texts_in(self.delivers_from)
         return [queue.name for queue in self.broker.queues if queue.ready and (not wanted or queue.name in wanted)]
 
     def _take(self, which: int) -> Delivered:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from typing import Final
 
 # Marks that turn the direction of the text after them, by which a name could hide what it is.
@@ -82,6 +83,16 @@ def place_text(connection: int, channel: int | None = None) -> str:
     if connection < 0:
         return "the test"
     return f"c{connection}" if channel is None else f"c{connection}/ch{channel}"
+
+
+def texts_in(value: str | Iterable[str]) -> tuple[str, ...]:
+    """Return several texts, of which a single one may be given as it is: iterating over it would yield letters."""
+    return (value,) if isinstance(value, str) else tuple(value)
+
+
+def names_in(value: str | Iterable[str]) -> tuple[str, ...]:
+    """Return several names, which have neither commas nor white space: a text is split at them."""
+    return texts_in(value.replace(",", " ").split() if isinstance(value, str) else value)
 
 
 def client_place_text(name: str, connection: int, channel: int | None = None) -> str:

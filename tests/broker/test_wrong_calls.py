@@ -315,15 +315,31 @@ def test_a_queue_used_as_an_exchange_is_recognised() -> None:
     ]
 
 
+def test_a_text_is_one_of_several_texts() -> None:
+    plugin = "rabbitmq_event_exchange"
+    with Broker(vhosts="shop", plugins=plugin, permit="global_qos", trace_redact="card") as broker:
+        broker.admin.add_vhost("other", tags="production")
+        broker.admin.add_user("app", "secret", tags="monitoring")
+
+        assert broker.admin.list_vhosts() == ["/", "shop", "other"]
+        assert broker.admin.list_users()["app"] == ("monitoring",)
+        assert broker._engine.plugins == {plugin}
+        assert broker._engine.node.vhosts["other"].tags == ("production",)
+        assert broker._engine.permit == {"global_qos"}
+
+        broker.admin.update_vhost_metadata("other", tags="staging")
+
+        assert broker._engine.node.vhosts["other"].tags == ("staging",)
+
+
 @pytest.mark.parametrize(
     ("given", "text"),
     [
         ({"host": 5}, "host must be text, not 5"),
         ({"record": "ring"}, "record='ring' is unknown; expected 'off' or 'recent'"),
         ({"record": ["off"]}, "record must be text"),
-        ({"plugins": "rabbitmq_event_exchange"}, "plugins must be several texts, not the text"),
-        ({"permit": 5}, "permit must be several texts"),
-        ({"trace_redact": [5]}, "trace_redact must be several texts"),
+        ({"permit": 5}, "permit must be a text or several"),
+        ({"trace_redact": [5]}, "trace_redact must be a text or several"),
         ({"trace_bodies": "no"}, "trace_bodies must be True or False, not 'no'"),
         ({"settings": "a"}, "settings must be a mapping of names to values, not 'a'"),
         ({"users": {LONE: "secret"}}, "users: user 'a.*' has a lone surrogate"),

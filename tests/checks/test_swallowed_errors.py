@@ -200,7 +200,8 @@ def test_an_error_that_assert_raises_has_caught_counts_as_seen(found, act: Calla
 
         result = InUnittest(act, broker.url).run()
 
-        assert result is not None and result.wasSuccessful(), result
+        assert result is not None
+        assert result.wasSuccessful(), result
         assert "unseen_channel_error" not in found(broker)
 
 
@@ -208,7 +209,8 @@ def test_an_error_that_the_client_drops_while_it_closes_is_reported_in_a_test_of
     with Broker() as broker:
         result = InUnittest(lambda test, connection, channel: publish_badly(channel), broker.url).run()
 
-        assert result is not None and result.wasSuccessful(), result
+        assert result is not None
+        assert result.wasSuccessful(), result
         assert "1 error that no call of a client has raised" in found(broker)["unseen_channel_error"]
 
 

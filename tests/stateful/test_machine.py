@@ -31,7 +31,7 @@ class Orders(BrokerMachine):
         letters = {"x-dead-letter-exchange": "", "x-dead-letter-routing-key": "later"}
         self.broker.declare_queue("work", arguments=letters)
 
-    delivers_from = ("work",)
+    delivers_from = "work"
 
 
 TestOrdersAreNeverLost = Orders.TestCase

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, replace
 import pika
 import pytest
 
-from leveret import Broker, BrokerError
+from leveret import Broker, BrokerError, NotDeclaredError
 
 FLOW = """
     shop -> shop 'order.created' -> audit: ready, billing: acked by billing (2 times)
@@ -205,6 +205,15 @@ def test_bodies_are_whole_or_their_fields_and_generated_values_are_masked() -> N
         assert broker.flow() == "the test -> orders: ready"
 
 
+def test_a_text_is_one_field_of_a_body() -> None:
+    with Broker() as broker:
+        broker.declare_queue("orders")
+        broker.publish("", "orders", json={"id": 7, "i": 1, "d": 2})
+
+        assert broker.flow(bodies="id") == broker.flow(bodies=["id"])
+        assert broker.flow(bodies="id") == """the test -> orders: ready {"id": 7}"""
+
+
 def test_a_field_that_a_body_lacks_is_left_out() -> None:
     with Broker() as broker:
         broker.declare_queue("orders")
@@ -323,6 +332,36 @@ def test_a_flow_of_one_queue_or_client_leaves_out_the_rest() -> None:
 
         assert broker.flow(queue="shipping") == "shop -> shop 'order.paid' -> audit: ready, shipping: acked by shipping"
         assert broker.flow(client="mailer") == "\n".join(FLOW.splitlines()[3:])
+
+
+@pytest.mark.parametrize(
+    ("names", "text"),
+    [
+        ({"queue": "misspelt"}, "queue 'misspelt' was never declared or used in vhost '/'; expected one of orders"),
+        ({"queue": "ordres"}, "queue 'ordres' .*; did you mean 'orders'"),
+        ({"client": "nobody"}, "client 'nobody' has never connected; expected one of the test, shop"),
+        ({"client": "shp"}, "client 'shp' has never connected; did you mean 'shop'"),
+    ],
+)
+def test_a_flow_of_a_queue_or_client_that_never_was_is_refused(names: dict[str, str], text: str) -> None:
+    with Broker() as broker:
+        broker.declare_queue("orders")
+        with connected(broker, "shop"), pytest.raises(NotDeclaredError, match=text):
+            broker.flow(**names)
+
+
+def test_a_flow_of_a_queue_or_client_that_is_gone_or_of_another_virtual_host_is_empty() -> None:
+    with Broker(vhosts="other") as broker:
+        broker.declare_queue("gone")
+        broker.delete_queue("gone")
+        broker.declare_queue("elsewhere", vhost="other")
+        with connected(broker, "shop-5f0c1f9e8b7a4d3c9e2b1a0f6d5c4b3a"):
+            pass
+
+        assert broker.flow(queue="gone") == ""
+        assert broker.flow(queue="elsewhere") == ""
+        assert broker.flow(client="shop-5f0c1f9e8b7a4d3c9e2b1a0f6d5c4b3a") == ""
+        assert broker.flow(client="the test") == ""
 
 
 def test_generated_names_of_queues_are_masked() -> None:

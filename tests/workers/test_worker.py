@@ -192,7 +192,7 @@ def test_a_function_that_cannot_be_imported_is_refused(broker):
         ({"run": services.consume, "args": "receipts"}, r"args must be a tuple, as in args=\('receipts',\)"),
         ({"run": PROGRAM, "args": ("receipts",)}, r"put the arguments of a program into its list"),
         ({"run": PROGRAM, "env": {"N": 1}}, r"env\['N'\] must be a string, not 1"),
-        ({"run": PROGRAM, "url_env": 5}, r"url_env must be the name of a variable, or several names, not 5"),
+        ({"run": PROGRAM, "url_env": 5}, r"url_env must be a text or several, as in .*, not 5"),
     ],
 )
 def test_a_wrong_argument_is_named_with_what_is_right(broker, options, message):

@@ -24,6 +24,7 @@ from leveret.errors import BrokerError, expected, unknown
 from leveret.observe.assertions.keywords import Alarm, ApplyTo
 from leveret.observe.calls.hinting import Hinting, checks_calls
 from leveret.observe.views.names import find_vhost
+from leveret.wording import texts_in
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -64,13 +65,15 @@ class Admin(Hinting):
             return list(node.vhosts)
 
     def add_vhost(
-        self, name: str, *, default_queue_type: str = "classic", description: str = "", tags: Iterable[str] = ()
+        self, name: str, *, default_queue_type: str = "classic", description: str = "", tags: str | Iterable[str] = ()
     ) -> None:
         """Add a virtual host, or leave an existing one alone. No user may use it until `set_permissions`."""
         _refuse_unknown("queue type", default_queue_type, QUEUE_TYPES)
         with self._acting() as node:
             if name not in node.vhosts:
-                node.add_vhost(name, default_queue_type=default_queue_type, description=description, tags=tuple(tags))
+                node.add_vhost(
+                    name, default_queue_type=default_queue_type, description=description, tags=texts_in(tags)
+                )
 
     def update_vhost_metadata(
         self,
@@ -78,7 +81,7 @@ class Admin(Hinting):
         *,
         default_queue_type: str | None = None,
         description: str | None = None,
-        tags: Iterable[str] | None = None,
+        tags: str | Iterable[str] | None = None,
     ) -> None:
         """Change what is given: description, tags, or the type of queues declared from now on without a type."""
         with self._acting() as node:
@@ -89,7 +92,7 @@ class Admin(Hinting):
             if description is not None:
                 vhost.description = description
             if tags is not None:
-                vhost.tags = tuple(tags)
+                vhost.tags = texts_in(tags)
             metadata = {"description": vhost.description, "tags": vhost.tags}
             node.announce("vhost.updated", name=name, default_queue_type=vhost.default_queue_type, **metadata)
 
@@ -123,15 +126,15 @@ class Admin(Hinting):
         with self._engine.looking() as node:
             return {user.name: user.tags for user in node.access.users.values()}
 
-    def add_user(self, name: str, password: str, *, tags: Iterable[str] = ()) -> None:
+    def add_user(self, name: str, password: str, *, tags: str | Iterable[str] = ()) -> None:
         """Add a user, who may do nothing until `set_permissions`. Raises BrokerError if the user exists."""
         with self._acting() as node:
             if name in node.access.users:
                 raise BrokerError(f"user {name!r} already exists; change it with change_password or set_user_tags")
-            node.access.set_user(name, password, tuple(tags))
+            node.access.set_user(name, password, texts_in(tags))
             node.announce("user.created", name=name)
             if tags:
-                node.announce("user.tags.set", name=name, tags=tuple(tags))
+                node.announce("user.tags.set", name=name, tags=texts_in(tags))
 
     def delete_user(self, name: str) -> None:
         """Delete a user, and close their connections."""

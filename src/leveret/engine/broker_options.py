@@ -20,18 +20,18 @@ class SeedlessBrokerOptions(TypedDict, total=False):
     rabbitmq: RabbitMQVersion
     host: str
     port: int
-    permit: Iterable[str]
+    permit: str | Iterable[str]
     record: RecordLevel
     trace_dir: str | PathLike[str] | None
     trace_bodies: bool
-    trace_redact: Iterable[str]
+    trace_redact: str | Iterable[str]
     checks: Wanted
     max_redeliveries: int
     users: Mapping[str, str] | None
-    vhosts: Iterable[str]
+    vhosts: str | Iterable[str]
     definitions: Mapping[str, object] | str | PathLike[str] | None
     declare: DeclareRule
-    plugins: Iterable[str]
+    plugins: str | Iterable[str]
     settings: Mapping[str, object] | None
     tls: SSLContext | bool
     tls_port: int

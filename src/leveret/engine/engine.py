@@ -98,7 +98,7 @@ class Engine:
         permit: frozenset[str],
         record: RecordLevel,
         trace: TraceOptions | None = None,
-        redact: Iterable[str] | str = (),
+        redact: str | Iterable[str] = (),
         begin: Callable[[Node], None] | None = None,
         plugins: frozenset[str] = frozenset(),
         tls: SSLContext | None = None,

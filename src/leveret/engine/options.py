@@ -6,8 +6,10 @@ A mistake raises where it was written, and the message says what is valid.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from typing import Final
+
+from leveret.wording import names_in
 
 _PORT_MAX: Final = 65535
 
@@ -31,11 +33,6 @@ def checked_seed(seed: object) -> int:
     if isinstance(seed, bool) or not isinstance(seed, int):
         raise ValueError(f"seed={seed!r} is not a whole number")
     return seed
-
-
-def names_in(names: Iterable[str]) -> list[str]:
-    """Return several names. A string is split, because iterating over it would yield letters."""
-    return names.replace(",", " ").split() if isinstance(names, str) else list(names)
 
 
 def users_in(text: str) -> dict[str, str]:

@@ -26,6 +26,7 @@ from leveret.exploration.schedule import Schedule
 from leveret.exploration.search import Exploration, ExplorationFailedError, Search, differing_steps, report
 from leveret.exploration.shrinking import Shrinker
 from leveret.faults import Fault
+from leveret.wording import texts_in
 
 if TYPE_CHECKING:
     from leveret.engine.broker_options import SeedlessBrokerOptions
@@ -217,7 +218,7 @@ class Settings:
                 "with broker.worker() in the scenario"
             )
         methods = dict.fromkeys(seen.step.method for seen in exploration.plain.seen)
-        patterns = [self.on] if isinstance(self.on, str) else list(self.on)
+        patterns = texts_in(self.on)
         missed = [pattern for pattern in patterns if not fnmatch.filter(methods, pattern)]
         hint = next((hint for pattern in missed if (hint := did_you_mean(pattern, methods))), "")
         if not hint:

@@ -25,7 +25,7 @@ from typing import TYPE_CHECKING, Final
 from leveret.exploration.kinds import OUT_OF_ORDER
 from leveret.exploration.run import Execute, Run, attempt
 from leveret.exploration.schedule import Placement, Schedule, Seen, Step
-from leveret.wording import count_text, span_text
+from leveret.wording import count_text, span_text, texts_in
 
 if TYPE_CHECKING:
     from leveret.exploration.processes import Pool
@@ -173,7 +173,7 @@ class Search:
 
     def __post_init__(self) -> None:
         self._is_spread = self.is_pool_wanted
-        self._patterns = (self.on,) if isinstance(self.on, str) else tuple(self.on)
+        self._patterns = texts_in(self.on)
         self._limit = inf if self.seconds is None else perf_counter() + self.seconds
         self._random = random.Random(self.seed)
         # The schedules that passed, to which a fault can be added.

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Collection, Mapping
+from collections.abc import Iterable, Mapping
 from typing import Final, cast
 
 from leveret.story.clients import Clients
@@ -20,7 +20,7 @@ from leveret.story.words import STANDS
 from leveret.trace import events
 from leveret.trace.events import TracedMessage
 from leveret.trace.shapes import message_name
-from leveret.wording import count_text, masked, masked_body, masked_name
+from leveret.wording import count_text, masked, masked_body, masked_name, texts_in
 
 
 class Flow(str):
@@ -69,11 +69,11 @@ def lines_of(text: str) -> list[str]:
 class FlowReader:
     """Reads the events of one test, and writes their flow."""
 
-    def __init__(self, *, queue: str | None, client: str | None, bodies: bool | Collection[str]) -> None:
+    def __init__(self, *, queue: str | None, client: str | None, bodies: bool | str | Iterable[str]) -> None:
         """With `queue` or `client`, only messages that touched it; `bodies` are True for whole, or names of fields."""
         self._queue: Final = queue
-        self._client: Final = client
-        self._bodies: Final = bodies
+        self._client: Final = None if client is None else masked(client)
+        self._bodies: Final = bodies if isinstance(bodies, bool) else texts_in(bodies)
         self._clients: Final = Clients()
         self._lives: Final[dict[int, MessageLife[Fact]]] = {}
         # The names of those that took messages from each queue.
@@ -104,6 +104,10 @@ class FlowReader:
             name = self._name(fact)
             if name not in self._has_got:
                 self._first.add(name)
+
+    def client_names(self) -> list[str]:
+        """Return the names of all clients so far, the test's own among them."""
+        return list(dict.fromkeys(self._clients.name(number) for number in (None, *self._clients.known)))
 
     def flow(self) -> Flow:
         """Return the flow so far."""

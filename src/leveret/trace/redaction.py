@@ -14,6 +14,8 @@ from decimal import Decimal
 from math import isfinite
 from typing import Final
 
+from leveret.wording import names_in
+
 # The text that replaces a hidden value.
 REDACTED: Final = "(redacted)"
 EVERYTHING: Final = "*"
@@ -37,13 +39,12 @@ class Redaction:
 
     __slots__ = ("_hides_all", "_words")
 
-    def __init__(self, names: Iterable[str] | str = ()) -> None:
+    def __init__(self, names: str | Iterable[str] = ()) -> None:
         """Hide the values of `names` besides those of `ALWAYS`; "*" hides every value. A text may have several names.
 
         Raises ValueError if a name has no letter or digit.
         """
-        # Iterating over a text would give letters.
-        given = tuple(names.replace(",", " ").split() if isinstance(names, str) else names)
+        given = names_in(names)
         self._hides_all = EVERYTHING in given
         words = [_plain_name(name) for name in given if name != EVERYTHING]
         if not all(words):

@@ -24,6 +24,7 @@ from leveret.observe.texts.state import connections
 from leveret.server import native
 from leveret.server.threads import Threads, family_of
 from leveret.time.stillness import IDLE_SHARE, SEEN_S
+from leveret.wording import texts_in
 from leveret.workers.processes import Process, forked, program
 
 Ready = Callable[[], object] | str | None
@@ -68,14 +69,12 @@ class Worker(Hinting):
     ) -> None:
         """`url_at` makes the URL of a port. `Broker.worker` describes the other arguments."""
         __tracebackhide__ = True
-        if isinstance(url_env, Iterable) and not isinstance(url_env, str):
-            url_env = tuple(url_env)
-        _refuse_wrong(run, args, url_env, env or {})
+        _refuse_wrong(run, args, env or {})
         self._engine = engine
         self._url_at = url_at
         self._run = run
         self._args = args
-        self._variables = (url_env,) if isinstance(url_env, str) else url_env
+        self._variables = texts_in(url_env)
         self._env = dict(env or {})
         self._cwd = None if cwd is None else os.fspath(cwd)
         self._ready = ready
@@ -345,7 +344,7 @@ def _end_workers() -> None:
             worker.end()
 
 
-def _refuse_wrong(run: object, args: object, url_env: object, env: Mapping[str, object]) -> None:
+def _refuse_wrong(run: object, args: object, env: Mapping[str, object]) -> None:
     """Raise TypeError for an argument that no process can have."""
     __tracebackhide__ = True
     if isinstance(run, str):
@@ -363,10 +362,6 @@ def _refuse_wrong(run: object, args: object, url_env: object, env: Mapping[str, 
         raise TypeError(f"worker(): args={args!r} is for a function; put the arguments of a program into its list")
     if not isinstance(args, list | tuple):
         raise TypeError(f"worker(): args must be a tuple, as in args=({args!r},), not {args!r}")
-    if not isinstance(url_env, str) and not (
-        isinstance(url_env, Iterable) and all(isinstance(name, str) for name in url_env)
-    ):
-        raise TypeError(f"worker(): url_env must be the name of a variable, or several names, not {url_env!r}")
     for name, value in env.items():
         if not isinstance(value, str | PathLike):
             raise TypeError(f"worker(): env[{name!r}] must be a string, not {value!r}")

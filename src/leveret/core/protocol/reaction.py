@@ -60,4 +60,4 @@ class Reaction:
     def ended(self) -> None:
         """Note that the connection or the test ends."""
         if not self._is_closing and not self.is_seen:
-            self.is_seen = self._is_read and self._insight.may_be_cleared or self._insight.was_raised()
+            self.is_seen = (self._is_read and self._insight.may_be_cleared) or self._insight.was_raised()

@@ -14,7 +14,6 @@ from operator import itemgetter
 from typing import Any, Final, cast
 
 from leveret.clocks import SystemClock
-from leveret.engine.options import names_in
 from leveret.errors import BrokerError, unknown
 from leveret.http.control.endpoint import ROOT, VHOST, Call, Handler, Parameter, endpoint
 from leveret.http.control.scope import is_of
@@ -29,6 +28,7 @@ from leveret.trace.jsonl import header_line
 from leveret.trace.lines import Lines
 from leveret.trace.redaction import Redaction
 from leveret.trace.version import __version__
+from leveret.wording import names_in
 
 _FILTERS: Final = {
     "kinds": Parameter("only events of these kinds, separated by commas, such as published,acked"),

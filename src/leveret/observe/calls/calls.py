@@ -22,7 +22,7 @@ from typing import Any, Final
 from leveret.core.wire.errors import ShortStringTooLong
 from leveret.core.wire.values import Table, encode_short_string
 from leveret.errors import unknown_keyword
-from leveret.wording import count_text, with_article
+from leveret.wording import count_text, texts_in, with_article
 
 # What is wrong with an argument of this name, or None.
 Kind = Callable[[str, object], TypeError | ValueError | None]
@@ -243,12 +243,10 @@ def _out_of_range(name: str, value: float) -> ValueError | None:
 
 
 def _wrong_texts(name: str, value: object) -> TypeError | ValueError | None:
-    if isinstance(value, str):
-        return TypeError(f"{name} must be several texts, not the text {shown(value)}; write {name}=[{shown(value)}]")
     # An iterator can be read only once, by the method.
-    texts = list(value) if isinstance(value, list | tuple | set | frozenset | Mapping) else []
+    texts = texts_in(value) if isinstance(value, str | list | tuple | set | frozenset | Mapping) else ()
     if not isinstance(value, Iterable) or not all(isinstance(text, str) for text in texts):
-        return TypeError(f"{name} must be several texts, as in {name}=['a', 'b'], not {shown(value)}")
+        return TypeError(f"{name} must be a text or several, as in {name}=['a', 'b'], not {shown(value)}")
     return next((wrong for text in texts if (wrong := _wrong_long_text(name, text)) is not None), None)
 
 
@@ -262,7 +260,8 @@ _KINDS: Final[Mapping[str, Kind]] = {
     "int | str": _unless(str, _wrong_count),
     "str | Path": _wrong_path,
     "Mapping[str, object] | str | Path": _unless(Mapping, _wrong_path),
-    "Iterable[str]": _wrong_texts,
+    "str | Iterable[str]": _wrong_texts,
+    "bool | str | Iterable[str]": _unless(bool, _wrong_texts),
     "Delivered": _must_be("a message that next() returned", lambda value: hasattr(value, "delivery_tag")),
 }
 _PREFIXES: Final[Mapping[str, Kind]] = {

@@ -124,6 +124,14 @@ def require_known_somewhere(node: Node, trace: Iterable[RawEvent], fields: Mappi
         find_vhost(node, vhost)
 
 
+def require_known_client(known: Iterable[str], name: str | None) -> None:
+    """Raise NotDeclaredError if no client of this name is known. None names none."""
+    __tracebackhide__ = True
+    names = list(known)
+    if name is not None and name not in names:
+        raise NotDeclaredError(f"client {name!r} has never connected{expected(name, names, most=_SHOWN_NAMES)}")
+
+
 def _names_in(event: Event, place: Place) -> Iterable[str]:
     if place != "exchange" and event.kind in _NAMING_QUEUES and event.queue is not None:
         yield event.queue
