@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Final, Self, Unpack, get_args
 from leveret.core.compat import DEFAULT_VERSION, DENIABLE, Compat, RabbitMQVersion
 from leveret.core.model.operators import node_settings
 from leveret.core.model.operators.node_settings import NodeSettings
-from leveret.engine.engine import EVENT_EXCHANGE, Engine
+from leveret.engine.engine import CERTIFICATE_LOGINS, EVENT_EXCHANGE, Engine
 from leveret.engine.options import checked_count, checked_port, checked_seed, checked_users
 from leveret.errors import BrokerError, expected, nearest, unknown, unknown_keyword
 from leveret.observe.calls.hinting import Hinting, checks_calls
@@ -66,7 +66,7 @@ _USUAL: Final = {
     "management": False,
 }
 # The plugins of RabbitMQ that a broker enables by their names.
-PLUGINS: Final = frozenset({EVENT_EXCHANGE})
+PLUGINS: Final = (EVENT_EXCHANGE, CERTIFICATE_LOGINS)
 # Those that need not be enabled, with the exchange type that every broker has. Their names change nothing.
 BUILT_IN: Final = {
     "rabbitmq_delayed_message_exchange": "x-delayed-message",

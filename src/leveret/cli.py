@@ -171,6 +171,11 @@ def _add_tls(serve: argparse.ArgumentParser) -> None:
         "--tls-key", metavar="FILE", help="its private key (PEM), unless the file of the certificate holds it"
     )
     tls.add_argument("--tls-ca", metavar="FILE", help="accept only clients with a certificate of this authority (PEM)")
+    tls.add_argument(
+        "--tls-optional",
+        action="store_true",
+        help="with --tls-ca: ask for a client's certificate, but accept clients without one too",
+    )
     tls.add_argument("--tls-port", type=int, default=5671, help="port for TLS; 0 takes a free one (default: 5671)")
 
 
@@ -236,14 +241,19 @@ def _definitions(path: str) -> Mapping[str, object]:
 
 
 def _server_context(options: argparse.Namespace) -> SSLContext | bool:
+    if options.tls_cert is None and (options.tls_key is not None or options.tls_ca is not None):
+        raise ValueError("--tls-key and --tls-ca need --tls-cert")
+    if options.tls_optional and options.tls_ca is None:
+        raise ValueError("--tls-optional needs --tls-ca, the authority of the certificates to ask for")
     if options.tls_cert is None:
-        if options.tls_key is not None or options.tls_ca is not None:
-            raise ValueError("--tls-key and --tls-ca need --tls-cert")
         return False
+    from ssl import CERT_OPTIONAL, CERT_REQUIRED
+
     from leveret.server.tls import server_context
 
     with _readable("--tls-cert, --tls-key or --tls-ca"):
-        return server_context(options.tls_cert, options.tls_key, options.tls_ca)
+        verify = CERT_OPTIONAL if options.tls_optional else CERT_REQUIRED
+        return server_context(options.tls_cert, options.tls_key, options.tls_ca, verify=verify)
 
 
 @contextmanager

@@ -8,7 +8,7 @@ import subprocess
 import sys
 from base64 import b64encode
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from urllib.request import Request, urlopen
 
@@ -84,12 +84,37 @@ def test_the_second_line_of_output_is_the_tls_url(tmp_path: Path) -> None:
         assert (plain.split(":")[0], secure.split(":")[0]) == ("amqp", "amqps")
 
 
+@pytest.mark.parametrize(("more", "is_required"), [((), True), (("--tls-optional",), False)])
+def test_a_certificate_of_clients_can_be_asked_for_without_being_required(
+    tmp_path: Path, more: tuple[str, ...], is_required: bool
+) -> None:
+    authority = trustme.CA()
+    authority.issue_cert("127.0.0.1").private_key_and_cert_chain_pem.write_to_path(str(tmp_path / "server.pem"))
+    authority.cert_pem.write_to_path(str(tmp_path / "ca.pem"))
+    context = ssl.create_default_context()
+    authority.configure_trust(context)
+    files = ("--tls-cert", str(tmp_path / "server.pem"), "--tls-ca", str(tmp_path / "ca.pem"))
+    by_certificate = ("--plugin", "rabbitmq_auth_mechanism_ssl", "--setting", "auth_mechanisms.1=PLAIN")
+    by_certificate += ("--setting", "auth_mechanisms.2=EXTERNAL", "--setting", "ssl_cert_login_from=common_name")
+
+    with served(*files, *more, *by_certificate, lines=2) as (_, secure):
+        parameters = pika.URLParameters(secure)
+        parameters.ssl_options = pika.SSLOptions(context, "127.0.0.1")
+        with pytest.raises(pika.exceptions.AMQPConnectionError) if is_required else nullcontext():
+            pika.BlockingConnection(parameters).close()
+        authority.issue_cert("127.0.0.1", common_name="guest").configure_cert(context)
+        parameters.credentials = pika.credentials.ExternalCredentials()
+        with pika.BlockingConnection(parameters) as connection:
+            assert connection.is_open
+
+
 @pytest.mark.parametrize(
     ("options", "text"),
     [
         (("--definitions", "missing.json"), "leveret: --definitions: "),
         (("--tls-cert", "missing.pem"), "leveret: --tls-cert, --tls-key or --tls-ca: "),
         (("--tls-key", "missing.pem"), "--tls-key and --tls-ca need --tls-cert"),
+        (("--tls-cert", "x.pem", "--tls-optional"), "--tls-optional needs --tls-ca, the authority of"),
         (("--plugin", "rabbitmq_shovel"), "unknown plugin 'rabbitmq_shovel'"),
     ],
 )

@@ -97,6 +97,12 @@ def test_a_user_may_be_kept_to_this_machine() -> None:
             "loopback_users must be \"none\", not 'guest'; name a user with loopback_users.NAME",
         ),
         ({"loopback_users.guest": "no"}, "loopback_users.guest must be True or False, not 'no'"),
+        (
+            {"auth_mechanisms.1": "EXTRENAL"},
+            "auth_mechanisms.1 must be one of PLAIN, AMQPLAIN, ANONYMOUS, EXTERNAL, not",
+        ),
+        ({"auth_mechanisms": "PLAIN"}, "auth_mechanisms is a list; write a line for each, as in auth_mechanisms.1"),
+        ({"ssl_cert_login_from": "cn"}, "ssl_cert_login_from must be one of distinguished_name, common_name, not 'cn'"),
         ({"log.file": True}, "unknown setting 'log.file'"),
         ({"channel_max": "many"}, "channel_max must be a whole number of at least 0, not 'many'"),
         ({"frame_max": 100}, "frame_max must be a whole number of at least 8192, not 100"),

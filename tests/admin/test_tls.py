@@ -9,17 +9,42 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
+import amqp
 import pika
 import pytest
 
 from leveret import Broker
 from leveret.errors import BrokerError
+from leveret.server.tls import names_of
 
 
 @pytest.fixture
 def broker() -> Iterator[Broker]:
     with Broker(tls=True) as broker:
         yield broker
+
+
+PLUGIN = "rabbitmq_auth_mechanism_ssl"
+BOTH = {"auth_mechanisms.1": "EXTERNAL", "auth_mechanisms.2": "PLAIN"}
+
+
+@pytest.fixture
+def by_certificate() -> Iterator[Broker]:
+    """Return a broker that takes the common name of a certificate for a login."""
+    with Broker(tls=True, plugins=PLUGIN, settings={**BOTH, "ssl_cert_login_from": "common_name"}) as broker:
+        yield broker
+
+
+# What py-amqp takes for TLS without a certificate of its own.
+SOME_TLS = {"cert_reqs": ssl.CERT_NONE}
+
+
+def offered(broker: Broker, port: int) -> list[str]:
+    """Return the mechanisms that a client is offered on a port."""
+    with amqp.Connection(
+        f"127.0.0.1:{port}", ssl=SOME_TLS if port == broker.tls.port else False, login_method="PLAIN"
+    ) as connection:
+        return [name.decode() if isinstance(name, bytes) else name for name in connection.mechanisms]
 
 
 def parameters(broker: Broker, context: ssl.SSLContext | None = None, **options) -> pika.URLParameters:
@@ -98,7 +123,75 @@ def test_an_alarm_blocks_a_publisher_over_tls(broker: Broker) -> None:
         assert len(broker.queue("orders").ready) == 1
 
 
-def test_a_certificate_stands_for_a_login(broker: Broker) -> None:
+@pytest.mark.parametrize(
+    ("version", "names"),
+    [
+        # On a server of 4.3, each build of a node has an order of its own.
+        ("4.3", ["PLAIN", "AMQPLAIN", "ANONYMOUS"]),
+        ("4.0", ["AMQPLAIN", "ANONYMOUS", "PLAIN"]),
+        ("3.10", ["PLAIN", "AMQPLAIN"]),
+    ],
+)
+def test_external_is_not_offered_without_its_plugin(version: str, names: list[str]) -> None:
+    with Broker(tls=True, rabbitmq=version) as broker:
+        assert offered(broker, broker.tls.port) == offered(broker, broker.port) == names
+
+
+@pytest.mark.parametrize(
+    ("options", "names"),
+    [
+        ({"plugins": PLUGIN}, ["AMQPLAIN", "ANONYMOUS", "PLAIN"]),
+        ({"settings": BOTH}, ["PLAIN"]),
+        ({"plugins": PLUGIN, "settings": BOTH}, ["PLAIN", "EXTERNAL"]),
+    ],
+)
+def test_external_is_offered_over_tls_once_plugin_and_settings_name_it(options: dict, names: list[str]) -> None:
+    with Broker(tls=True, rabbitmq="4.0", **options) as broker:
+        assert offered(broker, broker.tls.port) == names
+        assert offered(broker, broker.port) == [name for name in names if name != "EXTERNAL"]
+
+
+def test_a_client_with_a_password_and_no_certificate_is_let_in(by_certificate: Broker) -> None:
+    with amqp.Connection(f"127.0.0.1:{by_certificate.tls.port}", ssl=SOME_TLS, login_method="PLAIN"):
+        assert [connection.user for connection in by_certificate.connections] == ["guest"]
+
+
+def test_a_broker_without_plain_refuses_a_password() -> None:
+    with (
+        Broker(settings={"auth_mechanisms.1": "ANONYMOUS"}) as broker,
+        pytest.raises(pika.exceptions.AuthenticationError, match="PLAIN"),
+    ):
+        pika.BlockingConnection(pika.URLParameters(broker.url))
+
+
+def test_the_distinguished_name_is_the_user_unless_the_settings_say_otherwise() -> None:
+    subject = (
+        (("countryName", "DE"),),
+        (("organizationName", ' #Acme, "Inc" '),),
+        (("organizationalUnitName", "a;b<c>\\"),),
+    )
+    subject += ((("streetAddress", "Weg 1"),), (("pseudonym", "p~x"),), (("givenName", "Jörg"),))
+    subject += ((("commonName", "x+y"), ("userId", "u1")), (("commonName", "second"),))
+
+    names = names_of({"subject": subject})
+
+    # As 4.3.6, 4.0.5 and 3.10.8 log such a user.
+    text = (
+        r"CN=second,CN=x\+y+UID=u1,GIVENNAME=J\C3\B6rg,PSEUDONYM=p\7Ex,2.5.4.9=Weg 1,"
+        r"OU=a\;b\<c\>\\,O=\ #Acme\, \"Inc\"\ ,C=DE"
+    )
+    assert names == {"distinguished_name": text, "common_name": "x+y,second"}
+    with Broker(tls=True, plugins=PLUGIN, settings=BOTH) as broker:
+        context = broker.tls.certificates.client_context("guest")
+        credentials = pika.credentials.ExternalCredentials()
+        with pytest.raises(pika.exceptions.ProbableAuthenticationError, match="EXTERNAL"):
+            pika.BlockingConnection(parameters(broker, context, credentials=credentials))
+        refusal = [event for event in broker.events if event.kind == "refused"][-1]
+        assert "user 'CN=guest,OU=" in refusal.cause
+
+
+def test_a_certificate_stands_for_a_login(by_certificate: Broker) -> None:
+    broker = by_certificate
     broker.admin.add_user("shop", "secret")
     broker.admin.set_permissions("shop")
     context = broker.tls.certificates.client_context("shop")
@@ -109,7 +202,8 @@ def test_a_certificate_stands_for_a_login(broker: Broker) -> None:
 
 
 @pytest.mark.parametrize("user", [None, "nobody"])
-def test_a_certificate_of_an_unknown_user_is_refused(broker: Broker, user: str | None) -> None:
+def test_a_certificate_of_an_unknown_user_is_refused(by_certificate: Broker, user: str | None) -> None:
+    broker = by_certificate
     context = broker.tls.certificates.client_context(user)
     credentials = pika.credentials.ExternalCredentials()
 

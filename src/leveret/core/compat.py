@@ -17,6 +17,8 @@ RabbitMQVersion = Literal["4.3", "4.2", "4.0", "3.13", "3.10"]
 DEFAULT_VERSION: Final = "4.3"
 
 MEBIBYTE: Final = 1024 * 1024
+# The login mechanism of the plugin rabbitmq_auth_mechanism_ssl: a certificate stands for a login.
+EXTERNAL: Final = "EXTERNAL"
 
 _IN_4_0: Final = {
     "cluster_tags": {},
@@ -47,8 +49,8 @@ class Compat(NamedTuple):
     accepts_protocol_0_8: bool = False
     # The smallest frame_max a client may tune to, and the largest payload before tuning ends.
     min_frame_max: int = 8192
-    # In the order of connection.start.
-    mechanisms: tuple[str, ...] = ("AMQPLAIN", "ANONYMOUS", "PLAIN")
+    # In the order of connection.start. On 4.3 each build of a node has an order of its own; this is one that was seen.
+    mechanisms: tuple[str, ...] = ("PLAIN", "AMQPLAIN", "ANONYMOUS", EXTERNAL)
     # A body longer than its header announced is a hard 501 at once; otherwise the content never ends, and the channel's
     # next frame that is no body is a hard 505.
     refuses_excess_body_at_once: bool = True
@@ -379,6 +381,7 @@ V4_3: Final = Compat()
 # From the sources of 4.2.9 and its release notes: 4.3 without what that adds or denies.
 V4_2: Final = V4_3._replace(
     version="4.2",
+    mechanisms=("AMQPLAIN", "ANONYMOUS", "PLAIN", EXTERNAL),
     product_version="4.2.9",
     platform="Erlang/OTP 27.3.4",
     copyright="Copyright (c) 2007-2025 Broadcom Inc and/or its subsidiaries",
@@ -473,7 +476,7 @@ V3_13: Final = V4_0._replace(
     platform="Erlang/OTP 26.2.5",
     zero_equals_negative_zero=True,
     offered_protocol_header=b"AMQP\x00\x00\x09\x01",
-    mechanisms=("PLAIN", "AMQPLAIN"),
+    mechanisms=("PLAIN", EXTERNAL, "AMQPLAIN"),
     max_message_size=128 * MEBIBYTE,
     has_basic_credit=True,
     missing_exchange_types=("x-modulus-hash", "x-local-random"),

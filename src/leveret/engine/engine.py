@@ -47,6 +47,7 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 EVENT_EXCHANGE: Final = "rabbitmq_event_exchange"
+CERTIFICATE_LOGINS: Final = "rabbitmq_auth_mechanism_ssl"
 
 _REAL: Final = SystemClock()
 # How long a wait that has timed out goes on before it checks again for a debugger.
@@ -185,6 +186,7 @@ class Engine:
         )
         # A test may have moved the broker's clock ahead of the wall clock.
         node.wall_now = self.wall.now()
+        node.has_certificate_logins = CERTIFICATE_LOGINS in self.plugins
         if EVENT_EXCHANGE in self.plugins:
             from leveret.core.model.event_exchange import EventExchange
 

@@ -8,9 +8,10 @@ module, and this module only if a broker uses TLS. The authority also needs trus
 from __future__ import annotations
 
 import ssl
+from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol
 
 from leveret.server.transport import Conversation
 
@@ -18,6 +19,27 @@ if TYPE_CHECKING:
     import trustme
 
 READ_BYTES = 65536
+# The types in a distinguished name: by the names that `getpeercert` has for them, those of RabbitMQ.
+_SHORT: Final = {
+    "commonName": "CN",
+    "countryName": "C",
+    "domainComponent": "DC",
+    "emailAddress": "EMAILADDRESS",
+    "generationQualifier": "GENERATIONQUALIFIER",
+    "givenName": "GIVENNAME",
+    "initials": "INITIALS",
+    "localityName": "L",
+    "organizationName": "O",
+    "organizationalUnitName": "OU",
+    "postalCode": "2.5.4.17",
+    "pseudonym": "PSEUDONYM",
+    "serialNumber": "SERIALNUMBER",
+    "stateOrProvinceName": "ST",
+    "streetAddress": "2.5.4.9",
+    "surname": "SN",
+    "title": "TITLE",
+    "userId": "UID",
+}
 
 
 class TlsEndpoint(NamedTuple):
@@ -36,8 +58,8 @@ class Secured(Conversation, Protocol):
     def client_name(self) -> str:
         """The client's name for its connection."""
 
-    def secured_by(self, certificate_name: str | None, *, asks_for_certificate: bool) -> None:
-        """Note that the handshake is over, and the name in the client's certificate."""
+    def secured_by(self, names: Mapping[str, str]) -> None:
+        """Note that the handshake is over, and the names in the client's certificate, by `ssl_cert_login_from`."""
         ...
 
     def note_stranger(self, first: bytes, *, is_on_tls_port: bool) -> None:
@@ -132,8 +154,7 @@ class TlsConversation:
     def _do_handshake(self) -> None:
         self._tls.do_handshake()
         self._is_established = True
-        asks = self._tls.context.verify_mode is not ssl.CERT_NONE
-        self.inner.secured_by(common_name(self._tls.getpeercert()), asks_for_certificate=asks)
+        self.inner.secured_by(names_of(self._tls.getpeercert()))
 
     def data_to_send(self) -> list[bytes]:
         """Return what is to be sent, encrypted."""
@@ -152,24 +173,43 @@ class TlsConversation:
         self.inner.connection_lost()
 
 
-def common_name(certificate: Any) -> str | None:
-    """Return the name in a certificate, as `getpeercert` describes it."""
-    for part in (certificate or {}).get("subject", ()):
-        for key, value in part:
-            if key == "commonName":
-                return str(value)
-    return None
+def names_of(certificate: Any) -> dict[str, str]:
+    """Return the names in a certificate, as `getpeercert` describes it, by RabbitMQ's words; empty without one."""
+    subject = (certificate or {}).get("subject", ())
+    common = [value for part in subject for key, value in part if key == "commonName"]
+    parts = ["+".join(f"{_SHORT.get(key, key)}={_escaped(value)}" for key, value in part) for part in subject]
+    return {"distinguished_name": ",".join(reversed(parts)), "common_name": ",".join(common)}
+
+
+def _escaped(value: str) -> str:
+    """Return a part of a distinguished name as RabbitMQ writes it (rabbit_cert_info, escape_rdn_value/1)."""
+    octets, last = value.encode(), len(value.encode()) - 1
+    return "".join(
+        f"\\{octet:02X}"
+        if not 32 <= octet < 126
+        else f"\\{octet:c}"
+        if octet in b'"+,;<>\\' or (octet in b" #" and at == 0) or (octet == 32 and at == last)
+        else chr(octet)
+        for at, octet in enumerate(octets)
+    )
 
 
 def server_context(
-    certificate: str | Path, key: str | Path | None = None, client_ca: str | Path | None = None
+    certificate: str | Path,
+    key: str | Path | None = None,
+    client_ca: str | Path | None = None,
+    *,
+    verify: ssl.VerifyMode = ssl.CERT_REQUIRED,
 ) -> ssl.SSLContext:
-    """Return the server's context from PEM files. With `client_ca`, clients must show a certificate that it signed."""
+    """Return the server's context from PEM files.
+
+    With `client_ca`, clients must show a certificate that it signed, or may if `verify` is CERT_OPTIONAL.
+    """
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.load_cert_chain(certificate, key)
     if client_ca is not None:
         context.load_verify_locations(client_ca)
-        context.verify_mode = ssl.CERT_REQUIRED
+        context.verify_mode = verify
     return context
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Protocol
 
-from leveret.core.compat import Compat
+from leveret.core.compat import EXTERNAL, Compat
 from leveret.core.hooks import Hooks
 from leveret.core.model.errors import ConnectionForced, NotAllowed, PreconditionFailed, Shutdown
 from leveret.core.model.exchanges.exchange import Dice
@@ -66,7 +66,16 @@ class Node(Runtime):
         self.defined: frozenset[tuple[str, ...]] | None = None
         # The plugin's exchange amq.rabbitmq.event, None unless enabled.
         self.event_exchange: EventExchange | None = None
+        # Whether the plugin is enabled by which a certificate may stand for a login.
+        self.has_certificate_logins = False
         self.add_vhost("/")
+
+    @property
+    def mechanisms(self) -> tuple[str, ...]:
+        """The login mechanisms that clients with TLS are offered, in this order."""
+        lacked = () if self.has_certificate_logins else (EXTERNAL,)
+        wanted = self.settings.auth_mechanisms
+        return tuple(name for name in self.compat.mechanisms if name in wanted and name not in lacked)
 
     def add_vhost(
         self, name: str, *, default_queue_type: str = "classic", description: str = "", tags: tuple[str, ...] = ()

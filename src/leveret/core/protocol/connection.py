@@ -8,9 +8,10 @@ the connection with 541 and is kept for the test.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Final, Protocol
 
+from leveret.core.compat import EXTERNAL
 from leveret.core.model.errors import AmqpError, InternalRefusal, Shutdown
 from leveret.core.model.node import Node
 from leveret.core.model.vhost import VirtualHost
@@ -112,11 +113,9 @@ class Connection:
         # The line of the user's code that waited for it to open, if known.
         self.opener: Caller | None = None
         self.client_properties = Table.EMPTY
-        # Offered to this client, in this order.
-        self.mechanisms = node.compat.mechanisms
         self.mechanism = ""
-        # The name in the client's certificate, if it connected through TLS with one.
-        self.certificate_name: str | None = None
+        # The names in the client's certificate, by `ssl_cert_login_from`, if it connected through TLS with one.
+        self.certificate_names: Mapping[str, str] = {}
         self.is_secure = False
         self.user = ""
         # The default vhost until connection.open has named one.
@@ -188,11 +187,15 @@ class Connection:
         """The number of open channels."""
         return len(self.channels)
 
-    def secured_by(self, certificate_name: str | None, *, asks_for_certificate: bool) -> None:
-        """Note that the client has connected through TLS. If certificates are asked for, one may replace a login."""
-        self.certificate_name, self.is_secure = certificate_name, True
-        if asks_for_certificate:
-            self.mechanisms = (*self.mechanisms, "EXTERNAL")
+    @property
+    def mechanisms(self) -> tuple[str, ...]:
+        """What is offered to this client, in this order. RabbitMQ offers EXTERNAL without a certificate too."""
+        offered = self.node.mechanisms
+        return offered if self.is_secure else tuple(name for name in offered if name != EXTERNAL)
+
+    def secured_by(self, names: Mapping[str, str]) -> None:
+        """Note that the client has connected through TLS, and the names in its certificate."""
+        self.certificate_names, self.is_secure = names, True
 
     def note_stranger(self, first: bytes, *, is_on_tls_port: bool = False) -> None:
         """Remember a peer whose first bytes show that it speaks another protocol, and the line that waits for it."""

@@ -5,9 +5,10 @@ The defaults of each version are in `compat`; these settings override them.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Final, NamedTuple
 
+from leveret.core.compat import EXTERNAL
 from leveret.core.wire.constants import CHANNEL_MAX, FRAME_MAX_SIZE, HEARTBEAT_S
 
 # The name of the node.
@@ -19,6 +20,8 @@ _DOTTED: Final = {
     f"{_INTERCEPTORS}.incoming.set_header_routing_node.overwrite": "overwrites_routing_node",
 }
 _LOOPBACK_USERS: Final = "loopback_users"
+# The settings that are one of several words.
+_WORDS: Final = {"ssl_cert_login_from": ("distinguished_name", "common_name")}
 _MINIMUM: Final = {"frame_max": 8192, "max_message_size": 1, "consumer_timeout": 1}
 
 
@@ -42,6 +45,10 @@ class NodeSettings(NamedTuple):
     overwrites_routing_node: bool | None = None
     # The users who may log in on this machine only.
     loopback_users: tuple[str, ...] = ("guest",)
+    # The login mechanisms to offer, if the version and its plugins have them.
+    auth_mechanisms: tuple[str, ...] = ("PLAIN", "AMQPLAIN", "ANONYMOUS")
+    # What of a certificate is the name of the user.
+    ssl_cert_login_from: str = "distinguished_name"
 
     @classmethod
     def from_lines(cls, lines: Mapping[str, object]) -> NodeSettings:
@@ -49,15 +56,16 @@ class NodeSettings(NamedTuple):
 
         Raises ValueError for an invalid value and KeyError for an unknown name.
         """
-        local = {name: value for name, value in lines.items() if name.partition(".")[0] == _LOOPBACK_USERS}
-        others = {name: value for name, value in lines.items() if name not in local}
+        groups = {group: {name: value for name, value in lines.items() if _group(name) == group} for group in _GROUPS}
+        words = {name: _word(name, lines[name], known) for name, known in _WORDS.items() if name in lines}
+        others = {name: value for name, value in lines.items() if _group(name) not in groups and name not in words}
         unknown = next((name for name in others if name not in names()), None)
         if unknown is not None:
             raise KeyError(unknown)
         numbers = {name: _number(name, value) for name, value in others.items() if name not in _DOTTED}
         switches = {_DOTTED[name]: _boolean(name, value) for name, value in others.items() if name in _DOTTED}
-        users = {_LOOPBACK_USERS: _loopback_users(local)} if local else {}
-        given = {**cls._field_defaults, **numbers, **switches, **users}
+        lists = {group: _GROUPS[group](own) for group, own in groups.items() if own}
+        given = {**cls._field_defaults, **numbers, **switches, **words, **lists}
         return cls._make(given[name] for name in cls._fields)
 
     @property
@@ -82,6 +90,22 @@ def _loopback_users(lines: Mapping[str, object]) -> tuple[str, ...]:
     return () if _LOOPBACK_USERS in lines else tuple(users)
 
 
+def _auth_mechanisms(lines: Mapping[str, object]) -> tuple[str, ...]:
+    if "auth_mechanisms" in lines:
+        raise ValueError("auth_mechanisms is a list; write a line for each, as in auth_mechanisms.1")
+    return tuple(_word(name, value, (*NodeSettings().auth_mechanisms, EXTERNAL)) for name, value in lines.items())
+
+
+def _group(name: str) -> str:
+    return name.partition(".")[0]
+
+
+def _word(name: str, value: object, known: Collection[str]) -> str:
+    if not isinstance(value, str) or value not in known:
+        raise ValueError(f"{name} must be one of {', '.join(known)}, not {value!r}")
+    return value
+
+
 def _number(name: str, value: object) -> int | None:
     if value == "infinity":
         return None
@@ -95,3 +119,7 @@ def _boolean(name: str, value: object) -> bool:
     if not isinstance(value, bool):
         raise ValueError(f"{name} must be True or False, not {value!r}")
     return value
+
+
+# The settings that several lines with dots make up.
+_GROUPS: Final = {_LOOPBACK_USERS: _loopback_users, "auth_mechanisms": _auth_mechanisms}

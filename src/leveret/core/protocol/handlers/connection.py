@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import cache
 from typing import Final
 
-from leveret.core.compat import Compat
+from leveret.core.compat import EXTERNAL, Compat
 from leveret.core.model.errors import NotAllowed
 from leveret.core.model.operators.node_settings import NODE_NAME
 from leveret.core.model.queues.arguments import is_true
@@ -86,9 +86,10 @@ def start_ok(connection: Connection, method: methods.ConnectionStartOk) -> None:
     connection.mechanism = method.mechanism
     if method.mechanism not in connection.mechanisms:
         connection.reset_later()
-    elif method.mechanism == "EXTERNAL":
-        # Without a certificate the name is empty, and the login is refused.
-        _take_answer(connection, auth.Credentials(connection.certificate_name or "", None))
+    elif method.mechanism == EXTERNAL:
+        # Without a certificate there is no name, and the login is refused.
+        name = connection.certificate_names.get(connection.node.settings.ssl_cert_login_from, "")
+        _take_answer(connection, auth.Credentials(name, None))
     else:
         _take_answer(connection, auth.MECHANISMS[method.mechanism](method.response))
 

@@ -10,7 +10,7 @@ from contextlib import suppress
 from shutil import disk_usage
 from typing import Final
 
-from leveret.core.compat import BEFORE_4_3, SINCE_4, SINCE_4_3
+from leveret.core.compat import BEFORE_4_3, EXTERNAL, SINCE_4, SINCE_4_3
 from leveret.core.model.operators.node_settings import NODE_NAME
 from leveret.core.model.vhost import VirtualHost
 from leveret.http.management import statistics
@@ -159,7 +159,11 @@ def _node(call: Call) -> Described:
         "uptime": (node.wall_now - call.state.started_at) // 1000,
         "processors": os.cpu_count() or 1,
         "exchange_types": exchange_types(call),
-        "auth_mechanisms": [{"name": name, "description": "", "enabled": True} for name in node.compat.mechanisms],
+        "auth_mechanisms": [
+            {"name": name, "description": "", "enabled": name in node.settings.auth_mechanisms}
+            for name in node.compat.mechanisms
+            if name != EXTERNAL or node.has_certificate_logins
+        ],
         "contexts": _contexts(call),
         "enabled_plugins": ["rabbitmq_management", *sorted(call.engine.plugins)],
         **({"rabbitmq_version": call.compat.product_version, **_runtime(call)} if call.compat.names_crypto else {}),
