@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Final
 import pytest
 from _pytest.runner import runtestprotocol
 
-from pytest_leveret import real, recording
+from pytest_leveret import real, recording, use
 from pytest_leveret.harness import harness_of
 from pytest_leveret.markers import checked_names
 from pytest_leveret.options import GENERAL, OPTIONS, Setting, Settings, general_settings, read_levels, read_settings
@@ -166,7 +166,7 @@ def share(session: pytest.Session, fixture: str, broker: Broker, *, with_all: bo
     shared.append(broker)
     if broker in shared[:-1]:
         return
-    if (item := recording.running(session)) is not None:
+    if (item := use.running(session.config)) is not None:
         recording.begin(item, broker)
     harness_of(broker).begin_test(session.stash.get(_CURRENT, ""))
     for watcher in session.config.stash.get(WATCHERS, ()):

@@ -19,7 +19,8 @@ import pytest
 
 from pytest_leveret.brokers import run_again
 from pytest_leveret.harness import harness_of
-from pytest_leveret.markers import failure_at
+from pytest_leveret.markers import EXPLORE_NAME, failure_at
+from pytest_leveret.options import EXPLORE_ONLY
 from pytest_leveret.report import add_section, show_progress
 
 if TYPE_CHECKING:
@@ -27,14 +28,7 @@ if TYPE_CHECKING:
     from leveret.exploration import Run, Schedule, Settings
     from leveret.exploration.watcher import Watcher
 
-NAME: Final = "leveret_explore"
-LINE: Final = (
-    "leveret_explore(faults=('lost before', ...), on='*', pairs=0, only=None, limit=10, keep_going=False, seed=0, "
-    "seconds=None): run the test once without a fault, then once for each fault at each step of the broker of the "
-    "fixture `leveret`; it takes the keywords of `leveret.explore`."
-)
 WORDS: Final = ("faults", "on", "pairs", "only", "limit", "keep_going", "seed", "seconds")
-_ONLY: Final = "leveret_explore_only"
 _GRACE_S: Final = 2.0
 
 
@@ -52,26 +46,14 @@ class Play:
 _PLAY: Final = pytest.StashKey[Play]()
 
 
-def add_option(parser: pytest.Parser) -> None:
-    """Add the option that replays one schedule."""
-    group = parser.getgroup("leveret", "leveret, an AMQP broker for tests")
-    group.addoption(
-        "--leveret-explore-only",
-        dest=_ONLY,
-        metavar="SCHEDULE",
-        default=None,
-        help="run tests marked leveret_explore under this schedule only, as their report names it",
-    )
-
-
 def refuse_wrong_marker(item: pytest.Item) -> None:
     """Fail a test whose marker is invalid, with the place of the test."""
-    if item.get_closest_marker(NAME) is None or item.stash.get(_PLAY, None) is not None:
+    if item.get_closest_marker(EXPLORE_NAME) is None or item.stash.get(_PLAY, None) is not None:
         return
     try:
         _settings_of(item)
     except (TypeError, ValueError) as error:
-        raise failure_at(item, f"{NAME}: {error}") from None
+        raise failure_at(item, f"{EXPLORE_NAME}: {error}") from None
 
 
 def _settings_of(item: pytest.Item) -> Settings:
@@ -79,7 +61,7 @@ def _settings_of(item: pytest.Item) -> Settings:
     from leveret.exploration import Settings
 
     words: dict[str, Any] = {}
-    for mark in reversed(list(item.iter_markers(NAME))):
+    for mark in reversed(list(item.iter_markers(EXPLORE_NAME))):
         if mark.args:
             raise TypeError("the marker takes keywords only, as in leveret_explore(on='basic.*')")
         for word in mark.kwargs:
@@ -93,7 +75,7 @@ def _settings_of(item: pytest.Item) -> Settings:
         words |= mark.kwargs
     if "leveret" not in getattr(item, "fixturenames", ()):
         raise TypeError("the test does not use the fixture leveret; exploration needs the broker of that fixture")
-    only = item.config.getoption(_ONLY)
+    only = item.config.getoption(EXPLORE_ONLY)
     return Settings(**words | ({"only": only} if only is not None else {}))
 
 
@@ -142,7 +124,7 @@ class Explorer:
     @pytest.hookimpl(tryfirst=True)
     def pytest_runtest_protocol(self, item: pytest.Item, nextitem: pytest.Item | None) -> bool | None:
         """Run a marked test under one schedule after another, and report one run."""
-        if item.get_closest_marker(NAME) is None:
+        if item.get_closest_marker(EXPLORE_NAME) is None:
             return None
         try:
             settings = _settings_of(item)

@@ -11,9 +11,8 @@ from typing import TYPE_CHECKING, Any, Final, Literal, Unpack, get_args
 
 import pytest
 
-from pytest_leveret import brokers, explore, real, recording, url_env
+from pytest_leveret import use
 from pytest_leveret.markers import marked_settings, set_faults, with_marked
-from pytest_leveret.rehearsals import rehearsal
 
 if TYPE_CHECKING:
     from leveret import Broker, BrokerOptions
@@ -24,9 +23,11 @@ Scope = Literal["session", "package", "module", "class"]
 _SCOPES: Final = get_args(Scope)
 
 
-@pytest.fixture(scope="session", name=rehearsal.PARAMETER)
+@pytest.fixture(scope="session", name=use.FIXTURE)
 def rehearsed_version(request: pytest.FixtureRequest) -> str | None:
     """Return the RabbitMQ version of this test in the rehearsal of an upgrade; None without a rehearsal."""
+    # All fixtures of leveret ask for this one first, also if a test asks for them while it runs.
+    use.begin(request.config)
     version: str | None = getattr(request, "param", None)
     return version
 
@@ -40,6 +41,9 @@ def make_leveret(request: pytest.FixtureRequest, _leveret_rabbitmq: str | None) 
     and an internal error of one of them fails the test.
     """
     __tracebackhide__ = True
+    from pytest_leveret import brokers, explore, real
+    from pytest_leveret.rehearsals import rehearsal
+
     general = rehearsal.settings_for(request.config, rehearsal.version_of(request.node))
     settings = with_marked(general, marked_settings(request.node))
     started: list[Broker] = []
@@ -69,6 +73,8 @@ def fresh_broker(request: pytest.FixtureRequest, make_leveret: MakeLeveret) -> B
 
     Each test has a different port, so a client that one test leaves running cannot reconnect to the next one's broker.
     """
+    from pytest_leveret import brokers, explore
+
     broker = make_leveret()
     explore.watch(request.node, broker)
     set_faults(request.node, broker)
@@ -82,6 +88,9 @@ def leveret_session(request: pytest.FixtureRequest, _leveret_rabbitmq: str | Non
 
     It keeps its state between tests, unless you call `leveret_session.reset()`, which also closes every connection.
     """
+    from pytest_leveret import url_env
+    from pytest_leveret.rehearsals import rehearsal
+
     settings = rehearsal.settings_for(request.config, _leveret_rabbitmq)
     broker = url_env.take_broker(request.config, settings)
     try:
@@ -101,6 +110,8 @@ def leveret_fixture(scope: Scope, **options: Unpack[BrokerOptions]) -> Callable[
 
     def shared_broker(request: pytest.FixtureRequest, _leveret_rabbitmq: str | None) -> Iterator[Broker]:
         """One broker for all tests of a scope. It keeps its state from test to test."""
+        from pytest_leveret.rehearsals import rehearsal
+
         settings = rehearsal.settings_for(request.config, _leveret_rabbitmq)
         yield from _shared(request, settings, {**options}, None)
 
@@ -113,11 +124,13 @@ def _shared(
 ) -> Iterator[Broker]:
     """Yield the broker of a fixture that serves several tests, and stop it at the end."""
     __tracebackhide__ = True
+    from pytest_leveret import brokers, real
+
     session, name = request.session, str(request.fixturename)
     broker = started or brokers.start_broker(settings, overrides, real.server_of(request.config))
     brokers.share(session, name, broker)
     yield broker
     brokers.unshare(session, name)
-    last = recording.running(session)
+    last = use.running(session.config)
     is_excused = last is not None and name in getattr(last, "fixturenames", ()) and not brokers.has_passed(last)
     brokers.stop_and_check([broker], is_judged=not is_excused, item=last)

@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, Final
 import pytest
 
 from pytest_leveret.options import WORDS, Setting, Settings, read_levels, read_names
-from pytest_leveret.scopes import shared_names
 
 if TYPE_CHECKING:
     from leveret import Broker
@@ -33,6 +32,14 @@ FAULT_LINE: Final = (
     "leveret_fault(on='basic.ack', do=ResetPeer(), after=0, times=None, ...): add a fault to the broker of the fixture "
     "`leveret`, with the keywords of `broker.faults.add`; each marker adds a rule, those of the module first."
 )
+EXPLORE_NAME: Final = "leveret_explore"
+EXPLORE_LINE: Final = (
+    "leveret_explore(faults=('lost before', ...), on='*', pairs=0, only=None, limit=10, keep_going=False, seed=0, "
+    "seconds=None): run the test once without a fault, then once for each fault at each step of the broker of the "
+    "fixture `leveret`; it takes the keywords of `leveret.explore`."
+)
+NAMES: Final = (NAME, FAULT_NAME, EXPLORE_NAME)
+LINES: Final = (LINE, FAULT_LINE, EXPLORE_LINE)
 _ORIGIN: Final = "marker leveret"
 
 
@@ -98,6 +105,8 @@ def refuse_wrong_marker(item: pytest.Item) -> None:
     except WrongMarker as error:
         raise failure_at(item, str(error)) from None
     _refuse_wrong_fault(item)
+    from pytest_leveret.scopes import shared_names
+
     fixtures = getattr(item, "fixturenames", ())
     shared = shared_names(item)
     if settings and shared and not {"leveret", "make_leveret"} & set(fixtures):

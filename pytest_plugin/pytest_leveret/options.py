@@ -1,8 +1,8 @@
-"""The options of the plugin: one row for each broker setting, and where its value comes from.
+"""The options of the plugin: one row for each, and where its value comes from.
 
-A setting has the same name in the marker, on the command line, in the environment and in the ini file. The marker wins,
-then `--leveret-WORD`, then `LEVERET_WORD`, then `leveret_WORD`, then the broker's own default. Texts are parsed here
-and validated by the broker.
+Every run imports this module, so it imports only what pytest has. A setting of a broker has the same name in the
+marker, on the command line, in the environment and in the ini file. The marker wins, then `--leveret-WORD`, then
+`LEVERET_WORD`, then `leveret_WORD`, then the broker's own default. Texts are parsed here and validated by the broker.
 """
 
 from __future__ import annotations
@@ -58,6 +58,7 @@ Settings = Mapping[str, Setting]
 
 # The settings of this run, once they have been read and checked.
 GENERAL: Final = pytest.StashKey[dict[str, Setting]]()
+_ARE_SET: Final = pytest.StashKey[bool]()
 
 
 def read_names(text: str) -> frozenset[str]:
@@ -189,6 +190,110 @@ OPTIONS: Final = (
 )
 WORDS: Final = tuple(option.word for option in OPTIONS)
 
+PAGES_MAX: Final = 100
+REAL_WAIT_S: Final = 10.0
+
+
+def _read_url(text: str) -> str:
+    from pytest_leveret.real import read_url
+
+    return read_url(text)
+
+
+def _read_seconds(text: str) -> float:
+    try:
+        return float(text.removesuffix("s"))
+    except ValueError:
+        raise ValueError(f"{text!r} is not a number of seconds; write it as in 10") from None
+
+
+def _read_variables(text: str) -> object:
+    from pytest_leveret.url_env import read_variables
+
+    return read_variables(text)
+
+
+def _read_packages(text: str) -> object:
+    from pytest_leveret.standins import read_packages
+
+    return read_packages(text)
+
+
+PAGES: Final = (
+    Option(
+        "pages",
+        "WHEN",
+        "which tests get a page on what happened: failed, all or off (default: failed)",
+        read_choice("failed", "all", "off"),
+    ),
+    Option(
+        "pages_dir",
+        "DIR",
+        "where the pages are written (default: a new directory in pytest's cache, which keeps three runs)",
+        os.path.abspath,
+        is_path=True,
+    ),
+    Option("pages_limit", "NUMBER", f"the most pages that a run writes (default: {PAGES_MAX})", read_count),
+)
+OTLP: Final = (
+    Option(
+        "otlp",
+        "DIR",
+        "write the messages of each test as spans of OpenTelemetry, in OTLP/JSON, to this directory",
+        os.path.abspath,
+        is_path=True,
+    ),
+)
+URL_ENV: Final = (
+    Option(
+        "url_env",
+        "NAMES",
+        "environment variables to set to the URL of leveret_session before conftests and tests are imported, such as "
+        "AMQP_URL, or AMQP_URL vhost=shop user=app",
+        _read_variables,
+    ),
+)
+STANDINS: Final = (
+    Option(
+        "replaces",
+        "PACKAGES",
+        "serve the RabbitMQ that these packages would start: testcontainers, pytest-docker, pytest-rabbitmq; an empty "
+        "value replaces nothing",
+        _read_packages,
+    ),
+    Option(
+        "unserved",
+        "FAIL_OR_SKIP",
+        "what becomes of a test that asks a replaced RabbitMQ for something that only a server has (default: fail)",
+        read_choice("fail", "skip"),
+    ),
+)
+REAL: Final = (
+    Option(
+        "real",
+        "URL",
+        "run on this RabbitMQ, amqp://user:password@host:port, with a virtual host for each test",
+        _read_url,
+        has_ini=False,
+    ),
+    Option(
+        "real_management",
+        "URL",
+        "the URL of its management API (default: the same host and user, at the AMQP port + 10000)",
+        str,
+        has_ini=False,
+    ),
+    Option(
+        "real_wait",
+        "SECONDS",
+        f"how much time a test may move there, which is waited for (default: {REAL_WAIT_S:g}); beyond, it is skipped",
+        _read_seconds,
+        has_ini=False,
+    ),
+)
+EXPLORE_ONLY: Final = "leveret_explore_only"
+TABLES: Final = (OPTIONS, PAGES, OTLP, URL_ENV, STANDINS, REAL)
+
 
 def add_options(parser: pytest.Parser, options: Iterable[Option]) -> None:
     """Add options to pytest."""
@@ -197,6 +302,27 @@ def add_options(parser: pytest.Parser, options: Iterable[Option]) -> None:
         group.addoption(option.flag, dest=option.ini, metavar=option.metavar, default=None, help=option.help)
         if option.has_ini:
             parser.addini(option.ini, help=option.help, default=None)
+
+
+def add_explore_option(parser: pytest.Parser) -> None:
+    """Add the option that replays one schedule of an exploration. It has no other place than the command line."""
+    group = parser.getgroup("leveret", "leveret, an AMQP broker for tests")
+    group.addoption(
+        "--leveret-explore-only",
+        dest=EXPLORE_ONLY,
+        metavar="SCHEDULE",
+        default=None,
+        help="run tests marked leveret_explore under this schedule only, as their report names it",
+    )
+
+
+def has_settings(config: pytest.Config) -> bool:
+    """Return whether anything of leveret's is set when the run begins. If not, nothing is for the rest of the run."""
+    given = (value for name, value in vars(config.option).items() if name.startswith("leveret_"))
+    rows = (option for table in TABLES for option in table)
+    are_set = any(value is not None for value in given) or any(_text_of(option, config) for option in rows)
+    config.stash[_ARE_SET] = are_set
+    return are_set
 
 
 def general_settings(config: pytest.Config) -> dict[str, Setting]:
@@ -224,6 +350,8 @@ def given(config: pytest.Config, name: str) -> Any:
 
 
 def _text_of(option: Option, config: pytest.Config) -> tuple[str, str] | None:
+    if not config.stash.get(_ARE_SET, True):
+        return None
     text = given(config, option.ini)
     if text is not None:
         # An empty path on the command line is none, even if environment or ini file set one.

@@ -1,6 +1,7 @@
 """The plugin: the hooks that pytest calls.
 
-Neither this module nor the modules it imports import `leveret`, so a run without a broker pays nothing.
+Neither this module nor the modules it imports import `leveret`. A run that does not use leveret imports nothing more:
+each hook asks `use` before it does anything.
 """
 
 from __future__ import annotations
@@ -12,28 +13,9 @@ from contextlib import contextmanager
 
 import pytest
 
-from pytest_leveret import (
-    brokers,
-    contract,
-    diagnosing,
-    explore,
-    flaky,
-    markers,
-    needs,
-    options,
-    pages,
-    real,
-    recording,
-    report,
-    standins,
-    topology,
-    url_env,
-)
+from pytest_leveret import contract, flaky, markers, options, use
 from pytest_leveret.fixtures import fresh_broker, leveret_session, make_leveret, rehearsed_version
-from pytest_leveret.harness import harness_of
-from pytest_leveret.pages import otlp
-from pytest_leveret.real import differences
-from pytest_leveret.rehearsals import rehearsal
+from pytest_leveret.use import is_used
 
 __all__ = ["fresh_broker", "leveret_session", "make_leveret", "rehearsed_version"]
 
@@ -41,10 +23,10 @@ __all__ = ["fresh_broker", "leveret_session", "make_leveret", "rehearsed_version
 def pytest_addoption(parser: pytest.Parser, pluginmanager: pytest.PytestPluginManager) -> None:
     """Add the options. This is the first hook that pytest calls, before it loads any conftest."""
     leave_asserts_alone(pluginmanager)
-    for module in (options, pages, otlp, url_env, standins, real, contract):
-        options.add_options(parser, module.OPTIONS)
+    for table in (*options.TABLES, contract.OPTIONS):
+        options.add_options(parser, table)
     contract.add_setting(parser)
-    explore.add_option(parser)
+    options.add_explore_option(parser)
     flaky.add_options(parser)
 
 
@@ -64,40 +46,27 @@ def leave_asserts_alone(pluginmanager: pytest.PytestPluginManager) -> None:
 def pytest_load_initial_conftests(early_config: pytest.Config, args: list[str]) -> Generator[None, object, object]:
     """Set the variables of `leveret_url_env` before conftests, or plugins such as Django's, import an application."""
     flaky.complete_arguments(args)
-    url_env.prepare(early_config)
+    if options.read_settings(early_config, options.URL_ENV):
+        from pytest_leveret import url_env
+
+        url_env.prepare(early_config)
     return (yield)
 
 
 def pytest_configure(config: pytest.Config) -> None:
     """Register the markers, and refuse invalid options."""
-    config.addinivalue_line("markers", markers.LINE)
-    config.addinivalue_line("markers", markers.FAULT_LINE)
-    config.addinivalue_line("markers", explore.LINE)
-    config.pluginmanager.register(explore.Explorer(), "leveret-explorer")
-    config.pluginmanager.register(recording.Recording(), "leveret-recording")
-    config.pluginmanager.register(report.Reporting(), "leveret-reporting")
-    config.pluginmanager.register(diagnosing.Diagnosing(), "leveret-diagnosing")
-    config.pluginmanager.register(differences.Differences(config), "leveret-differences")
-    config.pluginmanager.register(topology.Usage(), "leveret-usage")
-    brokers.refuse_unusable(config)
-    brokers.refuse_shared_port(config)
-    pages.prepare(config)
-    otlp.prepare(config)
-    report.prepare_annotations(config)
-    real.prepare(config)
-    standins.prepare(config)
-    flaky.prepare(config)
-    contract.prepare(config)
-    needs.prepare(config)
-    url_env.prepare(config)
-    if versions := rehearsal.versions(config):
-        from pytest_leveret.rehearsals import upgrade_report
-
-        upgrade_report.plan(config, versions)
+    for line in markers.LINES:
+        config.addinivalue_line("markers", line)
+    if use.is_asked_for(config):
+        use.begin(config)
 
 
 def pytest_report_header(config: pytest.Config) -> str | None:
     """Return a line with the settings that differ from the defaults."""
+    if not is_used(config):
+        return None
+    from pytest_leveret import real, url_env
+
     settings = options.general_settings(config)
     parts = [f"{word}={_shown(setting.value)} ({setting.origin})" for word, setting in settings.items()]
     parts += url_env.header(config)
@@ -112,41 +81,64 @@ def _shown(value: object) -> str:
 
 def pytest_sessionstart(session: pytest.Session) -> None:
     """Let the broker of `leveret_url_env` know the session whose tests it serves."""
-    url_env.begin_session(session)
+    if is_used(session.config):
+        from pytest_leveret import url_env
+
+        url_env.begin_session(session)
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
     """Say how many tests ran on leveret instead of a server."""
-    for line in standins.summary(config):
-        terminalreporter.write_line(f"leveret: {line}")
+    if is_used(config):
+        from pytest_leveret import standins
+
+        for line in standins.summary(config):
+            terminalreporter.write_line(f"leveret: {line}")
 
 
 @pytest.hookimpl(trylast=True)
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     """Run a test once for each version of a rehearsal. The version comes last in its id."""
-    rehearsal.multiply(metafunc)
+    if is_used(metafunc.config):
+        from pytest_leveret.rehearsals import rehearsal
+
+        rehearsal.multiply(metafunc)
 
 
 @pytest.hookimpl(wrapper=True)
 def pytest_pycollect_makeitem(collector: pytest.Collector) -> Generator[None, object, object]:
     """Run classes of unittest once for each version as well."""
-    return rehearsal.with_copies((yield), collector.config)
+    collected = yield
+    if not is_used(collector.config):
+        return collected
+    from pytest_leveret.rehearsals import rehearsal
+
+    return rehearsal.with_copies(collected, collector.config)
 
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Deselect tests that a rehearsal does not need, before other plugins select or sort."""
-    items[:] = rehearsal.without_spares(config, items)
+    if use.has_broker() or any(map(use.asks, items)):
+        use.begin(config)
+    if is_used(config):
+        from pytest_leveret.rehearsals import rehearsal
+
+        items[:] = rehearsal.without_spares(config, items)
 
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_runtest_setup(item: pytest.Item) -> None:
     """Refuse an invalid marker before anything of the test runs."""
-    recording.begin_attempt(item)
-    markers.refuse_wrong_marker(item)
-    explore.refuse_wrong_marker(item)
-    real.skip_marked(item)
-    brokers.note_start(item)
+    use.begin_test(item)
+    if is_used(item.config):
+        from pytest_leveret import brokers, explore, real, recording
+
+        recording.begin_attempt(item)
+        markers.refuse_wrong_marker(item)
+        explore.refuse_wrong_marker(item)
+        real.skip_marked(item)
+        brokers.note_start(item)
 
 
 @pytest.hookimpl(wrapper=True)
@@ -155,23 +147,38 @@ def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, object, object
     try:
         return (yield)
     except KeyboardInterrupt:
-        report.show_interrupted(item)
+        if is_used(item.config):
+            from pytest_leveret import report
+
+            report.show_interrupted(item)
         raise
     finally:
-        brokers.forget(item)
-        diagnosing.forget(item)
+        if is_used(item.config):
+            from pytest_leveret import brokers, diagnosing
+
+            brokers.forget(item)
+            diagnosing.forget(item)
 
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_runtest_call(item: pytest.Item) -> None:
     """Remember how the fixtures of a test have left the clocks of shared brokers."""
-    brokers.note_call(item)
+    if is_used(item.config):
+        from pytest_leveret import brokers
+
+        brokers.note_call(item)
 
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_teardown(item: pytest.Item) -> Generator[None, object, object]:
     """Raise an internal error of a shared broker in the test in which it happened."""
     __tracebackhide__ = True
+    if not is_used(item.config):
+        return (yield)
+    from pytest_leveret import brokers, explore, standins
+    from pytest_leveret.harness import harness_of
+    from pytest_leveret.rehearsals import rehearsal
+
     explore.end_watch(item)
     if used := brokers.used_brokers(item):
         rehearsal.note_traces(item, used)
@@ -195,8 +202,19 @@ def pytest_runtest_makereport(
     item: pytest.Item, call: pytest.CallInfo[None]
 ) -> Generator[None, pytest.TestReport, pytest.TestReport]:
     """Add the brokers to the report of a test that failed."""
+    if not is_used(item.config) and use.is_about_leveret(call):
+        use.begin(item.config)
+        from pytest_leveret import report
+
+        report.Reporting().pytest_runtest_makereport(item, call)
     with _whole_parsing():
         result = yield
+    if not is_used(item.config):
+        return result
+    from pytest_leveret import brokers, explore, pages, recording, report
+    from pytest_leveret.real import differences
+    from pytest_leveret.rehearsals import rehearsal
+
     if result.failed:
         report.add_sections(item, result)
         explore.note_failure(item, call)

@@ -47,7 +47,6 @@ PAGE: Final = pytest.StashKey[str]()
 _ATTEMPT: Final = pytest.StashKey[Attempt]()
 # The variable in which the workers of xdist find the name of their run, with its date.
 _DATED_RUN: Final = "LEVERET_RUN"
-_RUNNING: Final = pytest.StashKey[pytest.Item]()
 # Every file that the run has written to.
 _FILES: Final = pytest.StashKey["list[TraceFile]"]()
 
@@ -69,12 +68,6 @@ def begin_attempt(item: pytest.Item) -> None:
     item.stash[_ATTEMPT] = Attempt()
     if PAGE in item.stash:
         del item.stash[PAGE]
-    item.session.stash[_RUNNING] = item
-
-
-def running(session: pytest.Session) -> pytest.Item | None:
-    """Return the test that is running or ending."""
-    return session.stash.get(_RUNNING, None)
 
 
 def begin(item: pytest.Item, broker: Broker) -> None:

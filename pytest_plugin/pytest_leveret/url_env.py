@@ -17,7 +17,7 @@ import pytest
 
 from pytest_leveret import brokers, real
 from pytest_leveret.harness import harness_of
-from pytest_leveret.options import Option, Setting, Settings, general_settings, given, read_settings
+from pytest_leveret.options import URL_ENV, Setting, Settings, general_settings, given, read_settings
 from pytest_leveret.rehearsals import rehearsal
 
 if TYPE_CHECKING:
@@ -63,17 +63,6 @@ def read_variables(text: str) -> tuple[Variable, ...]:
     return tuple(variables.values())
 
 
-OPTIONS: Final = (
-    Option(
-        "url_env",
-        "NAMES",
-        "environment variables to set to the URL of leveret_session before conftests and tests are imported, such as "
-        "AMQP_URL, or AMQP_URL vhost=shop user=app",
-        read_variables,
-    ),
-)
-
-
 @dataclass(slots=True)
 class Run:
     """The broker of the run, and the variables with its URLs."""
@@ -96,7 +85,7 @@ def prepare(config: pytest.Config) -> None:
     """
     if _RUN in config.stash:
         return
-    setting = read_settings(config, OPTIONS).get("url_env")
+    setting = read_settings(config, URL_ENV).get("url_env")
     if setting is None:
         return
     brokers.refuse_unusable(config)

@@ -11,6 +11,9 @@ NO_STRANGERS = [
     word for name in ("hypothesispytest", "anyio", "asyncio", "xdist", "time_machine") for word in ("-p", f"no:{name}")
 ]
 
+# What the plugin needs to see that a run does not use leveret. Each further module costs every run in its environment.
+SMALL = ["contract", "fixtures", "flaky", "markers", "needs", "options", "plugin", "use"]
+
 LOADED = """
     import sys
 
@@ -48,6 +51,73 @@ def test_a_run_without_a_broker_imports_nothing_of_leveret(run_apart):
     )
 
     result.assert_outcomes(passed=2, failed=1)
+
+
+@pytest.mark.parametrize("options", [(), ("-v", "-k", "passes"), ("--collect-only",)], ids=" ".join)
+def test_a_run_that_does_not_use_leveret_imports_only_the_small_modules_of_the_plugin(suite, run_apart, options):
+    suite.makeconftest("""
+        import sys
+
+        def pytest_unconfigure():
+            # After the last line of the summary.
+            ours = [name for name in sys.modules if name.partition(".")[0] in ("leveret", "pytest_leveret")]
+            print("loaded:", *sorted(ours))
+    """)
+
+    result = run_apart(
+        """
+        import unittest
+
+        def test_that_passes():
+            pass
+
+        def test_that_fails():
+            assert False
+
+        class TestCase(unittest.TestCase):
+            def test_that_passes(self):
+                pass
+        """,
+        *options,
+    )
+
+    (line,) = [line for line in result.outlines if line.startswith("loaded:")]
+    assert line.split()[1:] == ["pytest_leveret", *(f"pytest_leveret.{name}" for name in SMALL)]
+
+
+@pytest.mark.parametrize(
+    "test",
+    [
+        "def test_it(request): request.getfixturevalue('leveret').wait_for_consumer('jobs', timeout=0)",
+        "def test_it(): Broker().start().wait_for_consumer('jobs', timeout=0)",
+    ],
+    ids=["a fixture", "a broker of its own"],
+)
+def test_the_first_test_that_asks_for_a_broker_while_it_runs_gets_its_whole_report(run_apart, test):
+    result = run_apart(f"""
+        from leveret import Broker
+
+        {test}
+    """)
+
+    result.assert_outcomes(failed=1)
+    result.stdout.fnmatch_lines("*- leveret: state of the broker on*")
+
+
+def test_runs_within_a_run_that_does_not_use_leveret_do_not_disturb_each_other(suite, run_apart):
+    result = run_apart(
+        """
+        import pytest
+
+        @pytest.mark.parametrize("number", range(3))
+        def test_it(pytester, number):
+            pytester.makepyfile("def test_it(leveret): assert leveret.queue('jobs')")
+            pytester.runpytest_inprocess().assert_outcomes(failed=1)
+        """,
+        beside=("pytester",),
+    )
+
+    result.assert_outcomes(passed=3)
 
 
 # pytest imports pdb.

@@ -12,7 +12,7 @@ import re
 import shutil
 from hashlib import blake2b
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, Literal, cast, get_args
+from typing import TYPE_CHECKING, Any, Final, Literal, cast
 from uuid import uuid4
 
 import pytest
@@ -20,7 +20,7 @@ import pytest
 from pytest_leveret import diagnosing
 from pytest_leveret.brokers import brokers_of
 from pytest_leveret.harness import harness_of
-from pytest_leveret.options import Option, read_choice, read_count, read_settings
+from pytest_leveret.options import PAGES, PAGES_MAX, read_settings
 from pytest_leveret.pages import source
 from pytest_leveret.recording import PAGE, error_text, failure_of
 from pytest_leveret.report import add_section
@@ -31,7 +31,6 @@ if TYPE_CHECKING:
 
 When = Literal["failed", "all", "off"]
 
-LIMIT: Final = 100
 _ATTRIBUTE: Final = "leveret_page"
 _SUMMARY: Final = "GITHUB_STEP_SUMMARY"
 # The directory in pytest's cache. Each run has a directory of its own in it, and the newest ones are kept.
@@ -39,30 +38,12 @@ _IN_CACHE: Final = "leveret-pages"
 _KEPT_RUNS: Final = 3
 _NAME_MAX: Final = 80
 _UNSAFE: Final = re.compile(r"[^\w.-]+")
-
-
-OPTIONS: Final = (
-    Option(
-        "pages",
-        "WHEN",
-        "which tests get a page on what happened: failed, all or off (default: failed)",
-        read_choice(*get_args(When)),
-    ),
-    Option(
-        "pages_dir",
-        "DIR",
-        "where the pages are written (default: a new directory in pytest's cache, which keeps three runs)",
-        os.path.abspath,
-        is_path=True,
-    ),
-    Option("pages_limit", "NUMBER", f"the most pages that a run writes (default: {LIMIT})", read_count),
-)
 _PAGES: Final = pytest.StashKey["Pages"]()
 
 
 def prepare(config: pytest.Config) -> None:
     """Read the options. Raises UsageError if one is invalid."""
-    settings = {word: setting.value for word, setting in read_settings(config, OPTIONS).items()}
+    settings = {word: setting.value for word, setting in read_settings(config, PAGES).items()}
     pages = config.stash[_PAGES] = Pages(config, **settings)
     if pages.when != "off":
         config.pluginmanager.register(pages, "leveret-pages")
@@ -93,7 +74,7 @@ class Pages:
     """The pages that this process writes, and on the controller the list of all."""
 
     def __init__(
-        self, config: pytest.Config, pages: When = "failed", pages_dir: str | None = None, pages_limit: int = LIMIT
+        self, config: pytest.Config, pages: When = "failed", pages_dir: str | None = None, pages_limit: int = PAGES_MAX
     ) -> None:
         self.when: Final = pages
         self._config: Final = config

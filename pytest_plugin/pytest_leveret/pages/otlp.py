@@ -8,7 +8,6 @@ client is a service. Messages without a `traceparent` have a trace each.
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Generator, Iterable, Iterator, Mapping
 from hashlib import blake2b
 from pathlib import Path
@@ -18,7 +17,7 @@ import pytest
 
 from pytest_leveret.brokers import brokers_of
 from pytest_leveret.harness import harness_of
-from pytest_leveret.options import Option, read_settings
+from pytest_leveret.options import OTLP, read_settings
 from pytest_leveret.pages import file_name
 
 if TYPE_CHECKING:
@@ -28,15 +27,6 @@ if TYPE_CHECKING:
     from leveret.story.lives import CopyLife, MessageLife
     from leveret.trace.events import Event
 
-OPTIONS: Final = (
-    Option(
-        "otlp",
-        "DIR",
-        "write the messages of each test as spans of OpenTelemetry, in OTLP/JSON, to this directory",
-        os.path.abspath,
-        is_path=True,
-    ),
-)
 _BROKERS: Final = pytest.StashKey["list[Broker]"]()
 # The numbers of OTLP's protobuf.
 _PRODUCER: Final = 4
@@ -49,7 +39,7 @@ Json = dict[str, Any]
 
 def prepare(config: pytest.Config) -> None:
     """Read the option. Raises UsageError if it is invalid."""
-    setting = read_settings(config, OPTIONS).get("otlp")
+    setting = read_settings(config, OTLP).get("otlp")
     if setting is not None:
         config.pluginmanager.register(Writing(setting.value), "leveret-otlp")
 

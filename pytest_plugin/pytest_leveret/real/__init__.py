@@ -15,14 +15,13 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from pytest_leveret.options import Option, Setting, read_settings
+from pytest_leveret.options import REAL, REAL_WAIT_S, Setting, read_settings
 from pytest_leveret.real.management import ManagementError
 from pytest_leveret.real.server import Server, skip
 
 if TYPE_CHECKING:
     from leveret import Broker
 
-_WAIT_S: Final = 10.0
 _SERVER: Final = pytest.StashKey["Server"]()
 # Options that a proxy in front of a server takes too.
 _TAKEN: Final = frozenset(
@@ -35,7 +34,8 @@ _TAKEN: Final = frozenset(
 _IGNORED: Final = frozenset({"permit", "plugins", "management", "management_port", "rabbitmq"})
 
 
-def _read_url(text: str) -> str:
+def read_url(text: str) -> str:
+    """Return a text that is the URL of a server. Raises ValueError if it is none."""
     # The port of a URL raises if it is no port.
     with suppress(ValueError):
         parts = urlsplit(text)
@@ -50,43 +50,11 @@ def _without_password(url: str) -> str:
     return re.sub(r"(//[^:@/]*):.*@", r"\1:***@", url)
 
 
-def _read_seconds(text: str) -> float:
-    try:
-        return float(text.removesuffix("s"))
-    except ValueError:
-        raise ValueError(f"{text!r} is not a number of seconds; write it as in 10") from None
-
-
-OPTIONS: Final = (
-    Option(
-        "real",
-        "URL",
-        "run on this RabbitMQ, amqp://user:password@host:port, with a virtual host for each test",
-        _read_url,
-        has_ini=False,
-    ),
-    Option(
-        "real_management",
-        "URL",
-        "the URL of its management API (default: the same host and user, at the AMQP port + 10000)",
-        str,
-        has_ini=False,
-    ),
-    Option(
-        "real_wait",
-        "SECONDS",
-        f"how much time a test may move there, which is waited for (default: {_WAIT_S:g}); beyond, it is skipped",
-        _read_seconds,
-        has_ini=False,
-    ),
-)
-
-
 def prepare(config: pytest.Config) -> None:
     """Connect to the server of the run, if any. Raises UsageError if it cannot be used. A second call does nothing."""
     if _SERVER in config.stash:
         return
-    settings = read_settings(config, OPTIONS)
+    settings = read_settings(config, REAL)
     if "real" not in settings:
         if settings:
             origin = next(iter(settings.values())).origin
@@ -94,7 +62,7 @@ def prepare(config: pytest.Config) -> None:
         return
     given = {word: setting.value for word, setting in settings.items()}
     try:
-        config.stash[_SERVER] = Server(given["real"], given.get("real_management"), given.get("real_wait", _WAIT_S))
+        config.stash[_SERVER] = Server(given["real"], given.get("real_management"), given.get("real_wait", REAL_WAIT_S))
     except (OSError, UnicodeError) as error:
         hint = "start RabbitMQ there, or correct host and port"
         raise _unusable(settings["real"], f"reached: {error}; {hint}") from None

@@ -19,13 +19,12 @@ from pytest_leveret.harness import harness_of
 from pytest_leveret.markers import WrongMarker, marked_settings
 from pytest_leveret.options import Setting, general_settings
 from pytest_leveret.scopes import shared_names
+from pytest_leveret.use import FIXTURE
 
 if TYPE_CHECKING:
     from leveret import Broker
     from pytest_leveret.rehearsals.fingerprint import Fingerprint
 
-# The fixture that has the version as its parameter.
-PARAMETER: Final = "_leveret_rabbitmq"
 # The attribute of a test's reports that holds its version and fingerprint.
 ATTRIBUTE: Final = "leveret_rehearsal"
 _COPIED: Final = pytest.StashKey[str]()
@@ -50,7 +49,7 @@ def settings_for(config: pytest.Config, version: str | None) -> dict[str, Settin
 def version_of(item: pytest.Item) -> str | None:
     """Return the version of a test in the rehearsal; None if the test runs only once."""
     callspec = getattr(item, "callspec", None)
-    version = callspec.params.get(PARAMETER) if callspec is not None else None
+    version = callspec.params.get(FIXTURE) if callspec is not None else None
     if isinstance(version, str) or item.parent is None:
         return version
     return item.parent.stash.get(_COPIED, None)
@@ -59,9 +58,9 @@ def version_of(item: pytest.Item) -> str | None:
 def multiply(metafunc: pytest.Metafunc) -> None:
     """Give a test that uses a broker each version as a parameter, unless its marker names one."""
     rehearsed = versions(metafunc.config)
-    if rehearsed and PARAMETER in metafunc.fixturenames and not _has_own_version(metafunc.definition):
+    if rehearsed and FIXTURE in metafunc.fixturenames and not _has_own_version(metafunc.definition):
         ids = [f"rabbitmq-{version}" for version in rehearsed]
-        metafunc.parametrize(PARAMETER, rehearsed, ids=ids, indirect=True, scope="session")
+        metafunc.parametrize(FIXTURE, rehearsed, ids=ids, indirect=True, scope="session")
 
 
 def with_copies(collected: object, config: pytest.Config) -> object:
@@ -102,7 +101,7 @@ def _is_wanted(item: pytest.Item, last: str) -> bool:
     if isinstance(item, pytest.Function) and item.cls is not None and _is_of_unittest(item.cls):
         # Without parameters, pytest would not replace the broker of the session for the next version.
         names = set(item.fixturenames)
-        is_for_each = PARAMETER in names and not shared_names(item) and not _has_own_version(item)
+        is_for_each = FIXTURE in names and not shared_names(item) and not _has_own_version(item)
         return is_for_each == (version is not None)
     # A parameter can have a marker that names a version, which `multiply` could not see.
     return version in (None, last) or not _has_own_version(item)

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final
 import pytest
 
 from pytest_leveret import real
-from pytest_leveret.options import Option, read_choice, read_names, read_settings
+from pytest_leveret.options import STANDINS, read_names, read_settings
 from pytest_leveret.standins.server import Fleet
 
 if TYPE_CHECKING:
@@ -28,7 +28,8 @@ _PACKAGES: Final = {
 _FLEET: Final = pytest.StashKey[Fleet]()
 
 
-def _read_packages(text: str) -> tuple[str, ...]:
+def read_packages(text: str) -> tuple[str, ...]:
+    """Return the packages that a text names. Raises ValueError if one is unknown."""
     from leveret.errors import unknown
 
     names = sorted(read_names(text))
@@ -38,28 +39,11 @@ def _read_packages(text: str) -> tuple[str, ...]:
     return tuple(names)
 
 
-OPTIONS: Final = (
-    Option(
-        "replaces",
-        "PACKAGES",
-        "serve the RabbitMQ that these packages would start: testcontainers, pytest-docker, pytest-rabbitmq; an empty "
-        "value replaces nothing",
-        _read_packages,
-    ),
-    Option(
-        "unserved",
-        "FAIL_OR_SKIP",
-        "what becomes of a test that asks a replaced RabbitMQ for something that only a server has (default: fail)",
-        read_choice("fail", "skip"),
-    ),
-)
-
-
 def prepare(config: pytest.Config) -> None:
     """Stand in for the packages of the option, if it is set. A second call does nothing."""
     if _FLEET in config.stash or real.server_of(config) is not None:
         return
-    here, unserved = _wanted(config), read_settings(config, OPTIONS).get("unserved")
+    here, unserved = _wanted(config), read_settings(config, STANDINS).get("unserved")
     if not here:
         return
     fleet = config.stash[_FLEET] = Fleet(config, skips=unserved is not None and unserved.value == "skip")
@@ -71,7 +55,7 @@ def prepare(config: pytest.Config) -> None:
 
 def _wanted(config: pytest.Config) -> list[str]:
     """Return the packages of the option that are installed."""
-    settings = read_settings(config, OPTIONS)
+    settings = read_settings(config, STANDINS)
     wanted = settings["replaces"].value if "replaces" in settings else ()
     return [name for name in wanted if find_spec(_PACKAGES[name]) is not None]
 

@@ -1,0 +1,106 @@
+"""Whether a run uses leveret, and what begins with its first use.
+
+pytest loads the plugin into every run of its environment. A run that neither sets an option of leveret, nor has a test
+with one of its fixtures or markers, must cost next to nothing: until `begin`, only small modules are imported.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from types import ModuleType
+from typing import Final
+
+import pytest
+
+from pytest_leveret import contract, flaky, markers, needs, options
+
+# The fixture on which all others of leveret depend; it has the version of a rehearsal as its parameter.
+FIXTURE: Final = "_leveret_rabbitmq"
+_IS_USED: Final = pytest.StashKey[bool]()
+_RUNNING: Final = pytest.StashKey[pytest.Item]()
+_loaded: Final[dict[str, ModuleType]] = {}
+
+
+def is_used(config: pytest.Config) -> bool:
+    """Return whether the run has used leveret so far."""
+    return config.stash.get(_IS_USED, False)
+
+
+def begin_test(item: pytest.Item) -> None:
+    """Note that a test begins, or runs again."""
+    item.config.stash[_RUNNING] = item
+
+
+def running(config: pytest.Config) -> pytest.Item | None:
+    """Return the test that is running or ending."""
+    return config.stash.get(_RUNNING, None)
+
+
+def is_asked_for(config: pytest.Config) -> bool:
+    """Return whether the run is to use leveret, whatever tests it has.
+
+    A controller of pytest-xdist does not see what its workers use before they report it.
+    """
+    return (
+        options.has_settings(config)
+        or bool(config.getoption("tx", None) or config.getini(contract.INI))
+        or any(address in os.environ for address in (flaky.ADDRESS, needs.ADDRESS))
+    )
+
+
+def asks(item: pytest.Item) -> bool:
+    """Return whether a test has a fixture or a marker of leveret."""
+    return FIXTURE in getattr(item, "fixturenames", ()) or any(map(item.get_closest_marker, markers.NAMES))
+
+
+def has_broker() -> bool:
+    """Return whether something has imported the broker, as a test does that makes one itself."""
+    return "leveret.broker" in sys.modules
+
+
+def is_about_leveret(call: pytest.CallInfo[None]) -> bool:
+    """Return whether a test may have used a broker, or failed with an error about a fixture whose name is not right."""
+    about_fixtures = (pytest.FixtureLookupError, pytest.fail.Exception)
+    return has_broker() or (call.excinfo is not None and call.excinfo.errisinstance(about_fixtures))
+
+
+def begin(config: pytest.Config) -> None:
+    """Let the parts of the plugin take part in this run. A second call does nothing.
+
+    Raises UsageError for invalid options.
+    """
+    if is_used(config):
+        return
+    # A run of pytester within this process takes what it has imported out of sys.modules, and pytest_leveret keeps it.
+    # The next run must not import some of it again, because two copies of a module know nothing of each other.
+    sys.modules.update({name: module for name, module in _loaded.items() if name not in sys.modules})
+    from pytest_leveret import brokers, diagnosing, explore, pages, real, recording, report, standins, topology, url_env
+    from pytest_leveret.pages import otlp
+    from pytest_leveret.real import differences
+    from pytest_leveret.rehearsals import rehearsal
+
+    _loaded.update({name: module for name, module in sys.modules.items() if name.startswith("pytest_leveret.")})
+    config.stash[_IS_USED] = True
+    parts = {
+        "explorer": explore.Explorer(),
+        "recording": recording.Recording(),
+        "reporting": report.Reporting(),
+        "diagnosing": diagnosing.Diagnosing(),
+        "differences": differences.Differences(config),
+        "usage": topology.Usage(),
+    }
+    for name, part in parts.items():
+        config.pluginmanager.register(part, f"leveret-{name}")
+    brokers.refuse_unusable(config)
+    brokers.refuse_shared_port(config)
+    report.prepare_annotations(config)
+    for module in (pages, otlp, real, standins, flaky, contract, needs, url_env):
+        module.prepare(config)
+    if versions := rehearsal.versions(config):
+        from pytest_leveret.rehearsals import upgrade_report
+
+        upgrade_report.plan(config, versions)
+    # A test can ask for a broker while it runs.
+    if (item := running(config)) is not None:
+        brokers.note_start(item)
