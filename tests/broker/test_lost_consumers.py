@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import threading
 import warnings
 from collections.abc import Iterator
 
@@ -136,3 +137,116 @@ def test_wait_idle_waits_until_a_lost_consumer_has_taken_its_message_again(broke
     asyncio.run(scenario())
 
     assert handled == [False, True]
+
+
+BREAKS = {"restart": lambda broker: broker.restart(), "reset": lambda broker: broker.faults.reset_peer()}
+# How a listener of its own declares the queue that goes with its connection.
+OWN_QUEUES = {
+    "named by the server": {"exclusive": True},
+    "named by the client": {"name": "listener", "exclusive": True},
+    "auto-delete": {"name": "listener", "auto_delete": True},
+}
+
+
+class Listener:
+    """A client that listens to a fan-out exchange with a queue of its own."""
+
+    def __init__(self) -> None:
+        self.heard: list[bytes] = []
+        self.connection: aio_pika.abc.AbstractConnection
+
+    async def listen(self, broker: Broker, *, connect=aio_pika.connect_robust, interval: float = 0.05, **queue) -> None:
+        options = {"reconnect_interval": interval} if connect is aio_pika.connect_robust else {}
+        self.connection = await connect(broker.url, **options)
+        channel = await self.connection.channel()
+        news = await channel.declare_exchange("news", "fanout", durable=True)
+        own = await channel.declare_queue(**{"exclusive": True, **queue})
+        await own.bind(news)
+        await own.consume(self.hear, no_ack=True)
+
+    async def hear(self, message: aio_pika.abc.AbstractIncomingMessage) -> None:
+        self.heard.append(message.body)
+
+
+@pytest.mark.parametrize("queue", OWN_QUEUES.values(), ids=OWN_QUEUES)
+@pytest.mark.parametrize("loss", BREAKS.values(), ids=BREAKS)
+def test_wait_idle_waits_for_a_listener_whose_own_queue_went_with_its_connection(broker: Broker, loss, queue) -> None:
+    listener = Listener()
+
+    async def scenario() -> None:
+        await listener.listen(broker, **queue)
+        loss(broker)
+        await broker.aio.wait_idle(timeout=30)
+        broker.publish("news", "", b"1")
+        await broker.aio.wait_idle(timeout=30)
+        await listener.connection.close()
+
+    asyncio.run(scenario())
+
+    assert listener.heard == [b"1"]
+
+
+def test_wait_idle_names_a_listener_that_reconnects_but_is_not_back(broker: Broker) -> None:
+    listener = Listener()
+
+    async def scenario() -> None:
+        await listener.listen(broker, interval=60)
+        broker.restart()
+        with pytest.raises(
+            WaitTimeoutError, match=r"aiormq \(c1\) consumed from a queue that went with its .*\(reconnects=False"
+        ):
+            await broker.aio.wait_idle(timeout=0.1)
+        await broker.aio.wait_idle(timeout=0, reconnects=False)
+        await listener.connection.close()
+        # Now it does not come back.
+        await broker.aio.wait_idle(timeout=0)
+
+    asyncio.run(scenario())
+
+
+@pytest.mark.parametrize(
+    "options", [{"connect": aio_pika.connect}, {"robust": False}], ids=["does not reconnect", "does not declare again"]
+)
+def test_wait_idle_does_not_wait_for_a_listener_that_may_not_come_back(broker: Broker, options) -> None:
+    listener = Listener()
+
+    async def scenario() -> None:
+        await listener.listen(broker, interval=60, **options)
+        broker.restart()
+        await broker.aio.wait_idle(timeout=0)
+        await listener.connection.close()
+
+    asyncio.run(scenario())
+
+
+def listening(connection: amqp.Connection) -> None:
+    channel = connection.channel()
+    name = channel.queue_declare(exclusive=True).queue
+    channel.basic_consume(name)
+
+
+def test_a_test_waits_for_a_listener_by_the_name_of_its_client(broker: Broker) -> None:
+    lost = connected(broker)
+    listening(lost)
+    kill(broker, lost)
+    broker.wait_idle(timeout=0)
+
+    with pytest.raises(
+        WaitTimeoutError, match=r"client 'shop' has no consumers .* lost its connection c1, and has not"
+    ):
+        broker.wait_for_consumer(client="shop", timeout=0)
+
+    with contextlib.closing(connected(broker)) as connection:
+        thread = threading.Thread(target=listening, args=(connection,))
+        thread.start()
+        consumer = broker.wait_for_consumer(client="shop", timeout=30)
+        thread.join()
+
+        assert (consumer.connection, consumer.queue[:8]) == ("shop", "amq.gen-")
+        with pytest.raises(WaitTimeoutError, match="client 'shop' has no consumers of 'orders' after 0 s"):
+            broker.wait_for_consumer("orders", client="shop", timeout=0)
+
+
+def test_a_wait_for_a_consumer_needs_a_queue_or_a_client(broker: Broker) -> None:
+    with pytest.raises(TypeError, match="needs queue or client"):
+        broker.wait_for_consumer()

@@ -31,6 +31,7 @@ from leveret.server.loop import WORK_PER_TURN, Loop
 from leveret.server.transport import Conversation
 from leveret.trace import events
 from leveret.trace.recorder import Recorder, RecordLevel
+from leveret.wording import client_place_text
 
 if TYPE_CHECKING:
     from random import Random
@@ -38,7 +39,7 @@ if TYPE_CHECKING:
 
     from leveret.faults.plan import FaultPlan
     from leveret.faults.rule import Rule
-    from leveret.observe.calls.insight import ClientInsight
+    from leveret.observe.calls.insight import ClientInsight, RobustQueues
     from leveret.observe.checks.judge import Judge
     from leveret.observe.texts.report import Report
     from leveret.page.readings.reading import Reading
@@ -168,6 +169,8 @@ class Engine:
         self._wait_count = 0
         self._connection_count = 0
         self._faults: FaultPlan | None = None
+        # What has been found of clients that reconnect by themselves.
+        self._robust_queues: RobustQueues | None = None
         # Called on the loop's thread behind the barrier, before what the test asks.
         self.before_answer: Callable[[], None] | None = None
         self.node = self._new_node()
@@ -637,7 +640,22 @@ class Engine:
 
         reasons = why_not_idle(self.node) + self.kept_back() + self.unread_by_peers()
         reasons += [f"worker {it.name!r} was killed and starts again" for it in self.workers if it.is_restarting]
-        return reasons + lost_consumers(self.node) if reconnects else reasons
+        return reasons + lost_consumers(self.node) + self._returning() if reconnects else reasons
+
+    def _returning(self) -> list[str]:
+        """Return the lost consumers whose client in this process is certain to come back, a sentence each."""
+        lost = self.node.lost_consumers
+        if not lost:
+            return []
+        from leveret.observe.calls.insight import RobustQueues
+
+        if self._robust_queues is None or not self._robust_queues.lost.issuperset(lost):
+            self._robust_queues = RobustQueues(lost, [address[1] for address in self.addresses])
+        return [
+            f"{client_place_text(*lost[tag])} consumed from a queue that went with its lost connection. It reconnects "
+            "by itself, but has not come back (reconnects=False does not wait for it)"
+            for tag in self._robust_queues.expected(lost)
+        ]
 
     def unread_by_peers(self) -> list[str]:
         """Return the peers that do not take what is sent to them, a sentence each."""

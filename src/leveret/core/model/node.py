@@ -59,6 +59,8 @@ class Node(Runtime):
         self.strangers: dict[str, Caller | None] = {}
         # How clients react to the errors of publishes, by connection, channel and time of the error.
         self.reactions: dict[tuple[int, int, int], Reacts] = {}
+        # The consumers that lost their queue with their connection: their clients, by tag, until they come back.
+        self.lost_consumers: dict[str, tuple[str, int]] = {}
         # The messages that were returned to clients that are known to drop them.
         self.ignored_returns: dict[int, None] = {}
         self.vhosts: dict[str, VirtualHost] = {}

@@ -37,7 +37,7 @@ from leveret.trace import events
 from leveret.trace.caller import Caller
 
 if TYPE_CHECKING:
-    from leveret.core.model.queues.stored_queue import StoredQueue
+    from leveret.core.model.queues.consumer import Consumer
     from leveret.core.protocol.channel import Channel
     from leveret.core.protocol.confirms import Confirms
     from leveret.core.protocol.reaction import Reaction
@@ -479,11 +479,11 @@ class Connection:
             channel.drop_waiting_consumers()
         for channel in channels:
             channel.flush_confirms()
-            left_queues = [consumer.queue for consumer in channel.consumers.values()]
+            lost = list(channel.consumers.values())
             channel.drop_consumers()
             # Without a reason, the client itself has closed the connection.
             if reason is not None and self.is_client:
-                self._note_loss(left_queues)
+                self._note_loss(lost)
         for channel in channels:
             channel.requeue_all(is_clean=reason is None)
             channel.state = ChannelState.CLOSED
@@ -491,10 +491,16 @@ class Connection:
         self.vhost.connection_ended(self)
         self.node.run_work()
 
-    def _note_loss(self, queues: Iterable[StoredQueue]) -> None:
-        for queue in queues:
+    def _note_loss(self, consumers: Iterable[Consumer]) -> None:
+        client = (self.client_name or "a client", self.number)
+        for consumer in consumers:
+            queue = consumer.queue
             if not queue.consumers:
-                queue.lost_client = (self.client_name or "a client", self.number)
+                queue.lost_client = client
+                if self.node.hooks.insight is not None and (
+                    queue.exclusive_owner is self or queue.auto_delete or not queue.durable
+                ):
+                    self.node.lost_consumers[consumer.tag] = client
 
     def refuse_frame(self, error: FrameTooLarge | BadFrameEnd) -> None:
         """Refuse input that is no frame. Nothing that follows it can be understood."""

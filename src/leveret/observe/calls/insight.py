@@ -104,6 +104,32 @@ class ClientInsight:
         )
 
 
+class RobustQueues:
+    """The queues of aio-pika's robust connections in this process.
+
+    After a lost connection, such a queue is declared and bound again, and its consumers consume under their old tags.
+    """
+
+    def __init__(self, lost: Iterable[str], ports: Collection[int]) -> None:
+        """Find them. `lost` are the tags of the consumers to look for, `ports` those of the broker."""
+        self.lost: Final = frozenset(lost)
+        self._ports: Final = ports
+        kind = getattr(sys.modules.get("aio_pika.robust_queue"), "RobustQueue", None)
+        self._queues: Final = [weakref.ref(queue) for queue in _instances((kind,))] if isinstance(kind, type) else []
+
+    def expected(self, lost: Iterable[str]) -> list[str]:
+        """Return the tags of the consumers that are certain to come back, unless their client is closed first."""
+        queues: list[Any] = [queue for reference in self._queues if (queue := reference()) is not None]
+        return [tag for tag in lost if any(self._restores(queue, tag) for queue in queues)]
+
+    def _restores(self, queue: Any, tag: str) -> bool:
+        with suppress(Exception):
+            connection = queue.channel._connection
+            is_over = connection.is_closed or connection.close_called or connection.loop.is_closed()
+            return tag in queue._consumers and connection.url.port in self._ports and not is_over
+        return False
+
+
 def _instances(kinds: Iterable[type]) -> list[Any]:
     # `isinstance` would ask proxies and mocks for their class. `issubclass` would ask an abstract class, and CPython
     # 3.11 crashes if that is about a class being collected. Such a class is no longer among the subclasses.

@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Final, Unpack
 from leveret.errors import EventsMissingError
 from leveret.observe.assertions.assertions import Assertions
 from leveret.observe.checks.table import CheckName, known_check
-from leveret.observe.views.names import existing_queue
 from leveret.trace import events
 from leveret.trace.events import Event
+from leveret.wording import place_text
 
 if TYPE_CHECKING:
     from leveret.observe.assertions.keywords import Places
@@ -106,29 +106,41 @@ class CheckedAssertions(Assertions):
         __tracebackhide__ = True
         self._source.wait_idle(timeout, reconnects=reconnects)
 
-    def wait_for_consumer(self, queue: str, *, timeout: float = 5, vhost: str = "/") -> ConsumerView:
-        """Wait until this queue has a consumer, and return the first one.
+    def wait_for_consumer(
+        self, queue: str | None = None, *, client: str | None = None, timeout: float = 5, vhost: str = "/"
+    ) -> ConsumerView:
+        """Wait until this queue has a consumer, or the client of this name consumes, and return the first consumer.
 
         The queue need not exist yet: once a worker consumes, the test can publish to what the worker has declared.
-        `timeout` is in seconds. Raises WaitTimeoutError with the state of the broker.
+        `client` is for queues whose names are generated. `timeout` is in seconds. Raises WaitTimeoutError with the
+        state of the broker.
         """
         __tracebackhide__ = True
         from leveret.observe.texts.circumstances import Circumstances
         from leveret.observe.texts.routes import consumers_text
+        from leveret.observe.texts.state import lost_clients
         from leveret.observe.views.views import consumer_view
 
         source = self._source
         consumers: list[ConsumerView] = []
 
         def look() -> bool:
-            declared = existing_queue(source.node, vhost, queue)
-            consumers[:] = (
-                [] if declared is None else [consumer_view(consumer, source.node) for consumer in declared.consumers]
-            )
+            host = source.node.vhosts.get(vhost)
+            queues = [] if host is None else [it for it in host.queues.values() if queue in (None, it.name)]
+            views = [consumer_view(consumer, source.node) for it in queues for consumer in it.consumers]
+            consumers[:] = [view for view in views if client in (None, view.connection)]
             return bool(consumers)
 
+        if queue is None and client is None:
+            raise TypeError("wait_for_consumer() needs queue or client, as in wait_for_consumer('orders')")
         if source.wait_until(look, timeout):
             return consumers[0]
+        if client is not None:
+            lost = [number for name, number in lost_clients(source.node) if name == client]
+            why = f"; it lost its connection {place_text(lost[-1])}, and has not come back" if lost else ""
+            where = "" if queue is None else f" of {queue!r}"
+            raise source.timed_out(f"client {client!r} has no consumers{where} after {timeout:g} s{why}")
+        assert queue is not None
         with source.lock:
             left = Circumstances.from_events(source.recorder.raw()).consumer_left(vhost, queue, source.node.now)
             why = f"{f'; {left}' if left else ''}{consumers_text(source.node, vhost, queue)}"

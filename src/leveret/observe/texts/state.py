@@ -58,6 +58,11 @@ def lost_consumers(node: Node) -> list[str]:
     ]
 
 
+def lost_clients(node: Node) -> list[tuple[str, int]]:
+    """Return the names and connections of clients that consumed when they lost their connection, and have not since."""
+    return [*node.lost_consumers.values(), *(queue.lost_client for queue in _queues(node) if queue.lost_client)]
+
+
 def full_text(queue: StoredQueue, node: Node) -> str:
     """Return that all consumers of a queue are at their prefetch: "worker (c1/ch1) is at its prefetch of 1"; or ""."""
     full = [
