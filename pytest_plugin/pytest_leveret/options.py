@@ -14,8 +14,6 @@ from typing import Any, Final
 
 import pytest
 
-from leveret.wording import names_in
-
 
 @dataclass(frozen=True, slots=True)
 class Option:
@@ -63,7 +61,7 @@ _ARE_SET: Final = pytest.StashKey[bool]()
 
 def read_names(text: str) -> frozenset[str]:
     """Return the names in a text, separated by commas or white space."""
-    return frozenset(names_in(text))
+    return frozenset(text.replace(",", " ").split())
 
 
 def read_number(text: str) -> int:
