@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 
 import pika
 import pytest
 
 from leveret import Broker
-from leveret.errors import BrokerError
+from leveret.errors import BrokerError, LeveretWarning
 
 # An export of RabbitMQ 4.3.6.
 EXPORTED = Path(__file__).with_name("definitions-4.3.6.json")
@@ -308,3 +309,37 @@ def test_a_policy_with_repeats_of_repeats_does_not_hold_the_broker(broker: Broke
         broker.publish("", queue.name, b"1")
         broker.publish("", queue.name, b"2")
     assert [len(queue.ready) for queue in broker.queues] == [2, 1]
+
+
+@pytest.mark.parametrize(
+    ("section", "entry", "place"),
+    [
+        ("policies", {"name": "p", "vhost": "/", "pattern": "(?1)(a)", "definition": {"expires": 1}}, "policy 'p'"),
+        (
+            "parameters",
+            {
+                "component": "operator_policy",
+                "name": "o",
+                "vhost": "/",
+                "value": {"pattern": r"\p{Lu}", "definition": {"expires": 1}, "priority": 0},
+            },
+            "parameter 'operator_policy' 'o'",
+        ),
+        (
+            "permissions",
+            {"user": "guest", "vhost": "/", "configure": "(?|a)", "write": "", "read": ""},
+            "permission of 'guest' '/'",
+        ),
+    ],
+)
+def test_an_entry_whose_pattern_leveret_cannot_match_is_left_out(
+    broker: Broker, section: str, entry: dict, place: str
+) -> None:
+    definitions = {section: [entry], "queues": [{"name": "q", "vhost": "/"}]}
+
+    with pytest.warns(LeveretWarning, match=re.escape(f"definitions: {place} is left out: leveret cannot match")):
+        broker.admin.import_definitions(definitions)
+
+    assert broker.queue("q").name == "q"
+    left = broker.admin.export_definitions()
+    assert entry not in left[section]  # type: ignore[operator]

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Final, get_args
 from leveret.core.model.errors import ConnectionForced
 from leveret.core.model.node import Node
 from leveret.core.model.operators.access import USER_LIMITS, VHOST_LIMITS, User
-from leveret.core.model.operators.patterns import compiled, is_too_long
+from leveret.core.model.operators.patterns import is_too_long, name_pattern
 from leveret.core.model.operators.policy import Policies, Policy, PolicyInvalid
 from leveret.core.model.queues.queue_types import QUEUE_TYPES
 from leveret.engine.engine import Engine
@@ -393,6 +393,6 @@ def _check_patterns(node: Node, **patterns: str) -> None:
         if is_too_long(pattern, bytes_max):
             raise BrokerError(f"{right}={pattern[:20]!r}... is too long; RabbitMQ takes at most {bytes_max} bytes")
         try:
-            compiled(pattern)
+            name_pattern(pattern, is_pcre2=node.compat.has_pcre2)
         except re.error as error:
             raise BrokerError(f"{right}={pattern!r} is not a regular expression: {error}; '.*' allows all") from None

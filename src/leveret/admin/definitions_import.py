@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import json
 import re
+import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -18,14 +19,17 @@ from typing import TYPE_CHECKING, Final, TypeVar
 from leveret.core.model.errors import AmqpError
 from leveret.core.model.operators.access import USER_LIMITS, VHOST_LIMITS, User
 from leveret.core.model.operators.passwords import ALGORITHMS, PasswordHash
-from leveret.core.model.operators.patterns import compiled, is_too_long
+from leveret.core.model.operators.patterns import is_too_long, name_pattern
+from leveret.core.model.operators.pcre import UnsupportedError
 from leveret.core.model.operators.policy import Policy, PolicyInvalid
 from leveret.core.model.queues.queue_types import QUEUE_TYPES
 from leveret.core.wire.values import Table
-from leveret.errors import BrokerError, expected
+from leveret.errors import BrokerError, LeveretWarning, expected
 from leveret.observe.calls.calls import shown, wrong_table, wrong_text
+from leveret.observe.checks.judge import stack_level
 
 if TYPE_CHECKING:
+    from leveret.core.compat import Compat
     from leveret.core.model.binding import Destination
     from leveret.core.model.node import Node
     from leveret.core.model.vhost import VirtualHost
@@ -86,7 +90,10 @@ class _Loading:
             ("policies", "policy", ("name",), self._add_policy),
         ):
             for item in items(self._definitions, section, what, named_by):
-                add(item)
+                try:
+                    add(item)
+                except UnsupportedError as error:
+                    warnings.warn(f"definitions: {item.place} is left out: {error}", LeveretWarning, stack_level())
             if section == "vhosts":
                 self._refuse_queues_beyond_limits()
         for vhost in self._node.vhosts.values():
@@ -144,14 +151,12 @@ class _Loading:
 
     def _add_permission(self, item: Item) -> None:
         vhost, user = self._vhost_of(item), self._user_of(item)
-        bytes_max = self._node.compat.max_pattern_bytes
-        patterns = {right: item.pattern(right, bytes_max) for right in ("configure", "write", "read")}
+        patterns = {right: item.pattern(right, self._node.compat) for right in ("configure", "write", "read")}
         self._node.access.set_permission(vhost.name, user.name, **patterns)
 
     def _add_topic_permission(self, item: Item) -> None:
         vhost, user = self._vhost_of(item), self._user_of(item)
-        bytes_max = self._node.compat.max_pattern_bytes
-        patterns = {right: item.pattern(right, bytes_max) for right in ("write", "read")}
+        patterns = {right: item.pattern(right, self._node.compat) for right in ("write", "read")}
         self._node.access.set_topic_permission(vhost.name, user.name, item.text("exchange"), **patterns)
 
     def _add_parameter(self, item: Item) -> None:
@@ -162,7 +167,7 @@ class _Loading:
             # Only policies of users may leave it out.
             value.number("priority")
             with _naming(value):
-                host.policies.operator.set(_policy(item, value))
+                host.policies.operator.set(self._policy(item, value))
         elif component == VHOST_LIMITS_PARAMETER:
             self._vhost_of(item).limits.update(item.limits("value", VHOST_LIMITS))
         else:
@@ -174,7 +179,24 @@ class _Loading:
     def _add_policy(self, item: Item) -> None:
         host = self._vhost_of(item)
         with _naming(item):
-            host.policies.user.set(_policy(item, item))
+            host.policies.user.set(self._policy(item, item))
+
+    def _policy(self, item: Item, value: Item) -> Policy:
+        pattern = value.text("pattern")
+        try:
+            name_pattern(pattern, is_pcre2=self._node.compat.has_pcre2)
+        except UnsupportedError:
+            raise
+        except re.error:
+            # The policies refuse it, in RabbitMQ's words.
+            pass
+        return Policy(
+            item.text("name"),
+            pattern,
+            value.mapping("definition"),
+            priority=value.number("priority", 0),
+            apply_to=value.text("apply-to", "all"),
+        )
 
     def _add_queue(self, item: Item) -> None:
         host, name = self._vhost_of(item), item.name("name")
@@ -240,16 +262,6 @@ def _add_all(found: Iterable[Item], add: Callable[[Item], None]) -> None:
             mistakes.append(error)
     if mistakes:
         raise mistakes[0]
-
-
-def _policy(item: Item, value: Item) -> Policy:
-    return Policy(
-        item.text("name"),
-        value.text("pattern"),
-        value.mapping("definition"),
-        priority=value.number("priority", 0),
-        apply_to=value.text("apply-to", "all"),
-    )
 
 
 def _has_null(value: object) -> bool:
@@ -336,13 +348,15 @@ class Item:
             raise self.wrong(key, f"must be a list of strings, not {value!r}")
         return tuple(value)
 
-    def pattern(self, key: str, bytes_max: int | None) -> str:
-        """Return the regular expression of a key, which has at most this many bytes."""
+    def pattern(self, key: str, compat: Compat) -> str:
+        """Return the regular expression of a key. Raises UnsupportedError if leveret cannot match it."""
         pattern = self.text(key)
-        if is_too_long(pattern, bytes_max):
-            raise self.wrong(key, f"must have at most {bytes_max} bytes, not {len(pattern.encode())}")
+        if is_too_long(pattern, compat.max_pattern_bytes):
+            raise self.wrong(key, f"must have at most {compat.max_pattern_bytes} bytes, not {len(pattern.encode())}")
         try:
-            compiled(pattern)
+            name_pattern(pattern, is_pcre2=compat.has_pcre2)
+        except UnsupportedError:
+            raise
         except re.error as error:
             raise self.wrong(key, f"must be a regular expression, not {pattern!r}: {error}") from None
         return pattern

@@ -85,6 +85,8 @@ class Compat(NamedTuple):
 
     # A policy may apply to the queues of one type.
     policies_tell_queue_types_apart: bool = True
+    # Patterns are those of PCRE2; otherwise those of PCRE, where octets beyond ASCII may be letters.
+    has_pcre2: bool = True
     # How many bytes the pattern of a policy or a permission may have; None: any number.
     max_pattern_bytes: int | None = 1024
 
@@ -386,6 +388,7 @@ V4_2: Final = V4_3._replace(
     platform="Erlang/OTP 27.3.4",
     copyright="Copyright (c) 2007-2025 Broadcom Inc and/or its subsidiaries",
     accepts_nearly_utf8=True,
+    has_pcre2=False,
     missing_exchange_types=("x-modulus-hash",),
     max_topic_hashes=None,
     denies_transient_nonexcl_queues=False,

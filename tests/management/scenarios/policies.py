@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from urllib.parse import quote
+
 from ..scenario import Run, scenario
 
 
@@ -101,3 +103,38 @@ def targets_of_one_queue_type(s: Run) -> None:
 @scenario
 def a_wrong_target(s: Run) -> None:
     s.put(f"/policies/{s.v}/p", {"pattern": "^q", "definition": {"max-length": 1}, "apply-to": "x"})
+
+
+@scenario
+def patterns_are_matched_byte_by_byte(s: Run) -> None:
+    for name in ("é", "É", "٣", "7", "a.b", "order"):
+        s.put(f"/exchanges/{s.v}/{quote(name)}", {"type": "direct"})
+    definition = {"alternate-exchange": "x"}
+    for pattern in (
+        r"^.$",
+        r"^..$",
+        r"\d",
+        r"\w$",
+        "(?i)é",
+        "[[:alpha:]]",
+        r"^\Qa.\E",
+        r"a(?i)\.B",
+        r"\x{61}",
+        "r{,2}$",
+    ):
+        s.put(f"/policies/{s.v}/p", {"pattern": pattern, "definition": definition, "apply-to": "exchanges"})
+        s.get(f"/exchanges/{s.v}?columns=name,policy")
+
+
+@scenario
+def patterns_that_are_no_patterns(s: Run) -> None:
+    for pattern in ("(", "a)", "[a", "*a", "a**", "a\\", "[z-a]", "a{2,1}", "(a)\\2", "[[:no:]]"):
+        s.put(f"/policies/{s.v}/p", {"pattern": pattern, "definition": {"max-length": 1}})
+
+
+@scenario
+def a_list_finds_names_byte_by_byte(s: Run) -> None:
+    for name in ("é", "É", "٣", "7", "a.b"):
+        s.put(f"/exchanges/{s.v}/{quote(name)}", {"type": "direct"})
+    for pattern in (r"^.$", r"^..$", r"\d", r"\w$", "é", "[[:alpha:]]b$", r"^\QA.\E"):
+        s.get(f"/exchanges/{s.v}?name={quote(pattern)}&use_regex=true&page=1&columns=name")

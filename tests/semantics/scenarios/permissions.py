@@ -212,3 +212,16 @@ def closing_a_connection_with_a_reason(s: Run) -> None:
     s.operator.close_connections("worker", "because I say so")
 
     connection.take(0, "connection.close")
+
+
+@scenario
+def rights_are_matched_byte_by_byte(s: Run) -> None:
+    ch = s.channel()
+    for name in ("é", "٣", "7"):
+        ch.declare(name)
+    s.operator.add_user("worker", "secret")
+    for pattern in (r"^.$", r"\d", r"\w$", r"^\Q7\E\z"):
+        s.operator.set_permissions("worker", s.vhost, "^$", "^$", pattern)
+        connection = s.connect(user="worker", password="secret")
+        for name in ("é", "٣", "7"):
+            s.channel(on=connection).get(name)

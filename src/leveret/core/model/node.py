@@ -45,7 +45,7 @@ class Node(Runtime):
         settings: NodeSettings | None = None,
     ) -> None:
         super().__init__(compat=compat, dice=dice, now=now, hooks=hooks, permit=permit, settings=settings)
-        self.access = Access()
+        self.access = Access(compat)
         # Resources whose alarm is on ("memory", "disk"). An alarm blocks publishers.
         self.alarms: dict[str, None] = {}
         # The maximum size of a body in bytes.

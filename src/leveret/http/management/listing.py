@@ -6,7 +6,8 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 
-from leveret.core.model.operators.patterns import UnboundedError, compiled
+from leveret.core.model.operators.patterns import name_pattern, octets
+from leveret.core.model.operators.pcre import UnsupportedError
 from leveret.http.management.calls import Call, bad_request, refused
 
 Described = dict[str, object]
@@ -96,14 +97,14 @@ def _filtered(call: Call, items: list[Described]) -> list[Described]:
     if not call.flag("use_regex"):
         return [item for item in items if name.lower() in str(item.get("name", "")).lower()]
     try:
-        pattern = compiled(name, re.IGNORECASE)
+        pattern = name_pattern(name, "i", is_pcre2=call.compat.has_pcre2)
     except re.error as error:
-        if isinstance(error, UnboundedError):
-            raise bad_request(f"name={name!r}: {error}; use fewer repeats") from None
+        if isinstance(error, UnsupportedError):
+            raise bad_request(f"name={name!r}: {error}") from None
         if call.compat.hides_invalid_patterns:
             return []
         raise bad_request(_INVALID) from None
-    return [item for item in items if pattern.search(str(item.get("name", "")))]
+    return [item for item in items if pattern.search(octets(str(item.get("name", ""))))]
 
 
 def _value(item: Mapping[str, object], path: str) -> object:

@@ -11,6 +11,8 @@ import re
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Final, Literal, NamedTuple
 
+from leveret.core.compat import V4_3, Compat
+
 if TYPE_CHECKING:
     from leveret.core.model.operators.passwords import PasswordHash
 
@@ -68,9 +70,9 @@ class Permission(NamedTuple):
     write: str
     read: str
 
-    def allows(self, right: Right, name: str) -> bool:
+    def allows(self, right: Right, name: str, *, is_pcre2: bool) -> bool:
         """Return whether the pattern of this right is found in the name."""
-        return _is_match(self[RIGHTS.index(right)], name)
+        return _is_match(self[RIGHTS.index(right)], name, is_pcre2=is_pcre2)
 
 
 # The permission that nearly every user has. It allows everything, so no name needs to be matched.
@@ -83,20 +85,21 @@ class TopicPermission(NamedTuple):
     write: str
     read: str
 
-    def allows(self, right: TopicRight, routing_key: str, values: Mapping[str, str]) -> bool:
+    def allows(self, right: TopicRight, routing_key: str, values: Mapping[str, str], *, is_pcre2: bool) -> bool:
         """Return whether the pattern of this right is found in the key; `values` replace "{username}" and the like."""
         pattern = self.write if right == "write" else self.read
         for name, value in values.items():
             pattern = pattern.replace(f"{{{name}}}", re.escape(value))
-        return _is_match(pattern, routing_key)
+        return _is_match(pattern, routing_key, is_pcre2=is_pcre2)
 
 
 class Access:
     """The users of a node and their permissions."""
 
-    __slots__ = ("permissions", "topic_permissions", "users", "version")
+    __slots__ = ("_compat", "permissions", "topic_permissions", "users", "version")
 
-    def __init__(self) -> None:
+    def __init__(self, compat: Compat = V4_3) -> None:
+        self._compat = compat
         # Counts changes, so that callers know when a remembered right is stale.
         self.version = 0
         self.users: dict[str, User] = {}
@@ -185,7 +188,9 @@ class Access:
     def may(self, user: str, vhost_name: str, kind: Kind, name: str, right: Right) -> bool:
         """Return whether a user has a right on a queue or exchange. Hot: once per publish."""
         permission = self.permissions.get((vhost_name, user))
-        return permission is FULL or (permission is not None and permission.allows(right, checked_name(kind, name)))
+        if permission is None or permission is FULL:
+            return permission is FULL
+        return permission.allows(right, checked_name(kind, name), is_pcre2=self._compat.has_pcre2)
 
     def may_use_topic(self, user: str, vhost_name: str, exchange: str, routing_key: str, right: TopicRight) -> bool:
         """Return whether a user may write or read a routing key of a topic exchange.
@@ -196,7 +201,8 @@ class Access:
         permission = None if restricted is None else restricted.get(exchange)
         if permission is None:
             return True
-        return permission.allows(right, routing_key, {"username": user, "vhost": vhost_name})
+        values = {"username": user, "vhost": vhost_name}
+        return permission.allows(right, routing_key, values, is_pcre2=self._compat.has_pcre2)
 
 
 def checked_name(kind: Kind, name: str) -> str:
@@ -204,8 +210,8 @@ def checked_name(kind: Kind, name: str) -> str:
     return name or "amq.default" if kind == "exchange" else name
 
 
-def _is_match(pattern: str, name: str) -> bool:
-    from leveret.core.model.operators.patterns import compiled
+def _is_match(pattern: str, name: str, *, is_pcre2: bool) -> bool:
+    from leveret.core.model.operators.patterns import name_pattern, octets
 
     # RabbitMQ reads an empty pattern as "^$".
-    return compiled(pattern or "^$").search(name) is not None
+    return name_pattern(pattern or "^$", is_pcre2=is_pcre2).search(octets(name)) is not None

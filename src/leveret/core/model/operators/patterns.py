@@ -1,4 +1,4 @@
-"""Every regular expression that comes from outside, matched in bounded time.
+"""Every regular expression that comes from outside, matched in bounded time: RabbitMQ's own and those of tests.
 
 RabbitMQ's engine gives up at a match limit. Python's has none, and a repeat of repeats such as `^(a+)+$` can occupy it
 for hours. So `re` matches only patterns with few choices. For all others leveret computes, for each part of the
@@ -17,8 +17,11 @@ import re
 from collections.abc import Callable, Iterable
 from functools import lru_cache, reduce
 from importlib import import_module
+from itertools import takewhile
 from operator import or_
-from typing import Final, Protocol, TypeAlias, cast
+from typing import Final, NamedTuple, Protocol, TypeAlias, cast
+
+from leveret.core.model.operators.pcre import UnsupportedError, translated
 
 # The positions of a text as bits.
 Positions: TypeAlias = int
@@ -53,8 +56,12 @@ class Pattern(Protocol):
         """Return None if the pattern is found nowhere in the text."""
 
 
-class UnboundedError(re.error):
-    """A valid pattern that cannot be matched in bounded time."""
+class NamePattern(NamedTuple):
+    """A pattern of RabbitMQ's, for names as `octets` returns them."""
+
+    # What each name begins with in which the pattern is found.
+    beginning: str
+    search: Callable[[str], object | None]
 
 
 class TextTooLongError(ValueError):
@@ -82,6 +89,34 @@ class Expression:
         return (self._of_names if len(text) <= _NAME_MAX else self._of_texts).search(text)
 
 
+def octets(text: str) -> str:
+    """Return a text's UTF-8 bytes as characters."""
+    return text if text.isascii() else text.encode("utf-8", "surrogateescape").decode("latin-1")
+
+
+@lru_cache(maxsize=1024)
+def name_pattern(pattern: str, options: str = "", *, is_pcre2: bool) -> NamePattern:
+    """Return a pattern of RabbitMQ's, which may have options as in `(?i)`.
+
+    Raises re.error if RabbitMQ refuses it, and UnsupportedError if leveret cannot match it.
+    """
+    words = translated(octets(pattern), options, is_pcre2=is_pcre2)
+    try:
+        expression = compiled(words)
+    except UnsupportedError:
+        raise
+    except re.error as error:
+        raise UnsupportedError(f"leveret cannot match it: {error.msg}", pattern, 0) from None
+    return NamePattern(_beginning(_parser.parse(words)), expression.search)
+
+
+def _beginning(tree: Tree) -> str:
+    items = iter(tree)
+    if next(items, None) != (_parser.AT, _parser.AT_BEGINNING_STRING):
+        return ""
+    return "".join(chr(cast("int", code)) for _, code in takewhile(lambda item: item[0] is _parser.LITERAL, items))
+
+
 @lru_cache(maxsize=256)
 def compiled(pattern: str, flags: int = 0, *, choices_max: int = _CHOICES_MAX) -> Pattern:
     """Return the compiled pattern. Raises re.error if it is invalid, or cannot be matched in bounded time.
@@ -99,7 +134,7 @@ def compiled(pattern: str, flags: int = 0, *, choices_max: int = _CHOICES_MAX) -
     except OverflowError:
         raise re.error("number too big in {} quantifier", pattern, len(pattern)) from None
     except _UnboundedError as error:
-        raise UnboundedError(f"{error} beside many repeats has no time limit", pattern, len(pattern)) from None
+        raise UnsupportedError(f"{error} beside many repeats has no time limit", pattern, len(pattern)) from None
 
 
 def is_too_long(pattern: str, bytes_max: int | None) -> bool:

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Final, Literal, NamedTuple
 from leveret.core.compat import V4_3, Compat
 
 if TYPE_CHECKING:
-    from leveret.core.model.operators.patterns import Pattern
+    from leveret.core.model.operators.patterns import NamePattern
 
 Definition = Mapping[str, object]
 NOTHING: Final[Definition] = MappingProxyType({})
@@ -51,10 +51,19 @@ class Policy(NamedTuple):
         }
 
 
+class _Row(NamedTuple):
+    """A policy among others: its place in the order in which they are tried, and the queue types it does not suit."""
+
+    rank: int
+    policy: Policy
+    pattern: NamePattern
+    unsupported_by: tuple[str, ...]
+
+
 class PolicySet:
     """The user policies, or the operator policies, of a vhost."""
 
-    __slots__ = ("_compat", "_kind", "_ranked", "by_name")
+    __slots__ = ("_compat", "_is_changed", "_kind", "_lengths", "_rows", "by_name")
 
     def __init__(self, kind: Literal["user", "mirroring", "operator"], compat: Compat) -> None:
         """Make an empty set; user policies of the kind "mirroring" may ask for mirrors."""
@@ -62,8 +71,10 @@ class PolicySet:
         self._compat = compat
         # In order of creation.
         self.by_name: dict[str, Policy] = {}
-        # In the order in which they are tried, each with the queue types to which it does not apply.
-        self._ranked: list[tuple[Policy, Pattern, tuple[str, ...]]] = []
+        # By what a name has to begin with, and the lengths of that. Made anew at the first match after a change.
+        self._rows: dict[str, list[_Row]] = {}
+        self._lengths: list[int] = []
+        self._is_changed = False
 
     def check(self, policy: Policy) -> None:
         """Raise PolicyInvalid, with a line for every fault that RabbitMQ reports, if RabbitMQ refuses a policy."""
@@ -84,24 +95,38 @@ class PolicySet:
         """Add a policy or replace the one with its name. Raises PolicyInvalid if RabbitMQ refuses it."""
         self.check(policy)
         self.by_name[policy.name] = policy
-        self._rank()
+        self._is_changed = True
 
     def clear(self, name: str) -> None:
         """Remove a policy. Raises KeyError if it does not exist."""
         del self.by_name[name]
-        self._rank()
+        self._is_changed = True
 
     def _rank(self) -> None:
-        from leveret.core.model.operators.patterns import compiled
+        from leveret.core.model.operators.patterns import name_pattern
         from leveret.core.model.operators.policy_keys import unsupported_by
 
+        self._rows = {}
         ranked = sorted(self.by_name.values(), key=lambda policy: (-policy.priority, policy.name))
-        self._ranked = [(policy, compiled(policy.pattern), unsupported_by(policy.definition)) for policy in ranked]
+        for rank, policy in enumerate(ranked):
+            pattern = name_pattern(policy.pattern, is_pcre2=self._compat.has_pcre2)
+            row = _Row(rank, policy, pattern, unsupported_by(policy.definition))
+            self._rows.setdefault(pattern.beginning, []).append(row)
+        self._lengths = sorted(dict.fromkeys(map(len, self._rows)))
+        self._is_changed = False
 
     def match(self, name: str, targets: tuple[str, ...], queue_type: str = "") -> Policy | None:
         """Return the policy that applies to a queue or exchange with this name."""
-        for policy, pattern, unsupported in self._ranked:
-            if policy.apply_to not in targets or pattern.search(name) is None:
+        if not self.by_name:
+            return None
+        from leveret.core.model.operators.patterns import octets
+
+        if self._is_changed:
+            self._rank()
+        text = octets(name)
+        rows = [row for length in self._lengths for row in self._rows.get(text[:length], ())]
+        for _, policy, pattern, unsupported in sorted(rows):
+            if policy.apply_to not in targets or pattern.search(text) is None:
                 continue
             if queue_type not in unsupported:
                 return policy

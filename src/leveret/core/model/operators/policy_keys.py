@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from typing import Final
 
 from leveret.core.compat import Compat
-from leveret.core.model.operators.patterns import compiled, is_too_long
+from leveret.core.model.operators.patterns import is_too_long, name_pattern
 from leveret.core.model.queues.arguments import QUEUE_ARGUMENTS, PolicyKey, integer_from, is_string
 from leveret.core.wire import erlang
 
@@ -82,7 +82,7 @@ def faults(
     texts = (
         _definition_fault(definition, keys),
         _target_fault(apply_to, compat),
-        _pattern_fault(pattern, compat.max_pattern_bytes),
+        _pattern_fault(pattern, compat),
         _priority_fault(priority),
     )
     return [fault for fault in texts if fault]
@@ -94,15 +94,16 @@ def _priority_fault(priority: object) -> str:
     return f"priority should be a number, actually was {printed(priority)}"
 
 
-def _pattern_fault(pattern: object, bytes_max: int | None) -> str:
+def _pattern_fault(pattern: object, compat: Compat) -> str:
     if not isinstance(pattern, str):
         return f"pattern should be a binary but was {printed(pattern)}"
-    if is_too_long(pattern, bytes_max):
-        return f"pattern must not exceed {bytes_max} bytes"
+    if is_too_long(pattern, compat.max_pattern_bytes):
+        return f"pattern must not exceed {compat.max_pattern_bytes} bytes"
     try:
-        compiled(pattern)
+        name_pattern(pattern, is_pcre2=compat.has_pcre2)
     except re.error as error:
-        return f'pattern should be regular expression but is invalid: {{"{error.msg}",{error.pos}}}'
+        text = "pattern should be regular expression but is invalid: "
+        return text + erlang.pair(erlang.string(error.msg.encode()), str(error.pos), len(text))
     return ""
 
 

@@ -12,7 +12,7 @@ from leveret.admin.definitions_export import described_permissions, described_to
 from leveret.core.compat import BEFORE_4_3, SINCE_4, SINCE_4_3
 from leveret.core.model.operators.access import RIGHTS, USER_LIMITS
 from leveret.core.model.operators.passwords import DEFAULT_ALGORITHM, PasswordHash
-from leveret.core.model.operators.patterns import compiled
+from leveret.core.model.operators.patterns import name_pattern
 from leveret.http.management.calls import CREATED, DONE, FAILED, Call, Refusal, bad_request, no_object
 from leveret.http.management.endpoints.vhosts import limit_fault, tags_of
 from leveret.http.management.listing import Described
@@ -159,7 +159,7 @@ def put_permission(call: Call) -> object:
     """Set what a user may do in a virtual host."""
     vhost, user = _permitted(call)
     body = call.body(*RIGHTS)
-    patterns = {name: _pattern(body[name]) for name in RIGHTS}
+    patterns = {name: _pattern(call, body[name]) for name in RIGHTS}
     with call.engine.looking() as node:
         is_known = node.access.may_open(user, vhost)
     call.admin.set_permissions(user, vhost, **patterns)
@@ -174,12 +174,12 @@ def _permitted(call: Call) -> tuple[str, str]:
     return vhost, user
 
 
-def _pattern(given: object) -> str:
+def _pattern(call: Call, given: object) -> str:
     if not isinstance(given, str):
         # RabbitMQ compiles it before it looks at its type, and fails.
         raise Refusal(FAILED)
     try:
-        compiled(given)
+        name_pattern(given, is_pcre2=call.compat.has_pcre2)
     except re.error as error:
         raise bad_request(["invalid_regexp", given, [error.msg, error.pos]]) from None
     return given
@@ -199,7 +199,7 @@ def put_topic_permission(call: Call) -> object:
     """Restrict a user to some routing keys of an exchange."""
     vhost, user = _permitted(call)
     body = call.body("exchange", *_TOPIC_RIGHTS)
-    exchange, patterns = str(body["exchange"]), {name: _pattern(body[name]) for name in _TOPIC_RIGHTS}
+    exchange, patterns = str(body["exchange"]), {name: _pattern(call, body[name]) for name in _TOPIC_RIGHTS}
     with call.engine.looking() as node:
         if exchange not in node.vhosts[vhost].exchanges and call.compat.topic_permissions_need_exchange:
             raise bad_request(["no_such_exchange", exchange])

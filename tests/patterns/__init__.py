@@ -1,0 +1,1 @@
+"""Patterns of policies, and the queues that RabbitMQ chooses by them."""
