@@ -85,7 +85,7 @@ class Compat(NamedTuple):
 
     # A policy may apply to the queues of one type.
     policies_tell_queue_types_apart: bool = True
-    # Patterns are those of PCRE2; otherwise those of PCRE, where octets beyond ASCII may be letters.
+    # Patterns are those of PCRE2; otherwise those of PCRE, where bytes beyond ASCII may be letters.
     has_pcre2: bool = True
     # How many bytes the pattern of a policy or a permission may have; None: any number.
     max_pattern_bytes: int | None = 1024
@@ -130,8 +130,8 @@ class Compat(NamedTuple):
     checks_queue_limit_first: bool = False
     # Queue arguments that this version does not know: stored, ignored, accepted on every type.
     unknown_queue_arguments: tuple[str, ...] = ()
-    # Queue arguments that are accepted and ignored on types that do not know them; otherwise a 406.
-    misplaced_queue_arguments: tuple[str, ...] = ()
+    # Queue arguments of which a queue takes any value, and which are not compared; otherwise a 406.
+    unchecked_queue_arguments: tuple[str, ...] = ()
 
     # Publishing.
     # A delivery mode other than 1 and 2 is a 406; otherwise accepted and not persistent.
@@ -401,7 +401,7 @@ V4_2: Final = V4_3._replace(
         "x-delayed-retry-min",
         "x-delayed-retry-max",
     ),
-    misplaced_queue_arguments=("x-stream-filter-size-bytes", "x-consumer-timeout"),
+    unchecked_queue_arguments=("x-consumer-timeout",),
     global_qos="shared",
     consumer_timeout_is_quorum_only=False,
     bad_stream_offset_is_hard=True,
@@ -467,6 +467,7 @@ V4_0: Final = V4_2._replace(
     max_hash_weight=None,
     passive_declare_needs_a_right=False,
     quorum_drops_last_first=True,
+    unchecked_queue_arguments=("x-consumer-timeout", "x-stream-filter-size-bytes"),
 )
 
 # From the sources of 3.13.7 and documents: it has message containers (4.0's headers and deaths); the rest is as before
@@ -496,6 +497,7 @@ V3_13: Final = V4_0._replace(
     crashes_on_reply_to_of_another_node=True,
     quorum_priorities="none",
     has_priority_among_single_active=False,
+    classic_knows_leader_locator=False,
     topic_permission_for_every_key=False,
     checks_user_id_last=False,
     overview={"release_series_support_status": "supported"},
@@ -540,8 +542,8 @@ V3_10: Final = V3_13._replace(
     unknown_exchange_type_is_hard=True,
     integer_equals_float_in_headers=True,
     headers_compare_timestamps_in_ms=False,
-    classic_knows_leader_locator=False,
     unknown_queue_arguments=(*V3_13.unknown_queue_arguments, "x-stream-filter-size-bytes", "x-consumer-timeout"),
+    unchecked_queue_arguments=(),
     checks_delivery_mode=True,
     commit_finds_queues_by_name=True,
     replies_need_a_publisher=False,

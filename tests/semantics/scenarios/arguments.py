@@ -250,3 +250,20 @@ def the_order_of_comparison_on_a_classic_queue(s: Run) -> None:
     s.channel().declare("q", arguments=dict(zip(names, values, strict=True)))
     for count in range(len(names)):
         s.channel().declare("q", arguments=dict(zip(names[:count], values[:count], strict=True)))
+
+
+@scenario
+def arguments_that_some_versions_neither_check_nor_compare(s: Run) -> None:
+    for name, values in (
+        ("x-consumer-timeout", ("abc", -1, 60_000, 1.5, True)),
+        ("x-stream-filter-size-bytes", ("abc", 5, 300, 32, True)),
+        ("x-queue-leader-locator", ("balanced", "nowhere")),
+    ):
+        for kind in ("classic", "quorum", "stream"):
+            for value in values:
+                ch = s.channel()
+                arguments = {"x-queue-type": kind, name: value}
+                ch.declare("q", arguments=arguments)
+                ch = s.channel()
+                ch.declare("q", arguments={**arguments, name: 61_000})
+                s.channel().delete("q")

@@ -1,7 +1,7 @@
 """PCRE, the language of RabbitMQ's patterns, in the words of Python's `re`.
 
 RabbitMQ gives the UTF-8 bytes of patterns and names to Erlang's `re`, without its option `unicode`. So each character
-of a pattern is one octet, here a character of Latin-1. RabbitMQ 4.3 has PCRE2 10.47, where only ASCII has letters;
+of a pattern is one byte, here a character of Latin-1. RabbitMQ 4.3 has PCRE2 10.47, where only ASCII has letters;
 before, it is PCRE 8.45, with a table of the letters of Latin-1. What each takes is as seen on Erlang/OTP 29, 27 and 25.
 leveret only asks whether a pattern matches at all.
 """
@@ -46,7 +46,7 @@ _POSIX: Final = {
     "word": _ALPHA | _DIGITS | {0x5F},
     "xdigit": _octets(lambda it: it in "0123456789abcdefABCDEF"),
 }
-# Escapes for sets of octets; with a capital letter, for all others.
+# Escapes for sets of bytes; with a capital letter, for all others.
 _POSIX_ESCAPES: Final = {"d": "digit", "s": "space", "w": "word"}
 _SETS: Final = {"h": _octets(lambda it: it in "\t \xa0"), "v": _octets(lambda it: it in "\n\v\f\r\x85")}
 _CONTROLS: Final = {"a": 0x07, "e": 0x1B, "f": 0x0C, "n": 0x0A, "r": 0x0D, "t": 0x09}
@@ -68,7 +68,7 @@ _POSIX_CLASS: Final = re.compile(r"\[([:.=])(\^?)([^]\\]*)\1\]")
 
 
 def translated(pattern: str, options: str = "", *, is_pcre2: bool) -> str:
-    """Return a pattern of octets in the words of `re`; `options` are letters as in `(?i)`.
+    """Return a pattern of bytes in the words of `re`; `options` are letters as in `(?i)`.
 
     Raises re.error if PCRE refuses the pattern, and UnsupportedError if leveret cannot match it.
     """
@@ -233,7 +233,7 @@ class _Translation:
         self._add(self._class({octets} if isinstance(octets, int) else octets))
 
     def _escaped(self, *, is_in_class: bool = False) -> int | Octets:
-        """Return the octet, or the set of octets, of an escape whose backslash was read."""
+        """Return the byte, or the set of bytes, of an escape whose backslash was read."""
         if self._at == len(self._pattern):
             raise self._fault("\\ at end of pattern")
         char = self._pattern[self._at]
@@ -274,7 +274,7 @@ class _Translation:
         return octet
 
     def _posix(self, name: str) -> Octets:
-        """Return the octets of a POSIX class in this version."""
+        """Return the bytes of a POSIX class in this version."""
         if "i" in self._options and name in ("lower", "upper"):
             name = "alpha"
         return _POSIX[name] & _ASCII if self._is_pcre2 else _POSIX[name]
@@ -304,7 +304,7 @@ class _Translation:
         return last
 
     def _member(self) -> int | Octets:
-        """Return the next octet, or set of octets, in a class."""
+        """Return the next byte, or set of bytes, in a class."""
         if self._at >= len(self._pattern):
             raise self._fault("missing terminating ] for character class")
         named = _POSIX_CLASS.match(self._pattern, self._at)
@@ -318,7 +318,7 @@ class _Translation:
         return self._escaped(is_in_class=True) if char == "\\" else ord(char)
 
     def _class(self, octets: Octets | set[int], negation: str = "") -> str:
-        """Return a set of octets in the words of `re`."""
+        """Return a set of bytes in the words of `re`."""
         if "i" in self._options:
             known = _ASCII if self._is_pcre2 else _ALL
             swapped = {ord(it) for it in map(str.swapcase, map(chr, octets & known)) if len(it) == 1}

@@ -140,6 +140,16 @@ def _filter_size(field: Field, compat: Compat) -> None:
         raise PreconditionFailed("Invalid value for x-stream-filter-size-bytes")
 
 
+def refuse_unchecked_filter_size(arguments: Table, compat: Compat) -> None:
+    """Refuse a stream's size of filters where it is not checked with the other arguments: any number in its range."""
+    name = "x-stream-filter-size-bytes"
+    field = arguments.get(name)
+    if field is None or name not in compat.unchecked_queue_arguments:
+        return
+    if field.tag == "t" or not isinstance(field.value, (int, float)) or not 16 <= field.value <= 255:
+        raise PreconditionFailed(f"Invalid value for  {name}")
+
+
 def _anything(_field: Field, _compat: Compat) -> None:
     """Accept and ignore any value."""
 
@@ -325,7 +335,7 @@ def refuse_unknown_to_type(
     arguments: Table, title: str, names: tuple[str, ...], erlang_type: str, compat: Compat
 ) -> None:
     """Refuse an argument that only other queue types know, or that only an unsupported plugin interprets."""
-    lenient = (*compat.unknown_queue_arguments, *compat.misplaced_queue_arguments)
+    lenient = (*compat.unknown_queue_arguments, *compat.unchecked_queue_arguments)
     for name in sorted(name for name, _ in arguments):
         if name not in QUEUE_ARGUMENTS:
             # Rare: imported only for a declaration with an unknown argument.

@@ -99,6 +99,8 @@ class QueueDeclaration(NamedTuple):
         self._refuse_denied_features(vhost, queue_type)
         vhost.refuse_another_queue(self.name)
         self._refuse_flags(queue_type, title)
+        if queue_type.name == "stream":
+            checks.refuse_unchecked_filter_size(self.arguments, compat)
         return queue_type
 
     def _refuse_flags(self, queue_type: QueueType, title: str) -> None:

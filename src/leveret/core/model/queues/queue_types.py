@@ -33,7 +33,7 @@ class QueueType(NamedTuple):
 
     def known_arguments(self, compat: Compat) -> tuple[str, ...]:
         """Return the arguments that this type knows in one version, in order of comparison."""
-        hidden = compat.unknown_queue_arguments
+        hidden = (*compat.unknown_queue_arguments, *compat.unchecked_queue_arguments)
         if self.name == "classic" and not compat.classic_knows_leader_locator:
             hidden = (*hidden, "x-queue-leader-locator")
         return tuple([name for name in self.arguments if name not in hidden]) if hidden else self.arguments
@@ -133,7 +133,7 @@ def refuse_invalid_consumer(queue_type: QueueType, arguments: Table, title: str,
 def _ignored(compat: Compat) -> tuple[str, ...]:
     """Return the arguments that a version does not know, or accepts on a type that does not use them."""
     filters = () if compat.has_stream_filters else _FILTERS
-    return (*compat.unknown_queue_arguments, *compat.misplaced_queue_arguments, *filters)
+    return (*compat.unknown_queue_arguments, *compat.unchecked_queue_arguments, *filters)
 
 
 def _integer(field: Field, _compat: Compat) -> None:
