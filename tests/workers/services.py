@@ -35,6 +35,12 @@ def consume(queue: str = "payments") -> None:
     channel.start_consuming()
 
 
+def consume_with(queue: str, text: str) -> None:
+    """Print a password and how long a text is, and consume."""
+    print(os.environ["PASSWORD"], len(text), flush=True)
+    consume(queue)
+
+
 def pay() -> None:
     """Write each payment into a database, publish its receipt, and ack: a payment may be written twice."""
 
@@ -151,5 +157,33 @@ def consume_in_a_child() -> None:
     child.wait()
 
 
-if __name__ == "__main__":
+def consume_in_children() -> None:
+    """Consume, beside a child and a grandchild that never hear of the broker's end, and a daemon."""
+    _leave()
     consume()
+
+
+def leave_children() -> None:
+    """End beside a child, a grandchild and a daemon that live on, and say so."""
+    _leave()
+    print("left", flush=True)
+
+
+def _leave() -> None:
+    for _ in range(2):
+        if not os.fork():
+            os.fork()
+            threading.Event().wait(300)
+            os._exit(0)
+    if not os.fork():
+        os.setsid()
+        if not os.fork():
+            threading.Event().wait(300)
+        os._exit(0)
+
+
+if __name__ == "__main__":
+    if sys.argv[1:]:
+        consume_in_children()
+    else:
+        consume()

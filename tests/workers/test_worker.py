@@ -280,6 +280,6 @@ def test_a_child_that_gets_the_number_of_an_earlier_one_does_not_get_its_exit_co
             assert fork_server.SERVER._codes.get(earlier) is None
         finally:
             fork_server.SERVER._control = theirs
-            fork_server.SERVER._forked.clear()
+            fork_server.SERVER._started.clear()
             ours.close()
             reporting.close()

@@ -2,7 +2,8 @@
 
 A worker is a fork of this process, if that is asked for and no other thread runs here: it then has collected the tests
 already and starts at once. Otherwise it is a new pytest with the same arguments. Its plugin calls `serve` in place of
-running the session's tests. Jobs and outcomes are plain values that can be pickled.
+running the session's tests. Jobs and outcomes are plain values that can be pickled. Where there is fork, no worker
+outlives this process.
 """
 
 from __future__ import annotations
@@ -10,18 +11,19 @@ from __future__ import annotations
 import os
 import secrets
 import signal
-import subprocess
 import sys
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 from multiprocessing.connection import Client, Connection, Listener, Pipe, wait
-from tempfile import TemporaryFile
 from time import monotonic
-from typing import IO, Final, Generic, TypeVar
+from typing import Final, Generic, TypeVar
 
 import pytest
+
+from leveret.workers.fork_server import end_with
+from leveret.workers.processes import Process, program
 
 J = TypeVar("J")
 O = TypeVar("O")  # noqa: E741
@@ -64,7 +66,8 @@ class Workers(Generic[J, O]):
         self._config: Final = config
         self._variable: Final = variable
         self._asked_by: Final = asked_by
-        self._fork: Final = fork if hasattr(os, "fork") and threading.active_count() == 1 else None
+        # Only Linux ends a fork with its parent.
+        self._fork: Final = fork if sys.platform == "linux" and threading.active_count() == 1 else None
         self._key: Final = secrets.token_bytes(16)
         self._listener: Final = Listener(("127.0.0.1", 0), authkey=self._key)
         self._strangers: Final[dict[int, Connection]] = {}
@@ -75,11 +78,12 @@ class Workers(Generic[J, O]):
     def __enter__(self) -> Workers[J, O]:
         return self
 
-    def __exit__(self, *error: object) -> None:
+    def __exit__(self, kind: object, *error: object) -> None:
         for worker in self._all:
             worker.hang_up()
         for worker in (*self._ending, *self._all):
-            worker.process.end(_END_S)
+            # A new pytest has a session of its own, which a Ctrl-C does not reach.
+            worker.process.end(_END_S if kind is None else 0)
         self._listener.close()
 
     def drive(self, next_job: Callable[[], J | None]) -> Iterator[Done[J, O]]:
@@ -139,11 +143,13 @@ class Workers(Generic[J, O]):
 
     def _forked(self, serve_connection: Callable[[Connection], None]) -> _Forked:
         here, there = Pipe()
+        parent = os.getpid()
         number = os.fork()
         if number:
             there.close()
             return _Forked(number, here)
         try:
+            end_with(parent)
             here.close()
             for worker in self._all:
                 worker.hang_up()
@@ -158,13 +164,10 @@ class Workers(Generic[J, O]):
             arguments += ["-n", "0"]
         port = self._listener.address[1]
         environment = {**os.environ, self._variable: f"{port} {self._key.hex()}"}
-        # Closed with the process.
-        output = TemporaryFile()  # noqa: SIM115
         command = [sys.executable, "-m", "pytest", *arguments, "--leveret-pages=off", "-p", "no:cacheprovider"]
-        popen = subprocess.Popen(
-            command, cwd=self._config.invocation_params.dir, env=environment, stdout=output, stderr=output
-        )
-        return _Spawned(popen, output, self._asked_by, self._listener, self._strangers)
+        output: list[str] = []
+        process = program(command, environment, os.fspath(self._config.invocation_params.dir), output.append)
+        return _Spawned(process, output, self._asked_by, self._listener, self._strangers)
 
 
 class _Worker(Generic[J]):
@@ -229,13 +232,13 @@ class _Spawned:
 
     def __init__(
         self,
-        popen: subprocess.Popen[bytes],
-        output: IO[bytes],
+        process: Process,
+        output: list[str],
         asked_by: str,
         listener: Listener,
         strangers: dict[int, Connection],
     ) -> None:
-        self._popen: Final = popen
+        self._process: Final = process
         self._output: Final = output
         self._asked_by: Final = asked_by
         self._listener: Final = listener
@@ -247,14 +250,14 @@ class _Spawned:
         socket = self._listener._listener._socket  # type: ignore[attr-defined]
         socket.settimeout(_TICK_S)
         until = monotonic() + _START_S
-        while self._popen.pid not in self._strangers:
+        while self._process.pid not in self._strangers:
             try:
                 connection = self._listener.accept()
                 self._strangers[connection.recv()] = connection
             except TimeoutError:
-                if self._popen.poll() is not None:
-                    self._output.seek(0)
-                    text = self._output.read().decode("utf-8", "replace").strip()
+                if self._process.code() is not None:
+                    self._process.close()
+                    text = "\n".join(self._output).strip()
                     raise pytest.UsageError(
                         f"{self._asked_by}: a process that should run the test ended:\n{text}"
                     ) from None
@@ -262,16 +265,14 @@ class _Spawned:
                     raise pytest.UsageError(
                         f"{self._asked_by}: a process that should run the test did not start in {_START_S:.0f} s"
                     ) from None
-        return self._strangers.pop(self._popen.pid)
+        return self._strangers.pop(self._process.pid)
 
     def end(self, seconds: float) -> None:
         """Wait for its end, and kill it after that time."""
-        try:
-            self._popen.wait(seconds)
-        except subprocess.TimeoutExpired:
-            self._popen.kill()
-            self._popen.wait()
-        self._output.close()
+        if not self._process.wait(seconds):
+            self._process.kill()
+            self._process.wait(_END_S)
+        self._process.close()
 
 
 def serve(session: pytest.Session, connection: Connection, run: Callable[[J], tuple[O, bool] | None]) -> None:

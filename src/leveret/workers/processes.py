@@ -1,7 +1,6 @@
-"""Processes of workers: programs, and functions of the test's in children of a fork server.
+"""Processes of workers: programs, and functions of the test's, in children of the fork server where there is fork.
 
-Each has a process group of its own (a session on POSIX), so that it ends with all its children. Its output is read line
-by line on a thread.
+Each has a process group of its own, so that it ends with all its children. Its output is read line by line on a thread.
 """
 
 from __future__ import annotations
@@ -11,6 +10,7 @@ import pickle
 import signal
 import subprocess
 import sys
+import tempfile
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
@@ -20,7 +20,9 @@ from leveret.workers import fork_server
 
 # How long the rest of the output may take.
 _READ_S: Final = 5.0
-_CAN_FORK: Final = hasattr(os, "fork") and sys.platform != "darwin"
+_HAS_FORK: Final = hasattr(os, "fork")
+# The frameworks of macOS break in a fork that runs Python.
+_CAN_FORK: Final = _HAS_FORK and sys.platform != "darwin"
 Note = Callable[[str], None]
 
 
@@ -72,25 +74,12 @@ class Process:
             os.killpg(self.pid, number)
 
 
-def program(command: Sequence[str], environment: Mapping[str, str], cwd: str | None, note: Note) -> Process:
+def program(
+    command: Sequence[str | os.PathLike[str]], environment: Mapping[str, str], cwd: str | None, note: Note
+) -> Process:
     """Start a program. Raises OSError with its name if there is none."""
-    read_end, write_end = os.pipe()
-    try:
-        started = subprocess.Popen(
-            [os.fspath(word) for word in command],
-            stdin=subprocess.DEVNULL,
-            stdout=write_end,
-            stderr=subprocess.STDOUT,
-            env=dict(environment),
-            cwd=cwd,
-            start_new_session=True,
-        )
-    except BaseException:
-        os.close(read_end)
-        raise
-    finally:
-        os.close(write_end)
-    return Process(started, read_end, note)
+    words = [os.fspath(word) for word in command]
+    return _begun(fork_server.Program(words, dict(environment), cwd or os.getcwd()), note)
 
 
 def forked(
@@ -119,12 +108,23 @@ def forked(
         path=list(sys.path),
         needs=fork_server.needs_of(module),
     )
-    if not _CAN_FORK:
-        packed = pickle.dumps(task).hex()
-        return program([sys.executable, "-m", "leveret.workers.fork_server", packed], environment, cwd, note)
+    if _CAN_FORK:
+        return _begun(task, note)
+    # A command line is for all to read, and the environment of a task may hold secrets.
+    with tempfile.TemporaryFile() as file:
+        pickle.dump(task, file)
+        file.seek(0)
+        command = [sys.executable, "-m", "leveret.workers.fork_server"]
+        return _begun(fork_server.Program(command, task.environment, task.cwd), note, file.fileno())
+
+
+def _begun(order: fork_server.Task | fork_server.Program, note: Note, *given: int) -> Process:
+    """Return a new process, which reads from the file that is given, if one is."""
     read_end, write_end = os.pipe()
     try:
-        return Process(fork_server.SERVER.fork(task, write_end), read_end, note)
+        if isinstance(order, fork_server.Program) and not _HAS_FORK:
+            return Process(fork_server.spawn(order, write_end, *given), read_end, note)
+        return Process(fork_server.SERVER.start(order, write_end, *given), read_end, note)
     except BaseException:
         os.close(read_end)
         raise
