@@ -103,10 +103,14 @@ def prepare(config: pytest.Config) -> None:
         _name_variables(run)
     except (pytest.fail.Exception, pytest.skip.Exception, ValueError) as error:
         raise pytest.UsageError(f"{setting.origin}: {error}") from None
+    from leveret.engine.urls import VARIABLES
+
     patch = pytest.MonkeyPatch()
     config.add_cleanup(patch.undo)
-    for name, url in run.urls.items():
-        patch.setenv(name, url)
+    for variable in setting.value:
+        patch.setenv(variable.name, run.urls[variable.name])
+        # A worker on any broker gets the URL of that broker there.
+        patch.setitem(VARIABLES, variable.name, (variable.vhost, variable.user))
 
 
 def begin_session(session: pytest.Session) -> None:

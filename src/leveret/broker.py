@@ -415,10 +415,12 @@ class Broker(BrokerActions, Peers, CheckedAssertions, Hinting):
     ) -> Worker:
         """Return a worker: a program, as the list of its command and arguments, or a function in a process of its own.
 
-        Use it as a context manager. It gets the URL of `vhost` for `user` in the environment variables `url_env`.
+        Use it as a context manager, plain or async. It gets the URL of `vhost` for `user` in the environment variables
+        `url_env`.
 
         - `args` are the arguments of a function, which must be at the top of a module.
-        - `url_env` names one variable, or several (default: AMQP_URL). `env` sets others, and `cwd` is its folder.
+        - `url_env` names one variable, or several (default: AMQP_URL, and those of the option `leveret_url_env` with
+          its virtual hosts and users). `env` sets others, and `cwd` is its folder.
         - `ready` says when it is ready: a text in its output, or a function that returns True; without it, when it
           consumes. `timeout` is how long that may take, in seconds of real time (default: 30).
         - `name` is its name in reports.
@@ -427,7 +429,7 @@ class Broker(BrokerActions, Peers, CheckedAssertions, Hinting):
         """
         from leveret.workers.worker import Worker
 
-        return Worker(self._engine, run, lambda port: self._url_at(port, vhost, user), **options)
+        return Worker(self._engine, run, self._url_at, (vhost, user), **options)
 
     def flow(
         self, *, queue: str | None = None, client: str | None = None, bodies: bool | str | Iterable[str] = False

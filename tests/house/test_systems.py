@@ -32,7 +32,8 @@ FORGIVEN = {
     # The first is not reached without /proc; the second catches AttributeError.
     ("src/leveret/http/management/endpoints/overview.py", "sysconf"),
     # Where there is no fork, nothing starts that process; the groups of processes stand behind `sys.platform`.
-    *(("src/leveret/workers/fork_server.py", name) for name in ("fork", "killpg", "setpgid", "SIGCHLD", "SIGKILL")),
+    *(("src/leveret/workers/fork_server.py", name) for name in ("fork", "killpg", "setpgid", "SIGCHLD", "SIGHUP")),
+    *(("src/leveret/workers/fork_server.py", name) for name in ("register_at_fork", "SIGKILL")),
     *(("src/leveret/workers/processes.py", name) for name in ("killpg", "SIGKILL")),
 }
 

@@ -191,3 +191,52 @@ def test_a_wrong_line_stops_the_run_at_once(run, text, said):
     assert result.ret == pytest.ExitCode.USAGE_ERROR
     result.stderr.fnmatch_lines([f"*--leveret-url-env: {said}"])
     assert "A" not in os.environ
+
+
+WORKER = """
+    import os
+    import sys
+    import pytest
+
+    PROGRAM = '''
+    import os, pika
+    channel = pika.BlockingConnection(pika.URLParameters(os.environ["SHOP_URL"])).channel()
+    channel.queue_declare("orders", durable=True)
+    channel.basic_consume("orders", lambda channel, method, *_: channel.basic_ack(method.delivery_tag))
+    channel.start_consuming()
+    '''
+
+    def test_the_session_broker(leveret_session):
+        with leveret_session.worker([sys.executable, "-c", PROGRAM]):
+            (connection,) = leveret_session.connections
+            assert (connection.vhost, connection.user) == ("shop", "app")
+
+    def test_another_broker(leveret):
+        with leveret.worker([sys.executable, "-c", PROGRAM]):
+            (connection,) = leveret.connections
+            assert (connection.vhost, connection.user) == ("shop", "app")
+
+    def test_another_virtual_host(leveret):
+        with leveret.worker([sys.executable, "-c", PROGRAM], vhost="stock"):
+            (connection,) = leveret.connections
+            assert (connection.vhost, connection.user) == ("stock", "guest")
+
+    def test_only_a_named_variable(leveret_session, leveret):
+        print_url = [sys.executable, "-c", "import os; print(os.environ['SHOP_URL'], flush=True)"]
+        worker = leveret.worker(print_url, url_env="OTHER_URL").start()
+        while worker.is_running:
+            leveret.sync()
+        worker.end()
+        assert worker.output == os.environ["SHOP_URL"] + "\\n"
+"""
+
+
+def test_a_worker_gets_the_url_of_its_broker_in_the_variables_of_the_run(run, pytester):
+    pytester.makeini("""
+        [pytest]
+        leveret_vhosts = shop, stock
+        leveret_users = app=secret
+        leveret_url_env = SHOP_URL vhost=shop user=app
+    """)
+
+    run(WORKER).assert_outcomes(passed=4)

@@ -35,6 +35,11 @@ def consume(queue: str = "payments") -> None:
     channel.start_consuming()
 
 
+def consume_at(url: str) -> None:
+    os.environ["AMQP_URL"] = url
+    consume()
+
+
 def consume_with(queue: str, text: str) -> None:
     """Print a password and how long a text is, and consume."""
     print(os.environ["PASSWORD"], len(text), flush=True)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
+import shutil
 import socket
 import subprocess
 import sys
@@ -12,6 +14,7 @@ from pathlib import Path
 from textwrap import dedent
 
 import pytest
+import trio
 
 from leveret import Broker, BrokerError, LeveretWarning, WaitTimeoutError
 from leveret.workers import fork_server
@@ -22,6 +25,8 @@ pytestmark = [
     pytest.mark.skipif(sys.platform == "win32", reason="the children of these workers are found by POSIX means"),
     pytest.mark.timeout(120),
 ]
+
+needs_env = pytest.mark.skipif(shutil.which("env") is None, reason="needs the program env")
 
 
 @pytest.fixture
@@ -224,6 +229,80 @@ def test_a_worker_that_waits_in_vain_shows_that_no_variable_has_the_url(broker):
 
 def test_a_coroutine_function_runs_in_an_event_loop(broker):
     with broker.worker(services.consume_in_a_loop):
+        assert len(broker.queue("payments").consumers) == 1
+
+
+async def used_on_a_loop(broker):
+    async with broker.worker(services.consume) as worker:
+        first = worker.pid
+        broker.publish("", "payments", b"7")
+        await broker.aio.wait_idle(timeout=20)
+        await worker.aio.restart()
+        assert (worker.pid != first, worker.is_running) == (True, True)
+        await worker.aio.terminate()
+    started = broker.worker(services.consume).start()
+    await started.aio.wait_ready(timeout=60)
+    await started.aio.end()
+    return worker.is_running, started.is_running
+
+
+@pytest.mark.parametrize("run", [asyncio.run, lambda coroutine: trio.run(lambda: coroutine)], ids=["asyncio", "trio"])
+def test_a_worker_is_started_and_awaited_on_an_event_loop(broker, run):
+    assert run(used_on_a_loop(broker)) == (False, False)
+    broker.assert_acked("payments", body=b"7")
+
+
+def test_a_worker_that_is_killed_on_an_event_loop_warns_at_the_line_of_the_test(broker):
+    async def scenario():
+        async with broker.worker(services.ignore_sigterm) as worker:
+            await worker.aio.terminate(timeout=0.05)
+
+    with pytest.warns(LeveretWarning, match=r"'ignore_sigterm' did not end within 0.05 s of SIGTERM") as warned:
+        asyncio.run(scenario())
+
+    assert warned[0].filename == __file__
+
+
+@pytest.mark.parametrize(
+    ("call", "way"),
+    [
+        (lambda worker: worker.__enter__(), r"use: async with broker.worker\(\.\.\.\)$"),
+        (lambda worker: worker.start().wait_ready(), r"use: await worker.aio.wait_ready\(\)$"),
+        (lambda worker: worker.restart(), r"use: await worker.aio.restart\(\)$"),
+    ],
+)
+def test_a_call_that_would_block_an_event_loop_names_its_awaitable_form(call, way):
+    async def scenario(worker):
+        call(worker)
+
+    with Broker(checks={"lost_worker": "off"}) as broker, pytest.raises(BrokerError, match=way):
+        asyncio.run(scenario(broker.worker(services.consume)))
+
+
+def environment_of(worker):
+    """Return the variables that a program prints."""
+    while worker.is_running:
+        worker._engine.sync()
+    worker.end()
+    return dict(line.partition("=")[::2] for line in worker.output.splitlines())
+
+
+@needs_env
+def test_the_address_of_the_broker_is_that_of_the_worker_wherever_it_stands(broker, monkeypatch):
+    monkeypatch.setenv("SHOP_URL", f"{broker.url}/%2F?heartbeat=7")
+    monkeypatch.setenv("OTHER_PORT", f"127.0.0.1:{broker.port}0")
+    worker = broker.worker(["env", f"GIVEN={broker.url}"], env={"MORE": f"url={broker.url}"}).start()
+    own = broker.url.replace(str(broker.port), str(worker.port))
+
+    seen = environment_of(worker)
+
+    assert [seen[name] for name in ("GIVEN", "SHOP_URL", "MORE", "OTHER_PORT")] == [
+        *(own, f"{own}/%2F?heartbeat=7", f"url={own}", f"127.0.0.1:{broker.port}0")
+    ]
+
+
+def test_a_url_among_the_arguments_of_a_function_is_that_of_the_worker(broker):
+    with broker.worker(services.consume_at, args=(broker.url,)):
         assert len(broker.queue("payments").consumers) == 1
 
 

@@ -735,12 +735,16 @@ def _limit(timeout: float) -> int:
     return _REAL.now() + round(timeout * 1_000_000)
 
 
-def refuse_to_starve_clients() -> None:
-    """Raise BrokerError on the thread of a running event loop, because the client to wait for may need that thread."""
+def refuse_to_starve_clients(name: str | None = None, way: str | None = None) -> None:
+    """Raise BrokerError on the thread of a running event loop, because the client to wait for may need that thread.
+
+    `name` is the call, and `way` what to write instead: by default, the method of `broker.aio`.
+    """
     if is_in_event_loop():
-        name = _blocking_call()
+        name = name or _blocking_call()
         raise BrokerError(
-            f"{name} would block the event loop that the client it waits for may need; use: await broker.aio.{name}"
+            f"{name} would block the event loop that the client it waits for may need; "
+            f"use: {way or f'await broker.aio.{name}'}"
         )
 
 

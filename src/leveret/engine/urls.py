@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+from typing import Final
 from urllib.parse import quote
+
+# The environment variables of this process that hold URLs of a broker of the run, with the virtual host and the user.
+VARIABLES: Final[dict[str, tuple[str, str]]] = {}
 
 
 def amqp_url(host: str, port: int | None, *, user: str, password: str, vhost: str = "/", scheme: str = "amqp") -> str:

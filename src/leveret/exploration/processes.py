@@ -24,6 +24,7 @@ from queue import Empty, SimpleQueue
 from time import monotonic
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
+from leveret.engine.urls import VARIABLES
 from leveret.exploration.kinds import FaultKind, kinds_of
 from leveret.exploration.logs import STRAYS, lines_of
 from leveret.exploration.run import Run, Scenario, ScenarioRunner, attempt
@@ -48,7 +49,7 @@ class Brief(NamedTuple):
 
     module: str
     file: str
-    # The scenario, the faults and the options of the broker, pickled.
+    # The scenario, the faults, the options of the broker and the variables with the URLs of the run, pickled.
     content: bytes
     limit: float
 
@@ -62,7 +63,7 @@ def brief_of(scenario: Scenario, faults: Sequence[FaultKind | Fault], limit: flo
     if module is None or module.__name__ == "__main__":
         raise ValueError("another process cannot import the scenario; define it in a module of its own")
     try:
-        content = pickle.dumps((scenario, faults, options))
+        content = pickle.dumps((scenario, faults, options, VARIABLES))
     except Exception as error:
         raise ValueError(
             f"another process cannot import the scenario ({error}); define it at the top of a module"
@@ -213,7 +214,8 @@ class _Player:
 def _play(address: tuple[str, int], key: bytes, module: str, file: str, content: bytes, limit: float) -> None:
     """Run schedules in this process, as the test's process asks through a socket."""
     fork_server.load_module(module, file)
-    scenario, faults, options = pickle.loads(content)
+    scenario, faults, options, variables = pickle.loads(content)
+    VARIABLES.update(variables)
     runner = ScenarioRunner(scenario, kinds_of(faults), limit, options)
     connection = Client(address)
     connection.send_bytes(key)

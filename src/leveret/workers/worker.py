@@ -4,22 +4,24 @@ from __future__ import annotations
 
 import atexit
 import os
+import re
 import shlex
 import threading
-import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
+from functools import partial
 from os import PathLike
 from time import monotonic
 from types import TracebackType
-from typing import Any, Final, Self
+from typing import Any, Final, Self, TypeVar
 
-from leveret.engine.engine import Engine
-from leveret.errors import BrokerError, LeveretWarning, WaitTimeoutError
+from leveret.engine.elsewhere import Twins, elsewhere, twin, warn
+from leveret.engine.engine import Engine, refuse_to_starve_clients
+from leveret.engine.urls import VARIABLES, url_host
+from leveret.errors import BrokerError, WaitTimeoutError
 from leveret.observe.calls.callers import calling_line
 from leveret.observe.calls.hinting import Hinting, checks_calls
 from leveret.observe.checks.finding import Finding
-from leveret.observe.checks.judge import stack_level
 from leveret.observe.texts.state import connections
 from leveret.server import native
 from leveret.server.threads import Threads, family_of
@@ -28,6 +30,7 @@ from leveret.wording import texts_in
 from leveret.workers.processes import Process, forked, program
 
 Ready = Callable[[], object] | str | None
+K = TypeVar("K")
 
 READY_S: Final = 30.0
 # How long a process may take to end when it is asked to, before it is killed.
@@ -43,7 +46,7 @@ RUNNING: Final[dict[int, Worker]] = {}
 
 @checks_calls
 class Worker(Hinting):
-    """A process of the user's. Use it as a context manager: it is ready at the beginning of the block.
+    """A process of the user's. Use it as a context manager, plain or async: it is ready at the beginning of the block.
 
     Its output is shown with a failed test. It ends with its block, or else with its broker, and all its children end
     with it. If it has ended by itself with an error, the end of the block raises BrokerError. Without a block, the
@@ -57,24 +60,30 @@ class Worker(Hinting):
         self,
         engine: Engine,
         run: Sequence[str] | Callable[..., object],
-        url_at: Callable[[int], str],
+        url_at: Callable[[int, str, str], str],
+        place: tuple[str, str],
         *,
         args: tuple[Any, ...] = (),
-        url_env: str | Iterable[str] = "AMQP_URL",
+        url_env: str | Iterable[str] | None = None,
         env: Mapping[str, str] | None = None,
         cwd: str | PathLike[str] | None = None,
         ready: Ready = None,
         name: str | None = None,
         timeout: float = READY_S,
     ) -> None:
-        """`url_at` makes the URL of a port. `Broker.worker` describes the other arguments."""
+        """`url_at` makes the URL of a port, for a virtual host and a user, and `place` are those of this worker.
+
+        `Broker.worker` describes the other arguments.
+        """
         __tracebackhide__ = True
         _refuse_wrong(run, args, env or {})
         self._engine = engine
         self._url_at = url_at
+        self._place = place
         self._run = run
         self._args = args
-        self._variables = texts_in(url_env)
+        # None for the usual ones.
+        self._url_env = None if url_env is None else texts_in(url_env)
         self._env = dict(env or {})
         self._cwd = None if cwd is None else os.fspath(cwd)
         self._ready = ready
@@ -145,16 +154,31 @@ class Worker(Hinting):
         RUNNING[self._port] = self
         self._is_ending = False
         self._engine.judge.lost_workers.pop(self, None)
-        urls = dict.fromkeys(self._variables, self._url_at(self._port))
-        environment = {**os.environ, "PYTHONUNBUFFERED": "1", **urls, **self._env}
+        urls = {name: self._url_at(self._port, *place) for name, place in self._variables().items()}
+        environment = self._led_here({**os.environ, "PYTHONUNBUFFERED": "1", **urls, **self._env})
         run = self._run
         with self._starting:
             if callable(run):
-                self._process = forked(run, self._args, environment, self._cwd, self._note)
+                args = tuple(self._led_here(dict(enumerate(self._args))).values())
+                self._process = forked(run, args, environment, self._cwd, self._note)
             else:
-                self._process = program(run, environment, self._cwd, self._note)
+                words = self._led_here(dict(enumerate(map(os.fspath, run))))
+                self._process = program(list(words.values()), environment, self._cwd, self._note)
             self._is_end_known = False
         return self
+
+    def _variables(self) -> dict[str, tuple[str, str]]:
+        """Return the variables that hold its URL, each with a virtual host and a user."""
+        names: Iterable[str] = ("AMQP_URL", *VARIABLES) if self._url_env is None else self._url_env
+        places = VARIABLES if self._url_env is None and self._place == ("/", "guest") else {}
+        return {name: places.get(name, self._place) for name in names}
+
+    def _led_here(self, values: dict[K, Any]) -> dict[K, Any]:
+        """Return what it gets, with its own port where a text has the address of the broker."""
+        host, port = self._engine.addresses[0]
+        address = re.compile(rf"{re.escape(url_host(host))}:{port}(?!\d)")
+        own = f"{url_host(host)}:{self._port}"
+        return {key: address.sub(own, value) if isinstance(value, str) else value for key, value in values.items()}
 
     def wait_ready(self, timeout: float | None = None) -> None:
         """Wait until it is ready, in seconds of real time: by default until it consumes.
@@ -162,6 +186,7 @@ class Worker(Hinting):
         Raises BrokerError if it ends before, and WaitTimeoutError if it takes longer; both show its output.
         """
         __tracebackhide__ = True
+        refuse_to_starve_clients("worker.wait_ready()", "await worker.aio.wait_ready()")
         limit = monotonic() + (self._timeout if timeout is None else timeout)
         while not self._is_ready():
             if not self.is_running and self._restart in (None, threading.current_thread()):
@@ -186,16 +211,15 @@ class Worker(Hinting):
         """Ask it to end, with SIGTERM, and kill it if it has not ended after `timeout` seconds of real time."""
         process = self._running()
         if not self._end(process.terminate, timeout):
-            warnings.warn(
+            warn(
                 f"worker {self.name!r} did not end within {timeout:g} s of SIGTERM, and was killed; let it end by "
-                "SIGTERM, or call kill() instead",
-                LeveretWarning,
-                stacklevel=stack_level(),
+                "SIGTERM, or call kill() instead"
             )
 
     def restart(self) -> None:
         """Kill it, start it again, and wait until it is ready."""
         __tracebackhide__ = True
+        refuse_to_starve_clients("worker.restart()", "await worker.aio.restart()")
         if self.is_running:
             self.kill()
         self.start()
@@ -233,8 +257,24 @@ class Worker(Hinting):
         if (restart := self._restart) is not None:
             restart.join(GRACE_S)
 
+    @property
+    def aio(self) -> AioWorker:
+        """The awaitable versions of the methods that wait, for use on a running event loop."""
+        return AioWorker(self)
+
+    async def __aenter__(self) -> Self:
+        __tracebackhide__ = True
+        return await elsewhere(self.__enter__)
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        __tracebackhide__ = True
+        await elsewhere(partial(self.__exit__, kind, error, traceback))
+
     def __enter__(self) -> Self:
         __tracebackhide__ = True
+        refuse_to_starve_clients("with broker.worker(...)", "async with broker.worker(...)")
         self.start()
         try:
             self.wait_ready()
@@ -327,12 +367,25 @@ class Worker(Hinting):
     def _hint(self) -> str:
         if self._ready is not None:
             return ""
-        urls = f"its URL is in {' and '.join(self._variables)}" if self._variables else "url_env names no variable"
+        names = self._variables()
+        urls = f"its URL is in {' and '.join(names)}" if names else "url_env names no variable"
         return f"; {urls}, and ready= is for a worker that only publishes"
 
     def _said(self) -> str:
         lines = self.output.splitlines()[-_SHOWN_LINES:]
         return "; it printed:\n" + "\n".join(f"  {line}" for line in lines) if lines else "; it printed nothing"
+
+
+class AioWorker(Twins):
+    """The awaitable form of a worker, `worker.aio`."""
+
+    _called = "worker.aio"
+
+    wait_ready = twin(Worker.wait_ready)
+    restart = twin(Worker.restart)
+    terminate = twin(Worker.terminate)
+    kill = twin(Worker.kill)
+    end = twin(Worker.end)
 
 
 @atexit.register

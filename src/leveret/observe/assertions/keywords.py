@@ -133,7 +133,7 @@ class WorkerOptions(TypedDict, total=False):
     """The keywords of `Broker.worker` that a worker takes itself."""
 
     args: tuple[object, ...]
-    url_env: str | Iterable[str]
+    url_env: str | Iterable[str] | None
     env: Mapping[str, str] | None
     cwd: str | PathLike[str] | None
     ready: Callable[[], object] | str | None
