@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
+
 import pytest
 
+from leveret.core.compat import Compat
 from leveret.core.model.operators.policy import Policies, Policy, PolicyInvalid
 
 
@@ -230,3 +233,44 @@ def test_a_refused_policy_leaves_the_old_one() -> None:
         made.user.set(Policy("p", ".*", {"max-length": -1}))
 
     assert made.effective_for_queue("q", "classic") == {"max-length": 5}
+
+
+# What the sources of the versions say of which no server was asked (rabbit_policies, rabbit_*_queue).
+KEYS_OF_VERSIONS = [
+    ("4.2", "user", {"delayed-retry-min": 1000}, False),
+    ("4.2", "user", {"consumer-disconnected-timeout": 1000}, False),
+    ("4.2", "user", {"consumer-timeout": 1000}, True),
+    ("4.2", "user", {"target-group-size": 3}, True),
+    ("4.2", "operator", {"queue-master-locator": "min-masters"}, True),
+    ("4.2", "user", {"ha-mode": "all"}, False),
+    ("4.2", "user", {"delivery-limit": -1}, True),
+    ("3.13", "user", {"delayed-retry-min": 1000}, False),
+    ("3.13", "user", {"stream-filter-size-bytes": 32}, True),
+    ("3.13", "operator", {"target-group-size": 3}, True),
+    ("3.13", "operator", {"overflow": "drop-head"}, True),
+    ("3.13", "operator", {"ha-mode": "all"}, True),
+    ("3.13", "operator", {"ha-mode": "all", "ha-sync-batch-size": 1}, False),
+    ("3.13", "user", {"queue-master-locator": "min-masters"}, True),
+    ("3.13", "user", {"queue-master-locator": "balanced"}, False),
+    ("3.13", "operator", {"queue-master-locator": "min-masters"}, False),
+    ("3.13", "user", {"delivery-limit": -1}, False),
+]
+
+
+@pytest.mark.parametrize(("version", "kind", "definition", "is_taken"), KEYS_OF_VERSIONS)
+def test_a_version_takes_the_keys_that_its_source_names(
+    version: str, kind: str, definition: dict[str, object], is_taken: bool
+) -> None:
+    made = Policies(Compat.for_version(version))
+    policy = Policy("p", ".*", definition)
+
+    with nullcontext() if is_taken else pytest.raises(PolicyInvalid):
+        (made.user if kind == "user" else made.operator).set(policy)
+
+
+def test_a_policy_with_a_leader_locator_suits_no_classic_queue_of_3_13() -> None:
+    made = Policies(Compat.for_version("3.13"))
+
+    made.user.set(Policy("p", ".*", {"queue-leader-locator": "balanced"}))
+
+    assert (applied(made, "classic"), applied(made, "quorum")) == (None, "p")

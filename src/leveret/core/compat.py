@@ -7,6 +7,7 @@ Other code reads each field by name, in one place. 4.3.6, 4.0.5 and 3.10.8 were 
 
 # Without `from __future__ import annotations`: a named tuple would compile each of its many annotations from text.
 from collections.abc import Callable, Collection, Iterable, Mapping
+from types import MappingProxyType
 from typing import Final, Literal, NamedTuple
 
 from leveret.errors import unknown
@@ -83,6 +84,17 @@ class Compat(NamedTuple):
     # A refusal names the missing right: "configure access to ..."; otherwise "access to ...".
     names_refused_right: bool = True
 
+    # Policies.
+    # Keys that this version does not know, and of those of operator policies.
+    missing_policy_keys: tuple[str, ...] = ()
+    missing_operator_keys: tuple[str, ...] = ()
+    # Keys that operator policies may have besides those that are merged.
+    further_operator_keys: tuple[str, ...] = ("queue-master-locator",)
+    # What the key queue-master-locator may say, if it is not denied, and how any other value is refused.
+    master_locators: tuple[str, ...] = ("client-local", "balanced", "random", "least-leaders", "min-masters")
+    master_locator_fault: str = "is not a valid master locator"
+    # The queue types to which a policy with a key does not apply, where these are others than in 4.3.
+    types_unsuited_to_keys: Mapping[str, tuple[str, ...]] = MappingProxyType({})
     # A policy may apply to the queues of one type.
     policies_tell_queue_types_apart: bool = True
     # Patterns are those of PCRE2; otherwise those of PCRE, where bytes beyond ASCII may be letters.
@@ -402,6 +414,9 @@ V4_2: Final = V4_3._replace(
         "x-delayed-retry-max",
     ),
     unchecked_queue_arguments=("x-consumer-timeout",),
+    missing_policy_keys=(
+        *("consumer-disconnected-timeout", "delayed-retry-type", "delayed-retry-min", "delayed-retry-max"),
+    ),
     global_qos="shared",
     consumer_timeout_is_quorum_only=False,
     bad_stream_offset_is_hard=True,
@@ -498,6 +513,10 @@ V3_13: Final = V4_0._replace(
     quorum_priorities="none",
     has_priority_among_single_active=False,
     classic_knows_leader_locator=False,
+    further_operator_keys=("ha-mode", "ha-params", "ha-sync-mode"),
+    types_unsuited_to_keys={"queue-leader-locator": ("classic",)},
+    master_locators=("client-local", "min-masters", "random"),
+    master_locator_fault="invalid queue-master-locator value",
     topic_permission_for_every_key=False,
     checks_user_id_last=False,
     overview={"release_series_support_status": "supported"},
@@ -533,6 +552,14 @@ V3_10: Final = V3_13._replace(
     version="3.10",
     explains_replay_to_nowhere=False,
     policies_tell_queue_types_apart=False,
+    missing_policy_keys=(
+        *V3_13.missing_policy_keys,
+        *("consumer-timeout", "stream-filter-size-bytes", "target-group-size"),
+    ),
+    missing_operator_keys=("queue-version", "overflow"),
+    further_operator_keys=(),
+    types_unsuited_to_keys=dict.fromkeys(("max-in-memory-length", "max-in-memory-bytes"), ("stream",))
+    | {"queue-leader-locator": ("classic",)},
     places_quorum_queues=False,
     product_version="3.10.8",
     platform="Erlang/OTP 25.2.3",

@@ -138,3 +138,38 @@ def a_list_finds_names_byte_by_byte(s: Run) -> None:
         s.put(f"/exchanges/{s.v}/{quote(name)}", {"type": "direct"})
     for pattern in (r"^.$", r"^..$", r"\d", r"\w$", "é", "[[:alpha:]]b$", r"^\QA.\E"):
         s.get(f"/exchanges/{s.v}?name={quote(pattern)}&use_regex=true&page=1&columns=name")
+
+
+@scenario
+def keys_of_policies(s: Run) -> None:
+    for key, values in {
+        "delayed-retry-type": ("all", 5),
+        "delayed-retry-min": (1000,),
+        "delayed-retry-max": (1000,),
+        "consumer-disconnected-timeout": (1000,),
+        "consumer-timeout": (1000, "x"),
+        "stream-filter-size-bytes": (32, 300),
+        "target-group-size": (3, 0),
+        "queue-master-locator": ("client-local", "min-masters", "balanced", "nowhere", 5),
+        "queue-leader-locator": ("balanced", "client-local", "min-masters", "random", "least-leaders"),
+        "queue-version": (1, 2),
+        "queue-mode": ("lazy",),
+        "overflow": ("drop-head",),
+        "max-in-memory-length": (5,),
+        "max-in-memory-bytes": (5,),
+        "delivery-limit": (3, -1),
+        "dead-letter-strategy": ("at-most-once",),
+        "max-age": ("1D", "0D"),
+        "stream-max-segment-size-bytes": (1000,),
+        "initial-cluster-size": (1,),
+        "expires": (1000,),
+        "message-ttl": (1000,),
+        "max-length": (1,),
+        "max-length-bytes": (1,),
+        "alternate-exchange": ("x",),
+        "dead-letter-exchange": ("x",),
+        "max-priority": (5,),
+    }.items():
+        for value in values:
+            s.put(f"/policies/{s.v}/p", {"pattern": "^q", "definition": {key: value}})
+            s.put(f"/operator-policies/{s.v}/p", {"pattern": "^q", "definition": {key: value}, "priority": 0})

@@ -499,3 +499,22 @@ def a_negative_delivery_limit_and_the_delivery_limit_of_a_policy(s: Run) -> None
         ch.reject(found)
         ch.sync()
         s.elapse(300)
+
+
+@scenario
+def a_policy_with_a_key_that_classic_queues_do_not_know_in_every_version(s: Run) -> None:
+    ch = s.channel()
+    for key, value in (("max-in-memory-length", 5), ("queue-leader-locator", "balanced")):
+        s.operator.set_policy(s.vhost, key, f"^{key}", {"max-length": 1, key: value})
+        for kind in ("classic", "quorum"):
+            ch.declare(f"{key} {kind}", arguments={"x-queue-type": kind})
+            lengths(s, ch, f"{key} {kind}")
+
+
+@scenario(versions=("4.0", "3.10"))
+def a_policy_with_a_master_locator(s: Run) -> None:
+    ch = s.channel()
+    s.operator.set_policy(s.vhost, "p", ".*", {"max-length": 1, "queue-master-locator": "client-local"})
+    for kind in ("classic", "quorum"):
+        ch.declare(kind, arguments={"x-queue-type": kind})
+        lengths(s, ch, kind)

@@ -65,8 +65,7 @@ class PolicySet:
 
     __slots__ = ("_compat", "_is_changed", "_kind", "_lengths", "_rows", "by_name")
 
-    def __init__(self, kind: Literal["user", "mirroring", "operator"], compat: Compat) -> None:
-        """Make an empty set; user policies of the kind "mirroring" may ask for mirrors."""
+    def __init__(self, kind: Literal["user", "operator"], compat: Compat) -> None:
         self._kind = kind
         self._compat = compat
         # In order of creation.
@@ -78,14 +77,14 @@ class PolicySet:
 
     def check(self, policy: Policy) -> None:
         """Raise PolicyInvalid, with a line for every fault that RabbitMQ reports, if RabbitMQ refuses a policy."""
-        from leveret.core.model.operators.policy_keys import KEYS, faults
+        from leveret.core.model.operators.policy_keys import faults
 
         texts = faults(
             pattern=policy.pattern,
             definition=policy.definition,
             apply_to=policy.apply_to,
             priority=policy.priority,
-            keys=KEYS[self._kind],
+            kind=self._kind,
             compat=self._compat,
         )
         if texts:
@@ -110,7 +109,7 @@ class PolicySet:
         ranked = sorted(self.by_name.values(), key=lambda policy: (-policy.priority, policy.name))
         for rank, policy in enumerate(ranked):
             pattern = name_pattern(policy.pattern, is_pcre2=self._compat.has_pcre2)
-            row = _Row(rank, policy, pattern, unsupported_by(policy.definition))
+            row = _Row(rank, policy, pattern, unsupported_by(policy.definition, self._compat))
             self._rows.setdefault(pattern.beginning, []).append(row)
         self._lengths = sorted(dict.fromkeys(map(len, self._rows)))
         self._is_changed = False
@@ -139,7 +138,7 @@ class Policies:
     __slots__ = ("operator", "user")
 
     def __init__(self, compat: Compat = V4_3) -> None:
-        self.user = PolicySet("mirroring" if compat.has_mirroring else "user", compat)
+        self.user = PolicySet("user", compat)
         self.operator = PolicySet("operator", compat)
 
     def for_queue(self, name: str, queue_type: str) -> tuple[Policy | None, Policy | None]:

@@ -18,6 +18,8 @@ from leveret.core.wire import erlang
 _FURTHER: Final = (
     PolicyKey("alternate-exchange", is_string, "alternate exchange name"),
     PolicyKey("target-group-size", integer_from(1), "qq target count value", "higher", ("classic", "stream")),
+    # Its values have a check of their own.
+    PolicyKey("queue-master-locator", lambda value: True, "master locator", None, ("quorum", "stream")),
 )
 _KEYS: Final[dict[str, PolicyKey]] = {
     key.name: key for key in (*_FURTHER, *(row.policy_key for row in QUEUE_ARGUMENTS.values())) if key is not None
@@ -35,21 +37,24 @@ _MIRRORING_CHOICES: Final = {
     "ha-promote-on-shutdown": ("always", "when-synced"),
     "ha-promote-on-failure": ("always", "when-synced"),
 }
-_USER_KEYS: Final = frozenset(_KEYS)
-# By kind of policy: those of users, those of users in versions that mirror classic queues, and operator policies, which
-# may have fewer keys.
-KEYS: Final = {
-    "user": _USER_KEYS,
-    "mirroring": _USER_KEYS | frozenset(_MIRRORING_KEYS),
-    "operator": frozenset(name for name, row in _KEYS.items() if row.operator_merge is not None),
-}
 _QUEUE_TYPE_TARGETS: Final = ("classic_queues", "quorum_queues", "streams")
 APPLY_TO: Final = ("queues", *_QUEUE_TYPE_TARGETS, "exchanges", "all")
 
 
-def unsupported_by(definition: Mapping[str, object]) -> tuple[str, ...]:
+def _known(kind: str, compat: Compat) -> list[str]:
+    """Return the keys that policies of users, or of operators, may have."""
+    if kind == "user":
+        keys = [*_KEYS, *(_MIRRORING_KEYS if compat.has_mirroring else ())]
+    else:
+        keys = [key for key, row in _KEYS.items() if row.operator_merge and key not in compat.missing_operator_keys]
+        keys += compat.further_operator_keys
+    return [key for key in keys if key not in compat.missing_policy_keys]
+
+
+def unsupported_by(definition: Mapping[str, object], compat: Compat) -> tuple[str, ...]:
     """Return the queue types that a policy with this definition does not apply to at all."""
-    types = [name for key in definition if key in _KEYS for name in _KEYS[key].unsupported_by]
+    unsuited = {key: row.unsupported_by for key, row in _KEYS.items()} | dict(compat.types_unsuited_to_keys)
+    types = [name for key in definition for name in unsuited.get(key, ())]
     if any(key in _MIRRORING_KEYS for key in definition):
         types += _MIRRORING_UNSUPPORTED_BY
     return tuple(dict.fromkeys(types))
@@ -75,12 +80,12 @@ def faults(
     definition: object,
     apply_to: object,
     priority: object,
-    keys: frozenset[str],
+    kind: str,
     compat: Compat,
 ) -> list[str]:
-    """Return every fault that RabbitMQ reports in a policy, in RabbitMQ's order; only `keys` may be set."""
+    """Return every fault that RabbitMQ reports in a policy, in RabbitMQ's order; `kind` is "user" or "operator"."""
     texts = (
-        _definition_fault(definition, keys),
+        _definition_fault(definition, _known(kind, compat), compat),
         _target_fault(apply_to, compat),
         _pattern_fault(pattern, compat),
         _priority_fault(priority),
@@ -118,18 +123,23 @@ def _target_fault(target: object, compat: Compat) -> str:
     return f"apply-to '{target}' unrecognised; should be one of: {words}"
 
 
-def _definition_fault(definition: object, keys: frozenset[str]) -> str:
+def _definition_fault(definition: object, keys: list[str], compat: Compat) -> str:
     if not isinstance(definition, Mapping):
         return f"definition must be a dictionary: {printed(definition)}"
     if not definition:
         return "no policy provided"
-    for key in sorted(keys & _USER_KEYS & definition.keys()):
-        if not _KEYS[key].is_valid(definition[key]):
+    for key in sorted(definition.keys() & _KEYS.keys() & set(keys)):
+        is_negative = key == "delivery-limit" and not compat.negative_delivery_limit_is_none
+        if not _KEYS[key].is_valid(definition[key]) or (is_negative and definition[key] < 0):
             return f"{printed(definition[key])} is not a valid {_KEYS[key].title}"
     if "ha-mode" in keys and (fault := _mirroring_fault(definition)):
         return fault
-    if "queue-master-locator" in definition:
-        return "use of deprecated queue-master-locator argument is not permitted"
+    if "queue-master-locator" in keys and "queue-master-locator" in definition:
+        locator = definition["queue-master-locator"]
+        if compat.denies_queue_master_locator:
+            return "use of deprecated queue-master-locator argument is not permitted"
+        if locator not in compat.master_locators:
+            return f"{printed(locator)} {compat.master_locator_fault}"
     unknown = sorted(key for key in definition if key not in keys)
     if unknown:
         pairs = ",".join(f"{{{printed(key)},{printed(definition[key])}}}" for key in unknown)
