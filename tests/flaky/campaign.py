@@ -1,7 +1,7 @@
-"""The campaign of the flake doctor: every flaky test of `patterns.py` must get its cause, and no mended twin any.
+"""The campaign of the flake doctor: every flaky test must get its cause or its wait, and no mended twin any.
 
-Run it with `python -m tests.flaky.campaign`; name patterns to run only those, and give another number of runs with
-`--count`.
+Run it with `python -m tests.flaky.campaign`; name tests of `patterns.py` and `races.py` to run only those. Give another
+number of runs with `--count`, and a number of processes that keep the machine busy meanwhile with `--load`.
 """
 
 from __future__ import annotations
@@ -9,19 +9,21 @@ from __future__ import annotations
 import argparse
 import inspect
 import os
+import subprocess
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from time import perf_counter
 
 import pytest
-from pytest_leveret.flaky.report import Diagnosis, statement_of
+from pytest_leveret.flaky.report import Diagnosis, text_of_diagnosis
 from pytest_leveret.flaky.steps import LINE
 
-from tests.flaky import patterns
+from tests.flaky import patterns, races
 
-FILE = Path(__file__).with_name("patterns.py")
+FOLDER = Path(__file__).parent
 # By pattern: what must not come first, and what it then comes before. An act of "line" is the line that fails.
 _ACTS = {"publish", "ack", "delivery", "confirm", "basic.consume", "basic.consume-ok"}
 _STARTS = {"connection.start", "connection.tune", "connection.open-ok", "channel.open", "channel.open-ok"}
@@ -57,6 +59,23 @@ CAUSES: dict[str, tuple[set[str], set[str]]] = {
     "counts_the_retry_too_early": ({LINE}, {"nack", "delivery"}),
     "publishes_to_a_queue_that_may_be_gone": ({"basic.cancel", "channel.close", "connection.close"}, {"publish"}),
 }
+# By race: the wait that the report must name. None if there is none, and the report says that.
+WAITS: dict[str, str | None] = {
+    "reads_a_list": "assert_acked('meals')",
+    "reads_a_file": "assert_acked('pages')",
+    "reads_a_cache": "assert_acked('prices', times=2)",
+    "waits_for_the_other_handler": "assert_acked('mail')",
+    "waits_for_the_stage_before": "assert_acked('invoices')",
+    "reads_what_a_coroutine_sets": "assert_acked('tasks')",
+    "looks_in_one_loop": "assert_acked('tasks')",
+    "waits_for_the_publish_of_a_handler": "assert_acked('orders')",
+    "reads_a_table": "assert_acked('orders')",
+    "reads_what_needs_no_ack": None,
+}
+NO_WAIT = (
+    "leveret found no event of the broker that shows when that is done. Let the code say so itself, such as with a "
+    "threading.Event."
+)
 
 
 @dataclass
@@ -69,10 +88,14 @@ class Examined:
 
     @property
     def statement(self) -> str:
+        lines = text_of_diagnosis(self.diagnosis)
+        return lines[1] if self.diagnosis.failed else "no cause needed"
+
+    @property
+    def is_silent(self) -> bool:
+        """Whether the doctor names neither a cause nor a wait."""
         finding = self.diagnosis.finding
-        if finding is None:
-            return "no cause needed"
-        return "no order" if finding.order is None else statement_of(finding.order)
+        return finding is None or finding.kind == "none"
 
     @property
     def is_right(self) -> bool:
@@ -82,9 +105,13 @@ class Examined:
             return not self.diagnosis.failed
         if finding is None or finding.order is None:
             return False
-        firsts, seconds = CAUSES[self.name.removeprefix("test_").removesuffix("_flaky")]
-        order = finding.order
-        return order.first.act in firsts and order.second.act in seconds
+        name = self.name.removeprefix("test_").removesuffix("_flaky")
+        if name in WAITS:
+            wait = WAITS[name]
+            lines = text_of_diagnosis(self.diagnosis)
+            return lines[1].endswith(f": wait for {wait}.") if wait is not None else NO_WAIT in lines
+        firsts, seconds = CAUSES[name]
+        return finding.order.first.act in firsts and finding.order.second.act in seconds
 
 
 class _Witness:
@@ -98,17 +125,34 @@ class _Witness:
         self.diagnosis = doctor.diagnosis
 
 
-def names() -> list[str]:
-    """Return all tests of the patterns."""
-    return [name for name, _ in inspect.getmembers(patterns, inspect.isfunction) if name.startswith("test_")]
+def names() -> dict[str, Path]:
+    """Return all tests of the patterns and the races, with their files."""
+    return {
+        name: Path(str(module.__file__))
+        for module in (patterns, races)
+        for name, _ in inspect.getmembers(module, inspect.isfunction)
+        if name.startswith("test_")
+    }
 
 
-def examine(name: str, count: int) -> Examined:
+@contextmanager
+def load(count: int) -> Iterator[None]:
+    """Keep the machine busy with so many processes."""
+    busy = [subprocess.Popen([sys.executable, "-c", "while True: pass"]) for _ in range(count)]
+    try:
+        yield
+    finally:
+        for process in busy:
+            process.kill()
+            process.wait()
+
+
+def examine(path: Path, name: str, count: int) -> Examined:
     """Let the doctor examine one test."""
     witness, began = _Witness(), perf_counter()
     plugins = ["-p", "pytest_leveret.plugin", "-p", "no:cacheprovider", "-W", "ignore"]
-    plugins += ["-c", os.devnull, f"--rootdir={FILE.parent}"]
-    pytest.main([f"{FILE}::{name}", f"--leveret-flaky={count}", *plugins], plugins=[witness])
+    plugins += ["-c", os.devnull, f"--rootdir={FOLDER}"]
+    pytest.main([f"{path}::{name}", f"--leveret-flaky={count}", *plugins], plugins=[witness])
     assert witness.diagnosis is not None, f"{name} was not examined"
     return Examined(name, witness.diagnosis, perf_counter() - began)
 
@@ -116,12 +160,12 @@ def examine(name: str, count: int) -> Examined:
 def main(wanted: Iterable[str], count: int) -> int:
     """Examine the patterns, print a line for each test, and return the number of wrong answers."""
     wrong = []
-    for name in names():
+    for name, path in names().items():
         if wanted and not any(word in name for word in wanted):
             continue
-        examined = examine(name, count)
+        examined = examine(path, name, count)
         diagnosis = examined.diagnosis
-        mark = "right" if examined.is_right else "WRONG"
+        mark = "right" if examined.is_right else "silent" if examined.is_silent else "WRONG"
         if not examined.is_right:
             wrong.append(name)
         print(
@@ -139,7 +183,10 @@ if __name__ == "__main__":
     parser = argparse.ArgumentParser()
     parser.add_argument("patterns", nargs="*")
     parser.add_argument("--count", type=int, default=200)
+    parser.add_argument("--load", type=int, default=0)
     given = parser.parse_args()
     # Only what the patterns need, so that each process starts quickly.
     os.environ["PYTEST_DISABLE_PLUGIN_AUTOLOAD"] = "1"
-    sys.exit(main(given.patterns, given.count) > 0)
+    with load(given.load):
+        wrong_count = main(given.patterns, given.count)
+    sys.exit(wrong_count > 0)

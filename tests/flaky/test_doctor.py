@@ -19,7 +19,7 @@ import pytest_leveret.flaky.doctor
 import pytest_leveret.plugin  # noqa: F401
 from pika.adapters.blocking_connection import BlockingChannel
 from pytest_leveret.flaky.delays import Delays, Wait
-from pytest_leveret.flaky.play import Order, Outcome, Play, failed_line
+from pytest_leveret.flaky.play import Order, Outcome, Play, failed_at
 from pytest_leveret.flaky.search import search
 from pytest_leveret.flaky.steps import BEGINNING, LINE, Name, line_name, text_of
 
@@ -109,6 +109,62 @@ def test_the_doctor_examines_the_lines_of_helpers_in_the_same_file(run: Run) -> 
     assert "in this order it always fails, and in the other it always passes" in text_in(result)
 
 
+HANDLER = """
+import threading
+
+import pika
+
+
+def test_the_kitchen_cooks(leveret):
+    cooked, stop = [], threading.Event()
+
+    def cook(channel, method, properties, body):
+        cooked.append(body)
+        channel.basic_ack(method.delivery_tag)
+
+    def kitchen():
+        parameters = pika.URLParameters(leveret.url)
+        parameters.client_properties = {"connection_name": "kitchen"}
+        with pika.BlockingConnection(parameters) as connection:
+            channel = connection.channel()
+            channel.basic_consume("meals", cook)
+            while not stop.is_set():
+                connection.process_data_events(time_limit=0.01)
+
+    leveret.declare_queue("meals")
+    thread = threading.Thread(target=kitchen)
+    thread.start()
+    try:
+        leveret.publish(routing_key="meals", body=b"soup")
+        leveret.assert_delivered("meals", timeout=20)
+        assert cooked == [b"soup"]
+    finally:
+        stop.set()
+        thread.join()
+"""
+
+
+def test_the_doctor_names_the_wait_for_what_a_handler_does_by_itself(run: Run) -> None:
+    result = run("--leveret-flaky=40", "test_shop.py", source=HANDLER)
+
+    assert (
+        "Line 28 looks at what kitchen does between the delivery and its ack of meals: wait for assert_acked('meals')."
+    ) in result.outlines
+    assert "ruled out" not in text_in(result)
+    assert "leveret found" not in text_in(result)
+
+
+def test_the_way_out_that_the_doctor_names_makes_the_test_steady(run: Run) -> None:
+    found = run("--leveret-flaky=40", "test_shop.py", source=HANDLER)
+    [(number, wait)] = re.findall(r"Add before line (\d+): (.*)", text_in(found))
+    lines = HANDLER.splitlines()
+    lines.insert(int(number) - 1, f"        {wait}")
+
+    result = run("--leveret-flaky=20", "test_shop.py", source="\n".join(lines))
+
+    assert "20 of 20 passed, " in text_in(result)
+
+
 def test_the_doctor_names_a_message_that_expires_in_failed_runs_only(run: Run) -> None:
     source = """
 import sys
@@ -191,8 +247,8 @@ def test_a_failure_is_at_the_line_of_the_innermost_function_of_the_file() -> Non
     with pytest.raises(ValueError) as error:  # noqa: PT011 - it is raised above
         runs_a_coroutine()
 
-    line = failed_line(SimpleNamespace(function=runs_a_coroutine), error.value)
-    assert line == ship.__code__.co_firstlineno + 1
+    at = failed_at(SimpleNamespace(function=runs_a_coroutine), error.value)
+    assert at == (ship.__code__.co_firstlineno + 1, True)
 
 
 @pytest.mark.parametrize("act", ["channel.close", "basic.cancel"])
@@ -268,6 +324,25 @@ def test_what_waits_on_one_channel_is_not_lost_when_another_channel_sends(levere
     other.connection.close()
 
     assert [message.body for message in leveret.queue("orders").ready] == [b"1", b"2", b"3", b"4"]
+
+
+def test_a_delivery_that_is_kept_from_its_client_counts_as_delivered(leveret: Broker) -> None:
+    leveret.declare_queue("orders")
+    channel = channel_named(leveret, "billing")
+    got: list[bytes] = []
+    channel.basic_consume("orders", lambda channel, method, properties, body: got.append(body))
+    play = Play(0, Order(DELIVERY._replace(place="orders"), LOOK, "others"))
+    play.watch(leveret)
+    leveret.publish("", "orders", b"1")
+
+    leveret.assert_delivered("orders", timeout=60)
+    channel.connection.process_data_events(time_limit=0.05)
+    got_by_then = list(got)
+    play.end()
+    channel.connection.process_data_events(time_limit=60)
+    channel.connection.close()
+
+    assert (got_by_then, got) == ([], [b"1"])
 
 
 @pytest.mark.timeout(60)
@@ -364,6 +439,11 @@ def played(order: list[Name], *, line: int | None) -> Outcome:
     return Outcome(0, "passed" if line is None else "failed", order, line)
 
 
+def forcing(fails_in: Callable[[Order], int | None]) -> Callable[[Order, int], list[Outcome]]:
+    """Return what forces every order, given the line in which the test then fails."""
+    return lambda order, times: [played([order.first, order.second], line=fails_in(order))] * times
+
+
 LOOK = line_name(31, 1)
 RUNS = [
     *[played([PUBLISH, DELIVERY, ACK, LOOK], line=None)] * 5,
@@ -401,13 +481,111 @@ def test_the_search_takes_a_line_that_calls_a_helper_to_look_when_the_helper_is_
 
 
 def test_the_search_names_no_order_that_changes_nothing_when_forced() -> None:
-    def force(order: Order, times: int) -> list[Outcome]:
-        return [played([order.first, order.second], line=None)] * times
-
-    finding = search(RUNS, force)
+    finding = search(RUNS, forcing(lambda order: None))
 
     assert finding.order is None
-    assert Order(LOOK, ACK) in finding.refuted
+    assert finding.nearest is None
+
+
+def test_the_search_takes_a_step_that_never_came_for_late() -> None:
+    def force(order: Order, times: int) -> list[Outcome]:
+        # The line that fails ends the test, so the ack that it did not wait for never comes.
+        return [played([LOOK], line=31) if order.first == LOOK else played([ACK, LOOK], line=None)] * times
+
+    assert search(RUNS, force).order == Order(LOOK, ACK)
+
+
+def test_the_search_takes_no_order_that_only_some_of_the_forced_runs_had() -> None:
+    def force(order: Order, times: int) -> list[Outcome]:
+        # Which worker gets the message decides both whether the test fails and whether this ack ever comes.
+        return [played([order.first, order.second], line=31 if order.first == LOOK else None)] * (times - 1) + [
+            played([order.second, order.first], line=None if order.first == LOOK else 31)
+        ]
+
+    finding = search(RUNS[:-2], force)
+
+    assert not finding.is_forced_both_ways
+    assert finding.kind in ("perhaps", "none")
+
+
+def test_the_search_forces_an_order_more_than_once_before_it_drops_it() -> None:
+    forced: list[tuple[Order, int]] = []
+
+    def force(order: Order, times: int) -> list[Outcome]:
+        forced.append((order, times))
+        return [played([order.first, order.second], line=None)] * times
+
+    search(RUNS, force)
+
+    assert {times for _, times in forced} <= {2, 3}
+
+
+def test_the_search_takes_no_order_that_disagrees_with_nearly_as_many_runs_as_fail() -> None:
+    runs = [
+        *[played([PUBLISH, DELIVERY, ACK, LOOK], line=None)] * 143,
+        *[played([PUBLISH, DELIVERY, LOOK, ACK], line=31)] * 5,
+        *[played([PUBLISH, LOOK, DELIVERY, ACK], line=31)] * 2,
+    ]
+
+    finding = search(runs, forcing(lambda order: 31 if order == Order(LOOK, DELIVERY) else None))
+
+    assert finding.order is None
+
+
+def test_the_search_takes_no_order_of_steps_that_follow_from_the_failure() -> None:
+    reject, close = Name("billing", "reject", "orders", True), Name("billing", "connection.close", "", True)
+    runs = [
+        *[played([PUBLISH, ACK, LOOK, close], line=None)] * 9,
+        *[played([PUBLISH, LOOK, reject, close], line=31)] * 9,
+    ]
+
+    finding = search(runs, forcing(lambda order: 31 if order == Order(reject, close) else None))
+
+    assert finding.order is None
+
+
+def test_the_search_keeps_a_delivery_from_a_client_whose_ack_alone_changes_nothing() -> None:
+    late = Order(DELIVERY, LOOK, "others")
+
+    finding = search(RUNS[:-2], forcing(lambda order: 31 if order == late else None))
+
+    assert finding.kind == "between"
+    assert finding.order == Order(LOOK, ACK)
+    assert (finding.received, finding.failing, finding.passing) == (DELIVERY, late, Order(ACK, LOOK, "none"))
+    assert not finding.refuted
+
+
+def test_the_search_takes_what_runs_have_shown_by_themselves_if_the_ack_cannot_be_forced() -> None:
+    runs = [*[played([PUBLISH, DELIVERY, ACK, LOOK], line=None)] * 10, *RUNS[5:8]]
+
+    def force(order: Order, times: int) -> list[Outcome]:
+        if order.first == ACK:
+            return [played([LOOK, ACK], line=31)] * times
+        return [played([order.first, order.second], line=31 if order.receivers == "others" else None)] * times
+
+    finding = search(runs, force)
+
+    assert (finding.kind, finding.passing, finding.seen_count) == ("between", None, 10)
+
+
+def test_the_search_names_no_wait_that_does_not_make_the_test_pass() -> None:
+    finding = search(
+        RUNS[:-2], forcing(lambda order: 31 if order.receivers == "others" or order.first == ACK else None)
+    )
+
+    assert finding.kind == "after"
+    assert finding.order == Order(LOOK, DELIVERY)
+
+
+def test_the_search_rules_out_a_delivery_that_comes_late_without_effect() -> None:
+    runs = [
+        *[played([PUBLISH, DELIVERY, LOOK], line=None)] * 5,
+        *[played([PUBLISH, LOOK, DELIVERY], line=31)] * 5,
+    ]
+
+    finding = search(runs, forcing(lambda order: None))
+
+    assert Order(LOOK, DELIVERY) in finding.refuted
 
 
 def test_the_search_says_if_only_one_way_could_be_forced() -> None:

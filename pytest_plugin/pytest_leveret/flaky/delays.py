@@ -48,6 +48,7 @@ class Delays:
         # What waits to be sent, in order, and the method of each connection that waits to be handled.
         self._outgoing: Final[dict[Connection, deque[tuple[Occasion, Wait]]]] = {}
         self._incoming: Final[dict[Connection, tuple[Occasion, Wait]]] = {}
+        self._wires: Final[dict[Connection, _Wire]] = {}
         self._is_catching_up = False
 
     def start(self) -> None:
@@ -65,11 +66,26 @@ class Delays:
         """Let what waits go on before its time, at the end of the broker's current step."""
         occasion.call_soon(partial(self._end_wait, occasion))
 
+    def shut(self, only: Connection | None) -> None:
+        """Keep all that goes to the clients, or to one of them, until `open`."""
+        for connection, wire in self._wires.items():
+            if only is None or connection is only:
+                wire.shut()
+
+    def open(self) -> None:
+        """Send what was kept, as soon as the broker is at it."""
+        node = self._engine.node
+        node.liveness.add(node.wall_now, self._open_all)
+        # Its timers have changed.
+        self._engine.loop.wake()
+
+    def _open_all(self) -> None:
+        for wire in self._wires.values():
+            wire.open()
+
     def _let_all_pass(self) -> None:
         watch(self._plan, None)
-        for wire in [it.byte_filter for it in self._outgoing]:
-            if isinstance(wire, _Wire):
-                wire.open()
+        self._open_all()
         for connection in list(self._incoming):
             self._let_all_in(connection)
         for connection in list(self._outgoing):
@@ -80,7 +96,7 @@ class Delays:
         if connection is None or not connection.is_client:
             return False
         if connection.byte_filter is None:
-            connection.byte_filter = _Wire(connection, self._let_all_in)
+            connection.byte_filter = self._wires[connection] = _Wire(connection, self._let_all_in)
         if occasion.point == "method":
             return self._holds_method(occasion, connection)
         return self._holds_output(occasion, connection)

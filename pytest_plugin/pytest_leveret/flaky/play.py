@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from dis import opname
 from functools import partial
 from random import Random
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, Literal
 
 from pytest_leveret.flaky.steps import BEGINNING, LINE, Name, Naming, line_name
 
@@ -29,9 +29,12 @@ if TYPE_CHECKING:
 
 # All waits of a run together, and how long a forced step waits at most.
 BUDGET_US: Final = 800_000
-FORCED_US: Final = 700_000
-# How long what a step causes may take, before the step that was held back for it goes on.
+FORCED_US: Final = 1_500_000
+# How long what a step causes may take, before the step or the line that was held back for it goes on.
 _GRACE_US: Final = 30_000
+_LINE_GRACE_US: Final = 300_000
+# How long clients get nothing at most, while a line is to come.
+_SHUT_US: Final = 2_000_000
 _STEPS_MAX: Final = 3_000
 # How often a line counts as a step, so that a loop that polls leaves room for the other steps.
 _TIMES_MAX: Final = 50
@@ -46,11 +49,15 @@ class Order:
 
     first: Name
     second: Name
+    # If the second is a line: who gets what the broker sends, from the first step on until the line is done. "others"
+    # are all but the client of the first step. If it is "none", the first step waits for the line, which follows at
+    # once.
+    receivers: Literal["all", "others", "none"] = "all"
 
     @property
     def reverse(self) -> Order:
-        """The other order."""
-        return Order(self.second, self.first)
+        """The other order. A line then sees the step and nothing that follows from it."""
+        return Order(self.second, self.first, "none" if is_line(self.first) else "all")
 
 
 @dataclass(slots=True)
@@ -64,8 +71,8 @@ class Outcome:
     # The line of the test that failed, and what it failed with.
     line: int | None = None
     error: str = ""
-    # Whether the step that was to come second was held back, so that it would have come first.
-    is_held: bool = False
+    # Whether this line belongs to a coroutine.
+    is_in_coroutine: bool = False
     # The queues in which a message expired.
     expired: frozenset[str] = frozenset()
     # How often its process had run the test before.
@@ -92,6 +99,9 @@ class Play:
         self._brokers: Final[list[Broker]] = []
         self._held: Final[list[tuple[Delays, Broker, Occasion]]] = []
         self._first_came: Final = threading.Event()
+        # Whether the line that is to come second has begun, and whether the second step has come.
+        self._is_at_line = False
+        self._second_came = False
         self._lock: Final = threading.Lock()
         self._lines: Final[dict[int, int]] = {}
         # The lines that have begun, by the calls of functions that they stand in.
@@ -128,10 +138,11 @@ class Play:
 
         names = self._names[occasion] = self._naming.names_of(occasion)
         if self._order is not None:
-            if self._order.second in names and not self._first_came.is_set():
-                self._held.append((delays, broker, occasion))
-                return Wait(FORCED_US, is_firm=True)
-            return Wait(0)
+            with self._lock:
+                is_held = self._is_too_early(names, self._order)
+                if is_held:
+                    self._held.append((delays, broker, occasion))
+            return Wait(FORCED_US, is_firm=True) if is_held else Wait(0)
         engine = broker._engine
         # A delivery without an ack is over once it is sent, so no wait of the test would cover its way.
         has_ack = occasion.subscription is not None and not occasion.subscription.no_ack
@@ -141,6 +152,11 @@ class Play:
         # While time is held, a wait for consumers sees only what was sent, so nothing waits before that.
         is_sent_first = self._seed % 2 == 1 or engine.clock.is_held
         return Wait(span_us, is_on_its_way=has_ack and bool(span_us) and is_sent_first)
+
+    def _is_too_early(self, names: list[Name], order: Order) -> bool:
+        if order.second in names:
+            return not self._first_came.is_set()
+        return order.first in names and order.receivers == "none" and not self._is_at_line
 
     def _span_us(self, name: Name) -> int:
         chance, longest_us = _MANNERS[self._seed % len(_MANNERS)]
@@ -154,18 +170,34 @@ class Play:
 
     def _passed(self, occasion: Occasion) -> None:
         """Note a step that goes on, under the broker's lock."""
-        self._note(self._names.pop(occasion, []))
+        names, order = self._names.pop(occasion, []), self._order
+        if order is not None and order.receivers != "all" and order.first in names and not self._second_came:
+            for delays in self._delays:
+                delays.shut(occasion.connection if order.receivers == "others" else None)
+                occasion.call_in_real_time(_SHUT_US, delays.open)
+        self._note(names)
 
     def _note(self, names: list[Name]) -> None:
+        order, is_first = self._order, False
         with self._lock:
             if len(self.steps) < _STEPS_MAX:
                 self.steps.extend(names)
-        if self._order is not None and self._order.first in names and not self._first_came.is_set():
-            self._first_came.set()
-            for delays, broker, occasion in self._held:
-                occasion.call_in_real_time(_GRACE_US, partial(delays.release, occasion))
-                # Its timers have changed.
-                broker._engine.loop.wake()
+            if order is not None and order.first in names and not self._first_came.is_set():
+                is_first = True
+                self._first_came.set()
+        if is_first:
+            self._let_go(_GRACE_US)
+        if order is not None and order.second in names and not self._second_came:
+            self._second_came = True
+            for delays in self._delays if order.receivers != "all" else ():
+                delays.open()
+
+    def _let_go(self, span_us: int) -> None:
+        """Let what is held back go on after so many microseconds."""
+        for delays, broker, occasion in self._held:
+            occasion.call_in_real_time(span_us, partial(delays.release, occasion))
+            # Its timers have changed.
+            broker._engine.loop.wake()
 
     @property
     def is_held(self) -> bool:
@@ -215,10 +247,12 @@ class Play:
             return
         name = line_name(number, nth)
         order = self._order
-        if order is not None and order.second == name and not self._first_came.is_set():
-            self._first_came.wait(FORCED_US / 1_000_000)
-            if self._first_came.is_set():
-                threading.Event().wait(_GRACE_US / 1_000_000)
+        if order is not None and order.second == name:
+            with self._lock:
+                self._is_at_line = True
+            self._let_go(0)
+            if self._first_came.wait(FORCED_US / 1_000_000) and order.receivers != "none":
+                threading.Event().wait(_LINE_GRACE_US / 1_000_000)
         self._open[frame] = name
         self._note([name._replace(act=BEGINNING)])
 
@@ -238,16 +272,20 @@ def _has_ended(frame: FrameType) -> bool:
     return opname[frame.f_code.co_code[frame.f_lasti]].startswith("RETURN_")
 
 
-def failed_line(item: pytest.Item, error: BaseException | None) -> int | None:
-    """Return the line of the test's file in which it failed, in the innermost call; None if it failed elsewhere."""
+def failed_at(item: pytest.Item, error: BaseException | None) -> tuple[int | None, bool]:
+    """Return the line of the test's file in which it failed, in the innermost call, and whether in a coroutine.
+
+    The line is None if it failed elsewhere.
+    """
     file = file_of(item)
-    line = None
+    line, is_in_coroutine = None, False
     traceback = None if error is None else error.__traceback__
     while traceback is not None:
-        if traceback.tb_frame.f_code.co_filename == file:
-            line = traceback.tb_lineno
+        code = traceback.tb_frame.f_code
+        if code.co_filename == file:
+            line, is_in_coroutine = traceback.tb_lineno, bool(code.co_flags & inspect.CO_COROUTINE)
         traceback = traceback.tb_next
-    return line
+    return line, is_in_coroutine
 
 
 def is_line(name: Name) -> bool:

@@ -10,14 +10,24 @@ from typing import TYPE_CHECKING
 
 from leveret.wording import count_text
 from pytest_leveret.flaky.play import Order, Outcome, is_line
-from pytest_leveret.flaky.steps import text_of
+from pytest_leveret.flaky.steps import act_of, text_of
 
 if TYPE_CHECKING:
     from pytest_leveret.flaky.search import Finding
+    from pytest_leveret.flaky.steps import Name
 
 _RULED_OUT_SHOWN = 3
 # The share of later runs that fail if an earlier one has left something behind.
 _NEARLY_ALL = 0.9
+# The call of a test that waits for a step.
+_WAITS = {
+    "ack": "assert_acked",
+    "delivery": "assert_delivered",
+    "publish": "assert_published",
+    "confirm": "assert_confirmed",
+    "basic.consume": "wait_for_consumer",
+    "basic.consume-ok": "wait_for_consumer",
+}
 _STYLE = (
     "body{font:14px system-ui,sans-serif;margin:1em}table{border-collapse:collapse}td{padding:1px 12px}"
     ".first td{background:#fde68a}iframe{width:49%;height:80vh;border:1px solid #999}.cause{font-weight:bold}"
@@ -63,10 +73,10 @@ class Diagnosis:
     @property
     def examples(self) -> tuple[tuple[Outcome, Order | None], tuple[Outcome, Order | None] | None]:
         """A run that fails and one that passes; by force, if the cause is known."""
-        order = None if self.finding is None else self.finding.order
         failed = min(self.failed, key=lambda run: len(run.steps))
-        if order is not None and self.finding is not None and self.finding.is_forced_both_ways:
-            return (Outcome(0, "failed"), order), (Outcome(0, "passed"), order.reverse)
+        finding = self.finding
+        if finding is not None and finding.is_forced_both_ways:
+            return (Outcome(0, "failed"), finding.failing), (Outcome(0, "passed"), finding.passing)
         return (failed, None), (self.passed[0], None) if self.passed else None
 
 
@@ -98,7 +108,7 @@ def text_of_diagnosis(diagnosis: Diagnosis) -> list[str]:
 
 
 def statement_of(order: Order) -> str:
-    """Return an order as a clause: "line 31 looks before billing's ack of order.created"."""
+    """Return an order as a clause: "line 31 is done before billing's ack of order.created"."""
     if is_line(order.first):
         return f"line {order.first.about} is done before {text_of(order.second)}"
     if is_line(order.second):
@@ -107,43 +117,108 @@ def statement_of(order: Order) -> str:
 
 
 def _cause(diagnosis: Diagnosis, finding: Finding) -> list[str]:
-    order = finding.order
+    order, count = finding.order, len(diagnosis.runs)
     if order is None:
-        lines = ["No order of two events explains it."]
-        expired = frozenset.intersection(*(run.expired for run in diagnosis.failed)).difference(
-            *(run.expired for run in diagnosis.passed)
-        )
-        if expired:
-            queues = ", ".join(map(repr, sorted(expired)))
-            lines += [
-                f"In each failed run, and in no passed one, a message expired in {queues}. So the test depends on real "
-                "time: hold the broker's clock with leveret.clock.hold(), and move it with advance().",
-                *_failing_line(diagnosis, finding),
-            ]
-            return lines
-        if finding.nearest is not None:
-            agreeing = len(diagnosis.runs) - finding.nearest.mismatch_count
-            clause = statement_of(finding.nearest.order)
-            lines.append(f"The nearest is whether {clause}: {agreeing} of {len(diagnosis.runs)} runs agree.")
-        lines.append(f"Compared {finding.pair_count} pairs of events.")
-        if finding.refuted:
-            lines.append("Forced, and ruled out as the cause:")
-            lines += [f"  {statement_of(it)}" for it in finding.refuted[:_RULED_OUT_SHOWN]]
-            more = len(finding.refuted) - _RULED_OUT_SHOWN
-            lines += [f"  and {more} more"] if more > 0 else []
-        return [*lines, *_failing_line(diagnosis, finding)]
+        return _no_cause(diagnosis, finding)
+    if finding.kind in ("between", "after"):
+        lines = _look(finding, order)
+        return [*lines, *_way_out(diagnosis, finding, order), *_failing_line(diagnosis, finding)]
     exactly = "exactly " if not finding.mismatch_count else ""
-    fails = f"It fails {exactly}if" if finding.is_forced_both_ways else "Perhaps it fails if"
+    fails = f"It fails {exactly}if" if finding.kind == "cause" else "Perhaps it fails if"
     lines = [f"{fails} {statement_of(order)}."]
     if finding.mismatch_count:
-        lines.append(f"{finding.mismatch_count} of {len(diagnosis.runs)} runs disagree.")
-    lines.append(
-        "Forced in new runs: in this order it always fails, and in the other it always passes."
-        if finding.is_forced_both_ways
-        else "Forced in new runs: in this order it always fails. The other order could not be forced, so both may "
-        "follow from something else."
-    )
+        lines.append(f"{finding.mismatch_count} of {count} runs disagree.")
+    if finding.kind == "cause":
+        lines.append("Forced in new runs: in this order it always fails, and in the other it always passes.")
+        lines += _way_out(diagnosis, finding, order) if finding.passing == order.reverse else []
+    elif finding.failing is not None:
+        lines.append(
+            "Forced in new runs: in this order it always fails. The other order could not be forced, so both may "
+            "follow from something else."
+        )
+    else:
+        lines.append(
+            f"All {count} runs agree, but the order could not be forced, so both may follow from something else."
+        )
     return [*lines, *_failing_line(diagnosis, finding, order)]
+
+
+def _no_cause(diagnosis: Diagnosis, finding: Finding) -> list[str]:
+    lines = ["No order of two events explains it."]
+    expired = frozenset.intersection(*(run.expired for run in diagnosis.failed)).difference(
+        *(run.expired for run in diagnosis.passed)
+    )
+    if expired:
+        queues = ", ".join(map(repr, sorted(expired)))
+        lines.append(
+            f"In each failed run, and in no passed one, a message expired in {queues}. So the test depends on real "
+            "time: hold the broker's clock with leveret.clock.hold(), and move it with advance()."
+        )
+        return [*lines, *_failing_line(diagnosis, finding)]
+    if finding.nearest is not None:
+        agreeing = len(diagnosis.runs) - finding.nearest.mismatch_count
+        clause = statement_of(finding.nearest.order)
+        lines.append(f"The nearest is whether {clause}: {agreeing} of {len(diagnosis.runs)} runs agree.")
+    lines.append(f"Compared {finding.pair_count} pairs of events.")
+    if finding.refuted:
+        lines.append("Forced, and ruled out as the cause:")
+        lines += [f"  {statement_of(it)}" for it in finding.refuted[:_RULED_OUT_SHOWN]]
+        more = len(finding.refuted) - _RULED_OUT_SHOWN
+        lines += [f"  and {more} more"] if more > 0 else []
+    return [*lines, *_failing_line(diagnosis, finding)]
+
+
+def _look(finding: Finding, order: Order) -> list[str]:
+    """Return what a line looks at that a client does by itself, and how that was shown."""
+    step, received = order.second, finding.received
+    assert received is not None
+    line, client = f"line {order.first.about}", received.who or "its client"
+    came = text_of(received._replace(who=""))
+    late = f"Forced in new runs: if {came} reaches {client} only after {line}, it always fails; "
+    if finding.kind == "after":
+        return [
+            f"Line {order.first.about} looks at what {client} does after {came}.",
+            f"{late}if {client} has time between {came} and {line}, it always passes.",
+        ]
+    if step.about == received.about:
+        came = f"the {act_of(received)}"
+    own = f"{'its' if step.who else 'the'} {act_of(step)}"
+    about = f" of {step.about}" if step.about else ""
+    what = f"Line {order.first.about} looks at what {client} does between {came} and {own}{about}"
+    call = _wait_for(step, finding.times)
+    return [
+        f"{what}: wait for {call}." if call else f"{what}.",
+        f"{late}if {own} comes before {line}, it always passes."
+        if finding.passing is not None
+        else f"{late}in the {finding.seen_count} runs in which {own} came before {line}, it passed.",
+    ]
+
+
+def _way_out(diagnosis: Diagnosis, finding: Finding, order: Order) -> list[str]:
+    """Return the line of code that makes a test wait for the step that a line misses."""
+    if finding.kind == "after":
+        return [
+            "leveret found no event of the broker that shows when that is done. Let the code say so itself, such as "
+            "with a threading.Event."
+        ]
+    call = _wait_for(order.second, finding.times, "timeout=5")
+    if call is None:
+        return []
+    run = next(run for run in diagnosis.failed if run.line == finding.line)
+    broker = "await leveret.aio" if run.is_in_coroutine else "leveret"
+    return [f"Add before line {order.first.about}: {broker}.{call}"]
+
+
+def _wait_for(step: Name, times: int, *more: str) -> str | None:
+    """Return the call that waits for a step; None if there is none, or if the name in it differs from run to run."""
+    arguments = [step.place or step.about]
+    if step.act in ("publish", "confirm"):
+        arguments = [step.place, step.about]
+    if step.act not in _WAITS or "*" in "".join(arguments):
+        return None
+    key = [f"routing_key={it!r}" for it in arguments[1:] if it != step.place]
+    counted = [f"times={times}"] if times > 1 else []
+    return f"{_WAITS[step.act]}({', '.join([repr(arguments[0]), *key, *counted, *more])})"
 
 
 def _failing_line(diagnosis: Diagnosis, finding: Finding, order: Order | None = None) -> list[str]:
@@ -153,9 +228,9 @@ def _failing_line(diagnosis: Diagnosis, finding: Finding, order: Order | None = 
     if finding.line is not None:
         code = getline(diagnosis.path, finding.line).strip()
         clause = ""
-        if order is not None and is_line(order.first):
+        if order is not None and order.first.about == str(finding.line):
             clause = f" looks before {text_of(order.second)}"
-        elif order is not None:
+        elif order is not None and not is_line(order.first):
             clause = f" assumes {text_of(order.second)} before {text_of(order.first)}"
         lines += [f"Line {finding.line}{clause}:", f"  {code}"]
     lines.append(f"  {_first_line(run.error)}")

@@ -1,8 +1,9 @@
 """The search for the order of two steps that separates the runs that failed from those that passed.
 
 For every pair of steps, each run says which came first. A pair is a candidate if it says so differently in failed runs
-and in passed ones. Candidates are then forced both ways in new runs: only the order that makes the test fail, and whose
-reverse makes it pass, is a cause.
+and in passed ones. New runs then force candidates, and `_conclude` says what follows from how many of them failed. To
+hold back what a client sends does not delay the client itself. So if a line may look at what a client does by itself,
+such as a list that its handler fills, a forced run keeps the delivery from the client.
 """
 
 from __future__ import annotations
@@ -11,26 +12,64 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from math import inf
-from typing import Final
+from typing import Final, Literal
 
 from pytest_leveret.flaky.play import Order, Outcome, is_line
 from pytest_leveret.flaky.steps import BEGINNING, LINE, Name, line_name
 
-# How many candidates are forced, how often each, and how many of the runs may contradict one.
+# How many candidates are forced, and how often each: more often if the first runs agree.
 _FORCED_MAX: Final = 16
-_TIMES: Final = 3
-_SLACK: Final = 0.15
+_LOOKS_MAX: Final = 8
+_TIMES: Final = (2, 3)
+# How many runs must have had an order by themselves before they say anything.
+_ENOUGH_SEEN: Final = 10
+# The share of the failed runs, and of the passed ones, that may contradict an order. Together they may be so many for
+# each failed run.
+_SLACK: Final = 0.1
+_FOR_EACH_FAILED: Final = 1 / 3
+# What ends the work of a client on a message, the surest first, and what may begin it.
+_ENDS: Final = ("ack", "reject", "nack", "publish")
+_BEGINNINGS: Final = ("delivery", "get-ok", "confirm", "return")
 
 Force = Callable[[Order, int], list[Outcome]]
+Kind = Literal["cause", "between", "after", "perhaps", "none"]
 
 
 @dataclass(slots=True)
 class Candidate:
-    """An order, and how well it goes with failing."""
+    """An order that goes with failing."""
 
     order: Order
+    # How many runs failed in the other order, or passed in this one.
     mismatch_count: int
     rank: tuple[float | str | Name, ...]
+
+
+@dataclass(slots=True)
+class Counts:
+    """How many of the runs that had an order passed, failed in the line in which most do, and failed elsewhere."""
+
+    passed: int = 0
+    failed: int = 0
+    elsewhere: int = 0
+    # How many runs were forced to the order, and had another one. If there are any, those that had it did so for a
+    # reason of their own, which may be the cause.
+    lost: int = 0
+
+    @property
+    def is_forced(self) -> bool:
+        """Whether all runs had the order."""
+        return not self.lost and self.passed + self.failed + self.elsewhere > 0
+
+    @property
+    def always_fails(self) -> bool:
+        """Whether every run had the order and failed, in the same line."""
+        return self.is_forced and not self.passed and not self.elsewhere
+
+    @property
+    def always_passes(self) -> bool:
+        """Whether every run had the order and passed."""
+        return self.is_forced and not self.failed and not self.elsewhere
 
 
 @dataclass(slots=True)
@@ -41,126 +80,265 @@ class Finding:
     line: int | None
     # How many other failed runs failed elsewhere.
     elsewhere_count: int = 0
+    pair_count: int = 0
+    # "cause": the test fails in the order and passes in the other one. "perhaps": so too, but not both could be forced.
+    # "between": the first step is a line, and it looks at what a client does between `received` and the second step.
+    # "after": it looks at what a client does after `received`, which is the second step.
+    kind: Kind = "none"
     order: Order | None = None
     mismatch_count: int = 0
-    # Whether the order was also forced the other way, in which the test passes.
-    is_forced_both_ways: bool = False
-    pair_count: int = 0
+    received: Name | None = None
+    # How often a step like the second one has come by then, in the same queue or exchange.
+    times: int = 1
+    # The orders of new runs which all failed, and which all passed.
+    failing: Order | None = None
+    passing: Order | None = None
+    # How many runs passed in the other order by themselves.
+    seen_count: int = 0
     # Candidates that were forced and are no cause.
     refuted: list[Order] = field(default_factory=list)
     nearest: Candidate | None = None
+
+    @property
+    def is_forced_both_ways(self) -> bool:
+        """Whether there are new runs which all failed, and others which all passed."""
+        return self.failing is not None and self.passing is not None
+
+
+class _Run:
+    """When each step came in a run, and when the line that fails was done."""
+
+    def __init__(self, run: Outcome, line: int | None) -> None:
+        self.at: Final[dict[Name, int]] = {}
+        self.end: float = inf
+        steps = run.steps
+        for index, name in enumerate(steps):
+            if name.act == LINE and name.about == str(line):
+                self.end = index
+            if name.act != BEGINNING:
+                self.at.setdefault(name, index)
+            elif run.has_failed and name.about == str(line):
+                # It looked when it began, or when the last function that it called was done. To make the text of its
+                # error takes longer than what it did not wait for.
+                line_end = name._replace(act=LINE)
+                end = steps.index(line_end, index) if line_end in steps[index:] else len(steps)
+                self.at[line_end] = max((it for it in range(index + 1, end) if is_line(steps[it])), default=index)
+
+    def has(self, order: Order) -> bool:
+        """Return whether the first step came, and the second not before it: it may never have come.
+
+        What comes after the line that fails is a consequence, so it does not count as first.
+        """
+        at = self.at.get(order.first, inf)
+        return at <= self.end and at < self.at.get(order.second, inf)
+
+
+class _Runs:
+    """The runs so far, and new runs in forced orders."""
+
+    def __init__(self, runs: Sequence[Outcome], line: int | None, force: Force) -> None:
+        self.line: Final = line
+        self.failing: Final = None if line is None else line_name(line, 1)
+        self.failed: Final = [_Run(run, line) for run in runs if run.has_failed and run.line == line]
+        self.passed: Final = [_Run(run, line) for run in runs if run.outcome == "passed"]
+        counts = Counter(name for run in (*self.failed, *self.passed) for name in run.at)
+        total = len(self.failed) + len(self.passed)
+        # A step that is rare says nothing about the other runs.
+        often = 0.5 * min(len(self.passed), total)
+        self.names: Final = [it for it, count in counts.items() if count >= (total if is_line(it) else often)]
+        self.forced: Final[dict[Order, Counts]] = {}
+        self._force: Final = force
+
+    def tried(self, order: Order) -> Counts:
+        """Return what comes of an order in new runs."""
+        if order not in self.forced:
+            counts = self.forced[order] = Counts()
+            for times in _TIMES:
+                for run in self._force(order, times):
+                    if not _Run(run, self.line).has(order):
+                        counts.lost += 1
+                    elif not run.has_failed:
+                        counts.passed += 1
+                    elif run.line == self.line:
+                        counts.failed += 1
+                    else:
+                        counts.elsewhere += 1
+                if not (counts.always_fails or counts.always_passes):
+                    break
+        return self.forced[order]
+
+    def seen(self, order: Order) -> Counts:
+        """Return what came of an order in the runs that had it by themselves."""
+        return Counts(*(sum(run.has(order) for run in runs) for runs in (self.passed, self.failed)))
+
+    def mean(self, name: Name) -> float:
+        """Return when a step comes in runs that pass."""
+        at = [run.at[name] for run in self.passed if name in run.at]
+        return sum(at) / max(1, len(at))
 
 
 def search(runs: Sequence[Outcome], force: Force) -> Finding:
     """Return what separates the failed runs from the passed ones."""
     lines = Counter(run.line for run in runs if run.has_failed)
     line, count = lines.most_common(1)[0]
-    finding = Finding(line, sum(lines.values()) - count)
-    failed = [_positions(run, line) for run in runs if run.has_failed and run.line == line]
-    passed = [_positions(run, line) for run in runs if run.outcome == "passed"]
-    candidates, finding.pair_count = _candidates(failed, passed, line)
-    limit = max(1, int(_SLACK * (len(failed) + len(passed))))
-    finding.nearest = candidates[0] if candidates else None
-    one_way: Candidate | None = None
-    for candidate in [it for it in candidates if it.mismatch_count <= limit][:_FORCED_MAX]:
-        makes_fail = _always(candidate.order, force, is_failing=True)
-        makes_pass = _always(candidate.order.reverse, force, is_failing=False)
-        if makes_fail and makes_pass:
-            finding.order, finding.mismatch_count = candidate.order, candidate.mismatch_count
-            finding.is_forced_both_ways = True
-            return finding
-        if makes_fail and makes_pass is None and one_way is None and not candidate.mismatch_count:
-            one_way = candidate
-        if makes_fail is False or makes_pass is False:
-            finding.refuted.append(candidate.order)
-    if one_way is not None:
-        finding.order = one_way.order
+    known = _Runs(runs, line, force)
+    finding = _conclude(known)
+    finding.elsewhere_count = sum(lines.values()) - count
+    finding.pair_count = len(known.names) * (len(known.names) - 1) // 2
     return finding
 
 
-def _always(order: Order, force: Force, *, is_failing: bool) -> bool | None:
-    """Return whether every run in this order fails, or passes; None if the order could not be had."""
-    runs = force(order, 1)
-    if holds(runs[0], order) and runs[0].has_failed == is_failing:
-        runs += force(order, _TIMES - 1)
-    obeying = [run for run in runs if holds(run, order)]
-    if not obeying:
-        return None
-    return all(run.has_failed == is_failing for run in obeying)
+def _conclude(runs: _Runs) -> Finding:
+    """Return the strongest statement that the runs support."""
+    candidates = _candidates(runs)[:_FORCED_MAX]
+    for it in candidates:
+        order, reverse = it.order, it.order.reverse
+        if runs.tried(order).always_fails and runs.tried(reverse).always_passes:
+            return _finding("cause", order, runs, order, reverse, mismatch_count=it.mismatch_count)
+    looks = _looks(runs)
+    for order, received in looks:
+        # The client itself is late, and then what it sends has come.
+        late, reverse = Order(received, order.first, "others"), order.reverse
+        if runs.tried(late).always_fails:
+            if runs.tried(reverse).always_passes:
+                return _finding("between", order, runs, late, reverse, received=received)
+            if not runs.tried(reverse).is_forced and _has_passed(runs.seen(reverse)):
+                return _finding("between", order, runs, late, None, received=received)
+    for it in candidates:
+        # The line needs what follows from the step, too.
+        order, early = it.order, Order(it.order.second, it.order.first)
+        if is_line(order.first) and runs.tried(order).always_fails and runs.tried(early).always_passes:
+            return _finding("cause", order, runs, order, early, mismatch_count=it.mismatch_count)
+    for line, received in dict.fromkeys((*((it.first, received) for it, received in looks), *_beginnings(runs))):
+        late, early = Order(received, line, "others"), Order(received, line)
+        if runs.tried(late).always_fails and runs.tried(early).always_passes:
+            return _finding("after", Order(line, received), runs, late, early, received=received)
+    left = [it for it in candidates if not _is_contradicted(it.order, runs)]
+    for it in left:
+        if not it.mismatch_count and not runs.tried(it.order.reverse).failed:
+            failing = it.order if runs.tried(it.order).always_fails else None
+            return _finding("perhaps", it.order, runs, failing, None)
+    return Finding(
+        runs.line,
+        refuted=[it.order for it in candidates if _is_refuted(it.order, runs)],
+        nearest=next((it for it in left if it.mismatch_count), None),
+    )
 
 
-def holds(run: Outcome, order: Order) -> bool:
-    """Return whether both steps came, the first before the second, which may still have been held back at the end."""
-    at = {name: index for index, name in reversed(list(enumerate(run.steps)))}
-    if order.first not in at:
-        return False
-    return at[order.first] < at[order.second] if order.second in at else run.is_held
+def _finding(
+    kind: Kind,
+    order: Order,
+    runs: _Runs,
+    failing: Order | None,
+    passing: Order | None,
+    *,
+    mismatch_count: int = 0,
+    received: Name | None = None,
+) -> Finding:
+    step = order.second
+    at = next((run.at for run in runs.passed if step in run.at), {})
+    like = [name for name in at if name.who and name.act == step.act and name.place == step.place]
+    if step.act in ("publish", "confirm"):
+        like = [name for name in like if name.about == step.about]
+    return Finding(
+        runs.line,
+        kind=kind,
+        order=order,
+        mismatch_count=mismatch_count,
+        received=received,
+        times=max(1, sum(at[name] <= at[step] for name in like)),
+        failing=failing,
+        passing=passing,
+        seen_count=runs.seen(order.reverse).passed,
+    )
 
 
-def _positions(run: Outcome, line: int | None) -> dict[Name, int]:
-    """Return when each step came, up to the end of the line that fails."""
-    steps = run.steps
-    if line is not None:
-        ends = [index for index, name in enumerate(steps) if is_line(name) and name.about == str(line)]
-        if ends:
-            # What the next line causes is a consequence, but what others do before it may be what the line missed.
-            after = (index for index, name in enumerate(steps) if index > ends[-1] and is_line(name))
-            steps = steps[: next(after, len(steps))]
-    at: dict[Name, int] = {}
-    for index, name in enumerate(steps):
-        if name.act != BEGINNING:
-            at.setdefault(name, index)
-        elif run.has_failed and name.about == str(line):
-            # It looked when it began, or when the last function that it called was done. To make the text of its error
-            # takes longer than what it did not wait for.
-            line_end = name._replace(act=LINE)
-            end = steps.index(line_end, index) if line_end in steps[index:] else len(steps)
-            at[line_end] = max((it for it in range(index + 1, end) if is_line(steps[it])), default=index)
-    return at
+def _has_passed(seen: Counts) -> bool:
+    return seen.passed >= _ENOUGH_SEEN and not seen.failed
 
 
-def _candidates(
-    failed: list[dict[Name, int]], passed: list[dict[Name, int]], line: int | None
-) -> tuple[list[Candidate], int]:
-    """Return the orders that go with failing, the best first, and how many pairs there were."""
-    counts = Counter(name for run in (*failed, *passed) for name in run)
-    total = len(failed) + len(passed)
-    failing = None if line is None else line_name(line, 1)
-    # A step that is rare says nothing about the other runs.
-    names = [name for name, count in counts.items() if count >= min(len(passed), total) * 0.5 or count >= total * 0.5]
-    names = [name for name in names if not is_line(name) or counts[name] == total]
+def _is_contradicted(order: Order, runs: _Runs) -> bool:
+    """Return whether a new run passed in the order, or failed in the other one."""
+    forced, reverse = runs.forced.get(order, Counts()), runs.forced.get(order.reverse, Counts())
+    return bool(forced.passed + forced.elsewhere + reverse.failed + reverse.elsewhere)
+
+
+def _is_refuted(order: Order, runs: _Runs) -> bool:
+    """Return whether a new run shows that neither the order nor what a client does around it is the cause."""
+    # What a client sends is late without the client being late. And what follows from a step may be what a line needs.
+    forced, reverse = runs.forced.get(order, Counts()), runs.forced.get(order.reverse, Counts())
+    is_client_late = is_line(order.second) or not order.second.is_sent_by_client
+    return bool((is_client_late and forced.passed) or (not is_line(order.first) and reverse.failed))
+
+
+def _looks(runs: _Runs) -> list[tuple[Order, Name]]:
+    """Return the orders in which a line may look too early at what a client does before it sends something.
+
+    With each comes what the client had received. The line that fails comes first, then the latest.
+    """
     found = []
-    for first in names:
-        for second in names:
+    for line in filter(is_line, runs.names):
+        for step in runs.names:
+            order, act = Order(line, step), step.act
+            if is_line(step) or not step.is_sent_by_client or runs.seen(order).failed < (1 - _SLACK) * len(runs.failed):
+                continue
+            way = _ENDS.index(act) if act in _ENDS else len(_ENDS)
+            rank = (line != runs.failing, not step.who, way, -runs.mean(line), -runs.mean(step), step)
+            found += [(rank, order, it) for it in _received(step, runs) if runs.seen(Order(it, line)).passed]
+    found.sort()
+    return [(order, received) for _, order, received in found[:_LOOKS_MAX]]
+
+
+def _received(step: Name, runs: _Runs) -> list[Name]:
+    """Return what a client had received when it sent something: the same message, and the last one of all."""
+    last = Counter[Name]()
+    for at in (run.at for run in runs.passed if step.who and step in run.at):
+        before = [it for it in at if it.who == step.who and not it.is_sent_by_client and at[it] < at[step]]
+        last.update([max(before, key=at.__getitem__)] if before else [])
+    own = step._replace(act="delivery", is_sent_by_client=False)
+    return list(dict.fromkeys([own] * (own in runs.names) + [it for it, _ in last.most_common(1)]))
+
+
+def _beginnings(runs: _Runs) -> list[tuple[Name, Name]]:
+    """Return the line that fails with each message that clients receive before it, the latest first."""
+    line = runs.failing
+    if line is None:
+        return []
+    steps = [it for it in runs.names if it.act in _BEGINNINGS and it.who and runs.seen(Order(it, line)).passed]
+    return [(line, step) for step in sorted(steps, key=runs.mean, reverse=True)[:_LOOKS_MAX]]
+
+
+def _candidates(runs: _Runs) -> list[Candidate]:
+    """Return the orders that go with failing, the best first.
+
+    Nearly all failed runs and nearly all passed ones agree with each, and those that do not are few beside the failed.
+    """
+    found = []
+    for first in runs.names:
+        for second in runs.names:
             if first is second or (is_line(first) and is_line(second)):
                 continue
-            limit = 0.25 * total
-            mismatch_count = 0
-            for is_failing, runs in ((True, failed), (False, passed)):
-                for at in runs:
-                    comes_first = at.get(first, inf) < at.get(second, inf)
-                    mismatch_count += comes_first != is_failing
-                if mismatch_count > limit:
-                    break
-            else:
-                rank = _rank(first, second, failing, failed, passed)
-                found.append(Candidate(Order(first, second), mismatch_count, (mismatch_count, *rank)))
-    found.sort(key=lambda it: it.rank)
-    return found, len(names) * (len(names) - 1) // 2
+            order = Order(first, second)
+            failed_count = sum(not run.has(order) for run in runs.failed)
+            if failed_count > _SLACK * len(runs.failed):
+                continue
+            passed_count = sum(run.has(order) for run in runs.passed)
+            limit = min(_SLACK * len(runs.passed), _FOR_EACH_FAILED * len(runs.failed) - failed_count)
+            if passed_count <= limit:
+                rank = (failed_count + passed_count, *_rank(order, runs))
+                found.append(Candidate(order, failed_count + passed_count, rank))
+    return sorted(found, key=lambda it: it.rank)
 
 
-def _rank(
-    first: Name, second: Name, failing: Name | None, failed: list[dict[Name, int]], passed: list[dict[Name, int]]
-) -> tuple[float | str | Name, ...]:
+def _rank(order: Order, runs: _Runs) -> tuple[float | str | Name, ...]:
     """Put the line that fails first, then the last step that it misses; of two other steps, the earliest."""
-    if first == failing and second != failing:
-        at = [run[second] - (not second.who) for run in passed if second in run]
-        return (0, -sum(at) / max(1, len(at)), not second.who, second)
-    has_line = is_line(first) or is_line(second)
-    missing_count = sum((first not in run) + (second not in run) for run in failed)
-    at = [max(run.get(first, 10_000), run.get(second, 10_000)) for run in (*failed, *passed)]
+    first, second = order.first, order.second
+    if first == runs.failing:
+        return (0, (not second.who) - runs.mean(second), not second.who, second)
+    missing_count = sum((first not in run.at) + (second not in run.at) for run in runs.failed)
+    at = [max(run.at.get(first, 10_000), run.at.get(second, 10_000)) for run in (*runs.failed, *runs.passed)]
     return (
-        (3 if has_line else 1) + (missing_count > len(failed) / 2),
+        (3 if is_line(first) or is_line(second) else 1) + (missing_count > len(runs.failed) / 2),
         sum(at) / len(at),
         (not first.who) + (not second.who),
         first,

@@ -34,7 +34,7 @@ _ACTS: Final = {
 
 
 class Name(NamedTuple):
-    """A name of a step: who sends or gets it, what it does, what it is about, and the how manieth such step it is."""
+    """A name of a step: who sends or gets it, what it does, what it is about, where, and the how manieth it is."""
 
     # "" in the name that says which message it was.
     who: str
@@ -42,6 +42,8 @@ class Name(NamedTuple):
     about: str
     is_sent_by_client: bool
     nth: int = 1
+    # The queue of a delivery or a settlement, the exchange of a publish or a confirm.
+    place: str = ""
 
 
 class Naming:
@@ -90,10 +92,11 @@ def unnumbered(occasion: Occasion, client: str) -> list[Name]:
         about = queue or masked_name(str(getattr(occasion.method, "exchange", "") or ""))
         return [Name(client, act, about, is_sent_by_client)]
     about = masked_name(message.routing_key or message.exchange or queue)
+    place = queue or masked_name(message.exchange)
     body = content(message.source)
-    names = [Name(client, act, about, is_sent_by_client)]
+    names = [Name(client, act, about, is_sent_by_client, place=place)]
     if len(body) <= 40 and not MADE_UP.search(body):
-        names.append(Name("", act, f"{about} {body}".strip(), is_sent_by_client))
+        names.append(Name("", act, f"{about} {body}".strip(), is_sent_by_client, place=place))
     return names
 
 
@@ -107,13 +110,17 @@ def text_of(name: Name) -> str:
     if name.act == LINE:
         again = f" for the {_ordinal(name.nth)} time" if name.nth > 1 else ""
         return f"the end of line {name.about}{again}"
-    act = f"{_ordinal(name.nth)} {name.act}" if name.nth > 1 else name.act
-    about = f" of {name.about}" if name.about else ""
+    act = act_of(name) + (f" of {name.about}" if name.about else "")
     if not name.who:
-        return f"the {act}{about}"
+        return f"the {act}"
     if name.is_sent_by_client:
-        return f"{name.who}'s {act}{about}"
-    return f"the {act}{about} to {name.who}"
+        return f"{name.who}'s {act}"
+    return f"the {act} to {name.who}"
+
+
+def act_of(name: Name) -> str:
+    """Return what happens in a step: "second ack"."""
+    return f"{_ordinal(name.nth)} {name.act}" if name.nth > 1 else name.act
 
 
 def _ordinal(number: int) -> str:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import pytest
 
 from pytest_leveret import brokers
-from pytest_leveret.flaky.play import Order, Outcome, Play, failed_line
+from pytest_leveret.flaky.play import Order, Outcome, Play, failed_at
 from pytest_leveret.reruns import serve
 
 if TYPE_CHECKING:
@@ -74,7 +74,8 @@ class Runner:
         if report.failed and outcome.outcome != "failed":
             outcome.outcome = "failed"
             error = None if call.excinfo is None else call.excinfo.value
-            outcome.line = failed_line(item, error) if report.when == "call" else None
+            if report.when == "call":
+                outcome.line, outcome.is_in_coroutine = failed_at(item, error)
             outcome.error = "" if call.excinfo is None else call.excinfo.exconly().strip()
         elif report.skipped and outcome.outcome == "passed":
             outcome.outcome = "skipped"
@@ -93,7 +94,7 @@ class Runner:
         """End the waits of a run, so that fixtures end as they always do."""
         play, self._play = self._play, None
         if play is not None:
-            self._outcome.steps, self._outcome.is_held = list(play.steps), play.is_held
+            self._outcome.steps = list(play.steps)
             self._outcome.expired = play.expired()
             play.end()
 
