@@ -175,8 +175,8 @@ def test_the_definitions_of_one_virtual_host_go_where_they_are_sent(broker: Brok
             "user 'shop': 'hashing_algorithm' is 'sha256'",
         ),
         (
-            {"vhosts": [{"name": "stage", "limits": {"max-queue": 1}}]},
-            "vhost 'stage': 'limits' has the unknown limit 'max-queue'",
+            {"parameters": [{"component": "vhost-limits", "name": "limits", "vhost": "/", "value": {"max-queue": 1}}]},
+            "parameter 'vhost-limits' 'limits': 'value' has the unknown limit 'max-queue'",
         ),
         (
             {"permissions": [{"user": "shop", "vhost": "/"}]},
@@ -186,7 +186,6 @@ def test_the_definitions_of_one_virtual_host_go_where_they_are_sent(broker: Brok
             {"queues": [{"name": "orders", "vhost": "stage"}]},
             "queue 'orders': 'vhost' names the unknown virtual host 'stage'",
         ),
-        ({"queues": [{"name": "orders", "vhost": "/", "type": "qorum"}]}, "'type' is 'qorum'; did you mean 'quorum'"),
         (
             {"queues": [{"name": "orders", "vhost": "/", "durable": "yes"}]},
             "'durable' must be true or false, not 'yes'",
@@ -197,7 +196,17 @@ def test_the_definitions_of_one_virtual_host_go_where_they_are_sent(broker: Brok
         ),
         ({"exchanges": [{"name": "orders", "vhost": "/", "type": "topik"}]}, "exchange 'orders': "),
         (
-            {"bindings": [{"source": "amq.topik", "destination": "q", "vhost": "/", "routing_key": ""}]},
+            {
+                "bindings": [
+                    {
+                        "source": "amq.topik",
+                        "destination": "q",
+                        "destination_type": "queue",
+                        "vhost": "/",
+                        "routing_key": "",
+                    }
+                ]
+            },
             "'source' names the unknown exchange 'amq.topik'; did you mean 'amq.topic'",
         ),
         (

@@ -227,9 +227,8 @@ class Admin(Hinting):
     ) -> None:
         """Set a policy. Raises BrokerError, with RabbitMQ's text, for a policy that RabbitMQ refuses."""
         policy = Policy(name, pattern, definition, priority=priority, apply_to=apply_to)
-        with self._changing_policies(vhost) as (node, policies):
-            policies.user.set(policy)
-            node.announce("policy.set", name=name, vhost=vhost, **policy.described())
+        with self._changing_policies(vhost) as (node, _):
+            set_policy(node, vhost, policy)
 
     def clear_policy(self, name: str, *, vhost: str = "/") -> None:
         """Remove a policy. A missing one is no error."""
@@ -250,11 +249,8 @@ class Admin(Hinting):
     ) -> None:
         """Set an operator policy. Raises BrokerError, with RabbitMQ's text, for a policy that RabbitMQ refuses."""
         policy = Policy(name, pattern, definition, priority=priority, apply_to=apply_to)
-        with self._changing_policies(vhost) as (node, policies):
-            policies.operator.set(policy)
-            value = policy.described()
-            node.announce("parameter.set", component="operator_policy", name=name, vhost=vhost, value=value)
-            node.announce("policy.set", name=name, vhost=vhost, **value)
+        with self._changing_policies(vhost) as (node, _):
+            set_policy(node, vhost, policy, is_operator=True)
 
     def clear_operator_policy(self, name: str, *, vhost: str = "/") -> None:
         """Remove an operator policy. A missing one is no error."""
@@ -333,14 +329,16 @@ class Admin(Hinting):
         """Add what RabbitMQ's definitions.json describes, given as a path or as what `json.load` returns.
 
         Existing queues, exchanges and bindings stay as they are. Users, permissions, limits and policies take the new
-        values. Definitions of a single virtual host go to `vhost`. Raises BrokerError with the object and key of a
-        mistake; what comes before it has been added.
+        values. With `vhost`, only what belongs in a virtual host is added, and to that one, whatever the objects say.
+        A queue that RabbitMQ leaves out is a warning. Raises BrokerError with the object and key of a mistake; what
+        comes before it has been added.
         """
         from leveret.admin import definitions_import
 
         described = definitions_import.read(definitions)
         with self._acting(vhost=vhost) as node:
-            definitions_import.load(node, described, vhost)
+            left_out = definitions_import.load(node, described, vhost or definitions_import.default_vhost(described))
+        definitions_import.warn_of(left_out)
 
     def export_definitions(self, path: str | Path | None = None) -> dict[str, object]:
         """Return what definitions.json can describe of the broker, as a mapping, and write it to `path` if given."""
@@ -354,6 +352,17 @@ class Admin(Hinting):
         if path is not None:
             Path(path).write_text(json.dumps(described, indent=2) + "\n", encoding="utf-8", newline="\n")
         return described
+
+
+def set_policy(node: Node, vhost: str, policy: Policy, *, is_operator: bool = False) -> None:
+    """Set a policy of users, or of operators. Raises PolicyInvalid if RabbitMQ refuses it."""
+    host = find_vhost(node, vhost)
+    (host.policies.operator if is_operator else host.policies.user).set(policy)
+    host.policies_changed()
+    value = policy.described()
+    if is_operator:
+        node.announce("parameter.set", component="operator_policy", name=policy.name, vhost=vhost, value=value)
+    node.announce("policy.set", name=policy.name, vhost=vhost, **value)
 
 
 def _names_of(connection: ConnectionPort) -> tuple[object, ...]:

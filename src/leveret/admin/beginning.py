@@ -39,7 +39,9 @@ def beginning(
             from leveret.admin import definitions_import
             from leveret.observe.checks.not_in_definitions import parts_of
 
-            definitions_import.load(node, described)
+            definitions_import.warn_of(
+                definitions_import.load(node, described, definitions_import.default_vhost(described))
+            )
             node.defined = frozenset(parts_of(node))
 
     return begin

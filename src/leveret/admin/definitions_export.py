@@ -10,8 +10,8 @@ from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from leveret.admin.definitions_import import OPERATOR_POLICY, VHOST_LIMITS_PARAMETER
+from leveret.admin.values import Described, described
 from leveret.core.model.operators.access import User
-from leveret.core.model.operators.node_settings import NODE_NAME
 from leveret.core.model.operators.passwords import PasswordHash
 
 if TYPE_CHECKING:
@@ -20,7 +20,6 @@ if TYPE_CHECKING:
     from leveret.core.model.node import Node
     from leveret.core.model.vhost import VirtualHost
 
-Described = dict[str, object]
 # The only exchange of RabbitMQ's own that it exports.
 _EXPORTED: Final = "amq.rabbitmq.log"
 
@@ -42,14 +41,14 @@ def export(node: Node, extent: Extent = RABBITMQCTL) -> Described:
     vhosts = list(node.vhosts.values())
     return {
         **_head(node, "cluster"),
-        "original_cluster_name": NODE_NAME,
-        "explanation": f"Definitions of cluster '{NODE_NAME}'",
+        "original_cluster_name": node.cluster_name,
+        "explanation": f"Definitions of cluster '{node.cluster_name}'",
         "users": [described_user(user) for user in node.access.users.values()],
         "vhosts": [{"name": it.name, "limits": dict(it.limits), "metadata": described_metadata(it)} for it in vhosts],
         "permissions": list(described_permissions(node)),
         "topic_permissions": list(described_topic_permissions(node)),
         "parameters": [each for vhost in vhosts for each in described_parameters(vhost)],
-        "global_parameters": [{"name": "cluster_tags", "value": []}],
+        "global_parameters": [{"name": name, "value": it} for name, it in node.global_parameters.items()],
         "policies": [
             {"name": policy.name, "vhost": vhost.name, **policy.described()}
             for vhost in vhosts
@@ -125,7 +124,7 @@ def described_topic_permissions(node: Node) -> Iterator[Described]:
 def described_metadata(vhost: VirtualHost) -> Described:
     """Return what the operator said about a virtual host."""
     return {
-        "description": vhost.description or ("Default virtual host" if vhost.name == "/" else ""),
+        "description": vhost.description,
         "tags": list(vhost.tags),
         "default_queue_type": vhost.default_queue_type,
     }
@@ -152,7 +151,7 @@ def _queues(vhost: VirtualHost, extent: Extent) -> Iterator[Described]:
                 "type": queue.type.name,
                 "durable": queue.durable,
                 "auto_delete": queue.auto_delete,
-                "arguments": queue.arguments.to_python(),
+                "arguments": described(queue.arguments),
             }
 
 
@@ -166,7 +165,7 @@ def _exchanges(vhost: VirtualHost, extent: Extent) -> Iterator[Described]:
                 "durable": exchange.durable,
                 "auto_delete": exchange.auto_delete,
                 **({"internal": exchange.internal} if extent.has_internal else {}),
-                "arguments": exchange.arguments.to_python(),
+                "arguments": described(exchange.arguments),
             }
 
 
@@ -186,7 +185,7 @@ def _bindings(vhost: VirtualHost, extent: Extent) -> Iterator[Described]:
                     "destination": binding.destination.name,
                     "destination_type": binding.destination_kind,
                     "routing_key": binding.routing_key,
-                    "arguments": binding.arguments.to_python(),
+                    "arguments": described(binding.arguments),
                 }
 
 

@@ -3,30 +3,31 @@
 It takes a whole broker or one virtual host, as `rabbitmqctl export_definitions` and the management API write them.
 Existing queues, exchanges and bindings stay as they are. Users, permissions, limits and policies take the new values.
 The order is RabbitMQ's (rabbit_definitions), and names that begin with `amq.` are skipped, as its clients may not
-declare them. As there, what comes before a mistake has been done, and the exchanges, queues or bindings beside it too.
+declare them. As there, what comes before a mistake has been done, and the objects of the same section too, unless they
+are policies or parameters.
 """
 
 from __future__ import annotations
 
 import json
-import re
-import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from html import escape
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, TypeVar
+from typing import TYPE_CHECKING, Final, NamedTuple
 
+from leveret.admin.values import Item, UnmatchableValue, WrongValue, octets_of
+from leveret.core.compat import Compat
 from leveret.core.model.errors import AmqpError
-from leveret.core.model.operators.access import USER_LIMITS, VHOST_LIMITS, User
-from leveret.core.model.operators.passwords import ALGORITHMS, PasswordHash
-from leveret.core.model.operators.patterns import is_too_long, name_pattern
-from leveret.core.model.operators.pcre import UnsupportedError
+from leveret.core.model.operators.access import RIGHTS, USER_LIMITS, VHOST_LIMITS, User
+from leveret.core.model.operators.passwords import ALGORITHMS, DEFAULT_ALGORITHM, PasswordHash
 from leveret.core.model.operators.policy import Policy, PolicyInvalid
+from leveret.core.model.operators.policy_keys import printed
 from leveret.core.model.queues.queue_types import QUEUE_TYPES
-from leveret.core.wire.values import Table
-from leveret.errors import BrokerError, LeveretWarning, expected
-from leveret.observe.calls.calls import shown, wrong_table, wrong_text
-from leveret.observe.checks.judge import stack_level
+from leveret.core.wire import erlang
+from leveret.engine.elsewhere import warn
+from leveret.errors import BrokerError, expected
+from leveret.observe.calls.calls import shown
 
 if TYPE_CHECKING:
     from leveret.core.compat import Compat
@@ -34,8 +35,6 @@ if TYPE_CHECKING:
     from leveret.core.model.node import Node
     from leveret.core.model.vhost import VirtualHost
 
-T = TypeVar("T")
-_MISSING: Final = object()
 OPERATOR_POLICY: Final = "operator_policy"
 VHOST_LIMITS_PARAMETER: Final = "vhost-limits"
 # An export of "/" holds amq.rabbitmq.log, so without this it could not be read into another virtual host.
@@ -46,6 +45,13 @@ _SECTIONS: Final = (
     *("users", "vhosts", "permissions", "topic_permissions", "parameters", "global_parameters", "policies"),
     *("queues", "exchanges", "bindings"),
 )
+# The versions whose files do not name the algorithm of a password's hash, which was this one.
+_MD5_VERSIONS: Final = tuple(f"3.{minor}." for minor in range(6))
+TOPIC_RIGHTS: Final = ("write", "read")
+_MD5: Final = ALGORITHMS[-1]
+_USER_TAGS_MAX: Final = 32
+# How far a line of a term reaches that Erlang prints.
+_LINE_WIDTH: Final = 78
 
 
 def read(source: Mapping[str, object] | str | Path) -> Mapping[str, object]:
@@ -63,12 +69,39 @@ def read(source: Mapping[str, object] | str | Path) -> Mapping[str, object]:
     return definitions
 
 
-def load(node: Node, definitions: Mapping[str, object], vhost: str | None = None) -> None:
-    """Add what the definitions describe. Raises BrokerError with the object and key of a mistake.
+def load(node: Node, definitions: Mapping[str, object], vhost: str | None = None) -> list[str]:
+    """Add what the definitions describe, and return the objects that were left out, with the reason of each.
 
-    `vhost` takes the objects that name no virtual host, as in the definitions of a single one.
+    With `vhost`, take what belongs in a virtual host only, and put it there. Raises BrokerError with the object and key
+    of a mistake.
     """
-    _Loading(node, definitions, vhost).run()
+    loading = _Loading(node, definitions, vhost)
+    loading.run()
+    return loading.left_out
+
+
+def default_vhost(definitions: Mapping[str, object]) -> str | None:
+    """Return where definitions go that name no virtual host, None if they are those of a whole broker."""
+    return "/" if definitions.get("rabbitmq_definition_format") == _ONE_VHOST else None
+
+
+def warn_of(left_out: list[str]) -> None:
+    """Warn of each object that an import has left out."""
+    for text in left_out:
+        warn(text)
+
+
+class _Section(NamedTuple):
+    """One section of definitions: what an object is, and the keys that name it in error messages."""
+
+    name: str
+    what: str
+    named_by: tuple[str, ...]
+    add: Callable[[Item], None]
+    # Whether it is read for a single virtual host too.
+    is_in_vhost: bool = False
+    # Whether a mistake ends the section; otherwise the objects beside it are added.
+    ends_at_mistake: bool = False
 
 
 class _Loading:
@@ -77,40 +110,59 @@ class _Loading:
     def __init__(self, node: Node, definitions: Mapping[str, object], vhost: str | None) -> None:
         self._node = node
         self._definitions = definitions
-        is_of_one = definitions.get("rabbitmq_definition_format") == _ONE_VHOST
-        self._default_vhost = "/" if vhost is None and is_of_one else vhost
+        self._vhost = vhost
+        self.left_out: list[str] = []
 
     def run(self) -> None:
-        for section, what, named_by, add in (
-            ("users", "user", ("name",), self._add_user),
-            ("vhosts", "vhost", ("name",), self._add_vhost),
-            ("permissions", "permission of", ("user", "vhost"), self._add_permission),
-            ("topic_permissions", "topic permission of", ("user", "vhost", "exchange"), self._add_topic_permission),
-            ("parameters", "parameter", ("component", "name"), self._add_parameter),
-            ("policies", "policy", ("name",), self._add_policy),
-        ):
-            for item in items(self._definitions, section, what, named_by):
-                try:
-                    add(item)
-                except UnsupportedError as error:
-                    warnings.warn(f"definitions: {item.place} is left out: {error}", LeveretWarning, stack_level())
-            if section == "vhosts":
-                self._refuse_queues_beyond_limits()
-        for vhost in self._node.vhosts.values():
-            vhost.policies_changed()
-        _add_all(items(self._definitions, "exchanges", "exchange"), self._add_exchange)
-        _add_all(items(self._definitions, "queues", "queue"), self._add_queue)
         places = ("source", "destination", "routing_key")
-        _add_all(items(self._definitions, "bindings", "binding of", places), self._add_binding)
+        policies = _Section("policies", "policy", ("name",), self._add_policy, True, True)
+        parameters = _Section("parameters", "parameter", ("component", "name"), self._add_parameter, True, True)
+        is_of_one = self._vhost is not None
+        for section in (
+            _Section("users", "user", ("name",), self._add_user),
+            _Section("vhosts", "vhost", ("name",), self._add_vhost),
+            _Section("permissions", "permission of", ("user", "vhost"), self._add_permission),
+            _Section("exchanges", "exchange", ("name",), self._add_exchange, True),
+            _Section(
+                *("topic_permissions", "topic permission of", ("user", "vhost", "exchange")),
+                self._add_topic_permission,
+            ),
+            _Section("global_parameters", "global parameter", ("name",), self._add_global_parameter, False, True),
+            *((parameters, policies) if is_of_one else (policies, parameters)),
+            _Section("queues", "queue", ("name",), self._add_queue, True),
+            _Section("bindings", "binding of", places, self._add_binding, True),
+        ):
+            if section.is_in_vhost or not is_of_one:
+                self._add_all(section)
+            if section.name == "vhosts":
+                self._refuse_queues_beyond_limits()
+
+    def _add_all(self, section: _Section) -> None:
+        """Add every object of a section that can be added, and then raise the first mistake."""
+        mistakes: list[BrokerError] = []
+        for item in items(self._definitions, section.name, section.what, section.named_by):
+            try:
+                section.add(item)
+            except (UnmatchableValue, _LeftOut) as why:
+                self.left_out.append(f"definitions: {item.place} is left out: {why}")
+            except BrokerError as error:
+                mistakes.append(error)
+                if section.ends_at_mistake:
+                    break
+        if section.name in ("policies", "parameters"):
+            for vhost in self._node.vhosts.values():
+                vhost.policies_changed()
+        if mistakes:
+            raise mistakes[0]
 
     def _refuse_queues_beyond_limits(self) -> None:
         """Refuse everything that is left if a virtual host has no room for its new queues (validate_limits)."""
         for host in self._node.vhosts.values():
             limit, count = host.limits.get("max-queues", -1), len(host.queues)
-            if limit < 0:
+            if limit < 0 or self._vhost not in (None, host.name):
                 continue
             new = sum(
-                it.get("vhost", self._default_vhost) == host.name and it.get("name") not in host.queues
+                (self._vhost or it.get("vhost")) == host.name and it.get("name") not in host.queues
                 for it in items(self._definitions, "queues", "queue")
             )
             if new and limit < count + new:
@@ -118,286 +170,279 @@ class _Loading:
                     f'Adding {new} queue(s) to virtual host "{host.name}" would exceed the limit of {limit} queue(s).'
                 )
                 state = f"This virtual host currently has {count} queue(s) defined."
-                raise BrokerError(f"definitions: {excess}\n\n{state}\n\nImport aborted!")
+                raise WrongValue(
+                    f"definitions: {excess}\n\n{state}\n\nImport aborted!", f"{excess}\n\n{state}\n\nImport aborted!"
+                )
 
     def _add_user(self, item: Item) -> None:
-        user = User(item.text("name"), tags=item.texts("tags"), limits=item.limits("limits", USER_LIMITS))
-        if item.get("password") is not None:
-            user.password = item.text("password")
-        elif item.get("password_hash"):
-            # Files older than RabbitMQ 3.6 do not name the algorithm.
-            algorithm = item.word("hashing_algorithm", ALGORITHMS, ALGORITHMS[-1])
-            try:
-                user.password_hash = PasswordHash.from_text(item.text("password_hash"), algorithm)
-            except ValueError as error:
-                raise item.wrong("password_hash", str(error)) from None
-        old = self._node.access.users.get(user.name)
-        if old is not None and old.password and user.password_hash and user.password_hash.matches(old.password):
-            # The password is the same. A test is better served by the one that can be read.
-            user.password, user.password_hash = old.password, None
-        self._node.access.put_user(user)
+        version = str(self._definitions.get("rabbitmq_version", self._definitions.get("rabbit_version", "")))
+        algorithm = _MD5 if version.startswith(_MD5_VERSIONS) else DEFAULT_ALGORITHM
+        put(self._node, user_of(item, item.text("name"), self._node.compat, algorithm))
 
     def _add_vhost(self, item: Item) -> None:
-        metadata = item.inner("metadata", {})
-        # RabbitMQ 4.0 exports the type beside the metadata too, and imports it from these alone.
-        kind = metadata.get("default_queue_type") or "undefined"
-        if kind not in (*QUEUE_TYPES, "undefined"):
-            raise item.wrong("default_queue_type", f"is {kind!r}{expected(str(kind), QUEUE_TYPES)}")
-        vhost = self._node.add_vhost(item.name("name"))
-        vhost.default_queue_type = "classic" if kind == "undefined" else str(kind)
-        vhost.description = metadata.text("description", "")
-        vhost.tags = metadata.texts("tags")
-        vhost.limits.update(item.limits("limits", VHOST_LIMITS))
+        metadata = Item({}) if item.get("metadata") == [] else item.inner("metadata", {})
+        compat, name = self._node.compat, item.name("name")
+        kind = None if metadata.get("default_queue_type") == "" else queue_type_of(metadata, compat)
+        kind = kept_type(self._node.vhosts.get(name), kind, compat)
+        vhost = self._node.add_vhost(name)
+        first, then = (metadata, item) if compat.checks_operator_values else (item, metadata)
+        vhost.default_queue_type = kind
+        vhost.description = description_of(first if "description" in first else then)
+        vhost.tags = tags_of(first if "tags" in first else then)
 
     def _add_permission(self, item: Item) -> None:
         vhost, user = self._vhost_of(item), self._user_of(item)
-        patterns = {right: item.pattern(right, self._node.compat) for right in ("configure", "write", "read")}
-        self._node.access.set_permission(vhost.name, user.name, **patterns)
+        self._node.access.set_permission(vhost.name, user.name, **patterns_of(item, RIGHTS, self._node.compat))
 
     def _add_topic_permission(self, item: Item) -> None:
-        vhost, user = self._vhost_of(item), self._user_of(item)
-        patterns = {right: item.pattern(right, self._node.compat) for right in ("write", "read")}
-        self._node.access.set_topic_permission(vhost.name, user.name, item.text("exchange"), **patterns)
+        vhost, user, exchange = self._vhost_of(item), self._user_of(item), item.text("exchange")
+        if exchange not in vhost.exchanges and self._node.compat.topic_permissions_need_exchange:
+            reason = f"{{no_such_exchange,{printed(exchange)}}}"
+            raise item.wrong(
+                "exchange", f"names the unknown exchange {exchange!r}{expected(exchange, vhost.exchanges)}", reason
+            )
+        patterns = patterns_of(item, TOPIC_RIGHTS, self._node.compat)
+        self._node.access.set_topic_permission(vhost.name, user.name, exchange, **patterns)
 
     def _add_parameter(self, item: Item) -> None:
-        component = item.text("component")
-        if component == OPERATOR_POLICY:
-            host = self._vhost_of(item)
-            value = item.inner("value", place=f"operator policy {item.text('name')!r}")
-            # Only policies of users may leave it out.
-            value.number("priority")
-            with _naming(value):
-                host.policies.operator.set(self._policy(item, value))
-        elif component == VHOST_LIMITS_PARAMETER:
-            self._vhost_of(item).limits.update(item.limits("value", VHOST_LIMITS))
-        else:
-            # Shovels, upstreams and other parameters of plugins.
-            raise item.wrong(
-                "component", f"is {component!r}; expected one of {OPERATOR_POLICY}, {VHOST_LIMITS_PARAMETER}"
-            )
+        component, host = item.text("component"), self._vhost_of(item)
+        name = item.text("name")
+        with self._naming(item, host, component, name):
+            if component == OPERATOR_POLICY:
+                value = item.inner("value", place=f"operator policy {name!r}")
+                # Only policies of users may leave it out.
+                if "priority" not in value:
+                    raise value.wrong("priority", "is missing", f'Key "priority" not found in {name}')
+                host.policies.operator.set(self._policy(name, value))
+            elif component == VHOST_LIMITS_PARAMETER:
+                host.limits = vhost_limits_of(item)
+            else:
+                # Shovels, upstreams and other parameters of plugins.
+                known = f"{OPERATOR_POLICY}, {VHOST_LIMITS_PARAMETER}"
+                reason = f"component {component} not found"
+                raise item.wrong("component", f"is {component!r}; expected one of {known}", reason)
+
+    def _add_global_parameter(self, item: Item) -> None:
+        self._node.set_global_parameter(item.text("name"), item.get("value"))
 
     def _add_policy(self, item: Item) -> None:
-        host = self._vhost_of(item)
-        with _naming(item):
-            host.policies.user.set(self._policy(item, item))
+        host, name = self._vhost_of(item), item.text("name")
+        with self._naming(item, host, name):
+            host.policies.user.set(self._policy(name, item))
 
-    def _policy(self, item: Item, value: Item) -> Policy:
-        pattern = value.text("pattern")
+    def _policy(self, name: str, value: Item) -> Policy:
         try:
-            name_pattern(pattern, is_pcre2=self._node.compat.has_pcre2)
-        except UnsupportedError:
+            value.pattern("pattern", self._node.compat)
+        except UnmatchableValue:
             raise
-        except re.error:
+        except WrongValue:
             # The policies refuse it, in RabbitMQ's words.
             pass
-        return Policy(
-            item.text("name"),
-            pattern,
-            value.mapping("definition"),
-            priority=value.number("priority", 0),
-            apply_to=value.text("apply-to", "all"),
-        )
+        return policy_of(name, value)
 
     def _add_queue(self, item: Item) -> None:
-        host, name = self._vhost_of(item), item.name("name")
         # RabbitMQ exports the type beside the arguments, and imports it from these alone.
-        item.word("type", QUEUE_TYPES, host.default_queue_type)
-        if name in host.queues or name.startswith(_RESERVED):
+        host, name = self._vhost_of(item), item.name("name")
+        if not name or name in host.queues or name.startswith(_RESERVED):
             return
-        with _naming(item):
-            host.declare_queue(
-                name,
-                durable=item.flag("durable", True),
-                auto_delete=item.flag("auto_delete", False),
-                arguments=item.table("arguments"),
-            )
+        arguments = item.sendable_table("arguments")
+        durable, auto_delete = item.flag("durable", True), item.flag("auto_delete", False)
+        with self._naming(item, host):
+            host.declare_queue(name, durable=durable, auto_delete=auto_delete, arguments=arguments)
 
     def _add_exchange(self, item: Item) -> None:
         host, name = self._vhost_of(item), item.name("name")
         if name in host.exchanges or name.startswith(_RESERVED):
             return
-        with _naming(item):
+        with self._naming(item, host):
             host.declare_exchange(
                 name,
                 item.text("type"),
                 durable=item.flag("durable", True),
                 auto_delete=item.flag("auto_delete", False),
                 internal=item.flag("internal", False),
-                arguments=item.table("arguments"),
+                arguments=item.sendable_table("arguments"),
             )
 
     def _add_binding(self, item: Item) -> None:
         host, source = self._vhost_of(item), item.text("source")
-        if not source:
-            return
-        if source not in host.exchanges:
-            raise item.wrong("source", f"names the unknown exchange {source!r}{expected(source, host.exchanges)}")
         kind, name = item.word("destination_type", ("queue", "exchange")), item.text("destination")
         destinations: Mapping[str, Destination] = host.queues if kind == "queue" else host.exchanges
-        if name not in destinations:
-            raise item.wrong("destination", f"names the unknown {kind} {name!r}{expected(name, destinations)}")
-        with _naming(item):
-            host.bind(host.exchanges[source], destinations[name], item.name("routing_key"), item.table("arguments"))
+        missing = [("exchange", source)] * (source not in host.exchanges) + [(kind, name)] * (name not in destinations)
+        if missing:
+            if self._node.compat.imports_bindings_to_nothing:
+                return
+            reason = _missing_text(host, missing)
+            if source not in host.exchanges:
+                fault = f"names the unknown exchange {source!r}{expected(source, host.exchanges)}"
+                raise item.wrong("source", fault, reason)
+            fault = f"names the unknown {kind} {name!r}{expected(name, destinations)}"
+            raise item.wrong("destination", fault, reason)
+        if source:
+            with self._naming(item, host):
+                arguments = item.sendable_table("arguments")
+                host.bind(host.exchanges[source], destinations[name], item.name("routing_key"), arguments)
 
     def _vhost_of(self, item: Item) -> VirtualHost:
-        name = item.text("vhost", _MISSING if self._default_vhost is None else self._default_vhost)
+        name = self._vhost or item.text("vhost")
         if name not in self._node.vhosts:
-            raise item.wrong("vhost", f"names the unknown virtual host {name!r}{expected(name, self._node.vhosts)}")
+            fault = f"names the unknown virtual host {name!r}{expected(name, self._node.vhosts)}"
+            reason = f'Please create virtual host "{name}" prior to importing definitions.'
+            raise item.wrong("vhost", fault, reason)
         return self._node.vhosts[name]
 
     def _user_of(self, item: Item) -> User:
         name, users = item.text("user"), self._node.access.users
         if name not in users:
-            raise item.wrong("user", f"names the unknown user {name!r}{expected(name, users)}")
+            fault = f"names the unknown user {name!r}{expected(name, users)}"
+            raise item.wrong("user", fault, f"{{no_such_user,{printed(name)}}}")
         return users[name]
 
-
-def _add_all(found: Iterable[Item], add: Callable[[Item], None]) -> None:
-    """Add every object of a section that can be added, and then raise the first mistake."""
-    mistakes: list[BrokerError] = []
-    for item in found:
+    @contextmanager
+    def _naming(self, item: Item, host: VirtualHost, *names: str) -> Iterator[None]:
+        """Add the object to the text of a refusal. The names are those of a policy or parameter."""
         try:
-            add(item)
-        except BrokerError as error:
-            mistakes.append(error)
-    if mistakes:
-        raise mistakes[0]
-
-
-def _has_null(value: object) -> bool:
-    inner = value.values() if isinstance(value, Mapping) else value if isinstance(value, (list, tuple)) else ()
-    return value is None or any(map(_has_null, inner))
-
-
-@contextmanager
-def _naming(item: Item) -> Iterator[None]:
-    """Add the object to the text of a refusal."""
-    try:
-        yield
-    except AmqpError as error:
-        raise BrokerError(f"definitions: {item.place}: {error.reply_text}") from None
-    except PolicyInvalid as error:
-        raise BrokerError(f"definitions: {item.place}: Validation failed: {error}") from None
-
-
-class Item:
-    """One object of one section."""
-
-    def __init__(self, place: str, values: Mapping[str, object]) -> None:
-        """Keep the values. `place` is what error messages call the object."""
-        self.place = place
-        self._values = values
-
-    def wrong(self, key: str, fault: str) -> BrokerError:
-        """Return the error about the value of a key."""
-        return BrokerError(f"definitions: {self.place}: {key!r} {fault}")
-
-    def get(self, key: str, default: object = None) -> object:
-        """Return the value of a key, unchecked."""
-        return self._values.get(key, default)
-
-    def text(self, key: str, default: object = _MISSING) -> str:
-        """Return the string of a key."""
-        value = self._typed(key, default, str, "a string")
-        try:
-            value.encode("utf-8", "surrogateescape")
-        except UnicodeEncodeError:
-            raise self.wrong(key, f"has a lone surrogate, which UTF-8 cannot encode: {value!r}") from None
-        return value
-
-    def name(self, key: str) -> str:
-        """Return the string of a key that clients have to send as a short string of AMQP."""
-        value = self.text(key)
-        wrong = wrong_text(repr(key), value)
-        if wrong is not None:
-            raise BrokerError(f"definitions: {self.place}: {wrong}")
-        return value
-
-    def table(self, key: str) -> Table:
-        """Return the field table of a key."""
-        value = self.mapping(key, {})
-        wrong = wrong_table(key, value)
-        if wrong is not None:
-            raise BrokerError(f"definitions: {self.place}: {wrong}")
-        if _has_null(value):
-            raise self.wrong(key, f"must have no null, not {value!r}; leave out what has no value")
-        return Table.from_python(value)
-
-    def flag(self, key: str, default: object = _MISSING) -> bool:
-        """Return the boolean of a key."""
-        return self._typed(key, default, bool, "true or false")
-
-    def number(self, key: str, default: object = _MISSING) -> int:
-        """Return the integer of a key."""
-        return self._typed(key, default, int, "an integer")
-
-    def mapping(self, key: str, default: object = _MISSING) -> Mapping[str, object]:
-        """Return the object of a key."""
-        # Erlang sometimes writes an empty object as an empty list.
-        value = {} if self.get(key) == [] else self._value(key, default)
-        if not isinstance(value, Mapping):
-            raise self.wrong(key, f"must be an object, not {value!r}")
-        return value
-
-    def texts(self, key: str) -> tuple[str, ...]:
-        """Return the strings of a key: a list, or one string with commas, as old versions write it."""
-        value = self._value(key, ())
-        if isinstance(value, str):
-            return tuple(filter(None, (each.strip() for each in value.split(","))))
-        if not isinstance(value, (list, tuple)) or not all(isinstance(each, str) for each in value):
-            raise self.wrong(key, f"must be a list of strings, not {value!r}")
-        return tuple(value)
-
-    def pattern(self, key: str, compat: Compat) -> str:
-        """Return the regular expression of a key. Raises UnsupportedError if leveret cannot match it."""
-        pattern = self.text(key)
-        if is_too_long(pattern, compat.max_pattern_bytes):
-            raise self.wrong(key, f"must have at most {compat.max_pattern_bytes} bytes, not {len(pattern.encode())}")
-        try:
-            name_pattern(pattern, is_pcre2=compat.has_pcre2)
-        except UnsupportedError:
+            yield
+        except AmqpError as error:
+            if error.is_returned:
+                raise _LeftOut(error.reply_text) from None
+            reason = f"{error.name.lower()}: {error.explanation}"
+            raise item.refused(error.reply_text, reason) from None
+        except PolicyInvalid as error:
+            reason = _validation_text(self._node.compat, str(error), host.name, names)
+            raise item.refused(f"Validation failed: {error}", reason) from None
+        except WrongValue as error:
+            if names:
+                error.reason = _validation_text(self._node.compat, str(error.reason), host.name, names)
             raise
-        except re.error as error:
-            raise self.wrong(key, f"must be a regular expression, not {pattern!r}: {error}") from None
-        return pattern
 
-    def word(self, key: str, known: Iterable[str], default: object = _MISSING) -> str:
-        """Return the string of a key, which must be one of those known."""
-        word = self.text(key, default)
-        if word not in known:
-            raise self.wrong(key, f"is {word!r}{expected(word, known)}")
-        return word
 
-    def limits(self, key: str, known: Sequence[str]) -> dict[str, int]:
-        """Return the limits of a key, by name."""
-        limits = self.inner(key, {})
-        for name in limits._values:
-            if name not in known:
-                raise self.wrong(key, f"has the unknown limit {name!r}{expected(name, known)}")
-        return {name: limits.number(name) for name in limits._values}
+class _LeftOut(Exception):
+    """An object that RabbitMQ leaves out; the text says why."""
 
-    def inner(self, key: str, default: object = _MISSING, place: str = "") -> Item:
-        """Return the object of a key as an item, for errors in the same place or another one."""
-        return Item(place or self.place, self.mapping(key, default))
 
-    def _value(self, key: str, default: object) -> object:
-        value = self._values.get(key, default)
-        if value is _MISSING:
-            raise self.wrong(key, "is missing")
-        return value
+def vhost_limits_of(item: Item) -> dict[str, int]:
+    """Return the limits that the value of a parameter sets. Erlang writes none as an empty list."""
+    return {} if item.get("value") == [] else item.limits("value", VHOST_LIMITS, "limits")
 
-    def _typed(self, key: str, default: object, kind: type[T], what: str) -> T:
-        value = self._value(key, default)
-        # In Python a truth value is a number.
-        if not isinstance(value, kind) or (isinstance(value, bool) and kind is not bool):
-            raise self.wrong(key, f"must be {what}, not {value!r}")
-        return value
+
+def policy_of(name: str, value: Item) -> Policy:
+    """Return the policy that an object describes. `PolicySet.check` checks the types of its values."""
+    definition = value.required("definition")
+    return Policy(
+        name,
+        value.required("pattern"),  # type: ignore[arg-type]
+        # Erlang sometimes writes an empty object as an empty list.
+        {} if definition == [] else definition,  # type: ignore[arg-type]
+        priority=value.get("priority", 0),  # type: ignore[arg-type]
+        apply_to=value.get("apply-to", "all"),  # type: ignore[arg-type]
+    )
+
+
+def _validation_text(compat: Compat, fault: str, vhost: str, names: tuple[str, ...]) -> str:
+    """Return RabbitMQ's text for an invalid policy of a name, or an invalid parameter of a component and a name."""
+    text = f"Validation failed\n\n{escape(fault, quote=False) if compat.escapes_texts else fault}\n"
+    if not compat.checks_operator_values:
+        return erlang.utf8_binary(f"{text} ({'/'.join((vhost, *names))})".encode())
+    if len(names) == 1:
+        return f'{text} (vhost: "{vhost}" key: "{names[0]}")'
+    return f'{text} (vhost: "{vhost}" / component: "{names[0]}" / key: "{names[1]}")'
+
+
+def _missing_text(host: VirtualHost, missing: list[tuple[str, str]]) -> str:
+    """Return RabbitMQ's term for the ends that a binding lacks, broken into lines as Erlang does."""
+    terms = [f"{{not_found,{{resource,{printed(host.name)},{kind},{printed(name)}}}}}" for kind, name in missing]
+    line = f"{{resources_missing,[{','.join(terms)}]}}"
+    if len(line) <= _LINE_WIDTH:
+        return line
+    if len(terms) == 1:
+        return f"{{resources_missing,\n    [{terms[0]}]}}"
+    return f"{{resources_missing,[{f',{chr(10)}{chr(32) * 20}'.join(terms)}]}}"
+
+
+def put(node: Node, user: User) -> bool:
+    """Add a user, or replace one, who keeps other limits. Return whether the user was known."""
+    old = node.access.users.get(user.name)
+    if old is not None:
+        user.limits = {**old.limits, **user.limits}
+        if old.password and user.password_hash and user.password_hash.matches(old.password):
+            # The password is the same. A test is better served by the one that can be read.
+            user.password, user.password_hash = old.password, None
+    node.access.put_user(user)
+    return old is not None
+
+
+def user_of(item: Item, name: str, compat: Compat, algorithm: str = DEFAULT_ALGORITHM) -> User:
+    """Return the user that an object describes. `algorithm` is that of a hash which names none."""
+    if "password" in item and "password_hash" in item:
+        raise item.refused("it has both a password and a password_hash", "both_password_and_password_hash_are_provided")
+    if "tags" in item:
+        tags = tuple(filter(None, item.texts("tags")))
+    else:
+        tags = ("administrator",) if item.parsed_flag("administrator") else ()
+    if len(tags) > _USER_TAGS_MAX and compat.checks_operator_values:
+        reason = f"A user can have at most {_USER_TAGS_MAX} tags (received {len(tags)})"
+        raise item.wrong("tags", f"has {len(tags)} tags; RabbitMQ takes at most {_USER_TAGS_MAX}", reason)
+    user = User(name, tags=tags, limits=item.limits("limits", USER_LIMITS, "user-limits"))
+    if "password" in item:
+        user.password = item.text("password") or None
+    elif item.get("password_hash", "") != "":
+        not_base64: object = ["not_base64", item.get("password_hash")]
+        try:
+            digest = octets_of(item.text("password_hash", reason=not_base64))
+        except ValueError as error:
+            raise item.wrong("password_hash", f"is not base64: {error}", not_base64) from None
+        user.password_hash = PasswordHash(digest, item.word("hashing_algorithm", ALGORITHMS, algorithm))
+    return user
+
+
+def queue_type_of(item: Item, compat: Compat, *keys: str) -> str | None:
+    """Return the default queue type of a virtual host by the first of these keys, None if it is left open."""
+    key = next((each for each in keys if each in item), "default_queue_type")
+    kind = item.get(key)
+    if kind is None or kind == "undefined":
+        return None
+    for name, row in QUEUE_TYPES.items():
+        if kind in (name, row.erlang_name):
+            return name
+    if not compat.checks_operator_values:
+        return None
+    fault = f"is {kind!r}{expected(str(kind), QUEUE_TYPES)}"
+    if kind == "":
+        raise item.wrong(key, fault, "default_queue_type must not be an empty string")
+    if not isinstance(kind, str | bool):
+        raise item.wrong(key, fault, f"{printed(kind)} is not a valid default_queue_type value")
+    raise item.wrong(key, fault, f"{kind if isinstance(kind, str) else printed(kind)} is not a valid queue type")
+
+
+def kept_type(vhost: VirtualHost | None, kind: str | None, compat: Compat) -> str:
+    """Return the default queue type of a virtual host, which is new if it is None, once it is given this one."""
+    if vhost is None:
+        return kind or "classic"
+    if not compat.changes_default_queue_type:
+        return vhost.default_queue_type
+    return kind or ("classic" if compat.resets_default_queue_type else vhost.default_queue_type)
+
+
+def description_of(item: Item) -> str | None:
+    """Return the description of a virtual host, which may be null."""
+    return None if item.get("description", "") is None else item.text("description", "")
+
+
+def tags_of(item: Item) -> tuple[str, ...]:
+    """Return the tags of a virtual host, which may be null."""
+    return () if item.get("tags") is None else item.texts("tags")
+
+
+def patterns_of(item: Item, rights: Iterable[str], compat: Compat) -> dict[str, str]:
+    """Return the regular expressions of a permission, by right."""
+    return {right: item.pattern(right, compat) for right in rights}
 
 
 def items(
     definitions: Mapping[str, object], section: str, what: str, named_by: Sequence[str] = ("name",)
 ) -> Iterator[Item]:
-    """Yield the objects of one section. Raises BrokerError if the section is not a list of objects.
+    """Yield the objects of one section; anything else in it is skipped. Raises BrokerError if it is not a list.
 
     `what` an object is, and the values of its keys in `named_by`, are for error messages.
     """
@@ -405,8 +450,6 @@ def items(
     if not isinstance(objects, (list, tuple)):
         raise BrokerError(f"definitions: {section!r} must be a list, not {objects!r}")
     for number, values in enumerate(objects, start=1):
-        place = f"number {number} of {section!r}"
-        if not isinstance(values, Mapping):
-            raise BrokerError(f"definitions: {place} must be an object, not {values!r}")
-        names = [shown(values[key]) for key in named_by if key in values]
-        yield Item(f"{what} {' '.join(names)}" if names else place, values)
+        if isinstance(values, Mapping):
+            names = [shown(values[key]) for key in named_by if key in values]
+            yield Item(values, f"{what} {' '.join(names)}" if names else f"number {number} of {section!r}")

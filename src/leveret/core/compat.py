@@ -307,8 +307,14 @@ class Compat(NamedTuple):
     hides_feature_flags: bool = False
     # The list of virtual hosts heeds `columns`.
     lists_vhosts_by_columns: bool = False
-    # The default queue type of a virtual host can be set.
-    sets_default_queue_type: bool = True
+    # The keys that set the default queue type of a virtual host, and whether they change that of an existing one.
+    default_queue_type_keys: tuple[str, ...] = ("default_queue_type", "defaultqueuetype")
+    changes_default_queue_type: bool = True
+    # Default queue types and the number of a user's tags are checked; the metadata of a virtual host in definitions
+    # precede its other keys, and a fault of a parameter in them is plain text.
+    checks_operator_values: bool = True
+    # Definitions may have bindings from or to what does not exist, which are left out; otherwise they are refused.
+    imports_bindings_to_nothing: bool = False
     # Deleting several users fails if one does not exist.
     refuses_missing_users: bool = False
     # The description of a queue without statistics has its policies.
@@ -479,6 +485,7 @@ V4_0: Final = V4_2._replace(
     refuses_excess_body_at_once=False,
     max_announced_body_bytes=None,
     max_pattern_bytes=None,
+    checks_operator_values=False,
     max_hash_weight=None,
     passive_declare_needs_a_right=False,
     quorum_drops_last_first=True,
@@ -532,7 +539,6 @@ V3_13: Final = V4_0._replace(
     challenges_again=True,
     hides_feature_flags=True,
     lists_vhosts_by_columns=True,
-    sets_default_queue_type=False,
     refuses_missing_users=True,
     hidden_definitions=(
         *("rabbitmq_definition_format", "original_cluster_name", "original_vhost_name", "explanation"),
@@ -551,6 +557,9 @@ V3_13: Final = V4_0._replace(
 V3_10: Final = V3_13._replace(
     version="3.10",
     explains_replay_to_nowhere=False,
+    default_queue_type_keys=("defaultqueuetype",),
+    changes_default_queue_type=False,
+    imports_bindings_to_nothing=True,
     policies_tell_queue_types_apart=False,
     missing_policy_keys=(
         *V3_13.missing_policy_keys,

@@ -27,6 +27,8 @@ class AmqpError(Exception):
         self.cause: str | None = None
         # What was wrong, for code that must not read RabbitMQ's text: a word as `problem`, and the names it is about.
         self.subject: dict[str, str] | None = None
+        # RabbitMQ returns the error instead of throwing it, so an import of definitions goes on without the object.
+        self.is_returned = False
 
     def at(self, method_id: int) -> Self:
         """Name this method in the close instead of the one being handled; return the error itself."""
@@ -36,6 +38,11 @@ class AmqpError(Exception):
     def because(self, cause: str) -> Self:
         """Add what the text leaves out, for the trace only; return the error itself."""
         self.cause = cause
+        return self
+
+    def returned(self) -> Self:
+        """Say that an import of definitions leaves the object out; return the error itself."""
+        self.is_returned = True
         return self
 
     def about(self, problem: str, **names: str) -> Self:

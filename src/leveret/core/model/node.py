@@ -64,13 +64,20 @@ class Node(Runtime):
         # The messages that were returned to clients that are known to drop them.
         self.ignored_returns: dict[int, None] = {}
         self.vhosts: dict[str, VirtualHost] = {}
+        # What an operator keeps for the cluster as a whole. Of these, leveret reads the name of the cluster.
+        self.global_parameters: dict[str, object] = {"cluster_tags": []} if "cluster_tags" in compat.overview else {}
         # The parts of the definitions that it began with, None without any (see the check `not_in_definitions`).
         self.defined: frozenset[tuple[str, ...]] | None = None
         # The plugin's exchange amq.rabbitmq.event, None unless enabled.
         self.event_exchange: EventExchange | None = None
         # Whether the plugin is enabled by which a certificate may stand for a login.
         self.has_certificate_logins = False
-        self.add_vhost("/")
+        self.add_vhost("/", description="Default virtual host")
+
+    @property
+    def cluster_name(self) -> str:
+        """The name of the cluster, by default that of the node."""
+        return str(self.global_parameters.get("cluster_name", NODE_NAME))
 
     @property
     def mechanisms(self) -> tuple[str, ...]:
@@ -80,7 +87,12 @@ class Node(Runtime):
         return tuple(name for name in self.compat.mechanisms if name in wanted and name not in lacked)
 
     def add_vhost(
-        self, name: str, *, default_queue_type: str = "classic", description: str = "", tags: tuple[str, ...] = ()
+        self,
+        name: str,
+        *,
+        default_queue_type: str = "classic",
+        description: str | None = "",
+        tags: tuple[str, ...] = (),
     ) -> VirtualHost:
         """Return the virtual host with this name, creating it if needed."""
         if name not in self.vhosts:
@@ -89,6 +101,10 @@ class Node(Runtime):
             if self.event_exchange is not None:
                 self.event_exchange.vhost_created(vhost)
         return self.vhosts[name]
+
+    def set_global_parameter(self, name: str, value: object) -> None:
+        """Keep a value of JSON. An empty object becomes an empty list, as in Erlang."""
+        self.global_parameters[name] = [] if value == {} else value
 
     def announce(self, event: str, **details: object) -> None:
         """Publish what an operator or a login has changed to the event exchange, if it exists."""

@@ -75,7 +75,7 @@ class VirtualHost:
         self.name = name
         self.default_queue_type = default_queue_type
         # Informative only; nothing depends on them.
-        self.description = ""
+        self.description: str | None = ""
         self.tags: tuple[str, ...] = ()
         self.queues: dict[str, StoredQueue] = {}
         self.exchanges: dict[str, Exchange] = {}

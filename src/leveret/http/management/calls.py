@@ -8,15 +8,15 @@ from contextlib import contextmanager
 from typing import Final, TypeVar
 
 from leveret.admin.admin import Admin
+from leveret.admin.values import Item
 from leveret.core.compat import Compat
 from leveret.core.model.errors import AmqpError
 from leveret.core.model.message import Message
 from leveret.core.model.node import Node
 from leveret.core.model.operators.access import User
-from leveret.core.model.operators.node_settings import NODE_NAME
 from leveret.core.model.vhost import VirtualHost
 from leveret.core.protocol.rights import UserRights
-from leveret.core.wire.methods import BasicGetOk, Method
+from leveret.core.wire.methods import BasicGetOk, BasicNack, BasicReturn, Method
 from leveret.engine.engine import Engine
 from leveret.http.management.statistics import INTERNAL_USER, Statistics
 from leveret.http.messages import Request, Response, json_of, refusal
@@ -31,8 +31,6 @@ CREATED: Final = Response(201)
 DONE: Final = Response(204)
 # The answer to what RabbitMQ's server cannot read or send.
 MALFORMED: Final = Response(400)
-# The answer if RabbitMQ's handler crashes.
-FAILED: Final = Response(500)
 # The name of the default exchange in paths.
 DEFAULT_EXCHANGE: Final = "amq.default"
 # The answer to a user who may not open the virtual host at all.
@@ -87,8 +85,6 @@ class State:
         self._node = node
         self.statistics = Statistics()
         self.started_at = node.wall_now
-        self.cluster_name = NODE_NAME
-        self.global_parameters: dict[str, object] = {}
         # The virtual hosts that the API refuses to delete, and those that were once so.
         self.protected: dict[str, bool] = {}
 
@@ -108,7 +104,7 @@ class UsersChannel(OwnChannel):
     is refused, in which order, and what a name stands for.
     """
 
-    __slots__ = ("got",)
+    __slots__ = ("got", "is_refused", "is_returned")
 
     def __init__(self, connection: OwnConnection, rights: UserRights) -> None:
         super().__init__(connection, lambda tag, view: None)
@@ -116,6 +112,16 @@ class UsersChannel(OwnChannel):
         self.is_limited = False
         # The answers to basic.get, with the messages.
         self.got: list[tuple[BasicGetOk, Message, bytes | None]] = []
+        # What became of its publish.
+        self.is_returned = self.is_refused = False
+
+    def send(self, method: Method) -> None:
+        """Note whether a queue has refused the publish."""
+        self.is_refused = self.is_refused or isinstance(method, BasicNack)
+
+    def send_return(self, method: BasicReturn, message: Message) -> None:
+        """Note that the publish reached no queue."""
+        self.is_returned = True
 
     def send_message(self, method: Method, message: Message, properties_octets: bytes | None = None) -> None:
         """Keep what a client would be sent."""
@@ -212,9 +218,9 @@ class Call:
         """Return whether a parameter of the query is "true"."""
         return self.parameters.get(name) == "true"
 
-    def body(self, *required: str) -> dict[str, object]:
+    def body(self, *required: str) -> Item:
         """Return the JSON object of the body. Raises Refusal if it is none, or lacks a required key."""
-        value = parsed(self.request.body, self.compat)
+        value = Item(parsed(self.request.body, self.compat))
         missing = [name for name in required if name not in value]
         if missing:
             raise bad_request(_missing_keys(missing))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from leveret.admin.values import described
 from leveret.core.compat import Compat
 from leveret.core.model.operators.node_settings import NODE_NAME
 from leveret.core.model.ports import ConnectionPort
@@ -10,7 +11,6 @@ from leveret.core.model.queues.stored_queue import StoredQueue
 from leveret.core.protocol.channel import Channel
 from leveret.http.management.calls import Call
 from leveret.http.management.listing import Described
-from leveret.http.management.values import described
 
 
 def consumers_of(call: Call, queue: StoredQueue) -> list[Described]:

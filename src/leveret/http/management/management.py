@@ -8,17 +8,18 @@ from __future__ import annotations
 
 from typing import Final
 
+from leveret.admin.values import WrongValue
 from leveret.core.model.operators.access import User
 from leveret.engine.engine import Engine
 from leveret.http.guard import known_user
 from leveret.http.management.calls import (
     DONE,
-    FAILED,
     MALFORMED,
     NOT_YOURS,
     Call,
     Refusal,
     State,
+    bad_request,
     no_object,
     not_authorised,
     not_found,
@@ -50,7 +51,7 @@ class Management:
         """Answer a request, as RabbitMQ's management plugin does."""
         methods = self._allowed(request)
         response = self._answered(request, methods)
-        if response not in (MALFORMED, FAILED) and (
+        if response != MALFORMED and (
             self._state.engine.compat.names_methods_of_path or response.status == 405 or request.method == "OPTIONS"
         ):
             headers = (*response.headers, ("allow", ", ".join(methods)))
@@ -91,6 +92,8 @@ class Management:
                 answer = endpoint.answer(call)
         except Refusal as error:
             return error.response
+        except WrongValue as error:
+            return bad_request(error.reason).response
         if answer is None:
             return DONE
         return answer if isinstance(answer, Response) else Response.of_json(answer)

@@ -113,6 +113,9 @@ def _pattern_fault(pattern: object, compat: Compat) -> str:
 
 
 def _target_fault(target: object, compat: Compat) -> str:
+    if not isinstance(target, str):
+        # Erlang's empty list is an empty text.
+        target = "" if target == [] else printed(target)
     is_offered = compat.policies_tell_queue_types_apart or target not in _QUEUE_TYPE_TARGETS
     if target in APPLY_TO and is_offered:
         return ""

@@ -116,7 +116,7 @@ class QueueDeclaration(NamedTuple):
         )
         for flaw, is_set in flaws:
             if is_set:
-                raise PreconditionFailed(f"invalid property '{flaw}' for {title}")
+                raise PreconditionFailed(f"invalid property '{flaw}' for {title}").returned()
 
     def _refuse_denied_features(self, vhost: VirtualHostPort, queue_type: QueueType) -> None:
         if queue_type.is_always_durable:
@@ -131,7 +131,7 @@ class QueueDeclaration(NamedTuple):
 
 
 def _denied(text: Callable[[str], str], feature: str) -> InternalRefusal:
-    return InternalRefusal(text(feature)).about("denied_feature", feature=feature)
+    return InternalRefusal(text(feature)).about("denied_feature", feature=feature).returned()
 
 
 def configured_denial_text(feature: str) -> str:

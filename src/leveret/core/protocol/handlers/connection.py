@@ -7,7 +7,6 @@ from typing import Final
 
 from leveret.core.compat import EXTERNAL, Compat
 from leveret.core.model.errors import NotAllowed
-from leveret.core.model.operators.node_settings import NODE_NAME
 from leveret.core.model.queues.arguments import is_true
 from leveret.core.protocol import auth
 from leveret.core.protocol.connection import Connection
@@ -50,15 +49,17 @@ def protocol_offer(header: bytes, compat: Compat) -> bytes | None:
 def start(connection: Connection) -> None:
     """Send the server's properties and the mechanisms it accepts."""
     compat = connection.node.compat
-    texts = (compat.copyright, compat.platform, compat.product_version)
+    texts = (connection.node.cluster_name, compat.copyright, compat.platform, compat.product_version)
     connection.send_control(_greeting(*texts, connection.mechanisms))
 
 
 @cache
-def _greeting(copyright_text: str, platform: str, version: str, mechanisms: tuple[str, ...]) -> methods.ConnectionStart:
+def _greeting(
+    cluster_name: str, copyright_text: str, platform: str, version: str, mechanisms: tuple[str, ...]
+) -> methods.ConnectionStart:
     capabilities = Table(tuple((name, Field("t", True)) for name in _CAPABILITIES))
     texts = (
-        ("cluster_name", NODE_NAME),
+        ("cluster_name", cluster_name),
         ("copyright", copyright_text),
         ("information", "Licensed under the MPL 2.0. Website: https://rabbitmq.com"),
         ("platform", platform),

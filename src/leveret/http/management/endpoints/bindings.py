@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from typing import Final, NamedTuple
 from urllib.parse import quote_plus, unquote_plus
 
+from leveret.admin.values import described
 from leveret.core.model.operators.access import Kind
 from leveret.core.model.vhost import VirtualHost
 from leveret.core.protocol.handlers import exchange, queue
@@ -16,7 +17,6 @@ from leveret.http.management.calls import Call, bad_request, no_object
 from leveret.http.management.erlang_hash import hash_of_arguments
 from leveret.http.management.listing import Described
 from leveret.http.management.routes import describes, endpoint, lists
-from leveret.http.management.values import described, table_of
 from leveret.http.messages import Response
 
 _BETWEEN: Final = "/api/bindings/{vhost}/e/{exchange}/{kind}/{destination}"
@@ -133,7 +133,7 @@ def _kind(call: Call) -> Kind:
 def post_binding(call: Call) -> object:
     """Bind a queue or an exchange to an exchange. The answer names the binding in its location."""
     body = call.body()
-    arguments, routing_key = table_of(body.get("arguments")), str(body.get("routing_key", ""))
+    arguments, routing_key = body.table("arguments"), body.text("routing_key", "")
     source, kind, destination = call.exchange_name, _kind(call), call.name_of("destination")
     with call.acting(), call.channel(call.changed_vhost) as channel:
         if kind == "queue":

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
+from leveret.admin.values import described
 from leveret.core.model.errors import ConnectionForced
 from leveret.core.model.operators.node_settings import NODE_NAME
 from leveret.core.protocol.channel import Channel
@@ -15,7 +16,6 @@ from leveret.http.management.constant import constant
 from leveret.http.management.listing import Described
 from leveret.http.management.measures import moment
 from leveret.http.management.routes import endpoint, lists
-from leveret.http.management.values import described
 from leveret.observe.texts.state import connections as clients
 from leveret.observe.texts.state import unsettled
 

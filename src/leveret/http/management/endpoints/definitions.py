@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 
 from leveret.admin.definitions_export import Extent, export, export_vhost
+from leveret.admin.definitions_import import load
+from leveret.admin.values import WrongValue
 from leveret.errors import BrokerError
 from leveret.http.management.calls import DONE, MALFORMED, Call, bad_request, value_of
 from leveret.http.management.listing import Described
@@ -17,8 +19,6 @@ def get_definitions(call: Call) -> object:
     """Return the definitions of the broker."""
     with call.engine.looking() as node:
         definitions = export(node, _extent(call))
-    parameters = call.state.global_parameters
-    definitions["global_parameters"] = [{"name": name, "value": value} for name, value in parameters.items()]
     return _named(call, _shown(call, definitions))
 
 
@@ -99,14 +99,14 @@ def _load(call: Call, vhost: str | None) -> object:
     if not isinstance(definitions, dict):
         raise bad_request("failed_to_parse_json")
     try:
-        call.admin.import_definitions(definitions, vhost=vhost)
+        with call.acting() as node:
+            load(node, definitions, vhost)
+    except WrongValue:
+        raise
     except BrokerError as error:
         raise bad_request(str(error).removeprefix("definitions: ")) from None
     finally:
         call.state.catch_up(call.user.name)
-    for item in definitions.get("global_parameters") or ():
-        if isinstance(item, dict) and "name" in item:
-            call.state.global_parameters[str(item["name"])] = item.get("value")
     return DONE
 
 

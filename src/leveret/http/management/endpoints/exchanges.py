@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
+from leveret.admin.values import described
 from leveret.core.model.exchanges.exchange import Exchange
 from leveret.core.model.vhost import VirtualHost
 from leveret.core.protocol.handlers import exchange as methods
@@ -12,7 +13,6 @@ from leveret.http.management import statistics
 from leveret.http.management.calls import CREATED, DONE, Call, no_object
 from leveret.http.management.listing import Described
 from leveret.http.management.routes import describes, endpoint, lists
-from leveret.http.management.values import described, flag_of, table_of
 
 _EXCHANGE: Final = "/api/exchanges/{vhost}/{exchange}"
 _COUNTED = (("publish_in",), ("publish_out",))
@@ -34,8 +34,8 @@ def get_exchange(call: Call) -> Described:
 def put_exchange(call: Call) -> object:
     """Declare an exchange."""
     body = call.body()
-    durable, auto_delete, internal = (flag_of(body, name) for name in ("durable", "auto_delete", "internal"))
-    arguments, kind = table_of(body.get("arguments")), str(body.get("type", "direct"))
+    durable, auto_delete, internal = (body.parsed_flag(name) for name in ("durable", "auto_delete", "internal"))
+    arguments, kind = body.table("arguments"), body.text("type", "direct")
     name = call.exchange_name
     with call.acting(), call.channel(call.changed_vhost) as channel:
         vhost = channel.vhost

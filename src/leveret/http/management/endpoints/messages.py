@@ -3,23 +3,25 @@
 from __future__ import annotations
 
 import base64
-import binascii
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from itertools import count as count_up
 from typing import Final
 
+from leveret.admin.values import Item, described_properties, octets_of
 from leveret.core.model.errors import AmqpError
 from leveret.core.model.message import Message
 from leveret.core.model.vhost import VirtualHost
+from leveret.core.protocol import publishing
+from leveret.core.protocol.confirms import Confirms
 from leveret.core.protocol.handlers import basic
+from leveret.core.protocol.receiving.assembler import Content
 from leveret.core.wire.errors import ShortStringTooLong
-from leveret.core.wire.methods import BasicGet, BasicGetOk, BasicReject
+from leveret.core.wire.methods import BasicGet, BasicGetOk, BasicNack, BasicPublish, BasicReject
 from leveret.core.wire.properties import PROPERTY_NAMES, Properties, PropertyValue
 from leveret.http.management.calls import ACCESS_REFUSED, Call, bad_request, not_authorised, not_found
 from leveret.http.management.listing import Described
 from leveret.http.management.routes import endpoint
-from leveret.http.management.values import described_properties, table_of
-from leveret.scripted.own_publisher import OwnPublisher
 
 # What becomes of the messages that were got: whether they are acknowledged, and whether they return to the queue.
 _ACK_MODES: Final = {
@@ -41,14 +43,17 @@ def publish(call: Call) -> object:
             raise not_found("exchange_not_found")
     body = call.body("routing_key", "properties", "payload", "payload_encoding")
     octets = _payload(body)
-    properties = _encoded(_properties(body.get("properties")))
-    with call.acting():
-        publisher = OwnPublisher(vhost)
-        publisher.rights = call.rights(vhost)
-        exchange, routing_key = call.exchange_name, str(body["routing_key"])
+    content = Content(_encoded(_properties(body.inner("properties"))), octets, b"")
+    method = BasicPublish(call.exchange_name, body.text("routing_key"), True, False)
+    with call.acting(), call.channel(vhost) as channel:
+        channel.confirms = Confirms()
         with named(is_get=False):
-            is_routed = publisher.publish(exchange, routing_key, octets, properties, is_mandatory=True)
-    return {"routed": is_routed}
+            message = publishing.checked(channel, method, content)
+            publishing.publish(channel, message, is_mandatory=True)
+        channel.flush_confirms()
+        if channel.is_refused:
+            raise bad_request("rejected Unable to publish message. Check queue limits.")
+    return {"routed": not channel.is_returned}
 
 
 def _vhost(call: Call) -> VirtualHost:
@@ -57,38 +62,30 @@ def _vhost(call: Call) -> VirtualHost:
     return call.changed_vhost
 
 
-def _payload(body: Mapping[str, object]) -> bytes:
-    text, encoding = body["payload"], body["payload_encoding"]
-    if not isinstance(text, str):
-        raise bad_request("payload_not_string")
+def _payload(body: Item) -> bytes:
+    text, encoding = body.text("payload", reason="payload_not_string"), body.get("payload_encoding")
     if encoding == "string":
         return text.encode("utf-8", "surrogateescape")
     if encoding != "base64":
         raise bad_request(["unsupported_encoding", encoding])
     try:
-        return base64.b64decode(text, validate=True)
-    except binascii.Error:
+        return octets_of(text)
+    except ValueError:
         raise bad_request(["not_base64", text]) from None
 
 
-def _properties(given: object) -> Properties:
+def _properties(given: Item) -> Properties:
     """Return the properties of a body. Those that AMQP does not have are ignored."""
-    values = given if isinstance(given, Mapping) else {}
     properties: dict[str, PropertyValue] = {}
     for name in PROPERTY_NAMES:
-        value = values.get(name)
-        if name not in values:
+        if name not in given:
             continue
         if name == "headers":
-            properties[name] = table_of(_truncated(value))
+            properties[name] = Item({name: _truncated(given.get(name))}).table(name)
         elif name in _BITS:
-            if not isinstance(value, int) or isinstance(value, bool):
-                raise bad_request(["not_int", name])
-            properties[name] = value % 2 ** _BITS[name]
-        elif isinstance(value, str):
-            properties[name] = value
+            properties[name] = given.number(name, reason=["not_int", name]) % 2 ** _BITS[name]
         else:
-            raise bad_request(["not_string", name])
+            properties[name] = given.text(name, reason=["not_string", name])
     return Properties(**properties)
 
 
@@ -119,22 +116,28 @@ def get_messages(call: Call) -> object:
         if name not in vhost.queues and call.compat.looks_for_exchange:
             raise not_found("queue_not_found")
     body = call.body("ackmode", "count", "encoding")
-    mode = str(body["ackmode"])
+    mode = body.text("ackmode")
     if mode not in _ACK_MODES:
         raise bad_request(f"Invalid ackmode value: {mode}. Valid values are: {', '.join(_ACK_MODES)}")
-    if body["encoding"] not in ("auto", "base64"):
+    count, encoding = body.parsed_number("count"), body.get("encoding")
+    if encoding not in ("auto", "base64"):
         raise bad_request("Unsupported encoding. Please use auto or base64.")
-    count = _count(body)
+    limit = body.parsed_number("truncate") if "truncate" in body else None
+    if limit is not None and limit < 0:
+        raise body.wrong("truncate", f"must be 0 or more, not {limit}")
     is_acked, is_requeued = _ACK_MODES[mode]
     with call.acting(), call.channel(vhost) as channel, named(is_get=True):
-        for number in range(1, count + 1):
+        # A negative count never becomes 0, so it takes all.
+        for number in count_up(1) if count < 0 else range(1, count + 1):
             basic.get(channel, BasicGet(name, is_acked and not is_requeued))
             if len(channel.got) < number:
                 break
         for ok, _, _ in channel.got:
-            if not is_acked or is_requeued:
+            if not is_acked:
                 basic.reject(channel, BasicReject(ok.delivery_tag, is_requeued))
-    return [_shown(ok, message, octets, body) for ok, message, octets in channel.got]
+            elif is_requeued:
+                basic.nack(channel, BasicNack(ok.delivery_tag, False, True))
+    return [_shown(ok, message, octets, limit, encoding) for ok, message, octets in channel.got]
 
 
 @contextmanager
@@ -151,21 +154,11 @@ def named(*, is_get: bool) -> Iterator[None]:
         raise bad_request(f"{error.code} {text}") from None
 
 
-def _count(body: Mapping[str, object]) -> int:
-    count = body["count"]
-    try:
-        return int(str(count))
-    except ValueError:
-        raise bad_request(["not_integer", count]) from None
-
-
-def _shown(ok: BasicGetOk, message: Message, octets: bytes | None, body: Mapping[str, object]) -> Described:
+def _shown(
+    ok: BasicGetOk, message: Message, octets: bytes | None, limit: int | None, wanted_encoding: object
+) -> Described:
     properties = message.properties if octets is None else Properties.decode(octets)
-    payload = message.body
-    limit = body.get("truncate")
-    if isinstance(limit, int):
-        payload = payload[:limit]
-    text, encoding = _text(payload, body["encoding"])
+    text, encoding = _text(message.body[:limit], wanted_encoding)
     return {
         "payload_bytes": len(message.body),
         "redelivered": ok.redelivered,

@@ -93,7 +93,7 @@ def _metrics(call: Call, *, is_per_object: bool) -> Iterator[Metric]:
     queues = [queue for vhost in node.vhosts.values() for queue in vhost.queues.values()]
     connections = list(clients(node))
     build: Labels = (("rabbitmq_version", version), ("product_name", "RabbitMQ"), ("product_version", version))
-    identity: Labels = (("rabbitmq_node", NODE_NAME), ("rabbitmq_cluster", call.state.cluster_name))
+    identity: Labels = (("rabbitmq_node", NODE_NAME), ("rabbitmq_cluster", call.node.cluster_name))
     yield _gauge("build_info", "RabbitMQ version info", 1, build)
     yield _gauge("identity_info", "RabbitMQ node & cluster identity info", 1, identity)
     yield _gauge("connections", "Connections currently open", len(connections))

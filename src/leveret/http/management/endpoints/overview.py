@@ -39,7 +39,7 @@ def get_overview(call: Call) -> Described:
         "product_version": call.compat.product_version,
         "product_name": "RabbitMQ",
         "rabbitmq_version": call.compat.product_version,
-        "cluster_name": call.state.cluster_name,
+        "cluster_name": call.node.cluster_name,
         **_runtime(call),
         "disable_stats": is_short,
         "enable_queue_totals": is_short and call.flag("enable_queue_totals"),
@@ -216,16 +216,15 @@ def get_version(call: Call) -> object:
 @describes("/api/cluster-name", "management")
 def get_cluster_name(call: Call) -> Described:
     """Return the name of the cluster."""
-    return {"name": call.state.cluster_name}
+    return {"name": call.node.cluster_name}
 
 
 @endpoint("PUT", "/api/cluster-name", "administrator", needs_json=True)
 def put_cluster_name(call: Call) -> None:
     """Rename the cluster."""
-    name = call.body("name")["name"]
-    if not isinstance(name, str):
-        raise bad_request(f"name must be text, not {name!r}")
-    call.state.cluster_name = name
+    name = call.body("name").text("name")
+    with call.acting() as node:
+        node.global_parameters["cluster_name"] = name
 
 
 @lists("/api/extensions", "management", ())

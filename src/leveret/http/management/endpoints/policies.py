@@ -5,14 +5,15 @@ from __future__ import annotations
 from html import escape
 from typing import Final
 
+from leveret.admin.admin import set_policy
 from leveret.admin.definitions_export import described_parameters
-from leveret.admin.definitions_import import VHOST_LIMITS_PARAMETER
-from leveret.core.model.operators.access import VHOST_LIMITS
+from leveret.admin.definitions_import import VHOST_LIMITS_PARAMETER, policy_of, vhost_limits_of
+from leveret.admin.values import WrongValue
 from leveret.core.model.operators.policy import Policy, PolicyInvalid, PolicySet
 from leveret.core.model.operators.policy_keys import printed
 from leveret.core.model.vhost import VirtualHost
 from leveret.http.management.calls import CREATED, DONE, Call, no_object
-from leveret.http.management.endpoints.vhosts import invalid, limit_fault
+from leveret.http.management.endpoints.vhosts import invalid
 from leveret.http.management.listing import Described
 from leveret.http.management.routes import Who, describes, endpoint, lists
 
@@ -38,21 +39,12 @@ class _Policies:
         body, name = call.body("pattern", "definition"), call.values["name"]
         with call.engine.looking():
             vhost = call.changed_vhost
-            policies = self._of(vhost)
-            is_known = name in policies.by_name
-        policy = Policy(
-            name,
-            body["pattern"],  # type: ignore[arg-type]
-            body["definition"],  # type: ignore[arg-type]
-            apply_to=body.get("apply-to", "all"),  # type: ignore[arg-type]
-            priority=body.get("priority", 0),  # type: ignore[arg-type]
-        )
+            is_known = name in self._of(vhost).by_name
         try:
-            policies.check(policy)
+            with call.acting() as node:
+                set_policy(node, vhost.name, policy_of(name, body), is_operator=self._are_operators)
         except PolicyInvalid as error:
             raise invalid(str(error) if self._are_operators else _shown_text(call, str(error))) from None
-        change = call.admin.set_operator_policy if self._are_operators else call.admin.set_policy
-        change(**policy._asdict(), vhost=vhost.name)
         return DONE if is_known else CREATED
 
     def _delete(self, call: Call) -> None:
@@ -91,19 +83,22 @@ def get_parameter(call: Call) -> Described:
 @endpoint("PUT", "/api/parameters/{component}/{vhost}/{name}", "policymaker")
 def put_parameter(call: Call) -> object:
     """Set a parameter. Other components than the broker's own belong to plugins that leveret does not have."""
-    value, component = call.body("value")["value"], call.values["component"]
+    body, component = call.body("value"), call.values["component"]
     name = call.values["vhost"]
     with call.engine.looking():
         names = [(each["component"], each["name"]) for each in described_parameters(call.changed_vhost)]
         is_known = (component, call.values["name"]) in names
     if component != VHOST_LIMITS_PARAMETER:
         raise invalid(_shown_text(call, f"component {component} not found"))
-    limits = value if isinstance(value, dict) else {}
-    fault = limit_fault(limits, VHOST_LIMITS, "limits")
-    if not isinstance(value, dict | list):
-        fault = f"limits not a list {printed(value)}"
-    if fault:
-        raise invalid(_shown_text(call, fault))
+    value = body.get("value")
+    if not isinstance(value, dict) and value != []:
+        fault = "Unrecognised terms {} in limits" if isinstance(value, list) else "limits not a list {}"
+        raise invalid(_shown_text(call, fault.format(printed(value))))
+    try:
+        limits = vhost_limits_of(body)
+    except WrongValue as error:
+        raise invalid(_shown_text(call, str(error.reason))) from None
+    call.admin.clear_vhost_limits(name)
     call.admin.set_vhost_limits(name, limits)
     return DONE if is_known else CREATED
 
@@ -122,30 +117,32 @@ def delete_parameter(call: Call) -> None:
 @lists("/api/global-parameters", "policymaker", ("name",))
 def list_global_parameters(call: Call) -> list[Described]:
     """List what concerns the broker as a whole."""
-    return [{"name": name, "value": value} for name, value in call.state.global_parameters.items()]
+    return [{"name": name, "value": value} for name, value in call.node.global_parameters.items()]
 
 
 @describes("/api/global-parameters/{name}", "policymaker")
 def get_global_parameter(call: Call) -> Described:
     """Describe a global parameter."""
-    value = call.existing(call.state.global_parameters, "name")
+    value = call.existing(call.node.global_parameters, "name")
     return {"name": call.values["name"], "value": value}
 
 
 @endpoint("PUT", "/api/global-parameters/{name}", "policymaker")
 def put_global_parameter(call: Call) -> object:
-    """Set a global parameter. leveret keeps it and reads none."""
-    value, name = call.body("value")["value"], call.values["name"]
-    is_known = name in call.state.global_parameters
-    call.state.global_parameters[name] = value
+    """Set a global parameter. leveret keeps them all, and reads the name of the cluster."""
+    value, name = call.body("value").get("value"), call.values["name"]
+    with call.acting() as node:
+        is_known = name in node.global_parameters
+        node.set_global_parameter(name, value)
     return DONE if is_known else CREATED
 
 
 @endpoint("DELETE", "/api/global-parameters/{name}", "policymaker")
 def delete_global_parameter(call: Call) -> None:
     """Remove a global parameter."""
-    call.existing(call.state.global_parameters, "name")
-    del call.state.global_parameters[call.values["name"]]
+    with call.acting() as node:
+        call.existing(node.global_parameters, "name")
+        del node.global_parameters[call.values["name"]]
 
 
 def _shown_text(call: Call, text: str) -> str:

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Final
 
+from leveret.admin.values import described
 from leveret.core.compat import SINCE_4
 from leveret.core.model.operators.node_settings import NODE_NAME
 from leveret.core.model.operators.policy import combined
@@ -18,7 +19,6 @@ from leveret.http.management.calls import CREATED, DONE, Call, UsersChannel, bad
 from leveret.http.management.listing import Described
 from leveret.http.management.measures import delivery_limit, in_detail, measured, policies_of, totals
 from leveret.http.management.routes import describes, endpoint, lists
-from leveret.http.management.values import described, flag_of, table_of
 
 _QUEUE: Final = "/api/queues/{vhost}/{queue}"
 # What only the description of one queue shows, by type, in versions whose lists show nearly all.
@@ -68,11 +68,12 @@ def put_queue(call: Call) -> object:
     if size > SHORT_STRING_MAX_SIZE:
         raise bad_request(f"queue should be less than {SHORT_STRING_MAX_SIZE} bytes, actually was {size}\n")
     body = call.body()
-    durable, auto_delete = flag_of(body, "durable"), flag_of(body, "auto_delete")
-    arguments, name = table_of(body.get("arguments")), call.values["queue"]
+    durable, auto_delete = body.parsed_flag("durable"), body.parsed_flag("auto_delete")
+    arguments, name = body.table("arguments"), call.values["queue"]
     with call.acting(), call.channel(call.changed_vhost) as channel:
-        if body.get("node", NODE_NAME) != NODE_NAME:
-            raise bad_request(f"Node {body['node']} is not a cluster member")
+        node = body.text("node", NODE_NAME)
+        if node != NODE_NAME:
+            raise bad_request(f"Node {node} is not a cluster member")
         is_known = name in channel.vhost.queues
         methods.declare(channel, QueueDeclare(name, False, durable, False, auto_delete, True, arguments))
     return DONE if is_known else CREATED
@@ -108,7 +109,7 @@ def post_action(call: Call) -> object:
     with call.engine.looking():
         if call.values["queue"] not in call.changed_vhost.queues:
             raise not_found("queue_not_found")
-    action = call.body("action")["action"]
+    action = call.body("action").get("action")
     if call.compat.has_mirroring and action in ("sync", "cancel_sync"):
         return DONE
     raise bad_request(["unknown", action])

@@ -2,24 +2,20 @@
 
 from __future__ import annotations
 
-import base64
-import binascii
-import re
 from collections.abc import Iterable
 from typing import Final
 
 from leveret.admin.definitions_export import described_permissions, described_topic_permissions, described_user
+from leveret.admin.definitions_import import TOPIC_RIGHTS, patterns_of, put, user_of
 from leveret.core.compat import BEFORE_4_3, SINCE_4, SINCE_4_3
 from leveret.core.model.operators.access import RIGHTS, USER_LIMITS
-from leveret.core.model.operators.passwords import DEFAULT_ALGORITHM, PasswordHash
-from leveret.core.model.operators.patterns import name_pattern
-from leveret.http.management.calls import CREATED, DONE, FAILED, Call, Refusal, bad_request, no_object
-from leveret.http.management.endpoints.vhosts import limit_fault, tags_of
+from leveret.core.model.operators.passwords import PasswordHash
+from leveret.http.management.calls import CREATED, DONE, Call, bad_request, no_object
+from leveret.http.management.endpoints.vhosts import one_limit
 from leveret.http.management.listing import Described
 from leveret.http.management.routes import describes, endpoint, lists
 
 _TOPIC: Final = "/api/topic-permissions/{vhost}/{user}"
-_TOPIC_RIGHTS: Final = ("write", "read")
 
 
 @endpoint("GET", "/api/whoami", "management")
@@ -53,30 +49,23 @@ def get_user(call: Call) -> Described:
 def put_user(call: Call) -> object:
     """Add or replace a user, by password, by the hash of one, or without any."""
     body, name = call.body(), call.values["user"]
-    if "password" in body and "password_hash" in body:
-        raise bad_request("both_password_and_password_hash_are_provided")
-    if "tags" not in body:
+    if not ("tags" in body or "administrator" in body):
         raise bad_request("tags_not_present")
-    password, hashed = body.get("password"), body.get("password_hash")
-    parsed = _hash_of(str(hashed), str(body.get("hashing_algorithm") or DEFAULT_ALGORITHM)) if hashed else None
+    user, given = user_of(body, name, call.compat), body.inner("permissions", {})
+    permissions = {vhost: patterns_of(given.inner(vhost), RIGHTS, call.compat) for vhost in given}
     with call.acting() as node:
-        is_known = name in node.access.users
-        user = node.access.set_user(name, str(password) if password else None, tags_of(body["tags"]))
-        user.password_hash = parsed
+        is_known = put(node, user)
         node.announce("user.password.changed" if is_known else "user.created", name=name)
         node.announce("user.tags.set", name=name, tags=user.tags)
-    return DONE if is_known else CREATED
-
-
-def _hash_of(text: str, algorithm: str) -> PasswordHash:
-    try:
-        base64.b64decode(text, validate=True)
-    except binascii.Error:
-        raise bad_request(["not_base64", text]) from None
-    try:
-        return PasswordHash.from_text(text, algorithm)
-    except ValueError as error:
-        raise bad_request(str(error)) from None
+    if is_known:
+        # RabbitMQ gives them to new users only.
+        return DONE
+    for vhost, patterns in permissions.items():
+        with call.engine.looking() as node:
+            if vhost not in node.vhosts:
+                raise bad_request(["no_such_vhost", vhost])
+        call.admin.set_permissions(name, vhost, **patterns)
+    return CREATED
 
 
 @endpoint("DELETE", "/api/users/{user}", "administrator")
@@ -90,8 +79,10 @@ def delete_user(call: Call) -> None:
 @endpoint("POST", "/api/users/bulk-delete", "administrator")
 def delete_users(call: Call) -> None:
     """Delete several users. Those that do not exist are skipped."""
-    names = call.body("users")["users"]
-    given, users = names if isinstance(names, list) else [], call.admin.list_users()
+    body, users = call.body("users"), call.admin.list_users()
+    given = body.get("users")
+    if not isinstance(given, list):
+        raise body.wrong("users", f"must be a list, not {given!r}")
     for name in given:
         # RabbitMQ 4 fails if a name is no text.
         if not isinstance(name, str) or (call.compat.refuses_missing_users and name not in users):
@@ -158,8 +149,7 @@ def get_topic_permissions(call: Call) -> list[Described]:
 def put_permission(call: Call) -> object:
     """Set what a user may do in a virtual host."""
     vhost, user = _permitted(call)
-    body = call.body(*RIGHTS)
-    patterns = {name: _pattern(call, body[name]) for name in RIGHTS}
+    patterns = patterns_of(call.body(*RIGHTS), RIGHTS, call.compat)
     with call.engine.looking() as node:
         is_known = node.access.may_open(user, vhost)
     call.admin.set_permissions(user, vhost, **patterns)
@@ -172,17 +162,6 @@ def _permitted(call: Call) -> tuple[str, str]:
         if vhost not in node.vhosts or user not in node.access.users:
             raise bad_request("vhost_or_user_not_found")
     return vhost, user
-
-
-def _pattern(call: Call, given: object) -> str:
-    if not isinstance(given, str):
-        # RabbitMQ compiles it before it looks at its type, and fails.
-        raise Refusal(FAILED)
-    try:
-        name_pattern(given, is_pcre2=call.compat.has_pcre2)
-    except re.error as error:
-        raise bad_request(["invalid_regexp", given, [error.msg, error.pos]]) from None
-    return given
 
 
 @endpoint("DELETE", "/api/permissions/{vhost}/{user}", "administrator")
@@ -198,8 +177,8 @@ def delete_permission(call: Call) -> None:
 def put_topic_permission(call: Call) -> object:
     """Restrict a user to some routing keys of an exchange."""
     vhost, user = _permitted(call)
-    body = call.body("exchange", *_TOPIC_RIGHTS)
-    exchange, patterns = str(body["exchange"]), {name: _pattern(call, body[name]) for name in _TOPIC_RIGHTS}
+    body = call.body("exchange", *TOPIC_RIGHTS)
+    exchange, patterns = body.text("exchange"), patterns_of(body, TOPIC_RIGHTS, call.compat)
     with call.engine.looking() as node:
         if exchange not in node.vhosts[vhost].exchanges and call.compat.topic_permissions_need_exchange:
             raise bad_request(["no_such_exchange", exchange])
@@ -233,13 +212,10 @@ def list_limits(call: Call) -> list[Described]:
 @endpoint("PUT", "/api/user-limits/{user}/{name}", "administrator", needs_json=True)
 def put_limit(call: Call) -> None:
     """Set one limit of a user."""
-    limits, user = {call.values["name"]: call.body("value")["value"]}, call.values["user"]
+    body, user = call.body("value"), call.values["user"]
     if user not in call.admin.list_users():
         raise bad_request(["no_such_user", user])
-    fault = limit_fault(limits, USER_LIMITS, "user-limits")
-    if fault:
-        raise bad_request(fault)
-    call.admin.set_user_limits(user, limits)  # type: ignore[arg-type]
+    call.admin.set_user_limits(user, one_limit(call, body, USER_LIMITS, "user-limits"))
 
 
 @endpoint("DELETE", "/api/user-limits/{user}/{name}", "administrator")

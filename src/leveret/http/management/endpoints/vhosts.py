@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from typing import Final
 
 from leveret.admin.definitions_export import described_metadata
+from leveret.admin.definitions_import import description_of, kept_type, queue_type_of, tags_of
+from leveret.admin.values import Item, WrongValue
 from leveret.core.compat import SINCE_4_3
 from leveret.core.model.operators.access import VHOST_LIMITS
 from leveret.core.model.operators.node_settings import NODE_NAME
-from leveret.core.model.operators.policy_keys import printed
-from leveret.core.model.queues.queue_types import QUEUE_TYPES
 from leveret.core.model.queues.stored_queue import StoredQueue
 from leveret.core.model.vhost import VirtualHost
 from leveret.http.management import statistics
@@ -18,7 +18,6 @@ from leveret.http.management.calls import CREATED, DONE, LINE_MAX, Call, Refusal
 from leveret.http.management.listing import Described, chosen
 from leveret.http.management.measures import totals
 from leveret.http.management.routes import describes, endpoint, lists
-from leveret.http.management.values import flag_of
 
 _COUNTED: Final = (statistics.PUBLISHING, statistics.DELIVERING)
 
@@ -48,25 +47,27 @@ def get_vhost(call: Call) -> Described:
 def put_vhost(call: Call) -> object:
     """Add a virtual host, or change one: what the body leaves out returns to its default."""
     body, name, admin = call.body(), call.values["vhost"], call.admin
-    given = body.get("default_queue_type")
-    kind = None if given is None or not call.compat.sets_default_queue_type else str(given)
-    if kind is not None and kind not in QUEUE_TYPES:
-        raise bad_request(f"{kind} is not a valid queue type")
-    if kind is None and call.compat.resets_default_queue_type:
-        kind = "classic"
-    metadata = {"description": str(body.get("description", "")), "tags": tags_of(body.get("tags", ""))}
-    is_known = name in admin.list_vhosts()
+    compat = call.compat
+    kind = queue_type_of(body, compat, *compat.default_queue_type_keys)
+    description, tags = description_of(body), tags_of(body)
+    is_traced = body.parsed_flag("tracing")
+    with call.engine.looking() as node:
+        is_known = name in node.vhosts
+        kind = kept_type(node.vhosts.get(name), kind, compat)
     if is_known:
-        admin.update_vhost_metadata(name, default_queue_type=kind, **metadata)  # type: ignore[arg-type]
+        admin.update_vhost_metadata(name, default_queue_type=kind, description=description or "", tags=tags)
     else:
         try:
-            admin.add_vhost(name, default_queue_type=kind or "classic", **metadata)  # type: ignore[arg-type]
+            admin.add_vhost(name, default_queue_type=kind, description=description or "", tags=tags)
         except ValueError as error:
             # RabbitMQ takes a name that no client can send.
             raise bad_request(str(error)) from None
         admin.set_permissions(call.user.name, name)
+    if description is None:
+        with call.acting() as node:
+            node.vhosts[name].description = None
     if "tracing" in body:
-        (admin.trace_on if flag_of(body, "tracing") else admin.trace_off)(name)
+        (admin.trace_on if is_traced else admin.trace_off)(name)
     return DONE if is_known else CREATED
 
 
@@ -151,13 +152,6 @@ def lengths(queues: Iterable[StoredQueue]) -> Described:
     return {name: sum(each[name] for each in by_queue) for name in statistics.LENGTHS}
 
 
-def tags_of(value: object) -> tuple[str, ...]:
-    """Return tags, given as a list or as text with commas."""
-    if isinstance(value, str):
-        return tuple(filter(None, (each.strip() for each in value.split(","))))
-    return tuple(str(each) for each in value) if isinstance(value, list) else ()
-
-
 @lists("/api/vhost-limits", "management", ("vhost",), in_vhost="visible", has_head=False)
 def list_limits(call: Call) -> list[Described]:
     """List the limits of one virtual host, or of all that the user sees."""
@@ -168,29 +162,24 @@ def list_limits(call: Call) -> list[Described]:
 @endpoint("PUT", "/api/vhost-limits/{vhost}/{name}", "administrator", needs_json=True)
 def put_limit(call: Call) -> None:
     """Set one limit of a virtual host."""
-    limits = {call.values["name"]: call.body("value")["value"]}
+    body = call.body("value")
     with call.engine.looking():
         vhost = call.changed_vhost.name
-    fault = limit_fault(limits, VHOST_LIMITS, "limits")
-    if fault:
-        raise invalid(fault)
-    call.admin.set_vhost_limits(vhost, limits)  # type: ignore[arg-type]
+    try:
+        limits = one_limit(call, body, VHOST_LIMITS, "limits")
+    except WrongValue as error:
+        raise invalid(str(error.reason)) from None
+    call.admin.set_vhost_limits(vhost, limits)
+
+
+def one_limit(call: Call, body: Item, known: tuple[str, ...], what: str) -> dict[str, int]:
+    """Return the limit of the path with the value of the body. Raises WrongValue."""
+    return Item({"value": {call.values["name"]: body.get("value")}}).limits("value", known, what)
 
 
 def invalid(fault: str) -> Refusal:
     """Return the refusal of a parameter or policy that RabbitMQ's validation refuses."""
     return bad_request(f"Validation failed\n\n{fault}\n")
-
-
-def limit_fault(limits: Mapping[str, object], known: tuple[str, ...], what: str) -> str:
-    """Return RabbitMQ's text for invalid limits, "" if they are valid."""
-    unknown = [f"{{{printed(name)},{printed(value)}}}" for name, value in limits.items() if name not in known]
-    if unknown:
-        return f"Unrecognised terms [{','.join(unknown)}] in {what}"
-    for name, value in limits.items():
-        if not isinstance(value, int) or isinstance(value, bool):
-            return f"{name} should be a number, actually was {printed(value)}"
-    return ""
 
 
 @endpoint("DELETE", "/api/vhost-limits/{vhost}/{name}", "administrator")
