@@ -182,7 +182,11 @@ class _Loading:
     def _add_vhost(self, item: Item) -> None:
         metadata = Item({}) if item.get("metadata") == [] else item.inner("metadata", {})
         compat, name = self._node.compat, item.name("name")
-        kind = None if metadata.get("default_queue_type") == "" else queue_type_of(metadata, compat)
+        kind = (
+            None
+            if metadata.get("default_queue_type") == ""
+            else queue_type_of(metadata, compat, ("default_queue_type",))
+        )
         kind = kept_type(self._node.vhosts.get(name), kind, compat)
         vhost = self._node.add_vhost(name)
         first, then = (metadata, item) if compat.checks_operator_values else (item, metadata)
@@ -352,12 +356,15 @@ def _validation_text(compat: Compat, fault: str, vhost: str, names: tuple[str, .
 def _missing_text(host: VirtualHost, missing: list[tuple[str, str]]) -> str:
     """Return RabbitMQ's term for the ends that a binding lacks, broken into lines as Erlang does."""
     terms = [f"{{not_found,{{resource,{printed(host.name)},{kind},{printed(name)}}}}}" for kind, name in missing]
-    line = f"{{resources_missing,[{','.join(terms)}]}}"
-    if len(line) <= _LINE_WIDTH:
-        return line
-    if len(terms) == 1:
-        return f"{{resources_missing,\n    [{terms[0]}]}}"
-    return f"{{resources_missing,[{f',{chr(10)}{chr(32) * 20}'.join(terms)}]}}"
+    head = "{resources_missing,["
+    for lines in (
+        [f"{head}{','.join(terms)}]}}"],
+        f"{head}{f',{chr(10)}{chr(32) * len(head)}'.join(terms)}]}}".split("\n"),
+        f"{head[:-1]}\n    [{f',{chr(10)}     '.join(terms)}]}}".split("\n"),
+    ):
+        if max(map(len, lines)) <= _LINE_WIDTH:
+            break
+    return "\n".join(lines)
 
 
 def put(node: Node, user: User) -> bool:
@@ -377,7 +384,8 @@ def user_of(item: Item, name: str, compat: Compat, algorithm: str = DEFAULT_ALGO
     if "password" in item and "password_hash" in item:
         raise item.refused("it has both a password and a password_hash", "both_password_and_password_hash_are_provided")
     if "tags" in item:
-        tags = tuple(filter(None, item.texts("tags")))
+        # Of a text, what stands between two commas.
+        tags = tuple([tag for tag in item.texts("tags") if tag or not isinstance(item.get("tags"), str)])
     else:
         tags = ("administrator",) if item.parsed_flag("administrator") else ()
     if len(tags) > _USER_TAGS_MAX and compat.checks_operator_values:
@@ -396,9 +404,9 @@ def user_of(item: Item, name: str, compat: Compat, algorithm: str = DEFAULT_ALGO
     return user
 
 
-def queue_type_of(item: Item, compat: Compat, *keys: str) -> str | None:
+def queue_type_of(item: Item, compat: Compat, keys: Sequence[str]) -> str | None:
     """Return the default queue type of a virtual host by the first of these keys, None if it is left open."""
-    key = next((each for each in keys if each in item), "default_queue_type")
+    key = next((each for each in keys if each in item), keys[0])
     kind = item.get(key)
     if kind is None or kind == "undefined":
         return None
@@ -442,7 +450,9 @@ def patterns_of(item: Item, rights: Iterable[str], compat: Compat) -> dict[str, 
 def items(
     definitions: Mapping[str, object], section: str, what: str, named_by: Sequence[str] = ("name",)
 ) -> Iterator[Item]:
-    """Yield the objects of one section; anything else in it is skipped. Raises BrokerError if it is not a list.
+    """Yield the objects of one section; only RabbitMQ's check of limits refuses anything else, among the queues.
+
+    Raises BrokerError if the section is not a list.
 
     `what` an object is, and the values of its keys in `named_by`, are for error messages.
     """
@@ -450,6 +460,9 @@ def items(
     if not isinstance(objects, (list, tuple)):
         raise BrokerError(f"definitions: {section!r} must be a list, not {objects!r}")
     for number, values in enumerate(objects, start=1):
+        place = f"number {number} of {section!r}"
         if isinstance(values, Mapping):
             names = [shown(values[key]) for key in named_by if key in values]
-            yield Item(values, f"{what} {' '.join(names)}" if names else f"number {number} of {section!r}")
+            yield Item(values, f"{what} {' '.join(names)}" if names else place)
+        elif section == "queues":
+            raise BrokerError(f"definitions: {place} must be an object, not {values!r}")

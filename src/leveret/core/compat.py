@@ -123,7 +123,8 @@ class Compat(NamedTuple):
     denies_transient_nonexcl_queues: bool = True
     # It is so because of the configuration, and the text says so.
     denies_by_configuration: bool = False
-    # x-queue-type is filled in: every queue shows it, and it is compared with the default on redeclare.
+    # x-queue-type is filled in: every queue shows it, and it is compared with the default on redeclare. Otherwise only
+    # in a virtual host with another default type.
     fills_in_queue_type: bool = True
     # Values of x-queue-type that mean the default type; otherwise 406.
     default_queue_type_words: tuple[bytes, ...] = (b"", b"undefined")

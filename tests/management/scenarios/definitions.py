@@ -166,3 +166,143 @@ def of_internal_and_transient_objects(s: Run) -> None:
     for section in ("queues", "exchanges", "bindings"):
         own = [item for item in whole[section] if item["vhost"] == s.vhost]
         s.answers.append(sorted(sorted(str(value) for value in item.values() if value != s.vhost) for item in own))
+
+
+@scenario
+def of_another_virtual_host(s: Run) -> None:
+    other = s.further_vhost("other")
+    definitions = {
+        "users": [{"name": s.user("nobody"), "password": "x", "tags": ""}],
+        "vhosts": [{"name": s.user("nowhere")}],
+        "permissions": [{"user": "nobody", "vhost": "nowhere", "configure": "", "write": "", "read": ""}],
+        "topic_permissions": [{"user": "nobody", "vhost": "x", "exchange": "x", "write": "", "read": ""}],
+        "global_parameters": [{"name": s.user("nothing"), "value": 1}],
+        "exchanges": [{**_EXCHANGE, "vhost": other}],
+        "queues": [{**_QUEUE, "vhost": "nowhere"}],
+        "bindings": [
+            {"source": "x", "destination": "q", "destination_type": "queue", "routing_key": "k", "vhost": other}
+        ],
+        "policies": [{"name": "p", "pattern": "", "definition": {"max-length": 3}, "priority": 1, "vhost": "*"}],
+        "parameters": [
+            {"component": "vhost-limits", "name": "limits", "value": {"max-queues": 9}, "vhost": other},
+            {
+                "component": "operator_policy",
+                "name": "o",
+                "vhost": "nowhere",
+                "value": {"pattern": "", "definition": {"expires": 90000}, "priority": 0, "apply-to": "queues"},
+            },
+        ],
+    }
+    s.post(f"/definitions/{s.v}", definitions)
+    for vhost in (s.v, other):
+        s.get(f"/definitions/{vhost}", unordered=True)
+    s.get("/users", mine=True)
+    s.get(f"/vhosts/{s.user('nowhere')}")
+    s.get("/global-parameters", mine=True)
+
+
+@scenario
+def sections_that_hold_something_else(s: Run) -> None:
+    sections = ("users", "vhosts", "permissions", "topic_permissions", "global_parameters", "nonsense")
+    for name in sections:
+        for value in (None, 5, "x", True, {}, [1, "x", None]):
+            s.post(f"/definitions/{s.v}", {name: value})
+    for name in ("exchanges", "queues", "bindings", "policies", "parameters"):
+        s.post(f"/definitions/{s.v}", {name: [1, "x", None, []]})
+
+
+@scenario(versions=("4.3",))
+def texts_about_wrong_definitions(s: Run) -> None:
+    own = {"vhost": s.vhost}
+    binding = {"source": "x", "destination": "q", "destination_type": "queue", "routing_key": "", "arguments": {}}
+    policy = {"name": "p", "pattern": "", "definition": {"max-length": 3}, "priority": 0, "apply-to": "all"}
+    operator = {"pattern": "", "definition": {"nonsense": 3}, "priority": 0, "apply-to": "queues"}
+    missing = {"vhost": "nothing"}
+    rights = {"configure": "", "write": "", "read": ""}
+    for definitions in (
+        *({"queues": [{**_QUEUE, **missing}]}, {"exchanges": [{**_EXCHANGE, **missing}]}),
+        {"policies": [{**policy, **missing}]},
+        {"permissions": [{"user": "guest", **missing, **rights}]},
+        {"permissions": [{"user": "nobody", **own, **rights}]},
+        {"topic_permissions": [{"user": "guest", **missing, "exchange": "x", **rights}]},
+        {"topic_permissions": [{"user": "guest", **own, "exchange": "nothing", **rights}]},
+        {"parameters": [{"component": "shovel", "name": "s", "value": {}, **own}]},
+        {"parameters": [{"component": "vhost-limits", "name": "limits", "value": {"max-queue": 5}, **own}]},
+        {"parameters": [{"component": "vhost-limits", "name": "limits", "value": {"max-queues": "x"}, **own}]},
+        {"parameters": [{"component": "operator_policy", "name": "o", "value": operator, **own}]},
+        *({"policies": [{**policy, "pattern": it, **own}]} for it in (None, 5, True, [], {}, 1.5)),
+        *({"policies": [{**policy, "priority": it, **own}]} for it in (None, "x", True, [], {})),
+        *({"policies": [{**policy, "apply-to": it, **own}]} for it in (None, "x", True, [])),
+        *({"policies": [{**policy, "definition": it, **own}]} for it in ({}, [], {"a": 5}, {"max-length": -3})),
+        *({"exchanges": [{**_EXCHANGE, "type": it, **own}]} for it in ("no-such-type",)),
+        {"queues": [{**_QUEUE, "arguments": {"x-max-length": -1}, **own}]},
+        {"queues": [{**_QUEUE, "arguments": {"x-queue-type": "nonsense"}, **own}]},
+        {"queues": [{**_QUEUE, "arguments": {"x": None}, **own}]},
+        {"queues": [{**_QUEUE, **own}], "exchanges": [{**_EXCHANGE, **own}], "bindings": [{**binding, **own}]},
+        {"bindings": [{**binding, "source": "n", **own}]},
+        {"bindings": [{**binding, "destination": "nothing", **own}]},
+        {"bindings": [{**binding, "source": "n", "destination": "nothing", **own}]},
+        {"bindings": [{**binding, "source": "", "destination": "nothing", **own}]},
+    ):
+        s.post("/definitions", definitions)
+    s.get(f"/definitions/{s.v}", unordered=True)
+
+
+@scenario
+def queues_that_no_client_may_declare(s: Run) -> None:
+    quorum = {"x-queue-type": "quorum"}
+    queues = [
+        {**_QUEUE, "name": "auto", "auto_delete": True, "arguments": quorum},
+        {**_QUEUE, "name": "typed", "type": "nonsense"},
+        {**_QUEUE, "name": "quorum", "type": "quorum"},
+        {**_QUEUE, "name": "amq.named"},
+    ]
+    s.post(f"/definitions/{s.v}", {"queues": queues})
+    s.get(f"/queues/{s.v}?disable_stats=true&columns=name,type,arguments")
+
+
+@scenario
+def bindings_to_what_was_left_out(s: Run) -> None:
+    queue = {**_QUEUE, "auto_delete": True, "arguments": {"x-queue-type": "quorum"}}
+    binding = {"source": "amq.fanout", "destination": "q", "destination_type": "queue", "routing_key": ""}
+    s.post(f"/definitions/{s.v}", {"queues": [queue], "bindings": [{**binding, "arguments": {}}]}, without=("reason",))
+    s.get(f"/bindings/{s.v}")
+
+
+@scenario
+def descriptions_and_tags_that_are_null(s: Run) -> None:
+    name = s.further_vhost("made")
+    s.delete(f"/vhosts/{name}")
+    for metadata in ({"description": None}, {"description": "text", "tags": ["a", "b"]}, {"description": ""}):
+        s.post("/definitions", {"vhosts": [{"name": name, "limits": [], "metadata": metadata}]})
+        s.get(f"/vhosts/{name}?columns=description,tags")
+
+
+@scenario(versions=("4.3",))
+def virtual_hosts_with_metadata(s: Run) -> None:
+    name = s.further_vhost("made")
+    for values in (
+        {"metadata": {"default_queue_type": "quorum", "description": "a", "tags": ["b"]}},
+        {"description": "c", "tags": ["d"], "metadata": {"description": "e", "tags": ["f"]}},
+        {"description": "c", "tags": "d, e", "metadata": {}},
+        *({"metadata": {"default_queue_type": it}} for it in ("undefined", "", None, "stream", "rabbit_quorum_queue")),
+        *({"metadata": {"default_queue_type": it}} for it in ("nonsense", 5, True, "Quorum")),
+        {"limits": {"max-queues": 3}, "metadata": {"nonsense": 1}},
+    ):
+        s.post("/definitions", {"vhosts": [{"name": name, **values}]})
+        s.get(f"/vhosts/{name}?columns=default_queue_type,description,tags,metadata")
+    s.get(f"/vhost-limits/{name}")
+
+
+@scenario
+def global_parameters_of_the_broker(s: Run) -> None:
+    names = (s.user("object"), s.user("empty"), s.user("text"))
+    values = ({"a": {"b": 1}}, {}, "x")
+    parameters = [{"name": name, "value": value} for name, value in zip(names, values, strict=True)]
+    s.post("/definitions", {"global_parameters": parameters})
+    whole = s.get("/definitions", hidden=True)
+    assert isinstance(whole, dict)
+    s.answers.append(sorted(it["name"].split(".")[0] for it in whole["global_parameters"] if it["name"] in names))
+    for name in names:
+        s.get(f"/global-parameters/{name}")
+        s.delete(f"/global-parameters/{name}")

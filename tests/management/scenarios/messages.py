@@ -154,3 +154,84 @@ def a_payload_that_is_no_string(s: Run) -> None:
     for payload in (5, True, None, [1], {"id": 1}):
         body = {"properties": {}, "routing_key": "q", "payload": payload, "payload_encoding": "string"}
         s.post(f"/exchanges/{s.v}/amq.default/publish", body)
+
+
+@scenario
+def publishing_to_a_full_queue(s: Run) -> None:
+    for kind in ("classic", "quorum"):
+        for overflow in ("reject-publish", "reject-publish-dlx", "drop-head"):
+            name = f"{kind}-{overflow}"
+            arguments = {"x-queue-type": kind, "x-max-length": 1, "x-overflow": overflow}
+            s.put(f"/queues/{s.v}/{name}", {"durable": True, "arguments": arguments})
+            for text in ("1", "2", "3", "4"):
+                s.post(f"/exchanges/{s.v}/amq.default/publish", _message(text, routing_key=name))
+            s.post(f"/queues/{s.v}/{name}/get", _GET)
+
+
+@scenario
+def publishing_to_a_full_queue_and_another(s: Run) -> None:
+    s.put(f"/queues/{s.v}/full", {"durable": True, "arguments": {"x-max-length": 1, "x-overflow": "reject-publish"}})
+    s.put(f"/queues/{s.v}/other", {"durable": True})
+    for name in ("full", "other"):
+        s.post(f"/bindings/{s.v}/e/amq.fanout/q/{name}", {})
+    for text in ("1", "2", "3"):
+        s.post(f"/exchanges/{s.v}/amq.fanout/publish", _message(text))
+    for name in ("full", "other"):
+        s.post(f"/queues/{s.v}/{name}/get", _GET)
+
+
+@scenario
+def publishing_to_a_full_queue_by_an_alternate_exchange(s: Run) -> None:
+    s.put(f"/exchanges/{s.v}/alternate", {"type": "fanout", "durable": True})
+    s.put(f"/exchanges/{s.v}/x", {"durable": True, "arguments": {"alternate-exchange": "alternate"}})
+    s.post(f"/exchanges/{s.v}/x/publish", _message())
+    s.put(f"/queues/{s.v}/q", {"durable": True, "arguments": {"x-max-length": 0, "x-overflow": "reject-publish"}})
+    s.post(f"/bindings/{s.v}/e/alternate/q/q", {})
+    s.post(f"/exchanges/{s.v}/x/publish", _message())
+
+
+@scenario
+def publishing_to_a_queue_that_a_policy_makes_full(s: Run) -> None:
+    s.put(f"/queues/{s.v}/q", {"durable": True})
+    s.post(f"/exchanges/{s.v}/amq.default/publish", _message())
+    s.put(f"/policies/{s.v}/p", {"pattern": "", "definition": {"max-length": 1, "overflow": "reject-publish"}})
+    s.post(f"/exchanges/{s.v}/amq.default/publish", _message())
+    s.delete(f"/policies/{s.v}/p")
+    s.post(f"/exchanges/{s.v}/amq.default/publish", _message())
+    s.post(f"/queues/{s.v}/q/get", _GET)
+
+
+@scenario
+def publishing_to_full_priority_queues_and_streams(s: Run) -> None:
+    full = {"x-max-length": 1, "x-overflow": "reject-publish"}
+    s.put(f"/queues/{s.v}/q", {"durable": True, "arguments": {**full, "x-max-priority": 5}})
+    for priority in (1, 5):
+        s.post(f"/exchanges/{s.v}/amq.default/publish", _message(properties={"priority": priority}))
+    s.put(f"/queues/{s.v}/s", {"durable": True, "arguments": {"x-queue-type": "stream", "x-max-length-bytes": 10000}})
+    s.post(f"/exchanges/{s.v}/amq.default/publish", _message(routing_key="s"))
+
+
+@scenario
+def requeueing_by_nack_and_by_reject(s: Run) -> None:
+    s.put(f"/queues/{s.v}/dead", {"durable": True})
+    s.post(f"/bindings/{s.v}/e/amq.fanout/q/dead", {})
+    for mode in ("ack_requeue_true", "reject_requeue_true"):
+        for kind in ("classic", "quorum"):
+            arguments = {"x-queue-type": kind, "x-dead-letter-exchange": "amq.fanout"}
+            if kind == "quorum":
+                arguments["x-delivery-limit"] = 2  # type: ignore[assignment]
+            s.put(f"/queues/{s.v}/{kind}-{mode}", {"durable": True, "arguments": arguments})
+            s.post(f"/exchanges/{s.v}/amq.default/publish", _message(routing_key=f"{kind}-{mode}"))
+            for _ in range(5):
+                s.post(f"/queues/{s.v}/{kind}-{mode}/get", {**_GET, "ackmode": mode})
+            s.post(f"/queues/{s.v}/dead/get", _GET, without=("x-death", "time"))
+
+
+@scenario
+def getting_all(s: Run) -> None:
+    s.put(f"/queues/{s.v}/q", {"durable": True})
+    for text in ("1", "2", "3"):
+        s.post(f"/exchanges/{s.v}/amq.default/publish", _message(text))
+    s.post(f"/queues/{s.v}/q/get", {**_GET, "count": -1})
+    s.post(f"/queues/{s.v}/q/get", {**_GET, "count": "-1", "ackmode": "ack_requeue_false"})
+    s.post(f"/queues/{s.v}/q/get", {**_GET, "count": -1})

@@ -73,3 +73,66 @@ def deleting_the_last_permission(s: Run) -> None:
 @scenario
 def deleting_one_that_does_not_exist(s: Run) -> None:
     s.post("/users/bulk-delete", {"users": ["nothing"]})
+
+
+@scenario
+def limits_and_permissions_of_a_new_one(s: Run) -> None:
+    name = s.add_user("alice", vhost=False)
+    s.delete(f"/users/{name}")
+    limits = {"max-connections": 3}
+    rights = {"configure": "a", "write": "b", "read": "c"}
+    s.put(f"/users/{name}", {"password": "x", "tags": "", "limits": limits, "permissions": {s.vhost: rights}})
+    s.get(f"/users/{name}")
+    s.get(f"/users/{name}/permissions")
+    # A user keeps other limits, and the permissions.
+    others = {"configure": "", "write": "", "read": ""}
+    s.put(
+        f"/users/{name}",
+        {"password": "x", "tags": "", "limits": {"max-channels": 4}, "permissions": {s.vhost: others}},
+    )
+    s.put(f"/users/{name}", {"password": "x", "tags": "a"})
+    s.get(f"/users/{name}")
+    s.get(f"/users/{name}/permissions")
+    for value in ({}, {"nonsense": 1}, {"max-channels": "x"}, {"max-channels": -1}, None, 5, [], "x", [1]):
+        s.put(f"/users/{name}", {"password": "x", "tags": "", "limits": value})
+        s.get(f"/user-limits/{name}")
+    s.delete(f"/users/{name}")
+    s.put(f"/users/{name}", {"password": "x", "tags": "", "permissions": {}})
+    s.delete(f"/users/{name}")
+    s.put(f"/users/{name}", {"password": "x", "tags": "", "permissions": {"nothing": rights}})
+    s.get(f"/users/{name}")
+
+
+@scenario
+def passwords_and_tags_of_each_type(s: Run) -> None:
+    name = s.add_user("alice", vhost=False)
+    s.delete(f"/users/{name}")
+    for value in (None, 5, True, [], {}, "", "x"):
+        s.put(f"/users/{name}", {"password": value, "tags": "management"})
+        s.get("/whoami", user="alice", password=str(value))
+        s.delete(f"/users/{name}")
+    for value in (None, 5, True, {}, "!!", "aGk="):
+        s.put(f"/users/{name}", {"password_hash": value, "tags": ""})
+        s.delete(f"/users/{name}")
+    for value in (None, 5, True, {}, [], [["a"]], "", "a,b", " a , b ", "a,,b", ["a", " b "], ["a", ""]):
+        s.put(f"/users/{name}", {"password": "x", "tags": value})
+        s.get(f"/users/{name}?columns=tags")
+        s.delete(f"/users/{name}")
+    for value in (None, 5, "x", "true", "false", True, False):
+        s.put(f"/users/{name}", {"password": "x", "administrator": value})
+        s.get(f"/users/{name}?columns=tags")
+        s.delete(f"/users/{name}")
+
+
+@scenario(versions=("4.3",))
+def too_many_tags(s: Run) -> None:
+    name = s.add_user("alice", vhost=False)
+    s.put(f"/users/{name}", {"password": "x", "tags": ["t"] * 32})
+    s.put(f"/users/{name}", {"password": "x", "tags": ["t"] * 33})
+    s.put(f"/users/{name}", {"password": "x", "tags": ",".join(["t"] * 33)})
+
+
+@scenario
+def deleting_some_by_values_of_each_type(s: Run) -> None:
+    for value in (None, 5, True, "x", {}, [5], [None], [["a"]], [{}]):
+        s.post("/users/bulk-delete", {"users": value})

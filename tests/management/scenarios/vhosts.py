@@ -76,3 +76,50 @@ def protecting_one_from_deletion(s: Run) -> None:
     s.put(f"/vhosts/{made}", {"protected_from_deletion": False})
     s.post("/vhosts/nothing/deletion/protection")
     s.delete(f"/vhosts/{made}")
+
+
+@scenario
+def the_default_queue_type_of_a_new_one(s: Run) -> None:
+    path = f"/vhosts/{s.further_vhost('made')}"
+    for body in (
+        *({"default_queue_type": "quorum"}, {"defaultqueuetype": "stream"}, {}),
+        {"defaultqueuetype": "quorum", "default_queue_type": "stream"},
+    ):
+        s.delete(path)
+        s.put(path, body)
+        s.get(f"{path}?columns=default_queue_type,metadata")
+
+
+@scenario(versions=("4.3",))
+def default_queue_types_of_each_type(s: Run) -> None:
+    path = f"/vhosts/{s.further_vhost('made')}"
+    for key in ("default_queue_type", "defaultqueuetype"):
+        for value in (
+            *(None, 5, True, [], {}, "", "nonsense", "undefined", "null"),
+            *("rabbit_quorum_queue", "Quorum", "stream"),
+        ):
+            s.put(path, {key: value})
+            s.get(f"{path}?columns=default_queue_type,metadata")
+
+
+@scenario
+def queues_without_a_type_in_a_virtual_host_of_quorum_queues(s: Run) -> None:
+    name = s.further_vhost("made")
+    s.delete(f"/vhosts/{name}")
+    s.put(f"/vhosts/{name}", {"defaultqueuetype": "quorum"})
+    s.put(f"/queues/{name}/q", {"durable": True})
+    s.get(f"/queues/{name}/q?disable_stats=true&columns=type,arguments")
+
+
+@scenario
+def descriptions_and_tags_of_each_type(s: Run) -> None:
+    path = f"/vhosts/{s.further_vhost('made')}"
+    for value in (None, "text", ""):
+        s.put(path, {"description": value})
+        s.get(f"{path}?columns=description,metadata")
+    for value in (None, 5, True, {}, "", "a", "a,b", " a , b", "a,,b", [], ["a", "b"], [" a "]):
+        s.put(path, {"tags": value})
+        s.get(f"{path}?columns=tags")
+    for value in (None, 5, True, "x", "true", "false", False, [], {}):
+        s.put(path, {"tracing": value})
+        s.get(f"{path}?columns=tracing")

@@ -48,7 +48,9 @@ class QueueDeclaration(NamedTuple):
     def _leaves_type_open(self, vhost: VirtualHostPort) -> bool:
         compat = vhost.node.compat
         field = self.arguments.get("x-queue-type")
-        return compat.fills_in_queue_type if field is None else field.value in compat.default_queue_type_words
+        if field is None:
+            return compat.fills_in_queue_type or vhost.default_queue_type != "classic"
+        return field.value in compat.default_queue_type_words
 
     def _default_type(self, vhost: VirtualHostPort) -> str:
         default = QUEUE_TYPES[vhost.default_queue_type]

@@ -48,7 +48,7 @@ def put_vhost(call: Call) -> object:
     """Add a virtual host, or change one: what the body leaves out returns to its default."""
     body, name, admin = call.body(), call.values["vhost"], call.admin
     compat = call.compat
-    kind = queue_type_of(body, compat, *compat.default_queue_type_keys)
+    kind = queue_type_of(body, compat, compat.default_queue_type_keys)
     description, tags = description_of(body), tags_of(body)
     is_traced = body.parsed_flag("tracing")
     with call.engine.looking() as node:
