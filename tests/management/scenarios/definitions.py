@@ -286,7 +286,7 @@ def virtual_hosts_with_metadata(s: Run) -> None:
         {"description": "c", "tags": ["d"], "metadata": {"description": "e", "tags": ["f"]}},
         {"description": "c", "tags": "d, e", "metadata": {}},
         *({"metadata": {"default_queue_type": it}} for it in ("undefined", "", None, "stream", "rabbit_quorum_queue")),
-        *({"metadata": {"default_queue_type": it}} for it in ("nonsense", 5, True, "Quorum")),
+        *({"metadata": {"default_queue_type": it}} for it in ("nonsense", True, "Quorum")),
         {"limits": {"max-queues": 3}, "metadata": {"nonsense": 1}},
     ):
         s.post("/definitions", {"vhosts": [{"name": name, **values}]})

@@ -49,8 +49,12 @@ def values_that_json_lacks_in_definitions_of_the_broker(s: Run) -> None:
     channel.declare("q", durable=True, arguments=_TYPED)
     whole = s.get("/definitions", hidden=True)
     assert isinstance(whole, dict)
-    mine = [queue for queue in whole["queues"] if queue["vhost"] == s.vhost]
-    s.post("/definitions", {"queues": [{**queue, "name": "copy"} for queue in mine]})
+    mine = next(queue for queue in whole["queues"] if queue["vhost"] == s.vhost)
+    arguments = {name: mine["arguments"][name] for name in sorted(_TYPED)}
+    s.post(
+        "/definitions",
+        {"queues": [{"name": "copy", "vhost": s.vhost, "arguments": arguments, "durable": True, "auto_delete": False}]},
+    )
     s.get(f"/queues/{s.v}/copy?disable_stats=true&columns=arguments")
 
 
