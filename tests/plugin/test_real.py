@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import os
+import time
 from collections.abc import Callable, Iterator
 from functools import partial
 from http.server import SimpleHTTPRequestHandler
@@ -13,6 +14,7 @@ from pathlib import Path
 from socketserver import TCPServer
 from threading import Thread
 
+import pika
 import pytest
 
 from leveret import Broker
@@ -633,3 +635,28 @@ def test_clients_may_declare_only_what_the_definitions_have_there_too(run_real: 
     result.assert_outcomes(passed=1, errors=1)
     result.stdout.fnmatch_lines(["*queue 'order', from worker: did you mean 'orders'?"])
     result.stdout.fnmatch_lines(["leveret: of the definitions, no test used queue 'mails'"])
+
+
+def test_what_killed_runs_left_more_than_a_day_ago_is_deleted(run: Run, server: Broker) -> None:
+    hour, day = 3600, 24 * 3600
+    stamps = [time.strftime("%Y%m%dT%H%M", time.gmtime(time.time() - ago)) for ago in (day + hour, day - hour)]
+    old, new = (f"leveret-{stamp}-0123456789ab" for stamp in stamps)
+    used = old.replace("ab", "cd")
+    theirs = ["shop", f"my-{old}", "leveret-0123456789ab", new, used]
+    for name in (old, f"{old}.stock", *theirs):
+        server.admin.add_vhost(name)
+    for name in (f"{old}.app", f"{used}.app", f"{new}.app"):
+        server.admin.add_user(name, "secret")
+    server.admin.set_permissions("guest", vhost=used)
+
+    with pika.BlockingConnection(pika.URLParameters(server.url_for(used))):
+        result = run(
+            "def test_it(leveret): print('its own is', leveret.url.rpartition('/')[2])",
+            *(f"--leveret-real={server.url}", f"--leveret-real-management={server.management_url}", "-s"),
+        )
+
+    result.assert_outcomes(passed=1)
+    result.stdout.fnmatch_lines([f"leveret: on a real RabbitMQ 4.3.* (deleted what killed runs had left: {old}, *"])
+    result.stdout.re_match_lines([rf".*its own is leveret-{time.strftime('%Y')}\d{{4}}T\d{{4}}-[0-9a-f]{{12}}$"])
+    assert sorted(server.admin.list_vhosts()) == sorted(["/", *theirs])
+    assert sorted(server.admin.list_users()) == sorted([f"{new}.app", f"{used}.app", "guest"])

@@ -85,7 +85,10 @@ def server_of(config: pytest.Config) -> Server | None:
 def place(config: pytest.Config) -> str | None:
     """Return the description of the server for the header of the run; None for a run on leveret."""
     server = server_of(config)
-    return None if server is None else f"a real RabbitMQ {server.version} at {server.parts.hostname}"
+    if server is None:
+        return None
+    removed = f" (deleted what killed runs had left: {', '.join(server.removed)})" if server.removed else ""
+    return f"a real RabbitMQ {server.version} at {server.parts.hostname}{removed}"
 
 
 def skip_marked(item: pytest.Item) -> None:

@@ -5,7 +5,6 @@ It declares and publishes through the test's own connection. Views, assertions a
 
 from __future__ import annotations
 
-import uuid
 from collections.abc import Mapping
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, Self
@@ -17,7 +16,7 @@ from leveret.core.wire.values import Table
 from leveret.server import native
 from leveret.time.clock import Clock
 from pytest_leveret.real.engine import LATE_S, RealEngine
-from pytest_leveret.real.server import skip
+from pytest_leveret.real.server import new_base, skip
 
 if TYPE_CHECKING:
     from leveret.core.compat import RabbitMQVersion
@@ -51,7 +50,7 @@ class RealBroker(Broker):
     def __init__(self, server: Server, **options: Any) -> None:
         super().__init__(rabbitmq=_version_of(server), **options)
         self._server = server
-        self._engine.attach(server, f"leveret-{uuid.uuid4().hex[:12]}")
+        self._engine.attach(server, new_base())
 
     def start(self) -> Self:
         """Open the port, and the virtual hosts on the server."""

@@ -1,18 +1,30 @@
-"""The RabbitMQ server of a run with `--leveret-real`, its names, and how a test that it cannot judge is skipped."""
+"""The RabbitMQ server of a run with `--leveret-real`, its names, and how a test that it cannot judge is skipped.
+
+The names of a run have its time in them. A run that is killed leaves its virtual hosts, and a later one deletes them
+after a day, unless something is still connected.
+"""
 
 from __future__ import annotations
 
+import re
+import uuid
 from collections.abc import Callable
+from contextlib import suppress
 from socket import create_connection
 from typing import Final, NoReturn
 from urllib.parse import unquote, urlsplit
 
 import pytest
 
+from leveret.clocks import unpatched
 from pytest_leveret.real.management import TIMEOUT_S, Management, ManagementError, url_beside
 
 # How the reason of a skip begins.
 NEEDS: Final = "a real RabbitMQ cannot run this test: "
+# What a killed run leaves: its time in UTC, then what `Names` adds.
+_LEFT: Final = re.compile(r"(leveret-(\d{8}T\d{4})-[0-9a-f]{12})(\..*)?", re.DOTALL)
+_KEPT_S: Final = 24 * 60 * 60
+_TIME: Final = unpatched("time")
 
 
 class Server:
@@ -33,6 +45,34 @@ class Server:
         if not isinstance(overview, dict) or "rabbitmq_version" not in overview:
             raise ManagementError(f"{self.management.url} is no RabbitMQ: its overview has no rabbitmq_version")
         self.version = str(overview["rabbitmq_version"])
+        self.removed: Final = self._remove_leftovers()
+
+    def _remove_leftovers(self) -> list[str]:
+        """Delete the virtual hosts and users of runs that were killed more than a day ago, and return their names."""
+        before, in_use, removed = _stamp(_KEPT_S), set[str](), list[str]()
+        for kind in ("vhosts", "users"):
+            for name in [str(it["name"]) for it in self.management.ask("GET", kind)]:
+                left = _LEFT.fullmatch(name)
+                if left is None or left[2] >= before or left[1] in in_use:
+                    continue
+                # Another run may have been quicker.
+                with suppress(ManagementError):
+                    if kind == "vhosts" and self.management.ask("GET", kind, name, "connections"):
+                        in_use.add(left[1])
+                        continue
+                    self.management.ask("DELETE", kind, name)
+                    removed.append(name)
+        return removed
+
+
+def new_base() -> str:
+    """Return the name of a new virtual host, with the time in it."""
+    return f"leveret-{_stamp(0)}-{uuid.uuid4().hex[:12]}"
+
+
+def _stamp(seconds: int) -> str:
+    """Return the time so many seconds ago, also while a test has frozen the time."""
+    return str(_TIME.strftime("%Y%m%dT%H%M", _TIME.gmtime(_TIME.time() - seconds)))
 
 
 class Names:
