@@ -178,7 +178,7 @@ class ExploredTest:
         from leveret.errors import LeveretWarning
         from leveret.exploration import Schedule
         from leveret.exploration.logs import STRAYS
-        from leveret.exploration.report import divergence_text
+        from leveret.exploration.report import divergence_text, skipped_text
         from leveret.exploration.search import report
 
         plain = self._play(Schedule())
@@ -195,6 +195,8 @@ class ExploredTest:
             return _with_failure(plain.reports, f"{divergence_text(found)}\nnothing was explored")
         if found.diverged_runs:
             self._item.warn(LeveretWarning(divergence_text(found)))
+        if found.skipped:
+            self._item.warn(LeveretWarning(skipped_text(found)))
         report(str(found))
         return plain.reports
 
@@ -204,6 +206,7 @@ class ExploredTest:
         play = self._item.stash[_PLAY] = Play(Run(schedule), self._settings)
         with Watchdog(self._item, play):
             play.reports = run_again(self._item)
+        play.run.is_skipped = any(report.skipped and not hasattr(report, "wasxfail") for report in play.reports)
         if play.broker is not None and play.watcher is not None:
             play.run.collect(play.broker, play.watcher)
         if play.run.has_failed:

@@ -127,6 +127,14 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         items[:] = rehearsal.without_spares(config, items)
 
 
+def pytest_collection_finish(session: pytest.Session) -> None:
+    """Refuse a feature that does not go together with a marker of the tests that are to run."""
+    if is_used(session.config) and not hasattr(session.config, "workerinput"):
+        from pytest_leveret.reruns import pairs
+
+        pairs.refuse_pairs(session.config, session.items)
+
+
 @pytest.hookimpl(tryfirst=True)
 def pytest_runtest_setup(item: pytest.Item) -> None:
     """Refuse an invalid marker before anything of the test runs."""

@@ -6,7 +6,7 @@ what it used, so that the line is right with the workers of pytest-xdist too.
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterator
+from collections.abc import Generator, Iterator, Sequence
 from random import Random
 from typing import TYPE_CHECKING, Final, cast
 
@@ -35,6 +35,11 @@ class Usage:
     def __init__(self) -> None:
         self._defined: Final[dict[Part, None]] = {}
         self._used: Final[set[Part]] = set()
+        self._left_out_count = 0
+
+    def pytest_deselected(self, items: Sequence[pytest.Item]) -> None:
+        """Count tests that cannot use anything, because they do not run."""
+        self._left_out_count += len(items)
 
     @pytest.hookimpl(wrapper=True)
     def pytest_runtest_makereport(self, item: pytest.Item) -> Generator[None, pytest.TestReport, pytest.TestReport]:
@@ -46,15 +51,21 @@ class Usage:
         return result
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
-        """Add what a test used."""
+        """Add what a test used, or count it as one that did not run."""
+        self._left_out_count += report.when == "setup" and not report.passed
         for defined, used in getattr(report, _ATTRIBUTE, ()):
             self._defined.update(dict.fromkeys(map(tuple, defined)))
             self._used.update(map(tuple, used))
 
     def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
         """Name what no test has used."""
+        if not self._defined:
+            return
+        from leveret.wording import count_text
+
         if text := self._unused_text():
-            terminalreporter.write_line(f"leveret: of the definitions, no test used {text}")
+            left_out = f" ({count_text(self._left_out_count, 'test')} did not run)" if self._left_out_count else ""
+            terminalreporter.write_line(f"leveret: of the definitions, no test used {text}{left_out}")
 
     def _unused_text(self) -> str:
         from leveret.observe.checks.not_in_definitions import part_text

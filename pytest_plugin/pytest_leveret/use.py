@@ -79,8 +79,10 @@ def begin(config: pytest.Config) -> None:
     from pytest_leveret.pages import otlp
     from pytest_leveret.real import differences
     from pytest_leveret.rehearsals import rehearsal
+    from pytest_leveret.reruns import pairs
 
-    _loaded.update({name: module for name, module in sys.modules.items() if name.startswith("pytest_leveret.")})
+    _note_loaded()
+    config.add_cleanup(_note_loaded)
     config.stash[_IS_USED] = True
     parts = {
         "explorer": explore.Explorer(),
@@ -93,6 +95,7 @@ def begin(config: pytest.Config) -> None:
     for name, part in parts.items():
         config.pluginmanager.register(part, f"leveret-{name}")
     brokers.refuse_unusable(config)
+    pairs.refuse_pairs(config)
     brokers.refuse_shared_port(config)
     report.prepare_annotations(config)
     for module in (pages, otlp, real, standins, flaky, contract, needs, url_env):
@@ -104,3 +107,7 @@ def begin(config: pytest.Config) -> None:
     # A test can ask for a broker while it runs.
     if (item := running(config)) is not None:
         brokers.note_start(item)
+
+
+def _note_loaded() -> None:
+    _loaded.update({name: module for name, module in sys.modules.items() if name.startswith("pytest_leveret.")})

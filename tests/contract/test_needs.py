@@ -271,6 +271,22 @@ def test_code_that_has_read_its_url_is_measured_on_that_port(tmp_path: Path) -> 
     assert done.returncode == 0
 
 
+def test_a_survey_of_skipped_tests_alone_has_measured_nothing(tmp_path: Path) -> None:
+    done = needs(tmp_path, {"it": "import pytest\n\ndef test_it(leveret):\n    pytest.skip('no')\n"})
+
+    assert "left out as skipped: 1 test" in done.stdout
+    assert "no consumer received" not in done.stdout
+
+
+def test_a_survey_that_saw_no_broker_has_measured_nothing(tmp_path: Path) -> None:
+    source = "from leveret import Broker\n\ndef test_it():\n    Broker().start().stop()\n"
+
+    done = needs(tmp_path, {"it": source})
+
+    assert "nothing was measured, because these tests use no broker of leveret's fixtures" in done.stdout
+    assert "no consumer received" not in done.stdout
+
+
 def test_a_budget_that_is_over_says_what_it_left(tmp_path: Path) -> None:
     done = needs(tmp_path, {"deaf": DEAF}, "--seconds=0.000001")
 

@@ -433,3 +433,29 @@ def test_verbose_shows_progress(run, name, monkeypatch):
 
     run(EXPLORED, "-v", "-k", name).stdout.fnmatch_lines([told, "  All * schedules over * steps passed."])
     run(EXPLORED, "-k", name).stdout.no_fnmatch_line(told)
+
+
+def test_a_schedule_under_which_the_test_skips_itself_is_none_that_passed(run):
+    source = """
+import pika
+import pytest
+
+@pytest.mark.leveret_explore(on="basic.get", faults=["lost before"])
+def test_it(leveret):
+    leveret.declare_queue("jobs")
+    try:
+        with pika.BlockingConnection(pika.URLParameters(leveret.url)) as connection:
+            connection.channel().basic_get("jobs")
+    except pika.exceptions.AMQPError:
+        pytest.skip("the broker cannot be reached")
+"""
+
+    result = run(source, "-v")
+
+    result.assert_outcomes(passed=1, warnings=1)
+    result.stdout.fnmatch_lines(
+        [
+            "*Of 1 schedule over * steps, 1 skipped.*",
+            "*nothing was explored under 1 schedule of 1, because the test skipped itself:*",
+        ]
+    )

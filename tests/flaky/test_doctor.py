@@ -196,7 +196,25 @@ def test_the_doctor_takes_the_test_behind_the_option_for_the_test(run: Run) -> N
 def test_a_test_that_always_fails_is_not_flaky(run: Run) -> None:
     result = run("--leveret-flaky=2", "test_shop.py", source="def test_wrong():\n    assert 1 == 2\n")
 
-    assert "It fails in every order, so it is not flaky:" in text_in(result)
+    assert "fails 2 of 2, and orders were not examined: no client used a broker" in text_in(result)
+    assert "It fails in every run, so it is not flaky:" in text_in(result)
+
+
+def test_a_doctor_whose_runs_are_all_skipped_has_examined_nothing(run: Run) -> None:
+    source = "import pytest\n\ndef test_it(leveret):\n    pytest.skip('not here')\n"
+
+    result = run("--leveret-flaky=3", source=source)
+
+    assert "test_shop.py::test_it: nothing was examined, because all 3 runs were skipped" in text_in(result)
+    assert "order" not in text_in(result)
+
+
+def test_a_doctor_that_saw_no_broker_says_so(run: Run) -> None:
+    source = "from leveret import Broker\n\ndef test_it():\n    Broker().start().stop()\n"
+
+    result = run("--leveret-flaky=3", source=source)
+
+    assert "3 of 3 passed, and orders were not examined: no client used a broker of leveret's" in text_in(result)
 
 
 def test_a_seed_replays_a_run(run: Run) -> None:

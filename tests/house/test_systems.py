@@ -26,7 +26,7 @@ FORGIVEN = {
     ("src/leveret/observe/calls/callers.py", "register_at_fork"),
     ("src/leveret/pipeline/computing/engines.py", "sched_getaffinity"),
     ("pytest_plugin/pytest_leveret/explore.py", "pthread_kill"),
-    *(("pytest_plugin/pytest_leveret/reruns/__init__.py", name) for name in ("fork", "SIGKILL")),
+    *(("pytest_plugin/pytest_leveret/reruns/processes.py", name) for name in ("fork", "SIGKILL")),
     # pytest-timeout has this method only where there is such a signal.
     ("pytest_plugin/pytest_leveret/diagnosing.py", "SIGALRM"),
     # The first is not reached without /proc; the second catches AttributeError.

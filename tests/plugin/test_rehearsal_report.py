@@ -362,7 +362,9 @@ def test_tests_that_fail_everywhere_or_are_skipped_are_not_findings(run):
 
     assert section(result) == [
         "3 tests with a broker, on RabbitMQ 4.0, 4.3",
-        "no test would notice an upgrade",
+        "1 test neither passed nor failed on 4.0",
+        "2 tests neither passed nor failed on 4.3",
+        "nothing was compared: no test passed on one version, and passed or failed on a newer one",
         "",
         "1 test fails on every version and shows nothing about an upgrade",
     ]
@@ -489,7 +491,28 @@ def test_a_version_on_which_every_test_is_skipped_is_reported(run):
         BOTH,
     )
 
-    assert section(result)[1:] == ["no test passed or failed on 4.3", "no test would notice an upgrade"]
+    assert section(result)[1:] == [
+        "4.3 did not run: no test passed or failed there",
+        "nothing was compared: no test passed on one version, and passed or failed on a newer one",
+    ]
+
+
+def test_a_test_that_is_skipped_on_one_version_is_not_among_those_that_would_notice_nothing(run):
+    result = run(
+        """
+        import pytest
+
+        def test_one(leveret):
+            pass
+
+        def test_two(leveret):
+            if "4.3" in repr(leveret):
+                pytest.skip("not there")
+        """,
+        BOTH,
+    )
+
+    assert section(result)[1:] == ["1 test neither passed nor failed on 4.3", "no test would notice an upgrade"]
 
 
 def test_many_tests_of_one_cause_are_counted(run):

@@ -168,3 +168,25 @@ def test_must_match_without_definitions_is_refused(run, suite):
 
     assert result.ret == pytest.ExitCode.USAGE_ERROR
     result.stderr.fnmatch_lines(["*ini option leveret_declare: declare='must_match' has nothing to match; give *"])
+
+
+def test_the_line_says_how_many_tests_could_not_use_anything(run):
+    result = run(
+        """
+        import pytest
+
+        def test_it(leveret):
+            leveret.declare_queue("idle")
+
+        @pytest.mark.skip(reason="not now")
+        def test_skipped(leveret):
+            pass
+
+        def test_left_out(leveret):
+            pass
+        """,
+        "-k",
+        "not left_out",
+    )
+
+    assert unused(result).endswith(" (2 tests did not run)")

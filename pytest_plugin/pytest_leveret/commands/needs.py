@@ -52,14 +52,15 @@ def _run(options: argparse.Namespace) -> int:
 
     from pytest_leveret.contract.lock import read
     from pytest_leveret.needs.survey import Survey
+    from pytest_leveret.reruns.processes import NO_RECORDS
 
     if options.lock is not None:
         # A file that cannot be read need not wait for the tests.
         read(options.lock)
     survey = Survey(options.seconds, options.lock)
     # Workers print nowhere, and one file for the output of several processes would be torn.
-    ours = ["-q", "-s", "--disable-warnings", "--leveret-pages=off", "--leveret-contract=off"]
-    code = pytest.main([*of_pytest, *ours], plugins=[survey])
+    ours = ["-q", "-s", "--disable-warnings"]
+    code = pytest.main(["--leveret-contract=off", *of_pytest, *ours, *NO_RECORDS], plugins=[survey])
     if survey.error is not None:
         raise survey.error
     if code not in (pytest.ExitCode.OK, pytest.ExitCode.TESTS_FAILED):

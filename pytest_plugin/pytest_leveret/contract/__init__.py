@@ -14,7 +14,7 @@ from pytest_leveret.options import Option, read_choice, read_settings
 
 FILE: Final = "messages.lock"
 INI: Final = "leveret_contract"
-_WRITING: Final = ("write", "rewrite")
+WRITING: Final = ("write", "rewrite")
 # A file with one of these endings is a document, and so is a folder; all else is a lock.
 SUFFIXES: Final = (".json", ".yaml", ".yml")
 _DOCUMENTS: Final = "AsyncAPI documents or folders of JSON Schemas"
@@ -58,16 +58,22 @@ def is_document(path: Path) -> bool:
     return path.suffix.lower() in SUFFIXES or path.is_dir()
 
 
+def mode_of(config: pytest.Config) -> str:
+    """Return what the run is to do with its contract, if it has one."""
+    setting = read_settings(config, OPTIONS).get(_MODE.word)
+    return "check" if setting is None else str(setting.value)
+
+
 def prepare(config: pytest.Config) -> None:
     """Begin to write or check the contract, if the run has one. Raises UsageError if that is impossible."""
     setting = read_settings(config, OPTIONS).get(_MODE.word)
-    mode = "check" if setting is None else setting.value
+    mode = mode_of(config)
     given = mode if setting is not None and setting.origin == _MODE.flag else None
     documents = [path for path in _files_of(config) if is_document(path)]
-    locks = locks_of(config) or ([Path(config.rootpath, FILE)] if given in _WRITING and not documents else [])
+    locks = locks_of(config) or ([Path(config.rootpath, FILE)] if given in WRITING and not documents else [])
     if mode == "off":
         return
-    if given in (*_WRITING, "check") and not locks and not (documents and given == "check"):
+    if given in (*WRITING, "check") and not locks and not (documents and given == "check"):
         raise pytest.UsageError(
             f"{_MODE.flag}: there is no lock in {INI}; set {INI} = {FILE}, then write it with {_MODE.flag}=write"
         )

@@ -48,8 +48,6 @@ def complete_arguments(arguments: list[str]) -> None:
 def prepare(config: pytest.Config) -> None:
     """Read the options. Raises UsageError if one is invalid."""
     count, seed = _number(config, _FLAKY), _number(config, _SEED)
-    if count is not None and config.getoption("tx", None):
-        raise pytest.UsageError("--leveret-flaky starts processes of its own; leave out -n, or use -n 0")
     if count is not None or seed is not None or ADDRESS in os.environ:
         # Most runs need none of it.
         from pytest_leveret.flaky import doctor

@@ -18,7 +18,7 @@ from pytest_leveret.flaky.report import Diagnosis, page_of, statement_of, text_o
 from pytest_leveret.flaky.search import search
 from pytest_leveret.flaky.worker import Job, Runner
 from pytest_leveret.report import show_progress
-from pytest_leveret.reruns import Seldom, Serving, Workers, refuse_broken
+from pytest_leveret.reruns.processes import Seldom, Serving, Workers, refuse_broken
 
 if TYPE_CHECKING:
     from _pytest.terminal import TerminalReporter

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from leveret.wording import count_text
 from pytest_leveret.flaky.play import Order, Outcome, is_line
-from pytest_leveret.flaky.steps import act_of, text_of
+from pytest_leveret.flaky.steps import BEGINNING, LINE, Name, act_of, text_of
 
 if TYPE_CHECKING:
     from pytest_leveret.flaky.search import Finding
@@ -66,9 +66,17 @@ class Diagnosis:
         )
 
     @property
-    def order_count(self) -> int:
-        """How many different orders the runs have had."""
-        return len({tuple(run.steps) for run in self.runs})
+    def is_unseen(self) -> bool:
+        """Whether no run had a step of a client or a broker, so that there was nothing to put in another order."""
+        return all(_is_of_test(name) for run in self.runs for name in run.steps)
+
+    @property
+    def order_text(self) -> str:
+        """How many different orders the runs have had that were not skipped."""
+        if self.is_unseen:
+            return "and orders were not examined: no client used a broker of leveret's fixtures"
+        count = len({tuple(run.steps) for run in (*self.passed, *self.failed)})
+        return "always in the same order" if count == 1 else f"in {count} different orders"
 
     @property
     def examples(self) -> tuple[tuple[Outcome, Order | None], tuple[Outcome, Order | None] | None]:
@@ -80,11 +88,16 @@ class Diagnosis:
         return (failed, None), (self.passed[0], None) if self.passed else None
 
 
+def _is_of_test(name: Name) -> bool:
+    return name.act in (LINE, BEGINNING)
+
+
 def text_of_diagnosis(diagnosis: Diagnosis) -> list[str]:
     """Return the lines of the report."""
     count, failed = len(diagnosis.runs), diagnosis.failed
-    orders = diagnosis.order_count
-    in_orders = "always in the same order" if orders == 1 else f"in {orders} different orders"
+    in_orders = diagnosis.order_text
+    if not failed and not diagnosis.passed:
+        return [f"{diagnosis.node_id}: nothing was examined, because all {count} runs were skipped"]
     if not failed:
         skipped = count - len(diagnosis.passed)
         lines = [f"{diagnosis.node_id}: {len(diagnosis.passed)} of {count} passed, {in_orders}"]
@@ -98,7 +111,9 @@ def text_of_diagnosis(diagnosis: Diagnosis) -> list[str]:
             f"  {_first_line(failed[0].error)}",
         ]
     if diagnosis.finding is None:
-        return [*lines, "It fails in every order, so it is not flaky:", f"  {_first_line(failed[0].error)}"]
+        every = "run" if diagnosis.is_unseen else "order"
+        lines += [f"{count - len(failed)} were skipped"] if len(failed) < count else []
+        return [*lines, f"It fails in every {every}, so it is not flaky:", f"  {_first_line(failed[0].error)}"]
     lines += _cause(diagnosis, diagnosis.finding)
     seed = next((run.seed for run in failed if run.seed), failed[0].seed)
     lines.append(f"Replay a run that fails: pytest '{diagnosis.node_id}' --leveret-flaky-seed={seed}")

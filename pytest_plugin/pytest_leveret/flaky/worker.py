@@ -8,7 +8,7 @@ import pytest
 
 from pytest_leveret import brokers
 from pytest_leveret.flaky.play import Order, Outcome, Play, failed_at
-from pytest_leveret.reruns import serve
+from pytest_leveret.reruns.processes import serve
 
 if TYPE_CHECKING:
     from collections.abc import Generator

@@ -8,13 +8,14 @@ what it shows. The `survey` decides what to run, `findings` hold what follows fo
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
-if TYPE_CHECKING:
-    import pytest
+import pytest
 
 # Where the survey listens and the key it expects, for workers that are no forks.
 ADDRESS: Final = "LEVERET_NEEDS_WORKER"
+# Whether the run is a survey.
+IS_SURVEY: Final = pytest.StashKey[bool]()
 
 
 def prepare(config: pytest.Config) -> None:
@@ -22,6 +23,6 @@ def prepare(config: pytest.Config) -> None:
     if ADDRESS in os.environ:
         # Most runs need none of it.
         from pytest_leveret.needs import worker
-        from pytest_leveret.reruns import Serving
+        from pytest_leveret.reruns.processes import Serving
 
         config.pluginmanager.register(Serving(ADDRESS, worker.prepare(config).serve), "leveret-needs-worker")

@@ -91,7 +91,10 @@ class Findings:
     messages: dict[Kind, MessageNeeds] = field(default_factory=dict)
     # Tests that fail as they are, or in which no run is like the other, with the reason.
     unusable: dict[str, str] = field(default_factory=dict)
+    skipped_count: int = 0
+    # Tests that were measured, and those of them that had a broker of leveret's fixtures.
     test_count: int = 0
+    broker_count: int = 0
     run_count: int = 0
     unread_count: int = 0
     seconds: float = 0.0

@@ -49,7 +49,11 @@ def lines_of(findings: Findings, seconds: float) -> Iterator[str]:
             f"--seconds={seconds:g} was over before {count_text(findings.left_count, 'run')}, so some fields are not "
             "measured; give more seconds, or fewer tests with -k"
         )
-    if not findings.messages and not findings.unusable:
+    if findings.skipped_count:
+        yield f"left out as skipped: {count_text(findings.skipped_count, 'test')}"
+    if findings.test_count and not findings.broker_count:
+        yield "nothing was measured, because these tests use no broker of leveret's fixtures"
+    elif findings.test_count and not findings.messages:
         yield "no consumer received a message with a JSON body in these tests"
     yield (
         f"{count_text(findings.test_count, 'test')}, {count_text(findings.run_count, 'run')} with a changed message, "

@@ -86,6 +86,8 @@ class Outcome:
     fields: dict[Kind, dict[Path, set[str]]] = field(default_factory=dict)
     # The names of the clients that received them.
     clients: dict[Kind, set[str]] = field(default_factory=dict)
+    # Whether a broker of leveret's fixtures served the test.
+    has_broker: bool = False
     # How many messages had no JSON body.
     unread_count: int = 0
     applied: set[Change] = field(default_factory=set)
@@ -176,6 +178,7 @@ class Run:
         from leveret.faults.plan import watch
 
         self._brokers.append(broker)
+        self.outcome.has_broker = True
         with broker._engine.looking():
             watch(broker.faults, self._on_occasion)
 

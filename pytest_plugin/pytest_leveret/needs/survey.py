@@ -21,7 +21,7 @@ import pytest
 
 from pytest_leveret import url_env
 from pytest_leveret.contract import locks_of
-from pytest_leveret.needs import ADDRESS
+from pytest_leveret.needs import ADDRESS, IS_SURVEY
 from pytest_leveret.needs.bodies import NULL, REMOVED, RETYPED, Change
 from pytest_leveret.needs.effects import BREAKS, NOTHING, Expected, expected_of
 from pytest_leveret.needs.findings import Effect, FieldNeed, Findings, MessageNeeds
@@ -31,7 +31,7 @@ from pytest_leveret.needs.run import Job, Outcome
 from pytest_leveret.needs.worker import prepare
 from pytest_leveret.options import general_settings
 from pytest_leveret.report import show_progress
-from pytest_leveret.reruns import Done, Seldom, Workers, refuse_broken
+from pytest_leveret.reruns.processes import Done, Seldom, Workers, refuse_broken
 
 if TYPE_CHECKING:
     from multiprocessing.connection import Connection
@@ -71,6 +71,7 @@ class Survey:
     @pytest.hookimpl(wrapper=True, tryfirst=True)
     def pytest_cmdline_main(self, config: pytest.Config) -> object:
         """Keep pytest-xdist out: the survey has workers of its own."""
+        config.stash[IS_SURVEY] = True
         if hasattr(config.option, "numprocesses"):
             config.option.numprocesses, config.option.tx = 0, []
         return (yield)
@@ -137,6 +138,10 @@ class Survey:
             return
         self.findings.run_count += 1
         if job.is_reading:
+            if outcome is None:
+                # That no code reads these fields was not seen.
+                for change in self._tests[job.test].silent:
+                    self._need(change).is_open = True
             for kind, paths in {} if outcome is None else outcome.reads.items():
                 for path in paths & {*self.findings.messages[kind].fields}:
                     self.findings.need(kind, path).is_read = True
@@ -196,12 +201,14 @@ class Survey:
         if len(test.plain) < 2:
             return
         if any(it.is_skipped for it in test.plain):
+            self.findings.skipped_count += 1
             return
         error = next((it.error for it in test.plain if it.error), "")
         if error:
             self.findings.unusable[name] = error
             return
         self.findings.test_count += 1
+        self.findings.broker_count += any(it.has_broker for it in test.plain)
         self.findings.unread_count += sum(it.unread_count for it in test.plain) // 4
         first = [it.effects[0] for it in test.plain]
         later = [effects for it in test.plain for effects in it.effects[1:]]

@@ -13,7 +13,7 @@ import pytest
 from pytest_leveret import brokers
 from pytest_leveret.needs.effects import TEST, Fact
 from pytest_leveret.needs.run import Job, Outcome, Run
-from pytest_leveret.reruns import serve
+from pytest_leveret.reruns.processes import serve
 
 if TYPE_CHECKING:
     from multiprocessing.connection import Connection

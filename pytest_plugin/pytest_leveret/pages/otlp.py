@@ -27,6 +27,8 @@ if TYPE_CHECKING:
     from leveret.story.lives import CopyLife, MessageLife
     from leveret.trace.events import Event
 
+# The attribute of a report whose test has a file.
+_MARK: Final = "leveret_spans"
 _BROKERS: Final = pytest.StashKey["list[Broker]"]()
 # The numbers of OTLP's protobuf.
 _PRODUCER: Final = 4
@@ -50,6 +52,7 @@ class Writing:
     def __init__(self, folder: str) -> None:
         """Write to this folder."""
         self._folder: Final = Path(folder)
+        self._has_written = False
 
     @pytest.hookimpl(wrapper=True)
     def pytest_runtest_makereport(self, item: pytest.Item) -> Generator[None, pytest.TestReport, pytest.TestReport]:
@@ -70,11 +73,17 @@ class Writing:
                 (self._folder / file_name(item.config, item.nodeid, ".json")).write_text(
                     f"{text}\n", encoding="utf-8", newline="\n"
                 )
+                setattr(result, _MARK, True)
         return result
 
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        """Note that there is a file, which may come from a worker."""
+        self._has_written |= hasattr(report, _MARK)
+
     def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
-        """Name the folder."""
-        terminalreporter.write_line(f"leveret: the spans of this run are in {self._folder}")
+        """Name the folder, if it has got a file."""
+        if self._has_written:
+            terminalreporter.write_line(f"leveret: the spans of this run are in {self._folder}")
 
 
 class _Spans:

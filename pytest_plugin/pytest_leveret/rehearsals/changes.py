@@ -58,7 +58,7 @@ def changes(runs: Mapping[str, Mapping[str, Run]], versions: Sequence[str]) -> d
     """Return the changes by step between versions, for runs by test and version."""
     found: dict[Step, dict[tuple[str, ...], Change]] = {}
     for test, by_version in runs.items():
-        for older, newer in _steps(by_version, versions):
+        for older, newer in steps(by_version, versions):
             causes = found.setdefault((older, newer), {})
             _compare(test, by_version[older], by_version[newer], (older, newer), causes)
     in_order = sorted(found, key=lambda step: (versions.index(step[1]), versions.index(step[0])))
@@ -77,7 +77,7 @@ def late_passes(runs: Mapping[str, Mapping[str, Run]], versions: Sequence[str]) 
     return found
 
 
-def _steps(by_version: Mapping[str, Run], versions: Sequence[str]) -> Iterator[Step]:
+def steps(by_version: Mapping[str, Run], versions: Sequence[str]) -> Iterator[Step]:
     """Return the steps from each version on which a test passes to the next on which it passes or fails."""
     decided = [version for version in versions if version in by_version and by_version[version].outcome != "skipped"]
     return ((older, newer) for older, newer in pairwise(decided) if by_version[older].outcome == "passed")

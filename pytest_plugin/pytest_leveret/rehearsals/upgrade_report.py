@@ -13,11 +13,12 @@ from typing import Any, Final
 import pytest
 
 from leveret.wording import count_text
-from pytest_leveret.rehearsals.changes import Change, Run, changes, late_passes
+from pytest_leveret.rehearsals.changes import Change, Run, changes, late_passes, steps
 from pytest_leveret.rehearsals.fingerprint import Fact, Refusal
 from pytest_leveret.rehearsals.rehearsal import ATTRIBUTE
 
 _LISTED: Final = 10
+_NOTHING: Final = "nothing was compared: no test passed on one version, and passed or failed on a newer one"
 
 
 def plan(config: pytest.Config, versions: Sequence[str]) -> None:
@@ -89,7 +90,9 @@ def report_lines(runs: Mapping[str, Mapping[str, Run]], versions: Sequence[str])
             lines += [f"  {line}" for line in _change_lines(change)]
     for passing, tests in late_passes(runs, versions).items():
         lines += ["", f"passes only on {', '.join(passing)}:", *_names("", tests)]
-    lines = lines or ["no test would notice an upgrade"]
+    if not lines:
+        was_compared = any(any(steps(by_version, versions)) for by_version in runs.values())
+        lines = ["no test would notice an upgrade" if was_compared else _NOTHING]
     failing = sum(_fails_everywhere(by_version) for by_version in runs.values())
     if failing:
         fails, shows = ("fails", "shows") if failing == 1 else ("fail", "show")
@@ -103,9 +106,13 @@ def _unrecorded(runs: Mapping[str, Mapping[str, Run]], versions: Sequence[str]) 
     for version in versions:
         decided = [run for by_version in runs.values() if (run := by_version.get(version)) and run.outcome != "skipped"]
         count = sum(not run.is_recorded for run in decided)
+        left_out = len(runs) - len(decided)
         if not decided:
-            lines.append(f"no test passed or failed on {version}")
-        elif count == len(decided):
+            lines.append(f"{version} did not run: no test passed or failed there")
+            continue
+        if left_out:
+            lines.append(f"{count_text(left_out, 'test')} neither passed nor failed on {version}")
+        if count == len(decided):
             lines.append(f"no trace was recorded on {version}: only failures are compared with it")
         elif count:
             lines.append(

@@ -70,6 +70,13 @@ def divergence_text(exploration: Exploration) -> str:
     )
 
 
+def skipped_text(exploration: Exploration) -> str:
+    """Return the report of the schedules under which the scenario skipped itself."""
+    count = count_text(len(exploration.skipped), "schedule")
+    title = f"nothing was explored under {count} of {exploration.run_count}, because the test skipped itself:"
+    return _section(title, _some(exploration.skipped))
+
+
 def unrepeated_text(exploration: Exploration) -> str:
     """Return the report of the schedules that failed in another process only."""
     count = count_text(len(exploration.unrepeated), "schedule")

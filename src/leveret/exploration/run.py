@@ -55,6 +55,8 @@ class Run:
     missing: list[str] = field(default_factory=list)
     # What the scenario raised.
     error: BaseException | None = None
+    # Whether the scenario skipped itself, and so shows nothing.
+    is_skipped: bool = False
     # Where the scenario was waiting when it ran out of time.
     hang: str | None = None
     # What the built-in check for lost messages found.

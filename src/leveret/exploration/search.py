@@ -59,6 +59,8 @@ class Exploration:
     # How many schedules were run without the plain run, and how many of them passed.
     run_count: int = 0
     passed_count: int = 0
+    # The schedules under which the test skipped itself, so that they show nothing.
+    skipped: list[str] = field(default_factory=list)
     # The runs that failed, shortest schedule first.
     failed_runs: list[Run] = field(default_factory=list)
     # Smaller runs that fail as the first of these does, if there are any.
@@ -117,6 +119,7 @@ class Exploration:
         parts = [f"{self.passed_count} passed"] if self.passed_count else []
         parts += [f"{len(self.failed_runs)} failed"] if self.failed_runs else []
         parts += [f"{len(self.diverged_runs)} diverged"] if self.diverged_runs else []
+        parts += [f"{len(self.skipped)} skipped"] if self.skipped else []
         return f"Of {schedules} over {steps}, {', '.join(parts)}."
 
     def note(self, run: Run) -> None:
@@ -304,6 +307,9 @@ class Search:
             return run
         # Free the events: only failed runs are reported, and there may be thousands of runs.
         run.raw_events = []
+        if run.is_skipped:
+            found.skipped.append(str(run.schedule))
+            return run
         if run.missing:
             found.diverged_runs.append(run)
             return run
