@@ -273,7 +273,7 @@ class Compat(NamedTuple):
     # A channel that declares the reply-to name it was given itself is a hard 541; otherwise 404.
     crashes_on_own_reply_to: bool = False
 
-    # The management API. 4.2 answers as 4.0 does, and 3.13 as 3.10.
+    # The management API. By their sources, 4.2 answers nearly as 4.3 does, and 3.13 as 4.0.
     # Every answer names the methods of its path; otherwise only the refusal of a method does.
     names_methods_of_path: bool = True
     # A virtual host that the user may not see does not exist for that user; otherwise the refusal says so.
@@ -330,12 +330,12 @@ class Compat(NamedTuple):
     definitions_name_queue_types: bool = True
     # Definitions have internal exchanges.
     definitions_have_internal_exchanges: bool = False
+    # The definitions of a virtual host name it in each parameter and policy.
+    repeats_vhost_in_definitions: bool = False
     # Keys that definitions do not have.
     hidden_definitions: tuple[str, ...] = ()
     # A connection shows the serial number of its peer's certificate.
     shows_peer_serial_number: bool = True
-    # The recorded version whose feature flags are listed.
-    feature_flags_version: str = "4.3"
     # The answer of /auth, None if there is none.
     auth_answer: Mapping[str, object] | None = None
     # whoami says whether the user is one of the broker's own.
@@ -438,30 +438,9 @@ V4_2: Final = V4_3._replace(
     get_refusal_quotes_queue_type=False,
     commit_to_deleted_queue_is_hard=False,
     crashes_on_cancel_ok=False,
-    names_methods_of_path=False,
-    hides_vhosts=False,
     overview=_IN_4_0,
-    queue_internals={},
     classic_queue_internals={**_CLASSIC_IN_4_3, **_PAGED_OUT},
-    stream_internals={"segments": 1},
-    shows_cached_segments=False,
-    shows_policies_without_statistics=False,
-    names_blocked_consumers=False,
-    resets_default_queue_type=False,
-    escapes_texts=True,
-    definitions_name_queue_types=False,
-    definitions_have_internal_exchanges=True,
-    shows_peer_serial_number=False,
-    feature_flags_version="4.0",
-    auth_answer={"oauth_enabled": False},
-    names_crypto=False,
-    protects_vhosts=False,
     topic_permissions_need_exchange=False,
-    lists_protocols=False,
-    hides_invalid_patterns=False,
-    downloads_by_token=False,
-    publishes_to_check=True,
-    knows_nodes=False,
 )
 
 # Compared with 4.0.5.
@@ -491,6 +470,26 @@ V4_0: Final = V4_2._replace(
     passive_declare_needs_a_right=False,
     quorum_drops_last_first=True,
     unchecked_queue_arguments=("x-consumer-timeout", "x-stream-filter-size-bytes"),
+    names_methods_of_path=False,
+    hides_vhosts=False,
+    queue_internals={},
+    stream_internals={"segments": 1},
+    shows_cached_segments=False,
+    shows_policies_without_statistics=False,
+    names_blocked_consumers=False,
+    resets_default_queue_type=False,
+    escapes_texts=True,
+    definitions_name_queue_types=False,
+    definitions_have_internal_exchanges=True,
+    shows_peer_serial_number=False,
+    auth_answer={"oauth_enabled": False},
+    names_crypto=False,
+    protects_vhosts=False,
+    lists_protocols=False,
+    hides_invalid_patterns=False,
+    downloads_by_token=False,
+    publishes_to_check=True,
+    knows_nodes=False,
 )
 
 # From the sources of 3.13.7 and documents: it has message containers (4.0's headers and deaths); the rest is as before
@@ -527,31 +526,15 @@ V3_13: Final = V4_0._replace(
     master_locator_fault="invalid queue-master-locator value",
     topic_permission_for_every_key=False,
     checks_user_id_last=False,
-    overview={"release_series_support_status": "supported"},
-    classic_queue_internals=_PAGED_OUT,
-    stream_internals={},
+    overview={"release_series_support_status": "supported", "is_op_policy_updating_enabled": True},
     shows_delivery_limit=False,
-    places_streams=False,
-    lists_queues_in_detail=True,
-    idle_queue_state="live",
     shows_global_prefetch=True,
-    shows_consumer_timeout=False,
-    looks_for_exchange=False,
-    challenges_again=True,
-    hides_feature_flags=True,
     lists_vhosts_by_columns=True,
-    refuses_missing_users=True,
     hidden_definitions=(
         *("rabbitmq_definition_format", "original_cluster_name", "original_vhost_name", "explanation"),
         *("metadata", "description", "limits", "default_queue_type"),
     ),
-    feature_flags_version="3.10",
-    auth_answer={"enable_uaa": False, "uaa_client_id": "", "uaa_location": ""},
-    names_internal_users=False,
-    names_drained=False,
-    totals_show_online=False,
     unset_queue_type="undefined",
-    replaces_surrogates=True,
 )
 
 # Compared with 3.10.8.
@@ -602,13 +585,31 @@ V3_10: Final = V3_13._replace(
     max_priority_of_zero_is_one=False,
     losing_limits_resumes_publishers=False,
     cancel_serves_next=False,
+    stream_internals={},
+    classic_queue_internals=_PAGED_OUT,
+    places_streams=False,
+    lists_queues_in_detail=True,
+    idle_queue_state="live",
+    shows_consumer_timeout=False,
+    looks_for_exchange=False,
+    challenges_again=True,
+    hides_feature_flags=True,
+    refuses_missing_users=True,
+    auth_answer={"enable_uaa": False, "uaa_client_id": "", "uaa_location": ""},
+    names_internal_users=False,
+    names_drained=False,
+    totals_show_online=False,
+    replaces_surrogates=True,
+    overview={"release_series_support_status": "supported"},
+    repeats_vhost_in_definitions=True,
 )
 
 VERSIONS: Final[dict[str, Compat]] = {each.version: each for each in (V4_3, V4_2, V4_0, V3_13, V3_10)}
 # For what some versions have and others lack.
 ALL: Final = tuple(VERSIONS)
-SINCE_4_3, BEFORE_4_3 = ALL[:1], ALL[1:]
+SINCE_4_2, BEFORE_4_2 = ALL[:2], ALL[2:]
 SINCE_4, BEFORE_4 = ALL[:3], ALL[3:]
+SINCE_3_13: Final = ALL[:4]
 
 # For the series between two profiles: which one to take, and why.
 BETWEEN: Final = {

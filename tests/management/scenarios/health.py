@@ -61,3 +61,9 @@ def who_may_check(s: Run) -> None:
     s.get("/healthchecks/node", user="alice")
     s.add_user("bob")
     s.get("/health/checks/alarms", user="bob")
+
+
+@scenario
+def checks_of_several_protocols(s: Run) -> None:
+    for names in ("amqp091,amqp", "amqp,nonsense", "amqp,stomp,mqtt", ","):
+        s.get(f"/health/checks/protocol-listener/{names}", without=("protocols",))

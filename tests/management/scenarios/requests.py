@@ -255,3 +255,9 @@ def names_of_downloads(s: Run) -> None:
 
 # Which version made the definitions.
 _MADE_WITH = ("rabbit_version", "rabbitmq_version", "product_name", "product_version", "explanation", "metadata")
+
+
+@scenario
+def a_missing_virtual_host_is_noticed_before_the_body(s: Run) -> None:
+    for path in ("policies/nothing/p", "parameters/x/nothing/p", "vhost-limits/nothing/max-queues"):
+        s.put(f"/{path}", {})

@@ -52,7 +52,7 @@ def _shown(call: Call, definitions: Described) -> Described:
     hidden = call.compat.hidden_definitions
     if metadata is not None:
         hidden = (*hidden, "product_name", "product_version", "rabbitmq_version")
-        for section in ("parameters", "policies"):
+        for section in ("parameters", "policies") if call.compat.repeats_vhost_in_definitions else ():
             items = definitions[section]
             assert isinstance(items, list)
             shown[section] = [{**item, "vhost": definitions["original_vhost_name"]} for item in items]

@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from typing import Final
 
-from leveret.core.compat import BEFORE_4, SINCE_4_3
+from leveret.core.compat import BEFORE_4, SINCE_4_2
 from leveret.core.model.operators.node_settings import NODE_NAME
 from leveret.http.management.calls import Call, bad_request, no_object
 from leveret.http.management.endpoints.messages import named
@@ -32,13 +32,13 @@ def _failed(reason: str, **details: object) -> Response:
 
 
 @endpoint("GET", f"{_CHECKS}/virtual-hosts", "management")
-@endpoint("GET", f"{_CHECKS}/metadata-store/initialized", "management", SINCE_4_3)
-@endpoint("GET", f"{_CHECKS}/metadata-store/initialized/with-data", "management", SINCE_4_3)
-@endpoint("GET", f"{_CHECKS}/reached-target-cluster-size", "anyone", SINCE_4_3)
-@endpoint("GET", f"{_LEADERS}/all-vhosts", "management", SINCE_4_3)
-@endpoint("GET", f"{_LEADERS}/all-vhosts/pattern/{{pattern}}", "management", SINCE_4_3)
-@endpoint("GET", f"{_LEADERS}/vhost/{{vhost}}", "visible", SINCE_4_3)
-@endpoint("GET", f"{_LEADERS}/vhost/{{vhost}}/pattern/{{pattern}}", "visible", SINCE_4_3)
+@endpoint("GET", f"{_CHECKS}/metadata-store/initialized", "management", SINCE_4_2)
+@endpoint("GET", f"{_CHECKS}/metadata-store/initialized/with-data", "management", SINCE_4_2)
+@endpoint("GET", f"{_CHECKS}/reached-target-cluster-size", "anyone", SINCE_4_2)
+@endpoint("GET", f"{_LEADERS}/all-vhosts", "management", SINCE_4_2)
+@endpoint("GET", f"{_LEADERS}/all-vhosts/pattern/{{pattern}}", "management", SINCE_4_2)
+@endpoint("GET", f"{_LEADERS}/vhost/{{vhost}}", "visible", SINCE_4_2)
+@endpoint("GET", f"{_LEADERS}/vhost/{{vhost}}/pattern/{{pattern}}", "visible", SINCE_4_2)
 def fine(call: Call) -> object:
     """Answer that all is well: nothing that the check looks for can fail in a single node."""
     return _OK
@@ -84,14 +84,14 @@ def port(call: Call) -> object:
 
 @endpoint("GET", f"{_CHECKS}/protocol-listener/{{protocol}}", "management")
 def protocol(call: Call) -> object:
-    """Check that the broker listens for a protocol."""
-    wanted = call.values["protocol"]
+    """Check that the broker listens for a protocol, or for each of several with commas between them."""
+    is_list, text = call.compat.lists_protocols, call.values["protocol"]
     known = [name for name, _ in listeners(call)]
-    named = _PROTOCOLS.get(wanted, wanted)
-    if named in known:
-        return _OK | ({"protocols": known} if call.compat.lists_protocols else {"protocol": named})
-    missing = [wanted] if call.compat.lists_protocols else wanted
-    return _failed("No active listener", missing=missing, protocols=known)
+    names = [_PROTOCOLS.get(name, name) for name in (text.split(",") if is_list else [text])]
+    missing = sorted(name for name in dict.fromkeys(names) if name not in known)
+    if not missing:
+        return _OK | ({"protocols": known} if is_list else {"protocol": names[0]})
+    return _failed("No active listener", missing=missing if is_list else text, protocols=known)
 
 
 def listeners(call: Call) -> list[tuple[str, int]]:
@@ -113,7 +113,7 @@ def certificates(call: Call) -> object:
     return _OK
 
 
-@endpoint("GET", f"{_CHECKS}/is-in-service", "anyone", SINCE_4_3)
+@endpoint("GET", f"{_CHECKS}/is-in-service", "anyone", SINCE_4_2)
 def in_service(call: Call) -> object:
     """Check that the broker is not in maintenance mode."""
     if call.engine.loop.is_listening:
@@ -121,13 +121,13 @@ def in_service(call: Call) -> object:
     return _failed("this rabbit node is not currently available to serve")
 
 
-@endpoint("GET", f"{_CHECKS}/below-node-connection-limit", "anyone", SINCE_4_3)
+@endpoint("GET", f"{_CHECKS}/below-node-connection-limit", "anyone", SINCE_4_2)
 def below_limit(call: Call) -> object:
     """Check that the node takes another connection."""
     return _below_limit(call, limit=call.node.settings.connection_max)
 
 
-@endpoint("GET", f"{_CHECKS}/ready-to-serve-clients", "anyone", SINCE_4_3)
+@endpoint("GET", f"{_CHECKS}/ready-to-serve-clients", "anyone", SINCE_4_2)
 def serving(call: Call) -> object:
     """Check that clients may connect: both of the checks above, and that a port is open for them."""
     if not call.engine.loop.is_listening:

@@ -10,7 +10,7 @@ from contextlib import suppress
 from shutil import disk_usage
 from typing import Final
 
-from leveret.core.compat import BEFORE_4_3, EXTERNAL, SINCE_4, SINCE_4_3
+from leveret.core.compat import BEFORE_4_2, EXTERNAL, SINCE_3_13, SINCE_4, SINCE_4_2
 from leveret.core.model.operators.node_settings import NODE_NAME
 from leveret.core.model.vhost import VirtualHost
 from leveret.http.management import statistics
@@ -238,25 +238,23 @@ def list_feature_flags(call: Call) -> list[Described]:
     """List the feature flags, all of which are enabled."""
     if call.compat.hides_feature_flags and not call.is_administrator:
         raise not_authorised("Not administrator user")
-    return list(constant(call.compat.feature_flags_version)["feature_flags"])
+    return list(constant(call.compat.version)["feature_flags"])
 
 
 @endpoint("PUT", "/api/feature-flags/{name}/enable", "administrator", needs_json=True)
 def enable_feature_flag(call: Call) -> None:
     """Enable a feature flag. All are."""
-    if call.values["name"] not in [
-        flag["name"] for flag in constant(call.compat.feature_flags_version)["feature_flags"]
-    ]:
+    if call.values["name"] not in [flag["name"] for flag in constant(call.compat.version)["feature_flags"]]:
         raise bad_request("unsupported")
 
 
-@endpoint("GET", "/api/deprecated-features", "management", SINCE_4)
+@endpoint("GET", "/api/deprecated-features", "management", SINCE_3_13)
 def list_deprecated_features(call: Call) -> object:
     """List the deprecated features, and whether the broker permits them."""
-    return constant(call.compat.feature_flags_version)["deprecated_features"]
+    return constant(call.compat.version)["deprecated_features"]
 
 
-@endpoint("GET", "/api/deprecated-features/used", "management", SINCE_4)
+@endpoint("GET", "/api/deprecated-features/used", "management", SINCE_3_13)
 def nothing(call: Call) -> object:
     """List nothing: leveret has no part that this would list."""
     return []
@@ -268,7 +266,7 @@ def done(call: Call) -> None:
     """Do nothing: in a single node there is nothing to do."""
 
 
-@endpoint("GET", "/api/auth", "anyone", BEFORE_4_3)
+@endpoint("GET", "/api/auth", "anyone", BEFORE_4_2)
 def get_auth(call: Call) -> object:
     """Describe how the management page logs in."""
     return call.compat.auth_answer
@@ -281,8 +279,8 @@ def list_attempts(call: Call) -> object:
     return []
 
 
-@endpoint("DELETE", "/api/auth/attempts/{node}", "monitoring", BEFORE_4_3)
-@endpoint("DELETE", "/api/auth/attempts/{node}", "administrator", SINCE_4_3)
+@endpoint("DELETE", "/api/auth/attempts/{node}", "monitoring", BEFORE_4_2)
+@endpoint("DELETE", "/api/auth/attempts/{node}", "administrator", SINCE_4_2)
 @endpoint("DELETE", "/api/reset/{node}", "administrator")
 def done_on_node(call: Call) -> None:
     """Do nothing, if the node exists."""

@@ -36,10 +36,11 @@ class _Policies:
         return [_shown(vhost, policy) for vhost in call.vhosts() for policy in self._of(vhost).by_name.values()]
 
     def _put(self, call: Call) -> object:
-        body, name = call.body("pattern", "definition"), call.values["name"]
+        name = call.values["name"]
         with call.engine.looking():
             vhost = call.changed_vhost
             is_known = name in self._of(vhost).by_name
+        body = call.body("pattern", "definition")
         try:
             with call.acting() as node:
                 set_policy(node, vhost.name, policy_of(name, body), is_operator=self._are_operators)
@@ -83,11 +84,11 @@ def get_parameter(call: Call) -> Described:
 @endpoint("PUT", "/api/parameters/{component}/{vhost}/{name}", "policymaker")
 def put_parameter(call: Call) -> object:
     """Set a parameter. Other components than the broker's own belong to plugins that leveret does not have."""
-    body, component = call.body("value"), call.values["component"]
-    name = call.values["vhost"]
+    component, name = call.values["component"], call.values["vhost"]
     with call.engine.looking():
         names = [(each["component"], each["name"]) for each in described_parameters(call.changed_vhost)]
         is_known = (component, call.values["name"]) in names
+    body = call.body("value")
     if component != VHOST_LIMITS_PARAMETER:
         raise invalid(_shown_text(call, f"component {component} not found"))
     value = body.get("value")

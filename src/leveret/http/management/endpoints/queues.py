@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from typing import Final
 
 from leveret.admin.values import described
-from leveret.core.compat import SINCE_4
+from leveret.core.compat import SINCE_3_13
 from leveret.core.model.operators.node_settings import NODE_NAME
 from leveret.core.model.operators.policy import combined
 from leveret.core.model.queues.stored_queue import StoredQueue
@@ -28,7 +28,7 @@ _PLACED: Final[Described] = {"leader": NODE_NAME, "members": [NODE_NAME], "onlin
 
 
 @lists("/api/queues", "management", in_vhost="vhost", paged=True)
-@lists("/api/queues/detailed", "management", paged=True, versions=SINCE_4)
+@lists("/api/queues/detailed", "management", paged=True, versions=SINCE_3_13)
 def list_queues(call: Call) -> list[Described]:
     """List the queues of a virtual host, or of all that the user sees."""
     return [_listed(call, vhost, queue) for vhost in call.vhosts() for queue in vhost.queues.values()]

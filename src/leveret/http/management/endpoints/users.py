@@ -7,7 +7,7 @@ from typing import Final
 
 from leveret.admin.definitions_export import described_permissions, described_topic_permissions, described_user
 from leveret.admin.definitions_import import TOPIC_RIGHTS, patterns_of, put, user_of
-from leveret.core.compat import BEFORE_4_3, SINCE_4, SINCE_4_3
+from leveret.core.compat import BEFORE_4_2, SINCE_3_13, SINCE_4_2
 from leveret.core.model.operators.access import RIGHTS, USER_LIMITS
 from leveret.core.model.operators.passwords import PasswordHash
 from leveret.http.management.calls import CREATED, DONE, Call, bad_request, no_object
@@ -92,7 +92,7 @@ def delete_users(call: Call) -> None:
             call.admin.delete_user(name)
 
 
-@endpoint("GET", "/api/auth/hash_password/{password}", "administrator", SINCE_4, has_head=False)
+@endpoint("GET", "/api/auth/hash_password/{password}", "administrator", SINCE_3_13, has_head=False)
 def hash_password(call: Call) -> object:
     """Return a password as a user's record would hold it."""
     with call.acting() as node:
@@ -196,10 +196,10 @@ def delete_topic_permission(call: Call) -> None:
     call.admin.clear_topic_permissions(call.values["user"], call.values["vhost"], call.values.get("exchange"))
 
 
-@lists("/api/user-limits", "management", ("user",), versions=BEFORE_4_3, has_head=False)
-@lists("/api/user-limits", "administrator", ("user",), versions=SINCE_4_3, has_head=False)
-@lists("/api/user-limits/{user}", "management", ("user",), versions=BEFORE_4_3, has_head=False)
-@lists("/api/user-limits/{user}", "watched", ("user",), versions=SINCE_4_3, has_head=False)
+@lists("/api/user-limits", "management", ("user",), versions=BEFORE_4_2, has_head=False)
+@lists("/api/user-limits", "administrator", ("user",), versions=SINCE_4_2, has_head=False)
+@lists("/api/user-limits/{user}", "management", ("user",), versions=BEFORE_4_2, has_head=False)
+@lists("/api/user-limits/{user}", "watched", ("user",), versions=SINCE_4_2, has_head=False)
 def list_limits(call: Call) -> list[Described]:
     """List the limits of one user, or of all."""
     by_name = call.node.access.users

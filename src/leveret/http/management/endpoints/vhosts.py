@@ -8,7 +8,7 @@ from typing import Final
 from leveret.admin.definitions_export import described_metadata
 from leveret.admin.definitions_import import description_of, kept_type, queue_type_of, tags_of
 from leveret.admin.values import Item, WrongValue
-from leveret.core.compat import SINCE_4_3
+from leveret.core.compat import SINCE_4_2
 from leveret.core.model.operators.access import VHOST_LIMITS
 from leveret.core.model.operators.node_settings import NODE_NAME
 from leveret.core.model.queues.stored_queue import StoredQueue
@@ -37,7 +37,7 @@ def _visible(call: Call) -> list[VirtualHost]:
 
 
 @describes("/api/vhosts/{vhost}", "administrator")
-@describes("/api/vhosts/{vhost}/deletion/protection", "administrator", SINCE_4_3, has_head=False)
+@describes("/api/vhosts/{vhost}/deletion/protection", "administrator", SINCE_4_2, has_head=False)
 def get_vhost(call: Call) -> Described:
     """Describe a virtual host."""
     return _described(call, call.vhost)
@@ -83,7 +83,7 @@ def delete_vhost(call: Call) -> None:
     call.state.protected.pop(name, None)
 
 
-@endpoint("POST", "/api/vhosts/{vhost}/deletion/protection", "administrator", SINCE_4_3)
+@endpoint("POST", "/api/vhosts/{vhost}/deletion/protection", "administrator", SINCE_4_2)
 def protect(call: Call) -> None:
     """Protect a virtual host from deletion."""
     name = call.values["vhost"]
@@ -93,7 +93,7 @@ def protect(call: Call) -> None:
         call.state.protected[name] = True
 
 
-@endpoint("DELETE", "/api/vhosts/{vhost}/deletion/protection", "administrator", SINCE_4_3)
+@endpoint("DELETE", "/api/vhosts/{vhost}/deletion/protection", "administrator", SINCE_4_2)
 def unprotect(call: Call) -> None:
     """Allow the deletion of a virtual host again."""
     with call.engine.looking():
@@ -162,9 +162,9 @@ def list_limits(call: Call) -> list[Described]:
 @endpoint("PUT", "/api/vhost-limits/{vhost}/{name}", "administrator", needs_json=True)
 def put_limit(call: Call) -> None:
     """Set one limit of a virtual host."""
-    body = call.body("value")
     with call.engine.looking():
         vhost = call.changed_vhost.name
+    body = call.body("value")
     try:
         limits = one_limit(call, body, VHOST_LIMITS, "limits")
     except WrongValue as error:
