@@ -71,6 +71,7 @@ WAITS: dict[str, str | None] = {
     "waits_for_the_publish_of_a_handler": "assert_acked('orders')",
     "reads_a_table": "assert_acked('orders')",
     "reads_what_needs_no_ack": None,
+    "reads_what_comes_after_the_ack": None,
 }
 NO_WAIT = (
     "leveret found no event of the broker that shows when that is done. Let the code say so itself, such as with a "

@@ -384,3 +384,28 @@ def test_reads_what_needs_no_ack_mended(leveret: Broker) -> None:
         leveret.publish(routing_key="news", body=b"1")
         assert is_done.wait(20)
         assert seen == [b"1"]
+
+
+# 11 A handler that acks first: no event shows that it is done, and a wait for the ack would settle nothing.
+def test_reads_what_comes_after_the_ack_flaky(leveret: Broker) -> None:
+    cooked: list[bytes] = []
+    leveret.declare_queue("meals")
+    with Service(leveret, "kitchen", "meals", lambda channel, reply_to, body: cooked.append(body), acks="before"):
+        leveret.publish(routing_key="meals", body=b"soup")
+        leveret.assert_delivered("meals", timeout=20)
+        assert cooked == [b"soup"]
+
+
+def test_reads_what_comes_after_the_ack_mended(leveret: Broker) -> None:
+    cooked: list[bytes] = []
+    is_done = threading.Event()
+    leveret.declare_queue("meals")
+
+    def cook(channel: BlockingChannel, reply_to: str, body: bytes) -> None:
+        cooked.append(body)
+        is_done.set()
+
+    with Service(leveret, "kitchen", "meals", cook, acks="before"):
+        leveret.publish(routing_key="meals", body=b"soup")
+        assert is_done.wait(20)
+        assert cooked == [b"soup"]

@@ -50,9 +50,10 @@ class Order:
     first: Name
     second: Name
     # If the second is a line: who gets what the broker sends, from the first step on until the line is done. "others"
-    # are all but the client of the first step. If it is "none", the first step waits for the line, which follows at
-    # once.
+    # are all but the client of the first step. If it is "none", the line follows at once. The first step waits for it,
+    # or what its client has to receive before does.
     receivers: Literal["all", "others", "none"] = "all"
+    received: Name | None = None
 
     @property
     def reverse(self) -> Order:
@@ -124,6 +125,9 @@ class Play:
         """Change how often threads take turns."""
         if self._seed and self._order is None:
             sys.setswitchinterval(Random(f"{self._seed} turns").choice(_SWITCH_S))
+        elif self._order is not None and self._order.received is not None:
+            # A line that follows at once has to overtake what a client does meanwhile.
+            sys.setswitchinterval(_SWITCH_S[-1])
 
     def end(self) -> None:
         """End all waits."""
@@ -156,7 +160,8 @@ class Play:
     def _is_too_early(self, names: list[Name], order: Order) -> bool:
         if order.second in names:
             return not self._first_came.is_set()
-        return order.first in names and order.receivers == "none" and not self._is_at_line
+        is_awaited = order.receivers == "none" and order.received is None
+        return is_awaited and order.first in names and not self._is_at_line
 
     def _span_us(self, name: Name) -> int:
         chance, longest_us = _MANNERS[self._seed % len(_MANNERS)]
@@ -171,9 +176,10 @@ class Play:
     def _passed(self, occasion: Occasion) -> None:
         """Note a step that goes on, under the broker's lock."""
         names, order = self._names.pop(occasion, []), self._order
-        if order is not None and order.receivers != "all" and order.first in names and not self._second_came:
-            for delays in self._delays:
-                delays.shut(occasion.connection if order.receivers == "others" else None)
+        if order is not None and order.receivers != "all" and not self._second_came:
+            is_early = order.received in names and not self._is_at_line
+            for delays in self._delays if is_early or order.first in names else ():
+                delays.shut(occasion.connection if is_early or order.receivers == "others" else None)
                 occasion.call_in_real_time(_SHUT_US, delays.open)
         self._note(names)
 
@@ -189,8 +195,11 @@ class Play:
             self._let_go(_GRACE_US)
         if order is not None and order.second in names and not self._second_came:
             self._second_came = True
-            for delays in self._delays if order.receivers != "all" else ():
-                delays.open()
+            self._let_receive(order)
+
+    def _let_receive(self, order: Order) -> None:
+        for delays in self._delays if order.receivers != "all" else ():
+            delays.open()
 
     def _let_go(self, span_us: int) -> None:
         """Let what is held back go on after so many microseconds."""
@@ -251,6 +260,8 @@ class Play:
             with self._lock:
                 self._is_at_line = True
             self._let_go(0)
+            if order.received is not None:
+                self._let_receive(order)
             if self._first_came.wait(FORCED_US / 1_000_000) and order.receivers != "none":
                 threading.Event().wait(_LINE_GRACE_US / 1_000_000)
         self._open[frame] = name

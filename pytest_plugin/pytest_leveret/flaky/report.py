@@ -203,7 +203,7 @@ def _look(finding: Finding, order: Order) -> list[str]:
     call = _wait_for(step, finding.times)
     return [
         f"{what}: wait for {call}." if call else f"{what}.",
-        f"{late}if {own} comes before {line}, it always passes."
+        f"{late}if {line} waits for {own}, it always passes."
         if finding.passing is not None
         else f"{late}in the {finding.seen_count} runs in which {own} came before {line}, it passed.",
     ]

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from math import inf
 from typing import Final, Literal
 
@@ -32,7 +32,6 @@ _ENDS: Final = ("ack", "reject", "nack", "publish")
 _BEGINNINGS: Final = ("delivery", "get-ok", "confirm", "return")
 
 Force = Callable[[Order, int], list[Outcome]]
-Kind = Literal["cause", "between", "after", "perhaps", "none"]
 
 
 @dataclass(slots=True)
@@ -62,6 +61,11 @@ class Counts:
         return not self.lost and self.passed + self.failed + self.elsewhere > 0
 
     @property
+    def often_passes(self) -> bool:
+        """Whether so many runs passed that the few that would be forced are not missed."""
+        return self.passed >= _ENOUGH_SEEN and not self.failed
+
+    @property
     def always_fails(self) -> bool:
         """Whether every run had the order and failed, in the same line."""
         return self.is_forced and not self.passed and not self.elsewhere
@@ -78,26 +82,26 @@ class Finding:
 
     # The line in which most runs failed.
     line: int | None
-    # How many other failed runs failed elsewhere.
-    elsewhere_count: int = 0
-    pair_count: int = 0
     # "cause": the test fails in the order and passes in the other one. "perhaps": so too, but not both could be forced.
     # "between": the first step is a line, and it looks at what a client does between `received` and the second step.
     # "after": it looks at what a client does after `received`, which is the second step.
-    kind: Kind = "none"
+    kind: Literal["cause", "between", "after", "perhaps", "none"] = "none"
     order: Order | None = None
-    mismatch_count: int = 0
-    received: Name | None = None
-    # How often a step like the second one has come by then, in the same queue or exchange.
-    times: int = 1
     # The orders of new runs which all failed, and which all passed.
     failing: Order | None = None
     passing: Order | None = None
-    # How many runs passed in the other order by themselves.
-    seen_count: int = 0
+    received: Name | None = None
+    mismatch_count: int = 0
     # Candidates that were forced and are no cause.
     refuted: list[Order] = field(default_factory=list)
     nearest: Candidate | None = None
+    # How often a step like the second one has come by then, in the same queue or exchange.
+    times: int = 1
+    # How many runs passed in the other order by themselves.
+    seen_count: int = 0
+    # How many other failed runs failed elsewhere, and how many pairs were compared.
+    elsewhere_count: int = 0
+    pair_count: int = 0
 
     @property
     def is_forced_both_ways(self) -> bool:
@@ -144,7 +148,7 @@ class _Runs:
         counts = Counter(name for run in (*self.failed, *self.passed) for name in run.at)
         total = len(self.failed) + len(self.passed)
         # A step that is rare says nothing about the other runs.
-        often = 0.5 * min(len(self.passed), total)
+        often = 0.5 * len(self.passed)
         self.names: Final = [it for it, count in counts.items() if count >= (total if is_line(it) else often)]
         self.forced: Final[dict[Order, Counts]] = {}
         self._force: Final = force
@@ -171,6 +175,28 @@ class _Runs:
         """Return what came of an order in the runs that had it by themselves."""
         return Counts(*(sum(run.has(order) for run in runs) for runs in (self.passed, self.failed)))
 
+    def allows(self, order: Order) -> bool:
+        """Return whether no new run passed in an order, and none failed in the other one."""
+        forced, reverse = self._both(order)
+        return not (forced.passed + forced.elsewhere + reverse.failed + reverse.elsewhere)
+
+    def refutes(self, order: Order) -> bool:
+        """Return whether new runs show that neither an order nor what a client does around it is the cause."""
+        forced, reverse = self._both(order)
+        # What a client sends is late without the client being late. What follows from a step may be what a line needs.
+        is_client_late = is_line(order.second) or not order.second.is_sent_by_client
+        return bool((is_client_late and forced.passed) or (not is_line(order.first) and reverse.failed))
+
+    def _both(self, order: Order) -> tuple[Counts, Counts]:
+        return self.forced.get(order, Counts()), self.forced.get(order.reverse, Counts())
+
+    def times(self, step: Name) -> int:
+        """Return how often a client has done the same, in the same queue or exchange, once a step has come."""
+        at = next((run.at for run in self.passed if step in run.at), {})
+        about = step.about if step.act in ("publish", "confirm") else None
+        like = [it for it in at if it.who and (it.act, it.place) == (step.act, step.place) and at[it] <= at[step]]
+        return max(1, sum(about is None or it.about == about for it in like))
+
     def mean(self, name: Name) -> float:
         """Return when a step comes in runs that pass."""
         at = [run.at[name] for run in self.passed if name in run.at]
@@ -183,6 +209,9 @@ def search(runs: Sequence[Outcome], force: Force) -> Finding:
     line, count = lines.most_common(1)[0]
     known = _Runs(runs, line, force)
     finding = _conclude(known)
+    if finding.order is not None:
+        finding.times = known.times(finding.order.second)
+        finding.seen_count = known.seen(finding.order.reverse).passed
     finding.elsewhere_count = sum(lines.values()) - count
     finding.pair_count = len(known.names) * (len(known.names) - 1) // 2
     return finding
@@ -190,85 +219,36 @@ def search(runs: Sequence[Outcome], force: Force) -> Finding:
 
 def _conclude(runs: _Runs) -> Finding:
     """Return the strongest statement that the runs support."""
-    candidates = _candidates(runs)[:_FORCED_MAX]
+    line, tried, candidates, looks = runs.line, runs.tried, _candidates(runs)[:_FORCED_MAX], _looks(runs)
     for it in candidates:
         order, reverse = it.order, it.order.reverse
-        if runs.tried(order).always_fails and runs.tried(reverse).always_passes:
-            return _finding("cause", order, runs, order, reverse, mismatch_count=it.mismatch_count)
-    looks = _looks(runs)
+        if tried(order).always_fails and tried(reverse).always_passes:
+            return Finding(line, "cause", order, order, reverse, mismatch_count=it.mismatch_count)
     for order, received in looks:
-        # The client itself is late, and then what it sends has come.
-        late, reverse = Order(received, order.first, "others"), order.reverse
-        if runs.tried(late).always_fails:
-            if runs.tried(reverse).always_passes:
-                return _finding("between", order, runs, late, reverse, received=received)
-            if not runs.tried(reverse).is_forced and _has_passed(runs.seen(reverse)):
-                return _finding("between", order, runs, late, None, received=received)
+        # The client itself is late, or it is at work when the line waits for what it sends.
+        late, reverse = Order(received, order.first, "others"), replace(order.reverse, received=received)
+        if tried(late).always_fails:
+            if tried(reverse).always_passes:
+                return Finding(line, "between", order, late, reverse, received)
+            if not tried(reverse).is_forced and runs.seen(reverse).often_passes:
+                return Finding(line, "between", order, late, None, received)
     for it in candidates:
         # The line needs what follows from the step, too.
         order, early = it.order, Order(it.order.second, it.order.first)
-        if is_line(order.first) and runs.tried(order).always_fails and runs.tried(early).always_passes:
-            return _finding("cause", order, runs, order, early, mismatch_count=it.mismatch_count)
-    for line, received in dict.fromkeys((*((it.first, received) for it, received in looks), *_beginnings(runs))):
-        late, early = Order(received, line, "others"), Order(received, line)
-        if runs.tried(late).always_fails and runs.tried(early).always_passes:
-            return _finding("after", Order(line, received), runs, late, early, received=received)
-    left = [it for it in candidates if not _is_contradicted(it.order, runs)]
-    for it in left:
-        if not it.mismatch_count and not runs.tried(it.order.reverse).failed:
-            failing = it.order if runs.tried(it.order).always_fails else None
-            return _finding("perhaps", it.order, runs, failing, None)
+        if is_line(order.first) and tried(order).always_fails and tried(early).always_passes:
+            return Finding(line, "cause", order, order, early, mismatch_count=it.mismatch_count)
+    for first, received in dict.fromkeys((*((it.first, received) for it, received in looks), *_beginnings(runs))):
+        late, early = Order(received, first, "others"), Order(received, first)
+        if tried(late).always_fails and tried(early).always_passes:
+            return Finding(line, "after", Order(first, received), late, early, received)
+    for order in [it.order for it in candidates if not it.mismatch_count]:
+        if runs.allows(order) and tried(order.reverse) and runs.allows(order):
+            return Finding(line, "perhaps", order, order if tried(order).always_fails else None)
     return Finding(
-        runs.line,
-        refuted=[it.order for it in candidates if _is_refuted(it.order, runs)],
-        nearest=next((it for it in left if it.mismatch_count), None),
+        line,
+        refuted=[it.order for it in candidates if runs.refutes(it.order)],
+        nearest=next((it for it in candidates if it.mismatch_count and runs.allows(it.order)), None),
     )
-
-
-def _finding(
-    kind: Kind,
-    order: Order,
-    runs: _Runs,
-    failing: Order | None,
-    passing: Order | None,
-    *,
-    mismatch_count: int = 0,
-    received: Name | None = None,
-) -> Finding:
-    step = order.second
-    at = next((run.at for run in runs.passed if step in run.at), {})
-    like = [name for name in at if name.who and name.act == step.act and name.place == step.place]
-    if step.act in ("publish", "confirm"):
-        like = [name for name in like if name.about == step.about]
-    return Finding(
-        runs.line,
-        kind=kind,
-        order=order,
-        mismatch_count=mismatch_count,
-        received=received,
-        times=max(1, sum(at[name] <= at[step] for name in like)),
-        failing=failing,
-        passing=passing,
-        seen_count=runs.seen(order.reverse).passed,
-    )
-
-
-def _has_passed(seen: Counts) -> bool:
-    return seen.passed >= _ENOUGH_SEEN and not seen.failed
-
-
-def _is_contradicted(order: Order, runs: _Runs) -> bool:
-    """Return whether a new run passed in the order, or failed in the other one."""
-    forced, reverse = runs.forced.get(order, Counts()), runs.forced.get(order.reverse, Counts())
-    return bool(forced.passed + forced.elsewhere + reverse.failed + reverse.elsewhere)
-
-
-def _is_refuted(order: Order, runs: _Runs) -> bool:
-    """Return whether a new run shows that neither the order nor what a client does around it is the cause."""
-    # What a client sends is late without the client being late. And what follows from a step may be what a line needs.
-    forced, reverse = runs.forced.get(order, Counts()), runs.forced.get(order.reverse, Counts())
-    is_client_late = is_line(order.second) or not order.second.is_sent_by_client
-    return bool((is_client_late and forced.passed) or (not is_line(order.first) and reverse.failed))
 
 
 def _looks(runs: _Runs) -> list[tuple[Order, Name]]:
