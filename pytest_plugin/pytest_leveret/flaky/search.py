@@ -252,17 +252,17 @@ def _conclude(runs: _Runs) -> Finding:
 
 
 def _looks(runs: _Runs) -> list[tuple[Order, Name]]:
-    """Return the orders in which a line may look too early at what a client does before it sends something.
+    """Return the orders in which a line may look too early at what a client does before it is done with a message.
 
     With each comes what the client had received. The line that fails comes first, then the latest.
     """
     found = []
     for line in filter(is_line, runs.names):
         for step in runs.names:
-            order, act = Order(line, step), step.act
-            if is_line(step) or not step.is_sent_by_client or runs.seen(order).failed < (1 - _SLACK) * len(runs.failed):
+            order = Order(line, step)
+            if step.act not in _ENDS or runs.seen(order).failed < (1 - _SLACK) * len(runs.failed):
                 continue
-            way = _ENDS.index(act) if act in _ENDS else len(_ENDS)
+            way = _ENDS.index(step.act)
             rank = (line != runs.failing, not step.who, way, -runs.mean(line), -runs.mean(step), step)
             found += [(rank, order, it) for it in _received(step, runs) if runs.seen(Order(it, line)).passed]
     found.sort()
