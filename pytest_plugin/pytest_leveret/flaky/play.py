@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 BUDGET_US: Final = 800_000
 FORCED_US: Final = 1_500_000
 # How long what a step causes may take, before the step or the line that was held back for it goes on.
-_GRACE_US: Final = 30_000
+_GRACE_US: Final = 100_000
 _LINE_GRACE_US: Final = 300_000
 # How long clients get nothing at most, while a line is to come.
 _SHUT_US: Final = 2_000_000

@@ -25,7 +25,7 @@ _TIMES: Final = (2, 3)
 _ENOUGH_SEEN: Final = 10
 # The share of the failed runs, and of the passed ones, that may contradict an order. Together they may be so many for
 # each failed run.
-_SLACK: Final = 0.1
+_SLACK: Final = 0.15
 _FOR_EACH_FAILED: Final = 1 / 3
 # What ends the work of a client on a message, the surest first, and what may begin it.
 _ENDS: Final = ("ack", "reject", "nack", "publish")
