@@ -77,6 +77,8 @@ class Compat(NamedTuple):
     # Rights.
     # Topic permissions are asked for CC and BCC keys too; otherwise for the publish key alone.
     topic_permission_for_every_key: bool = True
+    # In topic permissions, the name of the user and of the virtual host stand for themselves; otherwise for patterns.
+    escapes_topic_values: bool = True
     # A user of loopback_users must connect from a loopback address; otherwise to one.
     loopback_users_need_loopback_peer: bool = True
     # Passive declares need any one right on the resource; otherwise they need none.
@@ -451,6 +453,7 @@ V4_0: Final = V4_2._replace(
     copyright="Copyright (c) 2007-2024 Broadcom Inc and/or its subsidiaries",
     min_frame_max=4096,
     loopback_users_need_loopback_peer=False,
+    escapes_topic_values=False,
     default_queue_type_words=(b"undefined",),
     user_channel_limit_text="for user '{node}' has reached the maximum allowed user limit of ({limit})",
     node_channel_limit_text="on node '{node}' has reached the maximum allowed limit of ({limit})",

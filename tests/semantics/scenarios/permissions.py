@@ -225,3 +225,17 @@ def rights_are_matched_byte_by_byte(s: Run) -> None:
         connection = s.connect(user="worker", password="secret")
         for name in ("é", "٣", "7"):
             s.channel(on=connection).get(name)
+
+
+@scenario
+def a_user_name_in_a_topic_permission_may_be_a_pattern(s: Run) -> None:
+    ch = s.channel()
+    ch.declare_exchange("x", "topic")
+    s.operator.add_user("a.b", "secret")
+    s.operator.set_permissions("a.b", s.vhost, ".*", ".*", ".*")
+    s.operator.set_topic_permissions("a.b", s.vhost, "x", "^{username}$", ".*")
+    connection = s.connect(user="a.b", password="secret")
+    for key in (s.user("a.b"), s.user("a.b").replace(".", "x")):
+        ch = s.channel(on=connection)
+        ch.publish("x", key, "1")
+        ch.sync()

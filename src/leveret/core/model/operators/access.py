@@ -85,12 +85,16 @@ class TopicPermission(NamedTuple):
     write: str
     read: str
 
-    def allows(self, right: TopicRight, routing_key: str, values: Mapping[str, str], *, is_pcre2: bool) -> bool:
+    def allows(self, right: TopicRight, routing_key: str, values: Mapping[str, str], compat: Compat) -> bool:
         """Return whether the pattern of this right is found in the key; `values` replace "{username}" and the like."""
         pattern = self.write if right == "write" else self.read
         for name, value in values.items():
-            pattern = pattern.replace(f"{{{name}}}", re.escape(value))
-        return _is_match(pattern, routing_key, is_pcre2=is_pcre2)
+            pattern = pattern.replace(f"{{{name}}}", re.escape(value) if compat.escapes_topic_values else value)
+        try:
+            return _is_match(pattern, routing_key, is_pcre2=compat.has_pcre2)
+        except re.error:
+            # The values have made it invalid.
+            return False
 
 
 class Access:
@@ -202,7 +206,7 @@ class Access:
         if permission is None:
             return True
         values = {"username": user, "vhost": vhost_name}
-        return permission.allows(right, routing_key, values, is_pcre2=self._compat.has_pcre2)
+        return permission.allows(right, routing_key, values, self._compat)
 
 
 def checked_name(kind: Kind, name: str) -> str:

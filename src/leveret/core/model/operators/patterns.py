@@ -21,7 +21,7 @@ from itertools import takewhile
 from operator import or_
 from typing import Final, NamedTuple, Protocol, TypeAlias, cast
 
-from leveret.core.model.operators.pcre import UnsupportedError, translated
+from leveret.core.model.operators.pcre import Translation, UnsupportedError
 
 # The positions of a text as bits.
 Positions: TypeAlias = int
@@ -100,7 +100,7 @@ def name_pattern(pattern: str, options: str = "", *, is_pcre2: bool) -> NamePatt
 
     Raises re.error if RabbitMQ refuses it, and UnsupportedError if leveret cannot match it.
     """
-    words = translated(octets(pattern), options, is_pcre2=is_pcre2)
+    words = Translation(octets(pattern), options, is_pcre2=is_pcre2).text()
     try:
         expression = compiled(words)
     except UnsupportedError:

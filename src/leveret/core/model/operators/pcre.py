@@ -67,14 +67,6 @@ _NUMBER: Final = re.compile(r"x\{([0-9a-fA-F]+)\}|x(?!\{)([0-9a-fA-F]{0,2})|o\{(
 _POSIX_CLASS: Final = re.compile(r"\[([:.=])(\^?)([^]\\]*)\1\]")
 
 
-def translated(pattern: str, options: str = "", *, is_pcre2: bool) -> str:
-    """Return a pattern of bytes in the words of `re`; `options` are letters as in `(?i)`.
-
-    Raises re.error if PCRE refuses the pattern, and UnsupportedError if leveret cannot match it.
-    """
-    return _Translation(pattern, options, is_pcre2).text()
-
-
 class _Group(NamedTuple):
     """An open group: where it begins in the translation, how it goes on and ends, and the options around it."""
 
@@ -84,10 +76,11 @@ class _Group(NamedTuple):
     outer_options: str
 
 
-class _Translation:
-    """The translation of one pattern, item by item."""
+class Translation:
+    """The translation of one pattern of bytes, item by item."""
 
-    def __init__(self, pattern: str, options: str, is_pcre2: bool) -> None:
+    def __init__(self, pattern: str, options: str, *, is_pcre2: bool) -> None:
+        """Begin to read a pattern; `options` are letters as in `(?i)`."""
         self._pattern = _QUOTED.sub(_unquoted, pattern if is_pcre2 else pattern.partition("\0")[0])
         self._options = options
         self._is_pcre2 = is_pcre2
@@ -101,6 +94,10 @@ class _Translation:
         self._count = 0
 
     def text(self) -> str:
+        """Return the pattern in the words of `re`.
+
+        Raises re.error if PCRE refuses the pattern, and UnsupportedError if leveret cannot match it.
+        """
         while self._at < len(self._pattern):
             for expression, handle in _ITEMS.get(self._pattern[self._at], ()):
                 match = expression.match(self._pattern, self._at)
@@ -142,32 +139,17 @@ class _Translation:
         text = (_PLACES_IN_LINES if "m" in self._options else _PLACES)[match[0]]
         self._add(text.replace("{word}", self._class(self._posix("word"))), is_place=True)
 
-    def _newline(self, _: re.Match[str]) -> None:
-        self._add(r"(?>\r\n|[\n\x0b\f\r\x85])")
-
-    def _comment(self, _: re.Match[str]) -> None:
-        pass
-
-    def _group(self, match: re.Match[str]) -> None:
-        self._begin(*_LOOKBEHINDS.get(match[0], (match[0], "|", ")")))
-
     def _capture(self, match: re.Match[str]) -> None:
         self._count += 1
         for name in (str(self._count), *filter(None, match.groups())):
             if name in self._groups:
                 raise self._fault("two named subpatterns have the same name")
             self._groups[name] = self._count
-        self._begin("(", "|", ")")
+        self._begin("(")
 
-    def _condition(self, match: re.Match[str]) -> None:
-        self._begin(f"(?({self._number(match)})", "|", ")")
-
-    def _begin(self, begin: str, alternative: str, end: str) -> None:
+    def _begin(self, begin: str, alternative: str = "|", end: str = ")") -> None:
         self._open.append(_Group(len(self._out), alternative, end, self._options))
         self._add(begin, is_place=True)
-
-    def _alternative(self, _: re.Match[str]) -> None:
-        self._add(self._open[-1].alternative, is_place=True)
 
     def _end(self, _: re.Match[str]) -> None:
         if len(self._open) == 1:
@@ -180,7 +162,7 @@ class _Translation:
         """Set options for the rest of this group, `(?i)`, or for one of their own, `(?i:`."""
         self._item = None
         if match[3] == ":":
-            self._begin("(?:", "|", ")")
+            self._begin("(?:")
         self._options = "".join(it for it in self._options + match[1] if it not in (match[2] or ""))
 
     def _number(self, match: re.Match[str]) -> int:
@@ -203,7 +185,7 @@ class _Translation:
         else:
             # Octal digits.
             self._at = match.start() + 1
-            self._escape(match)
+            self._escape()
 
     def _repeat(self, match: re.Match[str]) -> None:
         if self._item is None:
@@ -228,7 +210,7 @@ class _Translation:
         self._repeat(match)
         self._out[-1] = f"){{{low or 0}{comma}{high}}}{mode}"
 
-    def _escape(self, _: re.Match[str]) -> None:
+    def _escape(self) -> None:
         octets = self._escaped()
         self._add(self._class({octets} if isinstance(octets, int) else octets))
 
@@ -339,38 +321,41 @@ def _unquoted(match: re.Match[str]) -> str:
     return match[2] or "".join(f"\\x{{{ord(char):x}}}" for char in match[1] or "")
 
 
-_Handler: TypeAlias = Callable[[_Translation, re.Match[str]], None]
+_Handler: TypeAlias = Callable[[Translation, re.Match[str]], None]
 # What to do with the next item, by its first character. The first that fits counts; all else is a literal.
 _ITEMS: Final[dict[str, list[tuple[re.Pattern[str], _Handler]]]] = {
     first: [(re.compile(expression, re.ASCII), handle) for expression, handle in items]
     for first, items in {
         "(": (
-            (r"\((?:\?P?<([A-Za-z_]\w*)>|\?'([A-Za-z_]\w*)'|(?![?*]))|\((?=\*\))", _Translation._capture),
-            (r"\(\?(?:>|<?[=!])", _Translation._group),
-            (r"\(\?([imsx]*)(?:-([imsx]*))?([:)])", _Translation._set_options),
-            (r"\(\?\((?:(\d+)|<(\w+)>|'(\w+)'|(?!R|DEFINE|VERSION)(\w+))\)", _Translation._condition),
-            (r"\(\?P=(\w+)\)", _Translation._refer),
-            (r"\(\?#[^)]*\)", _Translation._comment),
+            (r"\((?:\?P?<([A-Za-z_]\w*)>|\?'([A-Za-z_]\w*)'|(?![?*]))|\((?=\*\))", Translation._capture),
+            (r"\(\?(?:>|<?[=!])", lambda it, match: it._begin(*_LOOKBEHINDS.get(match[0], (match[0],)))),
+            (r"\(\?([imsx]*)(?:-([imsx]*))?([:)])", Translation._set_options),
+            (
+                r"\(\?\((?:(\d+)|<(\w+)>|'(\w+)'|(?!R|DEFINE)(\w+))\)",
+                lambda it, match: it._begin(f"(?({it._number(match)})"),
+            ),
+            (r"\(\?P=(\w+)\)", Translation._refer),
+            (r"\(\?#[^)]*\)", lambda it, match: None),
             # Verbs, subroutines, branch resets, callouts, other options and conditions.
-            (r"\(\*\w*|\(\?\(?[^)]?", _Translation._refuse),
+            (r"\(\*\w*|\(\?\(?[^)]?", Translation._refuse),
         ),
         "\\": (
-            (r"\\[AGzZbB]", _Translation._place),
-            (r"\\R", _Translation._newline),
-            (r"\\g(-?\d+)|\\g\{(-?\d+)\}|\\[gk]\{(\w+)\}|\\k<(\w+)>|\\k'(\w+)'", _Translation._refer),
-            (r"\\([1-9]\d*)", _Translation._refer_or_escape),
+            (r"\\[AGzZbB]", Translation._place),
+            (r"\\R", lambda it, match: it._add(r"(?>\r\n|[\n\x0b\f\r\x85])")),
+            (r"\\g(-?\d+)|\\g\{(-?\d+)\}|\\[gk]\{(\w+)\}|\\k<(\w+)>|\\k'(\w+)'", Translation._refer),
+            (r"\\([1-9]\d*)", Translation._refer_or_escape),
             # Graphemes, the beginning of the match, and subroutines.
-            (r"\\[XKg]", _Translation._refuse),
-            (r"\\", _Translation._escape),
+            (r"\\[XKg]", Translation._refuse),
+            (r"\\", lambda it, match: it._escape()),
         ),
         "[": (
-            (r"\[\[:[<>]:\]\]|\[([:.=])[^]\\]*\1\]", _Translation._refuse),
-            (r"\[(\^?)", _Translation._set),
+            (r"\[\[:[<>]:\]\]|\[([:.=])[^]\\]*\1\]", Translation._refuse),
+            (r"\[(\^?)", Translation._set),
         ),
-        "{": ((r"\{[ \t]*(\d*)[ \t]*(,?)[ \t]*(\d*)[ \t]*\}([?+]?)", _Translation._repeat_counted),),
-        **dict.fromkeys("*+?", ((r"[*+?][?+]?", _Translation._repeat),)),
-        **dict.fromkeys("^$", ((r".", _Translation._place),)),
-        ")": ((r"\)", _Translation._end),),
-        "|": ((r"\|", _Translation._alternative),),
+        "{": ((r"\{[ \t]*(\d*)[ \t]*(,?)[ \t]*(\d*)[ \t]*\}([?+]?)", Translation._repeat_counted),),
+        **dict.fromkeys("*+?", ((r"[*+?][?+]?", Translation._repeat),)),
+        **dict.fromkeys("^$", ((r".", Translation._place),)),
+        ")": ((r"\)", Translation._end),),
+        "|": ((r"\|", lambda it, match: it._add(it._open[-1].alternative, is_place=True)),),
     }.items()
 }
