@@ -44,8 +44,118 @@ def test_a_client_that_connects_to_another_broker_is_named_with_its_line(run) ->
     """)
 
     result.assert_outcomes(passed=1, warnings=1)
-    finding = "*instead, this process connected to 127.0.0.1:5673, at *.py:5 in place_order*"
+    finding = "*instead, this process tried to connect to 127.0.0.1:5673, at *.py:5 in place_order*"
     result.stdout.fnmatch_lines([*WARNED, finding])
+
+
+# Each opens a connection to the port `elsewhere` of 127.0.0.1, where nothing listens: no container needs to run.
+CLIENTS = {
+    "pika": "pika.BlockingConnection(pika.ConnectionParameters('127.0.0.1', elsewhere))",
+    "aio-pika": "asyncio.run(aio_pika.connect(f'amqp://127.0.0.1:{elsewhere}'))",
+    "kombu": "kombu.Connection(f'amqp://127.0.0.1:{elsewhere}').connect()",
+    "amqpstorm": "amqpstorm.Connection('127.0.0.1', 'guest', 'guest', port=elsewhere)",
+}
+
+
+@pytest.mark.parametrize("call", CLIENTS.values(), ids=CLIENTS)
+def test_a_client_that_asks_for_another_broker_is_named_whatever_the_port(run, call) -> None:
+    result = run(f"""
+        import asyncio, contextlib, socket
+        import aio_pika, amqpstorm, kombu, pika
+
+        def place_order(elsewhere):
+            with contextlib.suppress(Exception):
+                {call}
+
+        def test_it(leveret):
+            with socket.socket() as free:
+                free.bind(("127.0.0.1", 0))
+                place_order(free.getsockname()[1])
+            leveret.declare_queue("orders")
+    """)
+
+    result.assert_outcomes(passed=1, warnings=1)
+    finding = "*instead, this process tried to connect to 127.0.0.1:*, at *.py:6 in place_order*: give that code*"
+    result.stdout.fnmatch_lines([*WARNED, finding])
+
+
+def test_a_server_that_is_no_broker_is_not_named(run) -> None:
+    result = run("""
+        import http.client, socket, threading
+
+        def test_it(leveret):
+            leveret.declare_queue("orders")
+            with socket.create_server(("127.0.0.1", 0)) as database:
+                port = database.getsockname()[1]
+                socket.create_connection(("127.0.0.1", port), 5).close()
+                connection = http.client.HTTPConnection("127.0.0.1", port)
+                connection.connect()
+                connection.close()
+    """)
+
+    assert "no_client" not in result.stdout.str()
+
+
+def test_a_client_that_looks_for_the_broker_of_an_earlier_test_is_not_named(run) -> None:
+    result = run("""
+        import contextlib
+        import pika, pytest
+
+        @pytest.fixture(scope="module")
+        def urls():
+            return []
+
+        def test_first(leveret, urls):
+            urls.append(leveret.url)
+            pika.BlockingConnection(pika.URLParameters(leveret.url)).close()
+
+        def test_second(leveret, urls):
+            leveret.declare_queue("orders")
+            with contextlib.suppress(pika.exceptions.AMQPConnectionError):
+                pika.BlockingConnection(pika.URLParameters(urls[0]))
+    """)
+
+    assert "no_client" not in result.stdout.str()
+
+
+def test_sockets_are_as_they_were_once_the_test_has_ended(run) -> None:
+    result = run("""
+        import socket
+        import pytest
+
+        @pytest.fixture
+        def before():
+            methods = socket.socket.connect, socket.socket.connect_ex
+            yield
+            assert (socket.socket.connect, socket.socket.connect_ex) == methods
+
+        def test_one(before, leveret):
+            leveret.declare_queue("orders")
+
+        def test_two(before, leveret, make_leveret):
+            make_leveret()
+
+        def test_with_a_method_of_its_own(before, leveret, monkeypatch):
+            monkeypatch.setattr(socket.socket, "connect", lambda *_: None)
+            leveret.declare_queue("orders")
+    """)
+
+    result.assert_outcomes(passed=3)
+
+
+def test_no_audit_hook_slows_the_process(suite) -> None:
+    suite.makepyfile("""
+        import sys
+
+        added = []
+        sys.addaudithook(lambda event, arguments: added.append(event) if event == "sys.addaudithook" else None)
+
+        def test_it(leveret):
+            leveret.declare_queue("orders")
+            assert added == []
+    """)
+
+    suite.runpytest_subprocess("-p", "no:cacheprovider").assert_outcomes(passed=1)
 
 
 @pytest.mark.parametrize(

@@ -214,7 +214,7 @@ mistake(
             connection.channel().queue_declare("orders", durable=True)
     """,
     cause="no_client: 1 broker to which no client came",
-    way_out="this process connected to 127.0.0.1:567., at .*: give that code the broker's url",
+    way_out="this process tried to connect to 127.0.0.1:567., at .*: give that code the broker's url",
 )
 mistake(
     "TLS on the plain port",

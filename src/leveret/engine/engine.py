@@ -63,6 +63,7 @@ _SHUTDOWN_REQUEUE_EVENTS: Final = frozenset(name for name, kind in events.TABLE.
 
 # The engines of this process that run, for the failure of a test that has mixed up its brokers.
 _running: Final[list[Engine]] = []
+_ports_so_far: Final[set[int]] = set()
 
 
 class TimeMover(Protocol):
@@ -338,6 +339,7 @@ class Engine:
                 listener.close()
             raise
         self.addresses = [listener.address for listener in listeners]
+        _ports_so_far.update(port for _, port in self.addresses)
         serve(*listeners)
 
     @property
@@ -706,6 +708,11 @@ class Engine:
                 later_count=0 if self.recorder.has_dropped else later_count,
             )
             return Report.about(text + self._faults_text(), self.name, self.recorder.recorded_count)
+
+
+def ports_so_far() -> set[int]:
+    """Return the ports of all brokers that have run in this process. A client may still look for one that stopped."""
+    return _ports_so_far
 
 
 def ports_in_use() -> list[int]:

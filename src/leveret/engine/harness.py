@@ -73,14 +73,17 @@ class Harness:
 
     def expect_client(self) -> None:
         """Report a test to whose broker no client comes, from now on."""
-        from leveret.engine.engine import ports_in_use
+        from leveret.engine.engine import ports_so_far
 
-        self._engine.judge.expect_client(self._engine, ports_in_use)
+        self._engine.judge.expect_client(self._engine, ports_so_far)
 
-    def end_expecting(self) -> None:
-        """Look whether a client has come. Call it at the end of the test, before anything else looks at the broker."""
+    def end_expecting(self, *, counts: bool = True) -> None:
+        """Look whether a client has come. Call it at the end of the test, before anything else looks at the broker.
+
+        It is no finding unless it `counts`.
+        """
         if self._is_ours:
-            self._engine.judge.end_expecting()
+            self._engine.judge.end_expecting(counts=counts)
 
     def outputs(self) -> list[tuple[str, str]]:
         """Return the name of each worker, and the last lines of what it has printed."""

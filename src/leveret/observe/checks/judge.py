@@ -99,12 +99,12 @@ class Judge:
 
             self._no_client = NoClient(broker, ports)
 
-    def end_expecting(self) -> None:
-        """Note that no client has come."""
+    def end_expecting(self, *, counts: bool) -> None:
+        """Note that no client has come, if that `counts`."""
         if self._no_client is not None:
             finding = self._no_client.end()
             self._no_client = None
-            self._note(() if finding is None else [finding])
+            self._note([finding] if finding is not None and counts else ())
 
     def note_absence(self, call: str) -> None:
         """Note that an assertion has passed because something did not happen."""

@@ -7,9 +7,11 @@ that asserts that something did not happen, although without a client nothing co
 
 from __future__ import annotations
 
+import socket
 import sys
 from collections.abc import Callable, Collection
 from contextlib import suppress
+from types import FrameType
 from typing import Any, Final, Protocol
 
 from leveret.observe.assertions.source import Source
@@ -22,6 +24,13 @@ from leveret.trace.caller import Caller
 CHECK: Final = "no_client"
 # The ports on which RabbitMQ usually listens for clients: with TLS, without, and beside another server.
 _PORTS: Final = (5671, 5672, 5673)
+# The modules of clients that connect to a broker, whatever its port.
+_CLIENTS: Final = frozenset(
+    {
+        *("aiormq.connection", "amqp.transport", "amqpstorm.io", "rabbitpy.io"),
+        *("pika.adapters.utils.io_services_utils", "pika.adapters.utils.connection_workflow"),
+    }
+)
 _UNTOUCHED: Final = "the test did nothing with the broker: leave the argument out, or let the code under test connect"
 _UNUSED: Final = "the test read the broker's url and did nothing else with the broker: does the code under test use it?"
 
@@ -39,7 +48,7 @@ class NoClient:
     """The wait of one test for the first client of its broker."""
 
     def __init__(self, broker: Asked, ports: Callable[[], Collection[int]]) -> None:
-        """Begin to watch where this process connects to. `ports` returns those of its own brokers."""
+        """Begin to watch where this process connects to. `ports` returns those of its brokers, of stopped ones too."""
         self._broker = broker
         self._ports = ports
         self._call_count = broker.call_count
@@ -48,11 +57,12 @@ class NoClient:
         # The assertions that have passed because something did not happen, each with its line.
         self._absences: list[str] = []
         broker.is_url_read = False
-        _watch(self)
+        self._ears = [_Ear(socket.socket, name, self) for name in ("connect", "connect_ex")]
 
     def end(self) -> Finding | None:
         """Return the finding if no client came. Call it before anything else looks at the broker."""
-        _watch(None)
+        for ear in reversed(self._ears):
+            ear.close()
         broker = self._broker
         is_untouched = broker.call_count == self._call_count
         broker.sync()
@@ -77,34 +87,55 @@ class NoClient:
         at = "" if line is None else f" at {line}"
         self._absences.append(f"{call}{at} passed, but without a client nothing could happen: does one connect?")
 
-    def connects(self, address: tuple[Any, ...]) -> None:
-        """Note that a socket of this process connects to an address."""
+    def connects(self, address: tuple[Any, ...], frame: FrameType) -> None:
+        """Note that a frame connects to an address, if that is another broker."""
         host, port = address[:2]
-        if port in _PORTS and port not in self._ports():
-            self._elsewhere.setdefault((str(host), port), line_of(sys._getframe(2)))
+        if port not in self._ports() and (port in _PORTS or _is_call_of_client(frame)):
+            self._elsewhere.setdefault((str(host), port), line_of(frame))
 
 
 def _place(address: tuple[str, int], line: Caller | None) -> str:
     at = "" if line is None else f", at {line}"
-    return f"instead, this process connected to {address[0]}:{address[1]}{at}: give that code the broker's url"
+    return f"instead, this process tried to connect to {address[0]}:{address[1]}{at}: give that code the broker's url"
 
 
-_watching: NoClient | None = None
-_has_hook = False
+def _is_call_of_client(frame: FrameType | None) -> bool:
+    """Return whether a client of AMQP is among the callers of a frame."""
+    while frame is not None:
+        if frame.f_globals.get("__name__") in _CLIENTS:
+            return True
+        frame = frame.f_back
+    return False
 
 
-def _watch(test: NoClient | None) -> None:
-    global _has_hook, _watching
-    _watching = test
-    if not _has_hook:
-        # Python cannot remove such a hook, so it exists only from the first test on that asks for a broker.
-        sys.addaudithook(_hear)
-        _has_hook = True
+class _Ear:
+    """One of the two methods with which sockets of Python connect, and what stands in its place while a test waits.
 
+    An audit hook would hear of connects too, but Python calls one for each `id`, and cannot remove it.
+    """
 
-def _hear(event: str, arguments: tuple[Any, ...]) -> None:
-    """Note where a socket connects to. Hot: once per audit event of Python."""
-    if event == "socket.connect" and _watching is not None:
-        # An exception here would make the connect fail.
-        with suppress(Exception):
-            _watching.connects(arguments[1])
+    def __init__(self, kind: type[socket.socket], name: str, test: NoClient) -> None:
+        self._kind = kind
+        self._name = name
+        # Something else, such as a test, may have put its own method there.
+        self._own_before = vars(kind).get(name)
+        before = getattr(kind, name)
+
+        def connect(sock: socket.socket, address: Any) -> Any:
+            __tracebackhide__ = True
+            # An exception here would make the connect fail.
+            with suppress(Exception):
+                test.connects(address, sys._getframe(1))
+            return before(sock, address)
+
+        self._connect = connect
+        setattr(kind, name, connect)
+
+    def close(self) -> None:
+        """Put the method back, unless something else has put its own there since."""
+        if vars(self._kind).get(self._name) is not self._connect:
+            return
+        if self._own_before is None:
+            delattr(self._kind, self._name)
+        else:
+            setattr(self._kind, self._name, self._own_before)
