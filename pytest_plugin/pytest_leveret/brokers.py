@@ -25,6 +25,8 @@ if TYPE_CHECKING:
     from pytest_leveret.real.server import Server
 
 _STARTED: Final = pytest.StashKey["list[Broker]"]()
+# Whether a fixture, an option or a stand-in has started a broker in this run.
+_HAS_STARTED: Final = pytest.StashKey[bool]()
 # The brokers that serve several tests, by fixture. An inner fixture may hide an outer one of the same name.
 _SHARED: Final = pytest.StashKey["dict[str, list[Broker]]"]()
 # The names of those that serve all tests while they run.
@@ -119,6 +121,21 @@ def refuse_shared_port(config: pytest.Config) -> None:
         )
 
 
+def unused_port(config: pytest.Config, *, has_failures: bool) -> list[str]:
+    """Return a line about a port on which nothing listened, if tests failed, perhaps because they connected there.
+
+    A controller of pytest-xdist does not know what its workers start.
+    """
+    setting = general_settings(config).get("port")
+    has_started = config.stash.get(_HAS_STARTED, False) or config.getoption("tx", None)
+    if setting is None or not setting.value or has_started or not has_failures:
+        return []
+    return [
+        f"{setting.origin}: no broker listened on port {setting.value}, because no test asked for one. To start one "
+        "before the tests, set leveret_url_env = AMQP_URL, or use the fixture leveret_session in them"
+    ]
+
+
 def _refuse_directory(setting: Setting) -> None:
     """Raise UsageError if no file can be created in a directory, or in the nearest parent that exists."""
     place = setting.value
@@ -136,6 +153,7 @@ def add_to_test(item: pytest.Item, broker: Broker, name: str | None = None) -> N
     if name is not None:
         harness_of(broker).call(name)
     item.stash.setdefault(_STARTED, []).append(broker)
+    item.config.stash[_HAS_STARTED] = True
     harness_of(broker).belong_to(item.nodeid)
     recording.begin(item, broker)
     harness_of(broker).begin_test(item.nodeid)
@@ -162,6 +180,7 @@ def share(session: pytest.Session, fixture: str, broker: Broker, *, with_all: bo
         session.stash.setdefault(_WITH_ALL, set()).add(fixture)
     else:
         harness_of(broker).name_in_tests(fixture)
+    session.config.stash[_HAS_STARTED] = True
     shared = session.stash.setdefault(_SHARED, {}).setdefault(fixture, [])
     shared.append(broker)
     if broker in shared[:-1]:

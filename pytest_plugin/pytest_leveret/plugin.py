@@ -88,11 +88,12 @@ def pytest_sessionstart(session: pytest.Session) -> None:
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
-    """Say how many tests ran on leveret instead of a server."""
+    """Say how many tests ran on leveret instead of a server, and which option did nothing."""
     if is_used(config):
-        from pytest_leveret import standins
+        from pytest_leveret import brokers, standins
 
-        for line in standins.summary(config):
+        has_failures = any(terminalreporter.stats.get(outcome) for outcome in ("failed", "error"))
+        for line in (*standins.summary(config), *brokers.unused_port(config, has_failures=has_failures)):
             terminalreporter.write_line(f"leveret: {line}")
 
 

@@ -370,3 +370,39 @@ def test_workers_of_xdist_cannot_share_a_port(run_apart, free_port):
 
     assert result.ret == pytest.ExitCode.USAGE_ERROR
     result.stderr.fnmatch_lines([f"*--leveret-port: port={free_port} serves one process, and pytest-xdist runs 2 *"])
+
+
+REFUSED = """
+    import pika
+
+    def test_it({fixture}):
+        pika.BlockingConnection(pika.ConnectionParameters("127.0.0.1", {port}, connection_attempts=1)).close()
+
+    def test_that_fails():
+        assert False
+"""
+
+
+def test_a_port_on_which_nothing_listened_is_named_after_tests_that_failed(run, free_port):
+    result = run(REFUSED.format(fixture="", port=free_port), f"--leveret-port={free_port}")
+
+    result.assert_outcomes(failed=2)
+    result.stdout.fnmatch_lines(
+        f"leveret: --leveret-port: no broker listened on port {free_port}, because no test asked for one. To start *"
+    )
+
+
+@pytest.mark.parametrize("fixture", ["leveret", "leveret_session"])
+def test_a_port_on_which_a_broker_listened_is_not_named(run, free_port, fixture):
+    result = run(REFUSED.format(fixture=fixture, port=free_port), f"--leveret-port={free_port}")
+
+    result.assert_outcomes(passed=1, failed=1)
+    result.stdout.no_fnmatch_line("*no broker listened*")
+
+
+def test_the_advice_about_a_port_on_which_nothing_listened_works(run, free_port):
+    source = REFUSED.format(fixture="", port=free_port)
+
+    result = run(source, f"--leveret-port={free_port}", "--leveret-url-env=AMQP_URL", "-k", "test_it")
+
+    result.assert_outcomes(passed=1, deselected=1)

@@ -327,3 +327,36 @@ def test_what_else_a_suite_asks_of_docker_goes_there(run: Run) -> None:
     )
 
     result.assert_outcomes(passed=1)
+
+
+def test_an_option_that_replaced_nothing_is_named_at_the_end(run: Run) -> None:
+    result = run("def test_it(): pass", "--leveret-replaces=testcontainers", *PLUGINS)
+
+    result.assert_outcomes(passed=1)
+    result.stdout.fnmatch_lines(
+        "leveret: --leveret-replaces: nothing was replaced, because no test started a RabbitMQ with testcontainers. *"
+    )
+
+
+def test_an_option_that_replaced_nothing_names_what_docker_started_instead(run: Run) -> None:
+    result = run(
+        """
+        import pytest
+        from testcontainers.core.container import DockerContainer
+
+        def test_it():
+            with pytest.raises(Exception):
+                DockerContainer("shop/queue:4").start()
+        """,
+        "--leveret-replaces=testcontainers",
+        *PLUGINS,
+    )
+
+    result.stdout.fnmatch_lines("*no test started a RabbitMQ with testcontainers, only shop/queue:4. If *")
+
+
+@pytest.mark.parametrize("argument", ["--collect-only", "--leveret-replaces="])
+def test_a_run_that_could_replace_nothing_says_nothing(run: Run, argument: str) -> None:
+    result = run("def test_it(): pass", "--leveret-replaces=testcontainers", argument, *PLUGINS)
+
+    result.stdout.no_fnmatch_line("*nothing was replaced*")

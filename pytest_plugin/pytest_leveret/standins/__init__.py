@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final
 
 import pytest
 
-from pytest_leveret import real
+from pytest_leveret import real, use
 from pytest_leveret.options import STANDINS, read_names, read_settings
 from pytest_leveret.standins.server import Fleet
 
@@ -78,7 +78,26 @@ def note_use(item: pytest.Item, used: Collection[Broker]) -> None:
 
 def summary(config: pytest.Config) -> list[str]:
     """Return the lines for the end of the run: how many tests ran on leveret, and what only a server has."""
-    if fleet := config.stash.get(_FLEET, None):
-        return fleet.summary()
-    wanted = () if real.server_of(config) is None else _wanted(config)
+    fleet = config.stash.get(_FLEET, None)
+    if fleet is not None and (lines := fleet.summary()):
+        return lines
+    if real.server_of(config) is None:
+        return _unused(config, fleet)
+    wanted = _wanted(config)
     return [f"under --leveret-real, leveret replaces nothing: {name} starts its own RabbitMQ" for name in wanted]
+
+
+def _unused(config: pytest.Config, fleet: Fleet | None) -> list[str]:
+    """Return a line about an option that did nothing. A controller of pytest-xdist does not see what its workers do."""
+    setting = read_settings(config, STANDINS).get("replaces")
+    has_run = use.running(config) is not None and not config.getoption("tx", None)
+    if setting is None or not setting.value or not has_run or (fleet is not None and fleet.has_begun):
+        return []
+    names = " or ".join(_wanted(config) or setting.value)
+    why = f"{names} is not installed" if fleet is None else f"no test started a RabbitMQ with {names}"
+    if fleet is not None and fleet.other_images:
+        why = f"{why}, only {', '.join(sorted(fleet.other_images))}"
+    return [
+        f"{setting.origin}: nothing was replaced, because {why}. If the tests connect to a server that is already there, "
+        "give them leveret's URL with leveret_url_env"
+    ]

@@ -170,7 +170,10 @@ class Client:
         """Docker's own client."""
         return _Unopened(self._docker) if self._real is None else self._real.client
 
-    def _docker_for_container(self) -> Any:
+    def _docker_for_container(self, image: str) -> Any:
+        # Ryuk is testcontainers' own, and stops the others.
+        if "/ryuk" not in image:
+            self._fleet.other_images.add(image)
         start_reaper, type(self)._reaper = type(self)._reaper, None
         if start_reaper is not None:
             start_reaper()
@@ -179,7 +182,7 @@ class Client:
     def create(self, image: str, **options: Any) -> Any:
         """Create a container, and do not start it yet."""
         if not is_rabbitmq(image):
-            return self._docker_for_container().create(image, **options)
+            return self._docker_for_container(image).create(image, **options)
         container = Container(self._fleet, image, options)
         self._containers[container.id] = container
         return container
@@ -187,7 +190,7 @@ class Client:
     def run(self, image: str, **options: Any) -> Any:
         """Create a container and start it, as testcontainers before 4.14 does."""
         if not is_rabbitmq(image):
-            return self._docker_for_container().run(image, **options)
+            return self._docker_for_container(image).run(image, **options)
         container = self.create(image, **options)
         container.start()
         return container

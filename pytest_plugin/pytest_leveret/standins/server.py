@@ -75,6 +75,9 @@ class Fleet:
     _tests: set[str] = field(default_factory=set)
     # What only a server has, and the tests that asked for it.
     _unserved: dict[str, list[str]] = field(default_factory=dict)
+    has_begun: bool = False
+    # The images of which Docker itself has started a container.
+    other_images: set[str] = field(default_factory=set)
     _current: str = ""
     _numbers: Callable[[], int] = field(default_factory=lambda: count(1).__next__)
 
@@ -134,6 +137,7 @@ class Fleet:
     def begin(self, stand_in: StandIn) -> None:
         """Note that a stand-in is up: its broker belongs to each test from now on."""
         self._running.append(stand_in)
+        self.has_begun = True
         self.count_test()
         if self.session is not None:
             brokers.share(self.session, stand_in.name, stand_in.broker, with_all=True)
