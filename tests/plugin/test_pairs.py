@@ -10,6 +10,9 @@ from itertools import combinations
 from pathlib import Path
 
 import pytest
+
+# Keep it imported. Otherwise every run in this process would import it anew, and what it imports of leveret.
+import pytest_leveret.flaky.doctor  # noqa: F401
 from pytest_leveret.reruns.pairs import (
     CHECK,
     EXPLORE,

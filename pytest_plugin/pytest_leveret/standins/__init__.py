@@ -98,6 +98,6 @@ def _unused(config: pytest.Config, fleet: Fleet | None) -> list[str]:
     if fleet is not None and fleet.other_images:
         why = f"{why}, only {', '.join(sorted(fleet.other_images))}"
     return [
-        f"{setting.origin}: nothing was replaced, because {why}. If the tests connect to a server that is already there, "
+        f"{setting.origin}: nothing was replaced, because {why}. If the tests connect to a server that already runs, "
         "give them leveret's URL with leveret_url_env"
     ]
