@@ -5,8 +5,11 @@ from __future__ import annotations
 from contextlib import nullcontext
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from leveret.core.compat import Compat
+from leveret.core.model.operators.patterns import name_pattern, octets
 from leveret.core.model.operators.policy import Policies, Policy, PolicyInvalid
 
 
@@ -274,3 +277,33 @@ def test_a_policy_with_a_leader_locator_suits_no_classic_queue_of_3_13() -> None
     made.user.set(Policy("p", ".*", {"queue-leader-locator": "balanced"}))
 
     assert (applied(made, "classic"), applied(made, "quorum")) == (None, "p")
+
+
+@settings(max_examples=100)
+@given(
+    given_policies=st.lists(
+        st.tuples(
+            st.sampled_from(["", "^", "^a", "^ab", "b", "^(a|b)", "^a.c", "(?i)^AB", r"^\Qa.\E", "^a*b", "^é", "c$"]),
+            st.integers(0, 2),
+            st.sampled_from(["all", "queues", "exchanges"]),
+        ),
+        max_size=8,
+    ),
+    name=st.text("abc.é", max_size=4),
+)
+def test_of_policies_that_begin_differently_the_highest_that_matches_applies(
+    given_policies: list[tuple[str, int, str]], name: str
+) -> None:
+    every = [
+        Policy(f"p{index}", pattern, {"max-length": 1}, apply_to, priority)
+        for index, (pattern, priority, apply_to) in enumerate(given_policies)
+    ]
+
+    fitting = [
+        policy
+        for policy in every
+        if policy.apply_to != "exchanges" and name_pattern(policy.pattern, is_pcre2=True).search(octets(name))
+    ]
+
+    expected = min(fitting, key=lambda policy: (-policy.priority, policy.name)).name if fitting else None
+    assert applied(policies(*every), name=name) == expected
