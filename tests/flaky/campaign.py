@@ -170,7 +170,7 @@ def main(wanted: Iterable[str], count: int) -> int:
         if not examined.is_right:
             wrong.append(name)
         print(
-            f"{mark} {name}: fails {len(diagnosis.failed)} of {len(diagnosis.runs)}, {diagnosis.order_count} orders, "
+            f"{mark} {name}: fails {len(diagnosis.failed)} of {len(diagnosis.runs)}, {diagnosis.order_text}, "
             f"{examined.seconds:.0f} s: {examined.statement}",
             flush=True,
         )
