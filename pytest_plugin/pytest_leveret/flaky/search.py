@@ -220,10 +220,10 @@ def search(runs: Sequence[Outcome], force: Force) -> Finding:
 def _conclude(runs: _Runs) -> Finding:
     """Return the strongest statement that the runs support."""
     line, tried, candidates, looks = runs.line, runs.tried, _candidates(runs)[:_FORCED_MAX], _looks(runs)
-    for it in candidates:
-        order, reverse = it.order, it.order.reverse
-        if tried(order).always_fails and tried(reverse).always_passes:
-            return Finding(line, "cause", order, order, reverse, mismatch_count=it.mismatch_count)
+    # Two steps that disagree with some runs may only go along with what a line looks at.
+    exact = [it for it in candidates if is_line(it.order.first) or not it.mismatch_count]
+    if (cause := _cause(exact, runs)) is not None:
+        return cause
     for order, received in looks:
         # The client itself is late, or it is at work when the line waits for what it sends.
         late, reverse = Order(received, order.first, "others"), replace(order.reverse, received=received)
@@ -232,6 +232,8 @@ def _conclude(runs: _Runs) -> Finding:
                 return Finding(line, "between", order, late, reverse, received)
             if not tried(reverse).is_forced and runs.seen(reverse).often_passes:
                 return Finding(line, "between", order, late, None, received)
+    if (cause := _cause(candidates, runs)) is not None:
+        return cause
     for it in candidates:
         # The line needs what follows from the step, too.
         order, early = it.order, Order(it.order.second, it.order.first)
@@ -249,6 +251,14 @@ def _conclude(runs: _Runs) -> Finding:
         refuted=[it.order for it in candidates if runs.refutes(it.order)],
         nearest=next((it for it in candidates if it.mismatch_count and runs.allows(it.order)), None),
     )
+
+
+def _cause(candidates: list[Candidate], runs: _Runs) -> Finding | None:
+    for it in candidates:
+        order, reverse = it.order, it.order.reverse
+        if runs.tried(order).always_fails and runs.tried(reverse).always_passes:
+            return Finding(runs.line, "cause", order, order, reverse, mismatch_count=it.mismatch_count)
+    return None
 
 
 def _looks(runs: _Runs) -> list[tuple[Order, Name]]:
