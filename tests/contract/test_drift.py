@@ -67,7 +67,7 @@ def test_needs_that_were_measured_stay_in_the_lock(warehouse: Path, tmp_path: Pa
     lock = read(path)
     (message,) = lock.messages.values()
     message.consumers["billing", "billing"].needs = {"body.total": "decimal"}
-    lock.write(path)
+    path.write_text(lock.text())
 
     main(command)
 

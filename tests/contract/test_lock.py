@@ -37,7 +37,7 @@ def test_the_file_has_a_line_for_each_field() -> None:
     assert lock_of(BODIES).text() == (
         """\
 # The messages that the tests have shown. `pytest --leveret-contract=write` writes it; keep it in git.
-version = 1
+version = 2
 
 [[message]]
 exchange = "orders"
@@ -120,11 +120,11 @@ def test_what_workers_have_seen_apart_is_what_one_process_sees(bodies: list[obje
 @pytest.mark.parametrize(
     ("text", "reason"),
     [
-        ("version = 2\n", "version = 2, and this leveret reads version 1"),
+        ("version = 1\n", "version = 1, and this leveret reads version 2"),
         ("nonsense\n", "Expected '='"),
-        ("version = 1\n[[message]]\nexchange = 'x'\n", "an entry is incomplete: 'routing_key'"),
+        ("version = 2\n[[message]]\nexchange = 'x'\n", "an entry is incomplete: 'routing_key'"),
         (
-            "version = 1\n[[message]]\nexchange = 'x'\nrouting_key = 'k'\n[message.body]\n'$' = 'number?'\n",
+            "version = 2\n[[message]]\nexchange = 'x'\nrouting_key = 'k'\n[message.body]\n'$' = 'number?'\n",
             "a field is 'number?'",
         ),
     ],

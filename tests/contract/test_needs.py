@@ -176,7 +176,7 @@ def measured(tmp_path_factory: pytest.TempPathFactory) -> Measured:
     page = next(block.code for block in blocks_of("docs/how-to/needs.md") if block.language == "python")
     own = lock_of(sent={"id": "o-1", "price": 5, "quantity": 2, "coupon": "TEA"}, publisher="shop")
     own.messages[ORDERS_KEY].consumers["orders", "billing"] = Consumer("orders", "billing", {"acked"})
-    own.write(folder / "messages.lock")
+    (folder / "messages.lock").write_text(own.text())
     before = read(folder / "messages.lock")
     sources = {"billing": page, "deaf": DEAF, "once": ONCE, "wrong": WRONG, "retries": RETRIES}
     done = needs(folder, sources, ini="leveret_contract = messages.lock\n")

@@ -86,7 +86,7 @@ def test_a_run_writes_what_publishers_send_and_consumers_receive(run, lock: Path
     assert lock.read_text() == (
         """\
 # The messages that the tests have shown. `pytest --leveret-contract=write` writes it; keep it in git.
-version = 1
+version = 2
 
 [[message]]
 exchange = "orders"
@@ -302,13 +302,123 @@ def test_a_run_that_cannot_check_is_refused(run, lock: Path, arguments: tuple[st
     result.stderr.fnmatch_lines([f"*{reason}"])
 
 
-def test_a_file_that_is_no_lock_is_refused(run, lock: Path):
+@pytest.mark.parametrize("mode", [CHECK, WRITE, REWRITE])
+def test_a_file_that_a_merge_has_left_is_refused_and_stays(run, lock: Path, mode: str):
     lock.write_text("<<<<<<< ours\n")
 
-    result = run(TESTS)
+    result = run(TESTS, mode)
 
     assert result.ret == pytest.ExitCode.USAGE_ERROR
-    result.stderr.fnmatch_lines(["*messages.lock is no lock: *"])
+    result.stderr.fnmatch_lines(["*messages.lock is no lock: line 1 is a mark of a conflict in git; take one side *"])
+    assert lock.read_text() == "<<<<<<< ours\n"
+
+
+def test_a_file_that_is_no_lock_is_rewritten_on_request(run, lock: Path):
+    lock.write_text("nonsense\n")
+
+    run(TESTS, REWRITE).assert_outcomes(passed=2)
+
+    assert "order.created" in lock.read_text()
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "line"),
+    [
+        ("pytest.ini", "[pytest]\n", "leveret_contract = messages.lock in pytest.ini"),
+        ("pyproject.toml", "[tool.pytest.ini_options]\n", 'leveret_contract = "messages.lock" in pyproject.toml'),
+    ],
+)
+def test_a_lock_that_no_run_checks_is_written_with_the_line_that_checks_it(
+    run, suite: pytest.Pytester, name: str, text: str, line: str
+):
+    suite.makepyfile(shop=SHOP)
+    (suite.path / name).write_text(text)
+
+    result = run(TESTS, WRITE)
+
+    assert "order.created" in (suite.path / "messages.lock").read_text()
+    result.stdout.fnmatch_lines([f"leveret: no run checks messages.lock yet; set {line}"])
+
+
+def test_a_lock_that_runs_check_needs_no_line(run, lock: Path):
+    assert "no run checks" not in run(TESTS, WRITE).stdout.str()
+
+
+def test_a_missing_folder_of_a_lock_is_named_before_the_tests(run, suite: pytest.Pytester):
+    suite.makeini("[pytest]\nleveret_contract = contracts/messages.lock\n")
+    suite.makepyfile(shop=SHOP)
+
+    result = run(TESTS, WRITE)
+
+    assert result.ret == pytest.ExitCode.USAGE_ERROR
+    result.stderr.fnmatch_lines(["*the folder of *messages.lock does not exist; create it, or correct the path"])
+
+
+def test_a_lock_that_cannot_be_written_is_one_line_at_the_end(run, lock: Path):
+    # The lock file of another run would be there.
+    lock.with_name(".messages.lock.lock").mkdir()
+
+    result = run(TESTS, WRITE)
+
+    result.assert_outcomes(passed=2)
+    result.stdout.fnmatch_lines(["leveret: messages.lock was not written: Is a directory"])
+
+
+HEADERS = """
+from client import connect
+
+import pika
+
+
+def test_reports(leveret):
+    channel = connect(leveret.url, "reports").channel()
+    channel.confirm_delivery()
+    channel.exchange_declare("inbox", "topic")
+    channel.exchange_declare("h", "headers")
+    channel.exchange_bind("h", "inbox", "#")
+    channel.queue_declare("pdf", durable=True)
+    channel.queue_bind("pdf", "h", "", {"x-match": "all", "format": "pdf", "secret": "x"})
+    for headers in {"format": "pdf", "user": "ada"}, {"format": "csv", "urgent": True}:
+        channel.basic_publish("inbox", "a", b"{}", pika.BasicProperties(headers=headers))
+        channel.basic_publish("", "pdf", b"{}", pika.BasicProperties(headers=headers))
+"""
+
+
+def test_a_lock_has_the_headers_by_which_brokers_route(run, lock: Path):
+    run(HEADERS, WRITE).assert_outcomes(passed=1)
+
+    text = lock.read_text()
+    assert [line for line in text.splitlines() if line.startswith(("headers_sent", "arguments"))] == [
+        'headers_sent = { format = "csv", urgent = true }',
+        'headers_sent = { format = "pdf", user = "(redacted)" }',
+        'arguments = { format = "pdf", secret = "(redacted)", x-match = "all" }',
+    ]
+    assert 'routing_key = "pdf"\npublishers' in text
+
+
+def test_more_sets_of_headers_than_a_lock_keeps_are_one_message(run, lock: Path):
+    many = HEADERS.replace(
+        '{"format": "pdf", "user": "ada"}, {"format": "csv", "urgent": True}',
+        '[{"format": "pdf", "h" + "abcdefghijklmnopqr"[n]: n} for n in range(17)]',
+    )
+
+    run(many, WRITE).assert_outcomes(passed=1)
+
+    assert "headers_sent" not in lock.read_text()
+    assert lock.read_text().count('exchange = "inbox"\nrouting_key = "a"') == 1
+    whole = lock.read_text()
+    run(HEADERS, WRITE).assert_outcomes(passed=1)
+    assert "headers_sent" not in lock.read_text()
+    assert "csv" not in whole
+
+
+def test_another_set_of_headers_is_another_message(run, lock: Path):
+    run(HEADERS, WRITE)
+
+    result = run(HEADERS.replace('"csv"', '"xml"'))
+
+    result.assert_outcomes(passed=1)
+    result.stdout.fnmatch_lines(['  inbox \'a\' with {"format": "xml", "urgent": true}: is new*'])
 
 
 def test_a_run_without_a_contract_imports_nothing_for_it_and_records_the_same_events(run_apart, lock: Path):

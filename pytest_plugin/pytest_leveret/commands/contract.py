@@ -105,10 +105,11 @@ def _check(options: argparse.Namespace) -> int:
     meeting = meet({str(path): read(path) for path in options.locks})
     _print("breaking", meeting.breaking)
     _print("not breaking", meeting.harmless)
+    _print("may reach a consumer that it would break", meeting.uncertain)
     _print("sent, and no consumer reads it", meeting.unread)
     _print("read, and no publisher sends it", meeting.unsent)
     if not meeting.breaking:
-        print("leveret: the locks fit together")
+        print(f"leveret: {'nothing breaks for certain' if meeting.uncertain else 'the locks fit together'}")
     return 1 if meeting.breaking else 0
 
 
@@ -120,12 +121,16 @@ def _diff(options: argparse.Namespace) -> int:
 
 def _infer(options: argparse.Namespace) -> int:
     from leveret.wording import count_text
-    from pytest_leveret.contract.lock import read
+    from pytest_leveret.contract.lock import read, update
 
     lock, runs = next(_locks(options.warehouse, options.commit))
-    if options.lock.exists():
-        lock.keep_needs(read(options.lock))
-    lock.write(options.lock)
+
+    def renewed() -> Lock:
+        if options.lock.exists():
+            lock.keep_needs(read(options.lock))
+        return lock
+
+    update(options.lock, renewed)
     print(f"{options.lock}: {count_text(len(lock.messages), 'kind')} of messages, from {count_text(runs, 'run')}")
     return 0
 

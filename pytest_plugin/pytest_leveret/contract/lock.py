@@ -3,7 +3,8 @@
 A lock has an entry for each kind of message and one for each exchange and queue. The file is TOML, a line for each
 field, in order. It has no counts, so that neither another run nor a part of the tests changes it: `Lock.merge` only
 adds. In memory a lock that was observed also has the counts of its shapes, which decide what is optional and what is
-an enumeration; `to_data` keeps them, for the workers of pytest-xdist.
+an enumeration; `to_data` keeps them, for the workers of pytest-xdist. There each set of headers makes a kind of its
+own; `Lock.folded` keeps them apart only where brokers route by them.
 
 The text of a field is its types, separated by "|": those of JSON, the format of a text in place of "string", "word" for
 texts that could be an enumeration if more came, `enum(open, paid)`, and "map" for an object whose keys are data.
@@ -12,18 +13,36 @@ texts that could be an enumeration if more came, `enum(open, paid)`, and "map" f
 
 from __future__ import annotations
 
+import errno
 import json
+import os
 import re
 import tomllib
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Final, NamedTuple, cast
 
 from leveret.trace.shapes import REPEATS_MIN, Shape
 from leveret.trace.shapes.file_shapes import ROOT
+from pytest_leveret.contract.files import kept_from_others, replace_text, text_of
 
-VERSION: Final = 1
+VERSION: Final = 2
+# The name under which the headers of a message have its further routing keys, those of BCC among them.
+FURTHER_KEYS: Final = "CC"
+# So many sets of headers are kept apart for messages that are alike otherwise.
+_HEADERS_MAX: Final = 16
+HEADERS_EXCHANGES: Final = ("amq.headers", "amq.match")
+# The argument of a binding that asks for a header with any value.
+ANY_VALUE: Final = "(any)"
+# Beyond these a text was not written as a lock.
+_STEPS_MAX: Final = 50
+_FIELD_MAX: Final = 10_000
+# Python's parser takes time and memory for the square of the dots in a key.
+_DOTS_MAX: Final = 50_000_000
+# How a line of git's begins in a file with a conflict.
+_CONFLICT: Final = re.compile(r"^(?:<{7}|>{7}) ", re.MULTILINE)
 # The parts of a message that have fields.
 PARTS: Final = ("body", "headers", "properties")
 # What a consumer accepts that never reads a field.
@@ -48,10 +67,13 @@ class MessageKey(NamedTuple):
     routing_key: str
     # The task, the actor or the property `type`; empty without.
     name: str
+    # What else brokers route it by, as JSON: the headers of what may come to a headers exchange, and `FURTHER_KEYS`.
+    # Empty without, and where the tests have sent more sets of headers than a lock keeps.
+    headers: str = ""
 
     def __str__(self) -> str:
         where = f"{self.exchange} {self.routing_key!r}" if self.exchange else repr(self.routing_key)
-        return where + (f" {self.name}" if self.name else "")
+        return where + (f" {self.name}" if self.name else "") + (f" with {self.headers}" if self.headers else "")
 
 
 @dataclass(slots=True)
@@ -107,6 +129,15 @@ class Declared:
     # The arguments of each declaration, sorted by name. Clients that agree declare it in one way.
     arguments: set[Arguments] = field(default_factory=set)
 
+    def named(self, argument: str) -> set[str]:
+        """Return the names that this argument has in any declaration."""
+        return {str(value) for each in self.arguments for name, value in each if name == argument}
+
+    @property
+    def routing_types(self) -> set[str]:
+        """The types by which it routes. An exchange that delays messages has another type for that."""
+        return self.types | self.named("x-delayed-type")
+
     def merge(self, other: Declared) -> None:
         """Add what another lock knows of it."""
         self.types |= other.types
@@ -122,6 +153,8 @@ class Binding(NamedTuple):
     kind: str
     destination: str
     routing_key: str
+    # As JSON; empty without.
+    arguments: str = ""
 
 
 @dataclass(slots=True)
@@ -147,11 +180,31 @@ class Lock:
 
     def keep_needs(self, before: Lock) -> None:
         """Take over what was measured before of consumers that are still there."""
+        known = {
+            (key[:4], place): consumer.needs
+            for key, message in before.messages.items()
+            for place, consumer in message.consumers.items()
+        }
         for key, message in self.messages.items():
-            known = before.messages.get(key)
             for place, consumer in message.consumers.items():
-                if known is not None and place in known.consumers:
-                    consumer.needs = known.consumers[place].needs
+                consumer.needs = known.get((key[:4], place), consumer.needs)
+
+    def folded(self, beside: Lock | None = None) -> Lock:
+        """Return the lock with headers in the keys of its messages only where brokers route by them.
+
+        The exchanges and messages of the lock `beside` it count too. What is sent in too many ways is one kind.
+        """
+        locks = (self,) if beside is None else (self, beside)
+        leading = leading_to_headers(*locks)
+        kinds: dict[MessageKey, list[Message]] = defaultdict(list)
+        sets: dict[tuple[str, ...], set[str]] = defaultdict(set)
+        for lock in locks:
+            for key in lock.messages:
+                sets[key[:4]].add(_routed(key, leading).headers)
+        for key, message in self.messages.items():
+            is_known = len(sets[key[:4]]) <= _HEADERS_MAX and not (key[:2] in leading and "" in sets[key[:4]])
+            kinds[_routed(key, leading) if is_known else key._replace(headers="")].append(message)
+        return replace(self, messages={key: _merged(messages) for key, messages in kinds.items()})
 
     def to_data(self) -> dict[str, Any]:
         """Return the lock as plain data, with the counts of its shapes."""
@@ -182,39 +235,139 @@ class Lock:
     def text(self) -> str:
         """Return the lock as the text of its file."""
         tables = [_HEADER + f"version = {VERSION}\n"]
-        for key, message in sorted(self.messages.items()):
+        for key, message in sorted(self.folded().messages.items()):
             tables += _message_tables(key, message)
         for name, entries in self.topology().items():
             tables += [_table(f"[[{name}]]", entry) for entry in entries]
         return "\n".join(tables)
 
-    def write(self, path: str | Path) -> None:
-        """Write the file, if its text is another."""
-        file, text = Path(path), self.text()
-        if not file.exists() or file.read_text(encoding="utf-8") != text:
-            file.write_text(text, encoding="utf-8", newline="\n")
+
+def _merged(messages: list[Message]) -> Message:
+    if len(messages) == 1:
+        return messages[0]
+    merged = Message()
+    for message in messages:
+        merged.merge(message)
+    return merged
+
+
+def _routed(key: MessageKey, leading: set[tuple[str, str]]) -> MessageKey:
+    """Return the key of a message with that alone by which brokers route it."""
+    if not key.headers or key[:2] in leading:
+        return key
+    further = json.loads(key.headers).get(FURTHER_KEYS)
+    return key._replace(headers=json_text({FURTHER_KEYS: further} if further else None))
+
+
+def leading_to_headers(*locks: Lock) -> set[tuple[str, str]]:
+    """Return the headers exchanges of locks, and those from which messages may come to one, with their vhosts."""
+    leading = {
+        place for lock in locks for place, declared in lock.exchanges.items() if "headers" in declared.routing_types
+    }
+    ways = {
+        ((each.vhost, each.destination), (each.vhost, each.exchange))
+        for lock in locks
+        for each in lock.bindings
+        if each.kind == "exchange"
+    }
+    for lock in locks:
+        leading |= {(key.vhost, name) for key in lock.messages for name in HEADERS_EXCHANGES}
+        for (vhost, exchange), declared in lock.exchanges.items():
+            ways |= {((vhost, name), (vhost, exchange)) for name in declared.named("alternate-exchange")}
+    declared_places = {place for lock in locks for place in lock.exchanges}
+    # What is bound with arguments and declared in no lock may be one.
+    leading |= {
+        (each.vhost, each.exchange)
+        for lock in locks
+        for each in lock.bindings
+        if each.arguments and (each.vhost, each.exchange) not in declared_places
+    }
+    waiting = [*leading]
+    while waiting and ways:
+        place = waiting.pop()
+        waiting += [source for target, source in ways if target == place and source not in leading]
+        leading.update(waiting)
+    return leading
+
+
+class LockError(ValueError):
+    """A file that is no lock, and what to do about it."""
+
+    def __init__(self, reason: str, advice: str = "", *, is_recoverable: bool = False) -> None:
+        super().__init__(reason)
+        self.advice: Final = advice or (
+            "take it back with `git restore`, or write it anew with `pytest --leveret-contract=rewrite`, which forgets "
+            "what was measured of consumers"
+        )
+        # Whether it holds what a new lock would lose.
+        self.is_recoverable: Final = is_recoverable
 
 
 def read(path: str | Path) -> Lock:
-    """Read a lock from its file. Raises ValueError if it is none, OSError if it cannot be read."""
+    """Read a lock from its file. Raises LockError if it is none, OSError if it cannot be read."""
     try:
-        return parse(Path(path).read_text(encoding="utf-8"))
+        return parse(text_of(Path(path)))
     except ValueError as error:
-        raise ValueError(
-            f"{path} is no lock: {error}; write it anew with `pytest --leveret-contract=rewrite`"
-        ) from None
+        known = error if isinstance(error, LockError) else LockError(str(error))
+        reason = f"{path} is no lock: {known}; {known.advice}"
+        raise LockError(reason, known.advice, is_recoverable=known.is_recoverable) from None
+
+
+def update(path: str | Path, changed: Callable[[], Lock]) -> None:
+    """Write the lock that `changed` makes of what its file holds, unless that is as it was.
+
+    Another run that writes the same file waits, and `changed` reads then what this run has added. Raises OSError
+    with the name of the file if it cannot be written, and what `changed` raises.
+    """
+    file = Path(os.path.realpath(path))
+    try:
+        if not file.parent.is_dir():
+            raise FileNotFoundError(errno.ENOENT, "its folder does not exist; create it, or correct the path")
+        if not file.exists() or changed().text() != text_of(file):
+            if file.exists() and not os.access(file, os.W_OK):
+                raise PermissionError(errno.EACCES, "it is read-only")
+            with kept_from_others(file):
+                replace_text(file, changed().text())
+    except OSError as error:
+        # A full disk has no name, and the files beside it have others.
+        error.filename = str(path)
+        raise
 
 
 def parse(text: str) -> Lock:
     """Return the lock that a text holds. Raises ValueError if it holds none."""
-    data = tomllib.loads(text)
-    if data.get("version") != VERSION:
-        raise ValueError(f"version = {data.get('version')!r}, and this leveret reads version {VERSION}")
+    conflict = _CONFLICT.search(text)
+    if conflict is not None:
+        raise LockError(
+            f"line {text.count(chr(10), 0, conflict.start()) + 1} is a mark of a conflict in git",
+            "take one side with `git checkout --ours` or `--theirs`, then add what the tests show with "
+            "`pytest --leveret-contract=write`",
+            is_recoverable=True,
+        )
+    if not text.strip():
+        raise LockError(
+            "it is empty",
+            "take it back with `git restore`, or delete it and write it anew with `pytest --leveret-contract=write`",
+        )
+    try:
+        if sum(line.count(".") ** 2 for line in text.splitlines()) > _DOTS_MAX:
+            raise RecursionError
+        data = tomllib.loads(text)
+    except RecursionError:
+        raise ValueError("it is nested too deep") from None
+    version = data.get("version")
+    if version != VERSION:
+        is_newer = isinstance(version, int) and version > VERSION
+        raise LockError(
+            f"version = {version!r}, and this leveret reads version {VERSION}",
+            "install the leveret that has written it, or a newer one" if is_newer else "",
+            is_recoverable=is_newer,
+        )
     try:
         lock = named_lock(data)
         for entry in data.get("message", []):
             lock.messages[_key_of(entry)].shape = shape_of({part: entry.get(part, {}) for part in PARTS})
-    except (KeyError, TypeError, AttributeError) as error:
+    except (KeyError, TypeError, AttributeError, RecursionError) as error:
         raise ValueError(f"an entry is incomplete: {error}") from None
     return lock
 
@@ -235,6 +388,8 @@ def field_shape(text: str) -> Shape:
     """Return the shape that the text of a field means. Raises ValueError if it means none."""
     shape = Shape(count=1)
     words = text.removeprefix("optional ")
+    if len(words) > _FIELD_MAX:
+        raise ValueError(f"the text of a field has {len(words)} characters")
     shape.may_lack = words != text
     for word in re.split(r" \| (?![^(]*\))", words):
         _add_type(shape, word)
@@ -280,6 +435,8 @@ def shape_of(parts: Mapping[str, Mapping[str, str]]) -> Shape:
 
 
 def _graft(shape: Shape, steps: list[str], leaf: Shape) -> None:
+    if len(steps) > _STEPS_MAX:
+        raise ValueError(f"a field is {len(steps)} levels deep")
     for step in steps[:-1]:
         below = shape.items if step == "[]" else shape.fields.get(step)
         if below is None:
@@ -297,19 +454,19 @@ def named_lock(data: Mapping[str, Any]) -> Lock:
     for entry in data.get("message", []):
         message = lock.messages[_key_of(entry)] = Message(set(entry.get("publishers", [])))
         for each in entry.get("consumer", []):
-            consumer = Consumer(
-                each["queue"], each["client"], set(each.get("settled", [])), dict(each.get("needs", {}))
-            )
+            names = (_text(each, "queue"), _text(each, "client"))
+            consumer = Consumer(*names, set(each.get("settled", [])), dict(each.get("needs", {})))
             message.consumers[consumer.queue, consumer.client] = consumer
     for kind, table in (("exchange", lock.exchanges), ("queue", lock.queues)):
         for entry in data.get(kind, []):
             variants = {tuple(sorted(each.items())) for each in _several(entry.get("arguments", {}))}
-            table[entry.get("vhost", "/"), entry["name"]] = Declared(set(_several(entry.get("type", []))), variants)
+            place = (_text(entry, "vhost", "/"), _text(entry, "name"))
+            table[place] = Declared(set(_several(entry.get("type", []))), variants)
     for entry in data.get("binding", []):
         kind = "exchange" if "to_exchange" in entry else "queue"
-        lock.bindings.add(
-            Binding(entry.get("vhost", "/"), entry["exchange"], kind, entry[f"to_{kind}"], entry["routing_key"])
-        )
+        source, target = _text(entry, "exchange"), _text(entry, f"to_{kind}")
+        key, arguments = _text(entry, "routing_key"), json_text(entry.get("arguments"))
+        lock.bindings.add(Binding(_text(entry, "vhost", "/"), source, kind, target, key, arguments))
     return lock
 
 
@@ -318,7 +475,20 @@ def _several(value: Any) -> list[Any]:
 
 
 def _key_of(entry: Mapping[str, Any]) -> MessageKey:
-    return MessageKey(entry.get("vhost", "/"), entry["exchange"], entry["routing_key"], entry.get("name", ""))
+    vhost, exchange, routing_key = _text(entry, "vhost", "/"), _text(entry, "exchange"), _text(entry, "routing_key")
+    return MessageKey(vhost, exchange, routing_key, _text(entry, "name", ""), json_text(entry.get("headers_sent")))
+
+
+def _text(entry: Mapping[str, Any], name: str, default: str | None = None) -> str:
+    value = entry[name] if default is None else entry.get(name, default)
+    if not isinstance(value, str):
+        raise TypeError(f"{name} = {value!r} is no text")
+    return value
+
+
+def json_text(table: Mapping[str, Any] | None) -> str:
+    """Return a table as JSON, its names in order; nothing if there is none."""
+    return "" if table is None else json.dumps({**table}, ensure_ascii=False, sort_keys=True)
 
 
 def _where(vhost: str) -> dict[str, str]:
@@ -331,6 +501,7 @@ def _message_data(key: MessageKey, message: Message) -> dict[str, Any]:
         "exchange": key.exchange,
         "routing_key": key.routing_key,
         **({"name": key.name} if key.name else {}),
+        **({"headers_sent": json.loads(key.headers)} if key.headers else {}),
         "publishers": sorted(message.publishers),
         "consumer": [
             {
@@ -381,6 +552,7 @@ def _binding_data(binding: Binding) -> dict[str, Any]:
         "exchange": binding.exchange,
         f"to_{binding.kind}": binding.destination,
         "routing_key": binding.routing_key,
+        **({"arguments": json.loads(binding.arguments)} if binding.arguments else {}),
     }
 
 

@@ -1,19 +1,22 @@
 """Whether the locks of services fit together: what each publisher sends, against what each consumer receives.
 
-A message leads to a consumer if the consumer's own lock has it under the same exchange and routing key, or if the
-bindings of all locks route it to the consumer's queue. The tests of a consumer often publish straight to its queue.
+A message leads to a consumer if the exchanges and bindings of all locks route it to the consumer's queue. The tests of
+a consumer often publish straight to its queue. If they publish to an exchange, messages of another key, or of other
+headers where brokers route by headers, are of another kind. If no lock has the way by which they came, messages of the
+same exchange and key go it too.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping
+from collections import defaultdict
+from collections.abc import Iterator, Mapping
 from copy import deepcopy
 from dataclasses import dataclass, field, replace
-from typing import Final
 
-from leveret.core.model.exchanges.topic import topic_matches
+from leveret.trace.redaction import REDACTED
 from pytest_leveret.contract.comparing import Change, message_changes
 from pytest_leveret.contract.lock import Consumer, Lock, Message, MessageKey
+from pytest_leveret.contract.routing import Routing, Sent
 
 
 @dataclass(slots=True)
@@ -22,6 +25,8 @@ class Meeting:
 
     breaking: list[Change] = field(default_factory=list)
     harmless: list[Change] = field(default_factory=list)
+    # What would break a consumer that a message may reach, as far as the locks show.
+    uncertain: list[Change] = field(default_factory=list)
     # Messages without a consumer, and without a publisher.
     unread: list[str] = field(default_factory=list)
     unsent: list[str] = field(default_factory=list)
@@ -29,37 +34,43 @@ class Meeting:
 
 def meet(locks: Mapping[str, Lock]) -> Meeting:
     """Compare each publisher in locks, which are given by name, with each consumer."""
-    topology = _Topology(locks.values())
-    meeting = Meeting()
+    routing = Routing(locks)
+    meeting = Meeting(breaking=[*routing.refused])
     fed: set[tuple[str, MessageKey]] = set()
     for name, lock in locks.items():
-        for key, sent in sorted(lock.messages.items()):
-            if not sent.publishers:
+        for key, message in sorted(lock.messages.items()):
+            if not message.publishers:
                 continue
             is_read = False
-            for other_name, expected_key, expected, consumers in _readers(locks, topology, key):
+            for other_name, expected, consumers, is_certain in _readers(locks, routing, Sent(key, message, lock)):
                 is_read = True
-                fed.add((other_name, expected_key))
+                fed.add((other_name, expected.key))
                 if other_name != name or any(consumer.needs for consumer in consumers):
-                    if not expected.publishers and not locks[other_name].is_document:
-                        expected = _without_words(expected)
-                    _compare(meeting, key, sent, expected, consumers)
+                    _compare(meeting, key, message, expected, consumers, is_certain=is_certain)
             if not is_read:
-                meeting.unread.append(f"{key}, which {_names(sent.publishers)} sends")
+                meeting.unread.append(f"{key}, which {_names(message.publishers)} sends")
     for name, lock in locks.items():
         for key, message in sorted(lock.messages.items()):
             if message.consumers and not message.publishers and (name, key) not in fed:
                 clients = _names({consumer.client for consumer in message.consumers.values()})
                 meeting.unsent.append(f"{key}, which {clients} reads")
-    for changes in (meeting.breaking, meeting.harmless):
+    for changes in (meeting.breaking, meeting.harmless, meeting.uncertain):
         changes[:] = dict.fromkeys(changes)
     return meeting
 
 
-def _compare(meeting: Meeting, key: MessageKey, sent: Message, expected: Message, consumers: list[Consumer]) -> None:
-    for change in message_changes(key, expected, sent, consumers=consumers):
+def _compare(
+    meeting: Meeting, key: MessageKey, sent: Message, expected: Sent, consumers: list[Consumer], *, is_certain: bool
+) -> None:
+    is_given = bool(expected.message.publishers) or expected.lock.is_document
+    message = expected.message if is_given else _without_words(expected.message)
+    for change in message_changes(key, message, sent, consumers=consumers):
         said = Change(f"{change.subject} of {_names(sent.publishers)}", change.text, change.breaks)
-        (meeting.breaking if change.breaks else meeting.harmless).append(said)
+        if is_certain:
+            (meeting.breaking if change.breaks else meeting.harmless).append(said)
+        elif change.breaks:
+            queues = _names({repr(consumer.queue) for consumer in consumers})
+            meeting.uncertain.append(replace(said, subject=f"{said.subject} may reach {queues}"))
 
 
 def _without_words(expected: Message) -> Message:
@@ -75,61 +86,34 @@ def _names(names: set[str]) -> str:
 
 
 def _readers(
-    locks: Mapping[str, Lock], topology: _Topology, key: MessageKey
-) -> Iterator[tuple[str, MessageKey, Message, list[Consumer]]]:
-    """Yield the lock, the key and the message of each consumer that a message leads to, with those consumers."""
-    queues = topology.queues_of(key)
+    locks: Mapping[str, Lock], routing: Routing, sent: Sent
+) -> Iterator[tuple[str, Sent, list[Consumer], bool]]:
+    """Yield each message that stands for this one in a lock, with its consumers and whether they get this one."""
     for name, lock in locks.items():
-        for expected_key, expected in sorted(lock.messages.items()):
+        for key, message in sorted(lock.messages.items()):
             # A test may leave out the name.
-            if expected_key.vhost != key.vhost or expected_key.name not in (key.name, ""):
+            if key.vhost != sent.key.vhost or key.name not in (sent.key.name, ""):
                 continue
-            is_same = expected_key[:3] == key[:3]
-            is_to_queue = not expected_key.exchange and expected_key.routing_key in queues
-            consumers = [
-                consumer
-                for _, consumer in sorted(expected.consumers.items())
-                if is_same or (is_to_queue and consumer.queue == expected_key.routing_key)
-            ]
-            if consumers:
-                yield name, expected_key, expected, consumers
+            expected = Sent(key, message, lock)
+            consumers: dict[bool | None, list[Consumer]] = defaultdict(list)
+            for _, consumer in sorted(message.consumers.items()):
+                consumers[_gets(routing, sent, expected, consumer)].append(consumer)
+            for is_certain in (True, None):
+                if consumers[is_certain]:
+                    yield name, expected, consumers[is_certain], is_certain is True
 
 
-class _Topology:
-    """The exchanges and bindings of all locks."""
-
-    def __init__(self, locks: Collection[Lock]) -> None:
-        self._types: Final[dict[tuple[str, str], set[str]]] = {}
-        self._bindings: Final = sorted({binding for lock in locks for binding in lock.bindings})
-        for lock in locks:
-            for place, declared in lock.exchanges.items():
-                self._types.setdefault(place, set()).update(declared.types)
-
-    def queues_of(self, key: MessageKey) -> set[str]:
-        """Return the queues that a message reaches."""
-        if not key.exchange:
-            return {key.routing_key}
-        queues: set[str] = set()
-        waiting, reached = [key.exchange], {key.exchange}
-        while waiting:
-            exchange = waiting.pop()
-            for binding in self._bindings:
-                if (binding.vhost, binding.exchange) != (key.vhost, exchange) or not self._routes(
-                    exchange, key.vhost, binding.routing_key, key.routing_key
-                ):
-                    continue
-                if binding.kind == "queue":
-                    queues.add(binding.destination)
-                elif binding.destination not in reached:
-                    reached.add(binding.destination)
-                    waiting.append(binding.destination)
-        return queues
-
-    def _routes(self, exchange: str, vhost: str, pattern: str, routing_key: str) -> bool:
-        types = self._types.get((vhost, exchange), set()) | ({exchange[4:]} if exchange.startswith("amq.") else set())
-        if "topic" in types:
-            return topic_matches(pattern, routing_key)
-        if not types:
-            # No lock declares it. The key of a binding to a fanout exchange is mostly empty.
-            return not pattern or topic_matches(pattern, routing_key)
-        return pattern == routing_key if "direct" in types else True
+def _gets(routing: Routing, sent: Sent, expected: Sent, consumer: Consumer) -> bool | None:
+    """Return whether a consumer gets this message where its tests have sent another one; None if no lock shows it."""
+    certain, possible = routing.queues_of(sent)
+    reaches = True if consumer.queue in certain else None if consumer.queue in possible else False
+    if expected.key[:3] != sent.key[:3]:
+        return reaches if expected.key[1:3] == ("", consumer.queue) else False
+    are_alike = routing.are_alike(sent, expected)
+    if are_alike is False or reaches is not False:
+        return are_alike and reaches
+    if consumer.queue in routing.queues_of(expected).possible:
+        return False
+    # No lock has the way of what the consumer has received. A headers exchange takes the same way for the same headers.
+    is_shown = not routing.is_by_headers(sent.key) or sent.key.headers == expected.key.headers != ""
+    return are_alike if is_shown and REDACTED not in sent.key.headers else None

@@ -14,8 +14,20 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final, Generic, TypeVar, cast
 from leveret.engine.harness import Harness
 from leveret.trace import events
 from leveret.trace.events import Event, as_python, printable
-from leveret.trace.shapes import add_message, client_pattern, key_pattern, message_name
-from pytest_leveret.contract.lock import Binding, Consumer, Declared, Lock, Message, MessageKey
+from leveret.trace.redaction import REDACTED, Redaction
+from leveret.trace.shapes import add_message, client_pattern, key_pattern, may_list, message_name, safe_key
+from pytest_leveret.contract.lock import (
+    ANY_VALUE,
+    FURTHER_KEYS,
+    HEADERS_EXCHANGES,
+    Binding,
+    Consumer,
+    Declared,
+    Lock,
+    Message,
+    MessageKey,
+    json_text,
+)
 
 if TYPE_CHECKING:
     from leveret import Broker
@@ -23,6 +35,7 @@ if TYPE_CHECKING:
 
 # The queues by which Celery monitors its workers, whether or not a test is about that.
 _MONITORING_QUEUES: Final = re.compile(r"celeryev\..*|.*\.pidbox")
+_SECRETS: Final = Redaction()
 # Headers that the broker adds.
 OF_BROKER: Final = re.compile(r"x-death|x-(?:first|last)-death-.*|x-delivery-count|x-stream-offset|x-acquired-count")
 # Headers that Celery writes for itself, and that are as its release has them.
@@ -112,6 +125,8 @@ class Observer(EventReader[Lock]):
         self._sent: Final[dict[int, _Sent]] = {}
         # The queue and the client of the latest delivery, by copy.
         self._held: Final[dict[int, tuple[str, str]]] = {}
+        # The headers exchanges, by virtual host and name.
+        self._by_headers: Final[set[tuple[str, object]]] = set()
 
     def _published(self, event: Event, lock: Lock) -> None:
         message = event.message
@@ -119,7 +134,8 @@ class Observer(EventReader[Lock]):
             return
         properties = own_properties(message)
         exchange, routing_key = name_pattern(message.exchange), name_pattern(message.routing_key)
-        key = MessageKey(event.vhost, exchange, routing_key, message_name(message.body, properties))
+        headers = headers_sent(properties.get("headers"), message.routing_keys[1:])
+        key = MessageKey(event.vhost, exchange, routing_key, message_name(message.body, properties), headers)
         sent = self._sent[message.id] = _Sent(key, message.body, properties)
         publisher = self._client(event.conn)
         if publisher is not None:
@@ -152,7 +168,14 @@ class Observer(EventReader[Lock]):
         message.consumers.setdefault(held, Consumer(*held)).settled.add(word)
 
     def _declared(self, event: Event, lock: Lock) -> None:
-        if self._client(event.conn) is not None:
+        place = (event.vhost, event.get("exchange"))
+        if event.kind == events.EXCHANGE_DECLARE and "headers" in (event.type, *_plain(event.arguments).values()):
+            self._by_headers.add(place)
+        # What a message meets behind its exchange, and what headers exchanges ask for, counts even if the test declares
+        # it: the exchange and the key of a message do not say it.
+        is_on_the_way = event.get("destination_kind") == "exchange" or "alternate-exchange" in _plain(event.arguments)
+        is_by_headers = place in self._by_headers or place[1] in HEADERS_EXCHANGES
+        if is_on_the_way or is_by_headers or self._client(event.conn) is not None:
             add_declared(event, lock)
 
     TAKERS: ClassVar[Mapping[str, Callable[[Any, Event, Any], None]]] = {
@@ -174,7 +197,12 @@ def add_declared(event: Event, lock: Lock) -> None:
         queue.arguments.add(_arguments(event.arguments))
     elif event.kind == events.BIND and not is_of_monitoring(event.exchange, event.destination):
         source, destination, key = map(name_pattern, (event.exchange, event.destination, event.routing_key))
-        lock.bindings.add(Binding(event.vhost, source, event.destination_kind, destination, key))
+        asked = {
+            name: ANY_VALUE if value is None else REDACTED if _SECRETS.hides(name) else _argument(value)
+            for name, value in _plain(event.arguments).items()
+        }
+        arguments = json_text(asked or None)
+        lock.bindings.add(Binding(event.vhost, source, event.destination_kind, destination, key, arguments))
 
 
 def is_of_monitoring(*names: str) -> bool:
@@ -203,9 +231,28 @@ def own_headers(names: Collection[str]) -> list[str]:
     return [name for name in names if name not in others and not OF_BROKER.fullmatch(name)]
 
 
+def headers_sent(headers: object, further_keys: Collection[str]) -> str:
+    """Return what a broker routes a message by beside its key, as JSON. Of values it has what a shape has: words."""
+    own = cast("Mapping[str, object]", headers or {})
+    if not own and not further_keys:
+        return "{}"
+    shown = {safe_key(name): _header(name, value) for name, value in own.items() if name != FURTHER_KEYS}
+    if further_keys:
+        shown[FURTHER_KEYS] = sorted(map(name_pattern, further_keys))
+    return json_text(shown)
+
+
+def _header(name: str, value: object) -> object:
+    return value if isinstance(value, bool) or (isinstance(value, str) and may_list(name, value)) else REDACTED
+
+
+def _plain(arguments: object) -> Mapping[str, object]:
+    return cast("Mapping[str, object]", as_python(arguments) or {})
+
+
 def _arguments(arguments: object) -> tuple[tuple[str, Any], ...]:
     """Return the arguments of a declaration, without the type that a queue has by default."""
-    plain = cast("Mapping[str, object]", as_python(arguments) or {})
+    plain = _plain(arguments)
     given = {name: value for name, value in plain.items() if (name, value) != ("x-queue-type", "classic")}
     return tuple(sorted((printable(name), _argument(value)) for name, value in given.items()))
 

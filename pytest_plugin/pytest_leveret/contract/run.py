@@ -13,8 +13,9 @@ from typing import TYPE_CHECKING, Final
 import pytest
 
 from leveret.wording import count_text
+from pytest_leveret.contract import INI, locks_of
 from pytest_leveret.contract.comparing import Change, lock_changes
-from pytest_leveret.contract.lock import Lock, parse, read
+from pytest_leveret.contract.lock import Lock, LockError, parse, read, update
 from pytest_leveret.contract.observing import Observer
 from pytest_leveret.contract.watching import Watch, write_lines
 
@@ -36,25 +37,32 @@ class Contract(Watch[Lock]):
         self._path: Final = path
         self._problem = ""
         self._written: list[Change] = []
-        self._locked = self._read()
+        try:
+            self._locked = self._read()
+            if mode != "check" and not path.parent.is_dir():
+                raise ValueError(f"the folder of {path} does not exist; create it, or correct the path")
+        except FileNotFoundError:
+            raise pytest.UsageError(
+                f"leveret_contract: {path} does not exist; write it with {_WRITE}, and keep it in git"
+            ) from None
+        except (OSError, ValueError) as error:
+            raise pytest.UsageError(f"leveret_contract: {error}") from None
         super().__init__(config)
 
     def _reader(self, broker: Broker) -> Observer:
         return Observer(broker)
 
     def _read(self) -> Lock:
+        """Return the lock that the file holds now; an empty one, if it is written for the first time or anew."""
         try:
             return read(self._path)
         except FileNotFoundError:
-            if self._mode != "check":
-                return Lock()
-            raise pytest.UsageError(
-                f"leveret_contract: {self._path} does not exist; write it with {_WRITE}, and keep it in git"
-            ) from None
-        except (OSError, ValueError) as error:
-            if self._mode == "rewrite":
-                return Lock()
-            raise pytest.UsageError(f"leveret_contract: {error}") from None
+            if self._mode == "check":
+                raise
+        except LockError as error:
+            if self._mode != "rewrite" or error.is_recoverable:
+                raise
+        return Lock()
 
     def _problem_of(self, shown: Lock) -> list[str]:
         """Return what a publisher of a test has sent that can break a consumer."""
@@ -70,7 +78,7 @@ class Contract(Watch[Lock]):
     def _changes(self, shown: Lock) -> list[Change]:
         """Return the differences of what clients have sent and declared. What the test itself sends changes nothing."""
         sent = {key: message for key, message in shown.messages.items() if message.publishers}
-        return [*lock_changes(self._locked, replace(shown, messages=sent), is_part=True)]
+        return [*lock_changes(self._locked, replace(shown, messages=sent).folded(self._locked), is_part=True)]
 
     def _end(self, *, has_passed: bool) -> None:
         """Write the lock."""
@@ -84,17 +92,24 @@ class Contract(Watch[Lock]):
         if self._mode == "rewrite" and not has_passed:
             self._problem = f"{self._path.name} was not rewritten, because the run failed"
             return
-        before, old_text = deepcopy(self._locked), self._locked.text()
+        try:
+            update(self._path, self._changed)
+        except (OSError, ValueError) as error:
+            reason = error.strerror if isinstance(error, OSError) else error
+            self._problem = f"{self._path.name} was not written: {reason}"
+
+    def _changed(self) -> Lock:
+        """Return what this run makes of the lock, to which another run may have added meanwhile."""
+        before = self._read()
         if self._mode == "rewrite":
-            self._seen.keep_needs(before)
-            self._locked = self._seen
+            changed = self._seen
+            changed.keep_needs(before)
         else:
-            self._locked.merge(self._seen)
-        text = self._locked.text()
-        if text != old_text:
-            # By the text, because the counts of what was seen are no difference.
-            self._written = [*lock_changes(before, parse(text))]
-        self._locked.write(self._path)
+            changed = deepcopy(before)
+            changed.merge(self._seen)
+        # By the texts, because the counts of what was seen are no difference.
+        self._written = [*lock_changes(parse(before.text()), parse(changed.text()))]
+        return changed
 
     def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
         """Write what has changed."""
@@ -108,6 +123,12 @@ class Contract(Watch[Lock]):
         write_lines(terminalreporter, lines, _SHOWN_MAX)
         if self._problem:
             terminalreporter.write_line(f"leveret: {self._problem}")
+        elif not locks_of(self._config):
+            ini = self._config.inipath
+            name, quote = ("pytest.ini", "") if ini is None else (ini.name, '"' if ini.suffix == ".toml" else "")
+            terminalreporter.write_line(
+                f"leveret: no run checks {self._path.name} yet; set {INI} = {quote}{self._path.name}{quote} in {name}"
+            )
         self._write_gap(terminalreporter, self._path.name)
 
 

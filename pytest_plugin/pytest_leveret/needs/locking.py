@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Final
 
-from pytest_leveret.contract.lock import ANY, Consumer, MessageKey, read, types_text
+from pytest_leveret.contract.lock import ANY, Lock, read, types_text, update
 from pytest_leveret.needs.bodies import NULL, RETYPED, Kind, path_text
 from pytest_leveret.needs.effects import BREAKS, NOTHING
 from pytest_leveret.needs.findings import REQUIRED, TYPED, UNREAD, USED, FieldNeed, Findings, MessageNeeds
@@ -31,19 +31,27 @@ def write_needs(findings: Findings, file: Path) -> list[str]:
     """
     if not file.exists():
         return [f"{file.name} does not exist yet; {_WRITE}"]
-    lock, written, missing = read(file), 0, list[Kind]()
-    for message in findings.sorted():
-        kind = message.kind
-        known = lock.messages.get(MessageKey(kind.vhost, kind.exchange, kind.routing_key, kind.name))
-        consumers: list[Consumer] = [] if known is None else [*known.consumers.values()]
-        readers = [consumer for consumer in consumers if consumer.queue == kind.queue]
-        needs = needs_of(message)
-        for consumer in readers:
-            consumer.needs = {**consumer.needs, **needs}
-        written += bool(readers and needs)
-        if not readers:
-            missing.append(kind)
-    lock.write(file)
+    written, missing = 0, list[Kind]()
+
+    def measured() -> Lock:
+        nonlocal written
+        lock, written, missing[:] = read(file), 0, []
+        for message in findings.sorted():
+            kind, needs = message.kind, needs_of(message)
+            place = (kind.vhost, kind.exchange, kind.routing_key, kind.name)
+            readers = [
+                consumer
+                for key, known in lock.messages.items()
+                for consumer in known.consumers.values()
+                if key[:4] == place and consumer.queue == kind.queue
+            ]
+            for consumer in readers:
+                consumer.needs = {**consumer.needs, **needs}
+            written += bool(readers and needs)
+            missing.extend([] if readers else [kind])
+        return lock
+
+    update(file, measured)
     lines = [f"{file.name} has the needs for {written} of {len(findings.messages)} kinds of messages"]
     return lines + [f"{file.name} lacks {name_of(kind)}; {_WRITE}" for kind in missing]
 
