@@ -108,7 +108,7 @@ class _Writer:
         }
 
     def _exchange_channel(self, name: str, keys: list[MessageKey], names: Mapping[MessageKey, str]) -> None:
-        vhost, exchange, routing_key, _ = keys[0]
+        vhost, exchange, routing_key = keys[0][:3]
         declared = self._lock.exchanges.get((vhost, exchange))
         types = sorted(declared.types) if declared else []
         usual = next((each for each in types if each in _EXCHANGE_TYPES), None)

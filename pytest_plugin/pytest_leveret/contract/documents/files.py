@@ -13,26 +13,69 @@ from typing import Any, Final
 from urllib.parse import quote, unquote, urlsplit
 from urllib.request import url2pathname
 
+from pytest_leveret.contract.files import text_of
+
 YAML: Final = (".yaml", ".yml")
-_DEPTH_MAX: Final = 50
+# How deep values may be in one another, and how many there may be, those of an alias of YAML each time that it repeats
+# them.
+_DEPTH_MAX: Final = 200
+_VALUES_MAX: Final = 2_000_000
+_TOO_DEEP: Final = f"it is nested more than {_DEPTH_MAX} levels deep"
 
 
 def load(path: Path) -> Any:
     """Return what a file holds. Raises ValueError if it is neither JSON nor YAML, OSError if it cannot be read."""
-    text = path.read_text(encoding="utf-8")
-    if path.suffix.lower() not in YAML:
-        return json.loads(text)
+    text = text_of(path)
+    try:
+        if path.suffix.lower() in YAML:
+            return _yaml(text)
+        data = json.loads(text)
+    except RecursionError:
+        raise ValueError(_TOO_DEEP) from None
+    _refuse_endless(data)
+    return data
+
+
+def _yaml(text: str) -> Any:
     try:
         import yaml
     except ImportError:
         raise ValueError(
             "a YAML file needs PyYAML; pip install 'leveret[asyncapi]', or give the file as JSON"
         ) from None
+    loader = yaml.SafeLoader(text)
     try:
+        node = loader.get_single_node()
+        _refuse_endless(node)
         # Dates and numbers as keys are texts, as JSON has them.
-        return json.loads(json.dumps(yaml.safe_load(text), default=str))
+        return json.loads(json.dumps(None if node is None else loader.construct_document(node), default=str))
     except yaml.YAMLError as error:
-        raise ValueError(str(error)) from None
+        raise ValueError(" ".join(str(error).split())) from None
+
+
+def _refuse_endless(data: Any) -> None:
+    """Raise ValueError if values of JSON, or nodes of YAML, are too deep or too many, or hold themselves."""
+    level, count = [data], 0
+    for _ in range(_DEPTH_MAX):
+        below: list[Any] = []
+        for value in level:
+            below += _below(value)
+            if count + len(below) > _VALUES_MAX:
+                raise ValueError(f"it holds more than {_VALUES_MAX:,} values")
+        level, count = below, count + len(below)
+        if not level:
+            return
+    raise ValueError(_TOO_DEEP)
+
+
+def _below(value: Any) -> list[Any]:
+    if isinstance(value, dict):
+        return [*value.values()]
+    # A node of YAML has its pairs or items there.
+    items = getattr(value, "value", value)
+    if not isinstance(items, list):
+        return []
+    return [part for item in items for part in (item if isinstance(item, tuple) else (item,))]
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,6 +144,10 @@ class Files:
 
     def __init__(self) -> None:
         self._data: Final[dict[Path, Any]] = {}
+        # The places of the references that are being followed.
+        self._open: Final[set[Place]] = set()
+        # How many more shapes may be made of its schemas. Those that hold one another have no end.
+        self.shapes_left = 100_000
 
     def root(self, path: Path) -> Node:
         """Return the whole of a file."""
@@ -114,12 +161,16 @@ class Files:
 
     def behind(self, node: Node) -> Node:
         """Return what a value refers to, or the value itself. Raises ValueError if a reference leads nowhere."""
-        for _ in range(_DEPTH_MAX):
-            reference = node.value.get("$ref") if isinstance(node.value, Mapping) else None
-            if not isinstance(reference, str):
-                return node
-            node = self._target(node.place, reference)
-        raise ValueError(f"{node.place}: the reference leads back to itself")
+        reference = node.value.get("$ref") if isinstance(node.value, Mapping) else None
+        if not isinstance(reference, str):
+            return node
+        if node.place in self._open:
+            raise ValueError(f"{node.place}: the reference leads back to itself")
+        self._open.add(node.place)
+        try:
+            return self._target(node.place, reference)
+        finally:
+            self._open.discard(node.place)
 
     def _target(self, place: Place, reference: str) -> Node:
         file, _, fragment = reference.partition("#")

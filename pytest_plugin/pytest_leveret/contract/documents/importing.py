@@ -31,7 +31,13 @@ from pytest_leveret.contract.lock import read as read_lock
 
 def read(path: Path) -> Lock:
     """Read a lock, or a document as a lock. Raises ValueError if it is neither, OSError if it cannot be read."""
-    return lock_of(read_document(path)) if is_document(path) else read_lock(path)
+    if not is_document(path):
+        return read_lock(path)
+    document = read_document(path)
+    try:
+        return lock_of(document)
+    except RecursionError:
+        raise ValueError(f"{path}: a schema refers to itself in its own alternatives") from None
 
 
 def lock_of(document: Document) -> Lock:

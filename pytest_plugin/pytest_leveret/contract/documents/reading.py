@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
@@ -40,6 +41,8 @@ _NEWER: Final = frozenset(
         *("unevaluatedItems", "unevaluatedProperties", "$dynamicRef"),
     }
 )
+# With how many schemas one value may be compared.
+_ALTERNATIVES_MAX: Final = 20_000
 _VERSION: Final = re.compile(r"[23]\.\d+\.\d+")
 _FASTSTREAM: Final = re.compile(r"(?P<name>[^:]*):(?P<exchange>[^:]*):(?P<handler>\w+|\[.*\])")
 _SCHEMA_FORMATS: Final = re.compile(r"application/(?:vnd\.aai\.asyncapi|schema)(?:\+(?:json|yaml))?(?:;.*)?")
@@ -160,8 +163,10 @@ def read(path: Path) -> Document:
         if not _VERSION.match(version):
             raise ValueError(f"asyncapi = {version!r}, and this leveret reads versions 2 and 3")
         return _Reader(path, root).document()
-    except (ValueError, KeyError, TypeError, AttributeError) as error:
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         reason = error if isinstance(error, ValueError) else f"an entry is incomplete: {error}"
+        if isinstance(error, RecursionError):
+            reason = "a reference in it leads through too many others"
         kind = "folder of JSON Schemas" if path.is_dir() else "AsyncAPI document"
         raise ValueError(f"{path} is no {kind}: {reason}") from None
 
@@ -306,6 +311,7 @@ class _Reader:
         is_any = named is not None and named["handler"].startswith("[") and bool(node["oneOf"].value)
         if is_any:
             self._tolerate("filters", node.place)
+        _refuse_explosive(node)
         return Schema(node, self._dialect(node, schema_format), is_any)
 
     def _dialect(self, node: Node, schema_format: str) -> str:
@@ -313,15 +319,15 @@ class _Reader:
         if given:
             return given
         if node.place not in self._dialects:
-            newer = next(_newer_places(node), None)
+            newer = next((each.place for each in _schemas_of(node) if not _NEWER.isdisjoint(each.value)), None)
             if newer is not None:
                 self._tolerate("dialect", newer)
             self._dialects[node.place] = DRAFT_7 if newer is None else DRAFT_2020
         return self._dialects[node.place]
 
 
-def _newer_places(node: Node) -> Iterator[Place]:
-    """Yield the places of a schema, and of those it refers to, that have keywords of draft 2020-12."""
+def _schemas_of(node: Node) -> Iterator[Node]:
+    """Yield the objects of a schema and of those it refers to, each once."""
     seen: set[Place] = set()
     waiting = [node]
     while waiting:
@@ -330,11 +336,35 @@ def _newer_places(node: Node) -> Iterator[Place]:
             continue
         seen.add(each.place)
         if isinstance(each.value, Mapping):
-            if not _NEWER.isdisjoint(each.value):
-                yield each.place
+            yield each
             waiting += [below for _, below in each.items()]
         elif isinstance(each.value, list):
             waiting += each.each()
+
+
+def _refuse_explosive(node: Node) -> None:
+    """Raise ValueError if one value is compared with more schemas than there is time for.
+
+    Two alternatives that refer to the same two, and these to two more, are a million after twenty of them.
+    """
+    counts: dict[Place, int] = {}
+    explosive: Place | None = None
+    # A reference that leads by `$id` is the library's to follow.
+    with suppress(ValueError):
+        large = (each.place for each in _schemas_of(node) if _count(each, counts) > _ALTERNATIVES_MAX)
+        explosive = next(large, None)
+    if explosive is not None:
+        raise ValueError(f"{explosive}: its alternatives, with theirs, are more than {_ALTERNATIVES_MAX:,}")
+
+
+def _count(node: Node, counts: dict[Place, int]) -> int:
+    """Return how many schemas apply to a value by this one."""
+    if node.place not in counts:
+        # What refers back to itself counts once.
+        counts[node.place] = 1
+        lists = [each for word in ("allOf", "anyOf", "oneOf") for each in node[word].each()]
+        counts[node.place] += sum(_count(each, counts) for each in lists if isinstance(each.value, Mapping))
+    return counts[node.place]
 
 
 def _folder(path: Path, files: Files) -> Document:
@@ -352,6 +382,7 @@ def _folder(path: Path, files: Files) -> Document:
             raise ValueError(f"{file.relative_to(path)}: {error}") from None
         if not isinstance(root.value, Mapping | bool):
             raise ValueError(f"{file.relative_to(path)}: a schema is an object")
+        _refuse_explosive(root)
         schema = Schema(root, root.text("$schema") or DRAFT_2020)
         is_queue = len(names) == 1
         channel = Channel(
@@ -383,5 +414,6 @@ def _is_key(pattern: str, routing_key: str) -> bool:
 
 
 def _word_pattern(word: str) -> re.Pattern[str]:
-    parts = PARAMETER.split(word)
-    return re.compile("".join("[^.]+" if index % 2 else re.escape(part) for index, part in enumerate(parts)))
+    """Return the pattern of a word with parameters. It never looks back: the nearest text that follows is as good."""
+    first, *others = map(re.escape, PARAMETER.split(word)[::2])
+    return re.compile(first + "".join(f"(?>[^.]+?{part})" for part in others[:-1]) + f"[^.]+{others[-1]}")

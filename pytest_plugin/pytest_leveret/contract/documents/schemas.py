@@ -123,7 +123,8 @@ def shape_of(node: Node, depth: int = 0) -> Shape:
     """Return the shape of the values that a schema allows."""
     shape = Shape(count=1)
     schema = node.value
-    if depth > DEPTH_MAX or not isinstance(schema, Mapping):
+    node.files.shapes_left -= 1
+    if depth > DEPTH_MAX or node.files.shapes_left < 0 or not isinstance(schema, Mapping):
         return Shape(count=1, types={ANY: 1})
     several = [*node["anyOf"].each(), *node["oneOf"].each()]
     if several:
