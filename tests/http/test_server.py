@@ -42,6 +42,22 @@ def test_requests_that_are_sent_at_once_are_answered_in_order(broker: Broker) ->
     assert answers.count(b"HTTP/1.1 401") == 2
 
 
+@pytest.mark.parametrize(
+    ("path", "login", "line"),
+    [
+        ("/api/whoami", b"Basic Z3Vlc3Q6eA==", b"HTTP/1.1 401 Unauthorized"),
+        ("/api/whoami", GUEST.encode(), b"HTTP/1.1 200 OK"),
+        ("/api/queues/%2F/none", GUEST.encode(), b"HTTP/1.1 404 Not Found"),
+    ],
+)
+def test_an_answer_has_a_reason_phrase(broker: Broker, path: str, login: bytes, line: bytes) -> None:
+    with raw(broker) as client:
+        head = b"GET %s HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\nauthorization: %s\r\n\r\n"
+        client.sendall(head % (path.encode(), login))
+
+        assert read_to_end(client).splitlines()[0] == line
+
+
 def test_a_head_request_gets_the_headers_only(broker: Broker) -> None:
     answer = ask(broker, "HEAD", "/api/whoami")
 

@@ -230,6 +230,8 @@ class Compat(NamedTuple):
     negative_delivery_limit_is_none: bool = True
     # A quorum queue that drops several messages at once by its limits dead-letters the last one first.
     quorum_drops_last_first: bool = False
+    # A purge drops and counts the dead letters that wait for a target.
+    purges_pending_letters: bool = True
     # A message that a consumer returns once too often lets the consumer hold one more delivery from then on.
     giving_up_raises_limit: bool = False
     # Returned messages go to the front, in order of return; otherwise to the back if there is no delivery limit.
@@ -432,6 +434,7 @@ V4_2: Final = V4_3._replace(
     compares_ages_in_ms=False,
     failures_survive_death="in_quorum",
     has_acquired_count=False,
+    purges_pending_letters=False,
     counts_every_return=True,
     quorum_requeues_to_front=False,
     quorum_priorities="two_classes",

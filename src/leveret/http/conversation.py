@@ -6,6 +6,7 @@ dropped, so no peer holds more than it may. All of it runs on the loop's thread 
 
 from __future__ import annotations
 
+from http import HTTPStatus
 from typing import TYPE_CHECKING, Final
 
 import h11
@@ -284,4 +285,4 @@ def _head_of(response: Response, length: int | None) -> h11.Response:
     headers = [(name.encode(), value.encode("utf-8", "surrogateescape")) for name, value in response.headers]
     if length is not None and response.status not in _WITHOUT_BODY:
         headers.append((b"content-length", str(length).encode()))
-    return h11.Response(status_code=response.status, headers=headers)
+    return h11.Response(status_code=response.status, headers=headers, reason=HTTPStatus(response.status).phrase)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ..codec import Field
-from ..scenario import Run, scenario
+from ..scenario import Channel, Run, scenario
 from .streams import VERSIONS, publish_each, reader, stream
 
 A, F = Field("A", [Field("S", b"a"), Field("x", b"x")]), Field("F", [("k", Field("u", 1)), ("v", Field("V", None))])
@@ -211,7 +211,7 @@ def a_stream_in_a_transaction(s: Run) -> None:
     late.deliver()
 
 
-@scenario(versions=("4.3", "4.0"))
+@scenario(versions=VERSIONS)
 def dead_letters_keep_their_expiration_in_a_stream(s: Run) -> None:
     ch = stream(s)
     ch.declare("d", arguments={"x-dead-letter-exchange": "", "x-dead-letter-routing-key": "q"})
@@ -222,3 +222,82 @@ def dead_letters_keep_their_expiration_in_a_stream(s: Run) -> None:
     ch.consume("q", arguments={"x-stream-offset": "first"})
 
     ch.deliveries(2)
+
+
+DEATHS: tuple[object, ...] = (
+    [{"queue": "old", "reason": "rejected", "count": 2, "exchange": "", "routing-keys": ["old"]}],
+    [],
+    ["no table"],
+    "a text",
+    7,
+)
+
+
+@scenario(versions=VERSIONS)
+def a_published_x_death_is_left_out(s: Run) -> None:
+    ch = stream(s)
+    for death in DEATHS:
+        publish_with(ch, "q", {"x-death": death, "a": 1})
+    publish_with(ch, "q", {"x-death": DEATHS[0]})
+
+    ch.consume("q", arguments={"x-stream-offset": "first"})
+    ch.deliveries(len(DEATHS) + 1)
+
+
+@scenario(versions=VERSIONS)
+def other_published_headers_of_a_death_stay(s: Run) -> None:
+    ch = stream(s)
+    for kind in ("first", "last"):
+        names = {f"x-{kind}-death-{part}": part for part in ("exchange", "queue", "reason")}
+        publish_with(ch, "q", names)
+        publish_with(ch, "q", {"x-death": DEATHS[0], **names})
+
+    ch.consume("q", arguments={"x-stream-offset": "first"})
+    ch.deliveries(4)
+
+
+@scenario(versions=VERSIONS)
+def headers_of_the_conversion_are_left_out(s: Run) -> None:
+    ch = stream(s)
+    for name in ("x-routing-key", "x-exchange", "x-opt-deaths", "X-Death", "x-basic"):
+        publish_with(ch, "q", {name: "mine", "kept": True})
+
+    ch.consume("q", arguments={"x-stream-offset": "first"})
+    ch.deliveries(5)
+
+
+@scenario(versions=VERSIONS)
+def a_published_x_death_in_other_queues_stays(s: Run) -> None:
+    ch = stream(s)
+    ch.declare_exchange("both", "fanout")
+    for name, kind in (("q", "stream"), ("classic", "classic"), ("quorum", "quorum")):
+        ch.declare(name, arguments={"x-queue-type": kind})
+        ch.bind(name, "both")
+    ch.publish("both", "", "1", headers={"x-death": DEATHS[0], "b": 2})
+    ch.confirms()
+    ch.get_all("classic")
+    ch.get_all("quorum")
+
+    ch.consume("q", arguments={"x-stream-offset": "first"})
+    ch.deliveries(1)
+
+
+@scenario(versions=VERSIONS)
+def a_death_on_the_way_to_a_stream_is_kept(s: Run) -> None:
+    ch = stream(s)
+    for kind in ("classic", "quorum"):
+        more = {"x-dead-letter-exchange": "", "x-dead-letter-routing-key": "q"}
+        ch.declare(kind, arguments={"x-queue-type": kind, **more})
+        ch.publish("", kind, kind, headers={"x-death": DEATHS[0], "c": 3})
+        ch.confirms()
+        ch.reject(ch.get(kind), requeue=False)
+        s.elapse(300)
+
+    ch.consume("q", arguments={"x-stream-offset": "first"})
+    ch.deliveries(2)
+
+
+def publish_with(ch: Channel, queue: str, headers: dict[str, object]) -> None:
+    """Publish a message with these headers, and wait for the confirm."""
+    ch.publish("", queue, "x", headers=headers)
+    ch.confirms()

@@ -419,3 +419,76 @@ def what_a_closed_channel_held_is_read_again_by_nobody(s: Run) -> None:
     publish_each(ch, "2")
 
     two.deliver()
+
+
+def settling(s: Run, count: int, prefetch: int, up_to: int, multiple: bool = True) -> Channel:
+    """Return a channel that read a stream and acked what it got, up to this one."""
+    ch = stream(s)
+    publish_each(ch, *(f"m{number}" for number in range(count)))
+    ch.qos(prefetch)
+    ch.consume("q", arguments={"x-stream-offset": "first"})
+    got = ch.deliveries(prefetch)
+    ch.ack(got[up_to - 1], multiple=multiple)
+    return ch
+
+
+@scenario
+def an_ack_of_all_that_a_stream_gave(s: Run) -> None:
+    ch = settling(s, 6, 2, 2)
+    ch.deliveries(2)
+    s.elapse(300)
+
+
+@scenario
+def an_ack_of_a_part_of_what_a_stream_gave(s: Run) -> None:
+    settling(s, 9, 4, 2)
+    s.elapse(300)
+
+
+@scenario
+def an_ack_of_one_in_the_middle_of_a_stream(s: Run) -> None:
+    settling(s, 9, 3, 2, multiple=False)
+    s.elapse(300)
+
+
+@scenario
+def an_ack_of_half_the_prefetch_of_a_stream(s: Run) -> None:
+    settling(s, 30, 10, 5)
+    s.elapse(300)
+
+
+@scenario
+def single_acks_of_a_stream(s: Run) -> None:
+    ch = stream(s)
+    publish_each(ch, *(f"m{number}" for number in range(9)))
+    ch.qos(3)
+    ch.consume("q", arguments={"x-stream-offset": "first"})
+    for delivery in ch.deliveries(3):
+        ch.ack(delivery)
+        s.elapse(300)
+
+
+# 3.10 delivers whole chunks, whatever the prefetch, and chance decides how many messages share one.
+@scenario(versions=VERSIONS)
+def an_ack_of_messages_in_one_chunk_of_a_stream(s: Run) -> None:
+    ch = s.channel()
+    ch.declare("q", arguments={"x-queue-type": "stream"})
+    ch.confirm_select()
+    with ch.connection.in_one_piece():
+        for number in range(6):
+            ch.publish("", "q", f"m{number}")
+    ch.confirms()
+    ch.qos(2)
+    ch.consume("q", arguments={"x-stream-offset": "first"})
+    ch.ack(ch.deliveries(2)[1], multiple=True)
+    s.elapse(300)
+
+
+@scenario
+def a_stream_with_a_prefetch_of_one(s: Run) -> None:
+    ch = stream(s)
+    publish_each(ch, *(f"m{number}" for number in range(4)))
+    ch.qos(1)
+    ch.consume("q", arguments={"x-stream-offset": "first"})
+    ch.ack(ch.deliver())
+    s.elapse(300)

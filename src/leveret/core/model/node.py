@@ -114,10 +114,12 @@ class Node(Runtime):
     def delete_vhost(self, name: str) -> None:
         """Delete a virtual host with its contents, and close its connections. Raises KeyError if it does not exist."""
         vhost = self.vhosts[name]
-        for connection in self.connections_of(vhost_name=name):
-            connection.shut_down(ConnectionForced(f"vhost '{name}' is deleted"))
         for queue in list(vhost.queues.values()):
             vhost.remove_queue(queue, "vhost_deleted")
+        # Clients hear that their consumers are cancelled before the end of the connection (seen on 3.10, 4.0 and 4.3).
+        self.run_work()
+        for connection in self.connections_of(vhost_name=name):
+            connection.shut_down(ConnectionForced(f"vhost '{name}' is deleted"))
         del self.vhosts[name]
         self.access.forget_vhost(name)
         if self.event_exchange is not None:

@@ -1,8 +1,8 @@
 """At-least-once dead-lettering: a dying message stays with its quorum queue until every target has taken it.
 
 If the letter finds no queue, or a full queue refuses it, the queue tries again every three minutes (RabbitMQ's
-documented interval). Meanwhile the message counts neither as ready nor as unacknowledged. A target that took the letter
-does not get it twice.
+documented interval). Meanwhile the message counts neither as ready nor as unacknowledged, but towards the limits of its
+queue. A target that took the letter does not get it twice.
 """
 
 from __future__ import annotations
@@ -32,6 +32,7 @@ class PendingLetter:
         "_reason",
         "_taken_by",
         "_timer",
+        "size_bytes",
     )
 
     def __init__(
@@ -44,6 +45,9 @@ class PendingLetter:
         self._reason = reason
         self._exchange_name = exchange_name
         self._letter = dead_letter.letter_of(queue, entry, reason, exchange_name)
+        message, are_counted = entry.message, not queue.node.compat.quorum_bytes_are_body_only
+        # What it counts towards a limit in bytes.
+        self.size_bytes = len(message.body) + (message.counted_properties_size if are_counted else 0)
         self._taken_by: dict[Target, None] = {}
         self._is_recorded = False
         self._timer: Timer | None = None
@@ -72,12 +76,12 @@ class PendingLetter:
         else:
             self._try_later()
 
-    def give_up(self) -> None:
-        """Forget the letter, because its queue is deleted; record the message as purged if no target was found yet."""
+    def give_up(self, reason: str) -> None:
+        """Forget the letter, whose queue is purged or deleted; record that if no target was found yet."""
         if self._timer is not None:
             self._timer.cancel()
         if not self._is_recorded:
-            self._queue.tap_copy(events.PURGED, self._entry, "queue_deleted")
+            self._queue.tap_copy(events.PURGED, self._entry, reason)
 
     def _targets(self) -> list[Target]:
         exchange = self._queue.vhost.exchanges.get(self._exchange_name)

@@ -148,10 +148,14 @@ class Queue(StoredQueue):
 
     @property
     def is_well_below_limits(self) -> bool:
-        """Whether there are limits of length, and the ready messages are at most 80 % of each, rounded down."""
-        settings, ready = self.settings, self.ready
-        pairs = ((settings.max_length, ready.count), (settings.max_length_bytes, ready.size_bytes))
+        """Whether there are limits of length, and what counts towards each is at most 80 % of it, rounded down."""
+        settings = self.settings
+        pairs = zip((settings.max_length, settings.max_length_bytes), self.limited_sizes(), strict=True)
         return settings.is_limited and all(limit is None or size <= limit * 8 // 10 for limit, size in pairs)
+
+    def limited_sizes(self) -> tuple[int, int]:
+        """Return the number and the bytes of the messages that count towards the limits: the ready ones."""
+        return self.ready.count, self.ready.size_bytes
 
     def drop_from_head(self) -> bool:
         """Drop entries from the head until the queue is within its limits; return whether any were dropped."""

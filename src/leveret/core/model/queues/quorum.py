@@ -232,6 +232,9 @@ class QuorumQueue(Queue):
         self.publishers.resume_if_low()
         was_low = self.is_well_below_limits
         super().apply(settings)
+        if settings.dead_letter_exchange is None or not self._keeps_letters:
+            # As rabbit_fifo_dlx, switch_from/4 (seen on 3.10, 4.0 and 4.3).
+            self._forget_letters("purged")
         self.publishers.apply(was_low=was_low)
 
     def dead_letter_at_least_once(self, entry: QueueEntry, reason: str, exchange_name: str) -> bool:
@@ -239,14 +242,19 @@ class QuorumQueue(Queue):
 
         RabbitMQ applies that strategy only together with overflow reject-publish.
         """
-        settings = self.settings
-        if settings.dead_letter_strategy != "at-least-once" or settings.overflow != "reject-publish":
+        if not self._keeps_letters:
             return False
         letter = self.pending_letters[entry.copy] = PendingLetter(
             self, self.pending_letters, entry, reason, exchange_name
         )
         self.node.work.append(letter.attempt)
+        self.publishers.stop_if_full()
         return True
+
+    @property
+    def _keeps_letters(self) -> bool:
+        settings = self.settings
+        return settings.dead_letter_strategy == "at-least-once" and settings.overflow == "reject-publish"
 
     @property
     def delivery_limit(self) -> int | None:
@@ -351,9 +359,29 @@ class QuorumQueue(Queue):
         count = self.active_consumer is not None if self.settings.is_single_active else len(self.consumers)
         return count + self.consumer_timeout.further_holder_count
 
+    @property
+    def exceeds_limits(self) -> bool:
+        """Whether the ready messages and the dead ones that wait for a target exceed a limit of length."""
+        return self.settings.are_exceeded_by(*self.limited_sizes())
+
+    def limited_sizes(self) -> tuple[int, int]:
+        """Return the number and the bytes of the ready messages and of the dead ones that wait for a target."""
+        ready, letters = self.ready, self.pending_letters
+        if not letters:
+            return ready.count, ready.size_bytes
+        return ready.count + len(letters), ready.size_bytes + sum(it.size_bytes for it in letters.values())
+
     def purge(self) -> int:
-        """Drop the ready messages and those that wait for a retry; both are counted (seen on 4.3)."""
-        return super().purge() + self._forget_delayed("purged")
+        """Drop the ready messages and those that wait, for a retry or (4.3) a target; all are counted."""
+        count = super().purge() + self._forget_delayed("purged")
+        return count + self._forget_letters("purged") if self.node.compat.purges_pending_letters else count
+
+    def _forget_letters(self, reason: str) -> int:
+        count = len(self.pending_letters)
+        for letter in self.pending_letters.values():
+            letter.give_up(reason)
+        self.pending_letters.clear()
+        return count
 
     def _forget_delayed(self, reason: str) -> int:
         count = len(self.delayed)
@@ -369,7 +397,5 @@ class QuorumQueue(Queue):
     def closed(self) -> int:
         """Drop everything, including entries that wait for a retry, which delete-ok does not count (seen on 4.3)."""
         self._forget_delayed("queue_deleted")
-        for letter in self.pending_letters.values():
-            letter.give_up()
-        self.pending_letters.clear()
+        self._forget_letters("queue_deleted")
         return super().closed()

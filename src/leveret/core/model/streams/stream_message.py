@@ -1,8 +1,8 @@
 """The form in which a stream stores a message. RabbitMQ stores it as AMQP 1.0, and some of it is lost.
 
 The cluster id is lost, and so are headers that hold arrays or tables for which AMQP 1.0 has no place. From 4.0 on,
-every message gets a delivery mode, 1 unless it was 2, and a byte array becomes a string. Before 4.0, `x-` headers lose
-their arrays too.
+headers are lost whose names the conversion needs itself (mc_amqpl, is_internal_header/1), every message gets a delivery
+mode, 1 unless it was 2, and a byte array becomes a string. Before 4.0, `x-` headers lose their arrays too.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from leveret.core.wire.values import Field, Table
 
 OFFSET_HEADER: Final = "x-stream-offset"
 _TRANSIENT: Final = 1
+_INTERNAL: Final = frozenset({"x-death", "x-exchange", "x-opt-deaths", "x-routing-key"})
 
 
 def refuse_unstorable(message: Message) -> None:
@@ -32,7 +33,7 @@ def stored(message: Message, offset: int, compat: Compat) -> Message:
         mode = PERSISTENT if mode == PERSISTENT else _TRANSIENT
     shown = Field("l", offset)
     if message.headers:
-        headers = _stored_headers(message.headers, compat).with_entry(OFFSET_HEADER, shown)
+        headers = _stored_headers(message, message.headers, compat).with_entry(OFFSET_HEADER, shown)
         headers = headers.sorted_unique() if compat.sorts_header_keys else headers.sorted()
     else:
         headers = Table(((OFFSET_HEADER, shown),))
@@ -45,10 +46,14 @@ def stored(message: Message, offset: int, compat: Compat) -> Message:
     return message.with_properties(properties)
 
 
-def _stored_headers(headers: Table, compat: Compat) -> Table:
+def _stored_headers(message: Message, headers: Table, compat: Compat) -> Table:
     if not compat.stream_keeps_message_containers:
         return Table(tuple((name, field) for name, field in headers if field.tag not in "AFD"))
-    return Table(tuple((name, _as_string(field)) for name, field in headers if _keeps(name, field)))
+    # The deaths of the message itself are kept beside its headers, and shown as x-death.
+    lost = _INTERNAL - {"x-death"} if message.deaths else _INTERNAL
+    return Table(
+        tuple((name, _as_string(field)) for name, field in headers if _keeps(name, field) and name not in lost)
+    )
 
 
 def _as_string(field: Field) -> Field:
