@@ -13,10 +13,10 @@ import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Final, Self, Unpack, get_args
 
-from leveret.core.compat import DEFAULT_VERSION, DENIABLE, Compat, RabbitMQVersion
+from leveret.core.compat import CERTIFICATE_LOGINS, DEFAULT_VERSION, DENIABLE, Compat, RabbitMQVersion
 from leveret.core.model.operators import node_settings
 from leveret.core.model.operators.node_settings import NodeSettings
-from leveret.engine.engine import CERTIFICATE_LOGINS, EVENT_EXCHANGE, Engine
+from leveret.engine.engine import EVENT_EXCHANGE, Engine
 from leveret.engine.options import checked_count, checked_port, checked_seed, checked_users
 from leveret.errors import BrokerError, expected, nearest, unknown, unknown_keyword
 from leveret.observe.calls.hinting import Hinting, checks_calls
@@ -159,6 +159,8 @@ class Broker(BrokerActions, Peers, CheckedAssertions, Hinting):
         for name in sorted(enabled - {*PLUGINS, *BUILT_IN, *(OVER_HTTP if management else ())}):
             raise BrokerError(_wrong_plugin_text(name))
         configured, denied, permitted = _configuration(settings or {})
+        if CERTIFICATE_LOGINS not in enabled:
+            configured = configured.without_external()
         self._engine = self._engine_type(
             compat=Compat.for_version(rabbitmq).denying(denied),
             seed=checked_seed(seed),

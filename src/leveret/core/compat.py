@@ -18,8 +18,9 @@ RabbitMQVersion = Literal["4.3", "4.2", "4.0", "3.13", "3.10"]
 DEFAULT_VERSION: Final = "4.3"
 
 MEBIBYTE: Final = 1024 * 1024
-# The login mechanism of the plugin rabbitmq_auth_mechanism_ssl: a certificate stands for a login.
+# The login mechanism by which a certificate stands for a login, and the plugin that it needs.
 EXTERNAL: Final = "EXTERNAL"
+CERTIFICATE_LOGINS: Final = "rabbitmq_auth_mechanism_ssl"
 
 _IN_4_0: Final = {
     "cluster_tags": {},

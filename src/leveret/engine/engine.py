@@ -48,7 +48,6 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 EVENT_EXCHANGE: Final = "rabbitmq_event_exchange"
-CERTIFICATE_LOGINS: Final = "rabbitmq_auth_mechanism_ssl"
 
 _REAL: Final = SystemClock()
 # How long a wait that has timed out goes on before it checks again for a debugger.
@@ -190,7 +189,6 @@ class Engine:
         )
         # A test may have moved the broker's clock ahead of the wall clock.
         node.wall_now = self.wall.now()
-        node.has_certificate_logins = CERTIFICATE_LOGINS in self.plugins
         if EVENT_EXCHANGE in self.plugins:
             from leveret.core.model.event_exchange import EventExchange
 
@@ -646,7 +644,7 @@ class Engine:
 
     def _returning(self) -> list[str]:
         """Return the lost consumers whose client in this process is certain to come back, a sentence each."""
-        lost = self.node.lost_consumers
+        lost = {tag: client for vhost in self.node.vhosts.values() for tag, client in vhost.lost_consumers.items()}
         if not lost:
             return []
         from leveret.observe.calls.insight import RobustQueues

@@ -45,8 +45,8 @@ class Harness:
         self._engine.test = node_id
         if self._is_ours:
             with self._engine.lock:
-                self._engine.node.lost_consumers.clear()
                 for vhost in self._engine.node.vhosts.values():
+                    vhost.lost_consumers.clear()
                     for queue in vhost.queues.values():
                         queue.lost_client = None
 

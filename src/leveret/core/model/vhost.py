@@ -63,6 +63,7 @@ class VirtualHost:
         "firehose",
         "incoming",
         "limits",
+        "lost_consumers",
         "name",
         "node",
         "policies",
@@ -83,6 +84,8 @@ class VirtualHost:
         self.incoming: dict[Destination, dict[tuple[str, BindingKey], Binding]] = {}
         # By the number of the owning connection.
         self.exclusive_queues: dict[int, list[StoredQueue]] = {}
+        # The consumers that lost their queue with their connection: their clients, by tag, until they come back.
+        self.lost_consumers: dict[str, tuple[str, int]] = {}
         compat = node.compat
         self.policies = Policies(compat)
         # None unless tracing is on.

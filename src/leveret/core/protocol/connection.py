@@ -500,7 +500,7 @@ class Connection:
                 if self.node.hooks.insight is not None and (
                     queue.exclusive_owner is self or queue.auto_delete or not queue.durable
                 ):
-                    self.node.lost_consumers[consumer.tag] = client
+                    self.vhost.lost_consumers[consumer.tag] = client
 
     def refuse_frame(self, error: FrameTooLarge | BadFrameEnd) -> None:
         """Refuse input that is no frame. Nothing that follows it can be understood."""

@@ -60,7 +60,8 @@ def lost_consumers(node: Node) -> list[str]:
 
 def lost_clients(node: Node) -> list[tuple[str, int]]:
     """Return the names and connections of clients that consumed when they lost their connection, and have not since."""
-    return [*node.lost_consumers.values(), *(queue.lost_client for queue in _queues(node) if queue.lost_client)]
+    without_queue = [client for vhost in node.vhosts.values() for client in vhost.lost_consumers.values()]
+    return [*without_queue, *(queue.lost_client for queue in _queues(node) if queue.lost_client)]
 
 
 def full_text(queue: StoredQueue, node: Node) -> str:

@@ -68,6 +68,10 @@ class NodeSettings(NamedTuple):
         given = {**cls._field_defaults, **numbers, **switches, **words, **lists}
         return cls._make(given[name] for name in cls._fields)
 
+    def without_external(self) -> NodeSettings:
+        """Return the same without EXTERNAL, which RabbitMQ offers only with its plugin."""
+        return self._replace(auth_mechanisms=tuple(name for name in self.auth_mechanisms if name != EXTERNAL))
+
     @property
     def intercepts_incoming(self) -> bool:
         """Whether messages are changed when they arrive."""

@@ -92,7 +92,7 @@ def consume(channel: Channel, method: methods.BasicConsume) -> None:
     channel.encoders[consumer.tag] = DeliveryEncoder(consumer.tag, channel.number, channel.connection.frame_max)
     consumer = queue.add_consumer(consumer)
     queue.lost_client = None
-    channel.node.lost_consumers.pop(consumer.tag, None)
+    channel.vhost.lost_consumers.pop(consumer.tag, None)
     channel.consumers[consumer.tag] = consumer
     channel.tap(
         events.CONSUME,

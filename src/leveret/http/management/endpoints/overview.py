@@ -10,7 +10,7 @@ from contextlib import suppress
 from shutil import disk_usage
 from typing import Final
 
-from leveret.core.compat import BEFORE_4_2, EXTERNAL, SINCE_3_13, SINCE_4, SINCE_4_2
+from leveret.core.compat import BEFORE_4_2, CERTIFICATE_LOGINS, EXTERNAL, SINCE_3_13, SINCE_4, SINCE_4_2
 from leveret.core.model.operators.node_settings import NODE_NAME
 from leveret.core.model.vhost import VirtualHost
 from leveret.http.management import statistics
@@ -162,7 +162,7 @@ def _node(call: Call) -> Described:
         "auth_mechanisms": [
             {"name": name, "description": "", "enabled": name in node.settings.auth_mechanisms}
             for name in node.compat.mechanisms
-            if name != EXTERNAL or node.has_certificate_logins
+            if name != EXTERNAL or CERTIFICATE_LOGINS in call.engine.plugins
         ],
         "contexts": _contexts(call),
         "enabled_plugins": ["rabbitmq_management", *sorted(call.engine.plugins)],
