@@ -107,8 +107,8 @@ def test_a_pool_ends_while_its_threads_are_about_to_take_a_process():
     assert attempts is not None
 
 
-def test_what_a_stranger_sends_to_the_port_of_a_process_is_not_read():
-    player = _Player(brief_of(scenarios.order, ["lost before"], 30, {}))
+def test_what_a_stranger_sends_to_the_port_of_a_process_is_not_read(tmp_path):
+    player = _Player(brief_of(scenarios.order, ["lost before"], 30, {}), str(tmp_path))
     with closing(Client(player._listener.getsockname())) as stranger:
         stranger.send("a pickle")
         try:
@@ -130,3 +130,15 @@ def test_processes_leave_nothing_behind():
     assert [thread for thread in threading.enumerate() if thread not in threads] == []
     if os.path.exists("/proc"):
         assert len(os.listdir("/proc/self/fd")) <= files
+
+
+@pytest.mark.usefixtures("_is_test")
+def test_processes_that_are_killed_within_a_schedule_leave_no_folder(tmp_path, monkeypatch):
+    monkeypatch.setenv("TMPDIR", str(tmp_path))
+    monkeypatch.setattr("tempfile.tempdir", None)
+    scenario = partial(scenarios.patient, act=scenarios.die)
+
+    with pytest.warns(leveret.LeveretWarning, match="passed when it ran again alone"):
+        leveret.explore(scenario, on="basic.publish", faults="lost before", processes=2)
+
+    assert list(tmp_path.iterdir()) == []

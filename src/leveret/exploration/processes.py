@@ -16,7 +16,7 @@ import traceback
 from collections import deque
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import replace
 from functools import partial
 from multiprocessing.connection import Client, Connection
@@ -27,7 +27,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from leveret.engine.urls import VARIABLES
 from leveret.exploration.kinds import FaultKind, kinds_of
 from leveret.exploration.logs import STRAYS, lines_of
-from leveret.exploration.run import Run, Scenario, ScenarioRunner, attempt
+from leveret.exploration.run import Run, Scenario, ScenarioRunner, attempt, new_folder
 from leveret.exploration.schedule import Schedule
 from leveret.faults import Fault
 from leveret.workers import fork_server
@@ -83,11 +83,15 @@ class Pool:
         # Held while a process is taken, so that none is taken during a pause.
         self._turn: Final = threading.Lock()
         self._is_closing = False
+        # Removes what processes leave that are killed.
+        self._ending: Final = ExitStack()
+        self._folder = ""
 
     def start(self) -> None:
         """Start the processes, unless they run. Raises ValueError if the scenario fails in them without a fault."""
         if not self._players:
-            self._players.extend(_Player(self._brief) for _ in range(self.count))
+            self._folder = self._ending.enter_context(new_folder())
+            self._players.extend(_Player(self._brief, self._folder) for _ in range(self.count))
             for each in self._players:
                 try:
                     each.wait_ready()
@@ -126,6 +130,7 @@ class Pool:
         for each in idle:
             self._idle.put(each)
         self._threads.shutdown()
+        self._ending.close()
         return list(dict.fromkeys(strays))
 
     def _attempt(self, schedule: Schedule) -> Run:
@@ -137,7 +142,7 @@ class Pool:
             if not self._is_closing:
                 player.end()
                 self._players.remove(player)
-                player = _Player(self._brief)
+                player = _Player(self._brief, self._folder)
                 self._players.append(player)
                 player.wait_ready()
             return Run(schedule, error=error)
@@ -148,14 +153,14 @@ class Pool:
 class _Player:
     """One process, as the test's process holds it."""
 
-    def __init__(self, brief: Brief) -> None:
+    def __init__(self, brief: Brief, folder: str) -> None:
         self._limit_s: Final = 2 * brief.limit + _ANSWER_S
         self._output: Final[deque[str]] = deque(maxlen=_SHOWN_LINES)
         # Pickles are read only from the process that has the key.
         self._key: Final = secrets.token_bytes(16)
         self._listener: Final = socket.create_server(("127.0.0.1", 0))
         self._listener.settimeout(_LOOK_EVERY_S)
-        arguments = (self._listener.getsockname(), self._key, *brief)
+        arguments = (self._listener.getsockname(), self._key, folder, *brief)
         self._process: Final = forked(_play, arguments, os.environ, None, self._output.append)
         self._connection: Connection | None = None
 
@@ -211,12 +216,14 @@ class _Player:
         return None
 
 
-def _play(address: tuple[str, int], key: bytes, module: str, file: str, content: bytes, limit: float) -> None:
+def _play(
+    address: tuple[str, int], key: bytes, folder: str, module: str, file: str, content: bytes, limit: float
+) -> None:
     """Run schedules in this process, as the test's process asks through a socket."""
     fork_server.load_module(module, file)
     scenario, faults, options, variables = pickle.loads(content)
     VARIABLES.update(variables)
-    runner = ScenarioRunner(scenario, kinds_of(faults), limit, options)
+    runner = ScenarioRunner(scenario, kinds_of(faults), limit, options, folder)
     connection = Client(address)
     connection.send_bytes(key)
     threads, strays = frozenset(threading.enumerate()), []

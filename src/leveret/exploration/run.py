@@ -132,6 +132,8 @@ class ScenarioRunner:
     limit: float
     # Those of the broker.
     options: BrokerOptions
+    # Where each run has a folder; None for the system's place.
+    folder: str | None = None
 
     def __call__(self, schedule: Schedule, cuts: Cuts = _WHOLE) -> Run:
         """Run the scenario once under this schedule, without the messages or bytes of `cuts`."""
@@ -153,7 +155,7 @@ class ScenarioRunner:
         return run
 
     def _play(self, broker: Broker, watcher: Watcher, run: Run) -> None:
-        with TemporaryDirectory(prefix="leveret-explore-", ignore_cleanup_errors=True) as folder:
+        with new_folder(self.folder) as folder:
             self._play_on(ScenarioThread(_given_a_folder(self.scenario, Path(folder)), broker), broker, watcher, run)
 
     def _play_on(self, thread: ScenarioThread, broker: Broker, watcher: Watcher, run: Run) -> None:
@@ -170,6 +172,11 @@ class ScenarioRunner:
         run.error = thread.error
         Harness(broker).sync()
         watcher.stop()
+
+
+def new_folder(place: str | None = None) -> TemporaryDirectory[str]:
+    """Return a folder that is removed with its block."""
+    return TemporaryDirectory(prefix="leveret-explore-", dir=place, ignore_cleanup_errors=True)
 
 
 def _given_a_folder(scenario: Scenario, folder: Path) -> Callable[[Broker], object]:
