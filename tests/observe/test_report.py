@@ -6,7 +6,9 @@ import pika
 import pytest
 
 from leveret import Broker, WaitTimeoutError
-from leveret.observe.texts.report import report_text
+from leveret.clocks import SystemClock
+from leveret.engine.explaining import Explaining
+from leveret.observe.texts.report import Facts, Report, report_text
 from leveret.observe.texts.story import Story
 from leveret.trace import events
 
@@ -25,7 +27,7 @@ def test_the_report_names_set_up_queues_and_events_in_a_few_lines(world):
     worker.ack(1)
     del world.node.connections[1]
 
-    assert report_text(world.node, world.recorder, "state of the broker").splitlines() == [
+    assert report_text(Facts(world.node, world.recorder), "state of the broker").splitlines() == [
         "state of the broker",
         "set-up: c1 shop (closed), c2 worker; 1 exchange, 1 queue, 1 binding, 1 consumer",
         "queues: orders.work 0 ready, consumed by c2/ch1",
@@ -226,3 +228,11 @@ def test_a_failure_of_a_test_that_needs_no_client_does_not_ask_for_one():
 
 def notes(error):
     return "\n".join(error.__notes__)
+
+
+def test_waits_that_time_out_together_share_a_report_that_was_begun_since():
+    explaining, began = Explaining(), SystemClock().now()
+    reports = [explaining.report(about, lambda: Report("state"), began) for about in ("/", "/", "shop")]
+
+    assert reports[0] is reports[1]
+    assert reports[1] is not reports[2]

@@ -22,6 +22,7 @@ from leveret.core.model.node import Node
 from leveret.core.model.operators.node_settings import NodeSettings
 from leveret.core.protocol.connection import Connection, Dirty
 from leveret.core.protocol.receiving.reading import accept
+from leveret.engine.explaining import Explaining
 from leveret.errors import BrokerError, RefusedError, WaitTimeoutError
 from leveret.observe.calls.callers import calling_line, is_debugged, waiting_line
 from leveret.observe.checks.table import Levels
@@ -131,6 +132,9 @@ class Engine:
         # The port for HTTP, None if there is none.
         self.management_port: int | None = None
         self.lock = native.reentrant_lock()
+        self.explaining = Explaining()
+        # Taken before the lock by a thread that waits, so that the loop has one rival for the lock and not hundreds.
+        self._turn_to_look = native.reentrant_lock()
         # The broker's clock, which a test may hold, and the clock of heartbeats, which can only skip ahead.
         self.clock = HoldableClock(_REAL)
         self.wall = HoldableClock(_REAL)
@@ -165,7 +169,7 @@ class Engine:
         self.call_count = 0
         # Whether anything has asked where clients connect to.
         self.is_url_read = False
-        # How many threads wait for something to happen. Changed under the lock.
+        # How many threads wait for something to happen.
         self._wait_count = 0
         self._connection_count = 0
         self._faults: FaultPlan | None = None
@@ -556,25 +560,25 @@ class Engine:
         self.sync()
         with self._waiting():
             while True:
-                with self.lock:
+                with self._turn_to_look, self.lock:
                     count = self.loop.turns.count
                     if predicate():
                         return True
                     self.raise_time_error()
                 if not self._wait_beyond(count, limit):
                     self.sync()
-                    with self.lock:
+                    with self._turn_to_look, self.lock:
                         return predicate()
 
     @contextmanager
     def _waiting(self) -> Iterator[None]:
         """Count this thread among those that wait."""
-        with self.lock:
+        with self._turn_to_look:
             self._wait_count += 1
         try:
             yield
         finally:
-            with self.lock:
+            with self._turn_to_look:
                 self._wait_count -= 1
 
     def _wait_beyond(self, count: int, limit: int) -> bool:
@@ -604,7 +608,7 @@ class Engine:
                     if not self._wait_beyond(count, limit):
                         return self.ask(reasons)
                     # A check without the barrier is enough to go on waiting, but not to stop.
-                    with self.lock:
+                    with self._turn_to_look, self.lock:
                         self.raise_time_error()
                         count, left = self.loop.turns.count, reasons()
 
@@ -629,10 +633,10 @@ class Engine:
                 reasons += map(sentence, loops(self.node))
             raise self.timed_out(f"not idle after {timeout:g} s: {'; '.join(reasons)}")
 
-    def timed_out(self, text: str, queues: Sequence[str] = ()) -> WaitTimeoutError:
-        """Return the error of a wait that timed out, with the state of the broker as a note."""
+    def timed_out(self, text: str, queues: Sequence[str] = (), report: Report | None = None) -> WaitTimeoutError:
+        """Return the error of a wait that timed out, with a report as a note: by default, that of the broker."""
         error = WaitTimeoutError(f"{text}; the clock is held" if self.clock.is_held else text)
-        error.add_note(self.report(queues=queues))
+        error.add_note(report or self.report(queues=queues))
         return error
 
     def _why_not_idle(self, *, reconnects: bool) -> list[str]:
@@ -689,23 +693,28 @@ class Engine:
         What is about these messages, by number, and about these queues comes first. The last `later_count` events came
         after the failure.
         """
-        from leveret.observe.texts.report import Report, report_text
+        compose = partial(self._composed, messages, queues, later_count)
+        if native.is_held(self.lock):
+            return compose()
+        return self.explaining.report((None, tuple(messages), tuple(queues), later_count), compose)
+
+    def _composed(self, messages: Sequence[int], queues: Sequence[str], later_count: int) -> Report:
+        from leveret.observe.texts.report import Facts, Report, report_text
 
         with self.lock:
-            seed = f", seed {self.seed}" if self.seed else ""
-            title = f"state of {self.name}, RabbitMQ {self.compat.version}{seed}"
-            text = report_text(
-                self.node,
-                self.recorder,
-                title,
-                messages=messages,
-                queues=queues,
-                url_variables=self.url_variables,
-                is_url_read=self.is_url_read,
-                is_clock_held=self.clock.is_held,
-                later_count=0 if self.recorder.has_dropped else later_count,
-            )
-            return Report.about(text + self._faults_text(), self.name, self.recorder.recorded_count)
+            later_count = 0 if self.recorder.has_dropped else later_count
+            facts = Facts(self.node, self.recorder, queues=queues, later_count=later_count)
+            faults = self._faults_text()
+        seed = f", seed {self.seed}" if self.seed else ""
+        text = report_text(
+            facts,
+            f"state of {self.name}, RabbitMQ {self.compat.version}{seed}",
+            messages=messages,
+            url_variables=self.url_variables,
+            is_url_read=self.is_url_read,
+            is_clock_held=self.clock.is_held,
+        )
+        return Report.about(text + faults, self.name, facts.recorded_count)
 
 
 def ports_so_far() -> set[int]:

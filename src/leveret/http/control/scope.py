@@ -11,9 +11,10 @@ from collections.abc import Callable, Sequence
 from copy import copy
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 
+from leveret.clocks import SystemClock
 from leveret.observe.calls.hinting import Hinting, checks_calls
 from leveret.observe.checks.checked_assertions import CheckedAssertions
-from leveret.observe.texts.report import Report, report_text
+from leveret.observe.texts.report import Facts, Report, report_text
 from leveret.observe.texts.state import lost_consumers, why_not_idle
 from leveret.observe.views.names import find_vhost
 from leveret.scripted.actions import BrokerActions
@@ -73,6 +74,11 @@ class Scope(BrokerActions, CheckedAssertions, Hinting):
         return self._engine.lock
 
     @property
+    def explaining(self) -> AbstractContextManager[object]:
+        """The broker's turn to explain a failure."""
+        return self._engine.explaining
+
+    @property
     def name(self) -> str:
         """The virtual host in a sentence."""
         return f"virtual host {self.vhost!r} of {self._engine.name}"
@@ -81,12 +87,16 @@ class Scope(BrokerActions, CheckedAssertions, Hinting):
         """Return nothing: what other tests do is no near miss."""
         return ()
 
-    def report(self, messages: Sequence[int] = (), queues: Sequence[str] = ()) -> Report:
-        """Return the state of the virtual host and its last events."""
+    def report(self, messages: Sequence[int] = (), queues: Sequence[str] = (), since: int | None = None) -> Report:
+        """Return the state of the virtual host and its last events, as they were then or later."""
+        about = self.vhost, tuple(messages), tuple(queues)
+        return self._engine.explaining.report(about, lambda: self._composed(messages, queues), since)
+
+    def _composed(self, messages: Sequence[int], queues: Sequence[str]) -> Report:
         with self.lock:
-            title = f"state of {self.name}, RabbitMQ {self._engine.compat.version}"
-            text = report_text(self.node, self.recorder, title, messages=messages, queues=queues)
-            return Report.about(text, self.name, self._engine.recorder.recorded_count)
+            facts = Facts(self.node, self.recorder, queues=queues)
+        title = f"state of {self.name}, RabbitMQ {self._engine.compat.version}"
+        return Report.about(report_text(facts, title, messages=messages), self.name, facts.recorded_count)
 
     def sync(self) -> None:
         """Pass the barrier."""
@@ -101,17 +111,16 @@ class Scope(BrokerActions, CheckedAssertions, Hinting):
 
         The last holds unless `reconnects` is False. Raises WaitTimeoutError.
         """
+        limit = SystemClock().now() + round(timeout * 1_000_000)
         reasons = self._engine.wait_while(
             lambda: why_not_idle(self.node) + (lost_consumers(self.node) if reconnects else []), timeout
         )
         if reasons:
-            raise self.timed_out(f"not idle after {timeout:g} s: {'; '.join(reasons)}")
+            raise self.timed_out(f"not idle after {timeout:g} s: {'; '.join(reasons)}", since=limit)
 
-    def timed_out(self, text: str, queues: Sequence[str] = ()) -> WaitTimeoutError:
-        """Return the error of a wait that timed out, with the state of this virtual host as a note."""
-        error = self._engine.timed_out(text, queues)
-        error.__notes__ = [self.report(queues=queues)]
-        return error
+    def timed_out(self, text: str, queues: Sequence[str] = (), since: int | None = None) -> WaitTimeoutError:
+        """Return the error of a wait that timed out, with the state of this virtual host since then as a note."""
+        return self._engine.timed_out(text, report=self.report(queues=queues, since=since))
 
     def rules(self) -> list[Rule]:
         """Return the rules for faults that were added for this virtual host."""

@@ -151,8 +151,9 @@ class _Evaluation:
                 here = look_here(source, self._search, timeout)
         except NotDeclaredError as missing:
             raise NotDeclaredError(f"{missing}{self._known_elsewhere()}") from None
-        failure = explain(source, self._search, here, timeout)
-        raise failure.error(source.report(failure.messages, failure.queues))
+        with source.explaining:
+            failure = explain(source, self._search, here, timeout)
+            raise failure.error(source.report(failure.messages, failure.queues))
 
     def _matches(self, timeout: float | None) -> list[MessageView] | None:
         """Return the messages found, None if they are not what the question asks for. Call it under the lock."""

@@ -27,6 +27,10 @@ class Source(Protocol):
         """The lock to hold while reading either."""
 
     @property
+    def explaining(self) -> AbstractContextManager[object]:
+        """The turn to explain a failure. Take it without the lock."""
+
+    @property
     def name(self) -> str:
         """The broker in a sentence: "the broker on port 5672"."""
 

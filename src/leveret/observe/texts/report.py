@@ -84,51 +84,66 @@ def take_reports(error: BaseException) -> list[Report]:
     return taken
 
 
+class Facts:
+    """What a report takes from a broker, under its lock. The text is composed without the lock, as it takes long."""
+
+    def __init__(self, node: Node, recorder: Recorded, *, queues: Sequence[str] = (), later_count: int = 0) -> None:
+        """What is about the given queues comes first.
+
+        The last `later_count` events are the clean-up of a test that had failed before, of which the report says less.
+        """
+        all_events = recorder.raw()
+        until = len(all_events) - later_count
+        self.raw_events, later_events = all_events[:until], all_events[until:]
+        self.later_count = later_count
+        self.recorded_count = recorder.recorded_count
+        self.is_recorded, self.has_dropped = recorder.is_on, recorder.has_dropped
+        self.states = _states(node, self.raw_events, later_events)
+        self.queue_lines = queue_lines(node, first=queues)
+        self.stranger_lines = stranger_lines(node)
+        self.refusal_lines = refusal_lines(self.raw_events, node)
+        self.internal_errors = list(node.internal_errors)
+
+
 def report_text(
-    node: Node,
-    recorder: Recorded,
+    facts: Facts,
     title: str,
     *,
     messages: Sequence[int] = (),
-    queues: Sequence[str] = (),
     url_variables: Sequence[str] = (),
     is_url_read: bool = True,
     is_clock_held: bool = False,
-    later_count: int = 0,
 ) -> str:
-    """Return the whole report under a title. What is about the given messages and queues comes first.
+    """Return the whole report under a title. What is about the given messages comes first.
 
-    The last `later_count` events are the clean-up of a test that had failed before, of which the report says less.
     The error beside the report has described these messages, so the report only names their numbers. `url_variables`
     are the environment variables that hold the broker's URL. If the test has published by itself and nothing has read
     that URL, it needs no client.
     """
-    all_events = recorder.raw()
-    until = len(all_events) - later_count
-    raw_events, later_events = all_events[:until], all_events[until:]
+    raw_events = facts.raw_events
     story = Story(raw_events)
-    parts = [title, f"set-up: {story.set_up(_states(node, raw_events, later_events))}"]
-    if node.strangers:
-        parts += stranger_lines(node)
+    parts = [title, f"set-up: {story.set_up(facts.states)}"]
+    if facts.stranger_lines:
+        parts += facts.stranger_lines
     elif (
-        recorder.is_on
-        and not recorder.has_dropped
+        facts.is_recorded
+        and not facts.has_dropped
         and not has_clients(raw_events)
         and (is_url_read or all(raw[0] != events.PUBLISHED for raw in raw_events))
     ):
         parts.append(_no_client(url_variables))
     parts += [_CLOCK_HELD] if is_clock_held else []
-    parts += _queues("queues when the test failed", _counts(raw_events)) if later_count else []
-    parts += _queues("queues after its clean-up" if later_count else "queues", queue_lines(node, first=queues))
-    parts += _section("errors sent to clients:", refusal_lines(raw_events, node))
-    if node.internal_errors:
+    parts += _queues("queues when the test failed", _counts(raw_events)) if facts.later_count else []
+    parts += _queues("queues after its clean-up" if facts.later_count else "queues", facts.queue_lines)
+    parts += _section("errors sent to clients:", facts.refusal_lines)
+    if facts.internal_errors:
         from traceback import format_exception
 
-        lines = [line for error in node.internal_errors for line in "".join(format_exception(error)).splitlines()]
+        lines = [line for error in facts.internal_errors for line in "".join(format_exception(error)).splitlines()]
         parts += _section("errors inside leveret:", lines)
-    if recorder.is_on:
+    if facts.is_recorded:
         lines = story.lines(messages)
-        parts += _section(story.title(messages, has_dropped=recorder.has_dropped), lines)
+        parts += _section(story.title(messages, has_dropped=facts.has_dropped), lines)
         parts += [] if lines or messages else ["events: none"]
     else:
         parts.append("no events recorded: the broker has record='off'; use record='recent'")
