@@ -97,7 +97,7 @@ class World:
         self.recorder = recorder
         self.node = Node(compat=Compat(), dice=random.Random(0), now=START, hooks=Hooks(tap=recorder.tap))
         self.vhost = self.node.vhosts["/"]
-        self.lock = nullcontext()
+        self.lock = self.explaining = nullcontext()
         self.connection_count = 0
         # Steps that happen, one after the other, while an assertion waits.
         self.to_come = []
