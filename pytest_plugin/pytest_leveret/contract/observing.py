@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any, ClassVar, Final, Generic, TypeVar, cast
 
 from leveret.engine.harness import Harness
@@ -236,14 +237,20 @@ def headers_sent(headers: object, further_keys: Collection[str]) -> str:
     own = cast("Mapping[str, object]", headers or {})
     if not own and not further_keys:
         return "{}"
-    shown = {safe_key(name): _header(name, value) for name, value in own.items() if name != FURTHER_KEYS}
+    texts = tuple([(name, value if isinstance(value, str | bool) else REDACTED) for name, value in own.items()])
+    return _headers_text(texts, tuple(further_keys))
+
+
+@lru_cache(1024)
+def _headers_text(headers: tuple[tuple[str, str | bool], ...], further_keys: tuple[str, ...]) -> str:
+    shown: dict[str, object] = {
+        safe_key(name): value if isinstance(value, bool) or may_list(name, value) else REDACTED
+        for name, value in headers
+        if name != FURTHER_KEYS
+    }
     if further_keys:
         shown[FURTHER_KEYS] = sorted(map(name_pattern, further_keys))
     return json_text(shown)
-
-
-def _header(name: str, value: object) -> object:
-    return value if isinstance(value, bool) or (isinstance(value, str) and may_list(name, value)) else REDACTED
 
 
 def _plain(arguments: object) -> Mapping[str, object]:
