@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import sys
 from bisect import bisect_right
-from collections.abc import Iterable, Sequence
+from collections.abc import Container, Iterable, Sequence
 from dataclasses import asdict, dataclass
 from functools import reduce
-from itertools import accumulate, islice
+from itertools import accumulate
 from typing import Any, Final
 
 from leveret.page.lanes import Lanes
@@ -113,10 +113,14 @@ class BrokerStory:
             str(row["attrs"].get("fault")) for row in reading.rows if row["kind"] == events.FAULT
         }
         self._added: dict[str, str] = {}
-        # What was declared and bound, and exists.
+        # What was declared and bound, and exists, and which of that by the name of each exchange and queue.
         self._declared: dict[tuple[object, ...], None] = {}
-        # The faults that fired, by their names.
-        self._fired: list[tuple[str, StoryEvent]] = []
+        self._declared_of: dict[object, list[tuple[object, ...]]] = {}
+        # How many more bytes of bodies are read. A page shows the sizes of the others.
+        self._body_budget = 8_000_000
+        self.unread_count = 0
+        # The events of faults that fired, by the names of these.
+        self._fired: dict[str, list[StoryEvent]] = {}
 
     def read(self) -> None:
         """Go through all rows."""
@@ -151,12 +155,12 @@ class BrokerStory:
         row = self._explained(row)
         message = self._hit(row, index) if row.get("msg") is None else self._message(row)
         if kind == events.PUBLISHED and message is not None:
-            message.publish(row, self.redaction)
+            message.publish(self._with_body_in_budget(row), self.redaction)
         fact = RowFact(row)
         event = self._event(row, fact, message)
         copy = None
         if kind == events.FAULT:
-            self._fired.append((str(row["attrs"].get("fault")), event))
+            self._fired.setdefault(str(row["attrs"].get("fault")), []).append(event)
         if kind == events.FAULT and message is not None:
             message.is_withheld |= row["attrs"].get("fault") == WITHHELD
             message.events.append(event)
@@ -178,6 +182,14 @@ class BrokerStory:
             if (call := str(row["attrs"].get("call"))) in (*self._faults, _ADD) and "line" in event:
                 self._added[call] = event["line"]
 
+    def _with_body_in_budget(self, row: PageRow) -> PageRow:
+        body = row["attrs"].get("body") or b""
+        self._body_budget -= len(body)
+        if self._body_budget >= 0 or not body:
+            return row
+        self.unread_count += 1
+        return {**row, "attrs": {**row["attrs"], "body": None}}
+
     def _explained(self, row: PageRow) -> PageRow:
         """Return a row with the connection that caused it, if that follows from others."""
         fact = RowFact(row)
@@ -195,7 +207,7 @@ class BrokerStory:
         if on == "basic.publish":
             if row["attrs"].get("fault") in _AFTER_PUBLISH:
                 return self._published.get(place)
-            rows = islice(self.reading.rows, index + 1, None)
+            rows = map(self.reading.rows.__getitem__, range(index + 1, len(self.reading.rows)))
             following = next((later for later in rows if later.get("conn") == place[0]), {})
             return self._message(following) if following.get("kind") == events.PUBLISHED else None
         held = self._causes.held_on(*place)
@@ -238,15 +250,17 @@ class BrokerStory:
 
     def _is_again(self, row: PageRow) -> bool:
         """Return whether a row declares or binds what exists, as clients do when they connect again."""
-        names = (row["kind"], row.get("vhost"), row.get("exchange"), row.get("queue"), row.get("routing_key"))
-        name = (*names, row["attrs"].get("destination"))
+        ends = (row.get("exchange"), row.get("queue"), row["attrs"].get("destination"))
+        name = (row["kind"], row.get("vhost"), *ends, row.get("routing_key"))
         if row["kind"] in _DECLARING:
             is_known = name in self._declared
             self._declared[name] = None
+            for end in () if is_known else {*ends}:
+                self._declared_of.setdefault(end, []).append(name)
             return is_known
         if row["kind"] in _REMOVING:
-            gone = row.get("queue") or row.get("exchange")
-            self._declared = {known: None for known in self._declared if gone not in known}
+            for gone in self._declared_of.pop(row.get("queue") or row.get("exchange"), ()):
+                self._declared.pop(gone, None)
         return False
 
     def _times(self, row: PageRow) -> dict[str, int]:
@@ -333,7 +347,7 @@ class BrokerStory:
             {
                 "text": fault.text,
                 "fired": fault.fired,
-                "events": [event["i"] for name, event in self._fired if name == fault.name],
+                "events": [event["i"] for event in self._fired.get(fault.name, ())],
             }
             for fault in self.reading.faults
         ]
@@ -359,13 +373,14 @@ def story_of(readings: Sequence[Reading], test: Test, *, source: str, notes: Seq
         if isinstance(event.get("caused_by"), dict):
             event["caused_by"] = event["caused_by"]["i"]
     messages = [message for one in stories for message in one.messages.values() if message.events]
+    left_out = {"events": sum(one.cut_count for one in readings), "bodies": sum(one.unread_count for one in stories)}
     story: Story = {
         "format": FORMAT,
         "leveret": __version__,
         "python": ".".join(map(str, sys.version_info[:3])),
         "source": source,
         "causes": _causes(stories),
-        "test": _shown_test(test, shown, [message.number for message in messages], stories, start),
+        "test": _shown_test(test, shown, {message.number: None for message in messages}, stories, start),
         "start": {name: value for name, value in zip(("ts", "wall"), start, strict=True) if value is not None},
         "brokers": [_shown_broker(one, _title(readings, number)) for number, one in enumerate(stories)],
         # The test is the same for all brokers.
@@ -376,7 +391,7 @@ def story_of(readings: Sequence[Reading], test: Test, *, source: str, notes: Seq
         "messages": [],
         "queues": [],
         "topology": {"nodes": [], "edges": [], "unroutable": []},
-        "cut": {"events": sum(reading.cut_count for reading in readings), "bodies": 0},
+        "cut": left_out,
     }
     colour = 0
     for one in stories:
@@ -452,7 +467,7 @@ def _with_notes(
 def _shown_test(
     test: Test,
     happened: list[StoryEvent],
-    numbers: list[int],
+    numbers: Container[int],
     stories: list[BrokerStory],
     start: tuple[int | None, int | None],
 ) -> dict[str, Any]:

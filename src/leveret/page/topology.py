@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
@@ -80,15 +80,19 @@ class Topology:
         self._alternates: dict[Place, str] = {}
         self._bound: list[Bound] = []
         self._from: dict[Place, list[Bound]] = {}
-        # The bindings that were not removed, by their identities.
+        # The bindings that were not removed, by their identities, also at each of their ends, and all by destination.
         self._living: dict[tuple[str, ...], Bound] = {}
+        self._living_at: dict[End, dict[tuple[str, ...], Bound]] = {}
+        self._to: dict[End, list[Bound]] = {}
         self._ways: list[Way] = []
         # The last way of each message, which the queues that it enters belong to.
         self._latest: dict[tuple[int, int | None], Way] = {}
         self._letters: Counter[tuple[str, str, str]] = Counter()
-        self._lost: dict[tuple[str, str, str], list[int]] = {}
+        self._lost: dict[tuple[str, str, str], dict[int, None]] = {}
         # When the first of these was lost: its row, and the instant.
         self._lost_at: dict[tuple[str, str, str], tuple[int, int | None]] = {}
+        # How many more keys may be compared to say what nearly took a lost message.
+        self._budget = 20_000
         self._defaults: Counter[Place] = Counter()
         self._alternate_counts: Counter[tuple[str, str, str]] = Counter()
 
@@ -110,18 +114,22 @@ class Topology:
                 else:
                     self._end(self._living.get(bound.identity), at)
             case events.QUEUE_DELETE:
-                self._gone(vhost, "queue", str(row.get("queue")), at)
+                self._gone(("q", vhost, str(row.get("queue"))), at)
             case events.EXCHANGE_DELETE:
-                self._gone(vhost, "exchange", exchange, at)
+                self._gone(("x", vhost, exchange), at)
             case _ if message is not None:
                 self._flow(row, at, vhost, message)
 
     def bind(self, bound: Bound) -> None:
         """Add a binding, unless it exists: a client that declares it again changes nothing."""
-        if bound.identity in self._living:
+        identity = bound.identity
+        if identity in self._living:
             return
-        self._living[bound.identity] = bound
+        self._living[identity] = bound
+        for end in (("x", bound.vhost, bound.exchange), bound.end):
+            self._living_at.setdefault(end, {})[identity] = bound
         self._bound.append(bound)
+        self._to.setdefault(bound.end, []).append(bound)
         self._from.setdefault((bound.vhost, bound.exchange), []).append(bound)
 
     def describe(self, picture: Picture) -> None:
@@ -134,17 +142,17 @@ class Topology:
                 ends = (binding.source, binding.destination_kind, binding.destination)
                 self.bind(Bound(exchange.vhost, *ends, binding.routing_key, binding.arguments))
 
-    def _gone(self, vhost: str, kind: str, name: str, at: int) -> None:
-        for bound in list(self._living.values()):
-            is_end = (bound.kind, bound.destination) == (kind, name)
-            is_source = kind == "exchange" and bound.exchange == name
-            if bound.vhost == vhost and (is_end or is_source):
-                self._end(bound, at)
+    def _gone(self, end: End, at: int) -> None:
+        for bound in self._living_at.pop(end, {}).values():
+            self._end(self._living.get(bound.identity), at)
 
     def _end(self, bound: Bound | None, at: int) -> None:
         if bound is not None:
             bound.until = at
-            del self._living[bound.identity]
+            identity = bound.identity
+            del self._living[identity]
+            for end in (("x", bound.vhost, bound.exchange), bound.end):
+                self._living_at.get(end, {}).pop(identity, None)
 
     def _flow(self, row: PageRow, at: int, vhost: str, message: MessageStory) -> None:
         kind, number = row["kind"], message.number
@@ -163,9 +171,7 @@ class Topology:
                 return
             place = (vhost, message.exchange, message.routing_key)
             self._lost_at.setdefault(place, (at, row.get("ts")))
-            lost = self._lost.setdefault(place, [])
-            if number not in lost:
-                lost.append(number)
+            self._lost.setdefault(place, {})[number] = None
 
     def _begin(self, number: int, copy: int | None, way: Way) -> None:
         self._ways.append(way)
@@ -247,8 +253,8 @@ class Topology:
                 "count": one.count,
                 **({"arguments": one.arguments} if one.arguments else {}),
             }
-            for one in self._bound
-            if (one.vhost, one.kind, one.destination) == (vhost, "queue", queue) and one.exchange
+            for one in self._to.get(("q", vhost, queue), ())
+            if one.exchange
         ]
 
     def shown(
@@ -287,7 +293,7 @@ class Topology:
                 {
                     "exchange": lanes.id_of("x", vhost, exchange),
                     "key": key,
-                    "messages": messages,
+                    "messages": list(messages),
                     "near": self._near(lanes, (vhost, exchange), key, queues, deletions),
                 }
                 for (vhost, exchange, key), messages in self._lost.items()
@@ -319,11 +325,14 @@ class Topology:
             yield ("x", vhost, exchange), ("x", vhost, alternate), "alternate", count, "alternate"
 
     def _near(
-        self, lanes: Lanes, place: Place, key: str, queues: Iterable[Place], deletions: Deletions
+        self, lanes: Lanes, place: Place, key: str, queues: Collection[Place], deletions: Deletions
     ) -> list[dict[str, str]]:
         """Return what would have taken a lost message at another time, and the binding keys that nearly match."""
         vhost, exchange = place
         row, instant = self._lost_at[vhost, exchange, key]
+        self._budget -= len(self._from.get(place, ())) if exchange else len(queues)
+        if self._budget < 0:
+            return []
         # Every queue is bound to the default exchange by its name.
         implicit = (Bound(vhost, "", "queue", name, name, {}) for host, name in queues if host == vhost)
         matching: list[tuple[str, str, str]] = []

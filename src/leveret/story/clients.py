@@ -68,10 +68,13 @@ class Clients:
     def successions(self) -> list[list[Client]]:
         """Return the connections that one client opened one after the other: of one name, user and role."""
         found: list[list[Client]] = []
+        named: dict[tuple[str, str], list[list[Client]]] = {}
         for client in self.known.values():
-            known = next((one for one in found if client.name and _follows(client, one[-1])), None)
+            alike = named.setdefault((client.name, client.user), []) if client.name else []
+            known = next((one for one in alike if _follows(client, one[-1])), None)
             if known is None:
                 found.append([client])
+                alike.append(found[-1])
             else:
                 known.append(client)
                 # What did nothing yet may be of any role.
@@ -99,7 +102,6 @@ class Clients:
 
 
 def _follows(client: Client, before: Client) -> bool:
-    is_same = (client.name, client.user) == (before.name, before.user)
-    if not is_same or before.closed_at is None or client.opened_at is None or before.closed_at > client.opened_at:
+    if before.closed_at is None or client.opened_at is None or before.closed_at > client.opened_at:
         return False
     return not client.roles or not before.roles or client.roles == before.roles

@@ -7,14 +7,15 @@ value that the test misses comes first.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from typing import Final, NamedTuple, cast
 
 from leveret.story.causes import Cause, ranked
 from leveret.story.facts import Fact
 from leveret.story.lives import CopyLife, MessageLife
-from leveret.story.scene import Place, Scene, Subscription, is_client, property_of
+from leveret.story.scene import Place, Scene, Subscription, Unsettled, is_client, property_of
 from leveret.story.words import AGAIN, READY, UNACKED
 from leveret.trace import events
 from leveret.trace.caller import Caller
@@ -43,6 +44,9 @@ _COVERED: Final = {
     "died": ("held", "held_back", "given_back"),
     "held_back": ("held",),
 }
+_COVERED_BY: Final = {
+    kind: [one for one, others in _COVERED.items() if kind in others] for kind in chain.from_iterable(_COVERED.values())
+}
 _TTL: Final = "expiration"
 _DEAD_LETTER_EXCHANGE: Final = "x-dead-letter-exchange"
 
@@ -63,7 +67,7 @@ class Asked:
     values: Sequence[object] = ()
     deaths: Sequence[Death] = ()
     # The messages that the failure of an assertion is about.
-    messages: Sequence[int] = ()
+    messages: Collection[int] = ()
 
 
 def diagnosis(scene: Scene, found: Iterable[Cause] | None = None, asked: Asked | None = None) -> list[Cause]:
@@ -134,12 +138,13 @@ def _lost(scene: Scene) -> Iterator[Cause]:
 
 def _died(scene: Scene, deaths: Sequence[Death]) -> Iterator[Cause]:
     """Yield the threads and tasks that died, with the message that their client held."""
-    held = scene.unsettled() if deaths else []
+    held: dict[str, Unsettled] = {}
+    for unsettled in scene.unsettled() if deaths else ():
+        held.setdefault(scene.clients.name(unsettled.delivery.get("conn")), unsettled)
     for death in deaths:
-        holders = {scene.clients.name(one.delivery.get("conn")) for one in held}
-        holder = death.name if death.name in holders else next(iter(holders)) if len(holders) == 1 else None
+        holder = death.name if death.name in held else next(iter(held)) if len(held) == 1 else None
         names: dict[str, object] = {"what": death.what, "error": death.error, "line": death.line}
-        one = next((one for one in held if scene.clients.name(one.delivery.get("conn")) == holder), None)
+        one = None if holder is None else held[holder]
         if one is None:
             yield Cause("died", names)
         else:
@@ -149,7 +154,7 @@ def _died(scene: Scene, deaths: Sequence[Death]) -> Iterator[Cause]:
 
 def _answered(scene: Scene, _: Asked) -> Iterator[Cause]:
     """Yield the replies that answer no request, and those whose client has left."""
-    requests: dict[str, list[MessageLife[Fact]]] = {}
+    requests: dict[str, _Requests] = {}
     for life in scene.lives.values():
         published = life.published
         if published is None:
@@ -159,21 +164,31 @@ def _answered(scene: Scene, _: Asked) -> Iterator[Cause]:
             yield from _reply(scene, life, published, asking)
         reply_to = property_of(published, "reply_to")
         if reply_to is not None:
-            requests.setdefault(str(reply_to), []).append(life)
+            asked = str(property_of(published, "correlation_id") or "")
+            known = requests.setdefault(str(reply_to), _Requests(life.number, asked, {}))
+            known.first.setdefault(asked, life.number)
+            requests[str(reply_to)] = _Requests(life.number, asked, known.first)
 
 
-def _reply(scene: Scene, life: MessageLife[Fact], reply: Fact, asking: list[MessageLife[Fact]]) -> Iterator[Cause]:
+class _Requests(NamedTuple):
+    """The requests that name one place for replies: the last, and the first of each correlation id ("" is none)."""
+
+    last: int
+    asked: str
+    first: dict[str, int]
+
+
+def _reply(scene: Scene, life: MessageLife[Fact], reply: Fact, asking: _Requests) -> Iterator[Cause]:
     given = property_of(reply, "correlation_id")
-    asked = {one.number: property_of(cast("Fact", one.published), "correlation_id") for one in asking}
-    request = next((number for number, correlation in asked.items() if correlation == given), None)
-    numbers = {"message": life.number, "request": asking[-1].number if request is None else request}
+    request = asking.first.get(str(given or ""))
+    numbers = {"message": life.number, "request": asking.last if request is None else request}
     names: dict[str, object] = {"publisher": scene.publisher(life.number), "queue": reply.get("routing_key")}
     asker = scene.lives[numbers["request"]].published
     conn = None if asker is None else cast("int | None", asker.get("conn"))
     if life.lost is not None and conn in scene.closes:
         yield Cause("reply_to_left", {**names, "asker": scene.clients.name(conn)}, numbers, (scene.closes[conn], reply))
-    elif request is None and given is not None and asked[numbers["request"]] is not None:
-        yield Cause("wrong_reply", {**names, "given": given, "asked": asked[numbers["request"]]}, numbers, (reply,))
+    elif request is None and given is not None and asking.asked:
+        yield Cause("wrong_reply", {**names, "given": given, "asked": asking.asked}, numbers, (reply,))
 
 
 def _refused(scene: Scene, _: Asked) -> Iterator[Cause]:
@@ -237,11 +252,10 @@ def _slow_retry(scene: Scene, _: Asked) -> Iterator[Cause]:
         if isinstance(delay, str) and delay.isdecimal() and int(delay):
             delays.setdefault((copy.vhost, copy.queue), []).append((int(delay), life, copy))
     for (_vhost, queue), known in delays.items():
-        for delay, life, copy in known:
-            others = [other for other, _, one in known if one is not copy]
-            if copy.state == READY and len(others) > 1 and delay >= _FACTOR * max(others):
-                numbers = {"message": life.number, "delay": delay * 1_000, "usual": max(others) * 1_000}
-                yield Cause("slow_retry", {"queue": queue}, numbers, (copy.facts[0],))
+        *others, (delay, life, copy) = sorted(known, key=lambda one: one[0])
+        if copy.state == READY and len(others) > 1 and delay >= _FACTOR * others[-1][0]:
+            numbers = {"message": life.number, "delay": delay * 1_000, "usual": others[-1][0] * 1_000}
+            yield Cause("slow_retry", {"queue": queue}, numbers, (copy.facts[0],))
 
 
 def _unconfirmed(scene: Scene, _: Asked) -> Iterator[Cause]:
@@ -251,14 +265,14 @@ def _unconfirmed(scene: Scene, _: Asked) -> Iterator[Cause]:
         for life in scene.lives.values()
         if (published := life.published) is not None and published.get("tag") is None
     }
+    hit, refused = {fault.get("conn") for fault in scene.faults}, {fact.get("conn") for fact, _ in scene.refusals}
+    latest = {other.name: other.number for other in scene.clients.known.values()}
     for conn, closed in scene.closes.items():
         client, reason = scene.clients.known.get(conn), closed.get("reason")
         life = last.get(conn)
         if client is None or life is None or reason is None or closed.get("is_shutdown") or "consumer" in client.roles:
             continue
-        is_hit = any(fault.get("conn") == conn for fault in scene.faults)
-        is_back = any(other.name == client.name and other.number > conn for other in scene.clients.known.values())
-        if (is_hit or is_back) and not any(refused.get("conn") == conn for refused, _ in scene.refusals):
+        if (conn in hit or latest[client.name] > conn) and conn not in refused:
             names = {"client": client.name, "reason": reason}
             yield Cause("unconfirmed", names, {"message": life.number}, (cast("Fact", life.published), closed))
 
@@ -271,12 +285,16 @@ def _held(scene: Scene, asked: Asked) -> Iterator[Cause]:
         if copy.state == UNACKED:
             key = ((copy.vhost, copy.queue), delivery.get("conn"), delivery.get("chan"), delivery.get("consumer"))
             held.setdefault(key, []).append((number, delivery))
+    taking: dict[Place, list[Subscription]] = {}
+    for one in scene.consumers:
+        if not one.is_over and one.has_acks:
+            taking.setdefault(one.place, []).append(one)
     for (place, conn, chan, tag), known in held.items():
         number, delivery = min(known, key=lambda one: one[1].at or 0)
         age = (scene.now or 0) - (delivery.at or 0)
         names = {"holder": scene.clients.name(conn), "queue": place[1]}
         numbers = {"message": number} | ({"age": age} if age >= _NOTABLE_US else {})
-        consumers = [one for one in scene.consumers if one.place == place and not one.is_over and one.has_acks]
+        consumers = taking.get(place, [])
         own = next((one for one in consumers if (one.conn, one.chan, one.tag) == (conn, chan, tag)), None)
         is_full = own is not None and 0 < own.prefetch <= len(known) and len(consumers) == 1
         if own is not None and is_full and place in waiting:
@@ -300,14 +318,11 @@ def _single_active(scene: Scene, _: Asked) -> Iterator[Cause]:
 
 def _shared(scene: Scene, _: Asked) -> Iterator[Cause]:
     """Yield the queues that several clients share, though each declared and bound it for itself."""
-    declaring: dict[Place, set[object]] = {}
+    binding: dict[tuple[str, object], set[object]] = {}
+    for fact in scene.bindings:
+        binding.setdefault((str(fact.get("vhost") or "/"), fact.get("destination")), set()).add(fact.get("conn"))
     for place, consumers in _consumed(scene).items():
-        declaring[place] = {
-            fact.get("conn")
-            for fact in scene.bindings
-            if (str(fact.get("vhost") or "/"), fact.get("destination")) == place
-        }
-        own = [one for one in consumers if one.messages and one.conn in declaring[place]]
+        own = [one for one in consumers if one.messages and one.conn in binding.get(place, ())]
         names = list(dict.fromkeys(scene.clients.name(one.conn) for one in own))
         if len(names) > 1:
             yield Cause("shared", {"queue": place[1], "clients": names}, {}, tuple(one.fact for one in own))
@@ -389,20 +404,27 @@ def _value(scene: Scene, value: object, message: int) -> Cause:
 
 
 def _without_covered(causes: list[Cause]) -> Iterator[Cause]:
-    """Yield the causes without those of which another says more, which take over what these follow from."""
-    for cause in causes:
-        if not any(_covers(one, cause) for one in causes):
-            covered = (one.because for one in causes if one.because is not None and _covers(cause, one))
-            yield cause._replace(because=next(covered, None)) if cause.because is None else cause
+    """Yield the causes without those of which another says more, which take over what these follow from.
+
+    One covers another that is about a message of its own, or if both are about none, about a client of its own.
+    """
+    subjects = [_subjects(cause) for cause in causes]
+    known: dict[tuple[str, object], list[int]] = {}
+    for place, cause in enumerate(causes):
+        for subject in subjects[place]:
+            known.setdefault((cause.kind, subject), []).append(place)
+    for place, cause in enumerate(causes):
+        if not any((kind, subject) in known for kind in _COVERED_BY.get(cause.kind, ()) for subject in subjects[place]):
+            alike = (known.get((kind, it), ()) for kind in _COVERED.get(cause.kind, ()) for it in subjects[place])
+            covered = [causes[other].because for other in sorted(chain.from_iterable(alike)) if causes[other].because]
+            yield cause._replace(because=covered[0]) if covered and cause.because is None else cause
 
 
-def _covers(one: Cause, other: Cause) -> bool:
-    is_alike = set(one.messages) & set(other.messages) or _conns(one) & _conns(other)
-    return other.kind in _COVERED.get(one.kind, ()) and bool(is_alike)
-
-
-def _conns(cause: Cause) -> set[object]:
-    return {fact.get("conn") for fact in cause.evidence} - {None} if not cause.messages else set()
+def _subjects(cause: Cause) -> list[object]:
+    """Return what a cause is about: numbers of messages, or the connections of one that is about none."""
+    if messages := cause.messages:
+        return list(messages)
+    return [("conn", conn) for conn in {fact.get("conn") for fact in cause.evidence} - {None}]
 
 
 def _alike(causes: Iterable[Cause]) -> list[Cause]:

@@ -7,9 +7,9 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
-from typing import Final, NamedTuple, cast
+from typing import Any, Final, NamedTuple, cast
 
 from leveret.story.clients import Clients
 from leveret.story.deletions import Deletions
@@ -61,9 +61,12 @@ class Scene:
         self.deletions: Final = Deletions(self.clients)
         self.lives: Final[dict[int, MessageLife[Fact]]] = {}
         self.consumers: Final[list[Subscription]] = []
+        # Those of each connection, and the latest by connection, channel and tag.
+        self._of_client: Final[dict[object, list[Subscription]]] = {}
+        self._by_tag: Final[dict[tuple[object, object, object], Subscription]] = {}
         self.declared: Final[dict[Place, Fact]] = {}
         # The connections that declared each queue; None is the test.
-        self.declarers: Final[dict[Place, list[object]]] = {}
+        self.declarers: Final[dict[Place, dict[object, None]]] = {}
         self.bindings: Final[list[Fact]] = []
         # The errors that were sent to clients, each with how many facts came before it.
         self.refusals: Final[list[tuple[Fact, int]]] = []
@@ -87,12 +90,14 @@ class Scene:
             self._lived(fact)
         elif kind == events.QUEUE_DECLARE:
             self.declared[place_of(fact)] = fact
-            self.declarers.setdefault(place_of(fact), []).append(conn)
+            self.declarers.setdefault(place_of(fact), {})[conn] = None
         elif kind == events.CONSUME and conn is not None and conn > 0:
             prefetch, is_manual = cast("int", fact.get("prefetch_count") or 0), not fact.get("no_ack")
-            self.consumers.append(
-                Subscription(place_of(fact), conn, fact.get("chan"), fact.get("consumer"), prefetch, is_manual, fact)
-            )
+            chan, tag = fact.get("chan"), fact.get("consumer")
+            one = Subscription(place_of(fact), conn, chan, tag, prefetch, is_manual, fact)
+            self.consumers.append(one)
+            self._of_client.setdefault(conn, []).append(one)
+            self._by_tag[conn, chan, tag] = one
         elif kind in (events.CANCEL, events.CHAN_CLOSE, events.CONN_CLOSE):
             self._left(fact)
         elif kind == events.BIND:
@@ -117,15 +122,13 @@ class Scene:
         conn, chan, tag = fact.get("conn"), fact.get("chan"), fact.get("consumer")
         if fact.kind == events.CONN_CLOSE and isinstance(conn, int):
             self.closes[conn], chan = fact, None
-        for one in self.consumers:
-            if one.conn == conn and chan in (None, one.chan) and tag in (None, one.tag):
+        for one in self._of_client.get(conn, ()):
+            if chan in (None, one.chan) and tag in (None, one.tag):
                 one.is_over = True
 
     def consumer_of(self, delivery: Fact) -> Subscription | None:
         """Return the consumer that got a delivery; None for one of the test, or of basic.get."""
-        conn, chan, tag = delivery.get("conn"), delivery.get("chan"), delivery.get("consumer")
-        of_channel = (one for one in reversed(self.consumers) if one.conn == conn and one.chan == chan)
-        return next((one for one in of_channel if one.tag == tag), None)
+        return self._by_tag.get((delivery.get("conn"), delivery.get("chan"), delivery.get("consumer")))
 
     def copies(self) -> Iterator[tuple[MessageLife[Fact], CopyLife[Fact]]]:
         """Yield each copy with its message."""
@@ -223,19 +226,24 @@ def missing_values(left: object, right: object) -> list[object]:
     """
     own, other = list(_leaves(left, 0)), list(_leaves(right, 0))
     missing = [*_without(other, own), *_without(own, other)]
-    if not isinstance(left, _COLLECTIONS) and not isinstance(right, _COLLECTIONS):
+    if _collection(left) is None and _collection(right) is None:
         missing = [value for value in missing if isinstance(value, str | bytes)]
     return [value for value in missing if value is not None and not isinstance(value, bool) and value not in ("", b"")]
 
 
-_COLLECTIONS: Final = (list, tuple, set, frozenset, dict)
+# How to go through the collections, and what a value is. No code of the user's runs: it could raise, or not end.
+_COLLECTIONS: Final[dict[type, Callable[[Any], Iterable[object]]]] = {
+    dict: dict.values,
+    **{kind: kind.__iter__ for kind in (list, tuple, set, frozenset)},
+}
+_VALUES: Final = (str, bytes, bool, int, float)
 
 
 def _without(values: list[object], others: list[object]) -> list[object]:
-    left = Counter((type(one), repr(one)) for one in others)
+    left = Counter((type(one), one) for one in others)
     missing = []
     for value in values:
-        key = (type(value), repr(value))
+        key = (type(value), value)
         if left[key]:
             left[key] -= 1
         else:
@@ -244,13 +252,17 @@ def _without(values: list[object], others: list[object]) -> list[object]:
 
 
 def _leaves(value: object, depth: int) -> Iterator[object]:
-    if isinstance(value, dict):
-        value = list(value.values())
-    if isinstance(value, _COLLECTIONS) and depth < _DEEPEST and len(value) <= _VALUES_MAX:
-        for one in value:
+    kind = _collection(value)
+    if kind is not None and depth < _DEEPEST and kind.__len__(value) <= _VALUES_MAX:
+        for one in _COLLECTIONS[kind](value):
             yield from _leaves(one, depth + 1)
-    elif isinstance(value, str | bytes | int | float):
+    elif type(value) in _VALUES:
         yield value
+
+
+def _collection(value: object) -> Any:
+    """Return the type of collection that a value is, of Python's own; None if it is none."""
+    return next((kind for kind in type(value).__mro__ if kind in _COLLECTIONS), None)
 
 
 def _said(body: bytes) -> Iterator[object]:

@@ -14,7 +14,7 @@ from leveret.core.model.node import Node
 from leveret.observe.assertions.searching import NOT_COMMITTED
 from leveret.observe.calls.calls import shown
 from leveret.observe.texts.circumstances import NOTABLE_US, Circumstances
-from leveret.observe.texts.routes import why_not_dead_lettered, why_unrouted
+from leveret.observe.texts.routes import Unrouted, why_not_dead_lettered
 from leveret.observe.texts.state import connections, full_text, holder_text, uncommitted
 from leveret.observe.views.message_view import DEATH_HEADERS
 from leveret.observe.views.names import existing_queue
@@ -174,7 +174,7 @@ class Histories:
             return f"was dropped ({end.reason}) and reached no queue"
         message = history.message
         deleted = self._deletions.text(history.vhost, message.routing_key, end.at)
-        return f"was {end.kind}, no route: {clause(why_unrouted(self._node, history.vhost, message, deleted=deleted))}"
+        return f"was {end.kind}, no route: {clause(Unrouted(self._node).why(history.vhost, message, deleted=deleted))}"
 
     def _end_text(self, history: MessageHistory, copy: CopyHistory, *, is_asked: bool) -> str:
         event = copy.facts[-1]

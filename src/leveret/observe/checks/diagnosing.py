@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Final, cast
 
 from leveret.observe.texts.redelivery import loops
-from leveret.observe.texts.routes import why_unrouted
+from leveret.observe.texts.routes import Unrouted
 from leveret.story.causes import Cause
 from leveret.story.diagnosis import Asked, diagnosis
 from leveret.story.scene import Scene
@@ -44,27 +44,28 @@ def diagnosed(
         if not any(id(event.raw) in later for event in finding.evidence)
     ]
     now = cast("int", raw_events[until][1]) if later_count else node.now
-    scene = Scene(facts, now)
-    return diagnosis(scene, [*_causes(node, scene, findings), *_returned(node, facts, asked)], asked)
+    scene, unrouted = Scene(facts, now), Unrouted(node)
+    causes = [*_causes(node, unrouted, scene, findings), *_returned(unrouted, facts, asked)]
+    return diagnosis(scene, causes, asked)
 
 
-def _returned(node: Node, facts: Sequence[Event], asked: Asked) -> Iterator[Cause]:
+def _returned(unrouted: Unrouted, facts: Sequence[Event], asked: Asked) -> Iterator[Cause]:
     """Yield what was returned of the messages that a failed assertion is about: the client knows, the test did not."""
     for fact in facts:
         if fact.kind in events.RETURNS and fact.message.id in asked.messages:
             message = cast("Message", fact.message)
-            why = why_unrouted(node, str(fact.get("vhost") or "/"), message)
+            why = unrouted.why(str(fact.get("vhost") or "/"), message)
             names = {"exchange": message.exchange, "routing_key": message.routing_key}
             yield Cause(_UNROUTABLE, names, {"message": message.id, "messages": 1}, (fact,), why)
 
 
-def _causes(node: Node, scene: Scene, findings: Sequence[Finding]) -> Iterator[Cause]:
+def _causes(node: Node, unrouted: Unrouted, scene: Scene, findings: Sequence[Finding]) -> Iterator[Cause]:
     for finding in findings:
         cause, message = finding.cause, finding.message
         if finding.check == _UNROUTABLE and message is not None:
             # A queue may have been bound, declared or deleted since the check looked.
             deleted = scene.deletions.text(finding.vhost, message.routing_key, finding.evidence[-1].at)
-            why = why_unrouted(node, finding.vhost, message, deleted=deleted)
+            why = unrouted.why(finding.vhost, message, deleted=deleted)
             cause = cause if why.kind == _GONE else cause._replace(because=why)
         yield cause
     yield from loops(node)

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from leveret.core.model.node import Node
     from leveret.core.model.queues.stored_queue import StoredQueue
     from leveret.core.wire.values import Table
+    from leveret.observe.texts.routes import Unrouted
     from leveret.story.causes import Cause
 
 # The check that reports a lost message, by the reason of the loss.
@@ -56,6 +57,8 @@ class TraceChecks:
         self._node = node
         self._max_redeliveries = max_redeliveries
         self._findings: list[Finding] = []
+        # Why messages were lost, as things stand at one look.
+        self._unrouted: Unrouted | None = None
         self._clients: Final[dict[int, str]] = {}
         # By copy: the events of copies that expired or were dead-lettered, until they arrive; and who settled them.
         self._expired: Final[dict[object, Event]] = {}
@@ -100,7 +103,7 @@ class TraceChecks:
 
     def feed(self, raw_events: Iterable[RawEvent], node: Node) -> list[Finding]:
         """Read the new events and return the findings in them."""
-        self._node = node
+        self._node, self._unrouted = node, None
         handlers = self._handlers
         for raw in raw_events:
             kind = cast("str", raw[0])
@@ -255,11 +258,15 @@ class TraceChecks:
             self._find_unroutable(event, "return_ignored")
 
     def _find_unroutable(self, event: Event, kind: str = "unroutable") -> None:
-        # Imported here because most tests lose nothing.
-        from leveret.observe.texts.routes import why_unrouted
-
         message = cast("Message", event.message)
-        self._find("unroutable", event, because=why_unrouted(self._node, event.vhost, message), kind=kind)
+        self._find("unroutable", event, because=self._why_unrouted(event.vhost, message), kind=kind)
+
+    def _why_unrouted(self, vhost: str, message: Message) -> Cause:
+        # Imported here because most tests lose nothing.
+        from leveret.observe.texts.routes import Unrouted
+
+        self._unrouted = self._unrouted or Unrouted(self._node)
+        return self._unrouted.why(vhost, message)
 
     def _cycle_closed(self, event: Event) -> None:
         """Remember the cycle for the copy that died last. Another copy of its letter may still arrive."""
@@ -273,11 +280,10 @@ class TraceChecks:
         if cycle is not None:
             return _cycle(*cycle)
         from leveret.core.model.message import Message
-        from leveret.observe.texts.routes import why_unrouted
 
         dead, key = cast("Message", event.message), event.routing_key
         letter = Message(dead.id, event.exchange, key, dead.properties, b"", dead.body, (key,))
-        why = why_unrouted(self._node, event.vhost, letter)
+        why = self._why_unrouted(event.vhost, letter)
         return Cause("dead_letter_unrouted", {"exchange": event.exchange}, because=why)
 
     def _dead_lettered(self, event: Event) -> None:

@@ -6,7 +6,7 @@ and changes nothing; the caller holds the broker's lock.
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterable
 from typing import Final
 
 from leveret.core.model.binding import Binding
@@ -26,34 +26,75 @@ _READING: Final = ("direct", "fanout", "topic", "headers")
 _BY_KEY: Final = ("direct", "topic")
 
 
-def why_unrouted(node: Node, vhost_name: str, message: Message, *, deleted: str | None = None) -> Cause:
-    """Return why no binding took a message: its key beside those that would have, the most similar first.
+class Unrouted:
+    """Why messages reached no queue, as a node stands now: a look at many messages, in which the node does not change.
 
-    `deleted` says how the queue that its key names was deleted before.
+    Similar names are searched for until the budget of comparisons is spent. From then on less is said.
     """
-    vhost = node.vhosts.get(vhost_name)
-    exchange = None if vhost is None else vhost.exchanges.get(message.exchange)
-    names = {"exchange": message.exchange, "routing_key": message.routing_key}
-    if vhost is None or exchange is None:
-        return Cause("exchange_gone", names)
-    if exchange is vhost.default_exchange:
-        return _no_queue(vhost, message) if deleted is None else Cause("queue_deleted", {"deletion": deleted})
-    bindings = list(exchange.bindings.values())
-    if not bindings:
-        return Cause("no_bindings", names)
-    if exchange.type_name in _READING and (destinations := list(exchange.route(message))):
-        queues = [one.name for one in destinations if one.is_queue]
-        exchanges = [one.name for one in destinations]
-        return Cause(
-            "bound_later" if queues else "bound_to_exchange", {**names, "queues": queues, "exchanges": exchanges}
+
+    def __init__(self, node: Node, budget: int = 20_000) -> None:
+        """Look at messages of this node."""
+        self._node: Final = node
+        self._budget = budget
+        # What was found of messages alike, and the bindings of exchanges as texts.
+        self._found: Final[dict[tuple[object, ...], Cause]] = {}
+        self._bindings: Final[dict[tuple[str, str], list[str]]] = {}
+
+    def why(self, vhost_name: str, message: Message, *, deleted: str | None = None) -> Cause:
+        """Return why no binding took a message: its key beside those that would have, the most similar first.
+
+        `deleted` says how the queue that its key names was deleted before.
+        """
+        vhost = self._node.vhosts.get(vhost_name)
+        exchange = None if vhost is None else vhost.exchanges.get(message.exchange)
+        if vhost is None or exchange is None:
+            return Cause("exchange_gone", {"exchange": message.exchange, "routing_key": message.routing_key})
+        if exchange is vhost.default_exchange and deleted is not None:
+            return Cause("queue_deleted", {"deletion": deleted})
+        if exchange.type_name not in (*_BY_KEY, "fanout"):
+            return self._why(vhost, exchange, message)
+        alike = vhost_name, message.exchange, message.routing_keys
+        if alike not in self._found:
+            self._found[alike] = self._why(vhost, exchange, message)
+        return self._found[alike]
+
+    def _why(self, vhost: VirtualHost, exchange: Exchange, message: Message) -> Cause:
+        key, bindings = message.routing_key, list(exchange.bindings.values())
+        names = {"exchange": message.exchange, "routing_key": key}
+        if exchange is vhost.default_exchange:
+            return self._no_queue(vhost, key)
+        if not bindings:
+            return Cause("no_bindings", names)
+        if exchange.type_name in _READING and (destinations := list(exchange.route(message))):
+            queues = [one.name for one in destinations if one.is_queue]
+            exchanges = [one.name for one in destinations]
+            return Cause(
+                "bound_later" if queues else "bound_to_exchange", {**names, "queues": queues, "exchanges": exchanges}
+            )
+        kind, place = (
+            "no_match_of_headers" if exchange.type_name == "headers" else "no_match",
+            (vhost.name, exchange.name),
         )
-    ordered = _nearest_first(message.routing_key, bindings)
-    facts = {**names, "bindings": [f"{_key_text(one)} to {one.destination.name!r}" for one in ordered]}
-    if exchange.type_name == "headers":
-        return Cause("no_match_of_headers", facts)
-    why = slip(message.routing_key, ordered[0].routing_key) if exchange.type_name in _BY_KEY else ""
-    more = {"slip": mismatch_text(message.routing_key, ordered[0].routing_key, why)} if why else {}
-    return Cause("no_match", {**facts, **more})
+        if not self._may_compare(bindings):
+            shown = self._bindings[place] = self._bindings.get(place) or _texts(bindings)
+            return Cause(kind, {**names, "bindings": shown})
+        ordered = _nearest_first(key, bindings)
+        why = slip(key, ordered[0].routing_key) if exchange.type_name in _BY_KEY else ""
+        more = {"slip": mismatch_text(key, ordered[0].routing_key, why)} if why else {}
+        return Cause(kind, {**names, "bindings": _texts(ordered), **more})
+
+    def _no_queue(self, vhost: VirtualHost, key: str) -> Cause:
+        if key in vhost.queues:
+            return Cause("declared_later", {"queue": key})
+        # Names that are generated are no guide to each other.
+        is_searched = not key.startswith("amq.") and self._may_compare(vhost.queues)
+        near = nearest(key, vhost.queues) if is_searched else []
+        return Cause("no_queue" if vhost.queues else "no_queues", {"queue": key, "near": near or None})
+
+    def _may_compare(self, names: Collection[object]) -> bool:
+        """Take the comparisons of one name with others from the budget, and return whether it had them."""
+        self._budget -= len(names)
+        return self._budget >= 0
 
 
 def ways_to(node: Node, vhost_name: str, queue_name: str) -> str:
@@ -129,19 +170,14 @@ def why_not_dead_lettered(node: Node, vhost_name: str, queue_name: str) -> Cause
     return None if name in queue.vhost.exchanges else Cause("dead_letter_exchange_missing", {"exchange": name})
 
 
-def _no_queue(vhost: VirtualHost, message: Message) -> Cause:
-    key, names = message.routing_key, list(vhost.queues)
-    if key in names:
-        return Cause("declared_later", {"queue": key})
-    # Names that are generated are no guide to each other.
-    near = [] if key.startswith("amq.") else nearest(key, names)
-    return Cause("no_queue" if names else "no_queues", {"queue": key, "near": near or None})
-
-
 def _nearest_first(key: str, bindings: list[Binding]) -> list[Binding]:
     order = nearest(key, dict.fromkeys(binding.routing_key for binding in bindings))
     ranks = {binding_key: rank for rank, binding_key in enumerate(order)}
     return sorted(bindings, key=lambda binding: ranks.get(binding.routing_key, len(ranks)))
+
+
+def _texts(bindings: Iterable[Binding]) -> list[str]:
+    return [f"{_key_text(one)} to {one.destination.name!r}" for one in bindings]
 
 
 def _key_text(binding: Binding) -> str:

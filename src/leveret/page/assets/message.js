@@ -308,7 +308,7 @@ function bodyPart(message) {
       { class: "note" },
       counted(body.size, "byte"),
       body.cut ? `, cut after ${body.cut.toLocaleString("en")}` : "",
-      names.length ? "" : body.size ? "; the content was not recorded" : "",
+      names.length ? "" : body.size ? `; the content was ${story.cut.bodies ? "left out" : "not recorded"}` : "",
       body.hash ? `, hash ${body.hash}` : "",
     ),
     names.length > 1 &&

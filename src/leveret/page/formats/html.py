@@ -2,7 +2,7 @@
 
 The story has the same facts in fewer characters. Long lists become columns, what follows from the events is left out,
 and the rest is compressed. If the bodies of messages are still too long, they get shorter, and `cut` in the story says
-so. No event is left out.
+so.
 
 A file is complete or does not exist.
 """

@@ -61,7 +61,7 @@ def reading_of(
     """
     redaction = Redaction(redact)
     raw_events = recorder.raw()
-    rows, before = live_rows(raw_events, test, redaction, moves)
+    rows, before, cut_count = live_rows(raw_events, test, redaction, moves)
     found = [finding for group in judge.found_so_far(vhost).values() for finding in group]
     return Reading(
         rows,
@@ -75,6 +75,7 @@ def reading_of(
         checks=checks_of(judge, raw_events, vhost),
         causes=diagnosis(Scene(()), [finding.cause for finding in found]),
         dropped_count=int(recorder.has_dropped),
+        cut_count=cut_count,
         redaction=redaction,
         now=node.now,
         moves=tuple(moves),

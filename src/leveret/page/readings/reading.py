@@ -21,6 +21,8 @@ if TYPE_CHECKING:
     from leveret.story.causes import Cause
     from leveret.trace.redaction import Redaction
 
+# The most events of a test on a running broker that a page shows: as many as are read in some seconds.
+_EVENTS_MAX: Final = 20_000
 PageRow = dict[str, Any]
 # A row as a page draws it, as a value of JSON.
 StoryEvent = dict[str, Any]
@@ -104,11 +106,11 @@ class OwnNumbers(Numbering):
 
 def live_rows(
     raw_events: Sequence[RawEvent], test: str | None, redaction: Redaction, moves: Iterable[tuple[int, int]]
-) -> tuple[list[PageRow], list[PageRow]]:
-    """Return the rows of a test and of what came before it.
+) -> tuple[list[PageRow], list[PageRow], int]:
+    """Return the rows of a test, those of what came before it, and how many events of the test this leaves out.
 
-    The rows begin with the last start of the test; without one, with the oldest event. `moves` are those of the
-    broker's clock.
+    The rows begin with the last start of the test; without one, with the oldest event. Of a long test, they are the
+    latest. `moves` are those of the broker's clock.
     """
     rows, real_time = Rows(OwnNumbers(), redaction, keeps_bodies=False), RealTime(moves)
 
@@ -118,10 +120,11 @@ def live_rows(
             attrs["body"] = Event(raw).message.body
         return {**row, "wall": real_time.of(cast("int", raw[1])), "attrs": attrs}
 
-    first = events.began_at(raw_events, test)
+    began = events.began_at(raw_events, test)
+    first = max(began, len(raw_events) - _EVENTS_MAX)
     explaining = [raw for raw in raw_events[:first] if raw[0] in events.EXPLAINING]
     before = [*explaining, *_unpublished(raw_events[:first], raw_events[first:])]
-    return list(map(row_of, raw_events[first:])), list(map(row_of, before))
+    return list(map(row_of, raw_events[first:])), list(map(row_of, before)), first - began
 
 
 class RealTime:
