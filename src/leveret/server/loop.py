@@ -92,7 +92,7 @@ class Loop:
         self,
         host: Host,
         *,
-        lock: native.Lock,
+        lock: native.ReentrantLock,
         clock: HoldableClock,
         wall: ClockSource,
         connect: Connect,
@@ -233,9 +233,10 @@ class Loop:
 
         Before it runs, the loop reads every socket up to what it held at the call, and does what is due. Before the
         answer, it offers output to every socket until the socket would block. It never waits for a peer that does not
-        read. If no loop runs, the action runs on this thread at once.
+        read. If no loop runs, the action runs on this thread at once. So it does if this thread holds the lock, as in
+        the handler of a signal that interrupts a call: the loop could not run then.
         """
-        if not self.is_running or self.is_own_thread:
+        if not self.is_running or self.is_own_thread or self._lock._is_owned():
             with self._lock:
                 return action()
         request = Request(action)

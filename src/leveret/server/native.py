@@ -27,6 +27,14 @@ class Lock(Protocol):
     def __exit__(self, *exception: object) -> None: ...
 
 
+class ReentrantLock(Lock, Protocol):
+    """A lock that a thread can take again while it holds it."""
+
+    def _is_owned(self) -> bool:
+        """Return whether this thread holds it."""
+        ...
+
+
 class PlainLock(Protocol):
     """A lock that one thread takes and another one releases."""
 
@@ -46,7 +54,7 @@ start_new_thread: Callable[[Callable[..., object], tuple[object, ...]], int] = _
 thread_ident: Callable[[], int] = _thread.get_ident
 native_id: Callable[[], int] = _thread.get_native_id
 # Its type is the copy's own. eventlet replaces all locks of the usual type that it finds, even those in use.
-reentrant_lock: Callable[[], Lock] = _thread.RLock
+reentrant_lock: Callable[[], ReentrantLock] = _thread.RLock
 
 
 def shut_gate() -> _ThreadGate | _HubGate:
