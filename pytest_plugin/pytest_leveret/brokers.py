@@ -94,7 +94,7 @@ def refuse_unusable(config: pytest.Config) -> None:
                 raise pytest.UsageError(f"{setting.origin}: {error}") from None
     _refuse_address({word: settings[word] for word in ("host", "port") if word in settings})
     if "trace_dir" in settings:
-        _refuse_directory(settings["trace_dir"])
+        refuse_directory(settings["trace_dir"])
 
 
 def _refuse_address(settings: Settings) -> None:
@@ -136,7 +136,7 @@ def unused_port(config: pytest.Config, *, has_failures: bool) -> list[str]:
     ]
 
 
-def _refuse_directory(setting: Setting) -> None:
+def refuse_directory(setting: Setting) -> None:
     """Raise UsageError if no file can be created in a directory, or in the nearest parent that exists."""
     place = setting.value
     while not os.path.exists(place):

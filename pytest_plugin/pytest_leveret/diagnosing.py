@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 import pytest
 
 from pytest_leveret.brokers import brokers_of, shared_brokers
+from pytest_leveret.guard import Guarded
 from pytest_leveret.harness import harness_of
 from pytest_leveret.recording import failure_of
 
@@ -57,15 +58,17 @@ class Moment(NamedTuple):
 class _TaskErrors(logging.Handler):
     """The errors of tasks that asyncio logs because nothing retrieves them."""
 
-    def __init__(self, deaths: list[Death]) -> None:
+    def __init__(self, item: pytest.Item, deaths: list[Death]) -> None:
         super().__init__()
+        self._item: Final = item
         self._deaths: Final = deaths
 
     def emit(self, record: logging.LogRecord) -> None:
         """Note the error of a task."""
-        # asyncio logs what is no error with exc_info=False. A time limit of the test may end it within a task.
-        if record.exc_info and not isinstance(record.exc_info[1], pytest.fail.Exception | None):
-            self._deaths.append(_death_of_task(record.exc_info[1]))
+        with Guarded("note the error of a task", self._item):
+            # asyncio logs what is no error with exc_info=False. A time limit of the test may end it within a task.
+            if record.exc_info and not isinstance(record.exc_info[1], pytest.fail.Exception | None):
+                self._deaths.append(_death_of_task(record.exc_info[1]))
 
 
 class Diagnosing:
@@ -82,13 +85,14 @@ class Diagnosing:
             return (yield)
         before = threading.excepthook
         deaths: list[Death] = item.stash.setdefault(_DEATHS, [])
-        logged = _TaskErrors(deaths)
+        logged = _TaskErrors(item, deaths)
 
         def note(ended: threading.ExceptHookArgs) -> None:
-            if ended.exc_value is not None:
-                name = None if ended.thread is None else ended.thread.name
-                what = "a thread" if name is None else f"thread {name!r}"
-                deaths.append(_death(what, name, ended.exc_value))
+            with Guarded("note the error of a thread", item):
+                if ended.exc_value is not None:
+                    name = None if ended.thread is None else ended.thread.name
+                    what = "a thread" if name is None else f"thread {name!r}"
+                    deaths.append(_death(what, name, ended.exc_value))
             before(ended)
 
         threading.excepthook = note
@@ -98,9 +102,10 @@ class Diagnosing:
             return (yield)
         except Exception:
             # Threads of the test's fixtures still run. The test's own blocks have ended.
-            from leveret.observe.calls.callers import stacks_of_users
+            with Guarded("note where threads stood", item):
+                from leveret.observe.calls.callers import stacks_of_users
 
-            item.stash[_STACKS] = stacks_of_users(but_for=threading.get_ident())
+                item.stash[_STACKS] = stacks_of_users(but_for=threading.get_ident())
             raise
         finally:
             self._item = None
@@ -111,12 +116,13 @@ class Diagnosing:
     def pytest_assertrepr_compare(self, op: str, left: object, right: object) -> list[str] | None:
         """Note the moment of a comparison that fails, while the blocks around it are open; say how a flow differs."""
         if self._item is not None and threading.current_thread() is threading.main_thread():
-            from leveret.story.scene import missing_values
+            with Guarded("compare the values", self._item):
+                from leveret.story.scene import missing_values
 
-            frame: FrameType | None = sys._getframe(1)
-            while frame is not None and str(frame.f_globals.get("__name__")).partition(".")[0] in _BETWEEN:
-                frame = frame.f_back
-            _note_moment(self._item, missing_values(left, right), None if frame is None else frame.f_code)
+                frame: FrameType | None = sys._getframe(1)
+                while frame is not None and str(frame.f_globals.get("__name__")).partition(".")[0] in _BETWEEN:
+                    frame = frame.f_back
+                _note_moment(self._item, missing_values(left, right), None if frame is None else frame.f_code)
         return _flow_difference(left, right) if op == "==" else None
 
     @pytest.hookimpl(optionalhook=True, wrapper=True)
@@ -131,7 +137,8 @@ class Diagnosing:
             def note(number: int, frame: FrameType | None) -> None:
                 __tracebackhide__ = True
                 if self._item is not None:
-                    _note_moment(self._item, [], None)
+                    with Guarded("note the moment of the time-out", self._item):
+                        _note_moment(self._item, [], None)
                 if callable(before):
                     before(number, frame)
 
@@ -157,12 +164,7 @@ def note_failure(item: pytest.Item, call: pytest.CallInfo[None], reports: list[R
         moment = Moment(round(call.stop * 1_000_000), [], [], stacks=item.stash.get(_STACKS, ()))
     item.stash[_MOMENT] = moment
     item.stash[_NAMES] = names_of(brokers_of(item), call)
-    try:
-        item.stash[_CAUSES] = _diagnosed(item, call, moment)
-    except Exception as error:
-        # An error here would end the whole run, and hide the failure it should explain.
-        item.stash[_CAUSES] = []
-        item.warn(pytest.PytestWarning(f"leveret could not say what went wrong: {error!r}"))
+    item.stash[_CAUSES] = _diagnosed(item, call, moment)
 
 
 def failed_at(item: pytest.Item) -> int | None:
@@ -219,8 +221,8 @@ def _diagnosed(item: pytest.Item, call: pytest.CallInfo[None], moment: Moment) -
 
     failure = failure_of(call)
     deaths = [*item.stash.get(_DEATHS, []), *_deaths_of_tasks(call)]
-    near = [] if failure is None else [*failure.messages, *(near.message for near in failure.nearest)]
-    asked = Asked(moment.values, deaths, near)
+    near = () if failure is None else (*failure.messages, *(near.message for near in failure.nearest))
+    asked = Asked(moment.values, deaths, frozenset(near))
     found = [
         (broker, cause)
         for broker in brokers
@@ -285,14 +287,14 @@ def _deaths_of_tasks(call: pytest.CallInfo[None]) -> list[Death]:
     if asyncio is None or call.excinfo is None:
         return []
     frames = [entry.frame.raw for entry in call.excinfo.traceback]
-    held = [value for frame in frames for value in frame.f_locals.values() if isinstance(value, asyncio.Task)]
+    # By their types: isinstance() also asks a value for its class, at which a proxy may raise.
+    held = [value for frame in frames for value in frame.f_locals.values() if issubclass(type(value), asyncio.Task)]
     ended = [task for task in dict.fromkeys(held) if task.done() and not task.cancelled()]
     errors = [task.exception() for task in ended]
-    failures = (None, call.excinfo.value)
     return [
         _death_of_task(error)
         for error in errors
-        if error not in failures and not isinstance(error, pytest.fail.Exception)
+        if error is not None and error is not call.excinfo.value and not isinstance(error, pytest.fail.Exception)
     ]
 
 
@@ -308,6 +310,7 @@ def _death_of_task(error: BaseException) -> Death:
 def _death(what: str, name: str | None, error: BaseException) -> Death:
     from leveret.observe.calls.callers import raising_line
     from leveret.story.diagnosis import Death
+    from leveret.wording import safe_text
 
-    text = f"{type(error).__name__}: {str(error)[:_MESSAGE_MAX]}".partition("\n")[0]
+    text = f"{type(error).__name__}: {safe_text(error, str, _MESSAGE_MAX)}".partition("\n")[0]
     return Death(what, name, text, raising_line(error))

@@ -15,6 +15,7 @@ import pytest
 
 from pytest_leveret import contract, flaky, markers, options, use
 from pytest_leveret.fixtures import fresh_broker, leveret_session, make_leveret, rehearsed_version
+from pytest_leveret.guard import Guarded
 from pytest_leveret.use import is_used
 
 __all__ = ["fresh_broker", "leveret_session", "make_leveret", "rehearsed_version"]
@@ -93,8 +94,9 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: p
         from pytest_leveret import brokers, standins
 
         has_failures = any(terminalreporter.stats.get(outcome) for outcome in ("failed", "error"))
-        for line in (*standins.summary(config), *brokers.unused_port(config, has_failures=has_failures)):
-            terminalreporter.write_line(f"leveret: {line}")
+        with Guarded("count the tests on leveret", config):
+            for line in (*standins.summary(config), *brokers.unused_port(config, has_failures=has_failures)):
+                terminalreporter.write_line(f"leveret: {line}")
 
 
 @pytest.hookimpl(trylast=True)
@@ -159,7 +161,8 @@ def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, object, object
         if is_used(item.config):
             from pytest_leveret import report
 
-            report.show_interrupted(item)
+            with Guarded("show the brokers", item.config):
+                report.show_interrupted(item)
         raise
     finally:
         if is_used(item.config):
@@ -225,14 +228,20 @@ def pytest_runtest_makereport(
     from pytest_leveret.rehearsals import rehearsal
 
     if result.failed:
-        report.add_sections(item, result)
-        explore.note_failure(item, call)
-    pages.add_page(item, result, call)
-    report.add_to_reports(item, result)
-    if result.when == "call":
-        brokers.note_end(item, result, recording.error_text(call) if result.failed else None)
-    rehearsal.add_to_report(item, result)
-    differences.note_broker(item, result)
+        with Guarded("describe the brokers", item, result):
+            report.add_sections(item, result)
+        with Guarded("note the failure", item, result):
+            explore.note_failure(item, call)
+    with Guarded("write the page", item, result):
+        pages.add_page(item, result, call)
+    with Guarded("add the page to the reports", item, result):
+        report.add_to_reports(item, result)
+    with Guarded("record the outcome", item, result):
+        if result.when == "call":
+            brokers.note_end(item, result, recording.error_text(call) if result.failed else None)
+    with Guarded("compare the versions", item, result):
+        rehearsal.add_to_report(item, result)
+        differences.note_broker(item, result)
     return result
 
 

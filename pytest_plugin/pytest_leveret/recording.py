@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import pytest
 
+from pytest_leveret.guard import Guarded
 from pytest_leveret.harness import harness_of
 from pytest_leveret.options import general_settings
 
@@ -113,16 +114,17 @@ class Recording:
         result = yield
         attempt = item.stash.get(_ATTEMPT, None)
         if attempt is not None:
-            attempt.reports.append(result)
-            if result.failed and attempt.error is None:
-                attempt.error, attempt.failure = error_text(call), failure_of(call)
-            if result.when == "teardown":
-                del item.stash[_ATTEMPT]
-                try:
-                    _end(item, attempt)
-                except Warning as warning:
-                    # The user's filter turns warnings into errors.
-                    result.outcome, result.longrepr = "failed", str(warning)
+            with Guarded("record how it ended", item, result):
+                attempt.reports.append(result)
+                if result.failed and attempt.error is None:
+                    attempt.error, attempt.failure = error_text(call), failure_of(call)
+                if result.when == "teardown":
+                    del item.stash[_ATTEMPT]
+                    try:
+                        _end(item, attempt)
+                    except Warning as warning:
+                        # The user's filter turns warnings into errors.
+                        result.outcome, result.longrepr = "failed", str(warning)
         return result
 
     def pytest_sessionfinish(self, session: pytest.Session) -> None:

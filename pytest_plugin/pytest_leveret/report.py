@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import warnings
+from collections.abc import Generator
 from contextlib import nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -16,6 +17,7 @@ import pytest
 
 from pytest_leveret import diagnosing, url_env
 from pytest_leveret.brokers import brokers_of
+from pytest_leveret.guard import LINES, Guarded, register
 from pytest_leveret.harness import harness_of
 from pytest_leveret.recording import PAGE
 from pytest_leveret.scopes import explain_mismatch, explain_missing
@@ -26,6 +28,9 @@ if TYPE_CHECKING:
 
 _ON_GITHUB: Final = "GITHUB_ACTIONS"
 _PAGE_TITLE: Final = "leveret: what happened"
+# The attribute of a report, and the name in what a worker of xdist hands over, that hold what could not be done.
+_NOT_DONE: Final = "leveret_not_done"
+_NOT_DONE_MAX: Final = 10
 _TAKEN: Final[pytest.StashKey[list[Report]]] = pytest.StashKey()
 _MISSING: Final = pytest.StashKey["str | None"]()
 
@@ -37,15 +42,74 @@ class Reporting:
         """Take the reports from the error of a test. pytest's own hook runs next and makes the text of the error."""
         if call.excinfo is None:
             return
-        explain_mismatch(item, call.excinfo.value)
-        item.stash[_MISSING] = explain_missing(call.excinfo.value)
-        item.stash[_TAKEN] = []
-        if hasattr(call.excinfo.value, "__notes__"):
-            from leveret.observe.texts.report import take_reports
+        item.stash[_TAKEN], item.stash[_MISSING] = [], None
+        with Guarded("explain the error", item, call):
+            explain_mismatch(item, call.excinfo.value)
+            item.stash[_MISSING] = explain_missing(call.excinfo.value)
+            if hasattr(call.excinfo.value, "__notes__"):
+                from leveret.observe.texts.report import take_reports
 
-            item.stash[_TAKEN] = take_reports(call.excinfo.value)
-        if not isinstance(call.excinfo.value, pytest.skip.Exception):
-            diagnosing.note_failure(item, call, item.stash[_TAKEN])
+                item.stash[_TAKEN] = take_reports(call.excinfo.value)
+        with Guarded("say what went wrong", item, call):
+            if not isinstance(call.excinfo.value, pytest.skip.Exception):
+                diagnosing.note_failure(item, call, item.stash[_TAKEN])
+
+
+class NotDone:
+    """The part of the plugin that shows what could not be done."""
+
+    def __init__(self, config: pytest.Config) -> None:
+        """Begin a run in which everything can be done."""
+        self._config: Final = config
+        self._lines: Final[list[str]] = config.stash.setdefault(LINES, [])
+
+    @pytest.hookimpl(wrapper=True, tryfirst=True)
+    def pytest_runtest_makereport(
+        self, item: pytest.Item, call: pytest.CallInfo[None]
+    ) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+        """Add the lines about a test to its report, once all other parts have added theirs."""
+        try:
+            report = yield
+        except pytest.fail.Exception as error:
+            # A time-out between two guarded blocks, or while pytest itself describes what the test failed with.
+            if not brokers_of(item):
+                raise
+            own = "" if call.excinfo is None else f"{call.excinfo.typename}, of which pytest could not say more: "
+            known: Any = dict.fromkeys(item.keywords, 1), "failed", f"{own}{error}", call.when
+            report = pytest.TestReport(item.nodeid, item.location, *known)
+        lines = item.stash.get(LINES, [])
+        if lines:
+            del item.stash[LINES]
+            if report.failed:
+                add_section(report, "leveret", "\n".join(lines))
+            else:
+                vars(report)[_NOT_DONE] = lines
+        return report
+
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        """Take the lines about tests that passed, which may come from a worker."""
+        if not hasattr(self._config, "workerinput"):
+            self._lines.extend(f"{report.nodeid}: {line}" for line in vars(report).get(_NOT_DONE, ()))
+
+    @pytest.hookimpl(trylast=True)
+    def pytest_sessionfinish(self) -> None:
+        """Hand the lines about the run to the controller, from a worker."""
+        output: dict[str, Any] | None = getattr(self._config, "workeroutput", None)
+        if output is not None:
+            output[_NOT_DONE] = self._lines
+
+    @pytest.hookimpl(optionalhook=True)
+    def pytest_testnodedown(self, node: Any, error: object) -> None:
+        """Take the lines of a worker."""
+        self._lines.extend(getattr(node, "workeroutput", {}).get(_NOT_DONE, ()))
+
+    @pytest.hookimpl(trylast=True)
+    def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
+        """Write the lines."""
+        for line in self._lines[:_NOT_DONE_MAX]:
+            terminalreporter.write_line(line)
+        if len(self._lines) > _NOT_DONE_MAX:
+            terminalreporter.write_line(f"and {len(self._lines) - _NOT_DONE_MAX} more that leveret could not do")
 
 
 def add_sections(item: pytest.Item, report: pytest.TestReport) -> None:
@@ -55,7 +119,10 @@ def add_sections(item: pytest.Item, report: pytest.TestReport) -> None:
         add_section(report, "leveret: what went wrong", "\n".join(sentences))
     taken = item.stash.get(_TAKEN, [])
     names = diagnosing.variables_at_failure(item)
-    texts = [*taken, *(_text(broker, item) for broker in brokers_of(item) if not harness_of(broker).is_shown_by(taken))]
+    texts: list[str] = [*taken]
+    for broker in brokers_of(item):
+        with Guarded(f"report on {broker!r}", item, report):
+            texts += [] if harness_of(broker).is_shown_by(taken) else [_text(broker, item)]
     for text in texts:
         # pytest draws the title as a line, so that the first line of the report costs none of its own.
         title, _, rest = text.partition("\n")
@@ -111,11 +178,7 @@ def show_interrupted(item: pytest.Item) -> None:
 
 
 def _text(broker: Broker, item: pytest.Item) -> str:
-    try:
-        return harness_of(broker).report(diagnosing.later_count(item, broker))
-    except Exception as error:
-        # An error here would end the whole run, and hide the failure it should explain.
-        return f"leveret could not report on {broker!r}: {error!r}"
+    return harness_of(broker).report(diagnosing.later_count(item, broker))
 
 
 def add_to_reports(item: pytest.Item, report: pytest.TestReport) -> None:
@@ -163,7 +226,7 @@ class Annotations:
 def prepare_annotations(config: pytest.Config) -> None:
     """Write marks if GitHub's runner reads them. Under pytest-xdist, the controller does."""
     if os.environ.get(_ON_GITHUB) == "true" and not hasattr(config, "workerinput"):
-        config.pluginmanager.register(Annotations(config), "leveret-annotations")
+        register(config, Annotations(config), "leveret-annotations", "annotate the warnings")
 
 
 def _escaped(text: str) -> str:

@@ -14,6 +14,7 @@ from typing import Final
 import pytest
 
 from pytest_leveret import contract, flaky, markers, needs, options
+from pytest_leveret.guard import register
 
 # The fixture on which all others of leveret depend; it has the version of a rehearsal as its parameter.
 FIXTURE: Final = "_leveret_rabbitmq"
@@ -75,8 +76,8 @@ def begin(config: pytest.Config) -> None:
     # A run of pytester within this process takes what it has imported out of sys.modules, and pytest_leveret keeps it.
     # The next run must not import some of it again, because two copies of a module know nothing of each other.
     sys.modules.update({name: module for name, module in _loaded.items() if name not in sys.modules})
-    from pytest_leveret import brokers, diagnosing, explore, pages, real, recording, report, standins, topology, url_env
-    from pytest_leveret.pages import otlp
+    from pytest_leveret import brokers, diagnosing, explore, pages, real, recording, report, standins, url_env
+    from pytest_leveret.pages import otlp, topology
     from pytest_leveret.real import differences
     from pytest_leveret.rehearsals import rehearsal
     from pytest_leveret.reruns import pairs
@@ -84,16 +85,18 @@ def begin(config: pytest.Config) -> None:
     _note_loaded()
     config.add_cleanup(_note_loaded)
     config.stash[_IS_USED] = True
-    parts = {
-        "explorer": explore.Explorer(),
-        "recording": recording.Recording(),
-        "reporting": report.Reporting(),
-        "diagnosing": diagnosing.Diagnosing(),
-        "differences": differences.Differences(config),
-        "usage": topology.Usage(),
+    # Each part with what it does for the run.
+    parts: dict[str, tuple[object, str]] = {
+        "explorer": (explore.Explorer(), "explore"),
+        "not-done": (report.NotDone(config), "say what it could not do"),
+        "recording": (recording.Recording(), "finish the trace"),
+        "reporting": (report.Reporting(), "report"),
+        "diagnosing": (diagnosing.Diagnosing(), "say what went wrong"),
+        "differences": (differences.Differences(config), "compare the run with the last"),
+        "usage": (topology.Usage(), "say what no test used of the definitions"),
     }
-    for name, part in parts.items():
-        config.pluginmanager.register(part, f"leveret-{name}")
+    for name, (part, what) in parts.items():
+        register(config, part, f"leveret-{name}", what)
     brokers.refuse_unusable(config)
     pairs.refuse_pairs(config)
     brokers.refuse_shared_port(config)

@@ -3,11 +3,20 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Final
 
 # Marks that turn the direction of the text after them, by which a name could hide what it is.
 _TURNING: Final = re.compile("[\u200e\u200f\u202a-\u202e\u2066-\u2069]")
+
+
+def safe_text(value: object, write: Callable[[object], str] = repr, limit: int = 20_000) -> str:
+    """Return a value of the user's as text. If that raises, the text says so, and a long one is cut."""
+    try:
+        text = write(value)
+    except Exception as error:
+        return f"<{type(value).__name__}: its {write.__name__}() raised {type(error).__name__}>"
+    return text if len(text) <= limit else f"{text[:limit]}... ({len(text)} characters)"
 
 
 def shown_controls(text: str) -> str:

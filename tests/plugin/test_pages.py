@@ -487,13 +487,21 @@ def test_a_test_without_a_broker_gets_none(run, pytester):
 
 
 def test_a_page_that_cannot_be_written_does_not_hide_the_failure(run, pytester):
-    (pytester.path / "pages").write_text("a file", encoding="utf-8")
+    result = run(
+        """
+        from pathlib import Path
 
-    result = run(FAILING, "--leveret-pages-dir=pages")
+        def test_failed(leveret):
+            Path("pages").write_text("a file", encoding="utf-8")
+            leveret.declare_queue("q")
+            leveret.assert_acked("q")
+        """,
+        "--leveret-pages-dir=pages",
+    )
 
-    result.assert_outcomes(passed=1, failed=1)
+    result.assert_outcomes(failed=1)
     result.stdout.fnmatch_lines(
-        ["E   *AssertionError: assert_acked('q')*", "page: leveret could not write it: *Error*"]
+        ["E   *AssertionError: assert_acked('q')*", "leveret could not write the page: *Error: *"]
     )
 
 

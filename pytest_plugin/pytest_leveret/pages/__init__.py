@@ -18,7 +18,8 @@ from uuid import uuid4
 import pytest
 
 from pytest_leveret import diagnosing
-from pytest_leveret.brokers import brokers_of
+from pytest_leveret.brokers import brokers_of, refuse_directory
+from pytest_leveret.guard import register
 from pytest_leveret.harness import harness_of
 from pytest_leveret.options import PAGES, PAGES_MAX, read_settings
 from pytest_leveret.pages import source
@@ -43,10 +44,12 @@ _PAGES: Final = pytest.StashKey["Pages"]()
 
 def prepare(config: pytest.Config) -> None:
     """Read the options. Raises UsageError if one is invalid."""
-    settings = {word: setting.value for word, setting in read_settings(config, PAGES).items()}
-    pages = config.stash[_PAGES] = Pages(config, **settings)
+    settings = read_settings(config, PAGES)
+    pages = config.stash[_PAGES] = Pages(config, **{word: setting.value for word, setting in settings.items()})
     if pages.when != "off":
-        config.pluginmanager.register(pages, "leveret-pages")
+        if "pages_dir" in settings:
+            refuse_directory(settings["pages_dir"])
+        register(config, pages, "leveret-pages", "list the pages")
 
 
 def add_page(item: pytest.Item, report: pytest.TestReport, call: pytest.CallInfo[None]) -> None:
@@ -94,15 +97,12 @@ class Pages:
         return cast("dict[str, Any] | None", getattr(self._config, "workerinput", None))
 
     def add(self, item: pytest.Item, report: pytest.TestReport, call: pytest.CallInfo[None]) -> None:
-        """Write a page, and add its path to the report; or why there is none."""
+        """Write a page, and add its path to the report; or say why there is none."""
         was_collecting = gc.isenabled()
         # The page of many events makes objects by the hundred thousand, and no garbage.
         gc.disable()
         try:
             line = self._write(item, report, call)
-        except Exception as error:
-            # An error here would end the whole run, and hide the failure that the page should explain.
-            line = f"page: leveret could not write it: {error!r}"
         finally:
             if was_collecting:
                 gc.enable()

@@ -15,7 +15,8 @@ from typing import TYPE_CHECKING, Any, Final, cast
 
 import pytest
 
-from pytest_leveret.brokers import brokers_of
+from pytest_leveret.brokers import brokers_of, refuse_directory
+from pytest_leveret.guard import Guarded, register
 from pytest_leveret.harness import harness_of
 from pytest_leveret.options import OTLP, read_settings
 from pytest_leveret.pages import file_name
@@ -43,7 +44,8 @@ def prepare(config: pytest.Config) -> None:
     """Read the option. Raises UsageError if it is invalid."""
     setting = read_settings(config, OTLP).get("otlp")
     if setting is not None:
-        config.pluginmanager.register(Writing(setting.value), "leveret-otlp")
+        refuse_directory(setting)
+        register(config, Writing(setting.value), "leveret-otlp", "name the folder of the spans")
 
 
 class Writing:
@@ -62,19 +64,24 @@ class Writing:
             # A fixture of the session may end with this test, and then it is none of the test's brokers any more.
             item.stash[_BROKERS] = brokers_of(item)
         elif _BROKERS in item.stash:
-            brokers = item.stash[_BROKERS]
-            del item.stash[_BROKERS]
-            resources = [
-                it for number, broker in enumerate(brokers) for it in _Spans(broker, item.nodeid, number).resources()
-            ]
-            if resources:
-                self._folder.mkdir(parents=True, exist_ok=True)
-                text = json.dumps({"resourceSpans": resources}, indent=1)
-                (self._folder / file_name(item.config, item.nodeid, ".json")).write_text(
-                    f"{text}\n", encoding="utf-8", newline="\n"
-                )
-                setattr(result, _MARK, True)
+            with Guarded("write the spans", item, result):
+                if self._write(item):
+                    setattr(result, _MARK, True)
         return result
+
+    def _write(self, item: pytest.Item) -> bool:
+        brokers = item.stash[_BROKERS]
+        del item.stash[_BROKERS]
+        resources = [
+            it for number, broker in enumerate(brokers) for it in _Spans(broker, item.nodeid, number).resources()
+        ]
+        if resources:
+            self._folder.mkdir(parents=True, exist_ok=True)
+            text = json.dumps({"resourceSpans": resources}, indent=1)
+            (self._folder / file_name(item.config, item.nodeid, ".json")).write_text(
+                f"{text}\n", encoding="utf-8", newline="\n"
+            )
+        return bool(resources)
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         """Note that there is a file, which may come from a worker."""

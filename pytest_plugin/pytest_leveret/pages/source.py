@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import linecache
+import logging
 import os
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any, Final
@@ -53,7 +54,7 @@ def notes_of(item: pytest.Item, brokers: Iterable[Broker]) -> list[Note]:
     notes = [
         Note(
             "log",
-            f"{record.levelname} {record.name}: {record.getMessage()}",
+            f"{record.levelname} {record.name}: {_logged(record)}",
             wall=round(record.created * 1_000_000),
             is_bad=record.levelno >= _WARNING,
         )
@@ -63,6 +64,16 @@ def notes_of(item: pytest.Item, brokers: Iterable[Broker]) -> list[Note]:
         for name, lines in harness_of(broker).printed():
             notes += [Note("output", f"{name}: {line}", at=at) for at, line in lines[-_NOTES_MAX:]]
     return notes
+
+
+def _logged(record: logging.LogRecord) -> str:
+    """Return the text that pytest's handler made of a record; of one that could not be formatted, what it was to be.
+
+    Formatting it again could raise, or hang, once more.
+    """
+    text: str | None = vars(record).get("message")
+    asked = record.msg if type(record.msg) is str else f"a {type(record.msg).__name__}"
+    return f"{asked} (it could not be formatted)" if text is None else text
 
 
 def _shown_frames(error: pytest.ExceptionInfo[BaseException], item: pytest.Item) -> list[Any]:

@@ -13,6 +13,7 @@ from typing import Any, Final
 import pytest
 
 from leveret.wording import count_text
+from pytest_leveret.guard import register
 from pytest_leveret.rehearsals.changes import Change, Run, changes, late_passes, steps
 from pytest_leveret.rehearsals.fingerprint import Fact, Refusal
 from pytest_leveret.rehearsals.rehearsal import ATTRIBUTE
@@ -24,7 +25,7 @@ _NOTHING: Final = "nothing was compared: no test passed on one version, and pass
 def plan(config: pytest.Config, versions: Sequence[str]) -> None:
     """Compare the tests of a rehearsal at its end, in the process that receives all reports."""
     if not hasattr(config, "workerinput"):
-        config.pluginmanager.register(UpgradeReport(versions), "leveret-upgrade-report")
+        register(config, UpgradeReport(versions), "leveret-upgrade-report", "write the upgrade report")
 
 
 class UpgradeReport:

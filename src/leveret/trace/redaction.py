@@ -14,7 +14,7 @@ from decimal import Decimal
 from math import isfinite
 from typing import Final
 
-from leveret.wording import names_in
+from leveret.wording import names_in, safe_text
 
 # The text that replaces a hidden value.
 REDACTED: Final = "(redacted)"
@@ -100,10 +100,10 @@ def plain(value: object) -> object:
         case Decimal():
             return str(value)
         case Mapping():
-            return {str(name): plain(item) for name, item in value.items()}
+            return {safe_text(name, str): plain(item) for name, item in value.items()}
         case list() | tuple():
             return [plain(item) for item in value]
-    return str(value)
+    return safe_text(value, str)
 
 
 def body_text(body: bytes) -> str:

@@ -25,7 +25,7 @@ from leveret.core.wire.properties import PROPERTY_NAMES
 from leveret.observe.calls.calls import shown
 from leveret.observe.views.message_view import MessageView
 from leveret.trace.events import preview
-from leveret.wording import count_text
+from leveret.wording import count_text, safe_text
 
 _MISSING: Final = object()
 # Functions and classes: a caller who passes one expects leveret to call it, which it does not.
@@ -217,7 +217,7 @@ class Matcher:
                 raise TypeError(_not_comparable_text(keyword, criteria[keyword]))
             kinds, said = _KINDS.get(keyword, (_PLAIN, "comparable"))
             if isinstance(criteria[keyword], _PLAIN) and not isinstance(criteria[keyword], kinds):
-                raise TypeError(f"{keyword}={criteria[keyword]!r} never matches, because it is not {said}")
+                raise TypeError(f"{keyword}={safe_text(criteria[keyword])} never matches, because it is not {said}")
         self.criteria: Final = tuple(_CRITERIA[name](name, expected) for name, expected in criteria.items())
 
     def matches(self, message: MessageView) -> bool:
@@ -233,11 +233,11 @@ class Matcher:
         return sum(criterion.distance(message) for criterion in self.criteria if not criterion.matches(message))
 
     def __repr__(self) -> str:
-        return ", ".join(f"{criterion.name}={criterion.expected!r}" for criterion in self.criteria)
+        return ", ".join(f"{criterion.name}={safe_text(criterion.expected)}" for criterion in self.criteria)
 
 
 def _not_comparable_text(keyword: str, value: object) -> str:
-    what = getattr(value, "__qualname__", repr(value))
+    what = getattr(value, "__qualname__", None) or safe_text(value)
     return (
         f"{keyword}={what}: cannot compare a message with a function or a class; pass a value, pass an object with its "
         f"own __eq__ (unittest.mock.ANY), or check the {keyword} of the returned message"

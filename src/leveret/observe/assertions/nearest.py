@@ -21,6 +21,7 @@ from leveret.observe.views.names import existing_queue
 from leveret.story.failure import Differing, Near, Stand
 from leveret.trace import events
 from leveret.trace.events import Event
+from leveret.wording import safe_text
 
 # What a difference costs at least, and what it costs more the further apart the values are.
 _DIFFERENT: Final = 0.2
@@ -81,7 +82,7 @@ class Difference(NamedTuple):
         if self.criterion is not None:
             criterion, view = self.criterion
             return criterion.why_not(view)
-        return self.text or f"{self.what} {self.found!r} instead of {self.expected!r}"
+        return self.text or f"{self.what} {safe_text(self.found)} instead of {safe_text(self.expected)}"
 
     @property
     def facts(self) -> Differing:

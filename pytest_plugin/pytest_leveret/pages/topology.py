@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Final, cast
 import pytest
 
 from pytest_leveret.brokers import brokers_of
+from pytest_leveret.guard import Guarded
 from pytest_leveret.harness import harness_of
 
 if TYPE_CHECKING:
@@ -46,8 +47,9 @@ class Usage:
         """Add what a test used to its report, while its brokers still run."""
         result = yield
         if result.when == "call":
-            parts = [both for broker in brokers_of(item) if (both := _parts(broker, item.nodeid))]
-            vars(result)[_ATTRIBUTE] = [[sorted(defined), sorted(used)] for defined, used in parts]
+            with Guarded("say what it used of the definitions", item, result):
+                parts = [both for broker in brokers_of(item) if (both := _parts(broker, item.nodeid))]
+                vars(result)[_ATTRIBUTE] = [[sorted(defined), sorted(used)] for defined, used in parts]
         return result
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
