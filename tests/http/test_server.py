@@ -86,11 +86,36 @@ def test_a_client_that_waits_for_leave_to_send_its_body_gets_it(broker: Broker) 
     with raw(broker) as client:
         head = "POST /leveret/v1/vhosts HTTP/1.1\r\nhost: localhost\r\nexpect: 100-continue\r\ncontent-length: 2\r\n"
         client.sendall(f"{head}authorization: {GUEST}\r\n\r\n".encode())
-        assert client.recv(65536).startswith(b"HTTP/1.1 100")
+        assert client.recv(65536).startswith(b"HTTP/1.1 100 Continue")
 
         client.sendall(b"{}")
 
         assert client.recv(65536).startswith(b"HTTP/1.1 201")
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "line"),
+    [
+        ("GET", "/api/whoami", b"HTTP/1.1 200 OK"),
+        ("PUT", "/api/exchanges/%2F/x", b"HTTP/1.1 201 Created"),
+        ("DELETE", "/api/exchanges/%2F/amq.direct/nothing", b"HTTP/1.1 405 Method Not Allowed"),
+        ("GET", "/api/queues/%2F/nothing", b"HTTP/1.1 404 Not Found"),
+        ("POST", "/api/exchanges/%2F/amq.direct/publish", b"HTTP/1.1 400 Bad Request"),
+    ],
+)
+def test_a_status_has_its_phrase(broker: Broker, method: str, path: str, line: bytes) -> None:
+    with raw(broker) as client:
+        head = f"{method} {path} HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\nauthorization: {GUEST}\r\n\r\n"
+        client.sendall(head.encode())
+
+        assert read_to_end(client).partition(b"\r\n")[0] == line
+
+
+def test_the_phrase_of_a_refused_login_is_that_of_rabbitmq(broker: Broker) -> None:
+    with raw(broker) as client:
+        client.sendall(b"GET /api/whoami HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n")
+
+        assert read_to_end(client).partition(b"\r\n")[0] == b"HTTP/1.1 401 Unauthorized"
 
 
 def test_what_is_no_http_gets_400_and_a_reason(broker: Broker) -> None:

@@ -325,8 +325,10 @@ class Compat(NamedTuple):
     refuses_missing_users: bool = False
     # The description of a queue without statistics has its policies.
     shows_policies_without_statistics: bool = True
-    # A consumer that has reached its prefetch limit is "blocked"; otherwise "up".
+    # A consumer of a classic queue that has reached its prefetch limit is "blocked"; otherwise "up".
     names_blocked_consumers: bool = True
+    # A consumer of a stream is shown as active.
+    stream_consumers_are_active: bool = True
     # A change of a virtual host that names no queue type returns it to the default.
     resets_default_queue_type: bool = True
     # Texts about invalid parameters are escaped for HTML.
@@ -473,6 +475,7 @@ V4_0: Final = V4_2._replace(
     max_announced_body_bytes=None,
     max_pattern_bytes=None,
     checks_operator_values=False,
+    stream_consumers_are_active=False,
     max_hash_weight=None,
     passive_declare_needs_a_right=False,
     quorum_drops_last_first=True,

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 _WITHOUT_BODY: Final = (204, 304)
 # The hint of h11 for a head that does not end within its limit.
 _TOO_LARGE: Final = 431
-_CONTINUE: Final = h11.InformationalResponse(status_code=100, headers=[])
+_CONTINUE: Final = h11.InformationalResponse(status_code=100, headers=[], reason=b"Continue")
 
 
 class HttpConversation:

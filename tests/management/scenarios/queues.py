@@ -290,3 +290,24 @@ def queues_of_each_type_without_statistics(s: Run) -> None:
     for queue_type in ("classic", "quorum", "stream"):
         s.put(f"/queues/{s.v}/{queue_type}", {"durable": True, "arguments": {"x-queue-type": queue_type}})
         s.get(f"/queues/{s.v}/{queue_type}?disable_stats=true")
+
+
+@scenario
+def consumers_at_their_limit(s: Run) -> None:
+    keys = "consumer_details.activity_status,consumer_details.active,single_active_consumer_tag,publishers,idle_since"
+    has_consumer: dict[str, object] = {"consumer_details": {}}
+    is_measured = {"publishers": 1, "single_active_consumer_tag": "first"} if s.version != "3.10" else has_consumer
+    for kind, until in (
+        ("classic", lambda found: "idle_since" in found and bool(found["consumer_details"])),
+        ("quorum", {**has_consumer, **is_measured}),
+        ("stream", has_consumer),
+    ):
+        channel = s.amqp.channel()
+        channel.qos(1)
+        channel.declare(kind, durable=True, arguments={"x-queue-type": kind})
+        channel.publish("", kind, "one")
+        channel.publish("", kind, "two")
+        channel.await_count(kind, 2)
+        channel.consume(kind, "first", arguments={"x-stream-offset": "first"} if kind == "stream" else None)
+        channel.deliver()
+        s.get(f"/queues/{s.v}/{kind}?columns={keys}", until=until)

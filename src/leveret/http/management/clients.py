@@ -48,7 +48,8 @@ def described_consumer(call: Call, consumer: Consumer) -> Described:
         "ack_required": not consumer.no_ack,
         "exclusive": consumer.is_exclusive,
         "prefetch_count": channel.prefetch_count if consumer.no_ack else consumer.prefetch_count,
-        "active": consumer.is_active,
+        "active": consumer.is_active
+        and (call.compat.stream_consumers_are_active or consumer.queue.type_name != "stream"),
         "activity_status": _status(consumer, call.compat),
         "arguments": described(consumer.arguments),
     }
@@ -61,5 +62,6 @@ def described_consumer(call: Call, consumer: Consumer) -> Described:
 
 def _status(consumer: Consumer, compat: Compat) -> str:
     if not consumer.queue.settings.is_single_active:
-        return "up" if consumer.has_own_room() or not compat.names_blocked_consumers else "blocked"
+        is_named = compat.names_blocked_consumers and consumer.queue.type_name == "classic"
+        return "blocked" if is_named and not consumer.has_own_room() else "up"
     return "single_active" if consumer.is_active else "waiting"

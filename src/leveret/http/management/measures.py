@@ -137,12 +137,14 @@ def _quorum(call: Call, queue: QuorumQueue) -> Described:
         "open_files": {NODE_NAME: 0},
         "messages_dlx": len(queue.pending_letters),
         "message_bytes_dlx": 0,
-        **_by_priority(call, waiting, len(queue.ready) - waiting.total()),
+        **_by_priority(call, queue, waiting),
     }
 
 
-def _by_priority(call: Call, waiting: Counter[int], returned_count: int) -> Described:
-    counts: Described = {"publishers": 0, "messages_ready_returned": returned_count}
+def _by_priority(call: Call, queue: QuorumQueue, waiting: Counter[int]) -> Described:
+    publisher_count = call.state.statistics.publisher_count(queue.vhost.name, queue.name, call.node.connections)
+    returned_count = len(queue.ready) - waiting.total()
+    counts: Described = {"publishers": publisher_count, "messages_ready_returned": returned_count}
     match call.compat.quorum_priorities:
         case "levels":
             by_priority = {str(level): count for level, count in sorted(waiting.items())}
@@ -171,13 +173,15 @@ def in_detail(call: Call, queue: StoredQueue) -> Described:
     }
     if isinstance(queue, Queue):
         exclusive, active, head = queue.exclusive_consumer, queue.active_consumer, next(iter(queue.ready), None)
+        if queue.type_name == "quorum" and not queue.settings.is_single_active:
+            # RabbitMQ shows the first of those that compete.
+            active = next(iter(queue.consumers), None)
         if call.compat.shows_delivery_limit or queue.type_name == "classic":
             details["single_active_consumer_tag"] = None if active is None else active.tag
         if queue.type_name == "classic":
             details["exclusive_consumer_tag"] = None if exclusive is None else exclusive.tag
             details["head_message_timestamp"] = head.message.properties.timestamp if head else None
-            if not (queue.consumers or queue.unacked):
-                details["idle_since"] = moment(call.node.now)
+            details["idle_since"] = moment(call.node.now)
     if queue.exclusive_owner is not None:
         details["owner_pid_details"] = peer_details(queue.exclusive_owner)
     return details

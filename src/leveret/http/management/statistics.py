@@ -8,7 +8,7 @@ were dropped before a request read them are not counted.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Container, Iterable, Mapping
 from typing import Any, Final, cast
 
 from leveret.trace import events
@@ -81,6 +81,8 @@ class Statistics:
         # The number, channel and exchange of the last published message, and the copy of the last basic.get.
         self._published: tuple[int, Subject, Subject] | None = None
         self._got: object = None
+        # The channels that have published to a queue, by vhost and name.
+        self._publishers: defaultdict[Subject, dict[Subject, None]] = defaultdict(dict)
         # Copies that a consumer refused, until their fate is known.
         self._refused: set[object] = set()
 
@@ -103,6 +105,10 @@ class Statistics:
     def of(self, *subject: object) -> Counts:
         """Return the counts of a subject."""
         return self._counts.get(subject, _NONE)
+
+    def publisher_count(self, vhost: str, queue: str, connections: Container[object]) -> int:
+        """Return how many channels of these connections have published to a queue."""
+        return sum(channel[1] in connections for channel in self._publishers.get((vhost, queue), ()))
 
     def _count(self, at: int, names: tuple[str, ...], *subjects: Subject, number: int = 1) -> None:
         """Add to each of these counts of each subject. Hot: several times for each event."""
@@ -139,6 +145,8 @@ class Statistics:
         if src_copy is None:
             self._count(at, ("publish_out",), ("exchange", vhost, message.exchange))
             self._count(at, ("publish",), ("queue", vhost, queue))
+            if self._published is not None and self._published[0] == message.id:
+                self._publishers[vhost, queue][self._published[1]] = None
 
     def _on_delivered(self, at: int, vhost: str, conn: object, chan: object, queue: str, *rest: object) -> None:
         _, _, consumer, _, redelivered, _ = rest
@@ -193,6 +201,8 @@ class Statistics:
 
     def _on_channel_closed(self, at: int, vhost: str, conn: object, chan: object, *rest: object) -> None:
         self._forget("channel", conn, chan)
+        for channels in self._publishers.values():
+            channels.pop(("channel", conn, chan), None)
 
     def _on_queue_declared(self, at: int, vhost: str, conn: object, chan: object, queue: str, *rest: object) -> None:
         mark: Subject = ("known", vhost, queue)
@@ -203,6 +213,7 @@ class Statistics:
     def _on_queue_deleted(self, at: int, vhost: str, conn: object, chan: object, queue: str, *rest: object) -> None:
         self._forget("queue", vhost, queue)
         self._forget("known", vhost, queue)
+        self._publishers.pop((vhost, queue), None)
 
     def _on_exchange_declared(self, at: int, vhost: str, conn: object, chan: object, name: str, *rest: object) -> None:
         self.makers.setdefault((vhost, name), self._users.get(conn, self._users[None]))

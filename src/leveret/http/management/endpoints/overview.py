@@ -219,7 +219,7 @@ def get_cluster_name(call: Call) -> Described:
     return {"name": call.node.cluster_name}
 
 
-@endpoint("PUT", "/api/cluster-name", "administrator", needs_json=True)
+@endpoint("PUT", "/api/cluster-name", "administrator")
 def put_cluster_name(call: Call) -> None:
     """Rename the cluster."""
     name = call.body("name").text("name")
