@@ -14,6 +14,7 @@ from leveret.core.model.errors import AmqpError
 from leveret.core.model.message import Message
 from leveret.core.model.node import Node
 from leveret.core.model.operators.access import User
+from leveret.core.model.operators.node_settings import NODE_NAME
 from leveret.core.model.vhost import VirtualHost
 from leveret.core.protocol.rights import UserRights
 from leveret.core.wire.methods import BasicGetOk, BasicNack, BasicReturn, Method
@@ -70,6 +71,13 @@ def not_found(reason: str = "Not Found") -> Refusal:
 def not_authorised(reason: str) -> Refusal:
     """Return the refusal of a user who lacks a tag or a permission."""
     return refused(401, "not_authorised", reason)
+
+
+def refuse_other_node(body: Item) -> None:
+    """Refuse a body that names a node which does not exist."""
+    node = body.text("node", NODE_NAME)
+    if node != NODE_NAME:
+        raise bad_request(f"Node {node} is not a cluster member")
 
 
 class State:

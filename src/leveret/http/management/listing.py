@@ -61,11 +61,17 @@ def _chosen(item: Mapping[str, object], columns: list[list[str]]) -> Described:
 _OPAQUE: Final = ("arguments", "metadata", "definition", "client_properties")
 
 
-def _page(call: Call, items: list[Described]) -> Described:
+def page_of(call: Call) -> tuple[int, int]:
+    """Return which page the query asks for, and its size. Raises Refusal, also where RabbitMQ would fail."""
     page, size = _number(call, "page", 1), _number(call, "page_size", _PAGE_SIZE)
-    if page < 1 or not 1 <= size <= _PAGE_SIZE_MAX:
+    if page < 1 or not ("page" not in call.parameters or 1 <= size <= _PAGE_SIZE_MAX):
         reason = f"Invalid pagination parameters: page number {page}, page size {size}"
         raise refused(400, "invalid_pagination_parameters", reason)
+    return page, size
+
+
+def _page(call: Call, items: list[Described]) -> Described:
+    page, size = page_of(call)
     filtered = _filtered(call, items)
     count = -(-len(filtered) // size)
     if page > max(count, 1):

@@ -26,6 +26,7 @@ from leveret.http.management.calls import (
     refused,
 )
 from leveret.http.management.endpoints import ENDPOINTS
+from leveret.http.management.listing import page_of
 from leveret.http.management.routes import Who
 from leveret.http.messages import Request, Response, refusal
 from leveret.http.router import Router
@@ -90,6 +91,8 @@ class Management:
             with self._state.lock:
                 self._state.catch_up()
                 answer = endpoint.answer(call)
+            if answer is not None and not isinstance(answer, Response):
+                page_of(call)
         except Refusal as error:
             return error.response
         except WrongValue as error:

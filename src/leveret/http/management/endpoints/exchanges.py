@@ -10,7 +10,7 @@ from leveret.core.model.vhost import VirtualHost
 from leveret.core.protocol.handlers import exchange as methods
 from leveret.core.wire.methods import ExchangeDeclare, ExchangeDelete
 from leveret.http.management import statistics
-from leveret.http.management.calls import CREATED, DONE, Call, no_object
+from leveret.http.management.calls import CREATED, DONE, Call, no_object, refuse_other_node
 from leveret.http.management.listing import Described
 from leveret.http.management.routes import describes, endpoint, lists
 
@@ -38,6 +38,7 @@ def put_exchange(call: Call) -> object:
     arguments, kind = body.table("arguments"), body.text("type", "direct")
     name = call.exchange_name
     with call.acting(), call.channel(call.changed_vhost) as channel:
+        refuse_other_node(body)
         vhost = channel.vhost
         is_known = name in vhost.exchanges
         method = ExchangeDeclare(name, kind, False, durable, auto_delete, internal, True, arguments)

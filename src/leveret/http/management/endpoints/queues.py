@@ -15,7 +15,7 @@ from leveret.core.model.vhost import VirtualHost
 from leveret.core.protocol.handlers import queue as methods
 from leveret.core.wire.constants import SHORT_STRING_MAX_SIZE
 from leveret.core.wire.methods import QueueDeclare, QueueDelete, QueuePurge
-from leveret.http.management.calls import CREATED, DONE, Call, UsersChannel, bad_request, not_found
+from leveret.http.management.calls import CREATED, DONE, Call, UsersChannel, bad_request, not_found, refuse_other_node
 from leveret.http.management.listing import Described
 from leveret.http.management.measures import delivery_limit, in_detail, measured, policies_of, totals
 from leveret.http.management.routes import describes, endpoint, lists
@@ -71,9 +71,7 @@ def put_queue(call: Call) -> object:
     durable, auto_delete = body.parsed_flag("durable"), body.parsed_flag("auto_delete")
     arguments, name = body.table("arguments"), call.values["queue"]
     with call.acting(), call.channel(call.changed_vhost) as channel:
-        node = body.text("node", NODE_NAME)
-        if node != NODE_NAME:
-            raise bad_request(f"Node {node} is not a cluster member")
+        refuse_other_node(body)
         is_known = name in channel.vhost.queues
         methods.declare(channel, QueueDeclare(name, False, durable, False, auto_delete, True, arguments))
     return DONE if is_known else CREATED
