@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import re
+from datetime import UTC, datetime
+from decimal import Decimal
 from pathlib import Path
 
 import pika
@@ -352,3 +354,65 @@ def test_an_entry_whose_pattern_leveret_cannot_match_is_left_out(
     assert broker.queue("q").name == "q"
     left = broker.admin.export_definitions()
     assert entry not in left[section]  # type: ignore[operator]
+
+
+QUEUE = {"name": "q", "durable": True, **AT}
+TRANSIENT = {"name": "tmp", "durable": False, **AT}
+TO_TRANSIENT = {"source": "amq.fanout", "destination": "tmp", "destination_type": "queue", "routing_key": "", **AT}
+
+
+def test_a_queue_that_rabbitmq_does_not_create_is_left_out_with_a_warning(broker: Broker) -> None:
+    with pytest.warns(LeveretWarning, match="definitions: queue 'tmp' is left out: .*transient_nonexcl_queues"):
+        broker.admin.import_definitions({"queues": [TRANSIENT, QUEUE]})
+
+    assert [queue.name for queue in broker.queues] == ["q"]
+
+
+def test_a_broker_starts_without_a_queue_that_rabbitmq_does_not_create() -> None:
+    with (
+        pytest.warns(LeveretWarning, match="queue 'tmp' is left out"),
+        Broker(definitions={"queues": [TRANSIENT, QUEUE]}) as broker,
+    ):
+        assert [queue.name for queue in broker.queues] == ["q"]
+
+
+def test_a_binding_to_a_queue_that_was_left_out_is_refused(broker: Broker) -> None:
+    with pytest.raises(BrokerError, match="'destination' names the unknown queue 'tmp'"):
+        broker.admin.import_definitions({"queues": [TRANSIENT], "bindings": [TO_TRANSIENT]})
+
+
+def test_an_older_version_creates_transient_queues() -> None:
+    with Broker(rabbitmq="4.0", definitions={"queues": [TRANSIENT], "bindings": [TO_TRANSIENT]}) as broker:
+        assert not broker.queue("tmp").durable
+
+
+def test_a_broker_begins_with_global_parameters() -> None:
+    parameters = [{"name": "mine", "value": {"a": 1}}, {"name": "cluster_name", "value": "shop"}]
+
+    with Broker(definitions={"global_parameters": parameters}) as broker:
+        exported = broker.admin.export_definitions()
+        with pika.BlockingConnection(pika.URLParameters(broker.url)) as connection:
+            named = connection._impl.server_properties["cluster_name"]
+
+    assert [each for each in exported["global_parameters"] if each in parameters] == parameters
+    assert exported["original_cluster_name"] == "shop"
+    assert named == "shop"
+
+
+def test_a_description_may_be_null(broker: Broker) -> None:
+    broker.admin.import_definitions({"vhosts": [{"name": "stage", "metadata": {"description": None, "tags": None}}]})
+
+    exported = broker.admin.export_definitions()["vhosts"]
+    assert [each["metadata"]["description"] for each in exported if each["name"] == "stage"] == [None]
+
+
+def test_an_export_can_be_written_whatever_the_types_of_arguments(broker: Broker, tmp_path: Path) -> None:
+    arguments = {"time": datetime(2026, 1, 1, tzinfo=UTC), "price": Decimal("3.14"), "bytes": b"\xff", "none": None}
+    broker.declare_queue("q", arguments=arguments)
+
+    broker.admin.export_definitions(tmp_path / "definitions.json")
+
+    (queue,) = json.loads((tmp_path / "definitions.json").read_text())["queues"]
+    # RabbitMQ writes the scale of a decimal before the point, and its digits after it.
+    expected = {"time": 1767225600, "price": 2.314, "bytes": "Not UTF-8, base64 is: /w==", "none": "undefined"}
+    assert {name: queue["arguments"][name] for name in expected} == expected

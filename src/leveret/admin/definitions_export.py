@@ -48,7 +48,11 @@ def export(node: Node, extent: Extent = RABBITMQCTL) -> Described:
         "permissions": list(described_permissions(node)),
         "topic_permissions": list(described_topic_permissions(node)),
         "parameters": [each for vhost in vhosts for each in described_parameters(vhost)],
-        "global_parameters": [{"name": name, "value": it} for name, it in node.global_parameters.items()],
+        "global_parameters": [
+            {"name": name, "value": value}
+            for name, value in node.global_parameters.items()
+            if node.compat.exports_internal_parameters or not name.startswith("internal")
+        ],
         "policies": [
             {"name": policy.name, "vhost": vhost.name, **policy.described()}
             for vhost in vhosts
@@ -127,6 +131,7 @@ def described_metadata(vhost: VirtualHost) -> Described:
         "description": vhost.description,
         "tags": list(vhost.tags),
         "default_queue_type": vhost.default_queue_type,
+        **({} if vhost.is_protected is None else {"protected_from_deletion": vhost.is_protected}),
     }
 
 

@@ -69,13 +69,13 @@ def read(source: Mapping[str, object] | str | Path) -> Mapping[str, object]:
     return definitions
 
 
-def load(node: Node, definitions: Mapping[str, object], vhost: str | None = None) -> list[str]:
+def load(node: Node, definitions: Mapping[str, object], vhost: str | None = None, user: str | None = None) -> list[str]:
     """Add what the definitions describe, and return the objects that were left out, with the reason of each.
 
-    With `vhost`, take what belongs in a virtual host only, and put it there. Raises BrokerError with the object and key
-    of a mistake.
+    With `vhost`, take what belongs in a virtual host only, and put it there. `user` gets every right in new virtual
+    hosts. Raises BrokerError with the object and key of a mistake.
     """
-    loading = _Loading(node, definitions, vhost)
+    loading = _Loading(node, definitions, vhost, user)
     loading.run()
     return loading.left_out
 
@@ -107,8 +107,9 @@ class _Section(NamedTuple):
 class _Loading:
     """One import of one set of definitions."""
 
-    def __init__(self, node: Node, definitions: Mapping[str, object], vhost: str | None) -> None:
+    def __init__(self, node: Node, definitions: Mapping[str, object], vhost: str | None, user: str | None) -> None:
         self._node = node
+        self._user = user
         self._definitions = definitions
         self._vhost = vhost
         self.left_out: list[str] = []
@@ -188,7 +189,11 @@ class _Loading:
             else queue_type_of(metadata, compat, ("default_queue_type",))
         )
         kind = kept_type(self._node.vhosts.get(name), kind, compat)
+        if self._user is not None and name not in self._node.vhosts:
+            self._node.access.set_permission(name, self._user)
         vhost = self._node.add_vhost(name)
+        if "protected_from_deletion" in metadata and compat.protects_vhosts:
+            vhost.is_protected = metadata.flag("protected_from_deletion")
         first, then = (metadata, item) if compat.checks_operator_values else (item, metadata)
         vhost.default_queue_type = kind
         vhost.description = description_of(first if "description" in first else then)

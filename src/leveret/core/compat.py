@@ -319,6 +319,8 @@ class Compat(NamedTuple):
     # Default queue types and the number of a user's tags are checked; the metadata of a virtual host in definitions
     # precede its other keys, and a fault of a parameter in them is plain text.
     checks_operator_values: bool = True
+    # Definitions have the global parameters whose names begin with "internal".
+    exports_internal_parameters: bool = False
     # Definitions may have bindings from or to what does not exist, which are left out; otherwise they are refused.
     imports_bindings_to_nothing: bool = False
     # Deleting several users fails if one does not exist.
@@ -475,6 +477,7 @@ V4_0: Final = V4_2._replace(
     max_announced_body_bytes=None,
     max_pattern_bytes=None,
     checks_operator_values=False,
+    exports_internal_parameters=True,
     stream_consumers_are_active=False,
     max_hash_weight=None,
     passive_declare_needs_a_right=False,

@@ -306,3 +306,22 @@ def global_parameters_of_the_broker(s: Run) -> None:
     for name in names:
         s.get(f"/global-parameters/{name}")
         s.delete(f"/global-parameters/{name}")
+
+
+@scenario
+def new_virtual_hosts_and_who_may_open_them(s: Run) -> None:
+    name = s.further_vhost("made")
+    s.delete(f"/vhosts/{name}")
+    s.add_user("alice", "administrator", vhost=False)
+    s.post("/definitions", {"vhosts": [{"name": name}]}, user="alice")
+    s.get(f"/vhosts/{name}/permissions")
+
+
+@scenario(versions=("4.3",))
+def protected_virtual_hosts(s: Run) -> None:
+    name = s.further_vhost("made")
+    s.post("/definitions", {"vhosts": [{"name": name, "metadata": {"protected_from_deletion": True}}]})
+    s.get(f"/vhosts/{name}?columns=metadata,protected_from_deletion")
+    s.delete(f"/vhosts/{name}")
+    s.delete(f"/vhosts/{name}/deletion/protection")
+    s.get(f"/vhosts/{name}?columns=metadata,protected_from_deletion")

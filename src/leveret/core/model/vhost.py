@@ -62,6 +62,7 @@ class VirtualHost:
         "exclusive_queues",
         "firehose",
         "incoming",
+        "is_protected",
         "limits",
         "lost_consumers",
         "name",
@@ -77,6 +78,8 @@ class VirtualHost:
         self.default_queue_type = default_queue_type
         # Informative only; nothing depends on them.
         self.description: str | None = ""
+        # Whether the management API refuses to delete it; None if it never was protected.
+        self.is_protected: bool | None = None
         self.tags: tuple[str, ...] = ()
         self.queues: dict[str, StoredQueue] = {}
         self.exchanges: dict[str, Exchange] = {}

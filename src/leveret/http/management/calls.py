@@ -93,8 +93,6 @@ class State:
         self._node = node
         self.statistics = Statistics()
         self.started_at = node.wall_now
-        # The virtual hosts that the API refuses to delete, and those that were once so.
-        self.protected: dict[str, bool] = {}
 
     def catch_up(self, actor: str = INTERNAL_USER) -> None:
         """Count what clients and `actor` have done. The caller holds this state's lock, and not the broker's."""

@@ -100,7 +100,7 @@ def _load(call: Call, vhost: str | None) -> object:
         raise bad_request("failed_to_parse_json")
     try:
         with call.acting() as node:
-            load(node, definitions, vhost)
+            load(node, definitions, vhost, call.user.name)
     except WrongValue:
         raise
     except BrokerError as error:

@@ -76,11 +76,10 @@ def delete_vhost(call: Call) -> None:
     """Delete a virtual host, unless it is protected."""
     with call.engine.looking():
         name = call.vhost.name
-        if call.state.protected.get(name):
+        if call.vhost.is_protected:
             reason = f"Refusing to delete virtual host '{name}' because it is protected from deletion"
             raise refused(412, "precondition_failed", reason)
     call.admin.delete_vhost(name)
-    call.state.protected.pop(name, None)
 
 
 @endpoint("POST", "/api/vhosts/{vhost}/deletion/protection", "administrator", SINCE_4_2)
@@ -90,14 +89,14 @@ def protect(call: Call) -> None:
     with call.engine.looking() as node:
         if name not in node.vhosts:
             raise not_found(f"Cannot enable deletion protection of virtual host '{name}' because it does not exist")
-        call.state.protected[name] = True
+        node.vhosts[name].is_protected = True
 
 
 @endpoint("DELETE", "/api/vhosts/{vhost}/deletion/protection", "administrator", SINCE_4_2)
 def unprotect(call: Call) -> None:
     """Allow the deletion of a virtual host again."""
     with call.engine.looking():
-        call.state.protected[call.vhost.name] = False
+        call.vhost.is_protected = False
 
 
 @endpoint("POST", "/api/vhosts/{vhost}/start/{node}", "administrator")
@@ -133,9 +132,7 @@ def _described(call: Call, vhost: VirtualHost) -> Described:
         "cluster_state": {NODE_NAME: "running"},
     }
     if call.compat.protects_vhosts:
-        description["protected_from_deletion"] = call.state.protected.get(vhost.name, False)
-        if vhost.name in call.state.protected:
-            description["metadata"] = {**metadata, "protected_from_deletion": call.state.protected[vhost.name]}
+        description["protected_from_deletion"] = bool(vhost.is_protected)
     counts, now = call.state.statistics.of("vhost", vhost.name), call.node.now
     if vhost.queues:
         description |= statistics.rates(counts, lengths(vhost.queues.values()), now)
