@@ -7,7 +7,6 @@ reads them on import and makes them on export. The module imports hashlib when i
 from __future__ import annotations
 
 import base64
-import binascii
 from typing import Final, NamedTuple
 
 _PREFIX: Final = "rabbit_password_hashing_"
@@ -26,16 +25,6 @@ class PasswordHash(NamedTuple):
     def from_password(cls, password: str, *, salt: bytes, algorithm: str = DEFAULT_ALGORITHM) -> PasswordHash:
         """Return the hash of a password."""
         return cls(salt + _digest(algorithm, salt + _encoded(password)), algorithm)
-
-    @classmethod
-    def from_text(cls, text: str, algorithm: str = DEFAULT_ALGORITHM) -> PasswordHash:
-        """Return the hash that definitions write as this text. Raises ValueError if text or algorithm is invalid."""
-        if algorithm not in ALGORITHMS:
-            raise ValueError(f"unknown hashing algorithm {algorithm!r}; expected one of {', '.join(ALGORITHMS)}")
-        try:
-            return cls(base64.b64decode(text, validate=True), algorithm)
-        except binascii.Error as error:
-            raise ValueError(f"{text!r} is not base64: {error}") from None
 
     @property
     def text(self) -> str:
