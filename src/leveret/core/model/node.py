@@ -64,13 +64,16 @@ class Node(Runtime):
         # The messages that were returned to clients that are known to drop them.
         self.ignored_returns: dict[int, None] = {}
         self.vhosts: dict[str, VirtualHost] = {}
-        # What an operator keeps for the cluster as a whole. Of these, leveret reads the name of the cluster.
-        self.global_parameters: dict[str, object] = {"cluster_tags": []} if "cluster_tags" in compat.overview else {}
         # The parts of the definitions that it began with, None without any (see the check `not_in_definitions`).
         self.defined: frozenset[tuple[str, ...]] | None = None
         # The plugin's exchange amq.rabbitmq.event, None unless enabled.
         self.event_exchange: EventExchange | None = None
         self.add_vhost("/", description="Default virtual host")
+
+    @property
+    def global_parameters(self) -> dict[str, object]:
+        """What an operator keeps for the cluster as a whole. Of these, leveret reads the name of the cluster."""
+        return self.access.global_parameters
 
     @property
     def cluster_name(self) -> str:

@@ -98,12 +98,13 @@ class TopicPermission(NamedTuple):
 
 
 class Access:
-    """The users of a node and their permissions."""
+    """The users of a node, their permissions, and the global parameters."""
 
-    __slots__ = ("_compat", "permissions", "topic_permissions", "users", "version")
+    __slots__ = ("_compat", "global_parameters", "permissions", "topic_permissions", "users", "version")
 
     def __init__(self, compat: Compat = V4_3) -> None:
         self._compat = compat
+        self.global_parameters: dict[str, object] = {"cluster_tags": []} if "cluster_tags" in compat.overview else {}
         # Counts changes, so that callers know when a remembered right is stale.
         self.version = 0
         self.users: dict[str, User] = {}
