@@ -233,6 +233,8 @@ class Compat(NamedTuple):
     quorum_drops_last_first: bool = False
     # A purge drops and counts the dead letters that wait for a target.
     purges_pending_letters: bool = True
+    # A get over HTTP that gives its messages back does so by basic.nack; otherwise the end of its channel does.
+    nacks_after_get: bool = True
     # A message that a consumer returns once too often lets the consumer hold one more delivery from then on.
     giving_up_raises_limit: bool = False
     # Returned messages go to the front, in order of return; otherwise to the back if there is no delivery limit.
@@ -552,6 +554,7 @@ V3_13: Final = V4_0._replace(
 
 # Compared with 3.10.8.
 V3_10: Final = V3_13._replace(
+    nacks_after_get=False,
     version="3.10",
     explains_replay_to_nowhere=False,
     default_queue_type_keys=("defaultqueuetype",),

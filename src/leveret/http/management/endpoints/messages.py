@@ -135,7 +135,7 @@ def get_messages(call: Call) -> object:
         for ok, _, _ in channel.got:
             if not is_acked:
                 basic.reject(channel, BasicReject(ok.delivery_tag, is_requeued))
-            elif is_requeued:
+            elif is_requeued and call.compat.nacks_after_get:
                 basic.nack(channel, BasicNack(ok.delivery_tag, False, True))
     return [_shown(ok, message, octets, limit, encoding) for ok, message, octets in channel.got]
 
