@@ -9,7 +9,9 @@ from __future__ import annotations
 import logging
 import sys
 import threading
-from collections.abc import Generator, Sequence
+from collections.abc import Generator, Iterable, Sequence
+from dataclasses import replace
+from queue import Empty
 from time import time_ns
 from traceback import walk_tb
 from types import CodeType, FrameType
@@ -26,17 +28,23 @@ if TYPE_CHECKING:
     from leveret import Broker
     from leveret.observe.calls.callers import Stack
     from leveret.observe.texts.report import Report
+    from leveret.story.asked import Asked, Death
     from leveret.story.causes import Cause
-    from leveret.story.diagnosis import Death
+    from leveret.story.diagnosis import Diagnosis
 
 _MESSAGE_MAX: Final = 200
+# In what a message differs that came near if it is the one that was asked for, and another way was expected for it.
+_OF_THE_WAY: Final = frozenset({"outcome", "queue", "to", "reason", "times"})
+# The fixture with which a test makes its brokers.
+_MAKES_BROKERS: Final = "make_leveret"
 # The packages between an assert and the hook that pytest calls for it.
 _BETWEEN: Final = ("_pytest", "pluggy", "pytest_leveret")
-_DEATHS: Final = pytest.StashKey["list[Death]"]()
+_DEATHS: Final = pytest.StashKey["list[Noted]"]()
+_CAUGHT: Final = pytest.StashKey["list[Noted]"]()
 _MOMENT: Final = pytest.StashKey["Moment"]()
 _NAMES: Final = pytest.StashKey["dict[Broker, str]"]()
 _STACKS: Final = pytest.StashKey["Sequence[Stack]"]()
-_CAUSES: Final = pytest.StashKey["list[tuple[Broker, list[Cause]]]"]()
+_DIAGNOSES: Final = pytest.StashKey["list[tuple[Broker, Diagnosis]]"]()
 
 
 class Moment(NamedTuple):
@@ -44,8 +52,8 @@ class Moment(NamedTuple):
 
     wall: int
     recorded: list[tuple[Broker, int]]
-    # What a plain comparison missed, and the code that made it.
-    values: list[object]
+    # What a plain comparison asked for, and the code that made it.
+    asked: Asked | None = None
     code: CodeType | None = None
     # Where threads and tasks stood.
     stacks: Sequence[Stack] = ()
@@ -55,20 +63,39 @@ class Moment(NamedTuple):
         return next((count for one, count in self.recorded if one is broker), None)
 
 
-class _TaskErrors(logging.Handler):
-    """The errors of tasks that asyncio logs because nothing retrieves them."""
+class Noted(NamedTuple):
+    """An error that ended a thread or a task, or was logged, and how much each broker of the test had recorded then."""
 
-    def __init__(self, item: pytest.Item, deaths: list[Death]) -> None:
+    death: Death
+    recorded: list[tuple[Broker, int]]
+
+    @classmethod
+    def now(cls, item: pytest.Item, death: Death) -> Noted:
+        """Return it as something that has just happened in a test."""
+        return cls(death, [(broker, harness_of(broker).recorded_count) for broker in brokers_of(item)])
+
+    def place(self, broker: Broker) -> int | None:
+        """Return how much a broker had recorded; None if it is unknown."""
+        return next((count for one, count in self.recorded if one is broker), None)
+
+
+class _Errors(logging.Handler):
+    """The errors that code logs: those of tasks that nothing retrieves, and those that it has caught."""
+
+    def __init__(self, item: pytest.Item) -> None:
         super().__init__()
         self._item: Final = item
-        self._deaths: Final = deaths
 
     def emit(self, record: logging.LogRecord) -> None:
-        """Note the error of a task."""
-        with Guarded("note the error of a task", self._item):
+        """Note an error."""
+        with Guarded("note an error that was logged", self._item):
             # asyncio logs what is no error with exc_info=False. A time limit of the test may end it within a task.
-            if record.exc_info and not isinstance(record.exc_info[1], pytest.fail.Exception | None):
-                self._deaths.append(_death_of_task(record.exc_info[1]))
+            error = record.exc_info[1] if record.exc_info else None
+            if error is None or isinstance(error, pytest.fail.Exception):
+                return
+            is_task = record.name == "asyncio"
+            death = _death_of_task(error) if is_task else _death("", None, error)
+            self._item.stash[_DEATHS if is_task else _CAUGHT].append(Noted.now(self._item, death))
 
 
 class Diagnosing:
@@ -81,22 +108,23 @@ class Diagnosing:
     @pytest.hookimpl(wrapper=True)
     def pytest_runtest_call(self, item: pytest.Item) -> Generator[None, object, object]:
         """Note the errors that end threads and tasks while a test with a broker runs: a consumer is often one."""
-        if not (brokers_of(item) or shared_brokers(item)):
+        if not (brokers_of(item) or shared_brokers(item) or _MAKES_BROKERS in getattr(item, "fixturenames", ())):
             return (yield)
         before = threading.excepthook
-        deaths: list[Death] = item.stash.setdefault(_DEATHS, [])
-        logged = _TaskErrors(item, deaths)
+        deaths: list[Noted] = item.stash.setdefault(_DEATHS, [])
+        item.stash.setdefault(_CAUGHT, [])
+        logged, earlier = _Errors(item), threading.enumerate()
 
         def note(ended: threading.ExceptHookArgs) -> None:
             with Guarded("note the error of a thread", item):
-                if ended.exc_value is not None:
+                if ended.exc_value is not None and ended.thread not in earlier:
                     name = None if ended.thread is None else ended.thread.name
                     what = "a thread" if name is None else f"thread {name!r}"
-                    deaths.append(_death(what, name, ended.exc_value))
+                    deaths.append(Noted.now(item, _death(what, name, ended.exc_value)))
             before(ended)
 
         threading.excepthook = note
-        logging.getLogger("asyncio").addHandler(logged)
+        logging.getLogger().addHandler(logged)
         self._item = item
         try:
             return (yield)
@@ -109,7 +137,7 @@ class Diagnosing:
             raise
         finally:
             self._item = None
-            logging.getLogger("asyncio").removeHandler(logged)
+            logging.getLogger().removeHandler(logged)
             if threading.excepthook is note:
                 threading.excepthook = before
 
@@ -117,12 +145,13 @@ class Diagnosing:
         """Note the moment of a comparison that fails, while the blocks around it are open; say how a flow differs."""
         if self._item is not None and threading.current_thread() is threading.main_thread():
             with Guarded("compare the values", self._item):
-                from leveret.story.scene import missing_values
+                from leveret.observe.calls.asking import asked_by
 
                 frame: FrameType | None = sys._getframe(1)
                 while frame is not None and str(frame.f_globals.get("__name__")).partition(".")[0] in _BETWEEN:
                     frame = frame.f_back
-                _note_moment(self._item, missing_values(left, right), None if frame is None else frame.f_code)
+                asked = asked_by(op, left, right, frame)
+                _note_moment(self._item, asked, None if frame is None else frame.f_code)
         return _flow_difference(left, right) if op == "==" else None
 
     @pytest.hookimpl(optionalhook=True, wrapper=True)
@@ -138,7 +167,9 @@ class Diagnosing:
                 __tracebackhide__ = True
                 if self._item is not None:
                     with Guarded("note the moment of the time-out", self._item):
-                        _note_moment(self._item, [], None)
+                        from leveret.story.asked import Asked
+
+                        _note_moment(self._item, Asked(is_timeout=True, is_wait=_is_waiting(frame)), None)
                 if callable(before):
                     before(number, frame)
 
@@ -159,12 +190,12 @@ def note_failure(item: pytest.Item, call: pytest.CallInfo[None], reports: list[R
             for report in reports
             if harness_of(one).is_shown_by([report])
         ]
-        moment = Moment(reports[0].wall, recorded, [], stacks=reports[0].stacks)
+        moment = Moment(reports[0].wall, recorded, stacks=reports[0].stacks)
     if moment is None:
-        moment = Moment(round(call.stop * 1_000_000), [], [], stacks=item.stash.get(_STACKS, ()))
+        moment = Moment(round(call.stop * 1_000_000), [], stacks=item.stash.get(_STACKS, ()))
     item.stash[_MOMENT] = moment
     item.stash[_NAMES] = names_of(brokers_of(item), call)
-    item.stash[_CAUSES] = _diagnosed(item, call, moment)
+    item.stash[_DIAGNOSES] = _diagnosed(item, call, moment)
 
 
 def failed_at(item: pytest.Item) -> int | None:
@@ -192,50 +223,95 @@ def later_count(item: pytest.Item, broker: Broker) -> int:
     return 0 if count is None else harness_of(broker).moment - count
 
 
-def causes_of(item: pytest.Item, broker: Broker) -> list[Cause]:
-    """Return what went wrong in a test, as far as this broker shows it."""
-    return [cause for one, causes in item.stash.get(_CAUSES, []) if one is broker for cause in causes]
+def diagnosis_of(item: pytest.Item, broker: Broker) -> Diagnosis | None:
+    """Return what went wrong in a test and what else was noticed, as far as this broker shows it."""
+    return next((known for one, known in item.stash.get(_DIAGNOSES, []) if one is broker), None)
 
 
 def sentences_of(item: pytest.Item) -> list[str]:
     """Return what went wrong in a test, a sentence each: never more than three."""
-    if not item.stash.get(_CAUSES, []):
+    return _sentences(known.causes for _, known in item.stash.get(_DIAGNOSES, []))
+
+
+def noticed_in(item: pytest.Item) -> list[str]:
+    """Return what else was noticed in a test, a sentence each: never more than three."""
+    return _sentences(known.noticed for _, known in item.stash.get(_DIAGNOSES, []))
+
+
+def _sentences(causes: Iterable[Sequence[Cause]]) -> list[str]:
+    known = [cause for some in causes for cause in some]
+    if not known:
         return []
     from leveret.story.causes import sentence
 
-    return [sentence(cause) for _, causes in item.stash.get(_CAUSES, []) for cause in causes]
+    return [sentence(cause) for cause in known]
 
 
 def forget(item: pytest.Item) -> None:
     """Forget how a test failed that has ended, with its brokers, because its item exists until the run ends."""
-    keys: tuple[pytest.StashKey[Any], ...] = (_MOMENT, _NAMES, _CAUSES, _DEATHS, _STACKS)
+    keys: tuple[pytest.StashKey[Any], ...] = (_MOMENT, _NAMES, _DIAGNOSES, _DEATHS, _CAUGHT, _STACKS)
     for key in keys:
         if key in item.stash:
             del item.stash[key]
 
 
-def _diagnosed(item: pytest.Item, call: pytest.CallInfo[None], moment: Moment) -> list[tuple[Broker, list[Cause]]]:
+def _diagnosed(item: pytest.Item, call: pytest.CallInfo[None], moment: Moment) -> list[tuple[Broker, Diagnosis]]:
     if not (brokers := brokers_of(item)):
         return []
-    from leveret.story.diagnosis import CAUSES_MAX, Asked
-
-    failure = failure_of(call)
-    deaths = [*item.stash.get(_DEATHS, []), *_deaths_of_tasks(call)]
-    near = () if failure is None else (*failure.messages, *(near.message for near in failure.nearest))
-    asked = Asked(moment.values, deaths, frozenset(near))
-    found = [
-        (broker, cause)
-        for broker in brokers
-        for cause in harness_of(broker).diagnosis(item.nodeid, asked, moment.recorded_by(broker))
-    ]
-    if any(cause.kind == "died" and cause.messages for _, cause in found):
-        # What died is known to every broker, and its client to one of them.
-        found = [(broker, cause) for broker, cause in found if cause.kind != "died" or cause.messages]
-    if len(brokers) > 1:
+    found: list[tuple[Broker, Diagnosis]] = []
+    for broker in brokers:
+        asked = _asked(item, call, moment, broker)
+        known = harness_of(broker).diagnosis(item.nodeid, asked, moment.recorded_by(broker))
+        if known is not None:
+            found.append((broker, known))
+    if len(found) > 1:
         names = {broker: harness_of(broker).name for broker in brokers} | item.stash[_NAMES]
-        found = [(broker, cause._replace(names={**cause.names, "broker": names[broker]})) for broker, cause in found]
-    worst = sorted(found, key=lambda one: one[1].rank)[:CAUSES_MAX] if len(brokers) > 1 else found
-    return [(broker, [cause for one, cause in worst if one is broker]) for broker in brokers]
+        for part in ("causes", "noticed"):
+            _keep_worst(found, part, names)
+    return found
+
+
+def _keep_worst(found: list[tuple[Broker, Diagnosis]], part: str, names: dict[Broker, str]) -> None:
+    """Keep what is worst of all brokers, each with the name of its own."""
+    from leveret.story.diagnosis import CAUSES_MAX
+
+    known: list[tuple[Broker, Cause]] = [(broker, cause) for broker, one in found for cause in getattr(one, part)]
+    worst = sorted(known, key=lambda one: one[1].rank)[:CAUSES_MAX]
+    for broker, one in found:
+        kept = [cause for other, cause in worst if other is broker]
+        setattr(one, part, [cause._replace(names={**cause.names, "broker": names[broker]}) for cause in kept])
+
+
+def _asked(item: pytest.Item, call: pytest.CallInfo[None], moment: Moment, broker: Broker) -> Asked:
+    """Return what a failed test asked one of its brokers for."""
+    from leveret.errors import CheckFailedError, WaitTimeoutError
+    from leveret.story.asked import Caught
+    from leveret.wording import safe_text
+
+    assert call.excinfo is not None
+    error, failure = call.excinfo.value, failure_of(call)
+    asked = _asked_by_truth(call) if moment.asked is None else replace(moment.asked)
+    if failure is not None:
+        # What came near is what was asked for only if nothing but its way differs.
+        near = [one for one in failure.nearest if all(it.what in _OF_THE_WAY for it in one.differs)]
+        is_about_its_own = not failure.nearest and failure.expected in ("empty", "ready")
+        asked.messages = [*(failure.messages if is_about_its_own else ()), *(one.message for one in near)]
+        asked.queues = failure.queues
+        asked.is_unpublished = failure.expected == "published" and not failure.seen
+        keys = [one.expected for near in failure.nearest for one in near.differs if one.what == "routing_key"]
+        asked.routing_key = next((key for key in keys if isinstance(key, str)), None)
+    asked.is_check = isinstance(error, CheckFailedError)
+    asked.is_wait = asked.is_wait or isinstance(error, WaitTimeoutError)
+    asked.is_timeout = asked.is_timeout or (isinstance(error, TimeoutError | Empty) and not asked.is_wait)
+    asked.error = "" if isinstance(error, AssertionError) else safe_text(error, str, _MESSAGE_MAX)
+    deaths = [*item.stash.get(_DEATHS, []), *_deaths_of_tasks(call)]
+    asked.deaths = [one.death._replace(place=one.place(broker)) for one in deaths]
+    asked.caught = [
+        Caught(one.death.error, one.death.line, place)
+        for one in item.stash.get(_CAUGHT, [])
+        if (place := one.place(broker)) is not None
+    ]
+    return asked
 
 
 def names_of(brokers: list[Broker], call: pytest.CallInfo[None]) -> dict[Broker, str]:
@@ -266,11 +342,37 @@ def _flow_difference(left: object, right: object) -> list[str] | None:
     return ["the flow is as pinned: '-' is pinned, '+' is what flowed", *changed]
 
 
-def _note_moment(item: pytest.Item, values: list[object], code: CodeType | None) -> None:
+def _asked_by_truth(call: pytest.CallInfo[None]) -> Asked:
+    """Return what a plain assertion without a comparison asked for; nothing for any other error."""
+    from leveret.story.asked import Asked
+
+    assert call.excinfo is not None
+    traceback = call.excinfo.value.__traceback__
+    while traceback is not None and traceback.tb_next is not None:
+        traceback = traceback.tb_next
+    if traceback is None or type(call.excinfo.value) is not AssertionError:
+        return Asked()
+    from leveret.observe.calls.asking import asked_by_truth
+
+    return asked_by_truth(traceback.tb_frame.f_code.co_filename, traceback.tb_lineno)
+
+
+def _is_waiting(frame: FrameType | None) -> bool:
+    """Return whether the code that a time limit interrupts waits for a broker, or for a client."""
+    from leveret.observe.calls.callers import is_of_client, is_of_user
+
+    while frame is not None and not is_of_user(frame):
+        if is_of_client(frame) or str(frame.f_globals.get("__name__")).partition(".")[0] == "leveret":
+            return True
+        frame = frame.f_back
+    return False
+
+
+def _note_moment(item: pytest.Item, asked: Asked | None, code: CodeType | None) -> None:
     from leveret.observe.calls.callers import stacks_of_users
 
     recorded = [(broker, harness_of(broker).moment) for broker in brokers_of(item)]
-    item.stash[_MOMENT] = Moment(time_ns() // 1_000, recorded, values, code, stacks_of_users())
+    item.stash[_MOMENT] = Moment(time_ns() // 1_000, recorded, asked, code, stacks_of_users())
 
 
 def _is_raised_in(error: BaseException, code: CodeType) -> bool:
@@ -281,7 +383,7 @@ def _is_raised_in(error: BaseException, code: CodeType) -> bool:
     return isinstance(error, AssertionError) and traceback is not None and traceback.tb_frame.f_code is code
 
 
-def _deaths_of_tasks(call: pytest.CallInfo[None]) -> list[Death]:
+def _deaths_of_tasks(call: pytest.CallInfo[None]) -> list[Noted]:
     """Return the tasks that the test itself holds and that an error has ended."""
     asyncio = sys.modules.get("asyncio")
     if asyncio is None or call.excinfo is None:
@@ -292,7 +394,7 @@ def _deaths_of_tasks(call: pytest.CallInfo[None]) -> list[Death]:
     ended = [task for task in dict.fromkeys(held) if task.done() and not task.cancelled()]
     errors = [task.exception() for task in ended]
     return [
-        _death_of_task(error)
+        Noted(_death_of_task(error), [])
         for error in errors
         if error is not None and error is not call.excinfo.value and not isinstance(error, pytest.fail.Exception)
     ]
@@ -309,8 +411,30 @@ def _death_of_task(error: BaseException) -> Death:
 
 def _death(what: str, name: str | None, error: BaseException) -> Death:
     from leveret.observe.calls.callers import raising_line
-    from leveret.story.diagnosis import Death
+    from leveret.story.asked import Death
     from leveret.wording import safe_text
 
     text = f"{type(error).__name__}: {safe_text(error, str, _MESSAGE_MAX)}".partition("\n")[0]
-    return Death(what, name, text, raising_line(error))
+    return Death(what, name, text, raising_line(error), is_client=_is_of_client(error))
+
+
+def _is_of_client(error: BaseException) -> bool:
+    """Return whether an error was raised while a client of AMQP was at work, or by code that holds one."""
+    from leveret.observe.calls.callers import CLIENTS, is_of_client
+
+    for frame, _ in walk_tb(error.__traceback__):
+        if is_of_client(frame):
+            return True
+        held = [*frame.f_locals.values()]
+        held += [value for one in held for value in _attributes(one)]
+        if any(type(value).__module__.partition(".")[0] in CLIENTS for value in held):
+            return True
+    return False
+
+
+def _attributes(value: object) -> list[object]:
+    """Return what an object of the user's holds, without asking it."""
+    try:
+        return list(object.__getattribute__(value, "__dict__").values())
+    except AttributeError:
+        return []

@@ -117,6 +117,8 @@ def add_sections(item: pytest.Item, report: pytest.TestReport) -> None:
     _forget_hidden_frames(report)
     if sentences := diagnosing.sentences_of(item):
         add_section(report, "leveret: what went wrong", "\n".join(sentences))
+    if noticed := diagnosing.noticed_in(item):
+        add_section(report, "leveret: also noticed", "\n".join(noticed))
     taken = item.stash.get(_TAKEN, [])
     names = diagnosing.variables_at_failure(item)
     texts: list[str] = [*taken]

@@ -360,15 +360,8 @@ def _elsewhere(facts: Facts, g: dict[str, str]) -> Iterable[str]:
             for last in by_number.values()
             if (via := by_number.get(last[0].get("src_copy"))) is not None
         ]
-        if (g["q"], g["by"], g["t"]) not in ways:
+        if g["by"] and (g["q"], g["by"], g["t"]) not in ways:
             yield f"#{message} went {ways}"
-
-
-def _slow(facts: Facts, g: dict[str, str]) -> Iterable[str]:
-    spans = {number: one.message.properties.expiration for number, (_, one) in facts.published.items()}
-    for message in _numbers(g["m"]):
-        if not spans.get(message) or abs(int(spans[message]) * 1000 - _us(g["d"])) > 0.06 * _us(g["d"]):
-            yield f"#{message} was to wait for {spans.get(message)} ms"
 
 
 def _unconfirmed(facts: Facts, g: dict[str, str]) -> Iterable[str]:
@@ -385,9 +378,13 @@ def _waits(facts: Facts, g: dict[str, str]) -> Iterable[str]:
         if not any(copy[-1].kind in ("enqueued", "requeued") for copy in facts.copies(message, g["q"])):
             yield f"#{message} does not wait in {g['q']!r}"
     gone = {e.conn for e in facts.of_kind("conn_close")}
+    ended = {(e.conn, e.chan) for e in facts.of_kind("chan_close")}
     cancelled = {(e.conn, e.consumer) for e in facts.of_kind("cancel")}
     if any(
-        e.queue == g["q"] and e.conn not in gone and (e.conn, e.consumer) not in cancelled
+        e.queue == g["q"]
+        and e.conn not in gone
+        and (e.conn, e.chan) not in ended
+        and (e.conn, e.consumer) not in cancelled
         for e in facts.of_kind("consume")
     ):
         yield f"{g['q']!r} has a consumer"
@@ -462,6 +459,102 @@ def _while_handling(facts: Facts, g: dict[str, str]) -> Iterable[str]:
             yield f"#{message} has a correlation id"
 
 
+def _published_again(facts: Facts, g: dict[str, str]) -> Iterable[str]:
+    for message in (*_numbers(g["m"]), int(g["r"])):
+        yield _publisher(facts, message, g["p"])
+    bodies = {facts.published[number][1].message.body for number in (*_numbers(g["m"]), int(g["r"]))}
+    if len(bodies) != 1:
+        yield f"they say different things: {bodies}"
+
+
+def _overtaken(facts: Facts, g: dict[str, str]) -> Iterable[str]:
+    got = {e.message.id: facts.name(e.conn) for e in facts.of_kind("delivered") if e.queue == g["q"]}
+    if len({got.get(number) for number in _numbers(g["m"])}) < 2:
+        yield f"they went to {got}"
+
+
+def _no_priorities(facts: Facts, g: dict[str, str]) -> Iterable[str]:
+    for message in _numbers(g["m"]):
+        if facts.published[message][1].message.properties.priority != int(g["n"]):
+            yield f"#{message} has another priority"
+    if "x-max-priority" in facts.arguments(g["q"]):
+        yield f"{g['q']!r} has priorities"
+
+
+def _same_correlation(facts: Facts, g: dict[str, str]) -> Iterable[str]:
+    for message in _numbers(g["m"]):
+        yield _publisher(facts, message, g["p"])
+        if facts.published[message][1].message.properties.correlation_id != g["given"]:
+            yield f"#{message} has another correlation id"
+
+
+def _reply_to_lost(facts: Facts, g: dict[str, str]) -> Iterable[str]:
+    for message in _numbers(g["m"]):
+        yield _publisher(facts, message, g["by"])
+        if facts.published[message][1].message.properties.reply_to is not None:
+            yield f"#{message} has a reply_to"
+    if facts.published[int(g["r"])][1].message.properties.reply_to != g["q"]:
+        yield f"#{g['r']} asks for a reply elsewhere"
+
+
+def _settled_by(facts: Facts, g: dict[str, str], *kinds: str) -> Iterable[str]:
+    for message in _numbers(g["m"]):
+        settled = [e for copy in facts.copies(message, g["q"]) for e in copy if e.kind in kinds]
+        if not any(facts.is_named(g["by"], event.conn) for event in settled):
+            yield f"{g['by']} did not settle #{message} so"
+
+
+def _rejected_to(facts: Facts, g: dict[str, str]) -> Iterable[str]:
+    yield from _settled_by(facts, g, "rejected", "nacked")
+    for message in _numbers(g["m"]):
+        if not facts.copies(message, g["t"]):
+            yield f"#{message} never was in {g['t']!r}"
+
+
+def _goes_round(facts: Facts, g: dict[str, str]) -> Iterable[str]:
+    for message in _numbers(g["m"]):
+        if len(facts.copies(message, _quoted(g["qs"])[-1])) <= int(g["n"]):
+            yield f"#{message} did not come that often"
+
+
+def _not_due(facts: Facts, g: dict[str, str]) -> Iterable[str]:
+    for message in _numbers(g["m"]):
+        due = [copy[0].expires for copy in facts.copies(message, g["q"]) if copy[-1].kind == "enqueued"]
+        if not any(one and abs(one - facts.now - _us(g["d"])) <= max(0.1 * _us(g["d"]), 2_000_000) for one in due):
+            yield f"it is due at {due}, and now is {facts.now}"
+
+
+def _gone_to_others(facts: Facts, g: dict[str, str]) -> Iterable[str]:
+    for message in _numbers(g["m"]):
+        if facts.published[message][1].message.exchange != g["x"] or facts.copies(message, g["q"]):
+            yield f"#{message} went to {g['q']!r} or through another exchange"
+
+
+def _unpublished(facts: Facts, g: dict[str, str]) -> Iterable[str]:
+    for _, event in facts.published.values():
+        if g["x"] in (None, event.message.exchange) and g["k"] in (None, event.message.routing_key):
+            yield f"#{event.message.id} was published there"
+
+
+def _held_without_room(facts: Facts, g: dict[str, str]) -> Iterable[str]:
+    for message in _numbers(g["m"]):
+        delivery = facts.holds(g["h"], message, g["q"])
+        if delivery is None:
+            yield f"{g['h']} does not hold #{message} of {g['q']!r}"
+            continue
+        if g.get("age") and abs(_us(g["age"]) - (facts.now - delivery.at)) > max(
+            0.2 * (facts.now - delivery.at), 500_000
+        ):
+            yield f"it was held for {(facts.now - delivery.at) / 1e6:.3f} s"
+        own = [e.prefetch_count for e in facts.of_kind("consume") if e.conn == delivery.conn]
+        own += [e.count for e in facts.of_kind("qos") if e.conn == delivery.conn]
+        if int(g["n"]) not in own:
+            yield f"the limits of {g['h']} are {own}"
+    for other in _numbers(g["o"]):
+        if not any(copy[-1].kind in ("enqueued", "requeued") for copy in facts.copies(other)):
+            yield f"#{other} does not wait"
+
+
 def _nothing(facts: Facts, g: dict[str, str]) -> Iterable[str]:
     """Read a sentence about the code, which events do not show."""
     return ()
@@ -494,19 +587,43 @@ RULES: dict[str, Rule] = {
     rf"{_MESSAGES} from (?P<p>.+) answers #(?P<r>\d+) with the correlation id '(?P<given>.*)', "
     r"which fits no request: #\d+ has '(?P<asked>.*)'": _wrong_reply,
     rf"(?P<by>.+) requeued {_MESSAGES} in {_QUEUE} (?P<n>\d+) times?(?:: .+)?": _requeued,
-    rf"{_MESSAGES} (?:was|were) delivered again, from {_QUEUE} to (?P<by>.+), because "
-    r"(?:its ack|their acks) never arrived: (?P<h>.+) lost its connection": _ack_lost,
+    rf"{_MESSAGES} (?:was|were) delivered again, from {_QUEUE} to (?P<by>.+?): (?P<h>.+) lost its connection "
+    r"before (?:it acked|its ack arrived)(?: \(.+\))?": _ack_lost,
+    rf"(?P<p>.+) published #(?P<r>\d+) again as {_MESSAGES}(?:: .+)?": _published_again,
+    rf"{_MESSAGES} of {_QUEUE} went to .+, so the order in which .+": _overtaken,
+    rf"{_MESSAGES} has priority (?P<n>\d+), and {_QUEUE} has no x-max-priority": _no_priorities,
+    rf"{_MESSAGES} of (?P<p>.+) have the same correlation id '(?P<given>.*)', so .+": _same_correlation,
+    rf"(?P<by>.+) took #(?P<r>\d+) and passed it on as {_MESSAGES} without its reply_to, "
+    rf"so no reply reached {_QUEUE}": _reply_to_lost,
+    rf"(?P<by>.+) acked {_MESSAGES} and published no reply to '(?P<t>.*)'(?P<q>)": lambda f, g: _settled_by(
+        f, {**g, "q": None}, "acked"
+    ),
+    rf"(?P<by>.+) acked {_MESSAGES} of {_QUEUE} after .+": lambda f, g: _settled_by(f, g, "acked"),
+    rf"(?P<by>.+) rejected {_MESSAGES} of {_QUEUE}(?: after .+)?, so (?:it|they) went to '(?P<t>.*)'": _rejected_to,
+    rf"{_MESSAGES} went round (?P<n>\d+) times?, by (?P<qs>.+), and never left": _goes_round,
+    rf"worker '.+' ended with exit code .+ while it held {_MESSAGES} of {_QUEUE}": _given_back,
+    rf"{_QUEUE} was full \(.+\) and refused {_MESSAGES}(?: of (?P<p>.+?))?(?:, published without confirms)?": (
+        lambda f, g: (
+            [_publisher(f, number, g["p"]) for number in _numbers(g["m"])]
+            + [f"#{number} is in a queue" for number in _numbers(g["m"]) if f.copies(number)]
+        )
+    ),
+    rf"(?P<h>.+) settled {_MESSAGES} of {_QUEUE} in a transaction that it has not committed": _held,
+    rf"{_MESSAGES} waits? in {_QUEUE} for (?P<d>.+) more(?:: the clock is held)?": _not_due,
+    r".+ was blocked by an alarm \(.+\), so nothing that it published arrived": _nothing,
+    rf"{_MESSAGES} was published to '(?P<x>.*)', and {_QUEUE} of .+ is bound to others: .+": _gone_to_others,
+    r"no message was published(?: to '(?P<x>.*?)')?(?: with the routing key '(?P<k>.*)')? in this test": _unpublished,
+    r"queue '.+' was deleted .+": _nothing,
     rf"(?P<h>.+) held {_MESSAGES} of {_QUEUE} without an ack(?: for (?P<age>.+))?; "
-    r"its prefetch of (?P<n>\d+) kept (?P<o>#.+) back": _held,
+    r"its prefetch of (?P<n>\d+) kept (?P<o>#.+) back": (_held_without_room),
     rf"(?P<w>.+) got nothing from {_QUEUE}, which has a single active consumer: (?P<a>.+)": _single_active,
-    rf"{_MESSAGES} left {_QUEUE} \(.+\) and came to '(?P<t>.*)', by way of '(?P<by>.*)'": _elsewhere,
-    rf"{_MESSAGES} waits? for (?P<d>.+) in {_QUEUE}, where the others waited for at most .+": _slow,
+    rf"{_MESSAGES} left {_QUEUE} \(.+\) and came to '(?P<t>.*?)'(?:, by way of '(?P<by>.*)')?": _elsewhere,
     rf"(?P<c>.+) published {_MESSAGES} without confirms on a connection that was lost \((?P<reason>.*)\), so .+": (
         _unconfirmed
     ),
     rf"(?P<c>.+) share {_QUEUE}, so each message went to only one of them": _shared,
     rf"(?P<h>.+) still held {_MESSAGES} of {_QUEUE} when the test failed(?:, after (?P<age>.+))?": _held,
-    rf"{_MESSAGES} waits? in {_QUEUE}, which has no consumer": _waits,
+    rf"{_MESSAGES} waits? in {_QUEUE}, which has no consumer(?:: .+)?": _waits,
     rf"{_MESSAGES} (?:is|are) ready again in {_QUEUE}, because .+ without an ack that took effect": _given_back,
     rf"(?P<p>.+) published {_MESSAGES} in a transaction that it never committed.*": _uncommitted,
     rf"(?P<v>.+) is in {_MESSAGES}, which (?P<became>.+)": _value,

@@ -48,7 +48,8 @@ def judged(item: pytest.Item) -> list[dict[str, object]]:
 
     said: list[dict[str, object]] = []
     for broker in brokers.brokers_of(item):
-        causes = diagnosing.causes_of(item, broker)
+        found = diagnosing.diagnosis_of(item, broker)
+        causes = [] if found is None else found.causes
         raw = Harness(broker)._engine.recorder.raw()
         until = len(raw) - diagnosing.later_count(item, broker)
         failed = diagnosing.failed_at(item)

@@ -13,8 +13,8 @@ import pytest
 
 from leveret import Broker, CheckFailedError
 from leveret.engine.harness import Harness
+from leveret.story.asked import Asked
 from leveret.story.causes import sentence
-from leveret.story.diagnosis import Asked
 
 # An export of a virtual host of RabbitMQ 4.3.6, with 40 queues and two policies.
 PRODUCTION = Path(__file__).with_name("definitions-40-queues-4.3.6.json")
@@ -131,7 +131,9 @@ def test_a_refused_declaration_names_the_definitions(production, channel):
 def test_what_the_definitions_lack_is_said_in_a_sentence(production, channel):
     channel.queue_declare("order", durable=True)
 
-    (cause,) = Harness(production).diagnosis("", Asked())
+    found = Harness(production).diagnosis("", Asked())
+    assert found is not None
+    (cause,) = found.noticed
     assert sentence(cause) == "the definitions lack queue 'order', which shop declared: did you mean 'orders'?"
 
 

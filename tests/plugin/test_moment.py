@@ -123,7 +123,7 @@ def test_a_value_that_a_plain_assert_misses_is_looked_up_in_the_bodies(run: Run)
             assert [70] == [70, 71]
     """)
 
-    result.stdout.fnmatch_lines(["*leveret: what went wrong*", "71 is in #2, which was acked in 'orders' by worker"])
+    result.stdout.fnmatch_lines(["*leveret: also noticed*", "71 is in #2, which was acked in 'orders' by worker"])
 
 
 def test_a_task_in_which_the_test_itself_failed_has_not_died(run: Run) -> None:

@@ -216,7 +216,7 @@ def test_messages_that_share_a_cause_are_one_sentence(run, pytester):
         def test_failed(leveret):
             for body in (b"1", b"2", b"3"):
                 leveret.publish("", "nowhere", body)
-            assert False
+            assert [] == ["1", "2", "3"]
         """,
         "--leveret-pages-dir=pages",
     )
@@ -356,7 +356,7 @@ def test_two_brokers_are_on_one_page(run, pytester):
             other = make_leveret(rabbitmq="3.13")
             leveret.publish("", "nowhere", b"1")
             other.publish("", "nowhere", b"2")
-            assert False
+            assert [] == ["1", "2"]
         """,
         "--leveret-pages-dir=pages",
     )

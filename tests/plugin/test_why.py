@@ -26,7 +26,7 @@ FAILING = """
 
     def test_lost(leveret):
         leveret.publish("", "nowhere", b"8")
-        assert False
+        assert [] == ["8"]
 
     def test_passed(leveret):
         pass
@@ -188,14 +188,10 @@ def test_a_queue_that_is_gone_is_listed_as_deleted(run, pytester, capsys):
 def test_what_is_seen_of_a_refusal_names_its_channel_once_and_ends_with_the_failure(run, pytester, capsys):
     run(
         """
-        import pytest
         from client import connect
 
         def test_refused(leveret):
-            channel = connect(leveret.url, "shop").channel()
-            with pytest.raises(Exception):
-                channel.queue_declare("nowhere", passive=True)
-            assert not channel.is_closed
+            connect(leveret.url, "shop").channel().queue_declare("nowhere", passive=True)
         """,
         "--leveret-pages-dir=pages",
     )

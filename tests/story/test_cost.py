@@ -13,7 +13,7 @@ from leveret import Broker
 from leveret.clocks import thread_cpu_ns
 from leveret.engine.harness import Harness
 from leveret.page import story
-from leveret.story.diagnosis import Asked
+from leveret.story.asked import Asked
 
 PASSING = """
 import sys
@@ -103,10 +103,11 @@ def _cpu_ns(act: Callable[[Broker, int], None], count: int) -> int:
         act(broker, count)
         harness.sync()
         began = thread_cpu_ns()
-        causes = harness.diagnosis("test", Asked())
+        found = harness.diagnosis("test", Asked(is_wait=True))
         reading = harness.reading("test")
         assert reading is not None
-        reading.causes = causes
+        assert found is not None
+        reading.causes, reading.noticed = found.causes, found.noticed
         story.story_of([reading], story.Test("test", "failed"), source="memory")
         spent = thread_cpu_ns() - began
         harness.excuse()

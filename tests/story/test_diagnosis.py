@@ -11,9 +11,10 @@ from pika.adapters.blocking_connection import BlockingChannel
 
 from leveret import Broker
 from leveret.engine.harness import Harness
+from leveret.story.asked import Asked
 from leveret.story.causes import Cause, sentence
-from leveret.story.diagnosis import Asked, diagnosis
-from leveret.story.scene import Scene
+from leveret.story.diagnosis import Diagnosis, diagnosis
+from leveret.story.timeline import Timeline
 
 Connect = Callable[[str], BlockingChannel]
 
@@ -41,8 +42,19 @@ def connect(broker: Broker) -> Iterator[Connect]:
             connection.close()
 
 
+def diagnosed(broker: Broker, *values: object) -> Diagnosis:
+    """Return the diagnosis of a test that expected these values and lacks them."""
+    found = Harness(broker).diagnosis("", Asked(missing=values))
+    assert found is not None
+    return found
+
+
 def said(broker: Broker, *values: object) -> list[str]:
-    return [sentence(cause) for cause in Harness(broker).diagnosis("", Asked(values))]
+    return [sentence(cause) for cause in diagnosed(broker, *values).causes]
+
+
+def noticed(broker: Broker, *values: object) -> list[str]:
+    return [sentence(cause) for cause in diagnosed(broker, *values).noticed]
 
 
 def holding(broker: Broker, connect: Connect, queue: str) -> BlockingChannel:
@@ -54,37 +66,44 @@ def holding(broker: Broker, connect: Connect, queue: str) -> BlockingChannel:
     return channel
 
 
-def test_a_missed_value_in_a_message_that_came_back_says_how_it_came_back(broker: Broker, connect: Connect) -> None:
+def test_a_test_that_asks_for_nothing_has_no_cause(broker: Broker, connect: Connect) -> None:
+    broker.declare_queue("jobs")
+    broker.publish("", "jobs", b"ann")
+    holding(broker, connect, "jobs")
+
+    assert said(broker) == []
+
+
+def test_a_value_that_no_message_holds_has_no_cause(broker: Broker, connect: Connect) -> None:
+    broker.declare_queue("jobs")
+    broker.publish("", "jobs", b"ann")
+    holding(broker, connect, "jobs")
+
+    assert said(broker, "bob") == []
+
+
+def test_a_missed_value_in_a_message_that_came_back_says_why_it_waits(broker: Broker, connect: Connect) -> None:
     broker.declare_queue("jobs")
     broker.publish("", "jobs", b"ann")
     holding(broker, connect, "jobs").connection.close()
     broker.sync()
 
-    assert said(broker, "ann") == [
-        "'ann' is in #1, which was requeued because its channel closed and is ready again in 'jobs' after 1 delivery"
-    ]
+    assert said(broker, "ann") == ["#1 waits in 'jobs', which has no consumer: worker closed its connection"]
 
 
-def test_a_refusal_ends_without_the_full_stop_of_its_text(broker: Broker, connect: Connect) -> None:
+def test_a_refusal_that_stops_a_client_is_noticed_without_the_full_stop_of_its_text(
+    broker: Broker, connect: Connect
+) -> None:
     channel = connect("shop")
     with pytest.raises(pika.exceptions.AMQPError):
         channel.queue_declare("orders")
 
-    (text,) = said(broker)
+    (text,) = noticed(broker)
     assert text.startswith("shop got 541 INTERNAL_ERROR - Feature `transient_nonexcl_queues` is deprecated, at ")
-
-
-def test_what_waits_in_a_queue_that_the_test_declared_is_for_the_test(broker: Broker, connect: Connect) -> None:
-    broker.declare_queue("jobs")
-    broker.declare_queue("seen")
-    connect("worker").basic_consume("jobs", lambda *_: None)
-    connect("shop").basic_publish("", "seen", b"1")
-    broker.sync()
-
     assert said(broker) == []
 
 
-def test_what_waits_in_a_queue_that_a_client_declared_has_no_consumer(broker: Broker, connect: Connect) -> None:
+def test_a_missed_value_in_a_queue_without_a_consumer_waits_there(broker: Broker, connect: Connect) -> None:
     broker.declare_queue("jobs")
     connect("worker").basic_consume("jobs", lambda *_: None)
     shop = connect("shop")
@@ -92,17 +111,7 @@ def test_what_waits_in_a_queue_that_a_client_declared_has_no_consumer(broker: Br
     shop.basic_publish("", "mails", b"1")
     broker.sync()
 
-    assert said(broker) == ["#1 waits in 'mails', which has no consumer"]
-
-
-def test_what_a_consumer_sets_aside_waits_there_on_purpose(broker: Broker, connect: Connect) -> None:
-    broker.declare_queue("jobs")
-    worker = connect("worker")
-    worker.basic_consume("jobs", lambda *_: None)
-    worker.queue_declare("jobs.failed", durable=True)
-    worker.basic_publish("", "jobs.failed", b"1")
-    broker.sync()
-
+    assert said(broker, b"1") == ["#1 waits in 'mails', which has no consumer"]
     assert said(broker) == []
 
 
@@ -115,7 +124,7 @@ def test_several_messages_have_a_verb_of_their_own(broker: Broker, connect: Conn
         shop.basic_publish("", "mails", body)
     broker.sync()
 
-    assert said(broker) == ["#1 and #2 wait in 'mails', which has no consumer"]
+    assert said(broker, b"1", b"2") == ["#1 and #2 wait in 'mails', which has no consumer"]
 
 
 def test_a_message_that_dramatiq_holds_until_it_is_due_is_no_cause(broker: Broker, connect: Connect) -> None:
@@ -124,7 +133,7 @@ def test_a_message_that_dramatiq_holds_until_it_is_due_is_no_cause(broker: Broke
     broker.publish("", "jobs.DQ", json.dumps(body).encode())
     holding(broker, connect, "jobs.DQ")
 
-    assert said(broker) == []
+    assert said(broker, "ship") == []
 
 
 def test_how_long_a_message_was_held_counts_until_the_failure(broker: Broker, connect: Connect) -> None:
@@ -133,7 +142,7 @@ def test_how_long_a_message_was_held_counts_until_the_failure(broker: Broker, co
     holding(broker, connect, "jobs")
     broker.clock.advance(seconds=70, settle=0)
 
-    assert said(broker) == ["worker still held #1 of 'jobs' when the test failed, after 1 min 10 s"]
+    assert said(broker, b"1") == ["worker still held #1 of 'jobs' when the test failed, after 1 min 10 s"]
 
 
 def test_a_message_that_was_held_for_an_instant_has_no_age(broker: Broker, connect: Connect) -> None:
@@ -142,4 +151,15 @@ def test_a_message_that_was_held_for_an_instant_has_no_age(broker: Broker, conne
     holding(broker, connect, "jobs")
     named = Cause("unacked_at_end", {"holder": "worker", "queue": "jobs", "age": 90}, {"message": 1, "age": 90})
 
-    assert [sentence(cause) for cause in diagnosis(Scene(broker.events), [named])] == ["worker held #1 of 'jobs'"]
+    found = diagnosis(Timeline(event.raw for event in broker.events), Asked(), [named])
+
+    assert [sentence(cause) for cause in found.noticed] == ["worker held #1 of 'jobs'"]
+
+
+def test_a_check_that_failed_the_test_is_its_cause(broker: Broker) -> None:
+    named = Cause("unacked_at_end", {"holder": "worker", "queue": "jobs"}, {"message": 1})
+
+    found = diagnosis(Timeline(), Asked(is_check=True), [named])
+
+    assert [sentence(cause) for cause in found.causes] == ["worker held #1 of 'jobs'"]
+    assert found.noticed == []

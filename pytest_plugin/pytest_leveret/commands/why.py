@@ -75,6 +75,7 @@ def why_text(facts: dict[str, Any], page: str) -> str:
     test, last = facts["test"], f"page: {page}"
     lines = [f"{test.get('id')} {test.get('outcome')}"]
     lines += [f"cause: {cause['sentence']}" for cause in facts["causes"]] or ["cause: leveret knows none"]
+    lines += [f"also noticed: {cause['sentence']}" for cause in facts.get("noticed", ())]
     lines += [*_code(facts), *_error(facts), *_evidence(facts), *_messages(facts), *_queues(facts)]
     shown: list[str] = []
     room = SHOWN_MAX - len(last)

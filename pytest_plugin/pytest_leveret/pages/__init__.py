@@ -240,7 +240,9 @@ def story_of_test(item: pytest.Item, report: pytest.TestReport, call: pytest.Cal
     for broker in brokers:
         reading = harness_of(broker).reading(item.nodeid)
         if reading is not None:
-            reading.name, reading.causes = names.get(broker), diagnosing.causes_of(item, broker)
+            reading.name = names.get(broker)
+            if (found := diagnosing.diagnosis_of(item, broker)) is not None:
+                reading.causes, reading.noticed = found.causes, found.noticed
             reading.later_count = diagnosing.later_count(item, broker)
             recorded.append(reading)
     if not recorded:

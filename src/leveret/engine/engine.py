@@ -83,6 +83,10 @@ class Ending(Protocol):
         """What it has printed: the broker's time in microseconds since the epoch, and the line."""
 
     @property
+    def end_code(self) -> int | None:
+        """The exit code with which it has ended by itself; None if it has not."""
+
+    @property
     def is_restarting(self) -> bool:
         """Whether a fault has killed it, and it is not ready again yet."""
 

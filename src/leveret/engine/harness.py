@@ -18,8 +18,8 @@ if TYPE_CHECKING:
     from leveret.engine.engine import Engine
     from leveret.observe.texts.report import Report
     from leveret.page.readings.reading import Reading
-    from leveret.story.causes import Cause
-    from leveret.story.diagnosis import Asked
+    from leveret.story.asked import Asked
+    from leveret.story.diagnosis import Diagnosis
     from leveret.trace.trace_file import TraceFile
 
 
@@ -174,17 +174,35 @@ class Harness:
         self.sync()
         return self._engine.recorder.recorded_count
 
-    def diagnosis(self, node_id: str, asked: Asked, moment: int | None = None) -> list[Cause]:
-        """Return what went wrong in a test until a moment, or until now."""
+    @property
+    def recorded_count(self) -> int:
+        """How much has been recorded until now. It does not wait for clients."""
+        return self._engine.recorder.recorded_count
+
+    def diagnosis(self, node_id: str, asked: Asked, moment: int | None = None) -> Diagnosis | None:
+        """Return what went wrong in a test until a moment, or until now, and what else was noticed."""
         if not self._is_ours or not self._engine.recorder.is_on:
-            return []
+            return None
         from leveret.observe.checks.diagnosing import diagnosed
+        from leveret.story.walk import Ended
 
         self.sync()
-        recorder = self._engine.recorder
-        with self._engine.lock:
-            later = 0 if moment is None else recorder.recorded_count - moment
-            return diagnosed(self._engine.node, recorder.raw(), self._engine.judge, node_id, asked, later_count=later)
+        engine = self._engine
+        recorder = engine.recorder
+        ended = [Ended(it.name, str(code)) for it in engine.workers if (code := it.end_code) is not None]
+        with engine.lock:
+            raw_events = recorder.raw()
+            return diagnosed(
+                engine.node,
+                raw_events,
+                engine.judge,
+                node_id,
+                asked,
+                later_count=0 if moment is None else recorder.recorded_count - moment,
+                forgotten_count=recorder.recorded_count - len(raw_events),
+                is_clock_held=engine.clock.is_held,
+                ended=ended,
+            )
 
     def take_internal_errors(self) -> list[BaseException]:
         """Return leveret's own errors, those of the test's responders, and of endless time, since the last call."""

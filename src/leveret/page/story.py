@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import sys
 from bisect import bisect_right
-from collections.abc import Container, Iterable, Sequence
+from collections.abc import Callable, Container, Iterable, Sequence
 from dataclasses import asdict, dataclass
 from functools import reduce
 from itertools import accumulate
@@ -379,7 +379,8 @@ def story_of(readings: Sequence[Reading], test: Test, *, source: str, notes: Seq
         "leveret": __version__,
         "python": ".".join(map(str, sys.version_info[:3])),
         "source": source,
-        "causes": _causes(stories),
+        "causes": _causes(stories, lambda reading: reading.causes),
+        "noticed": _causes(stories, lambda reading: reading.noticed),
         "test": _shown_test(test, shown, {message.number: None for message in messages}, stories, start),
         "start": {name: value for name, value in zip(("ts", "wall"), start, strict=True) if value is not None},
         "brokers": [_shown_broker(one, _title(readings, number)) for number, one in enumerate(stories)],
@@ -408,9 +409,9 @@ def story_of(readings: Sequence[Reading], test: Test, *, source: str, notes: Seq
     return story
 
 
-def _causes(stories: Sequence[BrokerStory]) -> list[dict[str, Any]]:
+def _causes(stories: Sequence[BrokerStory], part: Callable[[Reading], Sequence[Cause]]) -> list[dict[str, Any]]:
     """Return what went wrong, the worst first; a single broker's diagnosis is in that order."""
-    causes = [(one, cause) for one in stories for cause in one.reading.causes]
+    causes = [(one, cause) for one in stories for cause in part(one.reading)]
     if len(stories) > 1:
         causes.sort(key=lambda one: one[1].rank)
     return [one.shown_cause(cause) for one, cause in causes[:CAUSES_MAX]]

@@ -158,6 +158,45 @@ CAUSES: Final[dict[str, CauseWords]] = {
     "published_before_queue": CauseWords(
         "{message} {was} published[ by {publisher}] before queue {queue} was declared", rank=10
     ),
+    "refused": CauseWords("{client} got {code} {text}[, at {line}][: {why}]", rank=15),
+    "ack_lost": CauseWords(
+        "{message} {was} delivered again, from {queue} to {by}: {holder} lost its connection before {when}"
+        "[ ({reason})]",
+        rank=12,
+    ),
+    "published_again": CauseWords("{publisher} published {request} again as {message}[: {lost}]", rank=11),
+    "overtaken": CauseWords(
+        "{message} of {queue} went to {clients}, so the order in which they were handled is not that of the queue",
+        rank=24,
+    ),
+    "no_priorities": CauseWords("{message} has priority {priority}, and {queue} has no x-max-priority", rank=24),
+    "same_correlation": CauseWords(
+        "{message} of {publisher} have the same correlation id {given}, so their replies cannot be matched to them",
+        rank=14,
+    ),
+    "reply_to_lost": CauseWords(
+        "{by} took {request} and passed it on as {message} without its reply_to, so no reply reached {queue}", rank=14
+    ),
+    "not_answered": CauseWords("{by} acked {message} and published no reply to {queue}", rank=26),
+    "swallowed": CauseWords("{by} acked {message} of {queue} after {error}[ at {line}]", rank=16),
+    "rejected_to": CauseWords(
+        "{by} rejected {message} of {queue}[ after {error}][ at {line}], so {it} went to {target}", rank=28
+    ),
+    "goes_round": CauseWords("{message} went round {times}, by {queues}, and never left", rank=20),
+    "worker_ended": CauseWords(
+        "worker '{worker}' ended with exit code {code} while it held {message} of {queue}", rank=12
+    ),
+    "refused_by_full": CauseWords(
+        "{queue} was full ({limit}) and refused {message}[ of {publisher}][, {unconfirmed}]", rank=10
+    ),
+    "settled_uncommitted": CauseWords(
+        "{holder} settled {message} of {queue} in a transaction that it has not committed", rank=24
+    ),
+    "shared": CauseWords("{clients} share {queue}, so each message went to only one of them", rank=24),
+    "single_active": CauseWords(
+        "{waiting} got nothing from {queue}, which has a single active consumer: {active}", rank=25
+    ),
+    "came_elsewhere": CauseWords("{message} left {queue} ({reason}) and came to {target}[, by way of {by}]", rank=27),
     "reply_to_left": CauseWords(
         "reply {message} of {publisher} to {request} reached no queue: {asker} had closed its connection", rank=8
     ),
@@ -166,33 +205,34 @@ CAUSES: Final[dict[str, CauseWords]] = {
         "{request} has {asked}",
         rank=8,
     ),
-    "refused": CauseWords("{client} got {code} {text}[, at {line}][; it never consumed from {untaken}]", rank=15),
-    "ack_lost": CauseWords(
-        "{message} {was} delivered again, from {queue} to {by}, because {its} never arrived: {holder} lost its "
-        "connection",
-        rank=12,
+    "unconfirmed": CauseWords(
+        "{client} published {message} without confirms on a connection that was lost ({reason}), so it does not know "
+        "what else has arrived",
+        rank=18,
+    ),
+    "went_elsewhere": CauseWords(
+        "{message} was published to {exchange}, and {queue} of {client} is bound to others: {bindings}", rank=26
+    ),
+    "not_due": CauseWords("{message} {waits} in {queue} for {delay} more[: {clock}]", rank=52),
+    "blocked": CauseWords("{client} was blocked by an alarm ({alarm}), so nothing that it published arrived", rank=10),
+    "nothing_published": CauseWords(
+        "no message was published[ to {exchange}][ with the routing key {routing_key}] in this test", rank=30
     ),
     "requeued_often": CauseWords("{by} requeued {message} in {queue} {times}[: {why}]", rank=20),
     "held_back": CauseWords(
         "{holder} held {message} of {queue} without an ack[ for {age}]; its prefetch of {prefetch} kept {others} back",
         rank=25,
     ),
-    "single_active": CauseWords(
-        "{waiting} got nothing from {queue}, which has a single active consumer: {active}", rank=25
-    ),
-    "came_elsewhere": CauseWords("{message} left {queue} ({reason}) and came to {target}, by way of {by}", rank=27),
-    "slow_retry": CauseWords(
-        "{message} {waits} for {delay} in {queue}, where the others waited for at most {usual}", rank=22
-    ),
-    "unconfirmed": CauseWords(
-        "{client} published {message} without confirms on a connection that was lost ({reason}), so it does not know "
-        "what else has arrived",
-        rank=18,
-    ),
-    "shared": CauseWords("{clients} share {queue}, so each message went to only one of them", rank=40),
     "held": CauseWords("{holder} still held {message} of {queue} when the test failed[, after {age}]", rank=50),
-    "not_consumed": CauseWords("{message} {waits} in {queue}, which has no consumer", rank=55),
+    "not_consumed": CauseWords("{message} {waits} in {queue}, which has no consumer[: {why}]", rank=55),
     "value": CauseWords("{value} is in {message}, which {became}", rank=60),
+    # Why a queue has no consumer.
+    "consumer_cancelled": CauseWords("{client} cancelled its consumer[ ({reason})]"),
+    "consumer_channel_closed": CauseWords("{client} closed the channel of its consumer[ ({reason})]"),
+    "consumer_lost": CauseWords("{client} lost its connection[ ({reason})]"),
+    "consumer_closed": CauseWords("{client} closed its connection"),
+    # Why a delivery was settled already.
+    "taken_along": CauseWords("the ack of {request} was multiple and settled {message} too"),
     # Why a message found no queue.
     "exchange_gone": CauseWords("exchange {exchange} does not exist any more"),
     "no_bindings": CauseWords("{exchange} has no bindings"),
@@ -200,7 +240,7 @@ CAUSES: Final[dict[str, CauseWords]] = {
     "no_match_of_headers": CauseWords("its headers match no binding of {exchange} ({bindings})"),
     "bound_later": CauseWords("{exchange} had no such binding yet; now it leads to {queues}"),
     "bound_to_exchange": CauseWords("{exchange} leads to exchange {exchanges}, which has no queue"),
-    "queue_deleted": CauseWords("{deletion}"),
+    "queue_deleted": CauseWords("{deletion}", rank=9),
     "declared_later": CauseWords("queue {queue} was declared later"),
     "no_queues": CauseWords("there is no queue {queue}, nor any other"),
     "no_queue": CauseWords("there is no queue {queue}[ (nearest: {near})]"),
@@ -239,7 +279,7 @@ CAUSES: Final[dict[str, CauseWords]] = {
 _QUOTED: Final = frozenset(
     {
         *("queue", "exchange", "routing_key", "argument", "known", "queues", "exchanges", "near"),
-        *("target", "given", "asked", "value", "untaken"),
+        *("target", "given", "asked", "value"),
     }
 )
 # Numbers that are spans of time in microseconds.
@@ -338,5 +378,7 @@ _OWN_SLOTS: Final[dict[str, Callable[[Cause], str]]] = {
     "request": lambda cause: _numbers([cause.numbers["request"]] if "request" in cause.numbers else []),
     "others": lambda cause: _numbers(cast("list[int]", cause.names.get("others", []))),
     "clients": lambda cause: _joined(cast("list[str]", cause.names.get("clients", []))),
+    "it": lambda cause: "they" if len(_all_of(cause)) > 1 else "it",
+    "unconfirmed": lambda cause: "published without confirms" if cause.names.get("unconfirmed") else "",
     "gone": lambda cause: "the messages are gone" if len(_all_of(cause)) > 1 else "the message is gone",
 }

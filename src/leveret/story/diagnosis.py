@@ -1,111 +1,155 @@
-"""The diagnosis of a failed test: what went wrong, as at most three causes.
+"""The diagnosis of a failed test: what went wrong, and what else was noticed.
 
-A rule looks at the scene and yields a cause for what it sees: a fact, with the events that show it. Causes of a kind
-that differ in their message only become one. What explains less is left out beside what explains more, and what names a
-value that the test misses comes first.
+A cause lies on a way from what the test asked for to what happened: `walk` finds where such a way stops. What strict
+checks have found is a cause if it is about a message, a queue or a client on a way; else it was noticed, and no more is
+said of it. Causes of a kind that differ in their message only become one, and what explains less is left out beside
+what explains more.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
 from itertools import chain
-from typing import Final, NamedTuple, cast
+from typing import Final, cast
 
+from leveret.story.asked import Asked
 from leveret.story.causes import Cause, ranked
-from leveret.story.facts import Fact
-from leveret.story.lives import CopyLife, MessageLife
-from leveret.story.scene import Place, Scene, Subscription, Unsettled, is_client, property_of
-from leveret.story.words import AGAIN, READY, UNACKED
+from leveret.story.entities import Fact, MessageLife, Place
+from leveret.story.timeline import Timeline
+from leveret.story.walk import FORCED, NOTABLE_US, State, Walk
 from leveret.trace import events
-from leveret.trace.caller import Caller
+from leveret.trace.events import Event
 
-# The most causes that a diagnosis has, and the most values that it looks for.
+# The most causes that a diagnosis has, and the most of what else was noticed.
 CAUSES_MAX: Final = 3
-_VALUES_MAX: Final = 20
-# A message that came back this often has a problem.
-_OFTEN: Final = 3
-# A delay this many times as long as the others is a mistake more often than a plan.
-_FACTOR: Final = 10
-# A shorter time says only how fast the machine is.
-_NOTABLE_US: Final = 100_000
-# Causes of this rank and above say how things stand. They are left out beside one that says what happened.
-_STANDING: Final = 40
-# The reply code of a connection that an operator, or the test, has closed.
-_FORCED: Final = 320
 # From this rank on, a cause is advice.
 _ADVICE: Final = 90
+# Up to this rank, a finding is about the test's own code, whatever it asked for.
+_OF_TEST: Final = 5
 # The kinds that say more than others about the same message, or about the same client.
 _COVERED: Final = {
-    "requeued_often": ("redelivered_too_often", "loop"),
+    "requeued_often": ("redelivered_too_often", "loop", "ack_lost", "held", "not_consumed"),
     "redelivered_too_often": ("loop",),
+    "goes_round": ("rejected_to", "held", "not_due", "not_consumed"),
     "reply_to_left": ("unroutable",),
     "refused": ("redeclared_differently", "unseen_channel_error"),
     "died": ("held", "held_back", "given_back"),
     "held_back": ("held",),
+    "worker_ended": ("not_consumed",),
+    "unroutable": ("return_ignored",),
 }
 _COVERED_BY: Final = {
     kind: [one for one, others in _COVERED.items() if kind in others] for kind in chain.from_iterable(_COVERED.values())
 }
-_TTL: Final = "expiration"
-_DEAD_LETTER_EXCHANGE: Final = "x-dead-letter-exchange"
-
-
-class Death(NamedTuple):
-    """What ended a thread or a task: what it was, its error, and the line that raised it."""
-
-    what: str
-    name: str | None
-    error: str
-    line: Caller | None
 
 
 @dataclass(slots=True)
-class Asked:
-    """What a test that failed shows of itself: the values that it missed, and the threads and tasks that died."""
+class Diagnosis:
+    """What went wrong, the worst first, and what else was noticed: at most three of each."""
 
-    values: Sequence[object] = ()
-    deaths: Sequence[Death] = ()
-    # The messages that the failure of an assertion is about.
-    messages: Collection[int] = ()
+    causes: list[Cause] = field(default_factory=list)
+    noticed: list[Cause] = field(default_factory=list)
 
 
-def diagnosis(scene: Scene, found: Iterable[Cause] | None = None, asked: Asked | None = None) -> list[Cause]:
-    """Return what went wrong, the worst first: at most three causes, and none rather than a wrong one.
+def diagnosis(
+    timeline: Timeline,
+    asked: Asked,
+    found: Iterable[Cause] | None = None,
+    state: State | None = None,
+    *,
+    began: int = 0,
+) -> Diagnosis:
+    """Return what went wrong on one broker, as its timeline shows it until the test failed.
 
-    `scene` is that of one broker until the test failed. `found` is what its checks have found; without them, the facts
-    alone show which messages are lost.
+    `found` is what its checks have found; without them, the facts alone show which messages are lost. `state` is what
+    the broker knows beside its events, and `began` the place at which the test began.
     """
-    asked = asked or Asked()
-    causes = list(_lost(scene)) if found is None else [_completed(scene, cause) for cause in found]
-    causes += _died(scene, asked.deaths)
-    for rule in _RULES:
-        causes += rule(scene, asked)
+    walk = Walk(timeline, asked, state or State(), began=began)
+    findings = [_completed(walk, cause) for cause in (_lost(walk) if found is None else found)]
+    on_way = _Way(walk)
+    connected = [cause for cause in findings if asked.is_check or on_way.has(cause)]
+    causes = [*connected, *walk.causes()]
     causes = list(_without_covered(causes))
-    named = _saying(scene, asked.values)
-    missed = {*asked.messages, *(number for numbers in named.values() for number in numbers)}
-    about = {number for cause in causes for number in cause.messages}
-    causes += [
-        _value(scene, asked.values[at], numbers[0])
-        for at, numbers in named.items()
-        if len(numbers) == 1 and numbers[0] not in about
+    noticed = [*_values(walk), *findings, *_refused(walk), *walk.noticed(), *_deaths(walk, asked, causes)]
+    named = {number for one in causes for number in (*one.messages, *cast("list[int]", one.names.get("others", [])))}
+    shown = {id(fact.raw) for one in causes for fact in _facts(one)}
+    others = [
+        cause
+        for cause in noticed
+        if named.isdisjoint(cause.messages) and not any(id(fact.raw) in shown for fact in _facts(cause))
     ]
-    worst = ranked(_alike(cause for cause in causes if cause.rank < _ADVICE))
-    telling = [cause for cause in worst if cause.rank < _STANDING]
-    # The sort keeps the order of equals: the rank decides among causes that name a value, and among the others.
-    return sorted(telling or worst[:1], key=lambda cause: not missed.intersection(cause.messages))[:CAUSES_MAX]
+    return Diagnosis(_worst(causes), _worst(_without_covered(others)))
 
 
-def _completed(scene: Scene, cause: Cause) -> Cause:
+def _worst(causes: Iterable[Cause]) -> list[Cause]:
+    return ranked(_alike(cause for cause in causes if cause.rank < _ADVICE))[:CAUSES_MAX]
+
+
+def _facts(cause: Cause) -> list[Event]:
+    """Return what shows a cause, and what shows the one that it follows from."""
+    because = [] if cause.because is None else _facts(cause.because)
+    return [*cast("tuple[Event, ...]", cause.evidence), *because]
+
+
+def _refused(walk: Walk) -> Iterator[Cause]:
+    """Yield the errors after which a client did nothing more."""
+    for fact in walk.timeline.refusals:
+        client = walk.timeline.by(fact)
+        is_over = client is None or client.last_act is None or client.last_act.place < fact.place
+        if is_over and fact.code != FORCED and fact.place >= walk.began:
+            yield walk.refusal(fact)
+
+
+class _Way:
+    """What lies on the ways of what a test asked for."""
+
+    def __init__(self, walk: Walk) -> None:
+        self._messages: Final = set(walk.roots)
+        self._queues: Final = walk.asked_queues
+        self._sources: Final = {
+            one.source[1] for one in walk.timeline.bindings if one.destination[1] in walk.asked_queues and one.source[1]
+        }
+        self._places: Final[set[Place]] = {
+            copy.queue.place for life in walk.roots.values() for copy in life.copies.values()
+        }
+
+    def has(self, cause: Cause) -> bool:
+        """Return whether a cause lies on a way."""
+        if cause.rank <= _OF_TEST:
+            return True
+        if cause.messages:
+            return not self._messages.isdisjoint(cause.messages) or self._was_meant(cause)
+        vhosts = {str(fact.get("vhost") or "/") for fact in cause.evidence}
+        return any((vhost, cause.names.get("queue")) in self._places for vhost in vhosts)
+
+    def _was_meant(self, cause: Cause) -> bool:
+        """Return whether a message reached no queue and was addressed to one at which the test looked."""
+        names = {} if cause.because is None else cause.because.names
+        near = {names.get("queue"), *cast("list[str]", names.get("near") or ())}
+        return bool(near & self._queues) or names.get("exchange") in self._sources
+
+
+def _completed(walk: Walk, cause: Cause) -> Cause:
     """Return the cause of a check with what the facts add: who published its message."""
     message = cause.numbers.get("message")
     if message is None:
         return cause
-    names = {**cause.names, "publisher": scene.publisher(message)}
+    life = walk.timeline.messages.get(message)
+    names = {**cause.names, "publisher": None if life is None else walk.publisher(life)}
     names.pop("age", None)
-    if cause.numbers.get("age", _NOTABLE_US) < _NOTABLE_US:
+    if cause.numbers.get("age", NOTABLE_US) < NOTABLE_US:
         cause = cause._replace(numbers={name: number for name, number in cause.numbers.items() if name != "age"})
     because = cause.because
+    if cause.kind == "unroutable" and life is not None and (request := walk.request_of_lost(life)) is not None:
+        asker = walk.timeline.name(request.publisher)
+        return Cause(
+            "reply_to_left",
+            {**names, "asker": asker},
+            {"message": message, "request": request.number},
+            cause.evidence,
+            because,
+        )
     if cause.kind == "unroutable" and because is not None and because.kind == "bound_later":
         return cause._replace(kind="published_before_binding", names={**names, "queues": because.names["queues"]})
     if cause.kind == "unroutable" and because is not None and because.kind == "declared_later":
@@ -123,284 +167,51 @@ _LOST_BY: Final = {
 }
 
 
-def _lost(scene: Scene) -> Iterator[Cause]:
+def _lost(walk: Walk) -> Iterator[Cause]:
     """Yield the messages that were lost, as far as facts alone show it."""
-    lost = [(life, life.lost, list[Fact]()) for life in scene.lives.values() if life.lost is not None]
-    lost += [(life, copy.facts[-1], copy.facts) for life, copy in scene.copies() if copy.state in events.LOSSES]
-    for life, fact, facts in sorted(lost, key=lambda each: each[0].number):
-        kind = _LOST_BY.get(str(events.reason_of(fact.kind, fact.get("reason"))))
-        if kind is not None:
-            settler = next((one for one in reversed(facts) if one.kind in events.REFUSING), None)
-            by = None if settler is None else scene.clients.name(settler.get("conn"))
-            names = {"queue": fact.get("queue"), "by": by, "publisher": scene.publisher(life.number)}
-            yield Cause(kind, names, {"message": life.number}, (fact,) if settler is None else (settler, fact))
+    for life in walk.timeline.messages.values():
+        lost: list[tuple[Fact, Fact | None, str | None]] = [] if life.lost is None else [(life.lost, None, None)]
+        lost += [
+            (copy.last, copy.deliveries[-1].settled if copy.deliveries else None, copy.queue.name)
+            for copy in life.copies.values()
+            if copy.state in events.LOSSES
+        ]
+        for fact, settled, queue in lost:
+            kind = _LOST_BY.get(str(events.reason_of(fact.kind, fact.get("reason"))))
+            if kind is not None:
+                by = None if settled is None else walk.timeline.name(walk.timeline.by(settled))
+                names = {"queue": queue, "by": by, "publisher": walk.publisher(life)}
+                evidence = (fact,) if settled is None else (settled, fact)
+                yield Cause(kind, names, {"message": life.number}, evidence)
 
 
-def _died(scene: Scene, deaths: Sequence[Death]) -> Iterator[Cause]:
-    """Yield the threads and tasks that died, with the message that their client held."""
-    held: dict[str, Unsettled] = {}
-    for unsettled in scene.unsettled() if deaths else ():
-        held.setdefault(scene.clients.name(unsettled.delivery.get("conn")), unsettled)
-    for death in deaths:
-        holder = death.name if death.name in held else next(iter(held)) if len(held) == 1 else None
-        names: dict[str, object] = {"what": death.what, "error": death.error, "line": death.line}
-        one = None if holder is None else held[holder]
-        if one is None:
-            yield Cause("died", names)
-        else:
-            names |= {"holder": holder, "queue": one.copy.queue}
-            yield Cause("died", names, {"message": one.message}, (one.delivery,))
+def _deaths(walk: Walk, asked: Asked, causes: Iterable[Cause]) -> Iterator[Cause]:
+    """Yield what died and is no cause."""
+    all_causes = [*causes, *(cause.because for cause in causes if cause.because is not None)]
+    named = {cause.names.get(name) for cause in all_causes for name in ("what", "error")}
+    for death in asked.deaths:
+        if death.what not in named and death.error not in named:
+            yield Cause("died", {"what": death.what, "error": death.error, "line": death.line})
 
 
-def _answered(scene: Scene, _: Asked) -> Iterator[Cause]:
-    """Yield the replies that answer no request, and those whose client has left."""
-    requests: dict[str, _Requests] = {}
-    for life in scene.lives.values():
-        published = life.published
-        if published is None:
-            continue
-        key = str(published.get("routing_key") or "")
-        if not published.get("exchange") and (asking := requests.get(key)):
-            yield from _reply(scene, life, published, asking)
-        reply_to = property_of(published, "reply_to")
-        if reply_to is not None:
-            asked = str(property_of(published, "correlation_id") or "")
-            known = requests.setdefault(str(reply_to), _Requests(life.number, asked, {}))
-            known.first.setdefault(asked, life.number)
-            requests[str(reply_to)] = _Requests(life.number, asked, known.first)
+def _values(walk: Walk) -> Iterator[Cause]:
+    """Yield where the values are that the test missed, and what became of their messages."""
+    for number, value in walk.values.items():
+        yield _value(walk, value, walk.roots[number])
 
 
-class _Requests(NamedTuple):
-    """The requests that name one place for replies: the last, and the first of each correlation id ("" is none)."""
-
-    last: int
-    asked: str
-    first: dict[str, int]
-
-
-def _reply(scene: Scene, life: MessageLife[Fact], reply: Fact, asking: _Requests) -> Iterator[Cause]:
-    given = property_of(reply, "correlation_id")
-    request = asking.first.get(str(given or ""))
-    numbers = {"message": life.number, "request": asking.last if request is None else request}
-    names: dict[str, object] = {"publisher": scene.publisher(life.number), "queue": reply.get("routing_key")}
-    asker = scene.lives[numbers["request"]].published
-    conn = None if asker is None else cast("int | None", asker.get("conn"))
-    if life.lost is not None and conn in scene.closes:
-        yield Cause("reply_to_left", {**names, "asker": scene.clients.name(conn)}, numbers, (scene.closes[conn], reply))
-    elif request is None and given is not None and asking.asked:
-        yield Cause("wrong_reply", {**names, "given": given, "asked": asking.asked}, numbers, (reply,))
-
-
-def _refused(scene: Scene, _: Asked) -> Iterator[Cause]:
-    """Yield the errors after which a client did nothing more."""
-    waiting = scene.waiting()
-    for fact, index in scene.refusals:
-        conn = cast("int | None", fact.get("conn"))
-        client = scene.clients.known.get(conn or 0)
-        if client is None or fact.get("code") == _FORCED or scene.acted.get(conn, -1) > index:
-            continue
-        subject = cast("dict[str, str]", fact.get("subject") or {})
-        place: Place = (str(fact.get("vhost") or "/"), subject.get("name", ""))
-        is_untaken = subject.get("kind") == "queue" and place in waiting and "consumer" not in client.roles
-        caller = Caller.read(fact.get("caller"))
-        names = {
-            "client": client.name,
-            "code": fact.get("code"),
-            "text": str(fact.get("text")).partition("\n")[0].rstrip("."),
-            "untaken": place[1] if is_untaken else None,
-            "line": None if caller is None else caller.inner,
-            "queue": subject.get("name") if subject.get("kind") == "queue" else None,
-        }
-        yield Cause("refused", names, {}, (fact,))
-
-
-def _ack_lost(scene: Scene, _: Asked) -> Iterator[Cause]:
-    """Yield the messages that were delivered again because a connection was lost before their ack."""
-    for life, copy in scene.copies():
-        for before, requeued, again in zip(copy.facts, copy.facts[1:], copy.facts[2:], strict=False):
-            conn = before.get("conn")
-            if (
-                before.kind not in events.DELIVERIES
-                or requeued.get("reason") != "channel_closed"
-                or not is_client(conn)
-            ):
-                continue
-            closed = scene.closes.get(cast("int", conn))
-            is_lost = closed is not None and closed.get("reason") is not None and not closed.get("is_shutdown")
-            if again.kind in events.DELIVERIES and is_lost:
-                holder, by = scene.clients.name(conn), scene.clients.name(again.get("conn"))
-                names = {"queue": copy.queue, "holder": holder, "by": by}
-                yield Cause("ack_lost", names, {"message": life.number}, (before, requeued, again))
-                break
-
-
-def _requeued_often(scene: Scene, _: Asked) -> Iterator[Cause]:
-    """Yield the messages that clients put back again and again."""
-    for life, copy in scene.copies():
-        settled = [fact for fact in copy.facts if fact.kind in events.REFUSING]
-        if copy.requeue_count >= _OFTEN and len(settled) >= _OFTEN:
-            names = {"queue": copy.queue, "by": scene.clients.name(settled[-1].get("conn"))}
-            numbers = {"message": life.number, "times": min(copy.requeue_count, len(settled))}
-            yield Cause("requeued_often", names, numbers, (settled[0], settled[-1]))
-
-
-def _slow_retry(scene: Scene, _: Asked) -> Iterator[Cause]:
-    """Yield the messages that wait ten times as long as the others of their queue did."""
-    delays: dict[Place, list[tuple[int, MessageLife[Fact], CopyLife[Fact]]]] = {}
-    for life, copy in scene.copies():
-        delay = None if life.published is None or copy.source is not None else property_of(life.published, _TTL)
-        if isinstance(delay, str) and delay.isdecimal() and int(delay):
-            delays.setdefault((copy.vhost, copy.queue), []).append((int(delay), life, copy))
-    for (_vhost, queue), known in delays.items():
-        *others, (delay, life, copy) = sorted(known, key=lambda one: one[0])
-        if copy.state == READY and len(others) > 1 and delay >= _FACTOR * others[-1][0]:
-            numbers = {"message": life.number, "delay": delay * 1_000, "usual": others[-1][0] * 1_000}
-            yield Cause("slow_retry", {"queue": queue}, numbers, (copy.facts[0],))
-
-
-def _unconfirmed(scene: Scene, _: Asked) -> Iterator[Cause]:
-    """Yield the clients that published without confirms on a connection that broke, and went on as if nothing was."""
-    last = {
-        published.get("conn"): life
-        for life in scene.lives.values()
-        if (published := life.published) is not None and published.get("tag") is None
-    }
-    hit, refused = {fault.get("conn") for fault in scene.faults}, {fact.get("conn") for fact, _ in scene.refusals}
-    latest = {other.name: other.number for other in scene.clients.known.values()}
-    for conn, closed in scene.closes.items():
-        client, reason = scene.clients.known.get(conn), closed.get("reason")
-        life = last.get(conn)
-        if client is None or life is None or reason is None or closed.get("is_shutdown") or "consumer" in client.roles:
-            continue
-        if (conn in hit or latest[client.name] > conn) and conn not in refused:
-            names = {"client": client.name, "reason": reason}
-            yield Cause("unconfirmed", names, {"message": life.number}, (cast("Fact", life.published), closed))
-
-
-def _held(scene: Scene, asked: Asked) -> Iterator[Cause]:
-    """Yield the messages that clients hold, and which others that keeps back."""
-    waiting = scene.waiting()
-    held: dict[tuple[Place, object, object, object], list[tuple[int, Fact]]] = {}
-    for delivery, copy, number in scene.unsettled():
-        if copy.state == UNACKED:
-            key = ((copy.vhost, copy.queue), delivery.get("conn"), delivery.get("chan"), delivery.get("consumer"))
-            held.setdefault(key, []).append((number, delivery))
-    taking: dict[Place, list[Subscription]] = {}
-    for one in scene.consumers:
-        if not one.is_over and one.has_acks:
-            taking.setdefault(one.place, []).append(one)
-    for (place, conn, chan, tag), known in held.items():
-        number, delivery = min(known, key=lambda one: one[1].at or 0)
-        age = (scene.now or 0) - (delivery.at or 0)
-        names = {"holder": scene.clients.name(conn), "queue": place[1]}
-        numbers = {"message": number} | ({"age": age} if age >= _NOTABLE_US else {})
-        consumers = taking.get(place, [])
-        own = next((one for one in consumers if (one.conn, one.chan, one.tag) == (conn, chan, tag)), None)
-        is_full = own is not None and 0 < own.prefetch <= len(known) and len(consumers) == 1
-        if own is not None and is_full and place in waiting:
-            more = {"others": waiting[place]}
-            yield Cause("held_back", {**names, **more}, {**numbers, "prefetch": own.prefetch}, (delivery,))
-        elif own is not None or number in asked.messages:
-            # What basic.get has just fetched is in work more often than forgotten.
-            yield Cause("held", names, numbers, (delivery,))
-
-
-def _single_active(scene: Scene, _: Asked) -> Iterator[Cause]:
-    """Yield the queues of which only one of several consumers gets anything, as they were declared."""
-    for place, consumers in _consumed(scene).items():
-        active = [one for one in consumers if one.messages]
-        idle = [one for one in consumers if not one.messages and not one.is_over]
-        if scene.argument(place, "x-single-active-consumer") is True and len(active) == 1 and idle:
-            busy, waiting = scene.clients.name(active[0].conn), scene.clients.name(idle[0].conn)
-            names = {"queue": place[1], "active": busy, "waiting": waiting}
-            yield Cause("single_active", names, {}, (active[0].fact, idle[0].fact))
-
-
-def _shared(scene: Scene, _: Asked) -> Iterator[Cause]:
-    """Yield the queues that several clients share, though each declared and bound it for itself."""
-    binding: dict[tuple[str, object], set[object]] = {}
-    for fact in scene.bindings:
-        binding.setdefault((str(fact.get("vhost") or "/"), fact.get("destination")), set()).add(fact.get("conn"))
-    for place, consumers in _consumed(scene).items():
-        own = [one for one in consumers if one.messages and one.conn in binding.get(place, ())]
-        names = list(dict.fromkeys(scene.clients.name(one.conn) for one in own))
-        if len(names) > 1:
-            yield Cause("shared", {"queue": place[1], "clients": names}, {}, tuple(one.fact for one in own))
-
-
-def _consumed(scene: Scene) -> dict[Place, list[Subscription]]:
-    """Return the queues with several consumers, of several clients."""
-    by_queue: dict[Place, list[Subscription]] = {}
-    for one in scene.consumers:
-        by_queue.setdefault(one.place, []).append(one)
-    return {place: known for place, known in by_queue.items() if len({one.conn for one in known}) > 1}
-
-
-def _came_elsewhere(scene: Scene, _: Asked) -> Iterator[Cause]:
-    """Yield the messages that waited out a delay as dead letters, and then came to a third queue."""
-    for life, copy in scene.copies():
-        by = life.copies.get(copy.source or 0)
-        left = None if by is None else life.copies.get(by.source or 0)
-        is_delay = by is not None and by.facts[-1].get("reason") == "expired"
-        if by is None or left is None or not is_delay or copy.queue in (by.queue, left.queue):
-            continue
-        reason = str(left.facts[-1].get("reason"))
-        names = {"queue": left.queue, "by": repr(by.queue), "target": copy.queue, "reason": reason}
-        yield Cause("came_elsewhere", names, {"message": life.number}, (left.facts[-1], copy.facts[0]))
-
-
-def _not_consumed(scene: Scene, _: Asked) -> Iterator[Cause]:
-    """Yield the requests, and beside busy queues the other messages, of clients in queues that none consumes."""
-    consumed = {one.place for one in scene.consumers}
-    for life, copy in scene.copies():
-        published = life.published
-        if not copy.is_ready or copy.source is not None or published is None or copy.deliveries:
-            continue
-        place, is_request = (copy.vhost, copy.queue), property_of(published, "reply_to") is not None
-        if scene.argument(place, _DEAD_LETTER_EXCHANGE) is not None:
-            # Messages wait there on purpose.
-            continue
-        publisher = scene.clients.known.get(cast("int", published.get("conn")))
-        is_of_test = place in scene.declared and not any(map(is_client, scene.declarers[place]))
-        is_set_aside = publisher is not None and "consumer" in publisher.roles
-        if (is_of_test or is_set_aside) and not is_request:
-            # The test reads it, or a consumer keeps there what it could not handle.
-            continue
-        if place not in consumed and is_client(published.get("conn")) and (is_request or consumed):
-            yield Cause("not_consumed", {"queue": copy.queue}, {"message": life.number}, (copy.facts[0],))
-
-
-_RULES: Final[tuple[Callable[[Scene, Asked], Iterator[Cause]], ...]] = (
-    *(_answered, _refused, _ack_lost, _requeued_often, _slow_retry, _unconfirmed, _held),
-    *(_single_active, _shared, _came_elsewhere, _not_consumed),
-)
-
-
-def _saying(scene: Scene, values: Sequence[object]) -> dict[int, list[int]]:
-    """Return the messages that hold each of the values, unless many hold one."""
-    if not values:
-        return {}
-    found = scene.saying(list(values[:_VALUES_MAX]))
-    return {at: numbers for at, numbers in found.items() if len(numbers) <= CAUSES_MAX}
-
-
-def _value(scene: Scene, value: object, message: int) -> Cause:
-    """Return where a value is that the test missed, and what became of that message."""
-    life = scene.lives[message]
+def _value(walk: Walk, value: object, life: MessageLife) -> Cause:
     last = next(iter(life.last_ends), None)
     if last is None:
-        return Cause("value", {"value": value}, {"message": message}, tuple(life.facts[:1]))
-    holder = cast("int | None", last.deliveries[-1].get("conn")) if last.deliveries else None
+        return Cause("value", {"value": value}, {"message": life.number}, tuple(life.facts[:1]))
     names = {
         "value": value,
         "state": last.state,
-        "queue": last.queue,
-        "holder": scene.clients.name(holder) if last.deliveries else None,
-        "reason": last.facts[-1].get("reason"),
+        "queue": last.queue.name,
+        "holder": walk.timeline.name(last.deliveries[-1].connection) if last.deliveries else None,
+        "reason": last.last.get("reason"),
     }
-    # Only of one that came back do the words count the deliveries.
-    numbers = {"message": message} | ({"deliveries": len(last.deliveries)} if last.state == AGAIN else {})
-    return Cause("value", names, numbers, (last.facts[-1],))
+    return Cause("value", names, {"message": life.number}, (last.last,))
 
 
 def _without_covered(causes: list[Cause]) -> Iterator[Cause]:
@@ -437,6 +248,7 @@ def _alike(causes: Iterable[Cause]) -> list[Cause]:
 
 
 def _joined(causes: list[Cause]) -> Cause:
-    messages = [number for cause in causes for number in cause.messages]
+    messages = list(dict.fromkeys(number for cause in causes for number in cause.messages))
     evidence = tuple(fact for cause in causes for fact in cause.evidence)
-    return causes[0]._replace(names={**causes[0].names, "alike": messages}, evidence=evidence)
+    more: Mapping[str, object] = {"alike": messages} if messages else {}
+    return causes[0]._replace(names={**causes[0].names, **more}, evidence=evidence)

@@ -341,7 +341,7 @@ class Event:
     Accessing a field that the kind does not have raises AttributeError; `get` returns None instead.
     """
 
-    __slots__ = ("raw",)
+    __slots__ = ("kind", "raw")
 
     vhost: str
     conn: int | None
@@ -389,11 +389,8 @@ class Event:
     def __init__(self, raw: tuple[object, ...]) -> None:
         # The tuple that the core passed to the tap.
         self.raw = raw
-
-    @property
-    def kind(self) -> EventKind:
-        """The kind of the event, one of `KINDS`."""
-        return cast("EventKind", self.raw[0])
+        # One of `KINDS`.
+        self.kind: EventKind = cast("EventKind", raw[0])
 
     @property
     def at(self) -> int:

@@ -134,6 +134,11 @@ class Worker(Hinting):
         return code
 
     @property
+    def end_code(self) -> int | None:
+        """The exit code with which it has ended by itself; None if it has not."""
+        return None if self._process is None or self._is_ending else self._process.code()
+
+    @property
     def output(self) -> str:
         """What it has printed so far, to stdout and stderr."""
         return "".join(f"{line}\n" for _, line in self._lines)

@@ -437,7 +437,7 @@ def _requeue_to_one(deliveries: Sequence[Delivery], reason: str, *, is_failure: 
 
 def unknown_tag(channel: Channel, tag: int) -> PreconditionFailed:
     """Return the refusal of a delivery tag that is not outstanding on the channel."""
-    refusal = PreconditionFailed(f"unknown delivery tag {tag}").about("unknown_tag")
+    refusal = PreconditionFailed(f"unknown delivery tag {tag}").about("unknown_tag", tag=str(tag))
     if 0 < tag <= channel.last_tag:
         return refusal.because("this channel has settled that delivery already; settle each delivery once")
     holder = next((other for other in channel.connection.channels.values() if tag in other.unacked), None)

@@ -9,6 +9,7 @@ the connection with 541 and is kept for the test.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
+from functools import partial
 from typing import TYPE_CHECKING, Final, Protocol
 
 from leveret.core.compat import EXTERNAL
@@ -156,7 +157,9 @@ class Connection:
         self.is_blocked = False
         # Whether a fault lets no heartbeats through.
         self._is_silent = False
-        self._liveness = Liveness(node, on_dead=self.reset, on_beat=lambda: self.send(_BEAT[0]))
+        self._liveness = Liveness(
+            node, on_dead=partial(self.reset, "missed heartbeats"), on_beat=lambda: self.send(_BEAT[0])
+        )
         self.rights = UserRights("", self.vhost)
 
     @property
@@ -457,9 +460,9 @@ class Connection:
         self.state = State.CLOSED
         self._liveness.limit_close()
 
-    def reset(self) -> None:
+    def reset(self, reason: str = "connection reset") -> None:
         """Ask the server to reset the socket at once."""
-        self._end("connection reset")
+        self._end(reason)
         self.state = State.ENDING
         self.is_reset = True
         self.mark_dirty()

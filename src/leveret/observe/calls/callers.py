@@ -32,7 +32,7 @@ _PYTHONS: Final = os.path.join(os.path.dirname(os.__file__), "")
 _INSTALLED: Final = tuple(f"{os.sep}{name}{os.sep}" for name in ("site-packages", "dist-packages"))
 _PYTEST: Final = f"{os.sep}_pytest{os.sep}"
 _NAMED_LINES: Final = 3
-_CLIENTS: Final = ("pika", "aio_pika", "aiormq", "amqp", "kombu")
+CLIENTS: Final = ("pika", "aio_pika", "aiormq", "amqp", "kombu")
 # What may run on top of the line that fails.
 _TOOLS: Final = ("leveret", "pytest_leveret", "_pytest", "pluggy", "pytest_timeout")
 # The HTTP requests that threads answer now, by thread, such as "PUT /api/queues/%2F/orders".
@@ -56,7 +56,7 @@ def stacks_of_users(but_for: int | None = None) -> list[Stack]:
         for task, stack in _named_stacks(thread) if thread != but_for else ():
             inner = dropwhile(_is_of_tools, _frames_of(thread) if task is None else stack)
             frames = list(takewhile(lambda frame: _PYTEST not in frame.f_code.co_filename, inner))
-            if any(is_of_user(frame) or _is_of_client(frame) for frame in frames):
+            if any(is_of_user(frame) or is_of_client(frame) for frame in frames):
                 name = f"thread {names.get(thread, thread)!r}" if task is None else f"task {task.get_name()!r}"
                 places = [(frame.f_code.co_filename, frame.f_lineno, frame.f_code.co_name) for frame in frames]
                 shown.append(Stack(name, places))
@@ -122,7 +122,7 @@ def _client_call(stack: list[FrameType]) -> tuple[list[str], bool]:
 
 def client_line(thread: int) -> Caller | None:
     """Return the line of user code at which a thread or its event loop is in an AMQP client; None if it is in none."""
-    return _joined(_line(stack) for stack in _stacks(thread) if any(map(_is_of_client, stack)))
+    return _joined(_line(stack) for stack in _stacks(thread) if any(map(is_of_client, stack)))
 
 
 def standing_line(thread: int) -> Caller | None:
@@ -203,12 +203,13 @@ def _line_in_handler(stack: list[FrameType]) -> Caller | None:
     at = owners.index("user")
     if "leveret" in owners[:at]:
         return None
-    is_idle = any(map(_is_of_client, stack[:at])) and not any(map(_is_of_client, stack[at:]))
+    is_idle = any(map(is_of_client, stack[:at])) and not any(map(is_of_client, stack[at:]))
     return None if is_idle else _line(stack[at:])
 
 
-def _is_of_client(frame: FrameType) -> bool:
-    return _package(frame) in _CLIENTS
+def is_of_client(frame: FrameType) -> bool:
+    """Return whether a frame runs the code of a client of AMQP."""
+    return _package(frame) in CLIENTS
 
 
 def _is_of_tools(frame: FrameType) -> bool:

@@ -1,4 +1,4 @@
-"""The diagnosis of a broker in which a test has failed: the findings of its checks, and what its events show."""
+"""The diagnosis of a broker in which a test has failed: the findings of its checks, what its events show, its state."""
 
 from __future__ import annotations
 
@@ -7,11 +7,14 @@ from typing import TYPE_CHECKING, Final, cast
 
 from leveret.observe.texts.redelivery import loops
 from leveret.observe.texts.routes import Unrouted
+from leveret.observe.texts.state import connections, uncommitted
+from leveret.story.asked import Asked
 from leveret.story.causes import Cause
-from leveret.story.diagnosis import Asked, diagnosis
-from leveret.story.scene import Scene
+from leveret.story.diagnosis import Diagnosis, diagnosis
+from leveret.story.timeline import Timeline
+from leveret.story.walk import Ended, State
 from leveret.trace import events
-from leveret.trace.events import Event, RawEvent
+from leveret.trace.events import RawEvent
 
 if TYPE_CHECKING:
     from leveret.core.model.message import Message
@@ -25,17 +28,27 @@ _GONE: Final = "exchange_gone"
 
 
 def diagnosed(
-    node: Node, raw_events: Sequence[RawEvent], judge: Judge, test: str, asked: Asked, *, later_count: int
-) -> list[Cause]:
-    """Return what went wrong in a test before its last `later_count` events, the worst first.
+    node: Node,
+    raw_events: Sequence[RawEvent],
+    judge: Judge,
+    test: str,
+    asked: Asked,
+    *,
+    later_count: int,
+    forgotten_count: int = 0,
+    is_clock_held: bool = False,
+    ended: Sequence[Ended] = (),
+) -> Diagnosis:
+    """Return what went wrong in a test before its last `later_count` events, and what else was noticed.
 
-    The caller has passed the barrier and holds the lock.
+    The broker has recorded `forgotten_count` events before the first of these. The caller has passed the barrier and
+    holds the lock.
     """
     until = len(raw_events) - later_count
     began = events.began_at(raw_events[:until], test)
     before = [raw for raw in raw_events[:began] if raw[0] in events.EXPLAINING and raw[0] != events.REFUSED]
-    own = [raw for raw in raw_events[began:until] if raw[0] != events.CALLED]
-    facts = [Event(raw) for raw in (*before, *own)]
+    timeline = Timeline(before)
+    timeline.take(raw_events[began:until])
     later = {id(raw) for raw in raw_events[until:]}
     findings = [
         finding
@@ -43,28 +56,69 @@ def diagnosed(
         for finding in group
         if not any(id(event.raw) in later for event in finding.evidence)
     ]
-    now = cast("int", raw_events[until][1]) if later_count else node.now
-    scene, unrouted = Scene(facts, now), Unrouted(node)
-    causes = [*_causes(node, unrouted, scene, findings), *_returned(unrouted, facts, asked)]
-    return diagnosis(scene, causes, asked)
+    # What has a place among all events has one on the timeline.
+    moved = len(before) - began - forgotten_count
+    asked.deaths = [one._replace(place=None if one.place is None else one.place + moved) for one in asked.deaths]
+    asked.caught = [one._replace(place=one.place + moved) for one in asked.caught]
+    state = _state(node, timeline, is_clock_held=is_clock_held, ended=ended)
+    state.now = cast("int", raw_events[until][1]) if later_count else node.now
+    unrouted = Unrouted(node)
+    found = [*_causes(node, unrouted, timeline, findings), *_returned(unrouted, timeline, asked)]
+    return diagnosis(timeline, asked, found, state, began=len(before))
 
 
-def _returned(unrouted: Unrouted, facts: Sequence[Event], asked: Asked) -> Iterator[Cause]:
+def _state(node: Node, timeline: Timeline, *, is_clock_held: bool, ended: Sequence[Ended]) -> State:
+    alarms = ", ".join(node.alarms)
+    settled = {
+        delivery.entry.copy: str(connection.client_name or "a client")
+        for connection in connections(node)
+        for channel in connection.channels.values()
+        for delivery in (() if channel.transaction is None else channel.transaction.deliveries)
+    }
+    return State(
+        uncommitted(node),
+        settled,
+        {connection.number: alarms or "a fault" for connection in connections(node) if connection.is_blocked},
+        dict(_refused(node, timeline)),
+        is_clock_held,
+        ended=ended,
+    )
+
+
+def _refused(node: Node, timeline: Timeline) -> Iterator[tuple[int, tuple[str, str]]]:
+    """Yield the messages that entered no queue although a binding led to one: it was full and refused them."""
+    held = uncommitted(node)
+    for life in timeline.messages.values():
+        if life.copies or life.lost is not None or life.published is None or life.number in held:
+            continue
+        vhost = node.vhosts.get(life.vhost)
+        exchange = None if vhost is None else vhost.exchanges.get(life.message.exchange)
+        if vhost is None or exchange is None or exchange.type_name not in ("direct", "fanout", "topic", "headers"):
+            continue
+        for queue in vhost.route(exchange, cast("Message", life.message)):
+            settings = getattr(queue, "settings", None)
+            if settings is not None and settings.is_refusing:
+                limit = settings.max_length if settings.max_length is not None else settings.max_length_bytes
+                yield life.number, (queue.name, f"x-max-length {limit}, {settings.overflow}")
+
+
+def _returned(unrouted: Unrouted, timeline: Timeline, asked: Asked) -> Iterator[Cause]:
     """Yield what was returned of the messages that a failed assertion is about: the client knows, the test did not."""
-    for fact in facts:
-        if fact.kind in events.RETURNS and fact.message.id in asked.messages:
-            message = cast("Message", fact.message)
-            why = unrouted.why(str(fact.get("vhost") or "/"), message)
+    for number in asked.messages:
+        life = timeline.messages.get(number)
+        if life is not None and life.lost is not None and life.lost.kind in events.RETURNS:
+            message = cast("Message", life.message)
+            why = unrouted.why(life.vhost, message)
             names = {"exchange": message.exchange, "routing_key": message.routing_key}
-            yield Cause(_UNROUTABLE, names, {"message": message.id, "messages": 1}, (fact,), why)
+            yield Cause(_UNROUTABLE, names, {"message": message.id, "messages": 1}, (life.lost,), why)
 
 
-def _causes(node: Node, unrouted: Unrouted, scene: Scene, findings: Sequence[Finding]) -> Iterator[Cause]:
+def _causes(node: Node, unrouted: Unrouted, timeline: Timeline, findings: Sequence[Finding]) -> Iterator[Cause]:
     for finding in findings:
         cause, message = finding.cause, finding.message
         if finding.check == _UNROUTABLE and message is not None:
             # A queue may have been bound, declared or deleted since the check looked.
-            deleted = scene.deletions.text(finding.vhost, message.routing_key, finding.evidence[-1].at)
+            deleted = timeline.deletion_text(finding.vhost, message.routing_key, finding.evidence[-1].at)
             why = unrouted.why(finding.vhost, message, deleted=deleted)
             cause = cause if why.kind == _GONE else cause._replace(because=why)
         yield cause

@@ -23,6 +23,7 @@ function pageHead() {
     el("p", { class: "line" }, ...between(testFacts(), " · ")),
     wrongPart(),
     div("evidence", test.error && failurePart(test.error.text), codePart()),
+    noticedPart(),
     ...story.brokers.map(brokerPart),
     cutPart(),
   );
@@ -51,6 +52,18 @@ function wrongPart() {
     { class: "wrong", "aria-label": "What went wrong" },
     el("h2", {}, "What went wrong"),
     el("ul", {}, ...causes.map((cause) => el("li", {}, ...causeSentence(cause)))),
+  );
+}
+
+/** Return what else was noticed, folded: it need not be wrong. */
+function noticedPart() {
+  const { noticed } = story;
+  if (!noticed.length) return null;
+  return el(
+    "details",
+    { class: "noticed" },
+    el("summary", {}, "Also noticed"),
+    el("ul", {}, ...noticed.map((cause) => el("li", {}, ...causeSentence(cause)))),
   );
 }
 

@@ -51,7 +51,7 @@
  *   test: Test, leveret?: string, python?: string, source?: string, start?: {ts: number, wall: number},
  *   brokers: BrokerFacts[], lanes: Lane[], events: StoryEvent[], messages: Message[], queues: Queue[],
  *   topology: {nodes: GraphNode[], edges: GraphEdge[], unroutable: Unroutable[]},
- *   cut: {events: number, bodies: number}, causes: Wrong[], file?: string, code?: Code
+ *   cut: {events: number, bodies: number}, causes: Wrong[], noticed: Wrong[], file?: string, code?: Code
  * }} Story
  */
 
@@ -98,6 +98,7 @@ function readStory(raw) {
     queues: raw.queues ?? [],
     topology: { nodes: topology.nodes ?? [], edges: topology.edges ?? [], unroutable: topology.unroutable ?? [] },
     causes: raw.causes ?? [],
+    noticed: raw.noticed ?? [],
     cut: { events: raw.cut?.events ?? 0, bodies: raw.cut?.bodies ?? 0 },
   };
 }

@@ -32,6 +32,7 @@ def facts_of(story: Story, page: str = "") -> dict[str, Any]:
         "error": test.get("error", {}).get("text"),
         "failed_at": test.get("failed_at"),
         "causes": [_cause(cause, story) for cause in story["causes"]],
+        "noticed": [_cause(cause, story) for cause in story["noticed"]],
         "assertion": test.get("assertion"),
         "code": story.get("code"),
         "brokers": story["brokers"],

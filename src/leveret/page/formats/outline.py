@@ -31,6 +31,8 @@ def _head(story: Story) -> list[str]:
         lines += ["what went wrong:", *(f"  {cause['sentence']}" for cause in story["causes"])]
     if "error" in test:
         lines += [f"  {line}" for line in test["error"]["text"].splitlines()]
+    if story["noticed"]:
+        lines += ["also noticed:", *(f"  {cause['sentence']}" for cause in story["noticed"])]
     for broker in story["brokers"]:
         seed = f", seed {broker['seed']}" if "seed" in broker else ""
         lines.append(f"{broker['id']}: {broker['title']}, RabbitMQ {broker['rabbitmq'] or 'of unknown version'}{seed}")

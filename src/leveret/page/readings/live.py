@@ -13,8 +13,6 @@ from leveret.observe.checks.texts import Publishers, group_text
 from leveret.observe.views.views import ExchangeView, QueueFacts, exchange_view, queue_facts
 from leveret.page.readings.reading import Check, Fault, Picture, Reading, live_rows
 from leveret.page.story import Test
-from leveret.story.diagnosis import diagnosis
-from leveret.story.scene import Scene
 from leveret.trace import events
 from leveret.trace.events import Event, RawEvent
 from leveret.trace.redaction import Redaction
@@ -73,7 +71,7 @@ def reading_of(
         picture=picture_of(node, redaction),
         faults=[Fault(repr(rule), rule.on, repr(rule.fault), rule.fired) for rule in rules],
         checks=checks_of(judge, raw_events, vhost),
-        causes=diagnosis(Scene(()), [finding.cause for finding in found]),
+        noticed=[finding.cause for finding in found],
         dropped_count=int(recorder.has_dropped),
         cut_count=cut_count,
         redaction=redaction,

@@ -72,6 +72,8 @@ class Reading:
     checks: list[Check] = field(default_factory=list)
     # What went wrong, the worst first, and how many of the last rows came after the failure.
     causes: Sequence[Cause] = ()
+    # What else was noticed.
+    noticed: Sequence[Cause] = ()
     later_count: int = 0
     # What the test calls the broker.
     name: str | None = None

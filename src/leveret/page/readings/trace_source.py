@@ -16,11 +16,12 @@ from leveret.errors import UnreadableTraceError, did_you_mean
 from leveret.page.readings.firehose import Completion
 from leveret.page.readings.reading import Fault, PageRow, Reading
 from leveret.page.story import Test
-from leveret.story.diagnosis import Asked, diagnosis
-from leveret.story.facts import RowFact
-from leveret.story.scene import Scene
+from leveret.story.asked import Asked
+from leveret.story.diagnosis import diagnosis
+from leveret.story.timeline import Timeline
 from leveret.trace import events
 from leveret.trace.jsonl import TraceReader
+from leveret.trace.recorded_rows import raw_events
 from leveret.trace.rows import NODE_SPAN
 from leveret.trace.schema import SHAPE
 
@@ -58,10 +59,14 @@ def read_test(path: str | PathLike[str], name: str | None) -> Recorded:
         _reading(reader.header, before.get(ordinal, []), group, is_rabbitmq=is_rabbitmq)
         for ordinal, group in sorted(groups.items())
     ]
-    if test.outcome in _FAILED:
+    # A recording of RabbitMQ has no acks, so it does not show what is held.
+    if test.outcome in _FAILED and not is_rabbitmq:
         for reading in readings:
-            facts = [RowFact(row) for row in (*reading.before, *reading.rows)]
-            reading.causes = diagnosis(Scene(facts), None, Asked(messages=test.messages))
+            timeline = Timeline(raw_events(reading.before))
+            began = len(timeline.facts)
+            timeline.take(raw_events(reading.rows))
+            found = diagnosis(timeline, Asked(test.messages, test.queues), began=began)
+            reading.causes, reading.noticed = found.causes, found.noticed
     if not readings:
         readings = [_reading(reader.header, [], [], is_rabbitmq=is_rabbitmq)]
     readings[0].cut_count = cut_count

@@ -30,7 +30,12 @@ from leveret.trace import events
 
 def publish(channel: Channel, method: methods.BasicPublish, content: Content) -> None:
     """Route a message and enqueue it, at once or at commit. Hot: once per published message."""
-    message = publishing.checked(channel, method, content)
+    try:
+        message = publishing.checked(channel, method, content)
+    except AmqpError as error:
+        if error.subject is None:
+            error.about("publish", exchange=method.exchange, routing_key=method.routing_key)
+        raise
     if publishing.publish(channel, message, is_mandatory=method.mandatory, client=channel) is None:
         return
     connection = channel.connection

@@ -1,0 +1,172 @@
+"""What a failed test asked for: the messages, values, counts and queues in which its failure may have a cause.
+
+The failure of an assertion or a wait of leveret's names messages and queues. A plain comparison has values that the
+test expected and lacks, and no other value says what it waited for. A test that asks for nothing of the kind has no
+cause here, whatever else is wrong with its broker.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final, NamedTuple, cast
+
+from leveret.story.entities import MessageLife
+from leveret.trace.caller import Caller
+from leveret.trace.events import as_python
+
+# The most values that a look into bodies compares, and how deep it goes.
+_VALUES_MAX: Final = 20_000
+_DEEPEST: Final = 8
+
+
+class Death(NamedTuple):
+    """What ended a thread or a task: what it was, its error, and the line that raised it."""
+
+    what: str
+    name: str | None
+    error: str
+    line: Caller | None
+    # How many of the broker's facts came before; None if that is unknown.
+    place: int | None = None
+    # Whether it was at work for a client of AMQP.
+    is_client: bool = True
+
+
+class Caught(NamedTuple):
+    """An error that the code under test has caught and logged."""
+
+    error: str
+    line: Caller | None
+    place: int
+
+
+@dataclass(slots=True)
+class Asked:
+    """What a test that failed shows of itself."""
+
+    # The messages and queues that an assertion of leveret's is about, or at which a comparison looked.
+    messages: Sequence[int] = ()
+    queues: Sequence[str] = ()
+    # The values that a comparison expected and lacks, those that it has more often, and those in another order.
+    missing: Sequence[object] = ()
+    repeated: Sequence[object] = ()
+    reordered: Sequence[object] = ()
+    # Those of the missing values that it has, but not often enough.
+    fewer: Sequence[object] = ()
+    # How many things it expected, and how many there were; how much, and how much there was.
+    count: tuple[int, int] | None = None
+    total: tuple[int, int] | None = None
+    # The names in the comparison: they may be those of clients. What is no comparison was empty, or false.
+    names: frozenset[str] = frozenset()
+    is_falsy: bool = False
+    # The text of the error, and whether time ran out.
+    error: str = ""
+    is_timeout: bool = False
+    # An assertion asked for a message published with this key, if it named one, and saw none.
+    is_unpublished: bool = False
+    routing_key: str | None = None
+    # Whether a wait of leveret's timed out: it asks for what is not settled.
+    is_wait: bool = False
+    # Whether strict checks failed the test: it asks for whatever they found.
+    is_check: bool = False
+    deaths: Sequence[Death] = ()
+    caught: Sequence[Caught] = field(default_factory=list)
+
+
+class Comparison(NamedTuple):
+    """The two sides of a comparison that failed: the expected one and the one that the test has."""
+
+    expected: object
+    found: object
+    # An operator: "==", "in".
+    operator: str = "=="
+
+    def ask(self, asked: Asked) -> None:
+        """Note what it asked for."""
+        expected, found = self.expected, self.found
+        if self.operator == "in":
+            asked.missing = [*_wanted([expected])]
+        elif self.operator != "==":
+            return
+        elif type(expected) is int and type(found) is int:
+            asked.total = (expected, found)
+        else:
+            self._ask_collections(asked)
+
+    def _ask_collections(self, asked: Asked) -> None:
+        wanted, there = list(_leaves(self.expected, 0)), list(_leaves(self.found, 0))
+        missing, extra = _without(wanted, there), _without(there, wanted)
+        is_collection = _collection(self.expected) is not None
+        if not is_collection:
+            missing = [value for value in missing if type(value) in (str, bytes)]
+        asked.missing = [*_wanted(missing)]
+        asked.fewer = [*_wanted(one for one in missing if one in there)]
+        if is_collection and not missing:
+            asked.repeated = [*_wanted(one for one in extra if one in wanted)]
+            asked.reordered = [] if extra else [*_wanted(wanted)]
+        if type(self.expected) in (list, tuple) and type(self.found) in (list, tuple):
+            asked.count = (len(cast("list[object]", self.expected)), len(cast("list[object]", self.found)))
+
+
+def _wanted(values: Sequence[object] | Iterator[object]) -> Iterator[object]:
+    """Yield what a message may hold and little else does."""
+    return (value for value in values if value is not None and not isinstance(value, bool) and value not in ("", b""))
+
+
+# How to go through the collections, and what a value is. No code of the user's runs: it could raise, or not end.
+_COLLECTIONS: Final[dict[type, Callable[[Any], Iterable[object]]]] = {
+    dict: dict.values,
+    **{kind: kind.__iter__ for kind in (list, tuple, set, frozenset)},
+}
+_VALUES: Final = (str, bytes, bool, int, float)
+
+
+def _without(values: list[object], others: list[object]) -> list[object]:
+    left = Counter((type(one), one) for one in others)
+    missing = []
+    for value in values:
+        key = (type(value), value)
+        if left[key]:
+            left[key] -= 1
+        else:
+            missing.append(value)
+    return missing
+
+
+def _leaves(value: object, depth: int) -> Iterator[object]:
+    kind = _collection(value)
+    if kind is not None and depth < _DEEPEST and kind.__len__(value) <= _VALUES_MAX:
+        for one in _COLLECTIONS[kind](value):
+            yield from _leaves(one, depth + 1)
+    elif type(value) in _VALUES:
+        yield value
+
+
+def _collection(value: object) -> Any:
+    """Return the type of collection that a value is, of Python's own; None if it is none."""
+    return next((kind for kind in type(value).__mro__ if kind in _COLLECTIONS), None)
+
+
+def said_by(life: MessageLife) -> Iterator[object]:
+    """Yield what a message holds: its body as bytes and text, the values in its JSON, its headers, and its deaths."""
+    body = life.message.body
+    yield body
+    yield from _said_by_body(body)
+    letters = [copy.facts[0].message for copy in life.copies.values() if copy.source_number is not None]
+    for message in (life.message, *letters[-1:]):
+        yield from _leaves(as_python(message.properties.headers), 0)
+
+
+def _said_by_body(body: bytes) -> Iterator[object]:
+    try:
+        text = body.decode()
+    except UnicodeDecodeError:
+        return
+    yield text
+    try:
+        yield from _leaves(json.loads(text), 0)
+    except (ValueError, RecursionError):
+        return

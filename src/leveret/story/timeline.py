@@ -1,0 +1,463 @@
+"""The timeline of a broker: what its events show, as entities that know each other.
+
+It takes the events in order, in one piece or in several, and keeps for each connection, queue, message, copy and
+delivery the facts that show it. `tests/story/test_timeline.py` holds it to the broker: after random traffic, both agree
+on what is ready, who holds what, who consumes, and what is bound.
+
+It is made when a test fails. A passing test never imports it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from operator import itemgetter
+from typing import Any, Final, cast
+
+from leveret.story.entities import (
+    BindingLife,
+    ChannelLife,
+    ConnectionLife,
+    ConsumerLife,
+    CopyLife,
+    DeliveryLife,
+    ExchangeLife,
+    Fact,
+    MessageLife,
+    Place,
+    QueueLife,
+    Role,
+)
+from leveret.story.words import AGAIN, BY_REASON, UNACKED
+from leveret.trace import events
+from leveret.trace.events import POSITIONS, TABLE, RawEvent, TracedMessage, as_python
+from leveret.wording import client_place_text, short_span_text
+
+_ROLES: Final[dict[str, Role]] = {
+    events.PUBLISHED: "publisher",
+    **dict.fromkeys((events.CONSUME, *events.DELIVERIES), "consumer"),
+}
+# What a client does by itself: it goes on after an error.
+_ACTS: Final = frozenset(
+    {events.PUBLISHED, events.CONSUME, events.QUEUE_DECLARE, events.BIND, *events.DELIVERIES, *events.SETTLING}
+)
+# Where the tuples of these kinds have these fields.
+_VHOST: Final = POSITIONS[events.PUBLISHED]["vhost"]
+_CONN: Final = POSITIONS[events.PUBLISHED]["conn"]
+_PUBLISHED: Final = POSITIONS[events.PUBLISHED]["message"]
+_SRC_COPY: Final = POSITIONS[events.ENQUEUED]["src_copy"]
+
+
+class Timeline:
+    """What the events of one broker show until now."""
+
+    def __init__(self, raw_events: Iterable[RawEvent] = ()) -> None:
+        # All events that it was given, in order.
+        self.facts: Final[list[Fact]] = []
+        self.connections: Final[dict[int, ConnectionLife]] = {}
+        self.messages: Final[dict[int, MessageLife]] = {}
+        self.copies: Final[dict[int, CopyLife]] = {}
+        # The queues and exchanges that exist, as far as events show it, and those that were deleted.
+        self.queues: Final[dict[Place, QueueLife]] = {}
+        self.exchanges: Final[dict[Place, ExchangeLife]] = {}
+        self.deleted_queues: Final[dict[Place, list[QueueLife]]] = {}
+        self.bindings: Final[list[BindingLife]] = []
+        self.refusals: Final[list[Fact]] = []
+        self.faults: Final[list[Fact]] = []
+        # The calls of the test, and where the tests of this broker began.
+        self.calls: Final[list[Fact]] = []
+        self.starts: Final[list[Fact]] = []
+        self._handlers: Final = self._handlers_by_kind()
+        self.take(raw_events)
+
+    def take(self, raw_events: Iterable[RawEvent]) -> None:
+        """Take the next events. Those of an unknown kind, of a newer file, are left out."""
+        facts, handlers = self.facts, self._handlers
+        for raw in raw_events:
+            handler = handlers.get(cast("str", raw[0]))
+            if handler is not None:
+                fact = Fact(raw, len(facts))
+                facts.append(fact)
+                handler(fact, raw)
+
+    def at(self, place: int) -> Timeline:
+        """Return what the first `place` facts show."""
+        return self if place >= len(self.facts) else Timeline(fact.raw for fact in self.facts[:place])
+
+    @property
+    def now(self) -> int | None:
+        """When the last of its facts happened, in microseconds of the broker's clock."""
+        return self.facts[-1].at if self.facts else None
+
+    def name(self, connection: ConnectionLife | None, unnamed: str = "a client") -> str:
+        """Return what to call a client: by its own name for its connection; None is the test itself."""
+        return "the test" if connection is None else connection.name or unnamed
+
+    def by(self, fact: Fact) -> ConnectionLife | None:
+        """Return the connection that caused a fact; None is the test, or the broker itself."""
+        number = fact.get("conn")
+        return None if number is None else self._connection(cast("int", number))
+
+    def who(self, fact: Fact) -> str:
+        """Return who caused a fact: a client's connection and channel, or the test and its line."""
+        connection = self.by(fact)
+        if connection is None:
+            call = self.call_before(fact)
+            return "the test" if call is None else f"the test at {call.caller}"
+        return client_place_text(self.name(connection), connection.number, cast("int | None", fact.get("chan")))
+
+    def call_before(self, fact: Fact) -> Fact | None:
+        """Return the call of the test that came last before a fact."""
+        return next((call for call in reversed(self.calls) if call.place < fact.place), None)
+
+    def queue(self, vhost: str, name: str) -> QueueLife | None:
+        """Return the queue of that name, or the one that was deleted last; None if no event names it."""
+        found = self.queues.get((vhost, name))
+        return found or next(reversed(self.deleted_queues.get((vhost, name), [])), None)
+
+    def deletion_text(self, vhost: str, name: str, before: int | None) -> str | None:
+        """Return that a queue was deleted before an instant, and how; None if it was not."""
+        is_before = (
+            (queue, deleted)
+            for queue in reversed(self.deleted_queues.get((vhost, name), []))
+            if (deleted := queue.deleted) is not None and deleted.at <= (before or deleted.at)
+        )
+        queue, deleted = next(is_before, (None, None))
+        if queue is None or deleted is None:
+            return None
+        ago = "" if before is None else f" {short_span_text(before - deleted.at)} before"
+        how = self.deletion_how(queue)
+        return f"queue {name!r} was deleted{ago}{',' if ago and not how.startswith('by ') else ''} {how}"
+
+    def deletion_how(self, queue: QueueLife) -> str:
+        """Return how a queue came to be deleted: "when c3 (web) closed its connection (exclusive)"."""
+        reason = None if queue.deleted is None else queue.deleted.reason
+        match reason:
+            case "exclusive" if queue.owner is not None:
+                lost = "lost" if queue.owner.is_lost else "closed"
+                return f"when {queue.owner.short} {lost} its connection (exclusive)"
+            case "exclusive":
+                return "when its connection closed (exclusive)"
+            case "auto_delete":
+                return "when its last consumer left (auto-delete)"
+            case "expired":
+                return "because it was unused for too long (x-expires)"
+            case _:
+                return f"by {self.deleter(queue)}"
+
+    def deleter(self, queue: QueueLife) -> str:
+        """Return who deleted a queue, or whose end did: "c3 (web)", "the test", "the broker"."""
+        deleted = queue.deleted
+        if deleted is None:
+            return ""
+        is_owned = deleted.conn is None and deleted.reason == "exclusive"
+        by = queue.owner if is_owned else self.by(deleted)
+        if by is None:
+            return "the test" if deleted.reason is None else "the broker"
+        return by.short
+
+    def _handlers_by_kind(self) -> dict[str, Callable[[Fact, RawEvent], None]]:
+        handlers: dict[str, Callable[[Fact, RawEvent], None]] = {
+            events.CONN_OPEN: self._connection_opened,
+            events.CONN_CLOSE: self._connection_closed,
+            events.CHAN_OPEN: self._channel_opened,
+            events.CHAN_CLOSE: self._channel_closed,
+            events.REFUSED: self._refused,
+            events.EXCHANGE_DECLARE: self._exchange_declared,
+            events.EXCHANGE_DELETE: self._exchange_deleted,
+            events.QUEUE_DECLARE: self._queue_declared,
+            events.QUEUE_DELETE: self._queue_deleted,
+            events.BIND: self._bound,
+            events.UNBIND: self._unbound,
+            events.CONSUME: self._consumed,
+            events.CANCEL: self._cancelled,
+            events.QOS: self._limited,
+            events.CALLED: lambda fact, _: self.calls.append(fact),
+            events.TEST_START: lambda fact, _: self.starts.append(fact),
+            events.TEST_END: lambda fact, _: None,
+            events.FAULT: self._fault,
+        }
+        for kind, row in TABLE.items():
+            if row.category == "publishing":
+                handlers[kind] = self._published if kind == events.PUBLISHED else self._answered
+            elif row.category == "copy":
+                handlers[kind] = self._copy_handler(kind)
+        return handlers
+
+    # Connections and channels.
+
+    def _connection(self, number: int) -> ConnectionLife:
+        found = self.connections.get(number)
+        if found is None:
+            found = self.connections[number] = ConnectionLife(number)
+        return found
+
+    def _channel(self, number: int, channel: int) -> ChannelLife:
+        connection = self._connection(number)
+        found = connection.channels.get(channel)
+        if found is None:
+            found = connection.channels[channel] = ChannelLife(connection, channel)
+        return found
+
+    def _acted(self, fact: Fact, number: int | None) -> ConnectionLife | None:
+        """Note that a connection did something, and return it."""
+        if number is None:
+            return None
+        connection = self._connection(number)
+        connection.last_act = fact
+        role = _ROLES.get(fact.kind)
+        if role is not None:
+            connection.roles[role] = None
+        return connection
+
+    def _connection_opened(self, fact: Fact, raw: RawEvent) -> None:
+        self._connection(cast("int", fact.conn)).opened = fact
+
+    def _connection_closed(self, fact: Fact, raw: RawEvent) -> None:
+        connection = self._connection(cast("int", fact.conn))
+        connection.closed = fact
+        for channel in connection.channels.values():
+            self._end_channel(channel, fact)
+
+    def _channel_opened(self, fact: Fact, raw: RawEvent) -> None:
+        connection, number = self._connection(cast("int", fact.conn)), cast("int", fact.chan)
+        connection.channels[number] = ChannelLife(connection, number, fact)
+
+    def _channel_closed(self, fact: Fact, raw: RawEvent) -> None:
+        self._end_channel(self._channel(cast("int", fact.conn), cast("int", fact.chan)), fact)
+
+    def _end_channel(self, channel: ChannelLife, fact: Fact) -> None:
+        channel.closed = channel.closed or fact
+        for consumer in channel.consumers:
+            consumer.until = consumer.until or fact
+
+    def _limited(self, fact: Fact, raw: RawEvent) -> None:
+        if fact.conn is not None and fact.chan is not None:
+            self._channel(fact.conn, fact.chan).limits.append(fact)
+
+    def _refused(self, fact: Fact, raw: RawEvent) -> None:
+        self.refusals.append(fact)
+        if fact.conn is not None:
+            self._connection(fact.conn).refusals.append(fact)
+
+    def _fault(self, fact: Fact, raw: RawEvent) -> None:
+        self.faults.append(fact)
+        if fact.conn is not None:
+            self._connection(fact.conn).faults.append(fact)
+
+    # Topology and consumers.
+
+    def _exchange(self, vhost: str, name: str) -> ExchangeLife:
+        found = self.exchanges.get((vhost, name))
+        if found is None:
+            found = self.exchanges[vhost, name] = ExchangeLife(vhost, name)
+        return found
+
+    def _queue(self, vhost: str, name: str) -> QueueLife:
+        found = self.queues.get((vhost, name))
+        if found is None:
+            found = self.queues[vhost, name] = QueueLife(vhost, name)
+        return found
+
+    def _exchange_declared(self, fact: Fact, raw: RawEvent) -> None:
+        self._exchange(fact.vhost, fact.exchange).declared.append(fact)
+
+    def _exchange_deleted(self, fact: Fact, raw: RawEvent) -> None:
+        place = (fact.vhost, fact.exchange)
+        self._exchange(*place).deleted = fact
+        del self.exchanges[place]
+        self._end_bindings(
+            fact, lambda one: place in (one.source, one.destination_kind == "exchange" and one.destination)
+        )
+
+    def _queue_declared(self, fact: Fact, raw: RawEvent) -> None:
+        queue = self._queue(fact.vhost, cast("str", fact.queue))
+        queue.declared.append(fact)
+        queue.arguments = cast("dict[str, Any]", as_python(fact.arguments)) or {}
+        self._acted(fact, fact.conn)
+        queue.owner = None if fact.conn is None else self._connection(fact.conn)
+
+    def _queue_deleted(self, fact: Fact, raw: RawEvent) -> None:
+        queue = self._queue(fact.vhost, cast("str", fact.queue))
+        queue.deleted = fact
+        del self.queues[queue.place]
+        self.deleted_queues.setdefault(queue.place, []).append(queue)
+        for consumer in queue.consumers:
+            consumer.until = consumer.until or fact
+        self._end_bindings(fact, lambda one: one.destination_kind == "queue" and one.destination == queue.place)
+
+    def _bound(self, fact: Fact, raw: RawEvent) -> None:
+        source, destination = (fact.vhost, fact.exchange), (fact.vhost, fact.destination)
+        binding = BindingLife(source, destination, fact.destination_kind, fact.routing_key, fact)
+        self.bindings.append(binding)
+        self._exchange(*source).bindings.append(binding)
+        self._acted(fact, fact.conn)
+
+    def _unbound(self, fact: Fact, raw: RawEvent) -> None:
+        what = raw[POSITIONS[events.UNBIND]["exchange"] :]
+        self._end_bindings(
+            fact, lambda one: one.source[0] == fact.vhost and one.since.raw[len(raw) - len(what) :] == what
+        )
+
+    def _end_bindings(self, fact: Fact, is_meant: Callable[[BindingLife], object]) -> None:
+        for one in self.bindings:
+            if one.until is None and is_meant(one):
+                one.until = fact
+
+    def _consumed(self, fact: Fact, raw: RawEvent) -> None:
+        self._acted(fact, fact.conn)
+        if fact.conn is not None and fact.chan is not None:
+            queue, channel = self._queue(fact.vhost, cast("str", fact.queue)), self._channel(fact.conn, fact.chan)
+            consumer = ConsumerLife(queue, channel, fact.consumer, fact)
+            queue.consumers.append(consumer)
+            channel.consumers.append(consumer)
+
+    def _cancelled(self, fact: Fact, raw: RawEvent) -> None:
+        consumer = self._consumer(self._channel_of(fact), fact.consumer)
+        if consumer is not None:
+            consumer.until = fact
+
+    def _channel_of(self, fact: Fact) -> ChannelLife | None:
+        number, channel = fact.conn, fact.chan
+        return None if number is None or channel is None else self._channel(number, channel)
+
+    def _consumer(self, channel: ChannelLife | None, tag: object) -> ConsumerLife | None:
+        if channel is None or tag is None:
+            return None
+        return next((one for one in reversed(channel.consumers) if one.tag == tag), None)
+
+    # Messages. Hot: once per event, so these read the tuple, whose layout the table of kinds gives.
+
+    def _message(self, vhost: str, message: TracedMessage) -> MessageLife:
+        found = self.messages.get(message.id)
+        if found is None:
+            found = self.messages[message.id] = MessageLife(message.id, vhost, message)
+        return found
+
+    def _published(self, fact: Fact, raw: RawEvent) -> None:
+        life = self._message(cast("str", raw[_VHOST]), cast("TracedMessage", raw[_PUBLISHED]))
+        life.published = fact
+        life.facts.append(fact)
+        life.publisher = self._acted(fact, cast("int | None", raw[_CONN]))
+
+    def _answered(self, fact: Fact, raw: RawEvent) -> None:
+        life = self._message(cast("str", raw[_VHOST]), fact.message)
+        if fact.kind in events.ANSWERS:
+            life.facts.append(fact)
+            life.answer = life.answer or fact
+        else:
+            self._lost(life, fact)
+
+    def _lost(self, life: MessageLife, fact: Fact) -> None:
+        life.facts.append(fact)
+        if fact.kind in events.RETURNS or (fact.kind in events.LOSSES and life.lost is None):
+            life.lost = fact
+
+    def _new_copy(self, number: int, life: MessageLife, queue: str) -> CopyLife:
+        copy = CopyLife(number, self._queue(life.vhost, queue), life)
+        self.copies[number] = life.copies[number] = copy
+        return copy
+
+    def _copy_handler(self, kind: str) -> Callable[[Fact, RawEvent], None]:
+        """Return what takes the events of a kind about copies. The traits of the kind say what moves."""
+        places = POSITIONS[kind]
+        parts_of = itemgetter(*(places[name] for name in ("vhost", "queue", "message", "copy")))
+        copies = self.copies
+        moved = self._move_of(kind)
+
+        def handle(fact: Fact, raw: RawEvent) -> None:
+            vhost, queue, message, number = parts_of(raw)
+            copy = copies.get(number)
+            if copy is None:
+                life = self._message(vhost, message)
+                if number is None:
+                    self._lost(life, fact)
+                    return
+                copy = self._new_copy(number, life, queue)
+            copy.facts.append(fact)
+            moved(copy, fact, raw)
+
+        return handle
+
+    def _move_of(self, kind: str) -> Callable[[CopyLife, Fact, RawEvent], None]:
+        if kind in events.ARRIVALS:
+            return self._arrived
+        if kind in events.REQUEUES:
+            return self._requeued
+        if kind in events.DELIVERIES:
+            return self._delivered
+        return self._settled if kind in events.SETTLING else self._ended
+
+    def _arrived(self, copy: CopyLife, fact: Fact, raw: RawEvent) -> None:
+        copy.queue.ready[copy.number] = copy
+        copy.source_number = number = cast("int | None", raw[_SRC_COPY])
+        if number is not None:
+            copy.source = self.copies.get(number)
+            if copy.source is not None:
+                copy.source.letters.append(copy)
+
+    def _delivered(self, copy: CopyLife, fact: Fact, raw: RawEvent) -> None:
+        conn, chan = cast("tuple[int | None, int | None]", raw[events.CHANNEL])
+        tag = cast("object", fact.tag)
+        self._acted(fact, conn)
+        channel = consumer = None
+        if conn is not None and chan is not None:
+            channel = self._channel(conn, chan)
+            consumer = self._consumer(channel, fact.get("consumer"))
+        delivery = DeliveryLife(copy, fact, channel, consumer)
+        copy.deliveries.append(delivery)
+        if consumer is not None:
+            consumer.deliveries.append(delivery)
+        if channel is not None:
+            channel.held[tag] = delivery
+        if not copy.queue.is_stream:
+            copy.queue.ready.pop(copy.number, None)
+            copy.queue.unacked[copy.number] = copy
+            copy.state = UNACKED
+
+    def _settled(self, copy: CopyLife, fact: Fact, raw: RawEvent) -> None:
+        conn, chan = cast("tuple[int | None, int | None]", raw[events.CHANNEL])
+        self._acted(fact, conn)
+        channel = None if conn is None or chan is None else self._channel(conn, chan)
+        delivery = None if channel is None else channel.held.pop(fact.tag, None)
+        if delivery is None or delivery.copy is not copy:
+            delivery = _open_delivery(copy)
+        is_end = TABLE[fact.kind].stand is not None
+        if delivery is not None:
+            delivery.settled = fact
+            if is_end or copy.queue.is_stream:
+                delivery.ended = fact
+        if is_end and not copy.queue.is_stream:
+            _leave(copy, fact)
+
+    def _requeued(self, copy: CopyLife, fact: Fact, raw: RawEvent) -> None:
+        copy.requeue_count += 1
+        _end_delivery(copy, fact)
+        copy.queue.unacked.pop(copy.number, None)
+        copy.queue.ready[copy.number] = copy
+        copy.state = AGAIN
+
+    def _ended(self, copy: CopyLife, fact: Fact, raw: RawEvent) -> None:
+        _end_delivery(copy, fact)
+        _leave(copy, fact)
+
+
+def _leave(copy: CopyLife, fact: Fact) -> None:
+    """Let a copy leave its queue for good."""
+    copy.queue.ready.pop(copy.number, None)
+    copy.queue.unacked.pop(copy.number, None)
+    copy.state = BY_REASON.get((fact.kind, fact.get("reason")), fact.kind)
+
+
+def _open_delivery(copy: CopyLife) -> DeliveryLife | None:
+    last = copy.deliveries[-1] if copy.deliveries else None
+    return last if last is not None and last.ended is None else None
+
+
+def _end_delivery(copy: CopyLife, fact: Fact) -> None:
+    """End the delivery of a copy that its client still holds."""
+    delivery = _open_delivery(copy)
+    if delivery is not None:
+        delivery.ended = fact
+        held = {} if delivery.channel is None else delivery.channel.held
+        if held.get(delivery.fact.tag) is delivery:
+            del held[delivery.fact.tag]
