@@ -443,17 +443,13 @@ class Broker(BrokerActions, Peers, CheckedAssertions, Hinting):
         NotDeclaredError if a queue or client of that name has never existed. See docs/how-to/flow.md.
         """
         from leveret.story.flow import FlowReader
-        from leveret.trace import events
+        from leveret.story.timeline import Timeline
 
         if not self._engine.recorder.is_on:
             raise BrokerError("flow() needs recorded events, but this broker has record='off'; use record='recent'")
         self._engine.sync()
-        reader = FlowReader(queue=queue, client=client, bodies=bodies)
         raw = self._engine.recorder.raw()
-        began = events.began_at(raw)
-        for at, event in enumerate(map(events.Event, raw)):
-            if at >= began or event.kind == events.CONN_OPEN:
-                reader.take(event, event.message if event.kind == events.PUBLISHED else None)
+        reader = FlowReader(Timeline(raw), queue=queue, client=client, bodies=bodies)
         if not self._engine.recorder.has_dropped:
             from leveret.observe.views.names import require_known_client, require_known_somewhere
 

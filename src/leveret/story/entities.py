@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Final, Literal, cast
 
-from leveret.story.words import AGAIN, READY, end_of, filled
+from leveret.story.words import AGAIN, BY_REASON, READY, UNACKED, end_of, filled
 from leveret.trace import events
 from leveret.trace.caller import Caller
 from leveret.trace.events import Event, RawEvent, TracedMessage, as_python
@@ -254,6 +254,14 @@ class CopyLife:
         """What happened to it last."""
         return self.facts[-1]
 
+    @property
+    def stand(self) -> str:
+        """How what happened to it last left it: its state, but a copy that stays in a stream may be acked too."""
+        kind = self.last.kind
+        if not self.queue.is_stream or kind in events.ARRIVALS:
+            return self.state
+        return UNACKED if kind in events.DELIVERIES else ended_as(self.last)
+
 
 @dataclass(slots=True, eq=False)
 class MessageLife:
@@ -293,6 +301,11 @@ def end_text(copy: CopyLife, slot: Callable[[str], str], *, is_drawn: bool = Fal
     """Return how a copy stands, as a clause about the message; `slot` fills what the clause leaves open."""
     clause = end_of(copy.state).clause
     return filled(clause, lambda name: copy.state if name == "kind" else slot(name), is_drawn=is_drawn)
+
+
+def ended_as(fact: Fact) -> str:
+    """Return how a copy stands after a fact that settled or ended it."""
+    return BY_REASON.get((fact.kind, fact.get("reason")), fact.kind)
 
 
 def way_of(copy: CopyLife) -> Iterator[CopyLife]:

@@ -11,14 +11,12 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Iterable, Mapping
-from typing import Final, cast
+from typing import Final
 
-from leveret.story.clients import Clients
-from leveret.story.facts import Fact
-from leveret.story.lives import CopyLife, MessageLife
+from leveret.story.entities import ConnectionLife, CopyLife, MessageLife
+from leveret.story.timeline import Timeline
 from leveret.story.words import STANDS
 from leveret.trace import events
-from leveret.trace.events import TracedMessage
 from leveret.trace.shapes import message_name
 from leveret.wording import count_text, masked, masked_body, masked_name, texts_in
 
@@ -67,57 +65,52 @@ def lines_of(text: str) -> list[str]:
 
 
 class FlowReader:
-    """Reads the events of one test, and writes their flow."""
+    """Reads what a timeline shows of the current test, and writes its flow."""
 
-    def __init__(self, *, queue: str | None, client: str | None, bodies: bool | str | Iterable[str]) -> None:
+    def __init__(
+        self, timeline: Timeline, *, queue: str | None, client: str | None, bodies: bool | str | Iterable[str]
+    ) -> None:
         """With `queue` or `client`, only messages that touched it; `bodies` are True for whole, or names of fields."""
+        self._timeline: Final = timeline
         self._queue: Final = queue
         self._client: Final = None if client is None else masked(client)
         self._bodies: Final = bodies if isinstance(bodies, bool) else texts_in(bodies)
-        self._clients: Final = Clients()
-        self._lives: Final[dict[int, MessageLife[Fact]]] = {}
         # The names of those that took messages from each queue.
         self._consumers: Final[dict[str, set[str]]] = {}
-        self._has_got: Final[set[str]] = set()
         # The names of those to which the broker pushed messages: these may come before or after what they publish.
         self._is_pushed_to: Final[set[str]] = set()
         # The names of those that published before they got anything.
         self._first: Final[set[str]] = set()
-        self._messages: Final[dict[int, TracedMessage]] = {}
-
-    def take(self, fact: Fact, message: TracedMessage | None) -> None:
-        """Take the next event. `message` is what was published, if it is about that."""
-        self._clients.take(fact)
-        number = cast("int | None", fact.get("msg"))
-        if number is None:
-            return
-        self._lives.setdefault(number, MessageLife(number, str(fact.get("vhost") or "/"))).live(fact)
-        if message is not None:
-            self._messages[number] = message
-        if fact.kind in events.DELIVERIES:
-            name = self._name(fact)
-            self._has_got.add(name)
-            if fact.kind == events.DELIVERED:
-                self._is_pushed_to.add(name)
-            self._consumers.setdefault(str(fact.get("queue")), set()).add(name)
-        elif fact.kind == events.PUBLISHED:
-            name = self._name(fact)
-            if name not in self._has_got:
-                self._first.add(name)
+        has_got: set[str] = set()
+        for fact in timeline.recent:
+            if fact.kind in events.DELIVERIES:
+                name = self._name(timeline.by(fact))
+                has_got.add(name)
+                if fact.kind == events.DELIVERED:
+                    self._is_pushed_to.add(name)
+                self._consumers.setdefault(str(fact.queue), set()).add(name)
+            elif fact.kind == events.PUBLISHED:
+                name = self._name(timeline.by(fact))
+                if name not in has_got:
+                    self._first.add(name)
+        self._lives: Final = [
+            life
+            for life in timeline.messages.values()
+            if life.published is not None and life.published.place >= timeline.began
+        ]
 
     def client_names(self) -> list[str]:
-        """Return the names of all clients so far, the test's own among them."""
-        return list(dict.fromkeys(self._clients.name(number) for number in (None, *self._clients.known)))
+        """Return the names of all clients, the test's own among them."""
+        opened = (one for one in self._timeline.connections.values() if one.opened is not None)
+        return list(dict.fromkeys(map(self._timeline.name, (None, *opened))))
 
     def flow(self) -> Flow:
-        """Return the flow so far."""
-        lives = [life for life in self._lives.values() if life.published is not None and self._is_wanted(life)]
+        """Return the flow."""
         levels = self._levels()
         counts: Counter[tuple[int, str, int, str]] = Counter()
         orders: dict[str, dict[str, int]] = {}
-        for life in lives:
-            assert life.published is not None
-            publisher = self._name(life.published)
+        for life in filter(self._is_wanted, self._lives):
+            publisher = self._name(life.publisher)
             line, level = self._line(publisher, life), levels.get(publisher, len(levels))
             lines = orders.setdefault(publisher, {})
             order = lines.setdefault(line, len(lines))
@@ -131,62 +124,45 @@ class FlowReader:
 
     def _levels(self) -> dict[str, int]:
         """Return how many queues lie between each client and those that act of their own accord."""
-        sent = [
-            (self._name(life.published), copy.queue)
-            for life in self._lives.values()
-            if life.published is not None
-            for copy in life.copies.values()
-        ]
+        sent = [(self._name(life.publisher), copy.queue.name) for life in self._lives for copy in life.copies.values()]
         levels = _with_reached(dict.fromkeys(self._first - self._is_pushed_to, 0), sent, self._consumers)
         # A circle of consumers begins with the one that published first.
         return _with_reached(dict.fromkeys(self._first - levels.keys(), 0) | levels, sent, self._consumers)
 
-    def _is_wanted(self, life: MessageLife[Fact]) -> bool:
-        assert life.published is not None
-        if life.published.get("exchange") in events.CELERY_EXCHANGES:
+    def _is_wanted(self, life: MessageLife) -> bool:
+        if life.message.exchange in events.CELERY_EXCHANGES:
             # They come by the clock, so each run has others.
             return False
-        queues = {copy.queue for copy in life.copies.values()}
-        names = {self._name(life.published), *(name for queue in queues for name in self._consumers.get(queue, ()))}
+        queues = {copy.queue.name for copy in life.copies.values()}
+        names = {self._name(life.publisher), *(name for queue in queues for name in self._consumers.get(queue, ()))}
         return (self._queue is None or self._queue in queues) and (self._client is None or self._client in names)
 
-    def _line(self, publisher: str, life: MessageLife[Fact]) -> str:
-        published = life.published
-        assert published is not None
-        exchange, key = str(published.get("exchange") or ""), masked_name(str(published.get("routing_key") or ""))
+    def _line(self, publisher: str, life: MessageLife) -> str:
+        message = life.message
+        exchange, key = message.exchange, masked_name(message.routing_key)
         through = f"{exchange} {key!r} -> " if exchange else ""
-        copies = [copy for copy in life.copies.values() if copy.source is None]
-        ends = sorted(self._end(life, copy) for copy in copies)
+        ends = sorted(self._end(copy) for copy in life.copies.values() if copy.source is None)
         reached = ", ".join(ends) or f"{'' if exchange else repr(key) + ' '}no queue"
-        message = self._messages.get(life.number)
-        name = "" if message is None else message_name(message.body, message.properties.to_python())
-        return f"{publisher}{f' sends {name}' if name else ''} -> {through}{reached}{self._body(life.number)}"
+        name = message_name(message.body, message.properties.to_python())
+        return f"{publisher}{f' sends {name}' if name else ''} -> {through}{reached}{self._body(message.body)}"
 
-    def _end(self, life: MessageLife[Fact], copy: CopyLife[Fact]) -> str:
+    def _end(self, copy: CopyLife) -> str:
         """Return a queue, what became of the message there, and where that led."""
-        names = sorted(self._consumers.get(copy.queue, ())) if copy.deliveries else []
+        queue = copy.queue.name
+        names = sorted(self._consumers.get(queue, ())) if copy.deliveries else []
         by = f" by {' or '.join(names)}" if names else ""
-        state = STANDS.get(copy.state, copy.state.replace("_", " "))
+        state = STANDS.get(copy.stand, copy.stand.replace("_", " "))
         if copy.is_dead_lettered:
-            last = copy.facts[-1]
-            state = f"{last.get('reason')}{self._span(copy)}"
-            arrivals = sorted(self._end(life, other) for other in life.copies.values() if other.source == copy.number)
+            state = f"{copy.last.get('reason')}{_span(copy)}"
+            arrivals = sorted(map(self._end, copy.letters))
             by += f" -> {', '.join(arrivals)}" if arrivals else ", into nothing"
         again = f" after {count_text(copy.requeue_count, 'requeue')}" if copy.requeue_count else ""
-        return f"{masked_name(copy.queue)}: {state}{again}{by}"
+        return f"{masked_name(queue)}: {state}{again}{by}"
 
-    def _span(self, copy: CopyLife[Fact]) -> str:
-        """Return how long a message that expired was to live."""
-        first, expires = copy.facts[0], copy.facts[0].get("expires")
-        if copy.facts[-1].get("reason") != "expired" or not isinstance(expires, int) or first.at is None:
+    def _body(self, content: bytes) -> str:
+        if self._bodies is False:
             return ""
-        return f" after {_exact_text(expires - first.at)}"
-
-    def _body(self, number: int) -> str:
-        message = self._messages.get(number)
-        if self._bodies is False or message is None:
-            return ""
-        text = message.body.decode("utf-8", "replace")
+        text = content.decode("utf-8", "replace")
         if self._bodies is True:
             return f" {masked_body(text)}"
         try:
@@ -196,5 +172,14 @@ class FlowReader:
         fields = {name: body[name] for name in self._bodies if name in body} if isinstance(body, Mapping) else {}
         return f" {masked_body(json.dumps(fields))}" if fields else ""
 
-    def _name(self, fact: Fact) -> str:
-        return masked(self._clients.name(fact.get("conn")))
+    def _name(self, client: ConnectionLife | None) -> str:
+        return masked(self._timeline.name(client))
+
+
+def _span(copy: CopyLife) -> str:
+    """Return how long a message that expired was to live."""
+    first = copy.facts[0]
+    expires = first.get("expires")
+    if copy.last.get("reason") != "expired" or not isinstance(expires, int):
+        return ""
+    return f" after {_exact_text(expires - first.at)}"

@@ -26,8 +26,9 @@ from leveret.story.entities import (
     Place,
     QueueLife,
     Role,
+    ended_as,
 )
-from leveret.story.words import AGAIN, BY_REASON, UNACKED
+from leveret.story.words import AGAIN, UNACKED
 from leveret.trace import events
 from leveret.trace.events import POSITIONS, TABLE, RawEvent, TracedMessage, as_python
 from leveret.wording import client_place_text, short_span_text
@@ -82,6 +83,16 @@ class Timeline:
     def at(self, place: int) -> Timeline:
         """Return what the first `place` facts show."""
         return self if place >= len(self.facts) else Timeline(fact.raw for fact in self.facts[:place])
+
+    @property
+    def began(self) -> int:
+        """The place at which the current test began; 0 if no mark of it is left."""
+        return self.starts[-1].place if self.starts else 0
+
+    @property
+    def recent(self) -> list[Fact]:
+        """The facts of the current test."""
+        return self.facts[self.began :]
 
     @property
     def now(self) -> int | None:
@@ -445,7 +456,7 @@ def _leave(copy: CopyLife, fact: Fact) -> None:
     """Let a copy leave its queue for good."""
     copy.queue.ready.pop(copy.number, None)
     copy.queue.unacked.pop(copy.number, None)
-    copy.state = BY_REASON.get((fact.kind, fact.get("reason")), fact.kind)
+    copy.state = ended_as(fact)
 
 
 def _open_delivery(copy: CopyLife) -> DeliveryLife | None:
