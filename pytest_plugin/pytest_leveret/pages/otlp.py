@@ -23,10 +23,8 @@ from pytest_leveret.pages import file_name
 
 if TYPE_CHECKING:
     from leveret import Broker
-    from leveret.core.model.message import Message
-    from leveret.story.clients import Clients
-    from leveret.story.lives import CopyLife, MessageLife
-    from leveret.trace.events import Event
+    from leveret.story.entities import CopyLife, DeliveryLife, MessageLife
+    from leveret.trace.events import Event, TracedMessage
 
 # The attribute of a report whose test has a file.
 _MARK: Final = "leveret_spans"
@@ -98,28 +96,18 @@ class _Spans:
 
     def __init__(self, broker: Broker, test: str, number: int) -> None:
         """Read what happened in a test on its broker of this number."""
-        from leveret.story.clients import Clients
-        from leveret.story.lives import MessageLife
+        from leveret.story.timeline import Timeline
 
         self._test: Final = test
         self._number: Final = number
-        self._clients: Final[Clients] = Clients()
-        self._lives: Final[dict[int, MessageLife[Event]]] = {}
-        events = harness_of(broker).events_of(test)
-        self._ended_at: Final = events[-1].at if events else 0
-        for event in events:
-            if event.kind in Clients.KINDS:
-                self._clients.take(event)
-            message = cast("int | None", event.get("msg"))
-            if message is not None:
-                self._lives.setdefault(message, MessageLife(message, event.vhost)).live(event)
+        self._timeline: Final = Timeline(event.raw for event in harness_of(broker).events_of(test))
 
     def resources(self) -> Iterator[Json]:
         """Yield the spans of each client."""
         from leveret import __version__
 
         by_client: dict[str, list[Json]] = {}
-        for life in self._lives.values():
+        for life in self._timeline.messages.values():
             for client, span in self._of(life):
                 by_client.setdefault(client, []).append(span)
         for client, spans in by_client.items():
@@ -127,26 +115,23 @@ class _Spans:
             scope = {"name": "leveret", "version": __version__}
             yield {"resource": {"attributes": resource}, "scopeSpans": [{"scope": scope, "spans": spans}]}
 
-    def _of(self, life: MessageLife[Event]) -> Iterator[tuple[str, Json]]:
+    def _of(self, life: MessageLife) -> Iterator[tuple[str, Json]]:
         """Yield the spans of a message, each with its client."""
         from leveret.observe.checks.trace_context import context_of
 
-        message = _message_of(life)
-        if message is None:
-            return
-        context = context_of(message)
+        context = context_of(life.message)
         trace, parent = context.trace or self._id(16, "trace", life.number), context.span
         if life.published is not None:
             own = self._id(8, "publish", life.number)
-            span = self._published(life, life.published, message)
-            yield self._clients.name(life.published.conn), {**_identity(trace, own, parent), **span}
+            span = self._published(life, life.published)
+            yield self._timeline.name(life.publisher), {**_identity(trace, own, parent), **span}
             parent = own
         for copy in life.copies.values():
-            for place, (delivery, span) in enumerate(self._deliveries(copy, message)):
+            for place, (delivery, span) in enumerate(self._deliveries(copy)):
                 identity = _identity(trace, self._id(8, "deliver", copy.number, place), parent)
-                yield self._clients.name(delivery.conn), {**identity, **span}
+                yield self._timeline.name(delivery.connection), {**identity, **span}
 
-    def _published(self, life: MessageLife[Event], published: Event, message: Message) -> Json:
+    def _published(self, life: MessageLife, published: Event) -> Json:
         from leveret.story.words import BAD, words_of
         from leveret.trace import events
 
@@ -157,45 +142,48 @@ class _Spans:
         failed = next((it for it in life.facts if words_of(it).tone == BAD), None)
         others = sorted((it for it in facts if it.kind not in left_out), key=lambda it: it.at)
         names = {"messaging.operation.name": "publish", "messaging.operation.type": "send"}
-        body = {"messaging.message.body.size": len(message.body)}
+        body = {"messaging.message.body.size": len(life.message.body)}
         return _span(
-            f"publish {_destination(message)}",
+            f"publish {_destination(life.message)}",
             _PRODUCER,
             (published.at, max((it.at for it in ends), default=published.at)),
-            {**names, **_about(message), **body},
+            {**names, **_about(life.message), **body},
             failed=None if failed is None else str(failed.get("reason") or failed.kind),
             events=others,
         )
 
-    def _deliveries(self, copy: CopyLife[Event], message: Message) -> Iterator[tuple[Event, Json]]:
-        """Yield each delivery of a copy with its span. The next event of the copy ends it."""
+    def _deliveries(self, copy: CopyLife) -> Iterator[tuple[DeliveryLife, Json]]:
+        """Yield each delivery of a copy with its span, until its client settled it or it was requeued."""
         from leveret.trace import events
 
+        message, queue = copy.message.message, copy.queue.name
         waiting_since: int | None = None
-        for place, fact in enumerate(copy.facts):
+        deliveries = iter(copy.deliveries)
+        for fact in copy.facts:
             if fact.kind in (*events.ARRIVALS, *events.REQUEUES):
                 waiting_since = fact.at
             if fact.kind not in events.DELIVERIES:
                 continue
-            end = next((it for it in copy.facts[place + 1 :] if it.kind in (*events.SETTLING, *events.REQUEUES)), None)
+            delivery = next(deliveries)
+            end = delivery.settled or delivery.requeued
             is_pushed = fact.kind in events.PUSHES
             name, kind = ("process", "process") if is_pushed else ("get", "receive")
             own: dict[str, Value] = {
                 "messaging.operation.name": name,
                 "messaging.operation.type": kind,
-                **_about(message, copy.queue),
+                **_about(message, queue),
                 "messaging.rabbitmq.message.delivery_tag": fact.tag,
-                "leveret.queue": copy.queue,
+                "leveret.queue": queue,
                 "leveret.redelivered": fact.redelivered,
                 "leveret.outcome": "unsettled" if end is None else end.kind,
                 "leveret.time_in_queue_ms": None if waiting_since is None else (fact.at - waiting_since) / 1000,
             }
             yield (
-                fact,
+                delivery,
                 _span(
-                    f"{name} {_destination(message, copy.queue)}",
+                    f"{name} {_destination(message, queue)}",
                     _CONSUMER,
-                    (fact.at, self._ended_at if end is None else end.at),
+                    (fact.at, (self._timeline.now or 0) if end is None else end.at),
                     own,
                     failed=end.kind if end is not None and end.kind in events.REFUSING else None,
                 ),
@@ -206,22 +194,17 @@ class _Spans:
         return blake2b(repr((self._test, self._number, *parts)).encode(), digest_size=size).hexdigest()
 
 
-def _message_of(life: MessageLife[Event]) -> Message | None:
-    facts: Iterable[Event] = (*life.facts, *(fact for copy in life.copies.values() for fact in copy.facts))
-    return next((cast("Message", fact.message) for fact in facts), None)
-
-
 def _identity(trace: str, span: str, parent: str | None) -> Json:
     return {"traceId": trace, "spanId": span, **({} if parent is None else {"parentSpanId": parent})}
 
 
-def _destination(message: Message, queue: str = "") -> str:
+def _destination(message: TracedMessage, queue: str = "") -> str:
     """Return the name of a destination as the conventions for RabbitMQ write it."""
     parts = dict.fromkeys(filter(None, (message.exchange, message.routing_key, queue)))
     return ":".join(parts) or "amq.default"
 
 
-def _about(message: Message, queue: str = "") -> dict[str, Value]:
+def _about(message: TracedMessage, queue: str = "") -> dict[str, Value]:
     return {
         "messaging.system": "rabbitmq",
         "messaging.destination.name": _destination(message, queue),

@@ -220,6 +220,11 @@ class DeliveryLife:
         """The connection of its client; None is the test itself."""
         return None if self.channel is None else self.channel.connection
 
+    @property
+    def requeued(self) -> Fact | None:
+        """What brought the copy back to its queue, if that ended it."""
+        return self.ended if self.ended is not None and self.ended.kind in events.REQUEUES else None
+
 
 @dataclass(slots=True, eq=False)
 class CopyLife:
