@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import pickle
 from pathlib import Path
 
 import pytest
@@ -112,7 +113,7 @@ def test_what_workers_have_seen_apart_is_what_one_process_sees(bodies: list[obje
 
     lock = Lock()
     for part in (bodies[cut:], bodies[:cut]):
-        lock.merge(Lock.from_data(json.loads(json.dumps(lock_of(part).to_data()))))
+        lock.merge(pickle.loads(pickle.dumps(lock_of(part))))
 
     assert lock.text() == lock_of(bodies).text()
 

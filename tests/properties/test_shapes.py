@@ -55,13 +55,6 @@ def test_shapes_of_parts_merge_into_the_shape_of_the_whole_in_any_order(
     assert merged(parts[1], merged(parts[2], parts[0])) == whole
 
 
-@given(st.lists(VALUES, max_size=4))
-def test_a_shape_comes_back_from_plain_data(values: list[object]) -> None:
-    shape = shape_of(values)
-
-    assert Shape.from_data(json.loads(json.dumps(shape.to_data()))) == shape
-
-
 def test_the_size_of_a_shape_is_bounded() -> None:
     wide = message_shape(json.dumps({f"key{at}": at for at in range(10_000)}).encode(), {})
     deep = message_shape(b"[" * 500 + b"]" * 500, {})

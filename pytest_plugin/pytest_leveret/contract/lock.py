@@ -3,8 +3,8 @@
 A lock has an entry for each kind of message and one for each exchange and queue. The file is TOML, a line for each
 field, in order. It has no counts, so that neither another run nor a part of the tests changes it: `Lock.merge` only
 adds. In memory a lock that was observed also has the counts of its shapes, which decide what is optional and what is
-an enumeration; `to_data` keeps them, for the workers of pytest-xdist. There each set of headers makes a kind of its
-own; `Lock.folded` keeps them apart only where brokers route by them.
+an enumeration, and each set of headers makes a kind of its own; `Lock.folded` keeps them apart only where brokers route
+by them.
 
 The text of a field is its types, separated by "|": those of JSON, the format of a text in place of "string", "word" for
 texts that could be an enumeration if more came, `enum(open, paid)`, and "map" for an object whose keys are data.
@@ -205,24 +205,6 @@ class Lock:
             is_known = len(sets[key[:4]]) <= _HEADERS_MAX and not (key[:2] in leading and "" in sets[key[:4]])
             kinds[_routed(key, leading) if is_known else key._replace(headers="")].append(message)
         return replace(self, messages={key: _merged(messages) for key, messages in kinds.items()})
-
-    def to_data(self) -> dict[str, Any]:
-        """Return the lock as plain data, with the counts of its shapes."""
-        return {
-            **self.topology(),
-            "message": [
-                {**_message_data(key, message), "shape": message.shape.to_data()}
-                for key, message in sorted(self.messages.items())
-            ],
-        }
-
-    @classmethod
-    def from_data(cls, data: Mapping[str, Any]) -> Lock:
-        """Return the lock that `to_data` has made into plain data."""
-        lock = named_lock(data)
-        for entry in data["message"]:
-            lock.messages[_key_of(entry)].shape = Shape.from_data(entry["shape"])
-        return lock
 
     def topology(self) -> dict[str, Any]:
         """Return the exchanges, queues and bindings as plain data."""
@@ -495,29 +477,15 @@ def _where(vhost: str) -> dict[str, str]:
     return {} if vhost == "/" else {"vhost": vhost}
 
 
-def _message_data(key: MessageKey, message: Message) -> dict[str, Any]:
-    return {
+def _message_tables(key: MessageKey, message: Message) -> Iterator[str]:
+    data = {
         **_where(key.vhost),
         "exchange": key.exchange,
         "routing_key": key.routing_key,
         **({"name": key.name} if key.name else {}),
         **({"headers_sent": json.loads(key.headers)} if key.headers else {}),
         "publishers": sorted(message.publishers),
-        "consumer": [
-            {
-                "queue": consumer.queue,
-                "client": consumer.client,
-                "settled": sorted(consumer.settled),
-                **({"needs": dict(sorted(consumer.needs.items()))} if consumer.needs else {}),
-            }
-            for _, consumer in sorted(message.consumers.items())
-        ],
     }
-
-
-def _message_tables(key: MessageKey, message: Message) -> Iterator[str]:
-    data = _message_data(key, message)
-    consumers = data.pop("consumer")
     yield _table("[[message]]", data)
     lines = message.fields()
     for part in PARTS:
@@ -525,11 +493,11 @@ def _message_tables(key: MessageKey, message: Message) -> Iterator[str]:
         fields = {path.removeprefix(prefix): text for path, text in lines.items() if path.startswith(prefix)}
         if fields:
             yield _table(f"[message.{part}]", fields)
-    for consumer in consumers:
-        needs = consumer.pop("needs", None)
-        yield _table("[[message.consumer]]", consumer)
-        if needs:
-            yield _table("[message.consumer.needs]", needs)
+    for (queue, client), consumer in sorted(message.consumers.items()):
+        settled = sorted(consumer.settled)
+        yield _table("[[message.consumer]]", {"queue": queue, "client": client, "settled": settled})
+        if consumer.needs:
+            yield _table("[message.consumer.needs]", dict(sorted(consumer.needs.items())))
 
 
 def _declared_data(place: tuple[str, str], declared: Declared) -> dict[str, Any]:

@@ -5,9 +5,9 @@ A test that does not pass shows nothing, and neither does one that explores faul
 
 from __future__ import annotations
 
-import json
+import pickle
 from abc import ABC, abstractmethod
-from collections.abc import Generator, Iterable, Mapping, Sequence
+from collections.abc import Generator, Iterable, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, Final, Generic, Protocol, Self, TypeVar
 from weakref import WeakKeyDictionary
 
@@ -31,15 +31,6 @@ class _Shown(Protocol):
 
     def merge(self, other: Self, /) -> None:
         """Add what other tests have shown."""
-
-    def to_data(self) -> dict[str, Any]:
-        """Return it as plain data."""
-        ...
-
-    @classmethod
-    def from_data(cls, data: Mapping[str, Any], /) -> Self:
-        """Return what `to_data` has made into plain data."""
-        ...
 
 
 Shown = TypeVar("Shown", bound=_Shown)
@@ -128,8 +119,8 @@ class Watch(ABC, Generic[Shown]):
     def pytest_sessionfinish(self, session: pytest.Session, exitstatus: int) -> None:
         """Hand what the tests have shown to the controller, or end the run there."""
         if self._is_worker:
-            output: dict[str, str] = self._config.workeroutput  # type: ignore[attr-defined]
-            output[self._output] = json.dumps({"seen": self._seen.to_data(), "has_gap": self._has_gap})
+            output: dict[str, bytes] = self._config.workeroutput  # type: ignore[attr-defined]
+            output[self._output] = pickle.dumps((self._seen, self._has_gap))
         else:
             self._end(has_passed=exitstatus == pytest.ExitCode.OK)
 
@@ -139,11 +130,11 @@ class Watch(ABC, Generic[Shown]):
     @pytest.hookimpl(optionalhook=True)
     def pytest_testnodedown(self, node: Any, error: object) -> None:
         """Take what the tests of a worker have shown."""
-        text = getattr(node, "workeroutput", {}).get(self._output)
-        if text is not None:
-            data = json.loads(text)
-            self._seen.merge(self._kind.from_data(data["seen"]))
-            self._has_gap |= data["has_gap"]
+        output = getattr(node, "workeroutput", {}).get(self._output)
+        if output is not None:
+            seen, has_gap = pickle.loads(output)
+            self._seen.merge(seen)
+            self._has_gap |= has_gap
 
     def _write_gap(self, reporter: pytest.TerminalReporter, names: str) -> None:
         """Say which contracts a broker kept from seeing all messages."""

@@ -49,19 +49,9 @@ class Shown:
     unknown: set[tuple[int, str]] = field(default_factory=set)
 
     def merge(self, other: Shown) -> None:
-        """Add what another test has shown."""
+        """Add what another test has shown. Its violations have failed it by then."""
         self.used |= other.used
         self.unknown |= other.unknown
-
-    def to_data(self) -> dict[str, Any]:
-        """Return what the end of a run says of it, as plain data. Violations have failed their tests by then."""
-        return {"used": sorted(self.used), "unknown": sorted(self.unknown)}
-
-    @classmethod
-    def from_data(cls, data: Mapping[str, Any]) -> Shown:
-        """Return what `to_data` has made into plain data."""
-        used, unknown = ({(number, name) for number, name in data[word]} for word in ("used", "unknown"))
-        return cls({}, used, unknown)
 
 
 @dataclass(slots=True)

@@ -220,43 +220,6 @@ class Shape:
             return (f"enum({', '.join(self.enumeration)})",)
         return ("word",) if self.is_word else self.forms or ("string",)
 
-    def to_data(self) -> dict[str, object]:
-        """Return the shape as plain data, which JSON can hold."""
-        data: dict[str, object] = {"count": self.count, "types": dict(sorted(self.types.items()))}
-        if self.formats:
-            data["formats"] = dict(sorted(self.formats.items()))
-        if self.words is None:
-            data["words"] = None
-        elif self.words:
-            data["words"] = sorted(self.words)
-        if self.fields:
-            data["fields"] = {name: self.fields[name].to_data() for name in sorted(self.fields)}
-        if self.items is not None:
-            data["items"] = self.items.to_data()
-        if self.is_map:
-            data["is_map"] = True
-        if self.may_lack:
-            data["may_lack"] = True
-        return data
-
-    @classmethod
-    def from_data(cls, data: Mapping[str, object]) -> Shape:
-        """Return the shape that `to_data` has made into plain data."""
-        words, items = cast("list[str] | None", data.get("words", [])), data.get("items")
-        return cls(
-            count=cast("int", data["count"]),
-            types=dict(cast("dict[str, int]", data["types"])),
-            formats=dict(cast("dict[str, int]", data.get("formats", {}))),
-            words=None if words is None else set(words),
-            fields={
-                name: cls.from_data(child)
-                for name, child in cast("dict[str, Mapping[str, object]]", data.get("fields", {})).items()
-            },
-            items=None if items is None else cls.from_data(cast("Mapping[str, object]", items)),
-            is_map=bool(data.get("is_map", False)),
-            may_lack=bool(data.get("may_lack", False)),
-        )
-
 
 def field_path(path: str, name: str) -> str:
     """Return the path of a field of the object at a path: `lines[].sku`."""
