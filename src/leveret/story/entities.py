@@ -260,6 +260,11 @@ class CopyLife:
         return self.facts[-1]
 
     @property
+    def arrivals(self) -> list[str]:
+        """The queues in which its dead letters arrived."""
+        return [letter.queue.name for letter in self.letters]
+
+    @property
     def stand(self) -> str:
         """How what happened to it last left it: its state, but a copy that stays in a stream may be acked too."""
         kind = self.last.kind
@@ -297,6 +302,10 @@ class MessageLife:
         """What happened to it last."""
         return max((*self.facts[-1:], *(copy.last for copy in self.copies.values())), key=lambda fact: fact.place)
 
+    def has_reached(self, queue: str | None) -> bool:
+        """Return whether a copy of it was ever in a queue of this name."""
+        return any(copy.queue.name == queue for copy in self.copies.values())
+
     def property(self, name: str) -> object:
         """Return one of its properties as an ordinary value; None if it was not set."""
         return as_python(getattr(self.message.properties, name, None))
@@ -304,8 +313,8 @@ class MessageLife:
 
 def end_text(copy: CopyLife, slot: Callable[[str], str], *, is_drawn: bool = False) -> str:
     """Return how a copy stands, as a clause about the message; `slot` fills what the clause leaves open."""
-    clause = end_of(copy.state).clause
-    return filled(clause, lambda name: copy.state if name == "kind" else slot(name), is_drawn=is_drawn)
+    stand = copy.stand
+    return filled(end_of(stand).clause, lambda name: stand if name == "kind" else slot(name), is_drawn=is_drawn)
 
 
 def ended_as(fact: Fact) -> str:

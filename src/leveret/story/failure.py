@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
-from leveret.story.lives import CopyLife, F
+from leveret.story.entities import CopyLife
 from leveret.trace.redaction import plain
 
 _ATTRIBUTE: Final = "leveret_failure"
@@ -32,9 +32,9 @@ class Stand(NamedTuple):
     deliveries: int
 
     @classmethod
-    def of(cls, copy: CopyLife[F]) -> Stand:
+    def of(cls, copy: CopyLife) -> Stand:
         """Return how a copy stands."""
-        return cls(copy.queue, copy.state, copy.facts[-1].get("reason"), len(copy.deliveries))
+        return cls(copy.queue.name, copy.stand, copy.last.get("reason"), len(copy.deliveries))
 
 
 class Near(NamedTuple):

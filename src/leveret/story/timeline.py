@@ -9,6 +9,7 @@ It is made when a test fails. A passing test never imports it.
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Callable, Iterable
 from operator import itemgetter
 from typing import Any, Final, cast
@@ -118,7 +119,8 @@ class Timeline:
 
     def call_before(self, fact: Fact) -> Fact | None:
         """Return the call of the test that came last before a fact."""
-        return next((call for call in reversed(self.calls) if call.place < fact.place), None)
+        at = bisect_left(self.calls, fact.place, key=lambda call: call.place)
+        return self.calls[at - 1] if at else None
 
     def queue(self, vhost: str, name: str) -> QueueLife | None:
         """Return the queue of that name, or the one that was deleted last; None if no event names it."""

@@ -80,7 +80,7 @@ def _left_over(node: Node, question: Question, histories: Histories) -> list[str
     queue = existing_queue(node, question.vhost, question.place)
     if queue is None or question.happening.place == "exchange":
         return []
-    recent = {history.message.id for history in histories.recent}
+    recent = {history.number for history in histories.recent}
     messages = (entry.message for entry in islice(queue.ready, _FOUND))
     return [
         f"  ready since before this test: {histories.named_in_queue(message)}"
@@ -159,9 +159,9 @@ def not_ready(
     ]
     lines += [f"  ... and {len(others) - _FOUND} more"] if len(others) > _FOUND else []
     is_surplus = times is not None and len(matching) > times
-    gone = [history for history in histories.recent if history.message.id not in waiting and not is_surplus]
+    gone = [history for history in histories.recent if history.number not in waiting and not is_surplus]
     # Those that were in the queue first, and of these the youngest.
-    gone.sort(key=lambda history: (history.has_reached(queue.name), history.message.id), reverse=True)
+    gone.sort(key=lambda history: (history.has_reached(queue.name), history.number), reverse=True)
     for history in gone[:_FOUND]:
         missed = missed_text(source.node, histories, history, queue.vhost.name, queue.name)
         lines.append(
@@ -169,7 +169,7 @@ def not_ready(
         )
     if not ready and not gone:
         lines.append(f"No message was published{_bound_text(source.node, queue.vhost.name, queue.name)}.")
-    messages = (*(view.source.id for view in ready[:_FOUND]), *(history.message.id for history in gone[:_FOUND]))
+    messages = (*(view.source.id for view in ready[:_FOUND]), *(history.number for history in gone[:_FOUND]))
     place = (queue.name, queue.vhost.name)
     return Failure("\n".join([title, *lines]), messages, (queue.name,), call, "ready", *place, times, len(matching))
 

@@ -1,12 +1,12 @@
 """The history of the messages in a trace, for the text of a failing assertion.
 
-`Histories` reads the raw events once and follows every copy of every message. Dead-lettering keeps the number of the
-message. What happened before the current test began is kept apart: it explains, but it does not count.
+`Histories` words what a timeline shows of messages, their copies and deliveries. What happened before the current test
+began explains, but it does not count.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Final, cast
 
 from leveret.core.model.message import Message
@@ -19,28 +19,20 @@ from leveret.observe.texts.state import connections, full_text, holder_text, unc
 from leveret.observe.views.message_view import DEATH_HEADERS
 from leveret.observe.views.names import existing_queue
 from leveret.story.causes import Cause, clause
-from leveret.story.deletions import Deletions
-from leveret.story.lives import CopyLife, MessageLife, end_text
+from leveret.story.entities import CopyLife, DeliveryLife, Fact, MessageLife, end_text
+from leveret.story.timeline import Timeline
 from leveret.story.words import AGAIN, why
 from leveret.trace import events
-from leveret.trace.caller import Caller
 from leveret.trace.events import Event, RawEvent, named, task_of
 from leveret.wording import client_place_text, count_text, place_text, span_text
 
 # How many copies of a message the text describes.
 _COPIES: Final = 3
 
-CopyHistory = CopyLife[Event]
 
-
-class MessageHistory(MessageLife[Event]):
-    """The life of a message that a broker still has in its trace."""
-
-    @property
-    def message(self) -> Message:
-        """The message as it was first seen: as it was published, unless the trace begins later."""
-        first = next(iter(self.facts), None) or next(iter(self.copies.values())).facts[0]
-        return cast("Message", first.message)
+def message_of(life: MessageLife) -> Message:
+    """Return a message as it was first seen: as it was published, unless the trace begins later."""
+    return cast("Message", life.message)
 
 
 class Histories:
@@ -48,33 +40,23 @@ class Histories:
 
     def __init__(self, raw_events: Sequence[RawEvent], node: Node) -> None:
         self._node: Final = node
-        self._by_message: Final[dict[int, MessageHistory]] = {}
-        self.circumstances: Final = Circumstances()
-        self._clients: Final = self.circumstances.clients
-        self._deletions: Final = Deletions(self._clients)
-        # The lines at which the test published, by message.
-        self._lines: Final[dict[int, Caller | None]] = {}
-        began = events.began_at(raw_events)
-        for at, raw in enumerate(raw_events):
-            if raw[0] in Circumstances.KINDS:
-                self.circumstances.note(Event(raw))
-            if raw[0] in events.ABOUT_MESSAGES:
-                self._add(Event(raw), is_recent=at >= began)
-            elif raw[0] in Deletions.KINDS:
-                self._deletions.take(Event(raw))
+        self._timeline: Final = Timeline(raw_events)
+        self.circumstances: Final = Circumstances(self._timeline)
+        self._began: Final = self._timeline.began
+        # The messages to which something happened in the current test, in the order of their numbers.
+        self.recent: Final = [life for life in self._timeline.messages.values() if life.last.place >= self._began]
 
-    @property
-    def recent(self) -> list[MessageHistory]:
-        """The messages to which something happened in the current test, in the order of their numbers."""
-        return [history for history in self._by_message.values() if history.is_recent]
+    def recent_of(self, facts: Iterable[Fact]) -> list[Fact]:
+        """Return the facts of the current test among some."""
+        return [fact for fact in facts if fact.place >= self._began]
 
-    def history_of(self, message_id: int) -> MessageHistory:
+    def history_of(self, message_id: int) -> MessageLife:
         """Return the history of a message that is in the trace."""
-        return self._by_message[message_id]
+        return self._timeline.messages[message_id]
 
-    def named(self, history: MessageHistory) -> str:
+    def named(self, history: MessageLife) -> str:
         """Return a message with its number, where it was published to, and by whom; and its headers."""
-        published, message = history.published, history.message
+        published, message = history.published, message_of(history)
         by = "" if published is None else f" from {self.who(published)}"
         return f"{named(message)}{by}{self._earlier_text(message)}{_headers_text(message)}"
 
@@ -83,50 +65,48 @@ class Histories:
         return f"{named(message)}{self._earlier_text(message)}"
 
     def _earlier_text(self, message: Message) -> str:
-        test = self.circumstances.earlier_test(message)
+        test = self.circumstances.earlier_test(message.id)
         return f", published in {test}" if test else ""
 
-    def became(self, history: MessageHistory, *, first: str | None) -> list[str]:
+    def became(self, history: MessageLife, *, first: str | None) -> list[str]:
         """Return what became of a message: a clause for each copy, those in the queue `first` before the others.
 
         Of many copies, the youngest are the ones that say how it stands.
         """
-        reply = self.circumstances.wrong_reply(history.vhost, history.message)
+        reply = self.circumstances.wrong_reply(history)
         return [*self._clauses(history, first=first), *([reply] if reply else [])]
 
-    def _clauses(self, history: MessageHistory, *, first: str | None) -> list[str]:
+    def _clauses(self, history: MessageLife, *, first: str | None) -> list[str]:
         if not history.copies:
             return [self._unrouted_text(history)]
-        ranked = sorted(history.copies.items(), key=lambda item: (item[1].queue != first, -item[0]))
-        copies = sorted(ranked[:_COPIES], key=lambda item: (item[1].queue != first, item[0]))
-        clauses = [self._end_text(history, copy, is_asked=first in (None, copy.queue)) for _, copy in copies]
+        ranked = sorted(history.copies.values(), key=lambda copy: (copy.queue.name != first, -copy.number))
+        copies = sorted(ranked[:_COPIES], key=lambda copy: (copy.queue.name != first, copy.number))
+        clauses = [self._end_text(copy, is_asked=first in (None, copy.queue.name)) for copy in copies]
         more = len(history.copies) - len(copies)
         return clauses + ([f"has {more} more {'copy' if more == 1 else 'copies'}"] if more > 0 else [])
 
-    def delivery_became(self, history: MessageHistory, delivery: Event) -> str:
+    def delivery_became(self, history: MessageLife, delivery: Event) -> str:
         """Return what became of a delivery, as a clause: the copy may have been delivered again."""
-        copy_history = history.copies[cast("int", delivery.copy)]
-        at = next(index for index, event in enumerate(copy_history.facts) if event.raw is delivery.raw)
-        later = copy_history.facts[at + 1 :]
-        end = next((event for event in later if event.kind not in events.REFUSING), None)
-        if end is None or end.kind not in events.REQUEUES:
-            return self._end_text(history, copy_history, is_asked=True)
-        if end.reason != "channel_closed":
+        copy = history.copies[cast("int", delivery.copy)]
+        found = next(one for one in copy.deliveries if one.fact.raw is delivery.raw)
+        end = found.requeued
+        if end is None:
+            return self._end_text(copy, is_asked=True)
+        if end.reason != "channel_closed" or found.channel is None:
             return f"was {why(end.kind, end.reason)}"
-        conn = delivery.conn or 0
-        client = self._clients.known.get(conn)
-        if client is None or client.closed_at != end.at:
-            return f"was requeued when {place_text(conn, delivery.chan)} closed"
+        client, chan = found.channel.connection, found.channel.number
+        if client.closed is None or client.closed.at != end.at:
+            return f"was requeued when {place_text(client.number, chan)} closed"
         if not client.is_lost:
-            return f"was requeued when {place_text(conn)} closed its connection"
-        return f"was lost with {place_text(conn)}'s connection, and requeued"
+            return f"was requeued when {place_text(client.number)} closed its connection"
+        return f"was lost with {place_text(client.number)}'s connection, and requeued"
 
-    def is_uncommitted(self, history: MessageHistory) -> bool:
+    def is_uncommitted(self, history: MessageLife) -> bool:
         """Return whether a message was published in a transaction that has not been committed."""
         end = history.lost
-        return (end is not None and end.reason in NOT_COMMITTED) or history.message.id in uncommitted(self._node)
+        return (end is not None and end.reason in NOT_COMMITTED) or history.number in uncommitted(self._node)
 
-    def describe_answer(self, history: MessageHistory) -> str:
+    def describe_answer(self, history: MessageLife) -> str:
         """Return how the broker answered the publisher of a message, as a clause."""
         published, answer = history.published, history.answer
         if answer is not None:
@@ -141,8 +121,10 @@ class Histories:
         """Return who caused an event: a client's connection and channel, or the test and its line."""
         number = cast("int | None", event.get("conn"))
         if number is None:
-            line = self._lines.get(event.message.id) if event.kind in events.ABOUT_MESSAGES else None
-            return "the test" if line is None else f"the test at {line.inner}"
+            published = self._timeline.messages[event.message.id].published
+            is_own = published is not None and published.conn is None
+            call = self._timeline.call_before(published) if published is not None and is_own else None
+            return "the test" if call is None or call.caller is None else f"the test at {call.caller.inner}"
         return client_place_text(self.client(number), number, cast("int | None", event.get("chan")))
 
     def client(self, number: int | None) -> str:
@@ -152,46 +134,38 @@ class Histories:
         for connection in connections(self._node):
             if connection.number == number and connection.client_name:
                 return connection.client_name
-        return self._clients.name(number, f"connection {number}")
+        known = self._timeline.connections.get(number)
+        return (known.name if known is not None else "") or f"connection {number}"
 
-    def _add(self, event: Event, *, is_recent: bool) -> None:
-        number = event.message.id
-        history = self._by_message.get(number)
-        if history is None:
-            history = self._by_message[number] = MessageHistory(number, event.vhost)
-        history.live(event, is_recent=is_recent)
-        if event.kind == events.PUBLISHED and event.conn is None:
-            self._lines[number] = self._clients.caller
-
-    def _unrouted_text(self, history: MessageHistory) -> str:
+    def _unrouted_text(self, history: MessageLife) -> str:
         end = history.lost
         if end is None:
-            holder = uncommitted(self._node).get(history.message.id)
+            holder = uncommitted(self._node).get(history.number)
             return "reached no queue" if holder is None else f"waits for tx.commit of {holder}"
         if end.reason in NOT_COMMITTED:
             return f"was dropped ({end.reason}): its transaction was not committed"
         if end.kind not in events.RETURNS and end.reason != events.NO_ROUTE:
             return f"was dropped ({end.reason}) and reached no queue"
-        message = history.message
-        deleted = self._deletions.text(history.vhost, message.routing_key, end.at)
+        message = message_of(history)
+        deleted = self._timeline.deletion_text(history.vhost, message.routing_key, end.at)
         return f"was {end.kind}, no route: {clause(Unrouted(self._node).why(history.vhost, message, deleted=deleted))}"
 
-    def _end_text(self, history: MessageHistory, copy: CopyHistory, *, is_asked: bool) -> str:
-        event = copy.facts[-1]
+    def _end_text(self, copy: CopyLife, *, is_asked: bool) -> str:
+        event = copy.last
         slots: dict[str, Callable[[], str]] = {
-            "queue": lambda: repr(copy.queue),
+            "queue": lambda: repr(copy.queue.name),
             "holder": lambda: self._holder(copy.deliveries[-1]) if copy.deliveries else "",
             "reason": lambda: str(events.reason_of(event.kind, event.get("reason"))),
             "how": lambda: why(event.kind, event.get("reason")),
             "often": lambda: count_text(len(copy.deliveries), "delivery attempt") if copy.state == AGAIN else "",
             "since": lambda: self._since(event),
             "untaken": lambda: self._untaken(event, copy, is_asked=is_asked),
-            "target": lambda: _arrival_text(history.arrivals(copy.number), event),
-            "why": lambda: _clause(why_not_dead_lettered(self._node, event.vhost, copy.queue)),
+            "target": lambda: _arrival_text(copy.arrivals, event),
+            "why": lambda: _clause(why_not_dead_lettered(self._node, event.vhost, copy.queue.name)),
         }
         return end_text(copy, lambda name: slots[name]())
 
-    def _untaken(self, event: Event, copy: CopyHistory, *, is_asked: bool) -> str:
+    def _untaken(self, event: Event, copy: CopyLife, *, is_asked: bool) -> str:
         """Return why no consumer has taken a copy that is ready."""
         if copy.state == AGAIN:
             return self._full(event)
@@ -208,10 +182,11 @@ class Histories:
         full = "" if queue is None else full_text(queue, self._node)
         return f": {full}" if full else ""
 
-    def _holder(self, delivery: Event) -> str:
-        tag = delivery.get("consumer")
-        channel = "" if delivery.conn is None else place_text(delivery.conn, delivery.chan)
-        return holder_text(None if tag is None else str(tag), self.client(delivery.conn), channel)
+    def _holder(self, delivery: DeliveryLife) -> str:
+        fact = delivery.fact
+        tag = fact.get("consumer")
+        channel = "" if fact.conn is None else place_text(fact.conn, fact.chan)
+        return holder_text(None if tag is None else str(tag), self.client(fact.conn), channel)
 
     def _since(self, event: Event) -> str:
         """Return for how long it has been so, if that is long enough to matter."""

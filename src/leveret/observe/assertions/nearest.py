@@ -12,12 +12,13 @@ from typing import Final, NamedTuple, cast
 
 from leveret.core.model.message import Message
 from leveret.core.model.node import Node
-from leveret.observe.assertions.history import CopyHistory, Histories, MessageHistory
+from leveret.observe.assertions.history import Histories, message_of
 from leveret.observe.assertions.matching import Criterion, is_equal, value_distance
 from leveret.observe.assertions.searching import Question
 from leveret.observe.texts.routes import ways_to, why_not_there
 from leveret.observe.views.message_view import MessageView
 from leveret.observe.views.names import existing_queue
+from leveret.story.entities import CopyLife, MessageLife
 from leveret.story.failure import Differing, Near, Stand
 from leveret.trace import events
 from leveret.trace.events import Event
@@ -108,7 +109,7 @@ class Nearest:
         near.sort(key=lambda candidate: _distance(candidate[1]))
         return [self._near_miss(*candidate) for candidate in near[:_DESCRIBED]]
 
-    def _near_miss(self, history: MessageHistory, differences: list[Difference], copy: int | None) -> NearMiss:
+    def _near_miss(self, history: MessageLife, differences: list[Difference], copy: CopyLife | None) -> NearMiss:
         question, histories = self._question, self._histories
         clauses = histories.became(history, first=question.place)
         if any(kind in events.ANSWERS for kind in question.happening.kinds):
@@ -119,33 +120,32 @@ class Nearest:
         stands = tuple(map(Stand.of, history.copies.values()))
         return NearMiss(
             distance=_distance(differences),
-            facts=Near(history.message.id, None, tuple(difference.facts for difference in differences), stands),
+            facts=Near(history.number, None, tuple(difference.facts for difference in differences), stands),
             named=histories.named(history),
             differs="; ".join(map(str, differences)),
             became=became,
             is_early=len(differences) == 1 and self._can_still_happen(history, copy),
         )
 
-    def _can_still_happen(self, history: MessageHistory, copy: int | None) -> bool:
+    def _can_still_happen(self, history: MessageLife, copy: CopyLife | None) -> bool:
         """Return whether the message waits for what the question asks for: its answer, or a consumer."""
         kinds = self._question.happening.kinds
         if copy is None:
             published = history.published
             is_awaited = published is not None and published.tag is not None
             return is_awaited and history.answer is None and any(kind in events.ANSWERS for kind in kinds)
-        copy_history = history.copies[copy]
-        has_happened = any(True for _ in _that_count(copy_history.recent, kinds))
-        is_there = copy_history.queue == self._question.place or self._question.place is None
+        has_happened = any(True for _ in _that_count(self._histories.recent_of(copy.facts), kinds))
+        is_there = copy.queue.name == self._question.place or self._question.place is None
         # A message that came back is likely to come back again.
-        is_over = copy_history.facts[-1].kind in (*events.REQUEUES, *events.ENDS)
-        return is_there and not has_happened and not is_over and self._is_awaited(history.vhost, copy_history)
+        is_over = copy.last.kind in (*events.REQUEUES, *events.ENDS)
+        return is_there and not has_happened and not is_over and self._is_awaited(copy)
 
-    def _is_awaited(self, vhost_name: str, copy_history: CopyHistory) -> bool:
+    def _is_awaited(self, copy: CopyLife) -> bool:
         """Return whether a live consumer holds the copy, or can still be given it."""
-        queue = existing_queue(self._node, vhost_name, copy_history.queue)
+        queue = existing_queue(self._node, *copy.queue.place)
         if queue is None:
             return False
-        last = copy_history.facts[-1]
+        last = copy.last
         if last.kind not in events.DELIVERIES:
             return len(queue.consumers) > 0
         if last.get("consumer") is None:
@@ -157,24 +157,26 @@ class Nearest:
             for consumer in queue.consumers
         )
 
-    def _closest(self, history: MessageHistory) -> tuple[list[Difference], int | None]:
+    def _closest(self, history: MessageLife) -> tuple[list[Difference], CopyLife | None]:
         """Return the differences of a message, and its copy that differs least; None if none was compared."""
-        options: list[tuple[list[Difference], int | None]] = []
+        options: list[tuple[list[Difference], CopyLife | None]] = []
         if self._question.happening.place != "queue" or not history.copies:
             options.append((self._own_differences(history), None))
         if self._question.happening.place != "exchange":
-            options += [(self._differences_of(history, copy), copy) for copy in history.copies]
+            options += [(self._differences_of(copy), copy) for copy in history.copies.values()]
         return min(options, key=lambda option: _distance(option[0]))
 
-    def _own_differences(self, history: MessageHistory) -> list[Difference]:
+    def _own_differences(self, history: MessageLife) -> list[Difference]:
         """Return in what a message differs, apart from its copies."""
         question = self._question
-        differences = [*self._vhost(history), *self._content(MessageView(history.message), is_delivered=False)]
+        differences = [*self._vhost(history), *self._content(MessageView(message_of(history)), is_delivered=False)]
         if question.happening.place == "queue":
             instead = "" if question.place is None else f" instead of {question.place!r}"
             never = Difference(_NEVER_THERE, "queue", question.place, text=f"it reached no queue{instead}")
             return [*differences, never]
-        happened = [event for event in history.recent if event.kind in question.happening.kinds]
+        happened = [
+            event for event in self._histories.recent_of(history.facts) if event.kind in question.happening.kinds
+        ]
         differences += _named_differences("exchange", question.place, history.message.exchange)
         if not happened:
             return [*differences, self._did_not_happen(_ANOTHER_OUTCOME)]
@@ -188,22 +190,22 @@ class Nearest:
             )
         return [*differences, *self._reasons(happened)]
 
-    def _differences_of(self, history: MessageHistory, copy: int) -> list[Difference]:
+    def _differences_of(self, copy: CopyLife) -> list[Difference]:
         """Return in what a copy differs."""
-        question, copy_history = self._question, history.copies[copy]
-        happened = list(_that_count(copy_history.recent, question.happening.kinds))
-        differences = [*self._vhost(history), *self._content(self._view(copy_history), bool(copy_history.deliveries))]
+        question, history = self._question, copy.message
+        happened = list(_that_count(self._histories.recent_of(copy.facts), question.happening.kinds))
+        differences = [*self._vhost(history), *self._content(self._view(copy), bool(copy.deliveries))]
         is_elsewhere = False
         if question.happening.place != "either" or question.place != history.message.exchange:
-            elsewhere = _named_differences("queue", question.place, copy_history.queue)
+            elsewhere = _named_differences("queue", question.place, copy.queue.name)
             is_elsewhere = bool(elsewhere)
             differences += elsewhere
         if not happened:
             weight = _ALSO_ANOTHER_OUTCOME if is_elsewhere else _ANOTHER_OUTCOME
             return [*differences, self._did_not_happen(weight)]
-        return [*differences, *self._reasons(happened), *self._targets(history, copy)]
+        return [*differences, *self._reasons(happened), *self._targets(copy)]
 
-    def _vhost(self, history: MessageHistory) -> list[Difference]:
+    def _vhost(self, history: MessageLife) -> list[Difference]:
         if history.vhost == self._question.vhost:
             return []
         return [Difference(_ANOTHER_VHOST, "virtual host", self._question.vhost, history.vhost)]
@@ -216,11 +218,11 @@ class Nearest:
                 distance = _DIFFERENT + _FAR * criterion.distance(view)
                 yield Difference(distance, criterion.name, criterion=(criterion, view))
 
-    def _view(self, copy_history: CopyHistory) -> MessageView:
+    def _view(self, copy: CopyLife) -> MessageView:
         """Return the view of a copy as it was delivered: in the way that is asked for, or else most recently."""
-        message = cast("Message", copy_history.facts[0].message)
+        message = cast("Message", copy.facts[0].message)
         wanted = [criterion for criterion in self._question.matcher.criteria if criterion.name == "redelivered"]
-        views = [MessageView(message, redelivered=event.redelivered) for event in copy_history.deliveries]
+        views = [MessageView(message, redelivered=one.fact.redelivered) for one in copy.deliveries]
         return next(
             (view for view in views if all(criterion.matches(view) for criterion in wanted)),
             views[-1] if views else MessageView(message),
@@ -233,8 +235,8 @@ class Nearest:
             return []
         return [Difference(_ANOTHER_REASON, "reason", _plain(reason), reasons[-1])]
 
-    def _targets(self, history: MessageHistory, copy: int) -> list[Difference]:
-        to, arrived = self._question.to, history.arrivals(copy)
+    def _targets(self, copy: CopyLife) -> list[Difference]:
+        to, arrived = self._question.to, copy.arrivals
         if to is None or to in arrived:
             return []
         where = ", ".join(map(repr, arrived)) or "no queue"
@@ -246,13 +248,12 @@ class Nearest:
         return Difference(distance, "outcome", self._question.happening.name, text=f"it was not {words}")
 
 
-def missed_text(node: Node, histories: Histories, history: MessageHistory, vhost: str, queue: str) -> str:
+def missed_text(node: Node, histories: Histories, history: MessageLife, vhost: str, queue: str) -> str:
     """Return what leads to a queue and why a message that other queues took did not come there, after a semicolon."""
     if not history.copies or history.has_reached(queue):
         return ""
-    message = history.message
-    late = histories.circumstances.bound_after(vhost, message.exchange, queue, message)
-    texts = (ways_to(node, vhost, queue), why_not_there(node, vhost, queue, message, late))
+    late = histories.circumstances.bound_after(history, queue)
+    texts = (ways_to(node, vhost, queue), why_not_there(node, vhost, queue, message_of(history), late))
     return "".join(f"; {text}" for text in texts if text)
 
 

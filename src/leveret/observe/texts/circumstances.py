@@ -1,140 +1,98 @@
 """What led to how a message stands: consumers that left, bindings that came late, replies that answer no request.
 
-The model forgets these, so this reads the events, as `Deletions` does. It keeps facts as the events go by, and words
-them only when a text of a failure asks.
+The model forgets these, so this reads the timeline. It words facts only when a text of a failure asks.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import Final, Self, cast
+from functools import cached_property
+from typing import Final
 
-from leveret.core.model.message import Message
-from leveret.story.clients import Clients
+from leveret.story.entities import ConsumerLife, Fact, MessageLife, Place
+from leveret.story.timeline import Timeline
 from leveret.trace import events
-from leveret.trace.events import Event, RawEvent
 from leveret.wording import client_place_text, place_text, span_text
 
 # A shorter time says only how fast the machine is.
 NOTABLE_US: Final = 100_000
 # A client that closes its connection so soon after it cancelled did both at once.
 _SOON: Final = 1_000_000
-_Queue = tuple[str, str]
-_Subscription = tuple[int | None, int | None, object]
 
 
 class Circumstances:
-    """The facts that explain how messages stand, found while events go by."""
+    """The facts on a timeline that explain how messages stand."""
 
-    KINDS: Final = Clients.KINDS | {events.CHAN_CLOSE, events.CANCEL, events.BIND, events.UNBIND, events.TEST_START}
-
-    def __init__(self) -> None:
-        self.clients: Final = Clients()
-        self._consuming: Final[dict[_Queue, list[_Subscription]]] = {}
-        # The queues that a connection has consumed from.
-        self._consumed: Final[dict[int | None, dict[_Queue, None]]] = {}
-        self._departures: Final[dict[_Queue, Event]] = {}
-        # The last message before a queue was bound to an exchange by a key.
-        self._bound: Final[dict[tuple[str, str, str, str], int]] = {}
-        self._last_id = 0
-        # The test that published a message, and the requests by the queue of their replies.
-        self._test: str | None = None
-        self._tests: Final[dict[int, str | None]] = {}
-        self._requests: Final[dict[_Queue, list[Message]]] = {}
-
-    @classmethod
-    def from_events(cls, raw_events: Iterable[RawEvent]) -> Self:
-        """Return what these events show."""
-        circumstances = cls()
-        for raw in raw_events:
-            if raw[0] in cls.KINDS:
-                circumstances.note(Event(raw))
-        return circumstances
-
-    def note(self, event: Event) -> None:
-        """Note an event of one of the `KINDS`."""
-        self.clients.take(event)
-        match event.kind:
-            case events.PUBLISHED:
-                self._published(event.vhost, cast("Message", event.message))
-            case events.TEST_START:
-                self._test = event.test
-            case events.CONSUME:
-                queue = (event.vhost, str(event.queue))
-                self._consuming.setdefault(queue, []).append(_subscription(event))
-                self._consumed.setdefault(event.conn, {})[queue] = None
-                self._departures.pop(queue, None)
-            case events.BIND if event.destination_kind == "queue":
-                self._bound.setdefault(_bound_key(event), self._last_id)
-            case events.UNBIND if event.destination_kind == "queue":
-                self._bound.pop(_bound_key(event), None)
-            case events.CANCEL | events.CHAN_CLOSE | events.CONN_CLOSE:
-                self._left(event)
-
-    def _published(self, vhost: str, message: Message) -> None:
-        self._last_id = message.id
-        self._tests[message.id] = self._test
-        reply_to = message.properties.reply_to
-        if reply_to is not None:
-            self._requests.setdefault((vhost, reply_to), []).append(message)
-
-    def _left(self, event: Event) -> None:
-        conn, chan, tag = _subscription(event)
-        # What ended: a connection, a channel of it, or a single consumer of that.
-        ended = {events.CONN_CLOSE: (conn,), events.CHAN_CLOSE: (conn, chan)}.get(event.kind, (conn, chan, tag))
-        for queue in self._consumed.get(conn, {}):
-            subscriptions = self._consuming[queue]
-            rest = [subscription for subscription in subscriptions if subscription[: len(ended)] != ended]
-            before = self._departures.get(queue)
-            # Clients cancel and close their channels before they close a connection, which says more.
-            is_sequel = (
-                before is not None
-                and before.at + _SOON >= event.at
-                and _subscription(before)[:2][: len(ended)] == ended
-            )
-            if is_sequel or (len(rest) < len(subscriptions) and not rest):
-                self._departures[queue] = event
-            self._consuming[queue] = rest
+    def __init__(self, timeline: Timeline) -> None:
+        self._timeline: Final = timeline
 
     def consumer_left(self, vhost: str, queue: str, now: int) -> str:
         """Return how a queue lost its last consumer: "its consumer went with c1, closed 5 s ago"; or ""."""
-        left = self._departures.get((vhost, queue))
-        if left is None:
+        timeline, place = self._timeline, (vhost, queue)
+        lives = [*timeline.deleted_queues.get(place, ()), *filter(None, [timeline.queues.get(place)])]
+        ended = [(left, one) for life in lives for one in life.consumers if (left := _departure(one)) is not None]
+        if not ended or any(life.living_consumers for life in lives):
             return ""
+        left, consumer = max(ended, key=lambda one: one[0].place)
+        connection, chan = consumer.channel.connection, consumer.channel.number
         ago = f" {span_text(now - left.at)} ago" if now - left.at >= NOTABLE_US else ""
-        if left.conn is None or left.conn < 0:
+        if not connection.is_client:
             return f"the test's consumer ended{ago}"
-        chan = cast("int | None", left.get("chan"))
-        who = client_place_text(self.clients.name(left.conn), left.conn, chan)
-        if left.kind == events.CANCEL:
+        is_connection = left.kind == events.CONN_CLOSE
+        who = client_place_text(timeline.name(connection), connection.number, None if is_connection else chan)
+        if left.kind not in (events.CONN_CLOSE, events.CHAN_CLOSE):
             return f"its consumer, of {who}, was cancelled{ago}"
         closed = "closed" if left.reason is None else "lost"
-        what = who if left.kind == events.CONN_CLOSE else f"channel {place_text(left.conn, chan)}"
+        what = who if is_connection else f"channel {place_text(connection.number, chan)}"
         return f"its consumer went with {what}, {closed}{ago}"
 
-    def bound_after(self, vhost: str, exchange: str, queue: str, message: Message) -> list[str]:
-        """Return the keys by which a queue was bound to an exchange after a message had been published."""
-        binding = (vhost, exchange, queue)
-        return [key[3] for key, last in self._bound.items() if key[:3] == binding and message.id <= last]
+    def bound_after(self, life: MessageLife, queue: str) -> list[str]:
+        """Return the keys by which a queue was bound to the exchange of a message after it had been published."""
+        source = self._timeline.exchanges.get((life.vhost, life.message.exchange))
+        published = -1 if life.published is None else life.published.place
+        # Another bind of the same kind changes nothing.
+        first: dict[str, int] = {}
+        for one in () if source is None else source.bindings:
+            if one.until is None and (one.destination_kind, one.destination) == ("queue", (life.vhost, queue)):
+                first.setdefault(one.routing_key, one.since.place)
+        return [key for key, since in first.items() if since > published]
 
-    def earlier_test(self, message: Message) -> str:
+    def earlier_test(self, number: int) -> str:
         """Return the test before this one that published a message; "" if this one did, or none."""
-        test = self._tests.get(message.id, self._test)
-        return "" if test is None or test == self._test else test
-
-    def wrong_reply(self, vhost: str, message: Message) -> str:
-        """Return what a reply has instead of its request's correlation id; "" if it answers one, or is no reply."""
-        requests = self._requests.get((vhost, message.routing_key), []) if message.exchange == "" else []
-        correlation_id = message.properties.correlation_id
-        if not requests or any(request.properties.correlation_id == correlation_id for request in requests):
+        life, starts = self._timeline.messages.get(number), self._timeline.starts
+        published = None if life is None else life.published
+        if published is None or published.place >= self._timeline.began:
             return ""
-        asked = ", ".join(f"#{request.id} has {request.properties.correlation_id!r}" for request in requests[-3:])
+        test = next((start.test for start in reversed(starts) if start.place < published.place), None)
+        return "" if test is None or test == starts[-1].test else test
+
+    def wrong_reply(self, life: MessageLife) -> str:
+        """Return what a reply has instead of its request's correlation id; "" if it answers one, or is no reply."""
+        message = life.message
+        requests = self._requests.get((life.vhost, message.routing_key), []) if message.exchange == "" else []
+        correlation_id = life.property("correlation_id")
+        if not requests or any(request.property("correlation_id") == correlation_id for request in requests):
+            return ""
+        asked = ", ".join(f"#{request.number} has {request.property('correlation_id')!r}" for request in requests[-3:])
         return f"has the correlation id {correlation_id!r}, but the request {asked}"
 
+    @cached_property
+    def _requests(self) -> dict[Place, list[MessageLife]]:
+        """The requests by the queue of their replies."""
+        found: dict[Place, list[MessageLife]] = {}
+        for life in self._timeline.messages.values():
+            reply_to = life.property("reply_to")
+            if isinstance(reply_to, str) and life.published is not None:
+                found.setdefault((life.vhost, reply_to), []).append(life)
+        return found
 
-def _subscription(event: Event) -> _Subscription:
-    return event.conn, cast("int | None", event.get("chan")), event.get("consumer")
 
+def _departure(consumer: ConsumerLife) -> Fact | None:
+    """Return what ended a consumer, None if none did or it went with its queue.
 
-def _bound_key(event: Event) -> tuple[str, str, str, str]:
-    return event.vhost, event.exchange, event.destination, event.routing_key
+    Clients cancel and close their channels before they close a connection, which says more.
+    """
+    left = consumer.until
+    for closed in (consumer.channel.closed, consumer.channel.connection.closed):
+        if left is not None and closed is not None and closed.at <= left.at + _SOON:
+            left = closed
+    return None if left is None or left.kind == events.QUEUE_DELETE else left
