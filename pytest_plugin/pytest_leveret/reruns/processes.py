@@ -70,9 +70,6 @@ class Workers(Generic[J, O]):
         self._asked_by: Final = asked_by
         # Only Linux ends a fork with its parent.
         self._fork: Final = fork if sys.platform == "linux" and threading.active_count() == 1 else None
-        self._key: Final = secrets.token_bytes(16)
-        self._listener: Final = Listener(("127.0.0.1", 0), authkey=self._key)
-        self._strangers: Final[dict[int, Connection]] = {}
         self._all: Final[list[_Worker[J]]] = []
         self._ending: Final[list[_Worker[J]]] = []
         self.count: Final = count or os.cpu_count() or 1
@@ -86,7 +83,6 @@ class Workers(Generic[J, O]):
         for worker in (*self._ending, *self._all):
             # A new pytest has a session of its own, which a Ctrl-C does not reach.
             worker.process.end(_END_S if kind is None else 0)
-        self._listener.close()
 
     def drive(self, next_job: Callable[[], J | None]) -> Iterator[Done[J, O]]:
         """Do jobs, and yield each when it is over, until there is no next one while all workers are idle."""
@@ -164,12 +160,13 @@ class Workers(Generic[J, O]):
         arguments = [word for word in arguments if not word.startswith(self._asked_by)]
         if self._config.pluginmanager.hasplugin("xdist"):
             arguments += ["-n", "0"]
-        port = self._listener.address[1]
-        environment = {**os.environ, self._variable: f"{port} {self._key.hex()}"}
+        key = secrets.token_bytes(16)
+        listener = Listener(("127.0.0.1", 0), authkey=key)
+        environment = {**os.environ, self._variable: f"{listener.address[1]} {key.hex()}"}
         command = [sys.executable, "-m", "pytest", *arguments, *NO_RECORDS, "-p", "no:cacheprovider"]
         output: list[str] = []
         process = program(command, environment, os.fspath(self._config.invocation_params.dir), output.append)
-        return _Spawned(process, output, self._asked_by, self._listener, self._strangers)
+        return _Spawned(process, output, self._asked_by, listener)
 
 
 class _Worker(Generic[J]):
@@ -232,30 +229,21 @@ class _Forked:
 class _Spawned:
     """A new process."""
 
-    def __init__(
-        self,
-        process: Process,
-        output: list[str],
-        asked_by: str,
-        listener: Listener,
-        strangers: dict[int, Connection],
-    ) -> None:
+    def __init__(self, process: Process, output: list[str], asked_by: str, listener: Listener) -> None:
         self._process: Final = process
         self._output: Final = output
         self._asked_by: Final = asked_by
+        # Where it alone connects.
         self._listener: Final = listener
-        # The connections of others, which came while one was waited for.
-        self._strangers: Final = strangers
 
     def connect(self) -> Connection:
         """Return its connection. Raises UsageError with its output if it ends instead."""
         socket = self._listener._listener._socket  # type: ignore[attr-defined]
         socket.settimeout(_TICK_S)
         until = monotonic() + _START_S
-        while self._process.pid not in self._strangers:
+        while True:
             try:
-                connection = self._listener.accept()
-                self._strangers[connection.recv()] = connection
+                return self._listener.accept()
             except TimeoutError:
                 if self._process.code() is not None:
                     self._process.close()
@@ -267,7 +255,6 @@ class _Spawned:
                     raise pytest.UsageError(
                         f"{self._asked_by}: a process that should run the test did not start in {_START_S:.0f} s"
                     ) from None
-        return self._strangers.pop(self._process.pid)
 
     def end(self, seconds: float) -> None:
         """Wait for its end, and kill it after that time."""
@@ -275,6 +262,7 @@ class _Spawned:
             self._process.kill()
             self._process.wait(_END_S)
         self._process.close()
+        self._listener.close()
 
 
 def serve(session: pytest.Session, connection: Connection, run: Callable[[J], tuple[O, bool] | None]) -> None:
@@ -303,7 +291,6 @@ class Serving:
         """Serve until the other side hangs up."""
         port, _, key = os.environ[self._variable].partition(" ")
         connection = Client(("127.0.0.1", int(port)), authkey=bytes.fromhex(key))
-        connection.send(os.getpid())
         self._serve(session, connection)
         return True
 
