@@ -11,6 +11,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 from leveret.admin.definitions_export import export_vhost
@@ -24,7 +25,7 @@ from leveret.server import native
 from pytest_leveret.real.management import ManagementError
 from pytest_leveret.real.mirror import Mirror
 from pytest_leveret.real.own import OwnLine
-from pytest_leveret.real.proxy import ProxiedConnection, hold
+from pytest_leveret.real.proxy import ProxiedConnection, Upstream, hold
 from pytest_leveret.real.server import Names, skip
 
 if TYPE_CHECKING:
@@ -85,7 +86,7 @@ class RealEngine(Engine):
         self._declare_beginning()
         for vhost in self.node.vhosts.values():
             self._own[vhost.name] = line = OwnLine(self, vhost, self.server.user, self.server.password)
-            self.loop.ask(lambda line=line: self._connect_own(line))  # type: ignore[misc]
+            self.loop.ask(partial(self._dial, line.upstream))
             line.begin()
 
     def _declare_beginning(self) -> None:
@@ -97,11 +98,6 @@ class RealEngine(Engine):
             parts = {kind: described[kind] for kind in ("exchanges", "queues", "bindings", "policies")}
             if any(parts.values()):
                 self.server.management.ask("POST", "definitions", self.names.vhost(vhost.name), body=parts)
-
-    def _connect_own(self, line: OwnLine) -> None:
-        socket = self._dial()
-        line.meet(socket)
-        self.loop.add(socket, line.upstream)
 
     def leave_server(self) -> None:
         """Delete the virtual hosts and users of the test on the server."""
@@ -160,22 +156,21 @@ class RealEngine(Engine):
             mirror=self.mirror,
             names=self.names,
         )
-        socket = self._dial()
-        connection.meet(socket)
-        self.loop.add(socket, connection.upstream)
+        self._dial(connection.upstream)
         self._proxied.append(connection)
         if connection.faults.accept is not None:
             connection.faults.accept(connection)
         return connection
 
-    def _dial(self) -> _socket.socket:
+    def _dial(self, upstream: Upstream) -> None:
         host, port = self.server.address
         family, kind, protocol, _, address = _socket.getaddrinfo(host, port, 0, _socket.SOCK_STREAM)[0]
         socket = native.Socket(family, kind, protocol)
         socket.connect(address)
         socket.setsockopt(_socket.IPPROTO_TCP, _socket.TCP_NODELAY, 1)
         socket.setblocking(False)
-        return socket
+        upstream.meet(socket)
+        self.loop.add(socket, upstream)
 
     # The barrier.
 

@@ -23,6 +23,7 @@ from leveret.core.protocol.channel import Channel
 from leveret.core.wire.errors import WireError
 from leveret.core.wire.methods import Method
 from leveret.core.wire.properties import Properties
+from leveret.scripted.own_publisher import EveryRight
 from leveret.trace import events
 
 if TYPE_CHECKING:
@@ -368,6 +369,8 @@ class MirroredChannel(Channel):
         super().__init__(connection, number)
         self.mirror = mirror
         self.is_limited = True
+        # The server has checked them.
+        self.rights = EveryRight("", connection.vhost)
 
     def send(self, method: Method) -> None:
         """Send nothing: the server has."""

@@ -25,8 +25,6 @@ from pytest_leveret.real.mirror import Content, decoded
 from pytest_leveret.real.proxy import Upstream, change_topology
 
 if TYPE_CHECKING:
-    import _socket
-
     from leveret.core.model.vhost import VirtualHost
     from leveret.core.protocol.connection import Dirty
     from pytest_leveret.real.engine import RealEngine
@@ -48,7 +46,6 @@ class OwnLine:
         self.vhost = vhost
         self._login = f"\0{user}\0{password}".encode()
         self.upstream = Upstream(cast("Dirty", engine.loop.dirty), self._receive, self._end)
-        self.line_name = ""
         self._reader = CommandReader()
         self._answers: dict[int, list[Command]] = {}
         self._open: set[int] = set()
@@ -62,14 +59,11 @@ class OwnLine:
         # One question at a time.
         self._lock = native.reentrant_lock()
 
-    def meet(self, socket: _socket.socket) -> None:
-        """Take the server's addresses from its socket, and begin the conversation."""
-        near, far = socket.getsockname(), socket.getpeername()
-        self.line_name = f"{near[0]}:{near[1]} -> {far[0]}:{far[1]}"
-        self.upstream.send(PROTOCOL_HEADER)
-
     def begin(self) -> None:
-        """Wait until the server has let the test in, and listen to its firehose."""
+        """Begin the conversation, wait until the server has let the test in, and listen to its firehose."""
+        with self._engine.lock:
+            self.upstream.send(PROTOCOL_HEADER)
+        self._engine.loop.wake()
         self._engine.await_server(lambda: self._is_ready or self._is_ended)
         if self._is_ended:
             raise BrokerError(f"the server has closed the test's own connection to {self.vhost.name!r}")
@@ -117,7 +111,9 @@ class OwnLine:
         with self._engine.lock:
             mirror = self._engine.mirror
             fields = (None, None, None)
-            publish = mirror.published((self.line_name, ACTING), self.vhost, content, fields, is_mandatory=is_mandatory)
+            publish = mirror.published(
+                (self.upstream.line_name, ACTING), self.vhost, content, fields, is_mandatory=is_mandatory
+            )
         method = amqp.BasicPublish(exchange, routing_key, True, False)
         frames = with_content(method_frame(ACTING, method), publish.message, ACTING, self._frame_max)
         is_returned = any(isinstance(answer.method, amqp.BasicReturn) for answer in self._ask_acting(frames))

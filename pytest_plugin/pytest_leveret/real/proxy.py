@@ -16,10 +16,10 @@ from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from leveret.core.model.errors import AmqpError
-from leveret.core.model.queues.arguments import integer_of
 from leveret.core.model.queues.consumer import Consumer
 from leveret.core.model.queues.queue import Queue
 from leveret.core.model.reply_to import NAME as REPLY_TO
+from leveret.core.protocol import handlers
 from leveret.core.protocol.auth import MECHANISMS, Credentials
 from leveret.core.protocol.confirms import Confirms
 from leveret.core.protocol.connection import Connection, Dirty
@@ -57,8 +57,15 @@ class Upstream:
         self.receive_data = on_data
         self.connection_lost = on_end
         self.is_half_closed = False
+        # The server's name for the connection.
+        self.line_name = ""
         self._out: list[bytes] = []
         self._dirty = dirty
+
+    def meet(self, socket: _socket.socket) -> None:
+        """Take the server's addresses from its socket."""
+        near, far = socket.getsockname(), socket.getpeername()
+        self.line_name = f"{near[0]}:{near[1]} -> {far[0]}:{far[1]}"
 
     def send(self, octets: bytes) -> None:
         """Send bytes to the server."""
@@ -108,8 +115,6 @@ class ProxiedConnection(Connection):
         # The server watches the client, and the client the server.
         self._liveness.stop()
         self.upstream = Upstream(dirty, self.receive_from_server, self.server_left)
-        # The server's name for it.
-        self.line_name = ""
         self._mirror = mirror
         self._names = names
         self._sides: dict[int, Side] = {}
@@ -117,11 +122,6 @@ class ProxiedConnection(Connection):
         self._from_client = CommandReader()
         self._from_server = CommandReader()
         self._is_upstream_blocked = False
-
-    def meet(self, socket: _socket.socket) -> None:
-        """Take the server's addresses from its socket."""
-        near, far = socket.getsockname(), socket.getpeername()
-        self.line_name = f"{near[0]}:{near[1]} -> {far[0]}:{far[1]}"
 
     # What the client sends.
 
@@ -214,7 +214,7 @@ class ProxiedConnection(Connection):
         if confirms is not None:
             confirms.last_sequence = tag = confirms.last_sequence + 1
         content = Content(method.exchange, method.routing_key, command.properties, command.body)
-        line = (self.line_name, side.channel.number)
+        line = (self.upstream.line_name, side.channel.number)
         fields = (*side.channel.origin, tag)
         publish = self._mirror.published(line, self.vhost, content, fields, is_mandatory=method.mandatory)
         if tag is not None:
@@ -312,9 +312,9 @@ class ProxiedConnection(Connection):
             case amqp.BasicAck() | amqp.BasicNack():
                 self._on_confirm(side, method)
             case amqp.BasicCancel():
-                consumer = channel.consumers.pop(method.consumer_tag, None)
+                consumer = channel.consumers.get(method.consumer_tag)
                 if consumer is not None:
-                    channel.tap(events.CANCEL, consumer.queue.name, consumer.tag, "queue deleted")
+                    channel.cancelled(consumer, "queue deleted")
                     consumer.queue.remove_consumer(consumer)
             case _ if method.NAME.endswith(("-ok", "-empty")) and side.requests:
                 self._agree(side, side.requests.popleft(), method)
@@ -363,7 +363,7 @@ class ProxiedConnection(Connection):
 
     def _on_return(self, side: Side, method: amqp.BasicReturn, command: Command) -> None:
         content = Content(method.exchange, method.routing_key, command.properties, command.body)
-        message = self._mirror.returned((self.line_name, side.channel.number), content)
+        message = self._mirror.returned((self.upstream.line_name, side.channel.number), content)
         if message is not None:
             side.channel.tap(events.RETURNED, message, method.reply_text)
 
@@ -421,13 +421,11 @@ class ProxiedConnection(Connection):
         self.mark_dirty()
 
     def _tap_refusal(self, channel_number: int | None, code: int, text: str) -> None:
-        lines = (self._waiting_line(), self.opener)
-        self._tap_on(channel_number, events.REFUSED, self.client_name, code, text, *lines, None, None)
-
-    def _tap_on(self, channel_number: int | None, kind: str, *fields: object) -> None:
         tap = self.node.hooks.tap
         if tap is not None:
-            tap((kind, self.node.now, self.vhost.name, self.number, channel_number, *fields))
+            where = (self.vhost.name, self.number, channel_number)
+            fields = (self.client_name, code, text, self._waiting_line(), self.opener, None, None)
+            tap((events.REFUSED, self.node.now, *where, *fields))
 
 
 def agree(
@@ -444,14 +442,12 @@ def agree(
         case amqp.BasicQos():
             channel.prefetch_count = request.prefetch_count
             channel.tap(events.QOS, request.prefetch_count, request.global_, request.global_)
-        case amqp.BasicConsume():
-            tag = answer.consumer_tag if isinstance(answer, amqp.BasicConsumeOk) else request.consumer_tag
-            consume(channel, request, tag, queue_named(request.queue))
+        case amqp.BasicConsume() if request.queue == REPLY_TO or queue_named(request.queue) is not None:
+            if isinstance(answer, amqp.BasicConsumeOk):
+                request.consumer_tag = answer.consumer_tag
+            handlers.basic.consume(channel, request)
         case amqp.BasicCancel():
-            consumer = channel.consumers.pop(request.consumer_tag, None)
-            if consumer is not None:
-                channel.tap(events.CANCEL, consumer.queue.name, consumer.tag, None)
-                consumer.queue.remove_consumer(consumer)
+            handlers.basic.cancel(channel, request)
         case _:
             change_topology(vhost, request, answer, queue_named, channel)
 
@@ -544,30 +540,3 @@ def deliver(
         queue.unacked[entry.copy] = entry
     if consumer is not None:
         consumer.unacked_count += 1
-
-
-def consume(channel: MirroredChannel, request: amqp.BasicConsume, tag: str, queue: StoredQueue | None) -> None:
-    """Do to the mirror what a new consumer does on the server."""
-    if request.queue == REPLY_TO:
-        channel.reply_consumer_tag = tag
-        channel.reply_queue = channel.node.reply_queues.open(channel, channel.vhost)
-        return
-    if queue is None:
-        return
-    consumer = Consumer(
-        tag,
-        queue,
-        channel,
-        connection_number=channel.connection.number,
-        channel_number=channel.number,
-        no_ack=request.no_ack,
-        is_exclusive=request.exclusive,
-        prefetch_count=channel.prefetch_count,
-        priority=integer_of(request.arguments, "x-priority") or 0,
-        arguments=request.arguments,
-    )
-    queue.add_consumer(consumer)
-    queue.lost_client = None
-    channel.consumers[tag] = consumer
-    fields = (consumer.no_ack, consumer.is_exclusive, consumer.prefetch_count, consumer.arguments)
-    channel.tap(events.CONSUME, queue.name, tag, *fields)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from leveret.core.protocol import handlers
 from leveret.core.wire import methods as amqp
 from leveret.core.wire.frames import method_frame
 from leveret.core.wire.values import Table
@@ -18,7 +19,7 @@ from leveret.scripted.responder import Reply, Responder, Script, error_reply, re
 from leveret.server import native
 from leveret.trace import events
 from pytest_leveret.real.mirror import Content, MirroredChannel
-from pytest_leveret.real.proxy import consume, deliver
+from pytest_leveret.real.proxy import deliver
 
 if TYPE_CHECKING:
     from pytest_leveret.real.commands import Command
@@ -60,7 +61,7 @@ class RealResponder(Responder):
             self._mirrored = TestChannel(self._peer, 1, engine.mirror)
             self._peer.channels[1] = self._mirrored
             self._mirrored.prefetch_count = 1
-            consume(self._mirrored, self._consume(), _CONSUMER, line.vhost.queues[queue])
+            handlers.basic.consume(self._mirrored, self._consume())
         self._number = line.listen(self._on_request)
         requests = (amqp.BasicQos(0, 1, False), self._consume())
         line.ask(self._number, b"".join(method_frame(self._number, method) for method in requests), count=2)
