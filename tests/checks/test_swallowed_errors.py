@@ -1,4 +1,4 @@
-"""Errors of publishes without confirms: which of them clients swallow, and what the checks report."""
+"""Errors of publishes without confirms and of acks: which of them clients swallow, and what the checks report."""
 
 from __future__ import annotations
 
@@ -236,3 +236,30 @@ def test_an_error_in_the_place_of_an_earlier_one_is_not_taken_for_it() -> None:
             break
     others = others[-1:]
     assert insight.was_raised()
+
+
+@pytest.mark.parametrize(
+    "settle",
+    [
+        lambda channel: channel.basic_ack(7),
+        lambda channel: channel.basic_nack(7),
+        lambda channel: channel.basic_reject(7),
+    ],
+    ids=["ack", "nack", "reject"],
+)
+def test_the_error_of_an_ack_that_a_later_call_raises_counts_as_seen(found, settle: Callable[[Any], object]) -> None:
+    with Broker() as broker, pika.BlockingConnection(pika.URLParameters(broker.url)) as connection:
+        channel = connection.channel()
+        settle(channel)
+        with pytest.raises(pika.exceptions.ChannelClosedByBroker, match="unknown delivery tag"):
+            channel.queue_declare("orders", durable=True)
+
+        assert "unseen_channel_error" not in found(broker)
+
+
+def test_the_error_of_an_ack_that_the_client_drops_is_reported(found) -> None:
+    with Broker() as broker:
+        with pika.BlockingConnection(pika.URLParameters(broker.url)) as connection:
+            connection.channel().basic_ack(7)
+
+        assert "unknown delivery tag 7" in found(broker)["unseen_channel_error"]

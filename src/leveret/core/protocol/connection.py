@@ -27,7 +27,10 @@ from leveret.core.wire.constants import (
 )
 from leveret.core.wire.frames import BadFrameEnd, FrameTooLarge, method_frame, wrap
 from leveret.core.wire.methods import (
+    BasicAck,
+    BasicNack,
     BasicPublish,
+    BasicReject,
     ConnectionBlocked,
     ConnectionClose,
     ConnectionUnblocked,
@@ -46,6 +49,8 @@ if TYPE_CHECKING:
     from leveret.core.protocol.shortcuts.repeated_publish import RepeatedPublish
 
 _BEAT: Final = [wrap(FRAME_HEARTBEAT, 0, b"")]
+# The methods that settle a delivery. They have no reply either.
+_SETTLING: Final = (BasicAck.ID, BasicNack.ID, BasicReject.ID)
 _HANDSHAKE: Final = (State.HEADER, State.START, State.TUNE)
 
 
@@ -391,12 +396,13 @@ class Connection:
         else:
             channel = self.channels.get(channel_number)
             if channel is not None and channel.state is not ChannelState.CLOSING:
-                if error.method_id == BasicPublish.ID and channel.confirms is None:
+                is_publish = error.method_id == BasicPublish.ID and channel.confirms is None
+                if is_publish or error.method_id in _SETTLING:
                     self._watch(channel, error)
                 channel.refuse(error)
 
     def _watch(self, channel: Channel, error: AmqpError) -> None:
-        """Watch how the client reacts to the error of a publish, which it does not wait for."""
+        """Watch how the client reacts to the error of a publish or an ack, which it does not wait for."""
         insight = self.node.hooks.insight
         if insight is not None:
             # Imported here because most tests need none.
