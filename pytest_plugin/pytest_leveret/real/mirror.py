@@ -19,6 +19,7 @@ from leveret.core.model.message import Message, QueueEntry
 from leveret.core.model.queues.queue import Queue
 from leveret.core.model.queues.quorum import QuorumQueue
 from leveret.core.model.reply_to import PREFIX
+from leveret.core.model.vhost import NO_CLIENT
 from leveret.core.protocol.channel import Channel
 from leveret.core.wire.errors import WireError
 from leveret.core.wire.methods import Method
@@ -361,7 +362,7 @@ def ttl_of(queue: StoredQueue, entry: QueueEntry) -> int | None:
 
 
 class MirroredChannel(Channel):
-    """A channel of a client of the server. It sends nothing, and hands nothing out."""
+    """A channel of a client of the server, or of the test itself. It sends nothing, and hands nothing out."""
 
     __slots__ = ("mirror",)
 
@@ -371,6 +372,12 @@ class MirroredChannel(Channel):
         self.is_limited = True
         # The server has checked them.
         self.rights = EveryRight("", connection.vhost)
+        if not connection.is_client:
+            self.origin = NO_CLIENT
+
+    def queue(self, name: str) -> StoredQueue | None:
+        """Return a queue, if it exists. An empty name stands for the last one that was declared here."""
+        return self.vhost.queues.get(name or self.last_queue_name or "")
 
     def send(self, method: Method) -> None:
         """Send nothing: the server has."""

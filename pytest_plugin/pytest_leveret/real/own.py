@@ -17,11 +17,12 @@ from leveret.core.wire.frames import method_frame
 from leveret.core.wire.properties import Properties
 from leveret.core.wire.values import Table
 from leveret.errors import BrokerError, RefusedError
+from leveret.scripted.own_connection import OwnConnection
 from leveret.scripted.own_publisher import tap_as_test
 from leveret.server import native
 from leveret.trace import events
 from pytest_leveret.real.commands import Command, CommandReader
-from pytest_leveret.real.mirror import Content, decoded
+from pytest_leveret.real.mirror import Content, MirroredChannel, decoded
 from pytest_leveret.real.proxy import Upstream, change_topology
 
 if TYPE_CHECKING:
@@ -44,6 +45,8 @@ class OwnLine:
     def __init__(self, engine: RealEngine, vhost: VirtualHost, user: str, password: str) -> None:
         self._engine = engine
         self.vhost = vhost
+        # The test in the mirror.
+        self._acting = MirroredChannel(OwnConnection(engine.node, vhost, is_waited_for=False), ACTING, engine.mirror)
         self._login = f"\0{user}\0{password}".encode()
         self.upstream = Upstream(cast("Dirty", engine.loop.dirty), self._receive, self._end)
         self._reader = CommandReader()
@@ -100,7 +103,7 @@ class OwnLine:
         method = self._ask_acting(method_frame(ACTING, request))[-1].method
         assert method is not None
         with self._engine.lock:
-            change_topology(self.vhost, request, method, self.vhost.queues.get)
+            change_topology(self._acting, request, method)
             self._engine.node.run_work()
         return method
 

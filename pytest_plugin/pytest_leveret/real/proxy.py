@@ -35,11 +35,10 @@ from pytest_leveret.real.commands import Command, CommandReader, with_method
 from pytest_leveret.real.mirror import Content, MirroredChannel
 
 if TYPE_CHECKING:
-    from leveret.core.model.message import Message, QueueEntry
+    from leveret.core.model.message import QueueEntry
     from leveret.core.model.node import Node
     from leveret.core.model.queues.stored_queue import StoredQueue
-    from leveret.core.model.vhost import VirtualHost
-    from pytest_leveret.real.mirror import Mirror
+    from pytest_leveret.real.mirror import Mirror, Publish
     from pytest_leveret.real.server import Names
 
 _PROTOCOL_HEADER_SIZE: Final = 8
@@ -90,7 +89,7 @@ class Side:
         self.channel = channel
         # Requests that the server has not answered.
         self.requests: deque[amqp.Method] = deque()
-        self.unconfirmed: dict[int, tuple[Callable[[], Message], Message]] = {}
+        self.unconfirmed: dict[int, Publish] = {}
         # Those of the proxy and those of the client, True for the proxy's.
         self.flows: deque[bool] = deque()
         # Whether the channel still takes methods.
@@ -218,7 +217,7 @@ class ProxiedConnection(Connection):
         fields = (*side.channel.origin, tag)
         publish = self._mirror.published(line, self.vhost, content, fields, is_mandatory=method.mandatory)
         if tag is not None:
-            side.unconfirmed[tag] = (publish.accept, publish.message)
+            side.unconfirmed[tag] = publish
 
     def _settle(self, side: Side, kind: str, method: amqp.Method, multiple: bool, way: str) -> None:
         try:
@@ -338,7 +337,7 @@ class ProxiedConnection(Connection):
             queue, no_ack = consumer.queue, consumer.no_ack
         else:
             get = side.requests.popleft() if side.requests else None
-            named = self._queue(side, get.queue) if isinstance(get, amqp.BasicGet) else None
+            named = channel.queue(get.queue) if isinstance(get, amqp.BasicGet) else None
             if named is None or not isinstance(get, amqp.BasicGet):
                 return True
             queue, no_ack = named, get.no_ack
@@ -372,23 +371,19 @@ class ProxiedConnection(Connection):
         settled = [number for number in side.unconfirmed if number == tag or (method.multiple and number <= tag)]
         kind = events.CONFIRMED if isinstance(method, amqp.BasicAck) else events.NACKED_CONFIRM
         for number in settled:
-            accept, _ = side.unconfirmed.pop(number)
-            side.channel.tap(kind, accept(), number, method.multiple)
+            side.channel.tap(kind, side.unconfirmed.pop(number).accept(), number, method.multiple)
 
     # What the server has agreed to.
 
     def _agree(self, side: Side, request: amqp.Method, answer: amqp.Method | None) -> None:
         try:
-            agree(side.channel, self.vhost, request, answer, partial(self._queue, side))
+            agree(side.channel, request, answer)
         except AmqpError as error:
             text = f"{request.NAME}: the server accepts what leveret refuses: {error.reply_text}"
             self.node.internal_errors.append(BrokerError(text))
         if isinstance(request, amqp.BasicRecover):
             self._recover(side)
         self.node.run_work()
-
-    def _queue(self, side: Side, name: str) -> StoredQueue | None:
-        return self.vhost.queues.get(name or side.channel.last_queue_name or "")
 
     # The barrier.
 
@@ -428,13 +423,7 @@ class ProxiedConnection(Connection):
             tap((events.REFUSED, self.node.now, *where, *fields))
 
 
-def agree(
-    channel: MirroredChannel,
-    vhost: VirtualHost,
-    request: amqp.Method,
-    answer: amqp.Method | None,
-    queue_named: Callable[[str], StoredQueue | None],
-) -> None:
+def agree(channel: MirroredChannel, request: amqp.Method, answer: amqp.Method | None) -> None:
     """Do to the mirror what the server has done."""
     match request:
         case amqp.ConfirmSelect():
@@ -442,49 +431,22 @@ def agree(
         case amqp.BasicQos():
             channel.prefetch_count = request.prefetch_count
             channel.tap(events.QOS, request.prefetch_count, request.global_, request.global_)
-        case amqp.BasicConsume() if request.queue == REPLY_TO or queue_named(request.queue) is not None:
+        case amqp.BasicConsume() if request.queue == REPLY_TO or channel.queue(request.queue) is not None:
             if isinstance(answer, amqp.BasicConsumeOk):
                 request.consumer_tag = answer.consumer_tag
             handlers.basic.consume(channel, request)
         case amqp.BasicCancel():
             handlers.basic.cancel(channel, request)
         case _:
-            change_topology(vhost, request, answer, queue_named, channel)
+            change_topology(channel, request, answer)
 
 
-def change_topology(
-    vhost: VirtualHost,
-    request: amqp.Method,
-    answer: amqp.Method | None,
-    queue_named: Callable[[str], StoredQueue | None],
-    channel: MirroredChannel | None = None,
-) -> None:
-    """Declare, delete or bind in the mirror what the server has; without a channel, the test did it."""
-    connection = None if channel is None else channel.connection
-    origin = (None, None) if channel is None else channel.origin
+def change_topology(channel: MirroredChannel, request: amqp.Method, answer: amqp.Method | None) -> None:
+    """Declare, delete or bind in the mirror what the server has."""
+    vhost = channel.vhost
     match request:
-        case amqp.ExchangeDeclare() if not request.passive:
-            vhost.declare_exchange(
-                request.exchange,
-                request.type,
-                durable=request.durable,
-                auto_delete=request.auto_delete,
-                internal=request.internal,
-                arguments=request.arguments,
-                origin=origin,
-            )
-        case amqp.ExchangeDelete() if request.exchange in vhost.exchanges:
-            vhost.delete_exchange(request.exchange, origin=origin)
-        case amqp.ExchangeBind():
-            source, destination = vhost.exchange(request.source), vhost.exchange(request.destination)
-            vhost.bind(source, destination, request.routing_key, request.arguments, origin)
-        case amqp.ExchangeUnbind() if request.source in vhost.exchanges and request.destination in vhost.exchanges:
-            source, destination = vhost.exchange(request.source), vhost.exchange(request.destination)
-            vhost.unbind(source, destination, request.routing_key, request.arguments, origin)
         case amqp.QueueDeclare():
-            name = answer.queue if isinstance(answer, amqp.QueueDeclareOk) else request.queue
-            if channel is not None:
-                channel.last_queue_name = name
+            channel.last_queue_name = name = answer.queue if isinstance(answer, amqp.QueueDeclareOk) else request.queue
             if not (request.passive or name.startswith(REPLY_TO)):
                 queue = vhost.declare_queue(
                     name,
@@ -492,21 +454,18 @@ def change_topology(
                     exclusive=request.exclusive,
                     auto_delete=request.auto_delete,
                     arguments=request.arguments,
-                    connection=connection,
-                    origin=origin,
+                    connection=channel.connection,
+                    origin=channel.origin,
                 )
                 hold(queue)
-        case amqp.QueueDelete() if (queue_to_delete := queue_named(request.queue)) is not None:
-            vhost.remove_queue(queue_to_delete, None, origin)
-        case amqp.QueuePurge() if (queue_to_purge := queue_named(request.queue)) is not None:
-            queue_to_purge.purge()
-        case amqp.QueueBind() if (bound := queue_named(request.queue)) is not None:
-            key = request.routing_key if request.queue or request.routing_key else bound.name
-            vhost.bind(vhost.exchange(request.exchange), bound, key, request.arguments, origin)
-        case amqp.QueueUnbind() if (unbound := queue_named(request.queue)) is not None:
-            if request.exchange in vhost.exchanges:
-                source = vhost.exchange(request.exchange)
-                vhost.unbind(source, unbound, request.routing_key, request.arguments, origin)
+        case amqp.QueueDelete() if (queue_to_delete := channel.queue(request.queue)) is not None:
+            vhost.remove_queue(queue_to_delete, None, channel.origin)
+        case amqp.QueuePurge() | amqp.QueueBind() | amqp.QueueUnbind() if channel.queue(request.queue) is not None:
+            handlers.HANDLERS[type(request)](channel, request)
+        case amqp.ExchangeDeclare() if not request.passive:
+            handlers.exchange.declare(channel, request)
+        case amqp.ExchangeDelete() | amqp.ExchangeBind() | amqp.ExchangeUnbind():
+            handlers.HANDLERS[type(request)](channel, request)
 
 
 def hold(queue: StoredQueue) -> None:

@@ -14,7 +14,7 @@ from leveret.core.wire.values import Table
 from leveret.errors import BrokerError
 from leveret.observe.views.message_view import MessageView, entry_view
 from leveret.scripted.own_connection import OwnConnection
-from leveret.scripted.own_publisher import encoded, tap_as_test
+from leveret.scripted.own_publisher import encoded
 from leveret.scripted.responder import Reply, Responder, Script, error_reply, reply_of
 from leveret.server import native
 from leveret.trace import events
@@ -27,18 +27,6 @@ if TYPE_CHECKING:
     from pytest_leveret.real.own import OwnLine
 
 _CONSUMER: Final = "leveret"
-
-
-class TestChannel(MirroredChannel):
-    """The channel of a peer that the test plays."""
-
-    # pytest takes a class with such a name for tests.
-    __test__ = False
-    __slots__ = ()
-
-    def tap(self, kind: str, *fields: object) -> None:
-        """Record an event of the test itself."""
-        tap_as_test(self.vhost, kind, *fields)
 
 
 class RealResponder(Responder):
@@ -58,7 +46,7 @@ class RealResponder(Responder):
             line.do(amqp.QueueDeclare(queue, False, True, False, False, False, Table.EMPTY))
         with engine.lock:
             self._peer = OwnConnection(engine.node, line.vhost, is_waited_for=True)
-            self._mirrored = TestChannel(self._peer, 1, engine.mirror)
+            self._mirrored = MirroredChannel(self._peer, 1, engine.mirror)
             self._peer.channels[1] = self._mirrored
             self._mirrored.prefetch_count = 1
             handlers.basic.consume(self._mirrored, self._consume())
