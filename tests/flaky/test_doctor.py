@@ -20,6 +20,7 @@ import pytest_leveret.plugin  # noqa: F401
 from pika.adapters.blocking_connection import BlockingChannel
 from pytest_leveret.flaky.delays import Delays, Wait
 from pytest_leveret.flaky.play import Order, Outcome, Play, failed_at
+from pytest_leveret.flaky.report import Diagnosis, text_of_diagnosis
 from pytest_leveret.flaky.search import search
 from pytest_leveret.flaky.steps import BEGINNING, LINE, Name, line_name, text_of
 
@@ -207,6 +208,42 @@ def test_a_doctor_whose_runs_are_all_skipped_has_examined_nothing(run: Run) -> N
 
     assert "test_shop.py::test_it: nothing was examined, because all 3 runs were skipped" in text_in(result)
     assert "order" not in text_in(result)
+
+
+def test_a_test_that_fails_or_is_skipped_is_not_called_steady() -> None:
+    runs = [Outcome(0, "failed", error="AssertionError"), *[Outcome(1, "skipped")] * 2]
+
+    text = "\n".join(text_of_diagnosis(Diagnosis("test_it", "test_it.py", runs)))
+
+    assert "No run passed: 1 failed, and 2 were skipped. Whether it is flaky is not known." in text
+    assert "not flaky" not in text
+
+
+def test_a_test_whose_first_runs_are_skipped_leaves_nothing_behind() -> None:
+    runs = [Outcome(0, "skipped"), *(Outcome(turn, "failed", turn=turn) for turn in range(1, 9))]
+
+    assert not Diagnosis("test_it", "test_it.py", runs).leaves_something
+
+
+@pytest.mark.parametrize(
+    ("mark", "outcome", "summary"),
+    [
+        ("xfail", "assert 1 == 2", "fails 2 of 2"),
+        ("xfail(strict=True)", "assert 1 == 2", "fails 2 of 2"),
+        ("xfail", "pass", "2 of 2 passed"),
+        ("xfail(strict=True)", "pass", "2 of 2 passed"),
+        ("xfail(raises=OSError)", "raise ValueError", "fails 2 of 2"),
+        ("xfail(run=False)", "assert 1 == 2", "nothing was examined, because all 2 runs were skipped"),
+    ],
+)
+def test_a_mark_that_expects_a_failure_does_not_change_what_a_run_did(
+    run: Run, mark: str, outcome: str, summary: str
+) -> None:
+    source = f"import pytest\n\n@pytest.mark.{mark}\ndef test_it(leveret):\n    {outcome}\n"
+
+    result = run("--leveret-flaky=2", source=source)
+
+    assert summary in text_in(result)
 
 
 def test_a_doctor_that_saw_no_broker_says_so(run: Run) -> None:

@@ -60,7 +60,7 @@ class Diagnosis:
         """Whether the test passes in a fresh process, and fails wherever it has run before."""
         again = [run for run in self.runs if run.turn]
         return (
-            all(not run.has_failed for run in self.runs if not run.turn)
+            all(run.outcome == "passed" for run in self.runs if not run.turn)
             and len(again) > 1
             and sum(run.has_failed for run in again) >= _NEARLY_ALL * len(again)
         )
@@ -111,9 +111,13 @@ def text_of_diagnosis(diagnosis: Diagnosis) -> list[str]:
             f"  {_first_line(failed[0].error)}",
         ]
     if diagnosis.finding is None:
-        every = "run" if diagnosis.is_unseen else "order"
-        lines += [f"{count - len(failed)} were skipped"] if len(failed) < count else []
-        return [*lines, f"It fails in every {every}, so it is not flaky:", f"  {_first_line(failed[0].error)}"]
+        every, skipped = "run" if diagnosis.is_unseen else "order", count - len(failed)
+        verdict = f"It fails in every {every}, so it is not flaky:"
+        if skipped:
+            verdict = (
+                f"No run passed: {len(failed)} failed, and {skipped} were skipped. Whether it is flaky is not known."
+            )
+        return [*lines, verdict, f"  {_first_line(failed[0].error)}"]
     lines += _cause(diagnosis, diagnosis.finding)
     seed = next((run.seed for run in failed if run.seed), failed[0].seed)
     lines.append(f"Replay a run that fails: pytest '{diagnosis.node_id}' --leveret-flaky-seed={seed}")

@@ -71,13 +71,14 @@ class Runner:
         """Note how the run went."""
         report = yield
         outcome = self._outcome
-        if report.failed and outcome.outcome != "failed":
+        how = _outcome_of(report, call)
+        if how == "failed" and outcome.outcome != "failed":
             outcome.outcome = "failed"
             error = None if call.excinfo is None else call.excinfo.value
             if report.when == "call":
                 outcome.line, outcome.is_in_coroutine = failed_at(item, error)
             outcome.error = "" if call.excinfo is None else call.excinfo.exconly().strip()
-        elif report.skipped and outcome.outcome == "passed":
+        elif how == "skipped" and outcome.outcome == "passed":
             outcome.outcome = "skipped"
         if report.when == "call" and self._job.page is not None:
             from pytest_leveret.pages import story_of_test
@@ -112,3 +113,15 @@ class Runner:
             return self.run(item, numbered[1]), False
 
         serve(session, connection, run)
+
+
+def _outcome_of(report: pytest.TestReport, call: pytest.CallInfo[None]) -> str:
+    """Return how a phase of a run went, whether or not the test is marked xfail."""
+    if report.failed and report.when == "call" and call.excinfo is None and "xfail" in report.keywords:
+        # It passed, and the mark is strict.
+        return "passed"
+    if report.skipped and hasattr(report, "wasxfail"):
+        error = None if call.excinfo is None else call.excinfo.value
+        is_not_run = report.when == "setup" and isinstance(error, pytest.xfail.Exception)
+        return "skipped" if is_not_run else "failed"
+    return report.outcome
