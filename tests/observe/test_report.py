@@ -10,13 +10,14 @@ from leveret.clocks import SystemClock
 from leveret.engine.explaining import Explaining
 from leveret.observe.texts.report import Facts, Report, report_text
 from leveret.observe.texts.story import Story
+from leveret.story.timeline import Timeline
 from leveret.trace import events
 
 
 @pytest.fixture
 def story(world):
     """Return a function that returns the lines of what has happened in the world."""
-    return lambda about=(): Story(world.recorder.raw()).lines(about)
+    return lambda about=(): Story(Timeline(world.recorder.raw())).lines(about)
 
 
 def test_the_report_names_set_up_queues_and_events_in_a_few_lines(world):
@@ -110,8 +111,8 @@ def test_the_last_events_are_chosen(world, story):
         world.publish("orders", "order.created", str(number).encode())
 
     assert [line.split()[4] for line in story()] == [f"#{number}" for number in range(21, 31)]
-    assert Story(world.recorder.raw()).title(has_dropped=False).startswith("last 10 of 30 events, ")
-    assert Story(world.recorder.raw()).title(has_dropped=True).startswith("last 10 of 30+ events, ")
+    assert Story(Timeline(world.recorder.raw())).title(has_dropped=False).startswith("last 10 of 30 events, ")
+    assert Story(Timeline(world.recorder.raw())).title(has_dropped=True).startswith("last 10 of 30+ events, ")
 
 
 def test_the_life_of_the_message_of_the_failure_comes_first(world, story):

@@ -16,9 +16,9 @@ from leveret.core.protocol.receiving import strangers
 from leveret.observe.calls.callers import Stack, stacks_of_users
 from leveret.observe.texts.advice import DEFINITIONS, advice
 from leveret.observe.texts.state import connections, queue_lines
-from leveret.observe.texts.story import Story, clients_of
+from leveret.observe.texts.story import Story
 from leveret.observe.views.names import has_clients
-from leveret.story.clients import Clients
+from leveret.story.timeline import Timeline
 from leveret.trace import events
 from leveret.trace.events import Event, RawEvent, printable
 from leveret.trace.recorder import Recorded
@@ -98,10 +98,11 @@ class Facts:
         self.later_count = later_count
         self.recorded_count = recorder.recorded_count
         self.is_recorded, self.has_dropped = recorder.is_on, recorder.has_dropped
-        self.states = _states(node, self.raw_events, later_events)
+        self.timeline = Timeline(self.raw_events)
+        self.states = _states(node, self.timeline, later_events)
         self.queue_lines = queue_lines(node, first=queues)
         self.stranger_lines = stranger_lines(node)
-        self.refusal_lines = refusal_lines(self.raw_events, node)
+        self.refusal_lines = refusal_lines(self.timeline, node)
         self.internal_errors = list(node.internal_errors)
 
 
@@ -121,7 +122,7 @@ def report_text(
     that URL, it needs no client.
     """
     raw_events = facts.raw_events
-    story = Story(raw_events)
+    story = Story(facts.timeline)
     parts = [title, f"set-up: {story.set_up(facts.states)}"]
     if facts.stranger_lines:
         parts += facts.stranger_lines
@@ -133,7 +134,7 @@ def report_text(
     ):
         parts.append(_no_client(url_variables))
     parts += [_CLOCK_HELD] if is_clock_held else []
-    parts += _queues("queues when the test failed", _counts(raw_events)) if facts.later_count else []
+    parts += _queues("queues when the test failed", _counts(facts.timeline)) if facts.later_count else []
     parts += _queues("queues after its clean-up" if facts.later_count else "queues", facts.queue_lines)
     parts += _section("errors sent to clients:", facts.refusal_lines)
     if facts.internal_errors:
@@ -169,14 +170,12 @@ def stranger_lines(node: Node) -> list[str]:
     return lines
 
 
-def _states(node: Node, raw_events: Sequence[RawEvent], later_events: Sequence[RawEvent]) -> dict[int, str]:
+def _states(node: Node, timeline: Timeline, later_events: Sequence[RawEvent]) -> dict[int, str]:
     """Return what to know about connections that are blocked, or were closed before the later events."""
     open_now = {connection.number: connection for connection in connections(node)}
     closed_later = {Event(raw).conn for raw in later_events if raw[0] == events.CONN_CLOSE}
     closed = {
-        number: " (closed)"
-        for number in clients_of(raw_events)
-        if number not in open_now and number not in closed_later
+        number: " (closed)" for number in timeline.connections if number not in open_now and number not in closed_later
     }
     return closed | {
         number: " (blocked by an alarm)" for number, connection in open_now.items() if connection.is_blocked
@@ -189,17 +188,16 @@ def _queues(title: str, lines: list[str]) -> list[str]:
     return _section(f"{title}:", lines) if len(line) > _WIDTH else [line]
 
 
-def _counts(raw_events: Sequence[RawEvent]) -> list[str]:
-    """Return what the queues held after these events."""
-    from leveret.story.queues import Queues
-
-    queues = Queues()
-    for event in map(Event, raw_events):
-        queues.take(event, event.at, None)
+def _counts(timeline: Timeline) -> list[str]:
+    """Return what the queues held."""
+    held = [
+        (queue.name, len(queue.ready), len(queue.unacked), len(queue.living_consumers))
+        for queue in timeline.queues.values()
+    ]
     return [
-        f"{queue.name} {queue.ready} ready, {queue.unacked} unacked, {count_text(len(queue.consumers), 'consumer')}"
-        for queue in queues.known.values()
-        if queue.ready or queue.unacked or queue.consumers
+        f"{name} {ready} ready, {unacked} unacked, {count_text(consumers, 'consumer')}"
+        for name, ready, unacked, consumers in held
+        if ready or unacked or consumers
     ]
 
 
@@ -207,27 +205,26 @@ def _section(title: str, lines: list[str]) -> list[str]:
     return ["\n".join([title, *(f"  {line}" for line in lines)])] if lines else []
 
 
-def refusal_lines(raw_events: Sequence[RawEvent], node: Node) -> list[str]:
+def refusal_lines(timeline: Timeline, node: Node) -> list[str]:
     """Return the last errors sent to clients with the lines that caused them, and what to do about them."""
-    refusals = [Event(raw) for raw in raw_events if raw[0] == events.REFUSED]
+    refusals = timeline.refusals
     if not refusals:
         return []
     lines = [f"... and {len(refusals) - _LISTED} earlier errors"] if len(refusals) > _LISTED else []
     for refusal in refusals[-_LISTED:]:
         lines += _refusal(refusal)
-    declarers = declarers_of(raw_events) | {
+    declarers = declarers_of(timeline) | {
         (kind, vhost, name): DEFINITIONS for vhost, kind, name, *rest in node.defined or () if not rest
     }
     return lines + list(dict.fromkeys(line for refusal in refusals for line in advice(refusal, declarers)))
 
 
-def declarers_of(raw_events: Sequence[RawEvent]) -> dict[tuple[str, str, str], str]:
+def declarers_of(timeline: Timeline) -> dict[tuple[str, str, str], str]:
     """Return who first declared what exists, by kind, virtual host and name: a client, or the test and its line."""
-    clients, declarers = Clients(), dict[tuple[str, str, str], str]()
-    for event in map(Event, raw_events):
-        clients.take(event)
-        if (kind := _DECLARED.get(event.kind)) is not None:
-            declarers.setdefault((kind, event.vhost, str(event.get(kind))), clients.who(event))
+    declarers: dict[tuple[str, str, str], str] = {}
+    for fact in timeline.facts:
+        if (kind := _DECLARED.get(fact.kind)) is not None:
+            declarers.setdefault((kind, fact.vhost, str(fact.get(kind))), timeline.who(fact))
     return declarers
 
 

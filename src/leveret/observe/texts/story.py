@@ -8,14 +8,14 @@ began, by the broker's clock. A message is described where it is first named.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Final, NamedTuple, cast
+from typing import Final, NamedTuple
 
-from leveret.story import words
-from leveret.story.facts import BY_SOMEONE, Fact
+from leveret.story import facts, words
+from leveret.story.entities import CopyLife, Fact
+from leveret.story.timeline import Timeline
 from leveret.story.words import Names, channel_text
 from leveret.trace import events
-from leveret.trace.caller import Caller
-from leveret.trace.events import Event, RawEvent, named
+from leveret.trace.events import named
 from leveret.wording import count_text, place_text
 
 # How many events are shown, and how many of them at most are those of the messages that the failure is about.
@@ -52,43 +52,40 @@ _WITH_CONNECTION: Final = ("exclusive", "auto_delete")
 
 
 class Told(NamedTuple):
-    """An event that matters, with what other events say about it."""
+    """A fact that matters, and how often it and the one before it happened again, one after the other."""
 
-    event: Event
-    # The test's line, if the test did it.
-    caller: Caller | None
-    # The connection and channel that settled the copy, if that led to this event.
-    settler: tuple[int | None, int | None] | None
-    # The queues that the message went to.
-    queues: tuple[str, ...]
-    # How often this event and the one before it happened again, one after the other.
+    fact: Fact
     repeats: int = 0
 
     @property
     def sign(self) -> tuple[object, ...]:
-        """What the event has in common with others that differ only in their time."""
-        event = self.event
-        return (event.kind, *(event.get(name) for name in ("msg", "conn", "queue", "reason")))
+        """What the fact has in common with others that differ only in their time."""
+        fact = self.fact
+        return (fact.kind, *(fact.get(name) for name in ("msg", "conn", "queue", "reason")))
 
 
 class Story:
-    """The events of the current test, or of all that is recorded if no test has begun."""
+    """What a timeline shows of the current test, or all of it if no test has begun."""
 
-    def __init__(self, raw_events: Sequence[RawEvent]) -> None:
-        began = events.began_at(raw_events)
-        self._raw: Final = raw_events[began:]
-        self._began_at: Final = Event(raw_events[began]).at if raw_events else 0
-        self._clients: Final = clients_of(raw_events)
-        self._told: Final = _folded(list(_told(self._raw)))
+    def __init__(self, timeline: Timeline) -> None:
+        self._timeline: Final = timeline
+        self._recent: Final = timeline.recent
+        self._began_at: Final = self._recent[0].at if self._recent else 0
+        self._told: Final = _folded(list(map(Told, _told(timeline))))
         # The message that each is about.
-        self._ids: Final = [told.event.get("msg") for told in self._told]
+        self._ids: Final = [told.fact.get("msg") for told in self._told]
 
     def set_up(self, closed: Mapping[int, str]) -> str:
         """Return what the test has set up, with the names of its connections; `closed` says what became of some."""
         seen: dict[str, set[str]] = {kind: set() for kind in _SET_UP}
-        for event in (Event(raw) for raw in self._raw if raw[0] in seen):
-            seen[event.kind].add(repr([event.get(field) for field in _SET_UP[event.kind][1]]))
-        named = [f"{place_text(number)} {name}{closed.get(number, '')}" for number, name in self._clients.items()]
+        for fact in self._recent:
+            if fact.kind in seen:
+                seen[fact.kind].add(repr([fact.get(field) for field in _SET_UP[fact.kind][1]]))
+        named = [
+            f"{place_text(one.number)} {one.opened.client}{closed.get(one.number, '')}"
+            for one in self._timeline.connections.values()
+            if one.opened is not None
+        ]
         more = [f"{len(named) - _NAMED} more"] if len(named) > _NAMED else []
         parts = [count_text(len(names), _SET_UP[kind][0]) for kind, names in seen.items() if names]
         clients = [", ".join(named[:_NAMED] + more)] if named else []
@@ -115,51 +112,44 @@ class Story:
         return [self._line(self._told[at], known) for at in chosen]
 
     def _line(self, told: Told, known: dict[int, None]) -> str:
-        event = told.event
-        seconds = (event.at - self._began_at) / 1_000_000
-        line = f"{seconds:.3f} {words.told(event, _Line(told, _named(event, known)))}".partition("\n")[0]
+        fact = told.fact
+        seconds = (fact.at - self._began_at) / 1_000_000
+        names = _Line(self._timeline, _named(fact, known))
+        line = f"{seconds:.3f} {words.told(fact, names)}".partition("\n")[0]
         line += f" (and both {count_text(told.repeats, 'more time')})" if told.repeats else ""
         return line if len(line) <= _WIDTH else f"{line[: _WIDTH - 3]}..."
 
 
-def clients_of(raw_events: Sequence[RawEvent]) -> dict[int, str]:
-    """Return the names of the clients that have connected, by the number of the connection."""
-    opened = (Event(raw) for raw in raw_events if raw[0] == events.CONN_OPEN)
-    return {event.conn: event.client for event in opened if event.conn is not None}
-
-
-def _told(raw_events: Sequence[RawEvent]) -> Iterator[Told]:
-    """Yield the events that matter, each with what the others say about it."""
-    arrivals = _arrivals(raw_events)
-    dead_lettered = {Event(raw).copy for raw in raw_events if raw[0] in events.DEATHS}
-    settlers: dict[int | None, tuple[int | None, int | None]] = {}
-    returned: dict[int, None] = {}
-    refused: dict[tuple[int | None, int | None], None] = {}
-    caller: Caller | None = None
+def _told(timeline: Timeline) -> Iterator[Fact]:
+    """Yield the facts that matter."""
     has_published = False
-    for raw in raw_events:
-        event = Event(raw)
-        kind = event.kind
-        if kind == events.CALLED:
-            caller = event.caller
-        elif kind in events.REFUSING:
-            settlers[event.copy] = (event.conn, event.chan)
-        elif kind in events.RETURNS:
-            returned[event.message.id] = None
-        elif kind == events.REFUSED:
-            refused[event.conn, event.chan] = None
+    # An error has a line of its own, so the end of its channel or connection needs none.
+    refused = {(fact.conn, fact.get("chan")): fact.place for fact in reversed(timeline.refusals)}
+    for fact in timeline.recent:
+        kind = fact.kind
         has_published = has_published or kind == events.PUBLISHED
-        if not _is_told(event, has_published=has_published):
+        if not _is_told(fact, has_published=has_published):
             continue
-        if kind in events.LOSSES and event.get("copy") in dead_lettered:
+        if kind in events.LOSSES and _is_told_by_another(timeline, fact):
             continue
-        if kind in events.LOSSES and kind not in events.RETURNS and event.copy is None and event.message.id in returned:
+        is_end = kind in (events.CHAN_CLOSE, events.CONN_CLOSE)
+        if is_end and refused.get((fact.conn, fact.get("chan")), fact.place) < fact.place:
             continue
-        if kind in (events.CHAN_CLOSE, events.CONN_CLOSE) and (event.conn, event.get("chan")) in refused:
-            continue
-        has_left = kind == events.PUBLISHED or kind in events.DEATHS
-        queues = arrivals.get((event.get("msg"), event.get("copy")), ()) if has_left else ()
-        yield Told(event, caller, settlers.get(cast("int | None", event.get("copy"))), tuple(queues))
+        yield fact
+
+
+def _is_told_by_another(timeline: Timeline, fact: Fact) -> bool:
+    """Return whether a dead letter followed a loss, or the message was returned too."""
+    copy = _copy_of(timeline, fact)
+    if copy is not None:
+        return copy.is_dead_lettered
+    lost = timeline.messages[fact.message.id].lost
+    return lost is not None and lost is not fact and lost.kind in events.RETURNS
+
+
+def _copy_of(timeline: Timeline, fact: Fact) -> CopyLife | None:
+    number = fact.get("copy")
+    return timeline.copies[number] if isinstance(number, int) else None
 
 
 def _folded(told: list[Told]) -> list[Told]:
@@ -178,30 +168,22 @@ def _folded(told: list[Told]) -> list[Told]:
     return folded
 
 
-def _is_told(event: Event, *, has_published: bool) -> bool:
-    kind = event.kind
+def _is_told(fact: Fact, *, has_published: bool) -> bool:
+    kind = fact.kind
     if kind in _UNTOLD or (kind in _LATE and not has_published):
         return False
     if kind in _WITH_REASON:
-        return event.reason is not None
+        return fact.reason is not None
     if kind == events.ACKED:
-        return event.reason != events.NO_ACK
-    return kind != events.QUEUE_DELETE or event.reason not in _WITH_CONNECTION
+        return fact.reason != events.NO_ACK
+    return kind != events.QUEUE_DELETE or fact.reason not in _WITH_CONNECTION
 
 
-def _arrivals(raw_events: Sequence[RawEvent]) -> dict[tuple[object, object], list[str]]:
-    """Return the queues in which messages arrived, by message and by the copy that died, None for the publish."""
-    arrivals: dict[tuple[object, object], list[str]] = {}
-    for event in (Event(raw) for raw in raw_events if raw[0] in events.ARRIVALS):
-        arrivals.setdefault((event.message.id, event.src_copy), []).append(str(event.queue))
-    return arrivals
-
-
-def _named(event: Event, known: dict[int, None]) -> str:
-    """Return the message of an event: its number, and where it is first named what it is."""
-    if event.kind not in events.ABOUT_MESSAGES:
+def _named(fact: Fact, known: dict[int, None]) -> str:
+    """Return the message of a fact: its number, and where it is first named what it is."""
+    if fact.kind not in events.ABOUT_MESSAGES:
         return ""
-    message = event.message
+    message = fact.message
     if message.id in known:
         return f"#{message.id}"
     known[message.id] = None
@@ -211,25 +193,42 @@ def _named(event: Event, known: dict[int, None]) -> str:
 class _Line(Names):
     """The names in a line: a message with its content where it is first named, and the test with its line."""
 
-    def __init__(self, told: Told, message: str) -> None:
-        self._told: Final = told
+    def __init__(self, timeline: Timeline, message: str) -> None:
+        self._timeline: Final = timeline
         self._message: Final = message
 
-    def message(self, fact: Fact) -> str:
-        """Return the message of an event."""
+    def message(self, fact: facts.Fact) -> str:
+        """Return the message of a fact."""
         return self._message
 
-    def who(self, fact: Fact) -> str:
+    def who(self, fact: facts.Fact) -> str:
         """Return who did it, or settled the copy so that it happened."""
-        if fact.kind not in BY_SOMEONE:
-            return "" if self._told.settler is None else channel_text(*self._told.settler)
-        who = super().who(fact)
-        if not who or fact.get("conn") is not None or self._told.caller is None:
+        assert isinstance(fact, Fact)
+        if fact.kind not in facts.BY_SOMEONE:
+            return self._settler(fact)
+        who, call = super().who(fact), self._timeline.call_before(fact)
+        if not who or fact.conn is not None or call is None or call.place < self._timeline.began or call.caller is None:
             return who
-        return f"the test ({self._told.caller.file})"
+        return f"the test ({call.caller.file})"
 
-    def target(self, fact: Fact) -> str:
+    def target(self, fact: facts.Fact) -> str:
         """Return the queues that the message went to."""
-        if self._told.queues:
-            return f"to {', '.join(map(repr, self._told.queues))}"
-        return f"to exchange {fact.get('exchange')!r}, which led to no queue" if fact.kind in events.DEATHS else ""
+        assert isinstance(fact, Fact)
+        queues: list[str] = []
+        copy = _copy_of(self._timeline, fact)
+        if copy is not None and fact.kind in events.DEATHS:
+            queues = copy.arrivals
+        elif fact.kind == events.PUBLISHED:
+            copies = self._timeline.messages[fact.message.id].copies.values()
+            queues = [one.queue.name for one in copies if one.source_number is None]
+        if queues:
+            return f"to {', '.join(map(repr, queues))}"
+        return f"to exchange {fact.exchange!r}, which led to no queue" if fact.kind in events.DEATHS else ""
+
+    def _settler(self, fact: Fact) -> str:
+        """Return who refused the last delivery of a copy before a fact."""
+        copy = _copy_of(self._timeline, fact)
+        before = (one for one in reversed(copy.deliveries if copy else []) if one.fact.place < fact.place)
+        settled = next((one.settled for one in before), None)
+        is_by = settled is not None and settled.kind in events.REFUSING
+        return channel_text(settled.conn, settled.chan) if settled is not None and is_by else ""
