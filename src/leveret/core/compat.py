@@ -373,6 +373,8 @@ class Compat(NamedTuple):
     publishes_to_check: bool = False
     # A node that does not exist is unknown; otherwise, it is down.
     knows_nodes: bool = True
+    # Lists take any `sort_reverse`; otherwise only a truth value.
+    takes_any_sort_reverse: bool = True
     # A body's code points that are no characters are replaced; otherwise the body is no JSON.
     replaces_surrogates: bool = False
 
@@ -505,6 +507,7 @@ V4_0: Final = V4_2._replace(
     downloads_by_token=False,
     publishes_to_check=True,
     knows_nodes=False,
+    takes_any_sort_reverse=False,
 )
 
 # From the sources of 3.13.7 and documents: it has message containers (4.0's headers and deaths); the rest is as before

@@ -235,3 +235,10 @@ def getting_all(s: Run) -> None:
     s.post(f"/queues/{s.v}/q/get", {**_GET, "count": -1})
     s.post(f"/queues/{s.v}/q/get", {**_GET, "count": "-1", "ackmode": "ack_requeue_false"})
     s.post(f"/queues/{s.v}/q/get", {**_GET, "count": -1})
+
+
+@scenario(versions=("4.3",))
+def ways_to_settle_that_are_numbers(s: Run) -> None:
+    s.put(f"/queues/{s.v}/q", {"durable": True})
+    for mode in (5, 65, 255):
+        s.post(f"/queues/{s.v}/q/get", {"count": 1, "ackmode": mode, "encoding": "auto"})

@@ -173,3 +173,25 @@ def keys_of_policies(s: Run) -> None:
         for value in values:
             s.put(f"/policies/{s.v}/p", {"pattern": "^q", "definition": {key: value}})
             s.put(f"/operator-policies/{s.v}/p", {"pattern": "^q", "definition": {key: value}, "priority": 0})
+
+
+@scenario
+def policies_in_the_order_of_their_priority(s: Run) -> None:
+    for kind in ("policies", "operator-policies"):
+        for name, priority in (("a", 3), ("b", -3), ("c", 0), ("d", 1.5), ("e", 10)):
+            body = {"pattern": "^q", "definition": {"max-length": 5}, "priority": priority}
+            s.put(f"/{kind}/{s.v}/{name}", body)
+        for query in ("", "&sort=name", "&sort_reverse=true", "&page=1&page_size=2"):
+            s.get(f"/{kind}/{s.v}?columns=name,priority{query}")
+
+
+@scenario
+def deleting_what_does_not_exist(s: Run) -> None:
+    s.delete(f"/global-parameters/{s.v}")
+    s.delete(f"/vhost-limits/{s.v}/max-queues")
+
+
+@scenario(versions=("4.3", "4.0"))
+def deleting_a_limit_of_nobody(s: Run) -> None:
+    s.delete("/vhost-limits/nothing/max-queues")
+    s.delete(f"/user-limits/{s.user('nobody')}/max-channels")

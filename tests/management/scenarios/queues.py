@@ -311,3 +311,37 @@ def consumers_at_their_limit(s: Run) -> None:
         channel.consume(kind, "first", arguments={"x-stream-offset": "first"} if kind == "stream" else None)
         channel.deliver()
         s.get(f"/queues/{s.v}/{kind}?columns={keys}", until=until)
+
+
+@scenario
+def queues_that_are_declared_exclusive(s: Run) -> None:
+    for kind in ({}, {"x-queue-type": "quorum"}, {"x-queue-type": "stream"}):
+        for durable in (True, False):
+            s.put(f"/queues/{s.v}/q", {"durable": durable, "exclusive": True, "arguments": kind})
+            s.get(f"/queues/{s.v}/q?disable_stats=true&columns=durable,exclusive,type")
+            s.delete(f"/queues/{s.v}/q")
+
+
+@scenario
+def queues_in_the_order_of_a_key(s: Run) -> None:
+    for name, arguments in (
+        *(("a", {"x-max-length": 5}), ("b", {}), ("c", {"x-max-length": 3}), ("d", {"x-expires": 90_000})),
+        *(("e", {"x-max-length": 5, "x-expires": 90_000}), ("f", {"x-max-length": 0})),
+    ):
+        s.put(f"/queues/{s.v}/{name}", {"durable": True, "arguments": arguments})
+    for key in ("arguments.x-max-length", "arguments.nothing", "arguments", "nothing", "nothing.at.all", "durable"):
+        for reverse in ("", "&sort_reverse=true"):
+            s.get(f"/queues/{s.v}?disable_stats=true&columns=name&sort={key}{reverse}")
+
+
+@scenario
+def queues_on_a_node_that_does_not_exist(s: Run) -> None:
+    s.put(f"/queues/{s.v}/q", {"durable": True, "node": "rabbit@nowhere"})
+
+
+@scenario(versions=("4.3",))
+def queues_in_an_order_of_any_word(s: Run) -> None:
+    for name in ("a", "b"):
+        s.put(f"/queues/{s.v}/{name}", {"durable": True})
+    for reverse in ("x", "", "True", "1", "false"):
+        s.get(f"/queues/{s.v}?disable_stats=true&columns=name&sort_reverse={reverse}")

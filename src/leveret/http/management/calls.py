@@ -73,11 +73,13 @@ def not_authorised(reason: str) -> Refusal:
     return refused(401, "not_authorised", reason)
 
 
-def refuse_other_node(body: Item) -> None:
+def refuse_other_node(body: Item, compat: Compat) -> None:
     """Refuse a body that names a node which does not exist."""
     node = body.text("node", NODE_NAME)
     if node != NODE_NAME:
-        raise bad_request(f"Node {node} is not a cluster member")
+        raise bad_request(
+            f"Node {node} {'is not a cluster member' if compat.knows_nodes else 'could not be contacted'}"
+        )
 
 
 class State:

@@ -27,6 +27,8 @@ def listed(
     wanted = call.parameters.get("sort")
     if wanted:
         ordered.sort(key=lambda item: _rank(_value(item, wanted)))
+    if call.parameters.get("sort_reverse", "true") not in ("true", "false") and not call.compat.takes_any_sort_reverse:
+        raise bad_request("sort_reverse must be true or false")
     if call.flag("sort_reverse"):
         ordered.reverse()
     if not paged or "page" not in call.parameters:
@@ -115,8 +117,13 @@ def _filtered(call: Call, items: list[Described]) -> list[Described]:
 
 def _value(item: Mapping[str, object], path: str) -> object:
     value: object = item
-    for part in path.split("."):
-        value = value.get(part) if isinstance(value, Mapping) else None
+    *inner, last = [part for part in path.split(".") if part] or [""]
+    for part in (*inner, last):
+        if not isinstance(value, Mapping | list):
+            raise bad_request(f"sort={path}: what stands before {part!r} is no object")
+        # What is missing sorts as 0.
+        missing: object = 0 if part is last else []
+        value = value.get(part, missing) if isinstance(value, Mapping) else missing
     return value
 
 
@@ -127,4 +134,9 @@ def _rank(value: object) -> tuple[int, object]:
         return _NUMBER, value
     if isinstance(value, str):
         return _TEXT, value.encode("utf-8", "surrogateescape")
-    return (_LIST, str(value)) if isinstance(value, list) else (_OBJECT, str(value))
+    if isinstance(value, list):
+        return _LIST, [_rank(each) for each in value]
+    assert isinstance(value, Mapping)
+    # The number of keys counts first, then the keys.
+    names = sorted(value)
+    return _OBJECT, (len(names), names, [_rank(value[name]) for name in names])

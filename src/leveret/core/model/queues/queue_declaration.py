@@ -89,7 +89,8 @@ class QueueDeclaration(NamedTuple):
         compat, title = vhost.node.compat, vhost.title_of("queue", self.name)
         if compat.checks_queue_limit_first:
             vhost.refuse_another_queue(self.name)
-        checks.refuse_unless_string(self.arguments, "x-dead-letter-exchange", title)
+        if rights is not None:
+            checks.refuse_unless_string(self.arguments, "x-dead-letter-exchange", title)
         dead_letter_exchange = checks.string_of(self.arguments, "x-dead-letter-exchange")
         if rights is not None and dead_letter_exchange is not None:
             rights("read", "queue", self.name)

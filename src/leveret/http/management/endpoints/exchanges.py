@@ -38,7 +38,7 @@ def put_exchange(call: Call) -> object:
     arguments, kind = body.table("arguments"), body.text("type", "direct")
     name = call.exchange_name
     with call.acting(), call.channel(call.changed_vhost) as channel:
-        refuse_other_node(body)
+        refuse_other_node(body, call.compat)
         vhost = channel.vhost
         is_known = name in vhost.exchanges
         method = ExchangeDeclare(name, kind, False, durable, auto_delete, internal, True, arguments)

@@ -116,7 +116,9 @@ def get_messages(call: Call) -> object:
         if name not in vhost.queues and call.compat.looks_for_exchange:
             raise not_found("queue_not_found")
     body = call.body("ackmode", "count", "encoding")
-    mode = body.text("ackmode")
+    # A number stands for a byte of the text.
+    number = body.get("ackmode")
+    mode = chr(number) if isinstance(number, int) and number in range(256) else body.text("ackmode")
     if mode not in _ACK_MODES:
         raise bad_request(f"Invalid ackmode value: {mode}. Valid values are: {', '.join(_ACK_MODES)}")
     count, encoding = body.parsed_number("count"), body.get("encoding")

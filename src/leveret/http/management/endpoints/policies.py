@@ -23,7 +23,7 @@ class _Policies:
 
     def __init__(self, path: str, who: Who, *, are_operators: bool) -> None:
         self._are_operators: Final = are_operators
-        lists(path, "management", in_vhost="vhost")(self._list)
+        lists(path, "management", ("priority", "vhost", "name"), in_vhost="vhost")(self._list)
         one = f"{path}/{{vhost}}/{{name}}"
         describes(one, who)(lambda call: _shown(call.vhost, call.existing(self._of(call.vhost).by_name, "name")))
         endpoint("PUT", one, who, needs_json=are_operators)(self._put)

@@ -68,10 +68,12 @@ def put_queue(call: Call) -> object:
     if size > SHORT_STRING_MAX_SIZE:
         raise bad_request(f"queue should be less than {SHORT_STRING_MAX_SIZE} bytes, actually was {size}\n")
     body = call.body()
-    durable, auto_delete = body.parsed_flag("durable"), body.parsed_flag("auto_delete")
+    # The queue has no owner, but the flag makes it transient.
+    durable = body.parsed_flag("durable") and not body.flag("exclusive", False)
+    auto_delete = body.parsed_flag("auto_delete")
     arguments, name = body.table("arguments"), call.values["queue"]
     with call.acting(), call.channel(call.changed_vhost) as channel:
-        refuse_other_node(body)
+        refuse_other_node(body, call.compat)
         is_known = name in channel.vhost.queues
         methods.declare(channel, QueueDeclare(name, False, durable, False, auto_delete, True, arguments))
     return DONE if is_known else CREATED

@@ -10,7 +10,7 @@ from leveret.admin.definitions_import import TOPIC_RIGHTS, patterns_of, put, use
 from leveret.core.compat import BEFORE_4_2, SINCE_3_13, SINCE_4_2
 from leveret.core.model.operators.access import RIGHTS, USER_LIMITS
 from leveret.core.model.operators.passwords import PasswordHash
-from leveret.http.management.calls import CREATED, DONE, Call, bad_request, no_object
+from leveret.http.management.calls import CREATED, DONE, Call, bad_request, no_object, not_found
 from leveret.http.management.endpoints.vhosts import one_limit
 from leveret.http.management.listing import Described
 from leveret.http.management.routes import describes, endpoint, lists
@@ -222,4 +222,7 @@ def put_limit(call: Call) -> None:
 def delete_limit(call: Call) -> None:
     """Remove one limit of a user."""
     with call.acting() as node:
-        call.existing(node.access.users, "user").limits.pop(call.values["name"], None)
+        user = node.access.users.get(call.values["user"])
+        if user is None:
+            raise not_found("vhost_not_found")
+        user.limits.pop(call.values["name"], None)
