@@ -39,7 +39,7 @@ def _named(values: Values) -> str:
 
 
 def _binding(values: Values) -> str:
-    arguments = _inline(values.get("arguments") or {})
+    arguments = json.dumps(values["arguments"], sort_keys=True) if values.get("arguments") else ""
     ends = f"{values.get('source')!r} to {values.get('destination_type', 'queue')} {values.get('destination')!r}"
     return f"of {ends} with key {values.get('routing_key', '')!r}" + (f" and {arguments}" if arguments else "")
 
@@ -134,10 +134,6 @@ def _changes(a: Values, b: Values) -> Iterator[str]:
 
 def _shown(value: object) -> str:
     return "none" if value is _ABSENT else json.dumps(value, sort_keys=True)
-
-
-def _inline(values: Values) -> str:
-    return json.dumps(values, sort_keys=True) if values else ""
 
 
 def _normal(definitions: Values, default_vhost: str) -> dict[str, dict[Key, Values]]:

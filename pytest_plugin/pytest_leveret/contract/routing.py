@@ -141,7 +141,7 @@ class Routing:
         # By virtual host, the headers that bindings ask for, with the values that they ask for.
         self._asked: Final[dict[str, dict[str, list[object]]]] = {}
         self._known: Final[dict[tuple[int, MessageKey], Reached]] = {}
-        self._own_leading: Final[dict[int, set[tuple[str, str]]]] = {}
+        self._own_leading: Final = {id(lock): leading_to_headers(lock) for lock in locks.values()}
         for place in sorted({place for lock in locks.values() for place in lock.exchanges}):
             self._declare("exchange", place, locks)
         for place in sorted({place for lock in locks.values() for place in lock.queues}):
@@ -203,8 +203,6 @@ class Routing:
     def _headers(self, sent: Sent) -> dict[str, list[object]]:
         """Return the values that each header may have for which a binding asks; `_ABSENT` if it may be missing."""
         given = json.loads(sent.key.headers) if sent.key.headers else {}
-        if id(sent.lock) not in self._own_leading:
-            self._own_leading[id(sent.lock)] = leading_to_headers(sent.lock)
         is_whole = bool(sent.key.headers) and sent.key[:2] in self._own_leading[id(sent.lock)]
         shape = None if is_whole else sent.message.shape.fields.get("headers", Shape())
         found = {}

@@ -73,11 +73,7 @@ def _crash(report: pytest.TestReport) -> tuple[str, str]:
     crash = getattr(report.longrepr, "reprcrash", None)
     if crash is None:
         return report.nodeid, report.longreprtext.strip().rpartition("\n")[2]
-    return f"{_short(crash.path)}:{crash.lineno}", crash.message
-
-
-def _short(path: str) -> str:
-    return path.removeprefix(os.path.join(os.getcwd(), ""))
+    return f"{crash.path.removeprefix(os.path.join(os.getcwd(), ''))}:{crash.lineno}", crash.message
 
 
 def report_lines(runs: Mapping[str, Mapping[str, Run]], versions: Sequence[str]) -> list[str]:
@@ -94,7 +90,7 @@ def report_lines(runs: Mapping[str, Mapping[str, Run]], versions: Sequence[str])
     if not lines:
         was_compared = any(any(steps(by_version, versions)) for by_version in runs.values())
         lines = ["no test would notice an upgrade" if was_compared else _NOTHING]
-    failing = sum(_fails_everywhere(by_version) for by_version in runs.values())
+    failing = sum(all(run.outcome == "failed" for run in by_version.values()) for by_version in runs.values())
     if failing:
         fails, shows = ("fails", "shows") if failing == 1 else ("fail", "show")
         lines += ["", f"{count_text(failing, 'test')} {fails} on every version and {shows} nothing about an upgrade"]
@@ -132,7 +128,3 @@ def _change_lines(change: Change) -> list[str]:
 def _names(word: str, tests: list[str]) -> list[str]:
     lines = [f"  {word}{test}" for test in tests[:_LISTED]]
     return [*lines, f"  ... and {len(tests) - _LISTED} more"] if len(tests) > _LISTED else lines
-
-
-def _fails_everywhere(by_version: Mapping[str, Run]) -> bool:
-    return all(run.outcome == "failed" for run in by_version.values())

@@ -106,7 +106,7 @@ class Workers(Generic[J, O]):
             jobs.append(job)
         # All of them start side by side before the first is waited for.
         while len(idle) < len(jobs):
-            idle.append(self._start())
+            idle.append(_Worker(self._spawned() if self._fork is None else self._forked(self._fork)))
             self._all.append(idle[-1])
         for worker, job in zip(idle, jobs, strict=False):
             worker.give(job)
@@ -135,9 +135,6 @@ class Workers(Generic[J, O]):
         self._ending.append(worker)
         if self.count == 1:
             self._ending.pop().process.end(_END_S)
-
-    def _start(self) -> _Worker[J]:
-        return _Worker(self._forked(self._fork) if self._fork is not None else self._spawned())
 
     def _forked(self, serve_connection: Callable[[Connection], None]) -> _Forked:
         here, there = Pipe()

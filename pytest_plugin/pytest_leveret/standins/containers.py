@@ -57,7 +57,8 @@ class Container:
     """A container of RabbitMQ, in the shape of Docker's SDK."""
 
     def __init__(self, fleet: Fleet, image: str, options: Mapping[str, Any]) -> None:
-        mounts = {str(here): _target(there) for here, there in (options.get("volumes") or {}).items()}
+        volumes: Mapping[Any, Any] = options.get("volumes") or {}
+        mounts = {str(here): str(to["bind"] if isinstance(to, Mapping) else to) for here, to in volumes.items()}
         ports = {int(str(port).partition("/")[0]): host for port, host in (options.get("ports") or {}).items()}
         environment = options.get("environment") or {}
         self.server = StandIn(fleet, fleet.new_name(), image, environment, files_of(mounts), ports)
@@ -123,10 +124,6 @@ class Container:
             member.size = len(content)
             archive.addfile(member, io.BytesIO(content))
         return iter([packed.getvalue()]), {"name": member.name, "size": len(content)}
-
-
-def _target(volume: Any) -> str:
-    return str(volume["bind"] if isinstance(volume, Mapping) else volume)
 
 
 class _Unopened:

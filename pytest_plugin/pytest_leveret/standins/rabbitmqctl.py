@@ -163,10 +163,6 @@ def _listing(kind: str, columns: _Columns) -> _Action:
     return act
 
 
-def _connections(stand_in: StandIn, _: Mapping[str, str], wanted: list[str]) -> list[dict[str, object]]:
-    return _chosen(stand_in.broker.connections, _CONNECTION, wanted, 3)
-
-
 def _defined(kind: str, *columns: str) -> _Action:
     """Return the action that lists what the definitions of a virtual host have of a kind."""
 
@@ -243,7 +239,7 @@ def _calling(call: Callable[[Any, Mapping[str, str], list[str]], object]) -> _Ac
 _COMMANDS: Final[dict[str, _Action]] = {
     "list_queues": _listing("queues", _QUEUE),
     "list_exchanges": _listing("exchanges", _EXCHANGE),
-    "list_connections": _connections,
+    "list_connections": lambda it, _, wanted: _chosen(it.broker.connections, _CONNECTION, wanted, 3),
     "list_permissions": _defined("permissions", "user", "configure", "write", "read"),
     "list_policies": _defined("policies", "vhost", "name", "pattern", "apply-to", "definition", "priority"),
     "list_users": lambda it, _, __: [

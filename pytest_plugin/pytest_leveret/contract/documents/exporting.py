@@ -19,7 +19,7 @@ from leveret.trace.shapes import Shape
 from pytest_leveret.contract.documents.files import YAML
 from pytest_leveret.contract.documents.reading import CLIENT, DRAFT_7, KEY, PARAMETER, PROPERTIES, TOPOLOGY
 from pytest_leveret.contract.documents.schemas import body_schema, schema_of
-from pytest_leveret.contract.lock import Consumer, Lock, Message, MessageKey
+from pytest_leveret.contract.lock import Lock, Message, MessageKey
 
 ASYNCAPI: Final = "3.0.0"
 _BINDING: Final = "0.3.0"
@@ -46,27 +46,22 @@ def document_text(document: Mapping[str, Any], path: Path | None) -> str:
 
 def schemas_of(lock: Lock) -> dict[str, dict[str, Any]]:
     """Return the JSON Schema of the bodies of each exchange and key, by the path of its file."""
-    several: dict[str, list[tuple[str, dict[str, Any]]]] = {}
+    several: dict[str, list[dict[str, Any]]] = {}
     for key, message in sorted(lock.messages.items()):
         body = message.shape.fields.get("body")
         if body is not None:
             headers = message.shape.fields.get("headers", Shape())
             names = [key.exchange, key.routing_key] if key.exchange else [key.routing_key]
             path = "/".join(map(_file_name, names))
-            several.setdefault(f"{path}.json", []).append((str(key), body_schema(body, headers)))
+            several.setdefault(f"{path}.json", []).append({"title": str(key), **body_schema(body, headers)})
     return {
-        path: {"$schema": DRAFT_7, **({"title": each[0][0], **each[0][1]} if len(each) == 1 else _any_of(each))}
-        for path, each in several.items()
+        path: {"$schema": DRAFT_7, **(each[0] if len(each) == 1 else {"anyOf": each})} for path, each in several.items()
     }
 
 
 def _file_name(name: str) -> str:
     """Return the name of a file or folder for a name of AMQP. Mostly an exchange without keys has the empty one."""
     return quote(name, safe="{}# ") if name.strip(".") else name.replace(".", "%2E") or "#"
-
-
-def _any_of(schemas: list[tuple[str, dict[str, Any]]]) -> dict[str, Any]:
-    return {"anyOf": [{"title": title, **schema} for title, schema in schemas]}
 
 
 class _Writer:
@@ -123,11 +118,9 @@ class _Writer:
         binding = {"is": "queue", "queue": {"name": queue, "vhost": vhost}}
         self._channels[name] = _channel(queue, keys, names, binding)
         self._send(name, [key for key in keys if not key.exchange], names)
-        readers = [(it.client, key) for key in keys for it in self._consumers(key) if it.queue == queue]
+        consumers = [(it, key) for key in keys for it in self._lock.messages[key].consumers.values()]
+        readers = [(it.client, key) for it, key in consumers if it.queue == queue]
         self._operations_of("receive", name, readers, names)
-
-    def _consumers(self, key: MessageKey) -> Iterable[Consumer]:
-        return self._lock.messages[key].consumers.values()
 
     def _send(self, channel: str, keys: list[MessageKey], names: Mapping[MessageKey, str]) -> None:
         senders = [(publisher, key) for key in keys for publisher in self._lock.messages[key].publishers]

@@ -189,8 +189,10 @@ class _Reader:
             if self._is_old:
                 # A client that subscribes receives what this service sends.
                 for word in ("subscribe", "publish"):
+                    message = node[word]["message"]
                     if node[word].value is not None:
-                        self._operation(channel, word == "subscribe", self._old_messages(node[word]["message"]))
+                        listed = [*message["oneOf"].each()] or ([message] if message.value else [])
+                        self._operation(channel, word == "subscribe", listed)
             else:
                 for _, message in node["messages"].items():
                     channel.messages.append(self._message(channel, message))
@@ -254,9 +256,6 @@ class _Reader:
         if channel.key not in (None, channel.queue) and not self._is_old:
             self._tolerate("address", channel.place)
         channel.key = channel.queue
-
-    def _old_messages(self, node: Node) -> list[Node]:
-        return [*node["oneOf"].each()] or ([node] if node.value else [])
 
     def _operation(self, channel: Channel, is_sent: bool, messages: list[Node]) -> None:
         specs = [self._message(channel, each) for each in messages]
