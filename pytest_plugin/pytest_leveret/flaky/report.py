@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from html import escape
-from itertools import zip_longest
+from itertools import pairwise, zip_longest
 from linecache import getline
 from typing import TYPE_CHECKING
 
@@ -136,25 +136,29 @@ def statement_of(order: Order) -> str:
 
 
 def _cause(diagnosis: Diagnosis, finding: Finding) -> list[str]:
-    order, count = finding.order, len(diagnosis.runs)
+    order, count = finding.order, finding.run_count
     if order is None:
         return _no_cause(diagnosis, finding)
     if finding.kind in ("between", "after"):
-        lines = _look(finding, order)
+        lines = _look(diagnosis, finding, order)
         return [*lines, *_way_out(diagnosis, finding, order), *_failing_line(diagnosis, finding)]
-    exactly = "exactly " if not finding.mismatch_count else ""
-    fails = f"It fails {exactly}if" if finding.kind == "cause" else "Perhaps it fails if"
+    there = _there(finding)
+    exactly = " exactly" if not finding.mismatch_count else ""
+    fails = f"It fails{there}{exactly} if" if finding.kind == "cause" else f"Perhaps it fails{there} if"
     lines = [f"{fails} {statement_of(order)}."]
+    failed = finding.failing_runs.failed
+    in_order = f"In {failed} new runs in this order it failed {failed} times{there}"
     if finding.mismatch_count:
         lines.append(f"{finding.mismatch_count} of {count} runs disagree.")
     if finding.kind == "cause":
-        lines.append("Forced in new runs: in this order it always fails, and in the other it always passes.")
+        new = finding.passing_runs
+        other = f"it passed {new.passed} times"
+        if there:
+            other = f"never there: {new.passed} passed, {new.known} failed in another line"
+        lines.append(f"{in_order}, and in {new.total} runs in the other order {other}.")
         lines += _way_out(diagnosis, finding, order) if finding.passing == order.reverse else []
     elif finding.failing is not None:
-        lines.append(
-            "Forced in new runs: in this order it always fails. The other order could not be forced, so both may "
-            "follow from something else."
-        )
+        lines.append(f"{in_order}. The other order could not be forced, so both may follow from something else.")
     else:
         lines.append(
             f"All {count} runs agree, but the order could not be forced, so both may follow from something else."
@@ -163,7 +167,7 @@ def _cause(diagnosis: Diagnosis, finding: Finding) -> list[str]:
 
 
 def _no_cause(diagnosis: Diagnosis, finding: Finding) -> list[str]:
-    lines = ["No order of two events explains it."]
+    lines = [_ruled_out(finding)]
     expired = frozenset.intersection(*(run.expired for run in diagnosis.failed)).difference(
         *(run.expired for run in diagnosis.passed)
     )
@@ -175,9 +179,9 @@ def _no_cause(diagnosis: Diagnosis, finding: Finding) -> list[str]:
         )
         return [*lines, *_failing_line(diagnosis, finding)]
     if finding.nearest is not None:
-        agreeing = len(diagnosis.runs) - finding.nearest.mismatch_count
+        agreeing = finding.run_count - finding.nearest.mismatch_count
         clause = statement_of(finding.nearest.order)
-        lines.append(f"The nearest is whether {clause}: {agreeing} of {len(diagnosis.runs)} runs agree.")
+        lines.append(f"The nearest is whether {clause}: {agreeing} of {finding.run_count} runs agree.")
     lines.append(f"Compared {finding.pair_count} pairs of events.")
     if finding.refuted:
         lines.append("Forced, and ruled out as the cause:")
@@ -187,17 +191,53 @@ def _no_cause(diagnosis: Diagnosis, finding: Finding) -> list[str]:
     return [*lines, *_failing_line(diagnosis, finding)]
 
 
-def _look(finding: Finding, order: Order) -> list[str]:
+def _there(finding: Finding) -> str:
+    """Return in which line the cause lets the test fail, if it also fails elsewhere."""
+    if not finding.elsewhere_count:
+        return ""
+    return " outside its own lines" if finding.line is None else f" in line {finding.line}"
+
+
+def _ruled_out(finding: Finding) -> str:
+    """Return what was forced in vain, and what was only compared."""
+    forced, unforced = finding.forced_count, finding.unforced_count
+    if not forced and not unforced:
+        return "No order of two events goes with its failures, so leveret forced none."
+    others, were = count_text(unforced, "other order"), "was" if unforced == 1 else "were"
+    more = f" {others} went with the failures, but {were} not forced." if unforced else ""
+    if not forced:
+        return f"leveret could force none of the {count_text(unforced, 'order')} that went with its failures."
+    if forced == 1:
+        return f"The one order that leveret could force does not explain it.{more}"
+    return f"None of the {forced} orders that leveret could force explains it.{more}"
+
+
+def _client(runs: list[Outcome], received: Name) -> str:
+    """Return who received something: in its own words if the step or the name beside it says so in all runs."""
+    names = {
+        before.who
+        for run in runs
+        for before, step in pairwise(run.steps)
+        if step == received and before.act == received.act
+    }
+    return received.who or (names.pop() if len(names) == 1 else "") or "its client"
+
+
+def _look(diagnosis: Diagnosis, finding: Finding, order: Order) -> list[str]:
     """Return what a line looks at that a client does by itself, and how that was shown."""
     step, received = order.second, finding.received
     assert received is not None
-    line, client = f"line {order.first.about}", received.who or "its client"
+    line, client = f"line {order.first.about}", _client(diagnosis.runs, received)
+    failed, new = finding.failing_runs.failed, finding.passing_runs
+    passed = f"it passed {new.passed} times"
+    if new.known:
+        passed = f"it never failed there: {new.passed} passed, {new.known} failed in another line"
     came = text_of(received._replace(who=""))
-    late = f"Forced in new runs: if {came} reaches {client} only after {line}, it always fails; "
+    late = f"In {failed} new runs in which {came} reached {client} only after {line}, it failed {failed} times; in "
     if finding.kind == "after":
         return [
             f"Line {order.first.about} looks at what {client} does after {came}.",
-            f"{late}if {client} has time between {came} and {line}, it always passes.",
+            f"{late}{new.total} in which {client} had time between {came} and {line}, {passed}.",
         ]
     if step.about == received.about:
         came = f"the {act_of(received)}"
@@ -207,33 +247,34 @@ def _look(finding: Finding, order: Order) -> list[str]:
     call = _wait_for(step, finding.times)
     return [
         f"{what}: wait for {call}." if call else f"{what}.",
-        f"{late}if {line} waits for {own}, it always passes."
+        f"{late}{new.total} in which {line} waited for {own}, {passed}."
         if finding.passing is not None
-        else f"{late}in the {finding.seen_count} runs in which {own} came before {line}, it passed.",
+        else f"{late}runs in which {own} came before {line} by itself, it passed {finding.seen_count} times, and never "
+        "failed there.",
     ]
 
 
 def _way_out(diagnosis: Diagnosis, finding: Finding, order: Order) -> list[str]:
-    """Return the line of code that makes a test wait for the step that a line misses."""
+    """Return the line of code that makes a test wait for the step that a line misses, if that settles the order."""
     if finding.kind == "after":
         return [
             "leveret found no event of the broker that shows when that is done. Let the code say so itself, such as "
             "with a threading.Event."
         ]
     call = _wait_for(order.second, finding.times, "timeout=5")
-    if call is None:
+    if call is None or not is_line(order.first) or order.first.nth > 1:
         return []
     run = next(run for run in diagnosis.failed if run.line == finding.line)
     broker = "await leveret.aio" if run.is_in_coroutine else "leveret"
     return [f"Add before line {order.first.about}: {broker}.{call}"]
 
 
-def _wait_for(step: Name, times: int, *more: str) -> str | None:
-    """Return the call that waits for a step; None if there is none, or if the name in it differs from run to run."""
+def _wait_for(step: Name, times: int | None, *more: str) -> str | None:
+    """Return the call that waits for a step; None if there is none, or if another step meets it in some run."""
     arguments = [step.place or step.about]
     if step.act in ("publish", "confirm"):
         arguments = [step.place, step.about]
-    if step.act not in _WAITS or "*" in "".join(arguments):
+    if times is None or step.act not in _WAITS or "*" in "".join(arguments):
         return None
     key = [f"routing_key={it!r}" for it in arguments[1:] if it != step.place]
     counted = [f"times={times}"] if times > 1 else []

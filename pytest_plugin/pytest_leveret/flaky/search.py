@@ -11,16 +11,16 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
-from math import inf
+from math import comb, inf
 from typing import Final, Literal
 
 from pytest_leveret.flaky.play import Order, Outcome, is_line
 from pytest_leveret.flaky.steps import BEGINNING, LINE, Name, line_name
 
-# How many candidates are forced, and how often each: more often if the first runs agree.
+# How many candidates are forced, and how often each: more often while the runs agree.
 _FORCED_MAX: Final = 16
 _LOOKS_MAX: Final = 8
-_TIMES: Final = (2, 3)
+_TIMES: Final = (2, 5, 20)
 # How many runs must have had an order by themselves before they say anything.
 _ENOUGH_SEEN: Final = 10
 # The share of the failed runs, and of the passed ones, that may contradict an order. Together they may be so many for
@@ -51,6 +51,8 @@ class Counts:
     passed: int = 0
     failed: int = 0
     elsewhere: int = 0
+    # How many passed that line, and failed in another one, as some runs have by themselves: for another reason.
+    known: int = 0
     # How many runs were forced to the order, and had another one. If there are any, those that had it did so for a
     # reason of their own, which may be the cause.
     lost: int = 0
@@ -58,7 +60,12 @@ class Counts:
     @property
     def is_forced(self) -> bool:
         """Whether all runs had the order."""
-        return not self.lost and self.passed + self.failed + self.elsewhere > 0
+        return not self.lost and self.total > 0
+
+    @property
+    def total(self) -> int:
+        """How many runs there were."""
+        return self.passed + self.failed + self.elsewhere + self.known + self.lost
 
     @property
     def often_passes(self) -> bool:
@@ -68,12 +75,12 @@ class Counts:
     @property
     def always_fails(self) -> bool:
         """Whether every run had the order and failed, in the same line."""
-        return self.is_forced and not self.passed and not self.elsewhere
+        return self.is_forced and self.failed == self.total
 
     @property
     def always_passes(self) -> bool:
-        """Whether every run had the order and passed."""
-        return self.is_forced and not self.failed and not self.elsewhere
+        """Whether every run had the order and passed, apart from failures for a reason that is known."""
+        return self.is_forced and self.passed > 0 and self.passed + self.known == self.total
 
 
 @dataclass(slots=True)
@@ -92,15 +99,22 @@ class Finding:
     passing: Order | None = None
     received: Name | None = None
     mismatch_count: int = 0
-    # Candidates that were forced and are no cause.
+    # What became of these new runs.
+    failing_runs: Counts = field(default_factory=Counts)
+    passing_runs: Counts = field(default_factory=Counts)
+    # Candidates that were forced and are no cause, how many orders were forced, and how many candidates were not.
     refuted: list[Order] = field(default_factory=list)
+    forced_count: int = 0
+    unforced_count: int = 0
     nearest: Candidate | None = None
-    # How often a step like the second one has come by then, in the same queue or exchange.
-    times: int = 1
+    # How often a step like the second one has come by then in every run, in the same queue or exchange. None if that
+    # differs, so that a wait for so many may be met without the step.
+    times: int | None = None
     # How many runs passed in the other order by themselves.
     seen_count: int = 0
-    # How many other failed runs failed elsewhere, and how many pairs were compared.
+    # How many other failed runs failed elsewhere, how many runs were compared, and how many pairs.
     elsewhere_count: int = 0
+    run_count: int = 0
     pair_count: int = 0
 
     @property
@@ -121,7 +135,7 @@ class _Run:
                 self.end = index
             if name.act != BEGINNING:
                 self.at.setdefault(name, index)
-            elif run.has_failed and name.about == str(line):
+            elif run.has_failed and run.line == line and name.about == str(line):
                 # It looked when it began, or when the last function that it called was done. To make the text of its
                 # error takes longer than what it did not wait for.
                 line_end = name._replace(act=LINE)
@@ -145,6 +159,10 @@ class _Runs:
         self.failing: Final = None if line is None else line_name(line, 1)
         self.failed: Final = [_Run(run, line) for run in runs if run.has_failed and run.line == line]
         self.passed: Final = [_Run(run, line) for run in runs if run.outcome == "passed"]
+        self.other_lines: Final = {run.line for run in runs if run.has_failed and run.line != line}
+        # The other runs that failed, but only after the line.
+        others = (_Run(run, line) for run in runs if run.has_failed and run.line != line)
+        self.others: Final = [run for run in others if self.failing in run.at]
         counts = Counter(name for run in (*self.failed, *self.passed) for name in run.at)
         total = len(self.failed) + len(self.passed)
         # A step that is rare says nothing about the other runs.
@@ -153,23 +171,32 @@ class _Runs:
         self.forced: Final[dict[Order, Counts]] = {}
         self._force: Final = force
 
-    def tried(self, order: Order) -> Counts:
-        """Return what comes of an order in new runs."""
-        if order not in self.forced:
-            counts = self.forced[order] = Counts()
-            for times in _TIMES:
-                for run in self._force(order, times):
-                    if not _Run(run, self.line).has(order):
-                        counts.lost += 1
-                    elif not run.has_failed:
-                        counts.passed += 1
-                    elif run.line == self.line:
-                        counts.failed += 1
-                    else:
-                        counts.elsewhere += 1
-                if not (counts.always_fails or counts.always_passes):
-                    break
-        return self.forced[order]
+    def fails(self, order: Order) -> bool:
+        """Return whether new runs in an order all fail, in the same line."""
+        return self._agree(order, lambda counts: counts.always_fails)
+
+    def passes(self, order: Order) -> bool:
+        """Return whether new runs in an order all pass."""
+        return self._agree(order, lambda counts: counts.always_passes)
+
+    def _agree(self, order: Order, does: Callable[[Counts], bool]) -> bool:
+        counts = self.forced.setdefault(order, Counts())
+        for total in _TIMES:
+            if counts.total and not does(counts):
+                break
+            for run in self._force(order, total - counts.total) if total > counts.total else ():
+                seen = _Run(run, self.line)
+                if not seen.has(order):
+                    counts.lost += 1
+                elif not run.has_failed:
+                    counts.passed += 1
+                elif run.line == self.line:
+                    counts.failed += 1
+                elif run.line in self.other_lines and self.failing in seen.at:
+                    counts.known += 1
+                else:
+                    counts.elsewhere += 1
+        return does(counts)
 
     def seen(self, order: Order) -> Counts:
         """Return what came of an order in the runs that had it by themselves."""
@@ -190,12 +217,19 @@ class _Runs:
     def _both(self, order: Order) -> tuple[Counts, Counts]:
         return self.forced.get(order, Counts()), self.forced.get(order.reverse, Counts())
 
-    def times(self, step: Name) -> int:
-        """Return how often a client has done the same, in the same queue or exchange, once a step has come."""
-        at = next((run.at for run in self.passed if step in run.at), {})
-        about = step.about if step.act in ("publish", "confirm") else None
-        like = [it for it in at if it.who and (it.act, it.place) == (step.act, step.place) and at[it] <= at[step]]
-        return max(1, sum(about is None or it.about == about for it in like))
+    def times(self, step: Name) -> int | None:
+        """Return how often a client has done the same in the same queue or exchange, once a step has come.
+
+        None if a wait for so many would be met without the step in some run, or if its name does not say which key.
+        """
+        counts, missing = set[int](), [0]
+        for at in (run.at for run in (*self.passed, *self.failed, *self.others)):
+            like = [at[it] for it in at if it.who and _is_alike(it, step)]
+            if step in at:
+                counts.add(sum(it <= at[step] for it in like))
+            else:
+                missing.append(len(like))
+        return counts.pop() if len(counts) == 1 and max(missing) < max(counts) else None
 
     def mean(self, name: Name) -> float:
         """Return when a step comes in runs that pass."""
@@ -209,17 +243,25 @@ def search(runs: Sequence[Outcome], force: Force) -> Finding:
     line, count = lines.most_common(1)[0]
     known = _Runs(runs, line, force)
     finding = _conclude(known)
-    if finding.order is not None:
-        finding.times = known.times(finding.order.second)
-        finding.seen_count = known.seen(finding.order.reverse).passed
+    if (order := finding.order) is not None:
+        finding.times = known.times(order.second)
+        finding.seen_count = known.seen(order.reverse).passed
+        finding.mismatch_count += sum(run.has(order) for run in known.others)
+    finding.failing_runs, finding.passing_runs = (
+        Counts() if it is None else known.forced[it] for it in (finding.failing, finding.passing)
+    )
     finding.elsewhere_count = sum(lines.values()) - count
-    finding.pair_count = len(known.names) * (len(known.names) - 1) // 2
+    finding.run_count = sum(map(len, (known.failed, known.passed, known.others)))
+    line_count = sum(map(is_line, known.names))
+    finding.pair_count = comb(len(known.names), 2) - comb(line_count, 2)
     return finding
 
 
 def _conclude(runs: _Runs) -> Finding:
     """Return the strongest statement that the runs support."""
-    line, tried, candidates, looks = runs.line, runs.tried, _candidates(runs)[:_FORCED_MAX], _looks(runs)
+    line, fails, passes, looks = runs.line, runs.fails, runs.passes, _looks(runs)
+    found = _candidates(runs)
+    candidates = found[:_FORCED_MAX]
     # Two steps that disagree with some runs may only go along with what a line looks at.
     exact = [it for it in candidates if is_line(it.order.first) or not it.mismatch_count]
     if (cause := _cause(exact, runs)) is not None:
@@ -227,28 +269,34 @@ def _conclude(runs: _Runs) -> Finding:
     for order, received in looks:
         # The client itself is late, or it is at work when the line waits for what it sends.
         late, reverse = Order(received, order.first, "others"), replace(order.reverse, received=received)
-        if tried(late).always_fails:
-            if tried(reverse).always_passes:
+        if fails(late):
+            if passes(reverse):
                 return Finding(line, "between", order, late, reverse, received)
-            if not tried(reverse).is_forced and runs.seen(reverse).often_passes:
+            if not runs.forced[reverse].is_forced and runs.seen(reverse).often_passes:
                 return Finding(line, "between", order, late, None, received)
     if (cause := _cause(candidates, runs)) is not None:
         return cause
     for it in candidates:
         # The line needs what follows from the step, too.
         order, early = it.order, Order(it.order.second, it.order.first)
-        if is_line(order.first) and tried(order).always_fails and tried(early).always_passes:
+        if is_line(order.first) and fails(order) and passes(early):
             return Finding(line, "cause", order, order, early, mismatch_count=it.mismatch_count)
     for first, received in dict.fromkeys((*((it.first, received) for it, received in looks), *_beginnings(runs))):
         late, early = Order(received, first, "others"), Order(received, first)
-        if tried(late).always_fails and tried(early).always_passes:
+        if fails(late) and passes(early):
             return Finding(line, "after", Order(first, received), late, early, received)
     for order in [it.order for it in candidates if not it.mismatch_count]:
-        if runs.allows(order) and tried(order.reverse) and runs.allows(order):
-            return Finding(line, "perhaps", order, order if tried(order).always_fails else None)
+        if runs.allows(order):
+            passes(order.reverse)
+            has_failed = fails(order)
+            if runs.allows(order):
+                return Finding(line, "perhaps", order, order if has_failed else None)
+    forced = {(order.first, order.second) for order, counts in runs.forced.items() if counts.is_forced}
     return Finding(
         line,
         refuted=[it.order for it in candidates if runs.refutes(it.order)],
+        forced_count=len(forced),
+        unforced_count=sum((it.order.first, it.order.second) not in forced for it in found),
         nearest=next((it for it in candidates if it.mismatch_count and runs.allows(it.order)), None),
     )
 
@@ -256,9 +304,15 @@ def _conclude(runs: _Runs) -> Finding:
 def _cause(candidates: list[Candidate], runs: _Runs) -> Finding | None:
     for it in candidates:
         order, reverse = it.order, it.order.reverse
-        if runs.tried(order).always_fails and runs.tried(reverse).always_passes:
+        if runs.fails(order) and runs.passes(reverse):
             return Finding(runs.line, "cause", order, order, reverse, mismatch_count=it.mismatch_count)
     return None
+
+
+def _is_alike(one: Name, other: Name) -> bool:
+    """Return whether a wait for one step of a client is met by the other."""
+    is_about_all = bool(one.place) and one.act not in ("publish", "confirm")
+    return (one.act, one.place) == (other.act, other.place) and (is_about_all or one.about == other.about)
 
 
 def _looks(runs: _Runs) -> list[tuple[Order, Name]]:
