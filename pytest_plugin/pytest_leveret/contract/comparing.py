@@ -191,12 +191,8 @@ def named_field(part: str, path: str) -> str:
     return f"the {'header' if part == 'headers' else 'property'} `{path}`" if path else f"the {part}"
 
 
-def lock_changes(old: Lock, new: Lock, *, is_part: bool = False) -> Iterator[Change]:
-    """Yield the differences of a new lock to an old one. What a part does not show is no difference."""
-    return (change for change in _lock_changes(old, new) if not (is_part and change.is_absence))
-
-
-def _lock_changes(old: Lock, new: Lock) -> Iterator[Change]:
+def lock_changes(old: Lock, new: Lock) -> Iterator[Change]:
+    """Yield the differences of a new lock to an old one."""
     for key in sorted({**old.messages, **new.messages}):
         yield from _message_entry_changes(key, old.messages.get(key), new.messages.get(key))
     for kind, before, after in (("exchange", old.exchanges, new.exchanges), ("queue", old.queues, new.queues)):

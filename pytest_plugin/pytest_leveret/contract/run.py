@@ -78,7 +78,9 @@ class Contract(Watch[Lock]):
     def _changes(self, shown: Lock) -> list[Change]:
         """Return the differences of what clients have sent and declared. What the test itself sends changes nothing."""
         sent = {key: message for key, message in shown.messages.items() if message.publishers}
-        return [*lock_changes(self._locked, replace(shown, messages=sent).folded(self._locked), is_part=True)]
+        changes = lock_changes(self._locked, replace(shown, messages=sent).folded(self._locked))
+        # What a part of the tests does not show is no difference.
+        return [change for change in changes if not change.is_absence]
 
     def _end(self, *, has_passed: bool) -> None:
         """Write the lock."""

@@ -50,18 +50,13 @@ class Watch(ABC, Generic[Shown]):
         self._config: Final = config
         self._is_worker: Final = hasattr(config, "workerinput")
         # What the tests have shown, here and in the workers.
-        self._seen: Shown = self._nothing()
+        self._seen: Shown = self._kind()
         self._readers: Final[WeakKeyDictionary[Broker, EventReader[Shown]]] = WeakKeyDictionary()
         # Two parts of what the test that is running has shown: the one that was judged, and the one that was not.
-        self._judged = self._nothing()
-        self._of_test = self._nothing()
+        self._judged: Shown = self._kind()
+        self._of_test: Shown = self._kind()
         self._has_gap = False
         config.stash.setdefault(WATCHERS, []).append(self._watch)
-
-    def _nothing(self) -> Shown:
-        """Return what a test has shown that has done nothing."""
-        nothing: Shown = self._kind()
-        return nothing
 
     @abstractmethod
     def _reader(self, broker: Broker) -> EventReader[Shown]:
@@ -87,7 +82,7 @@ class Watch(ABC, Generic[Shown]):
         result = yield
         self._observe(brokers_of(item))
         self._judge(item, self._of_test)
-        self._judged, self._of_test = self._of_test, self._nothing()
+        self._judged, self._of_test = self._of_test, self._kind()
         return result
 
     @pytest.hookimpl(wrapper=True)
@@ -101,8 +96,8 @@ class Watch(ABC, Generic[Shown]):
             result = yield
         finally:
             self._observe(brokers)
-            judged, self._judged = self._judged, self._nothing()
-            rest, self._of_test = self._of_test, self._nothing()
+            judged, self._judged = self._judged, self._kind()
+            rest, self._of_test = self._of_test, self._kind()
         if has_passed(item) and not explore.is_faulty(item):
             self._seen.merge(judged)
             self._seen.merge(rest)
