@@ -106,10 +106,12 @@ def _check(options: argparse.Namespace) -> int:
     _print("breaking", meeting.breaking)
     _print("not breaking", meeting.harmless)
     _print("may reach a consumer that it would break", meeting.uncertain)
+    _print("may break a consumer that has received several kinds of messages", meeting.partial)
     _print("sent, and no consumer reads it", meeting.unread)
     _print("read, and no publisher sends it", meeting.unsent)
     if not meeting.breaking:
-        print(f"leveret: {'nothing breaks for certain' if meeting.uncertain else 'the locks fit together'}")
+        is_open = meeting.uncertain or meeting.partial
+        print(f"leveret: {'nothing breaks for certain' if is_open else 'the locks fit together'}")
     return 1 if meeting.breaking else 0
 
 

@@ -1,19 +1,21 @@
 """Whether the locks of services fit together: what each publisher sends, against what each consumer receives.
 
-A message leads to a consumer if the exchanges and bindings of all locks route it to the consumer's queue. The tests of
-a consumer often publish straight to its queue. If they publish to an exchange, messages of another key, or of other
-headers where brokers route by headers, are of another kind. If no lock has the way by which they came, messages of the
-same exchange and key go it too.
+A message leads to a consumer if the exchanges and bindings of all locks route it to the consumer's queue. There it meets
+what the consumer has received in that queue: the kinds of its own exchange and key, with its own headers where brokers
+route by headers, or else all kinds of the queue. It breaks the consumer if it fits none of them. If no lock has the way
+by which the consumer's messages came, messages of the same exchange and key go it too.
 """
 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from copy import deepcopy
 from dataclasses import dataclass, field, replace
+from typing import NamedTuple
 
 from leveret.trace.redaction import REDACTED
+from leveret.trace.shapes import safe_key
 from pytest_leveret.contract.comparing import Change, message_changes
 from pytest_leveret.contract.lock import Consumer, Lock, Message, MessageKey
 from pytest_leveret.contract.routing import Routing, Sent
@@ -27,9 +29,30 @@ class Meeting:
     harmless: list[Change] = field(default_factory=list)
     # What would break a consumer that a message may reach, as far as the locks show.
     uncertain: list[Change] = field(default_factory=list)
+    # What does not fit some of the kinds that a consumer has received, and fits others.
+    partial: list[Change] = field(default_factory=list)
     # Messages without a consumer, and without a publisher.
     unread: list[str] = field(default_factory=list)
     unsent: list[str] = field(default_factory=list)
+
+
+class _Kind(NamedTuple):
+    """What the clients of one queue have received there."""
+
+    expected: Sent
+    consumers: list[Consumer]
+
+
+class _Met(NamedTuple):
+    """The kinds that a message meets in a queue."""
+
+    kinds: list[_Kind]
+    # Whether the message gets there for certain.
+    is_certain: bool = False
+    # Whether they have another name than the message.
+    is_of_other_name: bool = False
+    # The headers by which brokers route, in which a message of another exchange or key may differ.
+    left_out: frozenset[str] = frozenset()
 
 
 def meet(locks: Mapping[str, Lock]) -> Meeting:
@@ -37,83 +60,138 @@ def meet(locks: Mapping[str, Lock]) -> Meeting:
     routing = Routing(locks)
     meeting = Meeting(breaking=[*routing.refused])
     fed: set[tuple[str, MessageKey]] = set()
+    known = {name: _kinds_of(lock) for name, lock in locks.items()}
+    # The ways that the bindings of one lock make. The type of an exchange may be in another lock.
+    alone = {
+        name: Routing({at: lock if at == name else Lock(exchanges=lock.exchanges) for at, lock in locks.items()})
+        for name in locks
+    }
     for name, lock in locks.items():
         for key, message in sorted(lock.messages.items()):
             if not message.publishers:
                 continue
-            is_read = False
-            for other_name, expected, consumers, is_certain in _readers(locks, routing, Sent(key, message, lock)):
-                is_read = True
-                fed.add((other_name, expected.key))
-                if other_name != name or any(consumer.needs for consumer in consumers):
-                    _compare(meeting, key, message, expected, consumers, is_certain=is_certain)
+            sent, is_read = Sent(key, message, lock), False
+            for other_name, queues in known.items():
+                for (vhost, queue), kinds in queues.items():
+                    met = _met(routing, alone[other_name], sent, queue, kinds) if vhost == key.vhost else None
+                    if met is None:
+                        continue
+                    is_read = True
+                    fed |= {(other_name, each.expected.key) for each in kinds if _is_named(each, sent)}
+                    if other_name != name or any(one.needs for each in met.kinds for one in each.consumers):
+                        _compare(meeting, sent, queue, met)
             if not is_read:
-                meeting.unread.append(f"{key}, which {_names(message.publishers)} sends")
+                rest = "; where its dead letters go is not examined" if routing.has_dead_letters(sent) else ""
+                meeting.unread.append(f"{key}, which {_names(message.publishers)} sends{rest}")
     for name, lock in locks.items():
         for key, message in sorted(lock.messages.items()):
             if message.consumers and not message.publishers and (name, key) not in fed:
                 clients = _names({consumer.client for consumer in message.consumers.values()})
                 meeting.unsent.append(f"{key}, which {clients} reads")
-    for changes in (meeting.breaking, meeting.harmless, meeting.uncertain):
-        changes[:] = dict.fromkeys(changes)
+    for changes in (meeting.breaking, meeting.harmless, meeting.uncertain, meeting.partial):
+        changes[:] = _joined(changes)
     return meeting
 
 
-def _compare(
-    meeting: Meeting, key: MessageKey, sent: Message, expected: Sent, consumers: list[Consumer], *, is_certain: bool
-) -> None:
+def _kinds_of(lock: Lock) -> dict[tuple[str, str], list[_Kind]]:
+    """Return what the clients of each queue have received, by virtual host and queue."""
+    found: dict[tuple[str, str], list[_Kind]] = defaultdict(list)
+    for key, message in sorted(lock.messages.items()):
+        consumers: dict[str, list[Consumer]] = defaultdict(list)
+        for _, consumer in sorted(message.consumers.items()):
+            consumers[consumer.queue].append(consumer)
+        for queue, clients in consumers.items():
+            found[key.vhost, queue].append(_Kind(Sent(key, message, lock), clients))
+    return found
+
+
+def _is_named(kind: _Kind, sent: Sent) -> bool:
+    # A test may leave out the name.
+    return kind.expected.key.name in (sent.key.name, "")
+
+
+def _met(routing: Routing, alone: Routing, sent: Sent, queue: str, kinds: list[_Kind]) -> _Met | None:
+    """Return the kinds that a message meets in a queue; None if it does not get there, as far as the locks show."""
+    reached = routing.queues_of(sent)
+    alike: dict[bool | None, list[_Kind]] = defaultdict(list)
+    for kind in kinds:
+        if _is_named(kind, sent) and kind.expected.key[:3] == sent.key[:3]:
+            alike[routing.are_alike(sent, kind.expected)].append(kind)
+    if queue not in reached.possible:
+        # What the consumer has received came by a way that no lock has. A headers exchange takes the same way for the
+        # same headers.
+        lost = [
+            (kind, is_alike)
+            for is_alike in (True, None)
+            for kind in alike[is_alike]
+            if all(queue not in each.queues_of(kind.expected).possible for each in (routing, alone))
+        ]
+        shown = [kind for kind, is_alike in lost if is_alike and _is_shown(routing, sent, kind.expected)]
+        if lost:
+            return _Met(shown or [kind for kind, _ in lost], is_certain=bool(shown))
+        if queue not in reached.dead:
+            return None
+    is_certain = queue in reached.certain
+    if alike[True] or alike[None]:
+        return _Met(alike[True] or alike[None], is_certain=is_certain and bool(alike[True]))
+    named = [kind for kind in kinds if _is_named(kind, sent)]
+    left_out = frozenset(map(safe_key, routing.headers_asked(sent.key.vhost)))
+    return _Met(named or kinds, is_certain, is_of_other_name=not named, left_out=left_out)
+
+
+def _is_shown(routing: Routing, sent: Sent, expected: Sent) -> bool:
+    is_same = not routing.is_by_headers(sent.key) or sent.key.headers == expected.key.headers != ""
+    return is_same and REDACTED not in sent.key.headers
+
+
+def _compare(meeting: Meeting, sent: Sent, queue: str, met: _Met) -> None:
+    """Add what a message changes for the consumers of a queue."""
+    found = [
+        [*message_changes(sent.key, _needed(kind.expected, met.left_out), sent.message, consumers=kind.consumers)]
+        for kind in met.kinds
+        # What its consumers have accepted never shows nothing.
+        if kind.expected.message.shape.count
+    ]
+    of_publisher = f"{sent.key} of {_names(sent.message.publishers)}"
+    fits = [not any(change.breaks for change in changes) for changes in found]
+    is_partial = any(fits) or met.is_of_other_name
+    for change in (change for changes in found for change in changes):
+        said = replace(change, subject=of_publisher, is_absence=False)
+        if not change.breaks:
+            if met.is_certain and not met.is_of_other_name:
+                meeting.harmless.append(said)
+        elif is_partial:
+            meeting.partial.append(replace(said, subject=f"{of_publisher} may break {queue!r}"))
+        elif met.is_certain:
+            meeting.breaking.append(said)
+        else:
+            meeting.uncertain.append(replace(said, subject=f"{of_publisher} may reach {queue!r}"))
+
+
+def _needed(expected: Sent, left_out: frozenset[str]) -> Message:
+    """Return what a consumer has received, without what says nothing of the consumer.
+
+    That its test sends it the same word each time says nothing, nor do the headers that are left out.
+    """
     is_given = bool(expected.message.publishers) or expected.lock.is_document
-    message = expected.message if is_given else _without_words(expected.message)
-    for change in message_changes(key, message, sent, consumers=consumers):
-        said = Change(f"{change.subject} of {_names(sent.publishers)}", change.text, change.breaks)
-        if is_certain:
-            (meeting.breaking if change.breaks else meeting.harmless).append(said)
-        elif change.breaks:
-            queues = _names({repr(consumer.queue) for consumer in consumers})
-            meeting.uncertain.append(replace(said, subject=f"{said.subject} may reach {queues}"))
-
-
-def _without_words(expected: Message) -> Message:
-    """Return what a consumer's test sends it. That it takes the same word each time says nothing of the consumer."""
-    expected = replace(expected, shape=deepcopy(expected.shape))
-    for _, shape, _ in expected.shape.walk():
+    if is_given and not left_out:
+        return expected.message
+    message = replace(expected.message, shape=deepcopy(expected.message.shape))
+    for _, shape, _ in message.shape.walk() if not is_given else ():
         shape.words = None
-    return expected
+    headers = message.shape.fields.get("headers")
+    for name in left_out if headers is not None else ():
+        headers.fields.pop(name, None)
+    return message
+
+
+def _joined(changes: list[Change]) -> list[Change]:
+    """Return changes with what each breaks for all consumers, in order."""
+    breaks: dict[Change, dict[str, None]] = defaultdict(dict)
+    for change in changes:
+        breaks[replace(change, breaks=())].update(dict.fromkeys(change.breaks))
+    return [replace(change, breaks=tuple(reasons)) for change, reasons in breaks.items()]
 
 
 def _names(names: set[str]) -> str:
     return " and ".join(sorted(names))
-
-
-def _readers(
-    locks: Mapping[str, Lock], routing: Routing, sent: Sent
-) -> Iterator[tuple[str, Sent, list[Consumer], bool]]:
-    """Yield each message that stands for this one in a lock, with its consumers and whether they get this one."""
-    for name, lock in locks.items():
-        for key, message in sorted(lock.messages.items()):
-            # A test may leave out the name.
-            if key.vhost != sent.key.vhost or key.name not in (sent.key.name, ""):
-                continue
-            expected = Sent(key, message, lock)
-            consumers: dict[bool | None, list[Consumer]] = defaultdict(list)
-            for _, consumer in sorted(message.consumers.items()):
-                consumers[_gets(routing, sent, expected, consumer)].append(consumer)
-            for is_certain in (True, None):
-                if consumers[is_certain]:
-                    yield name, expected, consumers[is_certain], is_certain is True
-
-
-def _gets(routing: Routing, sent: Sent, expected: Sent, consumer: Consumer) -> bool | None:
-    """Return whether a consumer gets this message where its tests have sent another one; None if no lock shows it."""
-    certain, possible = routing.queues_of(sent)
-    reaches = True if consumer.queue in certain else None if consumer.queue in possible else False
-    if expected.key[:3] != sent.key[:3]:
-        return reaches if expected.key[1:3] == ("", consumer.queue) else False
-    are_alike = routing.are_alike(sent, expected)
-    if are_alike is False or reaches is not False:
-        return are_alike and reaches
-    if consumer.queue in routing.queues_of(expected).possible:
-        return False
-    # No lock has the way of what the consumer has received. A headers exchange takes the same way for the same headers.
-    is_shown = not routing.is_by_headers(sent.key) or sent.key.headers == expected.key.headers != ""
-    return are_alike if is_shown and REDACTED not in sent.key.headers else None

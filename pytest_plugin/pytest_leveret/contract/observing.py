@@ -64,7 +64,7 @@ _SETTLED: Final[dict[tuple[str, object], str]] = {
 }
 _ACCEPTED: Final = ("acked", "no_ack")
 # The events by which clients declare what there is.
-DECLARING: Final = (events.EXCHANGE_DECLARE, events.QUEUE_DECLARE, events.BIND)
+DECLARING: Final = (events.EXCHANGE_DECLARE, events.QUEUE_DECLARE, events.BIND, events.UNBIND)
 
 
 @dataclass(slots=True)
@@ -176,7 +176,8 @@ class Observer(EventReader[Lock]):
         # it: the exchange and the key of a message do not say it.
         is_on_the_way = event.get("destination_kind") == "exchange" or "alternate-exchange" in _plain(event.arguments)
         is_by_headers = place in self._by_headers or place[1] in HEADERS_EXCHANGES
-        if is_on_the_way or is_by_headers or self._client(event.conn) is not None:
+        is_gone = event.kind == events.UNBIND
+        if is_on_the_way or is_by_headers or is_gone or self._client(event.conn) is not None:
             add_declared(event, lock)
 
     TAKERS: ClassVar[Mapping[str, Callable[[Any, Event, Any], None]]] = {
@@ -188,7 +189,7 @@ class Observer(EventReader[Lock]):
 
 
 def add_declared(event: Event, lock: Lock) -> None:
-    """Add the exchange, the queue or the binding that a client has declared."""
+    """Add the exchange, the queue or the binding that a client has declared, or take out the binding that has gone."""
     if event.kind == events.EXCHANGE_DECLARE and not is_of_monitoring(event.exchange):
         exchange = lock.exchanges.setdefault((event.vhost, name_pattern(event.exchange)), Declared())
         exchange.types.add(event.type)
@@ -196,14 +197,19 @@ def add_declared(event: Event, lock: Lock) -> None:
     elif event.kind == events.QUEUE_DECLARE and not is_of_monitoring(str(event.queue)):
         queue = lock.queues.setdefault((event.vhost, name_pattern(str(event.queue))), Declared())
         queue.arguments.add(_arguments(event.arguments))
-    elif event.kind == events.BIND and not is_of_monitoring(event.exchange, event.destination):
+    elif event.kind in (events.BIND, events.UNBIND) and not is_of_monitoring(event.exchange, event.destination):
         source, destination, key = map(name_pattern, (event.exchange, event.destination, event.routing_key))
         asked = {
             name: ANY_VALUE if value is None else REDACTED if _SECRETS.hides(name) else _argument(value)
             for name, value in _plain(event.arguments).items()
         }
         arguments = json_text(asked or None)
-        lock.bindings.add(Binding(event.vhost, source, event.destination_kind, destination, key, arguments))
+        binding = Binding(event.vhost, source, event.destination_kind, destination, key, arguments)
+        if event.kind == events.BIND:
+            lock.bindings.add(binding)
+        elif (source, destination, key) == (event.exchange, event.destination, event.routing_key):
+            # A binding with a mark in a name stands for several, of which others may remain.
+            lock.bindings.discard(binding)
 
 
 def is_of_monitoring(*names: str) -> bool:

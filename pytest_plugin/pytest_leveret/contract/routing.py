@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
 from itertools import product
 from typing import Final, NamedTuple, TypeVar
@@ -72,6 +72,8 @@ class Reached(NamedTuple):
 
     certain: frozenset[str]
     possible: frozenset[str]
+    # Those that it may reach once a queue has given it to its dead-letter exchange.
+    dead: frozenset[str] = frozenset()
 
 
 class _Choices:
@@ -142,6 +144,13 @@ class Routing:
         self._asked: Final[dict[str, dict[str, list[object]]]] = {}
         self._known: Final[dict[tuple[int, MessageKey], Reached]] = {}
         self._own_leading: Final = {id(lock): leading_to_headers(lock) for lock in locks.values()}
+        # By virtual host and queue, the dead-letter exchanges and their keys; None is the key of the message.
+        self._dead_letters: Final = {
+            place: {(str(each["x-dead-letter-exchange"]), each.get("x-dead-letter-routing-key")) for each in tables}
+            for lock in locks.values()
+            for place, declared in lock.queues.items()
+            if (tables := [each for each in map(dict, declared.arguments) if "x-dead-letter-exchange" in each])
+        }
         for place in sorted({place for lock in locks.values() for place in lock.exchanges}):
             self._declare("exchange", place, locks)
         for place in sorted({place for lock in locks.values() for place in lock.queues}):
@@ -174,6 +183,14 @@ class Routing:
             return False
         return True if all(len(each) == 1 for each in (*mine.values(), *theirs.values())) else None
 
+    def has_dead_letters(self, sent: Sent) -> bool:
+        """Return whether a message may leave a queue by a dead-letter exchange."""
+        return any((sent.key.vhost, queue) in self._dead_letters for queue in self.queues_of(sent).possible)
+
+    def headers_asked(self, vhost: str) -> Collection[str]:
+        """Return the names of the headers for which bindings ask."""
+        return self._asked.get(vhost, {})
+
     def is_by_headers(self, key: MessageKey) -> bool:
         """Return whether a message may come to a headers exchange."""
         return key[:2] in self._leading
@@ -186,19 +203,35 @@ class Routing:
         headers = self._headers(sent) if self.is_by_headers(sent.key) else {}
         further = json.loads(sent.key.headers).get(FURTHER_KEYS, ()) if sent.key.headers else ()
         keys = (sent.key.routing_key, *further)
-        keys = keys if sent.key.exchange else tuple(map(_allowed, keys))
+        found = self._found(vhost, exchange, keys, headers)
+        certain, possible = frozenset.intersection(*found), frozenset.union(*found)
+        dead: set[str] = set()
+        waiting = [*possible]
+        while waiting:
+            for name, key in self._dead_letters.get((vhost.name, waiting.pop()), ()):
+                exchange = vhost.exchanges.get(name)
+                ways = self._found(vhost, exchange, keys if key is None else (str(key),), headers) if exchange else []
+                new = frozenset().union(*ways) - dead
+                dead |= new
+                waiting += new
+        return Reached(certain, possible, frozenset(dead))
+
+    def _found(
+        self, vhost: VirtualHost, exchange: Exchange, keys: tuple[str, ...], headers: Mapping[str, Sequence[object]]
+    ) -> list[frozenset[str]]:
+        """Return the queues that a message reaches from an exchange, once for each way to choose."""
+        keys = keys if exchange.name else tuple(map(_allowed, keys))
         found: list[frozenset[str]] = []
         for _ in self._choices.each():
             if len(found) == _WAYS_MAX:
-                found += [frozenset(), frozenset(vhost.queues)]
+                found += [frozenset(), frozenset(name.removeprefix(_OWN) for name in vhost.queues)]
                 break
             chosen = {name: self._choices.choice(values) for name, values in headers.items()}
             table = {name: value for name, value in chosen.items() if value is not _ABSENT}
             properties = Properties.from_python({"headers": table} if table else {})
             message = ModelMessage(1, exchange.name, keys[0], properties, properties.encode(), b"", keys)
-            found.append(frozenset(queue.name for queue in vhost.route(exchange, message)))
-        certain, possible = frozenset.intersection(*found), frozenset.union(*found)
-        return Reached(*(frozenset(name.removeprefix(_OWN) for name in names) for names in (certain, possible)))
+            found.append(frozenset(queue.name.removeprefix(_OWN) for queue in vhost.route(exchange, message)))
+        return found
 
     def _headers(self, sent: Sent) -> dict[str, list[object]]:
         """Return the values that each header may have for which a binding asks; `_ABSENT` if it may be missing."""
