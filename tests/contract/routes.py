@@ -1,9 +1,11 @@
 """A campaign: pairs of services with random topologies, of which `leveret contract check` says what a broker does.
 
 `python -m tests.contract.routes --pairs 60 --seed 1` makes the locks of each pair from the events of a broker, as a run
-does. Then it publishes the shop's messages into the topology of both, and compares which of them reach a queue of the
-consumer's. With `--url`, that broker is a RabbitMQ. A verdict is wrong if it calls a break what fits, or a fit what
-breaks; "may reach" is right only where the locks cannot show it.
+does. The consumer's own tests publish to its queues, or through any exchange with other keys and headers than the shop.
+Then it publishes the shop's messages into the topology of both, and compares each that reaches a queue with what the
+consumer has received there. With `--url`, that broker is a RabbitMQ. A verdict is wrong if it calls a break what fits,
+or a fit what breaks; "may reach" is right only where the locks cannot show it, and "may break" only where a message
+fits some of what the consumer has received by other keys, and not all.
 """
 
 from __future__ import annotations
@@ -12,6 +14,7 @@ import argparse
 import io
 import json
 import random
+import re
 import sys
 import tempfile
 from collections import Counter
@@ -19,7 +22,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, redirect_stdout
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import pika
 from pytest_leveret.contract.lock import Lock
@@ -70,6 +73,16 @@ class Message:
     body: dict[str, Any]
 
 
+class Kind(NamedTuple):
+    """What a lock keeps as one message, and the queues that it reaches."""
+
+    exchange: str
+    key: str
+    headers: dict[str, Any]
+    bodies: set[str]
+    queues: set[str]
+
+
 @dataclass
 class Pair:
     """What two services declare and send. The shop declares the first of the exchanges and bindings."""
@@ -78,6 +91,8 @@ class Pair:
     bindings: list[Binding]
     queues: list[str]
     messages: list[Message]
+    # What the consumer's own tests send.
+    tests: list[Message]
     # How many of the exchanges and bindings the shop declares, and whether the consumer declares those too.
     shop_exchanges: int
     shop_bindings: int
@@ -114,6 +129,7 @@ def pair_of(chance: random.Random) -> Pair:
         bindings,
         queues,
         messages,
+        tests_of(chance, [*by_name], bindings, queues, headers),
         shop_exchanges=chance.randint(1, len(exchanges)),
         shop_bindings=0,
         consumer_declares_all=chance.random() < 0.5,
@@ -153,6 +169,24 @@ def message_of(chance: random.Random, queues: list[str], headers: dict[str, tupl
     if chance.random() < 0.15:
         return Message("", chance.choice([*queues, "elsewhere"]), given, body)
     return Message("orders", chance.choice(KEYS), given, body)
+
+
+def tests_of(
+    chance: random.Random,
+    exchanges: list[str],
+    bindings: list[Binding],
+    queues: list[str],
+    headers: dict[str, tuple[object, ...]],
+) -> list[Message]:
+    """Return what the consumer's own tests send, with headers only where a binding asks for them."""
+    asked = [name for name in headers if any(name in each.arguments for each in bindings)]
+    tests = [Message("", queue, {}, GOOD) for queue in queues if chance.random() < 0.5]
+    for _ in range(chance.randint(1, 4)):
+        given = {name: chance.choice(headers[name]) for name in chance.sample(asked, chance.randint(0, len(asked)))}
+        tests.append(
+            Message(chance.choice(exchanges), chance.choice(KEYS), given, GOOD if chance.random() < 0.8 else BAD)
+        )
+    return tests
 
 
 @contextmanager
@@ -196,9 +230,10 @@ def shop_lock(pair: Pair) -> Lock:
     return lock
 
 
-def consumer_lock(pair: Pair) -> Lock:
-    """Return the lock that a run of the consumer's tests writes, which send to its queues."""
+def consumer_lock(pair: Pair) -> tuple[Lock, list[set[str]]]:
+    """Return the lock that a run of the consumer's tests writes, and the queues that each of their messages reached."""
     lock = Lock()
+    leading = leading_to_headers(pair)
     with Broker(checks="off") as broker:
         observer = Observer(broker)
         own = 0 if pair.consumer_declares_all else pair.shop_exchanges
@@ -206,29 +241,83 @@ def consumer_lock(pair: Pair) -> Lock:
             declare(channel, pair.exchanges[:own], [], [])
         with connected(broker.url, "consumer") as channel:
             declare(channel, pair.exchanges[own:], pair.bindings, pair.queues)
-            for queue in pair.queues:
-                broker.publish("", queue, json=GOOD)
-                method, _, _ = channel.basic_get(queue)
-                channel.basic_ack(method.delivery_tag)
+            found = []
+            for it in pair.tests:
+                headers = it.headers if it.exchange in leading else None
+                broker.publish(it.exchange, it.key, json=it.body, headers=headers)
+                found.append(taken(channel, pair.queues))
         observer.read(lock)
-    return lock
+    return lock, found
 
 
-def reached(pair: Pair, url: str) -> list[list[dict[str, object]]]:
-    """Return the bodies that reach the queues when the shop's messages are published into the topology of both."""
+def taken(channel: Any, queues: list[str]) -> set[str]:
+    """Take what is in the queues, and return those that had something."""
+    found = set()
+    for queue in queues:
+        while (method := channel.basic_get(queue)[0]) is not None:
+            channel.basic_ack(method.delivery_tag)
+            found.add(queue)
+    return found
+
+
+def reached(pair: Pair, url: str) -> list[set[str]]:
+    """Return the queues that each of the shop's messages reaches if it is published into the topology of both."""
     with connected(url, "both") as channel:
         declare(channel, pair.exchanges, pair.bindings, pair.queues)
+        found = []
         for message in pair.messages:
             publish(channel, message)
-        bodies = []
+            found.append(taken(channel, pair.queues))
         for queue in pair.queues:
-            bodies.append([])
-            while (got := channel.basic_get(queue, auto_ack=True))[0] is not None:
-                bodies[-1].append(json.loads(got[2]))
             channel.queue_delete(queue)
         for exchange in pair.exchanges:
             channel.exchange_delete(exchange.name)
-    return bodies
+    return found
+
+
+def leading_to_headers(pair: Pair) -> set[str]:
+    """Return the headers exchanges, and those from which a message may come to one."""
+    ways = {(each.source, each.target) for each in pair.bindings if not each.is_queue}
+    ways |= {(each.name, each.arguments.get("alternate-exchange", "")) for each in pair.exchanges}
+    found = {each.name for each in pair.exchanges if "headers" in (each.type, each.arguments.get("x-delayed-type"))}
+    for _ in pair.exchanges:
+        found |= {source for source, target in ways if target in found}
+    return found
+
+
+def kinds_of(pair: Pair, messages: list[Message], places: list[set[str]], asked: set[str] | None) -> list[Kind]:
+    """Return messages by what a lock keeps apart, with headers only if brokers route by them, of `asked` names."""
+    leading = leading_to_headers(pair)
+    kinds: dict[tuple[object, ...], Kind] = {}
+    for message, queues in zip(messages, places, strict=True):
+        is_by_headers = message.exchange in leading and asked is not None
+        own = {name: value for name, value in message.headers.items() if is_by_headers or name in ("CC", "BCC")}
+        key = (message.exchange, message.key, json.dumps(own, sort_keys=True).replace("BCC", "CC"))
+        routed = {name: value for name, value in own.items() if asked is not None and name in asked}
+        kind = kinds.setdefault(key, Kind(message.exchange, message.key, routed, set(), set()))
+        kind.bodies.add(json.dumps(message.body))
+        kind.queues.update(queues)
+    return [*kinds.values()]
+
+
+def truth_of(pair: Pair, places: list[set[str]], received: list[set[str]]) -> tuple[bool, bool, int, int]:
+    """Return whether the shop breaks the consumer, whether it may, and how much is not read and how much not sent."""
+    asked = {name for each in pair.bindings for name in each.arguments}
+    sent = kinds_of(pair, pair.messages, places, asked if knows_headers(pair) else None)
+    known = [each for each in kinds_of(pair, pair.tests, received, asked) if each.queues]
+    breaks = may_break = False
+    for each in sent:
+        for queue in each.queues:
+            here = [kind for kind in known if queue in kind.queues]
+            same = [kind for kind in here if (kind.exchange, kind.key, kind.headers) == each[:3]]
+            bodies = [kind.bodies for kind in same or here]
+            if bodies and not each.bodies <= set().union(*bodies):
+                breaks = True
+            elif not all(each.bodies <= accepted for accepted in bodies):
+                may_break = True
+    read, fed = set().union(*(each.queues for each in known)), set().union(*places)
+    unread = sum(each.queues.isdisjoint(read) for each in sent)
+    return breaks, may_break, unread, sum(each.queues.isdisjoint(fed) for each in known)
 
 
 def is_open(pair: Pair) -> bool:
@@ -246,10 +335,10 @@ def knows_headers(pair: Pair) -> bool:
     )
 
 
-def verdict_of(pair: Pair, folder: Path) -> tuple[int, str]:
+def verdict_of(locks: list[Lock], folder: Path) -> tuple[int, str]:
     """Return the exit code and the output of `leveret contract check`."""
     paths = [folder / "shop.lock", folder / "consumer.lock"]
-    for path, lock in zip(paths, (shop_lock(pair), consumer_lock(pair)), strict=True):
+    for path, lock in zip(paths, locks, strict=True):
         path.write_text(lock.text())
     output = io.StringIO()
     with redirect_stdout(output):
@@ -259,21 +348,32 @@ def verdict_of(pair: Pair, folder: Path) -> tuple[int, str]:
 
 def judged(pair: Pair, folder: Path, url: str | None = None) -> tuple[str, str]:
     """Return whether the verdict about a pair is right, as a word, and what explains it."""
-    code, output = verdict_of(pair, folder)
+    lock, received = consumer_lock(pair)
+    code, output = verdict_of([shop_lock(pair), lock], folder)
     if url is None:
         with Broker(checks="off") as broker:
-            bodies = reached(pair, broker.url)
+            places = reached(pair, broker.url)
     else:
-        bodies = reached(pair, url)
-    breaks = any(body == BAD for queue in bodies for body in queue)
-    says_may = "may reach" in output
+        places = reached(pair, url)
+    breaks, may_break, unread, unsent = truth_of(pair, places, received)
+    said = {title: lines.count("\n  ") for title, lines in re.findall(r"^(\S.*):((?:\n  .*)+)", output, re.MULTILINE)}
+    says_may = "may reach a consumer that it would break" in said
     if code == 1:
         word = "break" if breaks else "WRONG: a break that is none"
     elif says_may:
         word = "may reach" if is_open(pair) else "WRONG: may reach, and the locks show it"
+    elif is_open(pair):
+        word = "WRONG: a fit that breaks" if breaks and "may break" not in output else "fit"
+    elif breaks:
+        word = "WRONG: a fit that breaks"
+    elif said.get("sent, and no consumer reads it", 0) != unread:
+        word = "WRONG: what no consumer reads"
+    elif said.get("read, and no publisher sends it", 0) != unsent:
+        word = "WRONG: what no publisher sends"
     else:
-        word = "WRONG: a fit that breaks" if breaks else "fit"
-    return word, f"{pair}\n{bodies}\n{output}"
+        word = "may break" if "may break a consumer" in output else "fit"
+        word = word if may_break == (word == "may break") else f"WRONG: {word}"
+    return word, f"{pair}\n{places}\n{received}\n{output}"
 
 
 def main() -> int:

@@ -191,6 +191,113 @@ def test_a_way_that_no_lock_has_is_the_same_for_the_same_key(check: Check) -> No
     assert (code, BREAK in output) == (1, True)
 
 
+ANY_OF_TWO = 'kind = "pay", region = "eu", x-match = "any"'
+
+
+@pytest.mark.parametrize(
+    ("declared", "exchange", "headers", "received"),
+    [
+        (TYPED.format("orders", "fanout") + bound("orders"), "orders", "", ("orders", "other", "")),
+        (TYPED.format("orders", "topic") + bound("orders", "order.*"), "orders", "", ("orders", "order.paid", "")),
+        (
+            TYPED.format("orders", "topic")
+            + 'arguments = { alternate-exchange = "lost" }\n'
+            + TYPED.format("lost", "fanout")
+            + bound("lost"),
+            "orders",
+            "",
+            ("lost", "order.created", ""),
+        ),
+        (
+            TYPED.format("h", "headers") + bound("h", "", ANY_OF_TWO),
+            "h",
+            PAY,
+            ("h", "order.created", 'headers_sent = { region = "eu" }'),
+        ),
+    ],
+    ids=["fanout", "topic", "alternate exchange", "headers"],
+)
+def test_what_reaches_a_queue_meets_what_was_received_in_it_by_another_way(
+    check: Check, declared: str, exchange: str, headers: str, received: tuple[str, str, str]
+) -> None:
+    code, output = check(shop(declared, exchange, headers=headers), consumer(declared, *received))
+
+    assert (code, BREAK in output) == (1, True)
+    assert "no consumer reads it" not in output
+    assert "no publisher sends it" not in output
+
+
+SECOND = """
+[[message]]
+exchange = "orders"
+routing_key = "order.late"
+publishers = []
+
+[message.body]
+"$" = "object"
+id = "{}"
+
+[[message.consumer]]
+queue = "books"
+client = "reader"
+settled = ["acked"]
+
+"""
+
+
+@pytest.mark.parametrize(("id_sent", "kind"), [("integer", "integer"), ("integer | uuid", "integer")])
+def test_what_fits_some_of_what_was_received_in_a_queue_may_break(check: Check, id_sent: str, kind: str) -> None:
+    declared = TYPED.format("orders", "topic") + bound("orders", "#")
+    sent = shop(declared).replace('id = "integer"', f'id = "{id_sent}"')
+
+    code, output = check(sent, consumer(SECOND.format(kind) + declared, "orders", "order.paid"))
+
+    assert (code, output.endswith("leveret: nothing breaks for certain\n")) == (0, True)
+    assert "may break a consumer that has received several kinds of messages:\n  orders 'order.created'" in output
+    assert "of shop may break 'books': `id` is integer, and was uuid; reader has received `id` as uuid\n" in output
+
+
+def test_what_was_received_by_the_same_key_decides(check: Check) -> None:
+    declared = TYPED.format("orders", "topic") + bound("orders", "#")
+
+    code, output = check(shop(declared), consumer(SECOND.format("integer") + declared, "orders", "order.created"))
+
+    assert (code, BREAK in output) == (1, True)
+
+
+def test_an_alternate_exchange_gets_nothing_once_another_lock_binds_a_queue(tmp_path: Path) -> None:
+    declared = TYPED.format("orders", "topic") + 'arguments = { alternate-exchange = "lost" }\n'
+    behind = declared + TYPED.format("lost", "fanout") + bound("lost")
+    taken = '[[queue]]\nname = "all"\n' + bound("orders", "#", target="all")
+    texts = [shop(declared), consumer(behind, "orders", "order.created"), "version = 2\n" + declared + taken]
+    paths = [tmp_path / f"{number}.lock" for number in range(3)]
+    for path, text in zip(paths, texts, strict=True):
+        path.write_text(text)
+
+    assert main(["contract", "check", *map(str, paths[:2])]) == 1
+    assert main(["contract", "check", *map(str, paths)]) == 0
+
+
+DELAY = '[[queue]]\nname = "delay"\narguments = {{ x-dead-letter-exchange = "{}", x-message-ttl = 5 }}\n'
+
+
+def test_what_expires_may_reach_the_consumer_behind_a_dead_letter_exchange(check: Check) -> None:
+    dead = TYPED.format("dead", "fanout")
+
+    code, output = check(shop(DELAY.format("dead"), "", "delay"), consumer(dead + bound("dead"), "dead", "late"))
+
+    assert (code, f"'delay' of shop may reach 'books': {BREAK}" in output) == (0, True)
+    assert "no consumer reads it" not in output
+    assert "no publisher sends it" not in output
+
+
+def test_dead_letters_whose_way_no_lock_has_are_not_examined(check: Check) -> None:
+    code, output = check(shop(DELAY.format("dead"), "", "delay"), consumer(""))
+
+    assert code == 0
+    assert "  'delay', which shop sends; where its dead letters go is not examined\n" in output
+
+
 def test_a_queue_that_two_services_declare_in_two_ways_breaks_one_of_them(check: Check) -> None:
     ttl = '[[queue]]\nname = "jobs"\narguments = {{ x-message-ttl = {} }}\n'
 

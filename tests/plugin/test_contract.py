@@ -362,6 +362,31 @@ def test_a_lock_that_cannot_be_written_is_one_line_at_the_end(run, lock: Path):
 
     result.assert_outcomes(passed=2)
     result.stdout.fnmatch_lines(["leveret: messages.lock was not written: Is a directory"])
+    assert result.ret == pytest.ExitCode.USAGE_ERROR
+
+
+UNBOUND = """
+from client import connect
+
+
+def test_bindings(leveret):
+    channel = connect(leveret.url, "reports").channel()
+    for exchange in "orders", "copies":
+        channel.exchange_declare(exchange, "topic")
+    channel.queue_declare("reports", durable=True)
+    for key in "order.*", "parcel.*":
+        channel.queue_bind("reports", "orders", key)
+        channel.exchange_bind("copies", "orders", key)
+    channel.queue_unbind("reports", "orders", "order.*")
+    channel.exchange_unbind("copies", "orders", "parcel.*")
+"""
+
+
+def test_a_binding_that_is_gone_at_the_end_of_a_test_is_not_in_the_lock(run, lock: Path):
+    run(UNBOUND, WRITE).assert_outcomes(passed=1)
+
+    found = re.findall(r'to_(\w+) = "\w+"\nrouting_key = "(.*)"', lock.read_text())
+    assert found == [("exchange", "order.*"), ("queue", "parcel.*")]
 
 
 HEADERS = """

@@ -80,13 +80,15 @@ def _field_text(types: Mapping[str, int], words: Mapping[str, int]) -> str:
 def _add_declared(lock: Lock, read: Read, runs: Collection[str]) -> None:
     columns = ("run", "worker", "seq", "kind", "vhost", "conn", "exchange", "routing_key", "queue", "attrs")
     rows = read("control", runs=runs, columns=columns, where={"kind": [events.CONN_OPEN, *DECLARING]}).to_pylist()
-    # The connections of clients, which count from one in each file.
-    clients: set[tuple[str, str, int]] = set()
+    # What each connection of a client declares. They count from one in each file.
+    clients: dict[tuple[str, str, int], Lock] = {}
     for row in sorted(rows, key=lambda row: (row["run"], row["worker"], row["seq"])):
         attributes = json.loads(row["attrs"] or "{}")
         connection = (row["run"], row["worker"], row["conn"])
         if row["kind"] != events.CONN_OPEN and connection in clients:
             event = SimpleNamespace(**{"type": "", "arguments": {}, **row, **attributes})
-            add_declared(cast("Event", event), lock)
+            add_declared(cast("Event", event), clients[connection])
         elif row["kind"] == events.CONN_OPEN and client_pattern(attributes.get("client")) is not None:
-            clients.add(connection)
+            clients[connection] = Lock()
+    for declared in clients.values():
+        lock.merge(declared)

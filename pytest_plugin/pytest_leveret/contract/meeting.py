@@ -1,21 +1,22 @@
 """Whether the locks of services fit together: what each publisher sends, against what each consumer receives.
 
-A message leads to a consumer if the exchanges and bindings of all locks route it to the consumer's queue. There it meets
-what the consumer has received in that queue: the kinds of its own exchange and key, with its own headers where brokers
-route by headers, or else all kinds of the queue. It breaks the consumer if it fits none of them. If no lock has the way
-by which the consumer's messages came, messages of the same exchange and key go it too.
+A message leads to a consumer if the exchanges and bindings of all locks route it to the consumer's queue. There it
+meets what the consumer has received in that queue: the kinds of its own exchange and key, with its own headers where
+brokers route by headers, or else all kinds of the queue. It breaks the consumer if it fits none of them. If no lock has
+the way by which the consumer's messages came, messages of the same exchange and key go it too.
 """
 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping
 from copy import deepcopy
 from dataclasses import dataclass, field, replace
+from functools import cache, partial
 from typing import NamedTuple
 
 from leveret.trace.redaction import REDACTED
-from leveret.trace.shapes import safe_key
+from leveret.trace.shapes import Shape, safe_key
 from pytest_leveret.contract.comparing import Change, message_changes
 from pytest_leveret.contract.lock import Consumer, Lock, Message, MessageKey
 from pytest_leveret.contract.routing import Routing, Sent
@@ -61,11 +62,12 @@ def meet(locks: Mapping[str, Lock]) -> Meeting:
     meeting = Meeting(breaking=[*routing.refused])
     fed: set[tuple[str, MessageKey]] = set()
     known = {name: _kinds_of(lock) for name, lock in locks.items()}
-    # The ways that the bindings of one lock make. The type of an exchange may be in another lock.
-    alone = {
-        name: Routing({at: lock if at == name else Lock(exchanges=lock.exchanges) for at, lock in locks.items()})
-        for name in locks
-    }
+
+    @cache
+    def alone(name: str) -> Routing:
+        """Return the ways that the bindings of one lock make. The type of an exchange may be in another lock."""
+        return Routing({at: lock if at == name else Lock(exchanges=lock.exchanges) for at, lock in locks.items()})
+
     for name, lock in locks.items():
         for key, message in sorted(lock.messages.items()):
             if not message.publishers:
@@ -73,7 +75,7 @@ def meet(locks: Mapping[str, Lock]) -> Meeting:
             sent, is_read = Sent(key, message, lock), False
             for other_name, queues in known.items():
                 for (vhost, queue), kinds in queues.items():
-                    met = _met(routing, alone[other_name], sent, queue, kinds) if vhost == key.vhost else None
+                    met = _met(routing, partial(alone, other_name), sent, queue, kinds) if vhost == key.vhost else None
                     if met is None:
                         continue
                     is_read = True
@@ -110,7 +112,7 @@ def _is_named(kind: _Kind, sent: Sent) -> bool:
     return kind.expected.key.name in (sent.key.name, "")
 
 
-def _met(routing: Routing, alone: Routing, sent: Sent, queue: str, kinds: list[_Kind]) -> _Met | None:
+def _met(routing: Routing, alone: Callable[[], Routing], sent: Sent, queue: str, kinds: list[_Kind]) -> _Met | None:
     """Return the kinds that a message meets in a queue; None if it does not get there, as far as the locks show."""
     reached = routing.queues_of(sent)
     alike: dict[bool | None, list[_Kind]] = defaultdict(list)
@@ -124,7 +126,8 @@ def _met(routing: Routing, alone: Routing, sent: Sent, queue: str, kinds: list[_
             (kind, is_alike)
             for is_alike in (True, None)
             for kind in alike[is_alike]
-            if all(queue not in each.queues_of(kind.expected).possible for each in (routing, alone))
+            if queue not in routing.queues_of(kind.expected).possible
+            and queue not in alone().queues_of(kind.expected).possible
         ]
         shown = [kind for kind, is_alike in lost if is_alike and _is_shown(routing, sent, kind.expected)]
         if lost:
@@ -146,17 +149,24 @@ def _is_shown(routing: Routing, sent: Sent, expected: Sent) -> bool:
 
 def _compare(meeting: Meeting, sent: Sent, queue: str, met: _Met) -> None:
     """Add what a message changes for the consumers of a queue."""
+    # What its consumers have accepted never shows nothing.
+    kinds = [kind for kind in met.kinds if kind.expected.message.shape.count]
+    needed = [_needed(kind.expected, met.left_out) for kind in kinds]
     found = [
-        [*message_changes(sent.key, _needed(kind.expected, met.left_out), sent.message, consumers=kind.consumers)]
-        for kind in met.kinds
-        # What its consumers have accepted never shows nothing.
-        if kind.expected.message.shape.count
+        [*message_changes(sent.key, message, sent.message, consumers=kind.consumers)]
+        for kind, message in zip(kinds, needed, strict=True)
     ]
     of_publisher = f"{sent.key} of {_names(sent.message.publishers)}"
-    fits = [not any(change.breaks for change in changes) for changes in found]
-    is_partial = any(fits) or met.is_of_other_name
+    is_partial = met.is_of_other_name or any(map(_fits, found))
+    if not is_partial and len(kinds) > 1:
+        # Some of its messages may fit one of the kinds, and the others another.
+        every = Message()
+        for message in needed:
+            every.merge(deepcopy(message))
+        consumers = [consumer for kind in kinds for consumer in kind.consumers]
+        is_partial = _fits(message_changes(sent.key, every, sent.message, consumers=consumers))
     for change in (change for changes in found for change in changes):
-        said = replace(change, subject=of_publisher, is_absence=False)
+        said = Change(of_publisher, change.text, change.breaks)
         if not change.breaks:
             if met.is_certain and not met.is_of_other_name:
                 meeting.harmless.append(said)
@@ -166,6 +176,10 @@ def _compare(meeting: Meeting, sent: Sent, queue: str, met: _Met) -> None:
             meeting.breaking.append(said)
         else:
             meeting.uncertain.append(replace(said, subject=f"{of_publisher} may reach {queue!r}"))
+
+
+def _fits(changes: Iterable[Change]) -> bool:
+    return not any(change.breaks for change in changes)
 
 
 def _needed(expected: Sent, left_out: frozenset[str]) -> Message:
@@ -179,8 +193,8 @@ def _needed(expected: Sent, left_out: frozenset[str]) -> Message:
     message = replace(expected.message, shape=deepcopy(expected.message.shape))
     for _, shape, _ in message.shape.walk() if not is_given else ():
         shape.words = None
-    headers = message.shape.fields.get("headers")
-    for name in left_out if headers is not None else ():
+    headers = message.shape.fields.get("headers", Shape())
+    for name in left_out:
         headers.fields.pop(name, None)
     return message
 

@@ -36,6 +36,8 @@ class Contract(Watch[Lock]):
         self._mode: Final = mode
         self._path: Final = path
         self._problem = ""
+        # Whether the file could not be written, which fails the run.
+        self._is_unwritten = False
         self._written: list[Change] = []
         try:
             self._locked = self._read()
@@ -99,6 +101,13 @@ class Contract(Watch[Lock]):
         except (OSError, ValueError) as error:
             reason = error.strerror if isinstance(error, OSError) else error
             self._problem = f"{self._path.name} was not written: {reason}"
+            self._is_unwritten = True
+
+    def pytest_sessionfinish(self, session: pytest.Session, exitstatus: int) -> None:
+        """End the run. A lock that could not be written fails it as a lock does that cannot be read."""
+        super().pytest_sessionfinish(session, exitstatus)
+        if self._is_unwritten and exitstatus == pytest.ExitCode.OK:
+            session.exitstatus = pytest.ExitCode.USAGE_ERROR
 
     def _changed(self) -> Lock:
         """Return what this run makes of the lock, to which another run may have added meanwhile."""
