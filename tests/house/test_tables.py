@@ -88,17 +88,18 @@ spec.loader.exec_module(events)
 from leveret.observe.assertions.searching import HAPPENINGS
 from leveret.page.messages import _RELEASING
 from leveret.story.facts import RowFact
-from leveret.story.lives import MessageLife
 from leveret.story.queues import Queues
+from leveret.story.timeline import Timeline
+from leveret.trace.recorded_rows import raw_events
 
-life, queues = MessageLife(1, "/"), Queues()
+timeline, queues = Timeline(), Queues()
 queue = queues.queue("/", "q")
 for at, kind in enumerate(("enqueued", "delivered", "parked", "delivered", "parked", "lapsed")):
-    fact = RowFact({"kind": kind, "ts": at, "msg": 1, "copy": 1, "queue": "q"})
-    life.live(fact)
-    queues.take(fact, at, None)
+    row = {"kind": kind, "ts": at, "msg": 1, "copy": 1, "queue": "q"}
+    timeline.take(raw_events([row]))
+    queues.take(RowFact(row), at, None)
     if at in (2, 5):
-        print(f"{life.copies[1].state} {queue.ready} ready {queue.unacked} unacked")
+        print(f"{timeline.copies[1].stand} {queue.ready} ready {queue.unacked} unacked")
 print("parked" in HAPPENINGS, {"parked", "lapsed"} <= _RELEASING)
 print(events.reason_of("lapsed", None))
 """

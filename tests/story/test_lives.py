@@ -5,20 +5,21 @@ from __future__ import annotations
 import pytest
 
 from leveret.story.clients import Clients
+from leveret.story.entities import MessageLife, end_text, successions
 from leveret.story.facts import RowFact
-from leveret.story.lives import MessageLife, end_text
+from leveret.story.timeline import Timeline
+from leveret.trace.recorded_rows import raw_events
+
+Row = dict[str, object]
 
 
-def fact(kind: str, **columns: object) -> RowFact:
-    return RowFact({"kind": kind, "msg": 1, "vhost": "/", "attrs": {}, **columns})
+def fact(kind: str, **columns: object) -> Row:
+    return {"kind": kind, "msg": 1, "vhost": "/", "attrs": {}, **columns}
 
 
-def life(*facts: RowFact) -> MessageLife[RowFact]:
+def life(*rows: Row) -> MessageLife:
     """Return the life of a message to which this happened."""
-    message: MessageLife[RowFact] = MessageLife(1, "/")
-    for one in facts:
-        message.live(one)
-    return message
+    return Timeline(raw_events(rows)).messages[1]
 
 
 ENQUEUED = fact("enqueued", copy=1, queue="jobs")
@@ -41,49 +42,69 @@ DELIVERED = fact("delivered", copy=1, queue="jobs", conn=2, chan=1)
         ((ENQUEUED, DELIVERED, fact("nacked", copy=1)), "nacked", "nacked in jobs by c2"),
     ],
 )
-def test_a_copy_stands_as_its_last_event_left_it(happened: tuple[RowFact, ...], state: str, text: str) -> None:
+def test_a_copy_stands_as_its_last_event_left_it(happened: tuple[Row, ...], state: str, text: str) -> None:
     copy = life(*happened).copies[1]
-    slots = {"queue": copy.queue, "holder": "c2" if copy.deliveries else "", "often": "1" if copy.requeue_count else ""}
+    slots = {
+        "queue": copy.queue.name,
+        "holder": "c2" if copy.deliveries else "",
+        "often": "1" if copy.requeue_count else "",
+    }
 
-    assert copy.state == state
-    assert end_text(copy, lambda name: slots.get(name, ""), is_drawn=True) == text
+    assert copy.stand == state
+    assert end_text(copy.stand, lambda name: slots.get(name, ""), is_drawn=True) == text
 
 
 def test_a_dead_letter_goes_on_as_another_copy() -> None:
     died = fact("dead_lettered", copy=1, queue="jobs", reason="expired")
     message = life(ENQUEUED, died, fact("enqueued", copy=2, src_copy=1, queue="dead"))
 
-    assert message.arrivals(1) == ["dead"]
-    assert [copy.queue for copy in message.last_ends] == ["dead"]
+    assert message.copies[1].arrivals == ["dead"]
+    assert [copy.queue.name for copy in message.last_ends] == ["dead"]
 
 
 def test_the_return_of_a_message_says_more_than_its_drop() -> None:
-    returned = fact("returned", reason="NO_ROUTE")
+    published, dropped, returned = fact("published"), fact("dropped"), fact("returned", reason="NO_ROUTE")
 
-    assert life(fact("published"), fact("dropped"), returned).lost is returned
-    assert life(fact("published"), returned, fact("dropped")).lost is returned
+    for happened in ((published, dropped, returned), (published, returned, dropped)):
+        lost = life(*happened).lost
+        assert lost is not None
+        assert lost.kind == "returned"
 
 
 def test_what_happened_before_the_test_is_known_and_is_not_recent() -> None:
-    message: MessageLife[RowFact] = MessageLife(1, "/")
-    message.live(ENQUEUED, is_recent=False)
-    assert not message.is_recent
+    timeline = Timeline(raw_events((ENQUEUED, {"kind": "test_start", "attrs": {"test": "it"}}, DELIVERED)))
 
-    message.live(DELIVERED)
-    assert message.is_recent
-    assert message.copies[1].recent == [DELIVERED]
+    assert [fact.kind for fact in timeline.recent] == ["test_start", "delivered"]
+    assert [fact.kind for fact in timeline.copies[1].facts] == ["enqueued", "delivered"]
 
 
 def test_a_client_has_a_name_and_roles_and_an_end() -> None:
-    clients = Clients()
-    for one in (
+    rows = (
         fact("conn_open", conn=3, attrs={"client": "till", "user": "guest"}),
         fact("published", conn=3, chan=1),
         fact("conn_close", conn=3, reason="connection reset", ts=7),
-    ):
-        clients.take(one)
+    )
+    timeline, clients = Timeline(raw_events(rows)), Clients()
+    clients.take(RowFact(rows[0]))
 
-    client = clients.known[3]
-    assert (client.name, list(client.roles), client.is_lost, client.closed_at) == ("till", ["publisher"], True, 7)
-    assert clients.who(fact("published", conn=3, chan=1)) == "till (c3/ch1)"
-    assert clients.short(3) == "c3 (till)"
+    client = timeline.connections[3]
+    assert client.closed is not None
+    assert (client.name, list(client.roles), client.is_lost, client.closed.at) == ("till", ["publisher"], True, 7)
+    assert clients.who(RowFact(rows[1])) == timeline.who(timeline.facts[1]) == "till (c3/ch1)"
+    assert client.short == "c3 (till)"
+
+
+def test_a_client_that_connects_again_goes_on_in_its_role() -> None:
+    rows = [
+        row
+        for number, kind in ((1, "published"), (2, "confirmed"), (3, "delivered"))
+        for row in (
+            fact("conn_open", conn=number, attrs={"client": "till"}),
+            fact(kind, conn=number, chan=1, copy=1, queue="jobs"),
+            fact("conn_close", conn=number),
+        )
+    ]
+
+    found = successions(Timeline(raw_events(rows)).connections.values())
+
+    assert [[one.number for one in client] for client in found] == [[1, 2], [3]]

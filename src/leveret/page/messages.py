@@ -14,13 +14,11 @@ from leveret.page.bodies import Body
 from leveret.page.frameworks import Framework, framework_of
 from leveret.page.lanes import Lanes, shown_name
 from leveret.page.readings.reading import PageRow, StoryEvent
-from leveret.story.facts import RowFact
-from leveret.story.lives import CopyLife, MessageLife, end_text
+from leveret.story.entities import CopyLife, MessageLife, end_text
+from leveret.story.facts import HAS_ACKS
 from leveret.story.words import BAD, GOOD, PLAIN, UNACKED, WARN, Tone, channel_text, deliveries_text, end_of
 from leveret.trace import events
 from leveret.trace.redaction import REDACTED, Redaction
-
-Copy = CopyLife[RowFact]
 
 COLOURS: Final = 12
 # The fault that withholds confirms.
@@ -33,12 +31,15 @@ _RELEASING: Final = frozenset({*events.ENDS, *events.REFUSING, *events.REQUEUES}
 _OF_DEATH: Final = ("queue", "reason", "count", "exchange", "routing_keys")
 
 
-class MessageStory(MessageLife[RowFact]):
+class MessageStory:
     """The story of one message."""
 
-    def __init__(self, number: int, name: str, vhost: str) -> None:
-        # The number is unique in the story.
-        super().__init__(number, vhost)
+    def __init__(self, number: int, name: str, vhost: str, life: MessageLife | None) -> None:
+        # The number is unique in the story. Rows of a newer file's kinds show no life.
+        self.number = number
+        self.vhost = vhost
+        self.life = life
+        self.copies: dict[int, CopyLife] = {} if life is None else life.copies
         # What the broker's failure texts call it, with the broker if there are two.
         self.name = name
         self.events: list[StoryEvent] = []
@@ -57,6 +58,8 @@ class MessageStory(MessageLife[RowFact]):
         # Whether its publisher waits for an answer, and whether a fault withholds it.
         self.is_awaited = False
         self.is_withheld = False
+        # Whether what became of its deliveries was recorded.
+        self.has_acks = True
         self.caused_by: dict[str, Any] | None = None
         self.causes: list[dict[str, Any]] = []
 
@@ -72,13 +75,20 @@ class MessageStory(MessageLife[RowFact]):
         self.body = Body(attrs.get("body"), row.get("size") or 0, row.get("body_hash") or "", redaction)
         self.framework = framework_of(self.exchange, self.headers or {}, self.properties, self.body.json)
 
-    def take(self, row: PageRow, fact: RowFact) -> Copy | None:
-        """Take the next row about this message, which is also a fact, and return the copy that it is about."""
-        copy = self.live(fact)
+    def take(self, row: PageRow) -> None:
+        """Take the next row about this message."""
+        self.has_acks = self.has_acks and row["attrs"].get(HAS_ACKS) is not False
         headers = row["attrs"].get("properties", {}).get("headers") or {}
-        if copy is not None and row["kind"] in events.ARRIVALS and isinstance(deaths := headers.get(_DEATHS), list):
+        if row["kind"] in events.ARRIVALS and isinstance(deaths := headers.get(_DEATHS), list):
             self.deaths = [death for death in deaths if isinstance(death, dict)]
-        return copy
+
+    def state(self, copy: CopyLife) -> str:
+        """Return how a copy of it stands."""
+        return copy.stand if self.has_acks or copy.stand != UNACKED else "delivered"
+
+    @property
+    def _is_unanswered(self) -> bool:
+        return self.is_awaited and (self.life is None or self.life.answer is None)
 
     @property
     def label(self) -> str:
@@ -97,9 +107,9 @@ class MessageStory(MessageLife[RowFact]):
         problems, ends = self._problems(), self._ends()
         text = "; ".join(dict.fromkeys([*problems, *(text for text, _, _ in ends)]))
         if not self.copies:
-            return text, BAD if self.lost or problems else WARN
+            return text, BAD if problems or (self.life is not None and self.life.lost) else WARN
         asked = [end for end in ends if end[2] in about]
-        tones: list[Tone] = [BAD] if self.is_awaited and self.answer is None else []
+        tones: list[Tone] = [BAD] if self._is_unanswered else []
         for _, tone, queue in asked or ends:
             is_waiting = queue in unconsumed and queue not in about
             tones.append(PLAIN if is_waiting and tone == WARN else tone)
@@ -107,10 +117,10 @@ class MessageStory(MessageLife[RowFact]):
 
     def _problems(self) -> list[str]:
         problems = []
-        if self.is_awaited and self.answer is None:
+        if self._is_unanswered:
             problems.append("never confirmed (withheld)" if self.is_withheld else "never confirmed")
         for copy in self.copies.values():
-            if copy.state == UNACKED:
+            if self.state(copy) == UNACKED:
                 problems.append(f"not settled by {_holder(copy)}")
             if copy.requeue_count >= _OFTEN:
                 problems.append(f"requeued {copy.requeue_count} times")
@@ -118,10 +128,21 @@ class MessageStory(MessageLife[RowFact]):
 
     def _ends(self) -> list[tuple[str, Tone, str]]:
         """Return the ends of the copies that count: their texts, tones and queues."""
-        if not self.copies:
-            lost = self.lost
+        if self.life is None or not self.copies:
+            lost = None if self.life is None else self.life.lost
             return [("reached no queue" if lost is None else f"{lost.kind} ({lost.get('reason')})", WARN, "")]
-        return [(_end_text(copy), end_of(copy.state).tone, copy.queue) for copy in self.last_ends]
+        ends = self.life.last_ends
+        return [(self._end_text(copy), end_of(self.state(copy)).tone, copy.queue.name) for copy in ends]
+
+    def _end_text(self, copy: CopyLife) -> str:
+        """Return how a copy stands, as a drawing says it."""
+        filling = {
+            "queue": repr(shown_name(copy.queue.name)),
+            "holder": _holder(copy),
+            "often": deliveries_text(len(copy.deliveries)),
+            "reason": str(copy.last.get("reason")),
+        }
+        return end_text(self.state(copy), lambda name: filling.get(name, ""), is_drawn=True)
 
     def shown(
         self, lanes: Lanes, colour: int, about: Container[str] = (), unconsumed: Container[str] = ()
@@ -145,7 +166,7 @@ class MessageStory(MessageLife[RowFact]):
             "redacted": _redacted(self.headers or {}),
             "body": None if self.body is None else self.body.shown,
             "events": [event["i"] for event in self.events],
-            "copies": [_shown_copy(copy, self.copy_events[copy.number], lanes) for copy in self.copies.values()],
+            "copies": [self._shown_copy(copy, lanes) for copy in self.copies.values()],
             "deaths": [{name: death.get(name.replace("_", "-")) for name in _OF_DEATH} for death in self.deaths],
             "causes": self.causes,
             "caused_by": self.caused_by,
@@ -154,34 +175,22 @@ class MessageStory(MessageLife[RowFact]):
         }
         return {name: value for name, value in shown.items() if value not in (None, [], {})}
 
+    def _shown_copy(self, copy: CopyLife, lanes: Lanes) -> dict[str, Any]:
+        shown = {
+            "copy": copy.number,
+            "queue": lanes.id_of("q", *copy.queue.place),
+            "from_copy": copy.source_number,
+            "deliveries": len(copy.deliveries) or None,
+            "state": self.state(copy),
+            "end": self._end_text(copy),
+            "events": [event["i"] for event in self.copy_events.get(copy.number, ())],
+        }
+        return {name: value for name, value in shown.items() if value is not None}
 
-def _holder(copy: Copy) -> str:
+
+def _holder(copy: CopyLife) -> str:
     last = copy.deliveries[-1:]
-    return channel_text(last[0].get("conn"), last[0].get("chan")) if last else ""
-
-
-def _end_text(copy: Copy) -> str:
-    """Return how a copy stands, as a drawing says it."""
-    filling = {
-        "queue": repr(shown_name(copy.queue)),
-        "holder": _holder(copy),
-        "often": deliveries_text(len(copy.deliveries)),
-        "reason": str(copy.facts[-1].get("reason")),
-    }
-    return end_text(copy, lambda name: filling.get(name, ""), is_drawn=True)
-
-
-def _shown_copy(copy: Copy, happened: list[StoryEvent], lanes: Lanes) -> dict[str, Any]:
-    shown = {
-        "copy": copy.number,
-        "queue": lanes.id_of("q", copy.vhost, copy.queue),
-        "from_copy": copy.source,
-        "deliveries": len(copy.deliveries) or None,
-        "state": copy.state,
-        "end": _end_text(copy),
-        "events": [event["i"] for event in happened],
-    }
-    return {name: value for name, value in shown.items() if value is not None}
+    return channel_text(last[0].fact.conn, last[0].fact.chan) if last else ""
 
 
 def _redacted(table: dict[str, Any]) -> list[str]:
@@ -207,7 +216,7 @@ class Causes:
         self._held: dict[int | None, dict[int, tuple[object, MessageStory]]] = {}
         self._holders: dict[int, int | None] = {}
 
-    def take(self, row: PageRow, event: StoryEvent, message: MessageStory, copy: Copy | None) -> None:
+    def take(self, row: PageRow, event: StoryEvent, message: MessageStory, copy: CopyLife | None) -> None:
         """Take the next row about a message."""
         kind = row["kind"]
         if kind == events.PUBLISHED:
@@ -216,8 +225,8 @@ class Causes:
             return
         elif kind in (*events.DEATHS, *events.LOSSES):
             self._deaths[copy.number] = event
-        elif kind in events.ARRIVALS and copy.source in self._deaths:
-            death = self._deaths[copy.source]
+        elif kind in events.ARRIVALS and copy.source_number in self._deaths:
+            death = self._deaths[copy.source_number]
             death.setdefault("causes", []).append(event)
             event["caused_by"] = death
         if copy is not None:
@@ -241,7 +250,7 @@ class Causes:
         if reply_to is not None:
             self._requests[str(reply_to), correlation] = message
 
-    def _hold(self, row: PageRow, message: MessageStory, copy: Copy) -> None:
+    def _hold(self, row: PageRow, message: MessageStory, copy: CopyLife) -> None:
         kind = row["kind"]
         if kind in events.DELIVERIES:
             conn = row.get("conn")

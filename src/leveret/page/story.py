@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import sys
 from bisect import bisect_right
-from collections.abc import Callable, Container, Iterable, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from functools import reduce
 from itertools import accumulate
@@ -21,14 +21,15 @@ from leveret.page.readings.reading import PageRow, Reading, StoryEvent
 from leveret.page.steps import ALWAYS_SETUP, SETUP, step_of
 from leveret.page.topology import Topology
 from leveret.story.causes import Cause, sentence
-from leveret.story.clients import Clients
-from leveret.story.deletions import Deletion, Deletions
 from leveret.story.diagnosis import CAUSES_MAX
+from leveret.story.entities import QueueLife, successions
 from leveret.story.facts import BY_SOMEONE, Fact, RowFact
 from leveret.story.queues import Queues
+from leveret.story.timeline import Timeline
 from leveret.story.words import WARN, channel_text
 from leveret.trace import events
 from leveret.trace.caller import Caller
+from leveret.trace.recorded_rows import raw_events
 from leveret.trace.redaction import Redaction
 from leveret.trace.version import __version__
 
@@ -102,9 +103,11 @@ class BrokerStory:
         # The last call of the test, and the event of it.
         self._call: tuple[str | None, StoryEvent] | None = None
         self._has_message = False
-        self.clients: Final = Clients()
-        self.deletions: Final = Deletions(self.clients)
-        self._deleted: dict[tuple[str, str], Deletion] = {}
+        self.timeline: Final = Timeline(raw_events((*reading.before, *reading.rows)))
+        # The queues of each name that were deleted, in order.
+        self._deleted: Final[dict[tuple[object, object], Iterator[QueueLife]]] = {
+            place: iter(queues) for place, queues in self.timeline.deleted_queues.items()
+        }
         # The last publish of each channel, and how each copy was settled.
         self._published: dict[Place, MessageStory] = {}
         self._settled: dict[int, StoryEvent] = {}
@@ -166,7 +169,8 @@ class BrokerStory:
             message.events.append(event)
         elif message is not None:
             self._has_message = True
-            copy = message.take(row, fact)
+            message.take(row)
+            copy = self.timeline.copies.get(row.get("copy") or 0)
             self._note_settling(row, event, message)
             message.events.append(event)
             if copy is not None:
@@ -192,12 +196,10 @@ class BrokerStory:
 
     def _explained(self, row: PageRow) -> PageRow:
         """Return a row with the connection that caused it, if that follows from others."""
-        fact = RowFact(row)
-        self.clients.take(fact)
-        if (deletion := self.deletions.take(fact)) is not None:
-            self._deleted[row.get("vhost") or "/", row.get("queue") or ""] = deletion
-            return {**row, "conn": deletion.conn}
-        return row
+        if row["kind"] != events.QUEUE_DELETE:
+            return row
+        by = self.timeline.deleted_by(next(self._deleted[row.get("vhost") or "/", row.get("queue")]))
+        return {**row, "conn": None if by is None else by.number}
 
     def _hit(self, row: PageRow, index: int) -> MessageStory | None:
         """Return the message that a fault hit, if only one can be it."""
@@ -232,7 +234,10 @@ class BrokerStory:
         message: MessageStory | None = self.messages.get(number)
         if message is None:
             message = self.messages[number] = MessageStory(
-                number, f"#{row['msg']}{self._suffix}", row.get("vhost") or "/"
+                number,
+                f"#{row['msg']}{self._suffix}",
+                row.get("vhost") or "/",
+                self.timeline.messages.get(row["msg"]),
             )
         return message
 
@@ -301,7 +306,7 @@ class BrokerStory:
                 describe(self.queues.queue(state.vhost, state.name), state)
             self.topology.describe(picture)
         joined: dict[str, str] = {}
-        for clients in self.clients.successions():
+        for clients in successions(one for one in self.timeline.connections.values() if one.opened is not None):
             if len(clients) > 1:
                 joined |= self.lanes.join([client.number for client in clients])
         for event in self.events:
@@ -311,9 +316,9 @@ class BrokerStory:
                     self.lanes.draw(event[end])
         for vhost, name in self.queues.known:
             self.lanes.draw(self.lanes.queue(vhost, name))
-        for place, deletion in self._deleted.items():
+        for place, (*_, last) in self.timeline.deleted_queues.items():
             if (queue := self.queues.known.get(place)) is not None:
-                queue.deleted_by, queue.deleted_how = self.deletions.who(deletion), self.deletions.how(deletion)
+                queue.deleted_by, queue.deleted_how = self.timeline.deleter(last), self.timeline.deletion_how(last)
         self.topology.count()
 
     def number_of(self, message: int) -> int:
@@ -404,7 +409,7 @@ def story_of(readings: Sequence[Reading], test: Test, *, source: str, notes: Seq
                 colour += 1
         for (vhost, name), queue in known.items():
             story["queues"].append(shown_queue(queue, one.lanes, one.topology.bindings_to(vhost, name)))
-        for part, items in one.topology.shown(one.lanes, one.id, known, one.deletions).items():
+        for part, items in one.topology.shown(one.lanes, one.id, known, one.timeline).items():
             story["topology"][part] += items
     return story
 
@@ -423,7 +428,7 @@ def _link_relayed(stories: list[BrokerStory]) -> None:
     rows = [(row, one) for one in stories for row in one.reading.rows if row.get("msg") is not None]
     for row, one in sorted(rows, key=lambda each: each[0].get("wall") or 0) if len(stories) > 1 else ():
         message = one.messages[one.number_of(row["msg"])]
-        name = one.clients.name(row.get("conn"), "")
+        name = one.timeline.name(one.timeline.connections.get(row.get("conn") or 0), "")
         key = (name, "" if message.body is None else message.body.shown["hash"])
         if row["kind"] in events.DELIVERIES:
             gotten.setdefault(key, (one, message))

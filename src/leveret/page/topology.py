@@ -22,8 +22,8 @@ from leveret.trace import events
 
 if TYPE_CHECKING:
     from leveret.page.messages import MessageStory
-    from leveret.story.deletions import Deletions
     from leveret.story.queues import QueueLife
+    from leveret.story.timeline import Timeline
 
 Place = tuple[str, str]
 # An exchange ("x") or a queue ("q"), with its virtual host and its name.
@@ -258,7 +258,7 @@ class Topology:
         ]
 
     def shown(
-        self, lanes: Lanes, broker: str, queues: Mapping[Place, QueueLife], deletions: Deletions
+        self, lanes: Lanes, broker: str, queues: Mapping[Place, QueueLife], timeline: Timeline
     ) -> dict[str, list[dict[str, Any]]]:
         """Return the graph as a page takes it."""
         edges = list(self._edges(queues))
@@ -294,7 +294,7 @@ class Topology:
                     "exchange": lanes.id_of("x", vhost, exchange),
                     "key": key,
                     "messages": list(messages),
-                    "near": self._near(lanes, (vhost, exchange), key, queues, deletions),
+                    "near": self._near(lanes, (vhost, exchange), key, queues, timeline),
                 }
                 for (vhost, exchange, key), messages in self._lost.items()
             ],
@@ -325,7 +325,7 @@ class Topology:
             yield ("x", vhost, exchange), ("x", vhost, alternate), "alternate", count, "alternate"
 
     def _near(
-        self, lanes: Lanes, place: Place, key: str, queues: Collection[Place], deletions: Deletions
+        self, lanes: Lanes, place: Place, key: str, queues: Collection[Place], timeline: Timeline
     ) -> list[dict[str, str]]:
         """Return what would have taken a lost message at another time, and the binding keys that nearly match."""
         vhost, exchange = place
@@ -342,7 +342,7 @@ class Topology:
             end = (one.key, lanes.id_of(*one.end))
             is_match = topic_matches(one.key, key) if exchange_type == "topic" else one.key == key
             if is_match and not exchange:
-                why = deletions.text(vhost, key, instant) or f"queue {key!r} was declared later"
+                why = timeline.deletion_text(vhost, key, instant) or f"queue {key!r} was declared later"
                 matching.append((*end, why))
             elif is_match and not one.since <= row < one.until:
                 matching.append((*end, "it was bound later" if row < one.since else "it was unbound before"))

@@ -7,7 +7,7 @@ its oldest events and a file may begin late.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Final, Literal, cast
 
@@ -266,11 +266,11 @@ class CopyLife:
 
     @property
     def stand(self) -> str:
-        """How what happened to it last left it: its state, but a copy that stays in a stream may be acked too."""
+        """How what happened to it last left it: as its state, but a copy that stays in a stream may be acked too."""
         kind = self.last.kind
-        if not self.queue.is_stream or kind in events.ARRIVALS:
-            return self.state
-        return UNACKED if kind in events.DELIVERIES else ended_as(self.last)
+        if kind in events.SETTLING:
+            return ended_as(self.last)
+        return UNACKED if kind in events.DELIVERIES else self.state
 
 
 @dataclass(slots=True, eq=False)
@@ -311,10 +311,33 @@ class MessageLife:
         return as_python(getattr(self.message.properties, name, None))
 
 
-def end_text(copy: CopyLife, slot: Callable[[str], str], *, is_drawn: bool = False) -> str:
+def end_text(stand: str, slot: Callable[[str], str], *, is_drawn: bool = False) -> str:
     """Return how a copy stands, as a clause about the message; `slot` fills what the clause leaves open."""
-    stand = copy.stand
     return filled(end_of(stand).clause, lambda name: stand if name == "kind" else slot(name), is_drawn=is_drawn)
+
+
+def successions(connections: Iterable[ConnectionLife]) -> list[list[ConnectionLife]]:
+    """Return the connections that one client opened one after the other: of one name, user and role."""
+    found: list[list[ConnectionLife]] = []
+    named: dict[tuple[str, str], list[list[ConnectionLife]]] = {}
+    for one in connections:
+        alike = named.setdefault((one.name, one.user), []) if one.name else []
+        known = next((before for before in alike if _follows(one, before)), None)
+        if known is None:
+            found.append([one])
+            alike.append(found[-1])
+        else:
+            known.append(one)
+    return found
+
+
+def _follows(one: ConnectionLife, before: Iterable[ConnectionLife]) -> bool:
+    *_, last = before
+    if last.closed is None or one.opened is None or last.closed.at > one.opened.at:
+        return False
+    # What did nothing yet may be of any role.
+    roles = next((known.roles for known in before if known.roles), {})
+    return not one.roles or not roles or one.roles == roles
 
 
 def ended_as(fact: Fact) -> str:

@@ -159,14 +159,17 @@ class Timeline:
 
     def deleter(self, queue: QueueLife) -> str:
         """Return who deleted a queue, or whose end did: "c3 (web)", "the test", "the broker"."""
+        deleted, by = queue.deleted, self.deleted_by(queue)
+        if deleted is None or by is not None:
+            return "" if by is None else by.short
+        return "the test" if deleted.reason is None else "the broker"
+
+    def deleted_by(self, queue: QueueLife) -> ConnectionLife | None:
+        """Return the connection that deleted a queue, or that took it along when it closed."""
         deleted = queue.deleted
-        if deleted is None:
-            return ""
-        is_owned = deleted.conn is None and deleted.reason == "exclusive"
-        by = queue.owner if is_owned else self.by(deleted)
-        if by is None:
-            return "the test" if deleted.reason is None else "the broker"
-        return by.short
+        if deleted is None or deleted.conn is not None:
+            return None if deleted is None else self.by(deleted)
+        return queue.owner if deleted.reason == "exclusive" else None
 
     def _handlers_by_kind(self) -> dict[str, Callable[[Fact, RawEvent], None]]:
         handlers: dict[str, Callable[[Fact, RawEvent], None]] = {

@@ -27,7 +27,7 @@ from leveret.observe.texts.state import all_holdings, client_text, connections
 from leveret.observe.views.views import exchange_view, queue_facts
 from leveret.server import native
 from leveret.story.causes import sentence
-from leveret.story.clients import Client, Clients
+from leveret.story.clients import Clients
 from leveret.story.facts import Fact
 from leveret.story.words import Numbers, told, words_of
 from leveret.trace.events import CONN_OPEN, ENQUEUED, POSITIONS, Event, clock_text
@@ -171,7 +171,7 @@ class Feed(Pump[Viewer]):
         held = Counter(holding.connection.number for holding in all_holdings(node))
         for connection in connections(node):
             number = connection.number
-            self._clients.known.setdefault(number, Client(number, connection.client_name))
+            self._clients.known.setdefault(number, connection.client_name)
             rows["connections", str(number)] = {
                 "number": number,
                 "name": client_text(connection),

@@ -163,7 +163,7 @@ class Histories:
             "target": lambda: _arrival_text(copy.arrivals, event),
             "why": lambda: _clause(why_not_dead_lettered(self._node, event.vhost, copy.queue.name)),
         }
-        return end_text(copy, lambda name: slots[name]())
+        return end_text(copy.stand, lambda name: slots[name]())
 
     def _untaken(self, event: Event, copy: CopyLife, *, is_asked: bool) -> str:
         """Return why no consumer has taken a copy that is ready."""

@@ -25,7 +25,7 @@ class Publishers:
         from leveret.story.clients import Clients
 
         clients = Clients()
-        for event in (Event(raw) for raw in raw_events if raw[0] in Clients.KINDS):
+        for event in (Event(raw) for raw in raw_events if raw[0] in (*Clients.KINDS, events.PUBLISHED)):
             clients.take(event)
             if event.kind == events.PUBLISHED:
                 self._texts.setdefault(event.message.id, clients.who(event))
