@@ -173,7 +173,7 @@ def test_the_definitions_of_one_virtual_host_go_where_they_are_sent(broker: Brok
         ({"users": [{"name": "shop", "tags": 5}]}, "user 'shop': 'tags' must be a list of strings, not 5"),
         ({"users": [{"tags": []}]}, "number 1 of 'users': 'name' is missing"),
         (
-            {"users": [{"name": "shop", "password_hash": "abcd", "hashing_algorithm": "sha256"}]},
+            {"users": [{"name": "shop", "password_hash": "abcd", "hashing_algorithm": "sha256", "tags": ""}]},
             "user 'shop': 'hashing_algorithm' is 'sha256'",
         ),
         (
@@ -181,7 +181,7 @@ def test_the_definitions_of_one_virtual_host_go_where_they_are_sent(broker: Brok
             "parameter 'vhost-limits' 'limits': 'value' has the unknown limit 'max-queue'",
         ),
         (
-            {"permissions": [{"user": "shop", "vhost": "/"}]},
+            {"permissions": [{"user": "shop", "vhost": "/", "configure": "", "write": "", "read": ""}]},
             "permission of 'shop' '/': 'user' names the unknown user 'shop'",
         ),
         (

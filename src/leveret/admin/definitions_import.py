@@ -37,6 +37,11 @@ if TYPE_CHECKING:
 
 OPERATOR_POLICY: Final = "operator_policy"
 VHOST_LIMITS_PARAMETER: Final = "vhost-limits"
+# The only name that the parameter of limits may have.
+_LIMITS: Final = "limits"
+# The component that is none, and RabbitMQ's text about it.
+POLICY: Final = "policy"
+NO_PARAMETER: Final = "policies may not be set using this method"
 # An export of "/" holds amq.rabbitmq.log, so without this it could not be read into another virtual host.
 _RESERVED: Final = "amq."
 _ONE_VHOST: Final = "single_virtual_host"
@@ -198,33 +203,33 @@ class _Loading:
         vhost.default_queue_type = kind
         vhost.description = description_of(first if "description" in first else then)
         vhost.tags = tags_of(first if "tags" in first else then)
+        if "tracing" in item:
+            (vhost.trace_on if item.parsed_flag("tracing") else vhost.trace_off)()
 
     def _add_permission(self, item: Item) -> None:
+        patterns = patterns_of(item, RIGHTS, self._node.compat)
         vhost, user = self._vhost_of(item), self._user_of(item)
-        self._node.access.set_permission(vhost.name, user.name, **patterns_of(item, RIGHTS, self._node.compat))
+        self._node.access.set_permission(vhost.name, user.name, **patterns)
 
     def _add_topic_permission(self, item: Item) -> None:
         vhost, user, exchange = self._vhost_of(item), self._user_of(item), item.text("exchange")
         if exchange not in vhost.exchanges and self._node.compat.topic_permissions_need_exchange:
-            reason = f"{{no_such_exchange,{printed(exchange)}}}"
-            raise item.wrong(
-                "exchange", f"names the unknown exchange {exchange!r}{expected(exchange, vhost.exchanges)}", reason
-            )
+            fault = f"names the unknown exchange {exchange!r}{expected(exchange, vhost.exchanges)}"
+            raise item.wrong("exchange", fault, ["no_such_exchange", exchange])
         patterns = patterns_of(item, TOPIC_RIGHTS, self._node.compat)
         self._node.access.set_topic_permission(vhost.name, user.name, exchange, **patterns)
 
     def _add_parameter(self, item: Item) -> None:
-        component, host = item.text("component"), self._vhost_of(item)
-        name = item.text("name")
+        component, name = item.text("component"), item.text("name")
+        if component == POLICY:
+            reason = self._located(NO_PARAMETER, self._vhost or item.text("vhost"), (component, name))
+            raise item.wrong("component", f"is {POLICY!r}; policies have a section of their own", reason)
+        host = self._vhost_of(item)
         with self._naming(item, host, component, name):
             if component == OPERATOR_POLICY:
-                value = item.inner("value", place=f"operator policy {name!r}")
-                # Only policies of users may leave it out.
-                if "priority" not in value:
-                    raise value.wrong("priority", "is missing", f'Key "priority" not found in {name}')
-                host.policies.operator.set(self._policy(name, value))
+                host.policies.operator.set(self._policy(name, operator_value_of(item, name)))
             elif component == VHOST_LIMITS_PARAMETER:
-                host.limits = vhost_limits_of(item)
+                host.limits = vhost_limits_of(item, name)
             else:
                 # Shovels, upstreams and other parameters of plugins.
                 known = f"{OPERATOR_POLICY}, {VHOST_LIMITS_PARAMETER}"
@@ -255,7 +260,8 @@ class _Loading:
         if not name or name in host.queues or name.startswith(_RESERVED):
             return
         arguments = item.sendable_table("arguments")
-        durable, auto_delete = item.flag("durable", True), item.flag("auto_delete", False)
+        durable = self._flag(item, "queue", "durable", True)
+        auto_delete = self._flag(item, "queue", "auto_delete", False)
         with self._naming(item, host):
             host.declare_queue(name, durable=durable, auto_delete=auto_delete, arguments=arguments)
 
@@ -267,21 +273,30 @@ class _Loading:
             host.declare_exchange(
                 name,
                 item.text("type"),
-                durable=item.flag("durable", True),
+                durable=self._flag(item, "exchange", "durable", True),
                 auto_delete=item.flag("auto_delete", False),
                 internal=item.flag("internal", False),
                 arguments=item.sendable_table("arguments"),
             )
 
+    def _flag(self, item: Item, kind: str, key: str, default: bool) -> bool:
+        needed = self._node.compat.needed_in_definitions.get(kind, ())
+        return item.flag(key) if key in needed else item.flag(key, default)
+
     def _add_binding(self, item: Item) -> None:
-        host, source = self._vhost_of(item), item.text("source")
-        kind, name = item.word("destination_type", ("queue", "exchange")), item.text("destination")
+        source, name = item.text("source"), item.text("destination")
+        kind, vhost = item.word("destination_type", ("queue", "exchange")), self._vhost or item.text("vhost")
+        if vhost not in self._node.vhosts:
+            if self._node.compat.imports_bindings_to_nothing:
+                return
+            raise self._no_vhost(item, vhost, _missing_text(vhost, [("exchange", source), (kind, name)]))
+        host = self._node.vhosts[vhost]
         destinations: Mapping[str, Destination] = host.queues if kind == "queue" else host.exchanges
         missing = [("exchange", source)] * (source not in host.exchanges) + [(kind, name)] * (name not in destinations)
         if missing:
             if self._node.compat.imports_bindings_to_nothing:
                 return
-            reason = _missing_text(host, missing)
+            reason = _missing_text(vhost, missing)
             if source not in host.exchanges:
                 fault = f"names the unknown exchange {source!r}{expected(source, host.exchanges)}"
                 raise item.wrong("source", fault, reason)
@@ -295,16 +310,20 @@ class _Loading:
     def _vhost_of(self, item: Item) -> VirtualHost:
         name = self._vhost or item.text("vhost")
         if name not in self._node.vhosts:
-            fault = f"names the unknown virtual host {name!r}{expected(name, self._node.vhosts)}"
-            reason = f'Please create virtual host "{name}" prior to importing definitions.'
-            raise item.wrong("vhost", fault, reason)
+            explained = f'Please create virtual host "{name}" prior to importing definitions.'
+            is_explained = self._node.compat.prints_faults_of_definitions
+            raise self._no_vhost(item, name, explained if is_explained else ["no_such_vhost", name])
         return self._node.vhosts[name]
+
+    def _no_vhost(self, item: Item, name: str, reason: object) -> WrongValue:
+        fault = f"names the unknown virtual host {name!r}{expected(name, self._node.vhosts)}"
+        return item.wrong("vhost", fault, reason)
 
     def _user_of(self, item: Item) -> User:
         name, users = item.text("user"), self._node.access.users
         if name not in users:
             fault = f"names the unknown user {name!r}{expected(name, users)}"
-            raise item.wrong("user", fault, f"{{no_such_user,{printed(name)}}}")
+            raise item.wrong("user", fault, ["no_such_user", name])
         return users[name]
 
     @contextmanager
@@ -318,21 +337,61 @@ class _Loading:
             reason = f"{error.name.lower()}: {error.explanation}"
             raise item.refused(error.reply_text, reason) from None
         except PolicyInvalid as error:
-            reason = _validation_text(self._node.compat, str(error), host.name, names)
+            reason = self._located(self._validation_text(error), host.name, names)
             raise item.refused(f"Validation failed: {error}", reason) from None
         except WrongValue as error:
             if names:
-                error.reason = _validation_text(self._node.compat, str(error.reason), host.name, names)
+                error.reason = self._located(self._validation_text(error.reason), host.name, names)
             raise
+
+    def _validation_text(self, fault: object) -> str:
+        text = escape(str(fault), quote=False) if self._node.compat.escapes_texts else fault
+        return f"Validation failed\n\n{text}\n"
+
+    def _located(self, text: str, vhost: str, names: tuple[str, ...]) -> str:
+        """Return RabbitMQ's text about a policy of a name, or about a parameter of a component and a name."""
+        compat = self._node.compat
+        if not compat.checks_operator_values:
+            located = f"{text} ({'/'.join((vhost, *names))})"
+            is_printed = self._vhost is not None or compat.prints_faults_of_definitions
+            return erlang.utf8_binary(located.encode()) if is_printed else located
+        if len(names) == 1:
+            return f'{text} (vhost: "{vhost}" key: "{names[0]}")'
+        return f'{text} (vhost: "{vhost}" / component: "{names[0]}" / key: "{names[1]}")'
 
 
 class _LeftOut(Exception):
     """An object that RabbitMQ leaves out; the text says why."""
 
 
-def vhost_limits_of(item: Item) -> dict[str, int]:
-    """Return the limits that the value of a parameter sets. Erlang writes none as an empty list."""
-    return {} if item.get("value") == [] else item.limits("value", VHOST_LIMITS, "limits")
+def vhost_limits_of(item: Item, name: str) -> dict[str, int]:
+    """Return the limits that the value of the parameter of this name sets. RabbitMQ crashes on other names."""
+    limits = Item({"value": _value_of(item, name)}, item.place).limits("value", VHOST_LIMITS, name)
+    if name != _LIMITS:
+        raise item.refused(f"the limits of a virtual host are the parameter {_LIMITS!r}, not {name!r}")
+    return limits
+
+
+def operator_value_of(item: Item, name: str) -> Item:
+    """Return the value of the parameter of an operator policy. Only policies of users may leave something out."""
+    value = Item(_value_of(item, name), f"operator policy {name!r}")
+    missing = [key for key in ("definition", "pattern", "priority") if key not in value]
+    if missing:
+        reason = "\n".join(f'Key "{key}" not found in {name}' for key in missing)
+        raise value.wrong(missing[0], "is missing", reason)
+    return value
+
+
+def _value_of(item: Item, name: str) -> Mapping[str, object]:
+    """Return the object that a parameter has as its value. Erlang writes none as an empty list."""
+    value = item.required("value")
+    if value == []:
+        return {}
+    if isinstance(value, Mapping):
+        return value
+    fault = f"Unrecognised terms {printed(value)} in {name}" if isinstance(value, list) else None
+    reason = fault or f"{name} not a list {printed(value)}"
+    raise item.wrong("value", f"must be an object, not {value!r}", reason)
 
 
 def policy_of(name: str, value: Item) -> Policy:
@@ -348,19 +407,9 @@ def policy_of(name: str, value: Item) -> Policy:
     )
 
 
-def _validation_text(compat: Compat, fault: str, vhost: str, names: tuple[str, ...]) -> str:
-    """Return RabbitMQ's text for an invalid policy of a name, or an invalid parameter of a component and a name."""
-    text = f"Validation failed\n\n{escape(fault, quote=False) if compat.escapes_texts else fault}\n"
-    if not compat.checks_operator_values:
-        return erlang.utf8_binary(f"{text} ({'/'.join((vhost, *names))})".encode())
-    if len(names) == 1:
-        return f'{text} (vhost: "{vhost}" key: "{names[0]}")'
-    return f'{text} (vhost: "{vhost}" / component: "{names[0]}" / key: "{names[1]}")'
-
-
-def _missing_text(host: VirtualHost, missing: list[tuple[str, str]]) -> str:
+def _missing_text(vhost: str, missing: list[tuple[str, str]]) -> str:
     """Return RabbitMQ's term for the ends that a binding lacks, broken into lines as Erlang does."""
-    terms = [f"{{not_found,{{resource,{printed(host.name)},{kind},{printed(name)}}}}}" for kind, name in missing]
+    terms = [f"{{not_found,{{resource,{printed(vhost)},{kind},{printed(name)}}}}}" for kind, name in missing]
     head = "{resources_missing,["
     for lines in (
         [f"{head}{','.join(terms)}]}}"],
@@ -386,6 +435,8 @@ def put(node: Node, user: User) -> bool:
 
 def user_of(item: Item, name: str, compat: Compat, algorithm: str = DEFAULT_ALGORITHM) -> User:
     """Return the user that an object describes. `algorithm` is that of a hash which names none."""
+    if not ("tags" in item or "administrator" in item):
+        raise item.wrong("tags", "is missing", "tags_not_present")
     if "password" in item and "password_hash" in item:
         raise item.refused("it has both a password and a password_hash", "both_password_and_password_hash_are_provided")
     if "tags" in item:
@@ -449,7 +500,7 @@ def tags_of(item: Item) -> tuple[str, ...]:
 
 def patterns_of(item: Item, rights: Iterable[str], compat: Compat) -> dict[str, str]:
     """Return the regular expressions of a permission, by right."""
-    return {right: item.pattern(right, compat) for right in rights}
+    return {right: item.pattern(right, compat, has_codes=rights is RIGHTS) for right in rights}
 
 
 def items(

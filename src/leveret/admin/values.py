@@ -15,6 +15,7 @@ from leveret.core.compat import Compat
 from leveret.core.model.operators.patterns import is_too_long, name_pattern
 from leveret.core.model.operators.pcre import UnsupportedError
 from leveret.core.model.operators.policy_keys import printed
+from leveret.core.wire import erlang
 from leveret.core.wire.ordinary import tagged
 from leveret.core.wire.properties import PROPERTY_NAMES, Properties
 from leveret.core.wire.values import Field, Table
@@ -186,17 +187,22 @@ class Item:
             raise self.wrong(key, f"must be a list of strings, not {value!r}")
         return tuple([each.strip() for each in value])
 
-    def pattern(self, key: str, compat: Compat) -> str:
-        """Return the regular expression of a key. Raises UnmatchableValue if leveret cannot match it."""
+    def pattern(self, key: str, compat: Compat, *, has_codes: bool = True) -> str:
+        """Return the regular expression of a key. Raises UnmatchableValue if leveret cannot match it.
+
+        RabbitMQ's reason shows a text as the codes of its bytes; that of a pattern itself only with `has_codes`.
+        """
         pattern, bytes_max = self.text(key), compat.max_pattern_bytes
         if is_too_long(pattern, bytes_max):
             raise self.wrong(key, f"must have at most {bytes_max} bytes, not {len(pattern.encode())}")
         try:
             name_pattern(pattern, is_pcre2=compat.has_pcre2)
         except re.error as error:
-            reason = ["invalid_regexp", pattern, [error.msg, error.pos]]
             if isinstance(error, UnsupportedError):
+                reason: list[object] = ["invalid_regexp", pattern, [error.msg, error.pos]]
                 raise UnmatchableValue(str(error), reason) from None
+            shown = list(pattern.encode("utf-8", "surrogateescape")) if has_codes else pattern
+            reason = ["invalid_regexp", shown, [list(error.msg.encode()), error.pos]]
             raise self.wrong(key, f"must be a regular expression, not {pattern!r}: {error}", reason) from None
         return pattern
 
@@ -210,11 +216,12 @@ class Item:
     def limits(self, key: str, known: Sequence[str], what: str) -> dict[str, int]:
         """Return the limits of a key, by name. `what` they are is for RabbitMQ's text."""
         limits = self.inner(key, {})
-        unknown = [name for name in limits if name not in known]
+        unknown = sorted(name for name in limits if name not in known)
         if unknown:
-            terms = ",".join(f"{{{printed(name)},{printed(limits.get(name))}}}" for name in unknown)
+            head = "Unrecognised terms "
+            terms = erlang.listed((f"{{{printed(name)},{printed(limits.get(name))}}}" for name in unknown), len(head))
             fault = f"has the unknown limit {unknown[0]!r}{expected(unknown[0], known)}"
-            raise self.wrong(key, fault, f"Unrecognised terms [{terms}] in {what}")
+            raise self.wrong(key, fault, f"{head}{terms} in {what}")
         return {name: limits.limit(name) for name in limits}
 
     def limit(self, key: str) -> int:

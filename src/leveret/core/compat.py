@@ -375,6 +375,13 @@ class Compat(NamedTuple):
     knows_nodes: bool = True
     # Lists take any `sort_reverse`; otherwise only a truth value.
     takes_any_sort_reverse: bool = True
+    # A virtual host that is put with a default queue type that does not exist, or null, is a 500, here a 400.
+    fails_on_odd_queue_types: bool = False
+    # Faults in definitions of a whole broker are texts, and that for a missing virtual host says what to do; otherwise
+    # they are terms.
+    prints_faults_of_definitions: bool = True
+    # The flags that queues and exchanges need in definitions; the others have a default.
+    needed_in_definitions: Mapping[str, tuple[str, ...]] = MappingProxyType({})
     # A body's code points that are no characters are replaced; otherwise the body is no JSON.
     replaces_surrogates: bool = False
 
@@ -508,6 +515,8 @@ V4_0: Final = V4_2._replace(
     publishes_to_check=True,
     knows_nodes=False,
     takes_any_sort_reverse=False,
+    fails_on_odd_queue_types=True,
+    needed_in_definitions={"exchange": ("durable",)},
 )
 
 # From the sources of 3.13.7 and documents: it has message containers (4.0's headers and deaths); the rest is as before
@@ -550,7 +559,7 @@ V3_13: Final = V4_0._replace(
     lists_vhosts_by_columns=True,
     hidden_definitions=(
         *("rabbitmq_definition_format", "original_cluster_name", "original_vhost_name", "explanation"),
-        *("metadata", "description", "limits", "default_queue_type"),
+        *("metadata", "description", "tags", "limits", "default_queue_type"),
     ),
     unset_queue_type="undefined",
 )
@@ -620,6 +629,9 @@ V3_10: Final = V3_13._replace(
     totals_show_online=False,
     replaces_surrogates=True,
     overview={"release_series_support_status": "supported"},
+    fails_on_odd_queue_types=False,
+    prints_faults_of_definitions=False,
+    needed_in_definitions={"exchange": ("durable",), "queue": ("durable", "auto_delete")},
     repeats_vhost_in_definitions=True,
 )
 

@@ -325,3 +325,80 @@ def protected_virtual_hosts(s: Run) -> None:
     s.delete(f"/vhosts/{name}")
     s.delete(f"/vhosts/{name}/deletion/protection")
     s.get(f"/vhosts/{name}?columns=metadata,protected_from_deletion")
+
+
+@scenario
+def objects_of_a_virtual_host_that_does_not_exist(s: Run) -> None:
+    missing = {"vhost": "nothing"}
+    binding = {"source": "x", "destination": "q", "destination_type": "queue", "routing_key": "", "arguments": {}}
+    policy = {"name": "p", "pattern": "", "definition": {"max-length": 3}, "priority": 0, "apply-to": "all"}
+    for section, item in (("queues", _QUEUE), ("exchanges", _EXCHANGE), ("bindings", binding), ("policies", policy)):
+        s.post("/definitions", {section: [{**item, **missing}]})
+    s.post("/definitions", {"parameters": [{"component": "policy", "name": "p", "value": {}, **missing}]})
+
+
+@scenario
+def parameters_that_are_none(s: Run) -> None:
+    policy = {"pattern": "a", "definition": {"max-length": 1}}
+    for component, name, value in (
+        *(("policy", "p", policy), ("policy", "p", 5), ("operator_policy", "o", policy), ("operator_policy", "o", {})),
+        *(("vhost-limits", "other", policy), ("vhost-limits", "limits", {"b": 1}), ("vhost-limits", "limits", 5)),
+        ("nonsense", "n", 1),
+    ):
+        item = {"component": component, "name": name, "value": value}
+        s.post("/definitions", {"parameters": [{**item, "vhost": s.vhost}]})
+        s.post(f"/definitions/{s.v}", {"parameters": [item]})
+
+
+@scenario
+def rights_with_wrong_values(s: Run) -> None:
+    name, rights = s.add_user("alice"), {"configure": "", "write": "", "read": "("}
+    permission = {"user": name, "vhost": s.vhost, **rights}
+    s.post("/definitions", {"permissions": [permission]})
+    s.post("/definitions", {"permissions": [{**permission, "user": "nobody"}]})
+    s.post("/definitions", {"permissions": [{**permission, "vhost": "nothing"}]})
+    s.post("/definitions", {"topic_permissions": [{**permission, "exchange": "amq.topic"}]})
+    for pattern in ("(", "*", "[", "é("):
+        s.put(f"/permissions/{s.v}/{name}", {**rights, "read": pattern})
+        s.put(f"/topic-permissions/{s.v}/{name}", {"exchange": "amq.topic", "write": "", "read": pattern})
+    s.post("/definitions", {"users": [{"name": s.user("bob"), "password_hash": "!!", "tags": ""}]})
+
+
+@scenario
+def users_without_tags(s: Run) -> None:
+    s.post("/definitions", {"users": [{"name": s.user("bob"), "password": "x"}]})
+    s.get(f"/users/{s.user('bob')}")
+
+
+@scenario
+def virtual_hosts_that_are_traced(s: Run) -> None:
+    name = s.further_vhost("made")
+    for tracing in (True, False, True):
+        s.post("/definitions", {"vhosts": [{"name": name, "tracing": tracing}]})
+        s.get(f"/vhosts/{name}?columns=tracing")
+    s.post("/definitions", {"vhosts": [{"name": name}]})
+    s.get(f"/vhosts/{name}?columns=tracing")
+
+
+@scenario
+def virtual_hosts_in_the_definitions_of_a_broker(s: Run) -> None:
+    s.put(f"/vhost-limits/{s.v}/max-queues", {"value": 9})
+    whole = s.get("/definitions", hidden=True)
+    assert isinstance(whole, dict)
+    s.answers.append([{**it, "name": ""} for it in whole["vhosts"] if it["name"] == s.vhost])
+
+
+@scenario
+def a_dead_letter_exchange_of_a_wrong_type(s: Run) -> None:
+    for value in (5, True, ["x"]):
+        s.post(f"/definitions/{s.v}", {"queues": [{**_QUEUE, "arguments": {"x-dead-letter-exchange": value}}]})
+
+
+@scenario(versions=("4.3",))
+def queues_and_exchanges_without_flags(s: Run) -> None:
+    for flag in ("durable", "auto_delete"):
+        queue = {key: value for key, value in _QUEUE.items() if key != flag}
+        exchange = {key: value for key, value in _EXCHANGE.items() if key != flag}
+        s.post(f"/definitions/{s.v}", {"queues": [{**queue, "name": flag}], "exchanges": [{**exchange, "name": flag}]})
+    s.get(f"/queues/{s.v}?disable_stats=true&columns=name,durable,auto_delete")
+    s.get(f"/exchanges/{s.v}?disable_stats=true&columns=name,durable")

@@ -195,3 +195,17 @@ def deleting_what_does_not_exist(s: Run) -> None:
 def deleting_a_limit_of_nobody(s: Run) -> None:
     s.delete("/vhost-limits/nothing/max-queues")
     s.delete(f"/user-limits/{s.user('nobody')}/max-channels")
+
+
+@scenario
+def parameters_that_are_set_directly(s: Run) -> None:
+    policy = {"pattern": "a", "definition": {"max-length": 1}, "priority": 0, "apply-to": "all"}
+    for value in (policy, {**policy, "priority": 3}, {}, 5, "x", None, {"pattern": "a"}, {**policy, "priority": "x"}):
+        for component in ("policy", "operator_policy", "nonsense"):
+            s.put(f"/parameters/{component}/{s.v}/p", {"value": value})
+    s.get(f"/parameters/operator_policy/{s.v}")
+    s.get(f"/operator-policies/{s.v}")
+    s.delete(f"/parameters/operator_policy/{s.v}/p")
+    for value in (5, "x", True, policy, {"b": 1, "a": 2}, {"max-queues": "x"}):
+        s.put(f"/parameters/vhost-limits/{s.v}/other", {"value": value})
+    s.get(f"/vhost-limits/{s.v}")

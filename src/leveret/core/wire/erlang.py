@@ -49,6 +49,26 @@ def pair(name: str, value: str, column: int) -> str:
     return f"{{{name},\n{' ' * (column + 1)}{value}}}"
 
 
+def listed(items: Iterable[str], column: int) -> str:
+    """Return a list of printed terms as `~p` prints it at that column: each on a line of its own if it is long."""
+    terms = list(items)
+    line = _list(terms)
+    return line if column + len(line) <= _LINE_WIDTH else f"[{f',{chr(10)}{chr(32) * (column + 1)}'.join(terms)}]"
+
+
+def reason(value: list[object]) -> str:
+    """Return the tuple that a list of a reason stands for: its first text is an atom, and codes are a string."""
+    if value and all(isinstance(each, int) for each in value):
+        return string(bytes(each for each in value if isinstance(each, int)))
+    head = [atom(each) for each in value[:1] if isinstance(each, str)]
+    rest = value[len(head) :]
+    return f"{{{','.join([*head, *(reason(each) if isinstance(each, list) else _plain(each) for each in rest)])}}}"
+
+
+def _plain(value: object) -> str:
+    return utf8_binary(text(value)) if isinstance(value, str) else str(value).lower()
+
+
 def float_text(value: float) -> str:
     """Return a float as Erlang prints it: the shortest digits that read back, with an exponent if that is shorter."""
     from decimal import Decimal

@@ -7,6 +7,7 @@ import re
 from leveret.admin.definitions_export import Extent, export, export_vhost
 from leveret.admin.definitions_import import load
 from leveret.admin.values import WrongValue
+from leveret.core.wire import erlang
 from leveret.errors import BrokerError
 from leveret.http.management.calls import DONE, MALFORMED, Call, bad_request, value_of
 from leveret.http.management.listing import Described
@@ -47,9 +48,14 @@ def _shown(call: Call, definitions: Described) -> Described:
     }
     if isinstance(metadata, dict):
         shown |= {"default_queue_type": metadata["default_queue_type"], "limits": definitions["limits"] or []}
-    if not call.compat.hidden_definitions:
+    hidden, vhosts = call.compat.hidden_definitions, definitions.get("vhosts")
+    if isinstance(vhosts, list):
+        shown["vhosts"] = [
+            {name: value for name, value in {**it["metadata"], **it}.items() if name not in (*hidden, "limits")}
+            for it in vhosts
+        ]
+    if not hidden:
         return shown
-    hidden = call.compat.hidden_definitions
     if metadata is not None:
         hidden = (*hidden, "product_name", "product_version", "rabbitmq_version")
         for section in ("parameters", "policies") if call.compat.repeats_vhost_in_definitions else ():
@@ -101,7 +107,9 @@ def _load(call: Call, vhost: str | None) -> object:
     try:
         with call.acting() as node:
             load(node, definitions, vhost, call.user.name)
-    except WrongValue:
+    except WrongValue as error:
+        if isinstance(error.reason, list) and (vhost is not None or call.compat.prints_faults_of_definitions):
+            error.reason = erlang.reason(error.reason)
         raise
     except BrokerError as error:
         raise bad_request(str(error).removeprefix("definitions: ")) from None

@@ -7,12 +7,19 @@ from typing import Final
 
 from leveret.admin.admin import set_policy
 from leveret.admin.definitions_export import described_parameters
-from leveret.admin.definitions_import import VHOST_LIMITS_PARAMETER, policy_of, vhost_limits_of
+from leveret.admin.definitions_import import (
+    NO_PARAMETER,
+    OPERATOR_POLICY,
+    POLICY,
+    VHOST_LIMITS_PARAMETER,
+    operator_value_of,
+    policy_of,
+    vhost_limits_of,
+)
 from leveret.admin.values import WrongValue
 from leveret.core.model.operators.policy import Policy, PolicyInvalid, PolicySet
-from leveret.core.model.operators.policy_keys import printed
 from leveret.core.model.vhost import VirtualHost
-from leveret.http.management.calls import CREATED, DONE, Call, no_object
+from leveret.http.management.calls import CREATED, DONE, Call, bad_request, no_object
 from leveret.http.management.endpoints.vhosts import invalid
 from leveret.http.management.listing import Described
 from leveret.http.management.routes import Who, describes, endpoint, lists
@@ -89,18 +96,23 @@ def put_parameter(call: Call) -> object:
         names = [(each["component"], each["name"]) for each in described_parameters(call.changed_vhost)]
         is_known = (component, call.values["name"]) in names
     body = call.body("value")
-    if component != VHOST_LIMITS_PARAMETER:
-        raise invalid(_shown_text(call, f"component {component} not found"))
-    value = body.get("value")
-    if not isinstance(value, dict) and value != []:
-        fault = "Unrecognised terms {} in limits" if isinstance(value, list) else "limits not a list {}"
-        raise invalid(_shown_text(call, fault.format(printed(value))))
+    if component == POLICY:
+        raise bad_request(NO_PARAMETER)
     try:
-        limits = vhost_limits_of(body)
+        if component == VHOST_LIMITS_PARAMETER:
+            limits = vhost_limits_of(body, call.values["name"])
+            call.admin.clear_vhost_limits(name)
+            call.admin.set_vhost_limits(name, limits)
+        elif component == OPERATOR_POLICY:
+            policy = policy_of(call.values["name"], operator_value_of(body, call.values["name"]))
+            with call.acting() as node:
+                set_policy(node, name, policy, is_operator=True)
+        else:
+            raise invalid(_shown_text(call, f"component {component} not found"))
     except WrongValue as error:
         raise invalid(_shown_text(call, str(error.reason))) from None
-    call.admin.clear_vhost_limits(name)
-    call.admin.set_vhost_limits(name, limits)
+    except PolicyInvalid as error:
+        raise invalid(_shown_text(call, str(error))) from None
     return DONE if is_known else CREATED
 
 

@@ -49,8 +49,6 @@ def get_user(call: Call) -> Described:
 def put_user(call: Call) -> object:
     """Add or replace a user, by password, by the hash of one, or without any."""
     body, name = call.body(), call.values["user"]
-    if not ("tags" in body or "administrator" in body):
-        raise bad_request("tags_not_present")
     user, given = user_of(body, name, call.compat), body.inner("permissions", {})
     permissions = {vhost: patterns_of(given.inner(vhost), RIGHTS, call.compat) for vhost in given}
     with call.acting() as node:

@@ -11,8 +11,10 @@ from leveret.admin.values import Item, WrongValue
 from leveret.core.compat import SINCE_4_2
 from leveret.core.model.operators.access import VHOST_LIMITS
 from leveret.core.model.operators.node_settings import NODE_NAME
+from leveret.core.model.queues.queue_types import QUEUE_TYPES
 from leveret.core.model.queues.stored_queue import StoredQueue
 from leveret.core.model.vhost import VirtualHost
+from leveret.errors import expected
 from leveret.http.management import statistics
 from leveret.http.management.calls import CREATED, DONE, LINE_MAX, Call, Refusal, bad_request, not_found, refused
 from leveret.http.management.listing import Described, chosen
@@ -49,6 +51,9 @@ def put_vhost(call: Call) -> object:
     body, name, admin = call.body(), call.values["vhost"], call.admin
     compat = call.compat
     kind = queue_type_of(body, compat, compat.default_queue_type_keys)
+    given = [body.get(key) for key in compat.default_queue_type_keys if key in body]
+    if kind is None and given and given[0] != "undefined" and compat.fails_on_odd_queue_types:
+        raise body.wrong("default_queue_type", f"is {given[0]!r}{expected(str(given[0]), QUEUE_TYPES)}")
     description, tags = description_of(body), tags_of(body)
     is_traced = body.parsed_flag("tracing")
     with call.engine.looking() as node:
