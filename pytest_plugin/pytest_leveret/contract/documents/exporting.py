@@ -72,26 +72,27 @@ class _Writer:
         self._channels: Final[dict[str, Any]] = {}
         self._operations: Final[dict[str, Any]] = {}
         self._messages: Final[dict[str, Any]] = {}
+        self._names: Final = _unique(
+            lock.messages, lambda key: ".".join(filter(None, (key.exchange, key.routing_key, key.name)))
+        )
 
     def document(self, title: str, version: str) -> dict[str, Any]:
         """Return the document."""
-        names = _unique(
-            self._lock.messages, lambda key: ".".join(filter(None, (key.exchange, key.routing_key, key.name)))
-        )
+        by_exchange: dict[tuple[str, str, str], list[MessageKey]] = {}
         by_queue: dict[tuple[str, str], list[MessageKey]] = {}
         for key, message in sorted(self._lock.messages.items()):
-            self._messages[names[key]] = _message(key, message)
+            self._messages[self._names[key]] = _message(key, message)
             for consumer in message.consumers.values():
                 by_queue.setdefault((key.vhost, consumer.queue), []).append(key)
-            if not key.exchange:
+            if key.exchange:
+                by_exchange.setdefault(key[:3], []).append(key)
+            else:
                 by_queue.setdefault((key.vhost, key.routing_key), []).append(key)
-        exchanges = dict.fromkeys(key[:3] for key in sorted(self._lock.messages) if key.exchange)
-        channels = _unique([*exchanges, *by_queue], lambda place: ".".join(place[1:]))
-        for vhost, exchange, routing_key in exchanges:
-            keys = [key for key in sorted(self._lock.messages) if key[:3] == (vhost, exchange, routing_key)]
-            self._exchange_channel(channels[vhost, exchange, routing_key], keys, names)
+        channels = _unique([*by_exchange, *by_queue], lambda place: ".".join(place[1:]))
+        for address, keys in by_exchange.items():
+            self._exchange_channel(channels[address], keys)
         for place, keys in by_queue.items():
-            self._queue_channel(channels[place], place, [*dict.fromkeys(keys)], names)
+            self._queue_channel(channels[place], place, [*dict.fromkeys(keys)])
         return {
             "asyncapi": ASYNCAPI,
             "info": {"title": title, "version": version},
@@ -102,33 +103,29 @@ class _Writer:
             TOPOLOGY: self._lock.topology(),
         }
 
-    def _exchange_channel(self, name: str, keys: list[MessageKey], names: Mapping[MessageKey, str]) -> None:
+    def _exchange_channel(self, name: str, keys: list[MessageKey]) -> None:
         vhost, exchange, routing_key = keys[0][:3]
         declared = self._lock.exchanges.get((vhost, exchange))
         types = sorted(declared.types) if declared else []
         usual = next((each for each in types if each in _EXCHANGE_TYPES), None)
         binding = {"name": exchange, **({"type": usual} if usual else {}), "vhost": vhost}
-        self._channels[name] = _channel(routing_key, keys, names, {"is": "routingKey", "exchange": binding})
-        self._send(name, keys, names)
+        self._channels[name] = _channel(routing_key, keys, self._names, {"is": "routingKey", "exchange": binding})
+        self._send(name, keys)
 
-    def _queue_channel(
-        self, name: str, place: tuple[str, str], keys: list[MessageKey], names: Mapping[MessageKey, str]
-    ) -> None:
+    def _queue_channel(self, name: str, place: tuple[str, str], keys: list[MessageKey]) -> None:
         vhost, queue = place
         binding = {"is": "queue", "queue": {"name": queue, "vhost": vhost}}
-        self._channels[name] = _channel(queue, keys, names, binding)
-        self._send(name, [key for key in keys if not key.exchange], names)
+        self._channels[name] = _channel(queue, keys, self._names, binding)
+        self._send(name, [key for key in keys if not key.exchange])
         consumers = [(it, key) for key in keys for it in self._lock.messages[key].consumers.values()]
         readers = [(it.client, key) for it, key in consumers if it.queue == queue]
-        self._operations_of("receive", name, readers, names)
+        self._operations_of("receive", name, readers)
 
-    def _send(self, channel: str, keys: list[MessageKey], names: Mapping[MessageKey, str]) -> None:
+    def _send(self, channel: str, keys: list[MessageKey]) -> None:
         senders = [(publisher, key) for key in keys for publisher in self._lock.messages[key].publishers]
-        self._operations_of("send", channel, senders, names)
+        self._operations_of("send", channel, senders)
 
-    def _operations_of(
-        self, action: str, channel: str, clients: list[tuple[str, MessageKey]], names: Mapping[MessageKey, str]
-    ) -> None:
+    def _operations_of(self, action: str, channel: str, clients: list[tuple[str, MessageKey]]) -> None:
         verb = "sends" if action == "send" else "receives"
         for client in sorted({client for client, _ in clients}):
             self._operations[_id(f"{client}.{verb}.{channel}")] = {
@@ -137,7 +134,9 @@ class _Writer:
                 "title": f"{client} {verb} {channel}",
                 CLIENT: client,
                 "messages": [
-                    {"$ref": f"#/channels/{channel}/messages/{names[key]}"} for each, key in clients if each == client
+                    {"$ref": f"#/channels/{channel}/messages/{self._names[key]}"}
+                    for each, key in clients
+                    if each == client
                 ],
             }
 
