@@ -265,7 +265,18 @@ def test_what_was_received_by_the_same_key_decides(check: Check) -> None:
     assert (code, BREAK in output) == (1, True)
 
 
-def test_an_alternate_exchange_gets_nothing_once_another_lock_binds_a_queue(tmp_path: Path) -> None:
+def test_what_a_consumer_has_only_rejected_is_no_fit(check: Check) -> None:
+    declared = TYPED.format("orders", "topic") + bound("orders", "#")
+    rejected = SECOND.format("integer").replace("acked", "rejected")
+
+    code, output = check(shop(declared), consumer(rejected + declared, "orders", "order.paid"))
+
+    assert (code, BREAK in output) == (1, True)
+
+
+def test_an_alternate_exchange_gets_nothing_once_another_lock_binds_a_queue(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     declared = TYPED.format("orders", "topic") + 'arguments = { alternate-exchange = "lost" }\n'
     behind = declared + TYPED.format("lost", "fanout") + bound("lost")
     taken = '[[queue]]\nname = "all"\n' + bound("orders", "#", target="all")
@@ -275,7 +286,9 @@ def test_an_alternate_exchange_gets_nothing_once_another_lock_binds_a_queue(tmp_
         path.write_text(text)
 
     assert main(["contract", "check", *map(str, paths[:2])]) == 1
+    capsys.readouterr()
     assert main(["contract", "check", *map(str, paths)]) == 0
+    assert "which reader reads; what is sent by this key does not reach its queue\n" in capsys.readouterr().out
 
 
 DELAY = '[[queue]]\nname = "delay"\narguments = {{ x-dead-letter-exchange = "{}", x-message-ttl = 5 }}\n'
@@ -315,7 +328,18 @@ def test_a_queue_that_one_of_two_ways_of_a_service_fits_breaks_nothing(check: Ch
     assert check(shop(ways), consumer(one))[0] == 0
 
 
-def test_names_that_were_generated_are_not_one_queue(check: Check) -> None:
-    ttl = '[[queue]]\nname = "reply.{{uuid}}"\narguments = {{ x-message-ttl = {} }}\n'
+@pytest.mark.parametrize("name", ["reply.{uuid}", "amq.gen-*"])
+def test_names_that_were_generated_are_not_one_queue(check: Check, name: str) -> None:
+    ttl = f'[[queue]]\nname = "{name}"\narguments = {{ x-message-ttl = %d }}\n'
 
-    assert check(shop(ttl.format(5)), consumer(ttl.format(6)))[0] == 0
+    assert check(shop(ttl % 5), consumer(ttl % 6))[0] == 0
+
+
+@pytest.mark.parametrize("name", ["reply.{uuid}", "amq.gen-*", "books"])
+def test_what_reaches_a_generated_queue_of_one_service_does_not_reach_that_of_another(check: Check, name: str) -> None:
+    mine = TYPED.format("orders", "fanout") + bound("orders", target=name)
+    theirs = TYPED.format("news", "fanout") + bound("news", target=name)
+
+    code, output = check(shop(mine), consumer(theirs, "news", "late").replace('"books"', f'"{name}"'))
+
+    assert (code, "no publisher sends it" in output) == ((1, False) if name == "books" else (0, True))

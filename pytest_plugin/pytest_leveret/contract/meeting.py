@@ -19,7 +19,7 @@ from leveret.trace.redaction import REDACTED
 from leveret.trace.shapes import Shape, safe_key
 from pytest_leveret.contract.comparing import Change, message_changes
 from pytest_leveret.contract.lock import Consumer, Lock, Message, MessageKey
-from pytest_leveret.contract.routing import Routing, Sent
+from pytest_leveret.contract.routing import Routing, Sent, is_generated
 
 
 @dataclass(slots=True)
@@ -65,8 +65,8 @@ def meet(locks: Mapping[str, Lock]) -> Meeting:
 
     @cache
     def alone(name: str) -> Routing:
-        """Return the ways that the bindings of one lock make. The type of an exchange may be in another lock."""
-        return Routing({at: lock if at == name else Lock(exchanges=lock.exchanges) for at, lock in locks.items()})
+        """Return the ways to the queues of one lock, as it binds them."""
+        return Routing(locks, binding=locks[name])
 
     for name, lock in locks.items():
         for key, message in sorted(lock.messages.items()):
@@ -85,11 +85,13 @@ def meet(locks: Mapping[str, Lock]) -> Meeting:
             if not is_read:
                 rest = "; where its dead letters go is not examined" if routing.has_dead_letters(sent) else ""
                 meeting.unread.append(f"{key}, which {_names(message.publishers)} sends{rest}")
+    sent_keys = {key[:4] for lock in locks.values() for key, message in lock.messages.items() if message.publishers}
     for name, lock in locks.items():
         for key, message in sorted(lock.messages.items()):
             if message.consumers and not message.publishers and (name, key) not in fed:
                 clients = _names({consumer.client for consumer in message.consumers.values()})
-                meeting.unsent.append(f"{key}, which {clients} reads")
+                rest = "; what is sent by this key does not reach its queue" if key[:4] in sent_keys else ""
+                meeting.unsent.append(f"{key}, which {clients} reads{rest}")
     for changes in (meeting.breaking, meeting.harmless, meeting.uncertain, meeting.partial):
         changes[:] = _joined(changes)
     return meeting
@@ -114,7 +116,8 @@ def _is_named(kind: _Kind, sent: Sent) -> bool:
 
 def _met(routing: Routing, alone: Callable[[], Routing], sent: Sent, queue: str, kinds: list[_Kind]) -> _Met | None:
     """Return the kinds that a message meets in a queue; None if it does not get there, as far as the locks show."""
-    reached = routing.queues_of(sent)
+    # Each service has its own queue of a name that was generated.
+    reached = (alone() if is_generated(queue) else routing).queues_of(sent)
     alike: dict[bool | None, list[_Kind]] = defaultdict(list)
     for kind in kinds:
         if _is_named(kind, sent) and kind.expected.key[:3] == sent.key[:3]:
@@ -139,7 +142,9 @@ def _met(routing: Routing, alone: Callable[[], Routing], sent: Sent, queue: str,
         return _Met(alike[True] or alike[None], is_certain=is_certain and bool(alike[True]))
     named = [kind for kind in kinds if _is_named(kind, sent)]
     left_out = frozenset(map(safe_key, routing.headers_asked(sent.key.vhost)))
-    return _Met(named or kinds, is_certain, is_of_other_name=not named, left_out=left_out)
+    # What its clients have only rejected is no kind that they take.
+    taken = [kind for kind in named or kinds if any(one.settled != {"rejected"} for one in kind.consumers)]
+    return _Met(taken, is_certain, is_of_other_name=not named, left_out=left_out)
 
 
 def _is_shown(routing: Routing, sent: Sent, expected: Sent) -> bool:

@@ -132,9 +132,9 @@ class _OpenExchange(Exchange):
 
 
 class Routing:
-    """The topology of several locks."""
+    """The topology of several locks, without the queues' bindings of all but one if that is given as `binding`."""
 
-    def __init__(self, locks: Mapping[str, Lock]) -> None:
+    def __init__(self, locks: Mapping[str, Lock], *, binding: Lock | None = None) -> None:
         # What one lock declares otherwise than another.
         self.refused: Final[list[Change]] = []
         self._choices: Final = _Choices()
@@ -160,8 +160,11 @@ class Routing:
             # The channel of a document may be an exchange.
             if queue:
                 self._queue(self._node.add_vhost(vhost), queue)
-        for binding in sorted({binding for lock in locks.values() for binding in lock.bindings}):
-            self._bind(binding)
+        bindings = [(each, lock) for lock in locks.values() for each in lock.bindings]
+        for each in sorted(
+            {each for each, lock in bindings if each.kind == "exchange" or binding is None or lock is binding}
+        ):
+            self._bind(each)
 
     def queues_of(self, sent: Sent) -> Reached:
         """Return the queues that a message reaches."""
@@ -268,7 +271,7 @@ class Routing:
         for at, each in ways.items():
             refusals = [] if chosen in each else [self._refusal(vhost, kind, name, way) for way in each]
             # A name with a mark stands for several, and a document declares nothing.
-            if refusals and all(refusals) and "{" not in name and not locks[at].is_document:
+            if refusals and all(refusals) and not is_generated(name) and not locks[at].is_document:
                 text = f"{at} declares it otherwise than {first}"
                 self.refused.append(Change(f"{kind} {name!r}", text, (f"RabbitMQ refuses that: {refusals[0]}",)))
         types = sorted({way[0] for way in counts})
@@ -317,6 +320,11 @@ class Routing:
         # What a binding of another version asks for is not known.
         with suppress(AmqpError):
             vhost.bind(self._exchange(vhost, binding.exchange), target, binding.routing_key, table)
+
+
+def is_generated(name: str) -> bool:
+    """Return whether the name of a queue or an exchange has a mark in place of a generated part."""
+    return "{" in name or name == "amq.gen-*"
 
 
 def _ways(kind: str, declared: Declared) -> list[_Way]:
