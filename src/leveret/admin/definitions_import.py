@@ -389,9 +389,8 @@ def _value_of(item: Item, name: str) -> Mapping[str, object]:
         return {}
     if isinstance(value, Mapping):
         return value
-    fault = f"Unrecognised terms {printed(value)} in {name}" if isinstance(value, list) else None
-    reason = fault or f"{name} not a list {printed(value)}"
-    raise item.wrong("value", f"must be an object, not {value!r}", reason)
+    fault = "Unrecognised terms {0} in {1}" if isinstance(value, list) else "{1} not a list {0}"
+    raise item.wrong("value", f"must be an object, not {value!r}", fault.format(printed(value), name))
 
 
 def policy_of(name: str, value: Item) -> Policy:

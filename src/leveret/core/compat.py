@@ -375,8 +375,6 @@ class Compat(NamedTuple):
     knows_nodes: bool = True
     # Lists take any `sort_reverse`; otherwise only a truth value.
     takes_any_sort_reverse: bool = True
-    # A virtual host that is put with a default queue type that does not exist, or null, is a 500, here a 400.
-    fails_on_odd_queue_types: bool = False
     # Faults in definitions of a whole broker are texts, and that for a missing virtual host says what to do; otherwise
     # they are terms.
     prints_faults_of_definitions: bool = True
@@ -515,7 +513,6 @@ V4_0: Final = V4_2._replace(
     publishes_to_check=True,
     knows_nodes=False,
     takes_any_sort_reverse=False,
-    fails_on_odd_queue_types=True,
     needed_in_definitions={"exchange": ("durable",)},
 )
 
@@ -629,7 +626,6 @@ V3_10: Final = V3_13._replace(
     totals_show_online=False,
     replaces_surrogates=True,
     overview={"release_series_support_status": "supported"},
-    fails_on_odd_queue_types=False,
     prints_faults_of_definitions=False,
     needed_in_definitions={"exchange": ("durable",), "queue": ("durable", "auto_delete")},
     repeats_vhost_in_definitions=True,

@@ -52,7 +52,9 @@ def put_vhost(call: Call) -> object:
     compat = call.compat
     kind = queue_type_of(body, compat, compat.default_queue_type_keys)
     given = [body.get(key) for key in compat.default_queue_type_keys if key in body]
-    if kind is None and given and given[0] != "undefined" and compat.fails_on_odd_queue_types:
+    # A version that lets it change and does not check it fails.
+    is_odd = kind is None and given[:1] not in ([], ["undefined"])
+    if is_odd and compat.changes_default_queue_type and not compat.checks_operator_values:
         raise body.wrong("default_queue_type", f"is {given[0]!r}{expected(str(given[0]), QUEUE_TYPES)}")
     description, tags = description_of(body), tags_of(body)
     is_traced = body.parsed_flag("tracing")
