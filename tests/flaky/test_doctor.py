@@ -708,6 +708,22 @@ def test_no_wait_is_named_that_another_client_meets() -> None:
     assert "Add before" not in text
 
 
+@pytest.mark.parametrize(
+    ("line", "step"),
+    [
+        pytest.param(LOOK, Name("", "publish", "orders 'a'", True), id="the name has a body, and not the key alone"),
+        pytest.param(line_name(31, 2), ACK, id="the line had its first turn before"),
+    ],
+)
+def test_no_wait_is_named_that_cannot_be_met_there(line: Name, step: Name) -> None:
+    runs = [*[played([step, line], line=None)] * 9, *[played([line, step], line=31)] * 9]
+
+    text = report_on(runs, forcing(lambda order: 31 if order.first == line else None))
+
+    assert "It fails exactly if line 31 is done before" in text
+    assert "Add before" not in text
+
+
 def test_the_wait_for_a_second_ack_counts_both() -> None:
     second = ACK._replace(nth=2)
     runs = [*[played([ACK, second, LOOK], line=None)] * 9, *[played([ACK, LOOK, second], line=31)] * 9]
