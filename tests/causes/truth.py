@@ -517,6 +517,12 @@ def _goes_round(facts: Facts, g: dict[str, str]) -> Iterable[str]:
             yield f"#{message} did not come that often"
 
 
+def _waiting(facts: Facts, g: dict[str, str]) -> Iterable[str]:
+    for message in _numbers(g["m"]):
+        if not any(copy[-1].kind in ("enqueued", "requeued") for copy in facts.copies(message, g["q"])):
+            yield f"#{message} does not wait in {g['q']!r}"
+
+
 def _not_due(facts: Facts, g: dict[str, str]) -> Iterable[str]:
     for message in _numbers(g["m"]):
         due = [copy[0].expires for copy in facts.copies(message, g["q"]) if copy[-1].kind == "enqueued"]
@@ -608,6 +614,7 @@ RULES: dict[str, Rule] = {
             + [f"#{number} is in a queue" for number in _numbers(g["m"]) if f.copies(number)]
         )
     ),
+    rf"the time of {_MESSAGES} in {_QUEUE} is over, but only the head of a queue expires: #\d+ is in .+": _waiting,
     rf"(?P<h>.+) settled {_MESSAGES} of {_QUEUE} in a transaction that it has not committed": _held,
     rf"{_MESSAGES} waits? in {_QUEUE} for (?P<d>.+) more(?:: the clock is held)?": _not_due,
     r".+ was blocked by an alarm \(.+\), so nothing that it published arrived": _nothing,

@@ -99,6 +99,11 @@ class Comparison(NamedTuple):
     def _ask_collections(self, asked: Asked) -> None:
         wanted, there = list(_leaves(self.expected, 0)), list(_leaves(self.found, 0))
         missing, extra = _without(wanted, there), _without(there, wanted)
+        if missing and len(there) >= len(wanted):
+            # Nothing is lacking: what the test has instead is another value, or the same in another form.
+            return
+        forms = {_form(value) for value in extra}
+        missing = [value for value in missing if _form(value) not in forms]
         is_collection = _collection(self.expected) is not None
         if not is_collection:
             missing = [value for value in missing if type(value) in (str, bytes)]
@@ -109,6 +114,12 @@ class Comparison(NamedTuple):
             asked.reordered = [] if extra else [*_wanted(wanted)]
         if type(self.expected) in (list, tuple) and type(self.found) in (list, tuple):
             asked.count = (len(cast("list[object]", self.expected)), len(cast("list[object]", self.found)))
+
+
+def _form(value: object) -> str:
+    """Return a value without its type and case: a test may have what it expects in another form."""
+    text = value.decode("utf-8", "replace") if isinstance(value, bytes) else str(value)
+    return text.strip().casefold()
 
 
 def _wanted(values: Sequence[object] | Iterator[object]) -> Iterator[object]:

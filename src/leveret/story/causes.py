@@ -213,6 +213,10 @@ CAUSES: Final[dict[str, CauseWords]] = {
     "went_elsewhere": CauseWords(
         "{message} was published to {exchange}, and {queue} of {client} is bound to others: {bindings}", rank=26
     ),
+    "behind": CauseWords(
+        "the time of {message} in {queue} is over, but only the head of a queue expires: {others} is in front of it",
+        rank=21,
+    ),
     "not_due": CauseWords("{message} {waits} in {queue} for {delay} more[: {clock}]", rank=52),
     "blocked": CauseWords("{client} was blocked by an alarm ({alarm}), so nothing that it published arrived", rank=10),
     "nothing_published": CauseWords(
@@ -228,7 +232,7 @@ CAUSES: Final[dict[str, CauseWords]] = {
     "value": CauseWords("{value} is in {message}, which {became}", rank=60),
     # Why a queue has no consumer.
     "consumer_cancelled": CauseWords("{client} cancelled its consumer[ ({reason})]"),
-    "consumer_channel_closed": CauseWords("{client} closed the channel of its consumer[ ({reason})]"),
+    "consumer_channel_closed": CauseWords("the channel of {client}'s consumer closed[ ({reason})]"),
     "consumer_lost": CauseWords("{client} lost its connection[ ({reason})]"),
     "consumer_closed": CauseWords("{client} closed its connection"),
     # Why a delivery was settled already.

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 from bisect import bisect_left
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import chain
 from typing import Final, NamedTuple, cast
@@ -131,7 +131,10 @@ class Walk:
         if asked.is_wait:
             self.roots.update({life.number: life for life in self._lives if not all(map(_is_done, life.last_ends))})
         if asked.is_timeout and not self.roots:
-            self.roots.update({life.number: life for life in self._unanswered()})
+            asking = {life.number: life for life in self._unanswered()}
+            wanted = {life.property("reply_to") for life in asking.values()}
+            astray = [life for life in self._lives if life.message.routing_key in wanted and life.lost is not None]
+            self.roots.update(asking | {life.number: life for life in astray})
         self.roots.update(self._repeated)
         self.roots.update({life.number: life for life in self._reordered})
 
@@ -231,8 +234,9 @@ class Walk:
         yield from self._deleted()
         for fact in self._refused:
             yield self.refusal(fact)
-        for life in self.roots.values():
-            yield from self._of(life)
+        for number, life in self.roots.items():
+            if number not in self._repeated and life not in self._reordered:
+                yield from self._of(life)
         yield from self._more_than_once()
         yield from self._out_of_order()
         yield from self._shared()
@@ -244,7 +248,9 @@ class Walk:
         yield from self._raised()
         if self._asked.is_unpublished:
             yield from self._unpublished()
-        elif not any(copy.is_ready or copy.state == UNACKED for life in self.roots.values() for copy in life.last_ends):
+        elif not self._reordered and not any(
+            copy.is_ready or copy.state == UNACKED for life in self.roots.values() for copy in life.last_ends
+        ):
             yield from self._died()
 
     def _unpublished(self) -> Iterator[Cause]:
@@ -474,10 +480,37 @@ class Walk:
         if not consumers and isinstance(due, int) and due > self.now and copy.state == READY:
             names["clock"] = "the clock is held" if self._state.is_clock_held else None
             yield Cause("not_due", names, {**numbers, "delay": due - self.now}, (copy.facts[0],))
+        elif (head := self._ahead(copy)) is not None:
+            names["others"] = [head.message.number]
+            yield Cause("behind", names, numbers, (copy.facts[0], head.facts[0]))
         elif not consumers:
-            yield Cause("not_consumed", names, numbers, (copy.last,), self._why_not_consumed(queue))
+            yield from self._unconsumed(copy)
         else:
             yield from self._held_back(copy, consumers)
+
+    def _ahead(self, copy: CopyLife) -> CopyLife | None:
+        """Return the copy at the head of a queue that keeps one from expiring whose time is over."""
+        due, head = copy.facts[0].get("expires"), next(iter(copy.queue.ready.values()), None)
+        is_over = isinstance(due, int) and due <= self.now
+        return head if is_over and head is not copy else None
+
+    def _unconsumed(self, copy: CopyLife) -> Iterator[Cause]:
+        """Yield that a queue has no consumer, if one was to be expected: a queue may be for the test, or to be kept."""
+        queue, life = copy.queue, copy.message
+        refused = list(self._refusals_after(copy.deliveries[-1])) if copy.deliveries else []
+        yield from refused
+        if refused or queue.is_stream or queue.name in self._asked.queues:
+            # A stream keeps what its consumers have read.
+            return
+        why = self._why_not_consumed(queue)
+        is_for_client = why is not None or life.property("reply_to") is not None
+        if not is_for_client and any(other.consumers for other in self.timeline.queues.values() if other is not queue):
+            publisher = life.publisher
+            is_set_aside = publisher is None or "consumer" in publisher.roles
+            is_of_client = any(fact.conn is not None for fact in queue.declared)
+            is_for_client = is_of_client if copy.source is not None else not is_set_aside
+        if is_for_client:
+            yield Cause("not_consumed", {"queue": queue.name}, {"message": life.number}, (copy.last,), why)
 
     def _why_not_consumed(self, queue: QueueLife) -> Cause | None:
         """Return why a queue has no consumer: the last one left, or its client was refused."""
@@ -520,6 +553,10 @@ class Walk:
             else:
                 return
         if not held:
+            return
+        loops = [cause for one in held for cause in self._loops(one.copy)]
+        if loops:
+            yield from loops
             return
         holder, others = self._name(held[0].connection), [other.message.number for other in copy.queue.ready.values()]
         names: dict[str, object] = {
@@ -605,17 +642,21 @@ class Walk:
             delivery = copy.deliveries[-1] if copy.deliveries else None
             if delivery is None or delivery.settled is None or delivery.settled.kind != events.ACKED:
                 continue
+            reply_to = request.property("reply_to")
+            later = [life for life in self._sent.get(delivery.connection, ()) if life.number > request.number]
+            if any(life.message.routing_key == reply_to for life in later):
+                # It did reply, and the reply went astray.
+                continue
             passed = [
                 life
-                for life in self._sent.get(delivery.connection, ())
-                if life.number > request.number
-                and life.property("reply_to") is None
+                for life in later
+                if life.property("reply_to") is None
                 and (
                     life.property("correlation_id") == correlation is not None
                     or life.message.body == request.message.body
                 )
             ]
-            names = {"by": self._name(delivery.connection), "queue": request.property("reply_to")}
+            names = {"by": self._name(delivery.connection), "queue": reply_to}
             if passed:
                 numbers = {"message": passed[0].number, "request": request.number}
                 yield Cause("reply_to_lost", names, numbers, (delivery.settled, cast("Fact", passed[0].published)))
@@ -841,8 +882,3 @@ def _is_for_later(life: MessageLife) -> bool:
     except (ValueError, RecursionError):
         return False
     return isinstance(body, dict) and "actor_name" in body and "eta" in (body.get("options") or ())
-
-
-def numbers_of(lives: Iterable[MessageLife]) -> set[int]:
-    """Return the numbers of messages."""
-    return {life.number for life in lives}
