@@ -228,7 +228,7 @@ def test_two_features_run_together_or_are_refused_at_the_start(
 ) -> None:
     project = Project(pytester, server, names)
     if CHECK in names:
-        (project.folder / "messages.lock").write_text("version = 1\n", encoding="utf-8")
+        (project.folder / "messages.lock").write_text("version = 2\n", encoding="utf-8")
 
     printed = project.run()
 

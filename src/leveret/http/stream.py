@@ -68,7 +68,7 @@ class Pump(Generic[S]):
         loop = self._engine.loop
         try:
             while True:
-                # Read first, so that a broker that stops afterwards ends the wait below.
+                # Read first: after its last turn, a loop has no turns, although its thread may still run.
                 count = loop.turns.count
                 if not self._is_wanted():
                     break
@@ -77,7 +77,7 @@ class Pump(Generic[S]):
                 native.pause(rest_s)
                 if wait_s:
                     loop.turns.wait_beyond(count, wait_s)
-            if not loop.is_running:
+            if not loop.has_turns:
                 for subscriber in list(self._subscribers):
                     subscriber.end()
         except Exception as error:
@@ -88,7 +88,7 @@ class Pump(Generic[S]):
 
     def _is_wanted(self) -> bool:
         with self._lock:
-            self._is_running = bool(self._subscribers) and self._engine.loop.is_running
+            self._is_running = bool(self._subscribers) and self._engine.loop.has_turns
             return self._is_running
 
 
