@@ -15,9 +15,9 @@ from typing import Final, cast
 
 from leveret.story.asked import Asked
 from leveret.story.causes import Cause, ranked
-from leveret.story.entities import Fact, MessageLife, Place
+from leveret.story.entities import NOTABLE_US, Fact, MessageLife, Place
 from leveret.story.timeline import Timeline
-from leveret.story.walk import FORCED, NOTABLE_US, State, Walk
+from leveret.story.walk import FORCED, State, Walk
 from leveret.trace import events
 from leveret.trace.events import Event
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
-from typing import Final, Literal, cast
+from typing import Final, Literal
 
 from leveret.story.words import AGAIN, BY_REASON, READY, UNACKED, end_of, filled
 from leveret.trace import events
@@ -19,6 +19,8 @@ from leveret.wording import place_text
 
 # A virtual host, and the name of a queue or an exchange in it.
 Place = tuple[str, str]
+# A shorter time says only how fast the machine is.
+NOTABLE_US: Final = 100_000
 Role = Literal["publisher", "consumer"]
 _STREAM: Final = "stream"
 
@@ -121,11 +123,6 @@ class ConsumerLife:
     def prefetch(self) -> int:
         """How many deliveries it may hold; 0 if it has no limit of its own."""
         return self.since.prefetch_count or 0
-
-    @property
-    def has_acks(self) -> bool:
-        """Whether it acknowledges what it gets."""
-        return not self.since.no_ack
 
     @property
     def is_over(self) -> bool:
@@ -351,8 +348,3 @@ def way_of(copy: CopyLife) -> Iterator[CopyLife]:
     while step is not None:
         yield step
         step = step.source
-
-
-def number_of(value: object) -> int | None:
-    """Return the number of a connection, a channel or a copy in an event."""
-    return cast("int | None", value)

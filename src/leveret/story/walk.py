@@ -17,6 +17,7 @@ from typing import Final, NamedTuple, cast
 from leveret.story.asked import Asked, Caught, Death, said_by
 from leveret.story.causes import Cause
 from leveret.story.entities import (
+    NOTABLE_US,
     ConnectionLife,
     ConsumerLife,
     CopyLife,
@@ -36,8 +37,6 @@ from leveret.trace.events import as_python, eta_of
 _HOLDERS_MAX: Final = 3
 # A message that came back this often has a problem.
 _OFTEN: Final = 3
-# A shorter time says only how fast the machine is.
-NOTABLE_US: Final = 100_000
 # The reply code of a connection that an operator, or the test, has closed.
 FORCED: Final = 320
 _PRIORITIES: Final = "x-max-priority"

@@ -13,13 +13,13 @@ from leveret.core.model.message import Message
 from leveret.core.model.node import Node
 from leveret.observe.assertions.searching import NOT_COMMITTED
 from leveret.observe.calls.calls import shown
-from leveret.observe.texts.circumstances import NOTABLE_US, Circumstances
+from leveret.observe.texts.circumstances import Circumstances
 from leveret.observe.texts.routes import Unrouted, why_not_dead_lettered
 from leveret.observe.texts.state import connections, full_text, holder_text, uncommitted
 from leveret.observe.views.message_view import DEATH_HEADERS
 from leveret.observe.views.names import existing_queue
 from leveret.story.causes import Cause, clause
-from leveret.story.entities import CopyLife, DeliveryLife, Fact, MessageLife, end_text
+from leveret.story.entities import NOTABLE_US, CopyLife, DeliveryLife, Fact, MessageLife, end_text
 from leveret.story.timeline import Timeline
 from leveret.story.words import AGAIN, why
 from leveret.trace import events

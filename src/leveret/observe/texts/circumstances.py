@@ -8,13 +8,11 @@ from __future__ import annotations
 from functools import cached_property
 from typing import Final
 
-from leveret.story.entities import ConsumerLife, Fact, MessageLife, Place
+from leveret.story.entities import NOTABLE_US, ConsumerLife, Fact, MessageLife, Place
 from leveret.story.timeline import Timeline
 from leveret.trace import events
 from leveret.wording import client_place_text, place_text, span_text
 
-# A shorter time says only how fast the machine is.
-NOTABLE_US: Final = 100_000
 # A client that closes its connection so soon after it cancelled did both at once.
 _SOON: Final = 1_000_000
 
