@@ -26,7 +26,7 @@ from leveret import Broker
 from leveret.trace.jsonl import TraceReader
 from leveret.trace.lines import Lines
 from leveret.trace.redaction import Redaction
-from leveret.trace.rows import Numbering
+from leveret.trace.rows import FileNumbering
 from leveret.trace.run import close_files
 
 ROUNDS = 15
@@ -135,7 +135,7 @@ def cost_of_an_event() -> None:
     del raw_events
     making = []
     for _ in range(7):
-        lines = Lines(Numbering(0, itertools.count(1).__next__), Redaction(), keeps_bodies=False)
+        lines = Lines(FileNumbering(0, itertools.count(1).__next__), Redaction(), keeps_bodies=False)
         next_seq = itertools.count(1).__next__
         start = time.thread_time()
         written = [line for at, group in groups for line in lines.write(group, at, next_seq)]

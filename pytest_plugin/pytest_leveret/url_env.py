@@ -64,7 +64,7 @@ def read_variables(text: str) -> tuple[Variable, ...]:
 
 
 @dataclass(slots=True)
-class Run:
+class RunBroker:
     """The broker of the run, and the variables with its URLs."""
 
     setting: Setting
@@ -74,7 +74,7 @@ class Run:
     urls: dict[str, str]
 
 
-_RUN: Final = pytest.StashKey[Run]()
+_RUN: Final = pytest.StashKey[RunBroker]()
 _FIXTURE: Final = "leveret_session"
 
 
@@ -96,7 +96,7 @@ def prepare(config: pytest.Config) -> None:
         settings.pop("trace_dir", None)
     try:
         broker = brokers.start_broker(settings, {}, real.server_of(config))
-        run = config.stash[_RUN] = Run(setting, broker, broker.port, {})
+        run = config.stash[_RUN] = RunBroker(setting, broker, broker.port, {})
         config.add_cleanup(lambda: _stop(run))
         for variable in setting.value:
             run.urls[variable.name] = _url(broker, variable)
@@ -120,7 +120,7 @@ def begin_session(session: pytest.Session) -> None:
         brokers.share(session, _FIXTURE, run.broker, with_all=True)
 
 
-def _name_variables(run: Run) -> None:
+def _name_variables(run: RunBroker) -> None:
     if run.broker is not None:
         harness_of(run.broker).name_variables(list(run.urls))
         harness_of(run.broker).name_in_tests(_FIXTURE)
@@ -144,7 +144,7 @@ def _url(broker: Broker, variable: Variable) -> str:
         raise ValueError(text) from None
 
 
-def _stop(run: Run) -> None:
+def _stop(run: RunBroker) -> None:
     if run.broker is not None:
         run.broker.stop()
 

@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 from pytest_leveret.contract.comparing import lock_changes
-from pytest_leveret.contract.lock import Binding, Consumer, Declared, Lock, Message, MessageKey, parse
+from pytest_leveret.contract.lock import Declared, Lock, LockedBinding, LockedConsumer, LockedMessage, MessageKey, parse
 
 from leveret.trace.shapes import add_message
 
@@ -69,8 +69,8 @@ class Service:
     )
     key: MessageKey = ORDERS
     publishers: set[str] = field(default_factory=lambda: {"shop"})
-    consumers: dict[str, Consumer] = field(
-        default_factory=lambda: {"billing": Consumer("billing", "billing", {"acked"})}
+    consumers: dict[str, LockedConsumer] = field(
+        default_factory=lambda: {"billing": LockedConsumer("billing", "billing", {"acked"})}
     )
     # Messages that no consumer reads, by routing key.
     unread: dict[str, list[Any]] = field(default_factory=lambda: {"order.seen": [{"id": at} for at in range(8)]})
@@ -85,20 +85,20 @@ class Service:
 
     def lock(self) -> Lock:
         lock = Lock()
-        message = lock.messages[self.key] = Message(set(self.publishers))
+        message = lock.messages[self.key] = LockedMessage(set(self.publishers))
         message.consumers = {(each.queue, each.client): deepcopy(each) for each in self.consumers.values()}
         for body, headers in zip(self.bodies, self.headers, strict=True):
             octets = body if isinstance(body, bytes) else json.dumps(body).encode()
             add_message(message.shape, octets, {**self.properties, "headers": headers})
         for key, bodies in self.unread.items():
-            other = lock.messages[self.key._replace(routing_key=key)] = Message(set(self.publishers))
+            other = lock.messages[self.key._replace(routing_key=key)] = LockedMessage(set(self.publishers))
             for body in bodies:
                 add_message(other.shape, json.dumps(body).encode(), self.properties)
         lock.exchanges = {("/", name): declared for name, declared in self.exchanges.items()}
         lock.queues = {
             ("/", name): Declared(set(), {tuple(sorted(each.items()))}) for name, each in self.queues.items()
         }
-        lock.bindings = {Binding("/", "orders", "queue", queue, key) for queue, key in self.bindings}
+        lock.bindings = {LockedBinding("/", "orders", "queue", queue, key) for queue, key in self.bindings}
         return lock
 
 
@@ -313,7 +313,7 @@ HARMLESS: dict[str, Edit] = {
     "unread message no longer sent": lambda service: service.unread.clear(),
     "unread message without its field": lambda service: service.unread.update({"order.seen": [{}]}),
     "unread message of another type": lambda service: service.unread.update({"order.seen": [{"id": "x"}]}),
-    "new consumer": lambda service: service.consumers.update(audit=Consumer("audit", "audit", {"acked"})),
+    "new consumer": lambda service: service.consumers.update(audit=LockedConsumer("audit", "audit", {"acked"})),
     "consumer gone": lambda service: service.consumers.clear(),
     "consumer rejects some": lambda service: service.consumers["billing"].settled.add("rejected"),
     "new queue": lambda service: service.queues.update(audit={"x-max-length": 5}),

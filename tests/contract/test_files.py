@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 from pytest_leveret.contract.files import kept_from_others
-from pytest_leveret.contract.lock import Lock, LockError, Message, MessageKey, read, update
+from pytest_leveret.contract.lock import Lock, LockedMessage, LockError, MessageKey, read, update
 
 from leveret.cli import main
 
@@ -27,7 +27,7 @@ def file(tmp_path: Path) -> Path:
 def adding(file: Path, key: str) -> Lock:
     """Return the lock of a file with one more message."""
     lock = read(file)
-    lock.messages[MessageKey("/", "", key, "")] = Message({"shop"})
+    lock.messages[MessageKey("/", "", key, "")] = LockedMessage({"shop"})
     return lock
 
 

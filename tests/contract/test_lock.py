@@ -9,7 +9,16 @@ from pathlib import Path
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from pytest_leveret.contract.lock import Binding, Consumer, Declared, Lock, Message, MessageKey, parse, read
+from pytest_leveret.contract.lock import (
+    Declared,
+    Lock,
+    LockedBinding,
+    LockedConsumer,
+    LockedMessage,
+    MessageKey,
+    parse,
+    read,
+)
 
 from tests.properties.test_shapes import VALUES
 from tests.trace.message_shapes import message_shape
@@ -23,14 +32,14 @@ BODIES: list[object] = [
 
 def lock_of(bodies: list[object]) -> Lock:
     lock = Lock()
-    message = lock.messages[ORDERS] = Message({"shop"})
-    message.consumers["billing", "billing"] = Consumer("billing", "billing", {"acked"}, {"body.total": "decimal"})
+    message = lock.messages[ORDERS] = LockedMessage({"shop"})
+    message.consumers["billing", "billing"] = LockedConsumer("billing", "billing", {"acked"}, {"body.total": "decimal"})
     for body in bodies:
         properties = {"content_type": "application/json", "delivery_mode": 2, "headers": {"tenant": "acme"}}
         message.shape.merge(message_shape(json.dumps(body).encode(), properties))
     lock.exchanges["/", "orders"] = Declared({"topic"}, {()})
     lock.queues["/", "billing"] = Declared(set(), {(("x-dead-letter-exchange", "dead"), ("x-message-ttl", 60_000))})
-    lock.bindings.add(Binding("/", "orders", "queue", "billing", "order.*"))
+    lock.bindings.add(LockedBinding("/", "orders", "queue", "billing", "order.*"))
     return lock
 
 

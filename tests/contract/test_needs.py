@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
-from pytest_leveret.contract.lock import Consumer, Lock, Message, MessageKey, read
+from pytest_leveret.contract.lock import Lock, LockedConsumer, LockedMessage, MessageKey, read
 from pytest_leveret.contract.meeting import meet
 from pytest_leveret.needs.bodies import NULL, REMOVED, RETYPED, Change, Kind, changed, fields_of, path_text, retyped
 from pytest_leveret.needs.bodies import Path as Path_
@@ -175,7 +175,7 @@ def measured(tmp_path_factory: pytest.TempPathFactory) -> Measured:
     folder = tmp_path_factory.mktemp("suite")
     page = next(block.code for block in blocks_of("docs/how-to/needs.md") if block.language == "python")
     own = lock_of(sent={"id": "o-1", "price": 5, "quantity": 2, "coupon": "TEA"}, publisher="shop")
-    own.messages[ORDERS_KEY].consumers["orders", "billing"] = Consumer("orders", "billing", {"acked"})
+    own.messages[ORDERS_KEY].consumers["orders", "billing"] = LockedConsumer("orders", "billing", {"acked"})
     (folder / "messages.lock").write_text(own.text())
     before = read(folder / "messages.lock")
     sources = {"billing": page, "deaf": DEAF, "once": ONCE, "wrong": WRONG, "retries": RETRIES}
@@ -185,7 +185,7 @@ def measured(tmp_path_factory: pytest.TempPathFactory) -> Measured:
 
 def lock_of(sent: dict[str, object], publisher: str) -> Lock:
     """Return the lock of a service that sends orders."""
-    message = Message({publisher})
+    message = LockedMessage({publisher})
     add_message(message.shape, json.dumps(sent).encode(), {})
     return Lock({ORDERS_KEY: message})
 
@@ -352,7 +352,7 @@ def test_the_fields_of_a_celery_task_are_its_arguments() -> None:
 )
 def test_the_fields_of_a_task_are_its_arguments_as_the_lock_names_them(head: dict[str, object]) -> None:
     body = {**head, "args": ["o-1"], "kwargs": {"dry": False}}
-    message = Message()
+    message = LockedMessage()
     add_message(message.shape, json.dumps(body).encode(), {})
 
     fields = [path_text(path) for path in fields_of(body, ())]

@@ -15,7 +15,7 @@ from openapi_spec_validator import validate
 from leveret import Broker
 from leveret.faults.named import NamedFaults
 from leveret.faults.rule import OPTIONS
-from leveret.http.control.endpoint import ENDPOINTS, Call
+from leveret.http.control.endpoint import ENDPOINTS, ControlCall
 from leveret.http.messages import Request
 from leveret.http.stream import EventPump
 from tests.house.repository import members_of
@@ -543,7 +543,7 @@ def test_two_calls_do_not_wait_for_each_other() -> None:
     # It is not started, so a deadlock fails this test alone.
     engine = Broker()._engine
     first, second = (
-        Call(engine, EventPump(engine), count(), Request("GET", "/"), values, {}, {})
+        ControlCall(engine, EventPump(engine), count(), Request("GET", "/"), values, {}, {})
         for values in ({"vhost": "/"}, Values(vhost="/"))
     )
     other = Thread(target=lambda: second.scope, daemon=True)

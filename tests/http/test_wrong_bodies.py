@@ -9,7 +9,7 @@ import pytest
 
 from leveret import Broker
 from leveret.http import control
-from leveret.http.control.endpoint import ENDPOINTS, Endpoint
+from leveret.http.control.endpoint import ENDPOINTS, ControlEndpoint
 from leveret.http.messages import Request
 from tests.http.client import GUEST
 
@@ -24,7 +24,7 @@ def quiet() -> Iterator[Broker]:
         yield broker
 
 
-def bodies(endpoint: Endpoint) -> Iterator[dict[str, object]]:
+def bodies(endpoint: ControlEndpoint) -> Iterator[dict[str, object]]:
     """Yield what is required and nothing else, and then each name with each kind of junk."""
     schema = endpoint.body or {"properties": {}, "required": []}
     least: dict[str, object] = {name: "drop" if name == "fault" else "q" for name in schema["required"]}
@@ -43,7 +43,7 @@ def bodies(endpoint: Endpoint) -> Iterator[dict[str, object]]:
 @pytest.mark.parametrize(
     "endpoint", [one for one in ENDPOINTS if one.name not in ("reset", "restart")], ids=lambda one: one.name
 )
-def test_a_wrong_value_is_refused_in_words(quiet: Broker, endpoint: Endpoint) -> None:
+def test_a_wrong_value_is_refused_in_words(quiet: Broker, endpoint: ControlEndpoint) -> None:
     app = control.Control(quiet._engine)
     path = endpoint.template.replace("{vhost}", "%2F").replace("{queue}", "q").replace("{exchange}", "shop")
     path = path.replace("{fault}", "1")

@@ -12,7 +12,7 @@ from collections import defaultdict
 from pathlib import Path
 
 from leveret.http.management.endpoints import ENDPOINTS
-from leveret.http.management.routes import Endpoint
+from leveret.http.management.routes import ManagementEndpoint
 from leveret.http.messages import Request
 from leveret.http.router import Router
 
@@ -43,7 +43,7 @@ def table() -> str:
     return "\n".join(["| request | access | versions | scenarios |", "| --- | --- | --- | --- |", *rows])
 
 
-def _row(endpoint: Endpoint, count: int) -> str:
+def _row(endpoint: ManagementEndpoint, count: int) -> str:
     versions = "all" if len(endpoint.versions) == 5 else ", ".join(sorted(endpoint.versions, key=_by_number))
     return f"| {endpoint.method} `{endpoint.template}` | {endpoint.who} | {versions} | {count or ''} |"
 
@@ -52,7 +52,7 @@ def _by_number(version: str) -> list[int]:
     return [int(part) for part in version.split(".")]
 
 
-def _by_path(endpoint: Endpoint) -> tuple[str, str, str]:
+def _by_path(endpoint: ManagementEndpoint) -> tuple[str, str, str]:
     return endpoint.template, endpoint.method, endpoint.who
 
 

@@ -13,7 +13,7 @@ from leveret.pipeline.kernel.subjects.across import ACROSS
 from leveret.pipeline.kernel.subjects.runs import began_of
 from leveret.pipeline.kernel.tables import tables_of
 from leveret.pipeline.reading import Read, Where, chosen
-from leveret.pipeline.sources import TraceFile, find
+from leveret.pipeline.sources import InspectedFile, find
 from leveret.trace import schema as trace_schema
 from tests.pipeline.kernel_campaign import events_of
 from tests.pipeline.plain import Trace
@@ -37,7 +37,7 @@ def runs_of(rows: Iterable[dict[str, Any]]) -> pa.Table:
     return pa.Table.from_pylist([{"files": 1, "truncated": False, "refused": 0, **row} for row in rows], _RUNS)
 
 
-def reader_of_files(*places: str | Path) -> tuple[Read, dict[str, TraceFile]]:
+def reader_of_files(*places: str | Path) -> tuple[Read, dict[str, InspectedFile]]:
     """Return a reader of the tables of these trace files, one for each run, and the files by path."""
     read = [read_trace(path) for path in find([str(place) for place in places])]
     used = [each for each in read if each.file.problem is None]

@@ -8,21 +8,21 @@ from collections.abc import Sequence
 import numpy as np
 import pytest
 
-from leveret.pipeline.kernel.subjects.changes import Change, changes_in
+from leveret.pipeline.kernel.subjects.changes import LevelChange, changes_in
 
 
-def _changes(values: Sequence[int]) -> list[Change]:
+def _changes(values: Sequence[int]) -> list[LevelChange]:
     return changes_in(np.array(values, np.int64))
 
 
 def test_step_is_where_the_level_changes() -> None:
-    assert _changes([5] * 16 + [20] * 24) == [Change(16, "step", 5, 20, 16, 24, True)]
+    assert _changes([5] * 16 + [20] * 24) == [LevelChange(16, "step", 5, 20, 16, 24, True)]
 
 
 def test_each_of_two_steps_is_found_and_only_the_last_holds() -> None:
     assert _changes([5] * 16 + [20] * 10 + [8] * 10) == [
-        Change(16, "step", 5, 20, 16, 10, False),
-        Change(26, "step", 20, 8, 10, 10, True),
+        LevelChange(16, "step", 5, 20, 16, 10, False),
+        LevelChange(26, "step", 20, 8, 10, 10, True),
     ]
 
 
@@ -48,14 +48,14 @@ def test_test_that_fails_at_random_has_no_change(share: float) -> None:
 
 
 def test_growth_begins_after_the_last_run_at_the_lowest() -> None:
-    assert _changes([0] * 10 + [1 + n // 3 for n in range(30)]) == [Change(10, "growth", 0, 10, 10, 30, True)]
+    assert _changes([0] * 10 + [1 + n // 3 for n in range(30)]) == [LevelChange(10, "growth", 0, 10, 10, 30, True)]
 
 
 def test_run_without_leftovers_does_not_hide_the_start_of_a_growth() -> None:
     values = [0] * 10 + list(range(1, 31))
     values[25] = values[-1] = 0
 
-    assert _changes(values) == [Change(10, "growth", 0, 29, 10, 30, True)]
+    assert _changes(values) == [LevelChange(10, "growth", 0, 29, 10, 30, True)]
 
 
 def test_growth_from_the_first_runs_on_has_no_start() -> None:

@@ -6,7 +6,7 @@ from datetime import date
 
 import pytest
 
-from leveret.pipeline.diff import Compared, Difference, diff, lines
+from leveret.pipeline.diff import Compared, RunDifference, diff, lines
 from leveret.pipeline.reading import Read
 from leveret.pipeline.report.subject import choose
 from tests.pipeline.in_memory import reader_of_traces
@@ -55,7 +55,7 @@ def _diff(read: Read, left: str, right: str) -> Compared:
     return diff(read, choose(runs, left), choose(runs, right))
 
 
-def _told(differences: list[Difference]) -> set[tuple[str | None, ...]]:
+def _told(differences: list[RunDifference]) -> set[tuple[str | None, ...]]:
     return {(each.place.side, each.place.queue, each.place.difference, each.left, each.right) for each in differences}
 
 

@@ -16,7 +16,7 @@ import pytest
 from leveret.pipeline.kernel.columns import NEVER, NO_ROW, NULL
 from leveret.pipeline.kernel.groups import Segments, identified, in_order, numbered
 from leveret.pipeline.kernel.schema import TABLES
-from leveret.pipeline.kernel.subjects.coverage import Binding
+from leveret.pipeline.kernel.subjects.coverage import TypedBinding
 from leveret.pipeline.kernel.tables import tables_of
 from tests.pipeline import plain, random_traces
 from tests.pipeline.kernel_campaign import EVENTS, NAMES, Compared, compare, events_of, tables_of_runs, texts
@@ -236,12 +236,12 @@ def test_topics_match_as_in_plain_python() -> None:
     words = [".".join(dice.choices(["a", "b", ""], k=dice.randrange(6))) for _ in range(3000)]
 
     for key, routing_key in zip(keys, words, strict=True):
-        binding = Binding("topic", key, "q", None, "name")
+        binding = TypedBinding("topic", key, "q", None, "name")
         assert binding.matches(routing_key) == plain._matches("topic", key, routing_key), (key, routing_key)
 
 
 def test_a_topic_of_many_hashes_is_matched_at_once() -> None:
-    binding = Binding("topic", "#.a." * 40 + "#.b", "q", None, "name")
+    binding = TypedBinding("topic", "#.a." * 40 + "#.b", "q", None, "name")
 
     assert not binding.matches(".".join("a" * 120))
 

@@ -7,13 +7,13 @@ import random
 
 import pytest
 
-from leveret.pipeline.warehouse.log import Answer, FileState, RunState, Segment, State, decode, encode
+from leveret.pipeline.warehouse.log import Answer, Contents, FileState, RunState, Segment, decode, encode
 
 
-def many_runs(count: int) -> State:
+def many_runs(count: int) -> Contents:
     """Return a warehouse of so many runs: each has one file, and five of them come with an update."""
     dice = random.Random(5)
-    state = State(number=2 * (count // 5))
+    state = Contents(number=2 * (count // 5))
     for number in range(count):
         if number % 5 == 0:
             part, answer = (f"{number // 5 * 2 + each:08d}-{dice.randbytes(4).hex()}" for each in (1, 2))
@@ -38,7 +38,7 @@ def many_runs(count: int) -> State:
 
 
 def test_a_snapshot_holds_the_whole_state() -> None:
-    state = State(
+    state = Contents(
         number=12,
         files={
             "/a/r1.main.jsonl": FileState(10, 20, None, "r1", "main", "2026-07-26", True),
@@ -65,7 +65,7 @@ def test_a_snapshot_holds_the_whole_state() -> None:
 
 
 def test_an_empty_state_has_a_snapshot() -> None:
-    assert decode(encode(State())) == State()
+    assert decode(encode(Contents())) == Contents()
 
 
 def test_a_snapshot_needs_eighty_bytes_a_run() -> None:

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from leveret.errors import ConflictError
-from leveret.pipeline.warehouse.log import VERSION, State
+from leveret.pipeline.warehouse.log import VERSION, Contents
 from leveret.pipeline.warehouse.warehouse import COMMITS, Warehouse
 
 
@@ -30,8 +30,8 @@ def update(part: str, **revisions: int) -> dict[str, Any]:
     return {"kind": "update", "parts": {part: {"tables": {"runs": 1}, "runs": revisions, "added": {}}}}
 
 
-def after(*commits: dict[str, Any]) -> State:
-    state = State()
+def after(*commits: dict[str, Any]) -> Contents:
+    state = Contents()
     for number, commit in enumerate(commits, start=1):
         state.apply(number, {"v": VERSION, "at": "2026-05-01T10:00:00+00:00", **commit})
     return state
@@ -87,10 +87,10 @@ def test_a_refused_file_that_comes_again_whole_is_no_longer_counted() -> None:
 
 def test_the_slower_of_two_writers_gets_a_conflict_error(tmp_path: Path) -> None:
     warehouse = Warehouse(tmp_path)
-    warehouse.commit(ingest("a", r1=5), State(), is_exclusive=True)
+    warehouse.commit(ingest("a", r1=5), Contents(), is_exclusive=True)
 
     with pytest.raises(ConflictError, match="was changed by another process"):
-        warehouse.commit(ingest("b", r1=5), State(), is_exclusive=True)
+        warehouse.commit(ingest("b", r1=5), Contents(), is_exclusive=True)
 
     assert list(warehouse.state().event_parts()) == ["a"]
 
@@ -99,7 +99,7 @@ def test_commits_of_many_threads_are_all_there(tmp_path: Path) -> None:
     warehouse = Warehouse(tmp_path)
 
     def commit(number: int) -> None:
-        warehouse.commit(ingest(f"p{number}", **{f"r{number}": 1}), State())
+        warehouse.commit(ingest(f"p{number}", **{f"r{number}": 1}), Contents())
 
     threads = [threading.Thread(target=commit, args=[number]) for number in range(20)]
     for thread in threads:
@@ -112,7 +112,7 @@ def test_commits_of_many_threads_are_all_there(tmp_path: Path) -> None:
 
 
 def test_a_snapshot_equals_the_commits_it_replaces(tmp_path: Path) -> None:
-    warehouse, state = Warehouse(tmp_path), State()
+    warehouse, state = Warehouse(tmp_path), Contents()
     for number in range(103):
         warehouse.commit(ingest(f"p{number}", **{f"r{number % 7}": 1}), state)
 
@@ -125,7 +125,7 @@ def test_a_snapshot_equals_the_commits_it_replaces(tmp_path: Path) -> None:
 
 
 def test_a_commit_to_a_state_whose_successors_are_in_a_snapshot_comes_after_them(tmp_path: Path) -> None:
-    warehouse, state, old = Warehouse(tmp_path), State(), State()
+    warehouse, state, old = Warehouse(tmp_path), Contents(), Contents()
     for number in range(40):
         warehouse.commit(ingest(f"p{number}", **{f"r{number}": 1}), state)
     warehouse.vacuum(older_than_s=0)
@@ -139,7 +139,7 @@ def test_a_commit_to_a_state_whose_successors_are_in_a_snapshot_comes_after_them
 
 
 def test_the_log_gets_shorter_by_itself_once_commits_are_old(tmp_path: Path) -> None:
-    warehouse, state = Warehouse(tmp_path), State()
+    warehouse, state = Warehouse(tmp_path), Contents()
     for number in range(20):
         warehouse.commit(ingest(f"p{number}", r=1), state)
     for path in (tmp_path / COMMITS).iterdir():
@@ -155,7 +155,7 @@ def test_the_log_gets_shorter_by_itself_once_commits_are_old(tmp_path: Path) -> 
 
 def test_vacuum_removes_only_old_unreferenced_files(tmp_path: Path) -> None:
     warehouse = Warehouse(tmp_path)
-    warehouse.commit(ingest("00000001-aa", r1=5), State())
+    warehouse.commit(ingest("00000001-aa", r1=5), Contents())
     (tmp_path / "events").mkdir()
     for part in ("00000001-aa", "00000002-bb"):
         (tmp_path / "events" / f"{part}.parquet").write_text("rows")
@@ -168,4 +168,4 @@ def test_vacuum_removes_only_old_unreferenced_files(tmp_path: Path) -> None:
 @pytest.mark.parametrize("commit", [{"kind": "update", "batch": "00000001-aa"}, {"v": VERSION, "kind": "merge"}, {}])
 def test_a_commit_of_another_version_is_refused(commit: dict[str, Any]) -> None:
     with pytest.raises(ValueError, match=r"commit 1 \(\w+\) was written by another version of leveret"):
-        State().apply(1, commit)
+        Contents().apply(1, commit)

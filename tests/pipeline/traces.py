@@ -11,8 +11,8 @@ from typing import Any, NamedTuple
 import pyarrow as pa
 
 from leveret.pipeline.kernel.schema import EVENTS
-from leveret.pipeline.kernel.trace import TraceReader
-from leveret.pipeline.sources import TraceFile
+from leveret.pipeline.kernel.trace import TraceTables
+from leveret.pipeline.sources import InspectedFile
 
 Line = dict[str, Any]
 
@@ -20,13 +20,13 @@ Line = dict[str, Any]
 class ReadTrace(NamedTuple):
     """A trace file and its events. A refused file has no events."""
 
-    file: TraceFile
+    file: InspectedFile
     events: pa.Table
 
 
 def read_trace(path: Path) -> ReadTrace:
     """Read a whole trace file."""
-    reader = TraceReader(path)
+    reader = TraceTables(path)
     parts = list(reader.tables())
     return ReadTrace(reader.file, pa.concat_tables(parts) if parts else EVENTS.empty_table())
 

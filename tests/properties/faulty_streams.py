@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 from pamqp.commands import Basic, Channel
 
 from leveret.core.protocol.connection import Connection, Reader
-from leveret.core.protocol.receiving.reading import Reading
+from leveret.core.protocol.receiving.reading import ConnectionInput
 from leveret.faults import Rule
 from tests.faults.world import FaultyServer
 from tests.protocol.peer import Peer, declare, octets, publish_octets, select
@@ -67,7 +67,7 @@ class RecordedConnection(Connection):
             server.node, number=number, peer=("127.0.0.1", 40_000), local=("127.0.0.1", 5672), dirty=server.dirty
         )
         self.to_client, self.to_broker = Direction(), Direction()
-        self.reader = RecordedReader(Reading(self), self.to_broker)
+        self.reader = RecordedReader(ConnectionInput(self), self.to_broker)
 
     def receive_data(self, data: bytes) -> None:
         self.to_broker.sent += data

@@ -13,7 +13,7 @@ from leveret.trace import events
 from leveret.trace.events import FIELDS, KINDS
 from leveret.trace.lines import Lines
 from leveret.trace.redaction import Redaction
-from leveret.trace.rows import Numbering, Rows
+from leveret.trace.rows import FileNumbering, Rows
 
 WALL = 1_800_000_000_000_000
 # Names hold bytes that are not UTF-8 as surrogates.
@@ -85,7 +85,7 @@ RAW_EVENTS = st.one_of(
 
 
 def numbering(ordinal=0):
-    return Numbering(ordinal, itertools.count(1).__next__)
+    return FileNumbering(ordinal, itertools.count(1).__next__)
 
 
 @settings(suppress_health_check=[HealthCheck.too_slow])
@@ -119,12 +119,12 @@ def test_events_name_the_test_they_belong_to():
 
 def test_a_broker_that_begins_anew_has_new_numbers():
     connections = itertools.count(1).__next__
-    lines = Lines(Numbering(0, connections), Redaction(), keeps_bodies=False)
+    lines = Lines(FileNumbering(0, connections), Redaction(), keeps_bodies=False)
     message = Message(7, "", "q", Properties(), b"", b"", ("q",))
     published = (events.PUBLISHED, 1, "/", 1, 1, message, None)
 
     (before,) = lines.write([published], WALL, itertools.count(1).__next__)
-    lines.begin_anew(Numbering(1, connections))
+    lines.begin_anew(FileNumbering(1, connections))
     (after,) = lines.write([published], WALL, itertools.count(2).__next__)
 
     assert (json.loads(before)["msg"], json.loads(before)["conn"]) == (7, 1)

@@ -13,7 +13,7 @@ from typing import Any, Final, NamedTuple
 from urllib.parse import unquote
 
 from leveret.wording import count_text
-from pytest_leveret.real.management import Management, ManagementError
+from pytest_leveret.real.management import ManagementClient, ManagementError
 
 Values = Mapping[str, Any]
 # The virtual host and the name of an object, which are the same on both sides.
@@ -25,7 +25,7 @@ _OF_WHOLE_BROKER: Final = ("vhosts", "users", "permissions", "topic_permissions"
 _ABSENT: Final = object()
 
 
-class _Section(NamedTuple):
+class _Compared(NamedTuple):
     """A section of definitions: what it holds, what names an object of it, and what else counts."""
 
     what: str
@@ -52,16 +52,16 @@ def _right(values: Values) -> str:
 _DECLARED: Final = {"durable": True, "auto_delete": False, "arguments": {}}
 _PATTERNS: Final = {"write": "", "read": ""}
 # In the order of the diff.
-_SECTIONS: Final[Mapping[str, _Section]] = {
-    "vhosts": _Section("virtual host", _named, {"limits": {}, "default_queue_type": "classic"}),
-    "users": _Section("user", _named, {"tags": [], "limits": {}}),
-    "permissions": _Section("permission", _right, {"configure": "", **_PATTERNS}),
-    "topic_permissions": _Section("topic permission", _right, _PATTERNS),
-    "parameters": _Section("parameter", lambda it: f"{it.get('name')!r} of {it.get('component')!r}", {"value": {}}),
-    "policies": _Section("policy", _named, {"pattern": "", "apply-to": "all", "priority": 0, "definition": {}}),
-    "exchanges": _Section("exchange", _named, {"type": "direct", "internal": False, **_DECLARED}),
-    "queues": _Section("queue", _named, {"type": "classic", **_DECLARED}),
-    "bindings": _Section("binding", _binding, {}),
+_SECTIONS: Final[Mapping[str, _Compared]] = {
+    "vhosts": _Compared("virtual host", _named, {"limits": {}, "default_queue_type": "classic"}),
+    "users": _Compared("user", _named, {"tags": [], "limits": {}}),
+    "permissions": _Compared("permission", _right, {"configure": "", **_PATTERNS}),
+    "topic_permissions": _Compared("topic permission", _right, _PATTERNS),
+    "parameters": _Compared("parameter", lambda it: f"{it.get('name')!r} of {it.get('component')!r}", {"value": {}}),
+    "policies": _Compared("policy", _named, {"pattern": "", "apply-to": "all", "priority": 0, "definition": {}}),
+    "exchanges": _Compared("exchange", _named, {"type": "direct", "internal": False, **_DECLARED}),
+    "queues": _Compared("queue", _named, {"type": "classic", **_DECLARED}),
+    "bindings": _Compared("binding", _binding, {}),
 }
 
 
@@ -203,7 +203,7 @@ def _fetched(url: str, vhost: str | None) -> Values:
 
     # The management page adds a file name to the URL of a download: ?download=shop.json.
     server_url, _, path = url.partition("?")[0].partition(_PATH)
-    server, chosen = Management(server_url), vhost or unquote(path.strip("/"))
+    server, chosen = ManagementClient(server_url), vhost or unquote(path.strip("/"))
     try:
         definitions = server.ask("GET", "definitions", *([chosen] if chosen else []))
     except ManagementError as error:

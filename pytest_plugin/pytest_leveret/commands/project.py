@@ -35,7 +35,7 @@ _LARGEST_FILE: Final = 1_000_000
 
 
 @dataclass(frozen=True, slots=True)
-class Consumer:
+class FoundConsumer:
     """What consumes from a queue: an app or a function of a module, and how it is started."""
 
     # "celery", "faststream", or the client of a function that consumes: "pika" or "aio_pika".
@@ -62,7 +62,7 @@ class Project:
     # Whether its tests already read a variable with a URL, or take a fixture of leveret.
     has_tests: bool = False
     clients: set[str] = field(default_factory=set)
-    consumers: list[Consumer] = field(default_factory=list)
+    consumers: list[FoundConsumer] = field(default_factory=list)
     # The image of RabbitMQ in a compose file.
     image: str | None = None
     compose: Path | None = None
@@ -188,17 +188,17 @@ def _if_url(variable: str, default: str) -> set[str]:
     return {variable} if variable.isidentifier() and holds_url else set()
 
 
-def _consumers(tree: ast.Module, module: str, imported: set[str]) -> Iterator[Consumer]:
+def _consumers(tree: ast.Module, module: str, imported: set[str]) -> Iterator[FoundConsumer]:
     """Yield what a module consumes with: a Celery app, a FastStream broker, or functions that call a client."""
     for node in tree.body:
         if isinstance(node, ast.Assign) and isinstance(node.value, ast.Call) and isinstance(node.targets[0], ast.Name):
             made = ast.unparse(node.value.func).rsplit(".", 1)[-1]
             name = node.targets[0].id
             if made == "Celery":
-                yield Consumer("celery", module, name, _queue_of_celery(tree) or "celery")
+                yield FoundConsumer("celery", module, name, _queue_of_celery(tree) or "celery")
             elif made == "RabbitBroker":
                 for queue in _first_texts(tree, f"{name}.subscriber"):
-                    yield Consumer("faststream", module, name, queue)
+                    yield FoundConsumer("faststream", module, name, queue)
                     break
         elif isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
             kind = "pika" if isinstance(node, ast.FunctionDef) else "aio_pika"
@@ -208,7 +208,7 @@ def _consumers(tree: ast.Module, module: str, imported: set[str]) -> Iterator[Co
             if kind in imported and queue and is_started and len(arguments) <= 1:
                 takes_url = bool(arguments) and "url" in arguments[0].arg.lower()
                 if takes_url or not arguments:
-                    yield Consumer(kind, module, node.name, queue, takes_url)
+                    yield FoundConsumer(kind, module, node.name, queue, takes_url)
 
 
 def _queue_of_celery(tree: ast.Module) -> str:

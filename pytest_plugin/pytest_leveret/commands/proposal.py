@@ -10,7 +10,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Final
 
-from pytest_leveret.commands.project import Consumer, Project
+from pytest_leveret.commands.project import FoundConsumer, Project
 
 _TEST: Final = "test_leveret.py"
 _SKILL: Final = ".agents/skills/leveret/SKILL.md"
@@ -186,7 +186,7 @@ def _first_test(project: Project) -> str:
     return "" if project.replaces else _WITHOUT_CONSUMER
 
 
-def _of(consumer: Consumer) -> str:
+def _of(consumer: FoundConsumer) -> str:
     argument = "leveret_session.url" if consumer.takes_url else ""
     return _RUNNING[consumer.kind].format(
         module=consumer.module,

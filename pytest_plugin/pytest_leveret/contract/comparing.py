@@ -16,10 +16,10 @@ from pytest_leveret.contract.lock import (
     ANY,
     PARTS,
     Arguments,
-    Consumer,
     Declared,
     Lock,
-    Message,
+    LockedConsumer,
+    LockedMessage,
     MessageKey,
     field_shape,
     field_text,
@@ -33,7 +33,7 @@ _NOT_READ: Final = frozenset(
 
 
 @dataclass(frozen=True, slots=True)
-class Change:
+class LockChange:
     """One difference."""
 
     # What it is about: a message, an exchange, a queue or a binding.
@@ -68,13 +68,13 @@ class _Step:
 
     @property
     def place(self) -> str:
-        """The field as `Message.fields` names it."""
+        """The field as `LockedMessage.fields` names it."""
         return f"{self.part}.{self.path or ROOT}"
 
 
 def message_changes(
-    key: MessageKey, old: Message, new: Message, *, consumers: Iterable[Consumer] | None = None
-) -> Iterator[Change]:
+    key: MessageKey, old: LockedMessage, new: LockedMessage, *, consumers: Iterable[LockedConsumer] | None = None
+) -> Iterator[LockChange]:
     """Yield the differences of what is sent now to what the `consumers` receive; they are those of `old` by default."""
     readers = [*(old.consumers.values() if consumers is None else consumers)]
     if not old.shape.count or not new.shape.count:
@@ -86,12 +86,12 @@ def message_changes(
                 yield _judged(str(key), step, readers)
 
 
-def _judged(subject: str, step: _Step, readers: list[Consumer]) -> Change:
+def _judged(subject: str, step: _Step, readers: list[LockedConsumer]) -> LockChange:
     breaks = {} if step.place in _NOT_READ else dict.fromkeys(filter(None, (_broken(each, step) for each in readers)))
-    return Change(subject, step.text, tuple(breaks), step.is_absence)
+    return LockChange(subject, step.text, tuple(breaks), step.is_absence)
 
 
-def _broken(consumer: Consumer, step: _Step) -> str | None:
+def _broken(consumer: LockedConsumer, step: _Step) -> str | None:
     """Return what a consumer needs and does not get; None if it gets that."""
     name = named_field(step.part, step.path)
     need = consumer.needs.get(step.place)
@@ -191,7 +191,7 @@ def named_field(part: str, path: str) -> str:
     return f"the {'header' if part == 'headers' else 'property'} `{path}`" if path else f"the {part}"
 
 
-def lock_changes(old: Lock, new: Lock) -> Iterator[Change]:
+def lock_changes(old: Lock, new: Lock) -> Iterator[LockChange]:
     """Yield the differences of a new lock to an old one."""
     for key in sorted({**old.messages, **new.messages}):
         yield from _message_entry_changes(key, old.messages.get(key), new.messages.get(key))
@@ -201,52 +201,56 @@ def lock_changes(old: Lock, new: Lock) -> Iterator[Change]:
     yield from _binding_changes(old, new)
 
 
-def _message_entry_changes(key: MessageKey, old: Message | None, new: Message | None) -> Iterator[Change]:
+def _message_entry_changes(
+    key: MessageKey, old: LockedMessage | None, new: LockedMessage | None
+) -> Iterator[LockChange]:
     subject = str(key)
     if old is None:
         assert new is not None
-        yield Change(subject, "is new" + ("" if new.consumers else "; no consumer reads it"))
+        yield LockChange(subject, "is new" + ("" if new.consumers else "; no consumer reads it"))
         return
     if new is not None:
         yield from message_changes(key, old, new)
     if new is None or (old.publishers and not new.publishers):
         clients = dict.fromkeys(consumer.client for _, consumer in sorted(old.consumers.items()))
         breaks = tuple(f"{client} receives it" for client in clients)
-        yield Change(subject, "is no longer sent", breaks, is_absence=True)
+        yield LockChange(subject, "is no longer sent", breaks, is_absence=True)
     if new is None:
         return
     if old.publishers and new.publishers:
         for name in sorted(new.publishers - old.publishers):
-            yield Change(subject, f"{name} sends it")
+            yield LockChange(subject, f"{name} sends it")
         for name in sorted(old.publishers - new.publishers):
-            yield Change(subject, f"{name} no longer sends it", is_absence=True)
+            yield LockChange(subject, f"{name} no longer sends it", is_absence=True)
     for place, consumer in sorted(new.consumers.items()):
         before = old.consumers.get(place)
         if before is None:
-            yield Change(subject, f"{consumer.client} reads it from {consumer.queue!r}")
+            yield LockChange(subject, f"{consumer.client} reads it from {consumer.queue!r}")
         elif more := consumer.settled - before.settled:
-            yield Change(subject, f"{consumer.client} has {' and '.join(sorted(more))} it")
+            yield LockChange(subject, f"{consumer.client} has {' and '.join(sorted(more))} it")
     for queue, client in sorted({*old.consumers} - {*new.consumers}):
-        yield Change(subject, f"{client} no longer reads it from {queue!r}", is_absence=True)
+        yield LockChange(subject, f"{client} no longer reads it from {queue!r}", is_absence=True)
 
 
-def _declared_changes(subject: str, old: Declared | None, new: Declared | None) -> Iterator[Change]:
+def _declared_changes(subject: str, old: Declared | None, new: Declared | None) -> Iterator[LockChange]:
     if old is None:
-        yield Change(subject, "is new")
+        yield LockChange(subject, "is new")
     elif new is None:
-        yield Change(subject, "is no longer declared", is_absence=True)
+        yield LockChange(subject, "is no longer declared", is_absence=True)
     else:
         # A server that has it declared refuses another declaration.
         refused = ("RabbitMQ refuses to declare it anew",)
         if (more := new.types - old.types) and old.types:
-            yield Change(subject, f"has the type {' and '.join(sorted(more))}, and had {_either(old.types)}", refused)
+            yield LockChange(
+                subject, f"has the type {' and '.join(sorted(more))}, and had {_either(old.types)}", refused
+            )
         # A document does not say which arguments there are.
         for arguments in sorted(new.arguments - old.arguments, key=repr) if old.arguments else ():
             same = set(arguments).intersection(*old.arguments)
             before = _either(_arguments_text(each, same) for each in old.arguments)
-            yield Change(subject, f"has {_arguments_text(arguments, same)}, and had {before}", refused)
+            yield LockChange(subject, f"has {_arguments_text(arguments, same)}, and had {before}", refused)
         if (old.types - new.types or old.arguments - new.arguments) and new.arguments <= old.arguments:
-            yield Change(subject, "is declared in fewer ways", is_absence=True)
+            yield LockChange(subject, "is declared in fewer ways", is_absence=True)
 
 
 def _either(texts: Iterable[str]) -> str:
@@ -259,13 +263,13 @@ def _arguments_text(arguments: Arguments, same: Collection[tuple[str, object]]) 
     return ", ".join(others) or ("no others" if same else "no arguments")
 
 
-def _binding_changes(old: Lock, new: Lock) -> Iterator[Change]:
+def _binding_changes(old: Lock, new: Lock) -> Iterator[LockChange]:
     for binding in sorted(new.bindings ^ old.bindings):
         subject = (
             f"binding of {binding.exchange!r} to {binding.kind} {binding.destination!r} by {binding.routing_key!r}"
         )
         if binding in new.bindings:
-            yield Change(subject, "is new")
+            yield LockChange(subject, "is new")
         else:
             clients = {
                 consumer.client: None
@@ -274,4 +278,4 @@ def _binding_changes(old: Lock, new: Lock) -> Iterator[Change]:
                 if consumer.queue == binding.destination and key.vhost == binding.vhost
             }
             breaks = tuple(f"{client} receives messages from there" for client in clients)
-            yield Change(subject, "is gone", breaks, is_absence=True)
+            yield LockChange(subject, "is gone", breaks, is_absence=True)

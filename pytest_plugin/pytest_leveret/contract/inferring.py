@@ -13,7 +13,7 @@ from leveret.trace import events
 from leveret.trace.events import Event
 from leveret.trace.shapes import REPEATS_MIN, WORDS_MAX, client_pattern
 from leveret.trace.shapes.file_shapes import ROOT
-from pytest_leveret.contract.lock import PARTS, Consumer, Lock, Message, MessageKey, shape_of, steps_of
+from pytest_leveret.contract.lock import PARTS, Lock, LockedConsumer, LockedMessage, MessageKey, shape_of, steps_of
 from pytest_leveret.contract.observing import DECLARING, add_declared, is_of_monitoring, own_headers
 
 _KIND: Final = ("vhost", "exchange", "routing_key", "name")
@@ -28,15 +28,15 @@ def infer(read: Read, runs: Collection[str]) -> Lock:
     """Return the lock of what these runs have shown. It has no messages if they have recorded no shapes."""
     lock = Lock()
     for key, rows in _by_kind(read("message_shapes", runs=runs).to_pylist()):
-        lock.messages[key] = Message(shape=shape_of(_parts(rows)))
+        lock.messages[key] = LockedMessage(shape=shape_of(_parts(rows)))
     for key, rows in _by_kind(read("run_clients", runs=runs).to_pylist()):
-        message = lock.messages.setdefault(key, Message())
+        message = lock.messages.setdefault(key, LockedMessage())
         for row in rows:
             place = (row["queue"] or "", row["client"])
             if row["action"] == _PUBLISHED:
                 message.publishers.add(row["client"])
             elif not is_of_monitoring(place[0]):
-                message.consumers.setdefault(place, Consumer(*place)).settled.add(row["action"])
+                message.consumers.setdefault(place, LockedConsumer(*place)).settled.add(row["action"])
     _add_declared(lock, read, runs)
     return lock
 

@@ -77,7 +77,7 @@ class MessageKey(NamedTuple):
 
 
 @dataclass(slots=True)
-class Consumer:
+class LockedConsumer:
     """A client that receives a kind of message from a queue."""
 
     queue: str
@@ -90,11 +90,11 @@ class Consumer:
 
 
 @dataclass(slots=True)
-class Message:
+class LockedMessage:
     """A kind of message: who sends it, who receives it, and its shape."""
 
     publishers: set[str] = field(default_factory=set)
-    consumers: dict[tuple[str, str], Consumer] = field(default_factory=dict)
+    consumers: dict[tuple[str, str], LockedConsumer] = field(default_factory=dict)
     shape: Shape = field(default_factory=Shape)
 
     def fields(self) -> dict[str, str]:
@@ -107,11 +107,11 @@ class Message:
             if path or part == "body"
         }
 
-    def merge(self, other: Message) -> None:
+    def merge(self, other: LockedMessage) -> None:
         """Add what another lock knows of this kind of message."""
         self.publishers |= other.publishers
         for key, theirs in other.consumers.items():
-            mine = self.consumers.setdefault(key, Consumer(*key))
+            mine = self.consumers.setdefault(key, LockedConsumer(*key))
             mine.settled |= theirs.settled
             mine.needs = {**mine.needs, **theirs.needs}
         self.shape.merge(other.shape)
@@ -144,7 +144,7 @@ class Declared:
         self.arguments |= other.arguments
 
 
-class Binding(NamedTuple):
+class LockedBinding(NamedTuple):
     """A binding from an exchange to a queue or an exchange."""
 
     vhost: str
@@ -161,18 +161,18 @@ class Binding(NamedTuple):
 class Lock:
     """The contract of one service, or of several whose tests are one suite."""
 
-    messages: dict[MessageKey, Message] = field(default_factory=dict)
+    messages: dict[MessageKey, LockedMessage] = field(default_factory=dict)
     # By virtual host and name.
     exchanges: dict[tuple[str, str], Declared] = field(default_factory=dict)
     queues: dict[tuple[str, str], Declared] = field(default_factory=dict)
-    bindings: set[Binding] = field(default_factory=set)
+    bindings: set[LockedBinding] = field(default_factory=set)
     # Whether it was read from a document, which says what messages have to be, not what tests have made up.
     is_document: bool = False
 
     def merge(self, other: Lock) -> None:
         """Add what another lock knows. Nothing is removed."""
         for key, message in other.messages.items():
-            self.messages.setdefault(key, Message()).merge(message)
+            self.messages.setdefault(key, LockedMessage()).merge(message)
         for mine, theirs in ((self.exchanges, other.exchanges), (self.queues, other.queues)):
             for name, declared in theirs.items():
                 mine.setdefault(name, Declared()).merge(declared)
@@ -196,7 +196,7 @@ class Lock:
         """
         locks = (self,) if beside is None else (self, beside)
         leading = leading_to_headers(*locks)
-        kinds: dict[MessageKey, list[Message]] = defaultdict(list)
+        kinds: dict[MessageKey, list[LockedMessage]] = defaultdict(list)
         sets: dict[tuple[str, ...], set[str]] = defaultdict(set)
         for lock in locks:
             for key in lock.messages:
@@ -224,10 +224,10 @@ class Lock:
         return "\n".join(tables)
 
 
-def _merged(messages: list[Message]) -> Message:
+def _merged(messages: list[LockedMessage]) -> LockedMessage:
     if len(messages) == 1:
         return messages[0]
-    merged = Message()
+    merged = LockedMessage()
     for message in messages:
         merged.merge(message)
     return merged
@@ -434,10 +434,10 @@ def named_lock(data: Mapping[str, Any]) -> Lock:
     """Return the lock of plain data, with the names of its messages and without their shapes."""
     lock = Lock()
     for entry in data.get("message", []):
-        message = lock.messages[_key_of(entry)] = Message(set(entry.get("publishers", [])))
+        message = lock.messages[_key_of(entry)] = LockedMessage(set(entry.get("publishers", [])))
         for each in entry.get("consumer", []):
             names = (_text(each, "queue"), _text(each, "client"))
-            consumer = Consumer(*names, set(each.get("settled", [])), dict(each.get("needs", {})))
+            consumer = LockedConsumer(*names, set(each.get("settled", [])), dict(each.get("needs", {})))
             message.consumers[consumer.queue, consumer.client] = consumer
     for kind, table in (("exchange", lock.exchanges), ("queue", lock.queues)):
         for entry in data.get(kind, []):
@@ -448,7 +448,7 @@ def named_lock(data: Mapping[str, Any]) -> Lock:
         kind = "exchange" if "to_exchange" in entry else "queue"
         source, target = _text(entry, "exchange"), _text(entry, f"to_{kind}")
         key, arguments = _text(entry, "routing_key"), json_text(entry.get("arguments"))
-        lock.bindings.add(Binding(_text(entry, "vhost", "/"), source, kind, target, key, arguments))
+        lock.bindings.add(LockedBinding(_text(entry, "vhost", "/"), source, kind, target, key, arguments))
     return lock
 
 
@@ -477,7 +477,7 @@ def _where(vhost: str) -> dict[str, str]:
     return {} if vhost == "/" else {"vhost": vhost}
 
 
-def _message_tables(key: MessageKey, message: Message) -> Iterator[str]:
+def _message_tables(key: MessageKey, message: LockedMessage) -> Iterator[str]:
     data = {
         **_where(key.vhost),
         "exchange": key.exchange,
@@ -514,7 +514,7 @@ def _short(values: list[Any]) -> Any:
     return values[0] if len(values) == 1 else values
 
 
-def _binding_data(binding: Binding) -> dict[str, Any]:
+def _binding_data(binding: LockedBinding) -> dict[str, Any]:
     return {
         **_where(binding.vhost),
         "exchange": binding.exchange,

@@ -17,8 +17,8 @@ from typing import NamedTuple
 
 from leveret.trace.redaction import REDACTED
 from leveret.trace.shapes import Shape, safe_key
-from pytest_leveret.contract.comparing import Change, message_changes
-from pytest_leveret.contract.lock import Consumer, Lock, Message, MessageKey
+from pytest_leveret.contract.comparing import LockChange, message_changes
+from pytest_leveret.contract.lock import Lock, LockedConsumer, LockedMessage, MessageKey
 from pytest_leveret.contract.routing import Routing, Sent, is_generated
 
 
@@ -26,12 +26,12 @@ from pytest_leveret.contract.routing import Routing, Sent, is_generated
 class Meeting:
     """How locks fit together."""
 
-    breaking: list[Change] = field(default_factory=list)
-    harmless: list[Change] = field(default_factory=list)
+    breaking: list[LockChange] = field(default_factory=list)
+    harmless: list[LockChange] = field(default_factory=list)
     # What would break a consumer that a message may reach, as far as the locks show.
-    uncertain: list[Change] = field(default_factory=list)
+    uncertain: list[LockChange] = field(default_factory=list)
     # What does not fit some of the kinds that a consumer has received, and fits others.
-    partial: list[Change] = field(default_factory=list)
+    partial: list[LockChange] = field(default_factory=list)
     # Messages without a consumer, and without a publisher.
     unread: list[str] = field(default_factory=list)
     unsent: list[str] = field(default_factory=list)
@@ -41,7 +41,7 @@ class _Kind(NamedTuple):
     """What the clients of one queue have received there."""
 
     expected: Sent
-    consumers: list[Consumer]
+    consumers: list[LockedConsumer]
 
 
 class _Met(NamedTuple):
@@ -101,7 +101,7 @@ def _kinds_of(lock: Lock) -> dict[tuple[str, str], list[_Kind]]:
     """Return what the clients of each queue have received, by virtual host and queue."""
     found: dict[tuple[str, str], list[_Kind]] = defaultdict(list)
     for key, message in sorted(lock.messages.items()):
-        consumers: dict[str, list[Consumer]] = defaultdict(list)
+        consumers: dict[str, list[LockedConsumer]] = defaultdict(list)
         for _, consumer in sorted(message.consumers.items()):
             consumers[consumer.queue].append(consumer)
         for queue, clients in consumers.items():
@@ -165,13 +165,13 @@ def _compare(meeting: Meeting, sent: Sent, queue: str, met: _Met) -> None:
     is_partial = met.is_of_other_name or any(map(_fits, found))
     if not is_partial and len(kinds) > 1:
         # Some of its messages may fit one of the kinds, and the others another.
-        every = Message()
+        every = LockedMessage()
         for message in needed:
             every.merge(deepcopy(message))
         consumers = [consumer for kind in kinds for consumer in kind.consumers]
         is_partial = _fits(message_changes(sent.key, every, sent.message, consumers=consumers))
     for change in (change for changes in found for change in changes):
-        said = Change(of_publisher, change.text, change.breaks)
+        said = LockChange(of_publisher, change.text, change.breaks)
         if not change.breaks:
             if met.is_certain and not met.is_of_other_name:
                 meeting.harmless.append(said)
@@ -183,11 +183,11 @@ def _compare(meeting: Meeting, sent: Sent, queue: str, met: _Met) -> None:
             meeting.uncertain.append(replace(said, subject=f"{of_publisher} may reach {queue!r}"))
 
 
-def _fits(changes: Iterable[Change]) -> bool:
+def _fits(changes: Iterable[LockChange]) -> bool:
     return not any(change.breaks for change in changes)
 
 
-def _needed(expected: Sent, left_out: frozenset[str]) -> Message:
+def _needed(expected: Sent, left_out: frozenset[str]) -> LockedMessage:
     """Return what a consumer has received, without what says nothing of the consumer.
 
     That its test sends it the same word each time says nothing, nor do the headers that are left out.
@@ -204,9 +204,9 @@ def _needed(expected: Sent, left_out: frozenset[str]) -> Message:
     return message
 
 
-def _joined(changes: list[Change]) -> list[Change]:
+def _joined(changes: list[LockChange]) -> list[LockChange]:
     """Return changes with what each breaks for all consumers, in order."""
-    breaks: dict[Change, dict[str, None]] = defaultdict(dict)
+    breaks: dict[LockChange, dict[str, None]] = defaultdict(dict)
     for change in changes:
         breaks[replace(change, breaks=())].update(dict.fromkeys(change.breaks))
     return [replace(change, breaks=tuple(reasons)) for change, reasons in breaks.items()]

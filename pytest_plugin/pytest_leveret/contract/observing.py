@@ -21,11 +21,11 @@ from pytest_leveret.contract.lock import (
     ANY_VALUE,
     FURTHER_KEYS,
     HEADERS_EXCHANGES,
-    Binding,
-    Consumer,
     Declared,
     Lock,
-    Message,
+    LockedBinding,
+    LockedConsumer,
+    LockedMessage,
     MessageKey,
     json_text,
 )
@@ -147,7 +147,7 @@ class Observer(EventReader[Lock]):
         """Add the shape of a message, once."""
         if not sent.is_counted:
             sent.is_counted = True
-            message = lock.messages.setdefault(sent.key, Message())
+            message = lock.messages.setdefault(sent.key, LockedMessage())
             add_message(message.shape, sent.body, sent.properties)
 
     def _delivered(self, event: Event, lock: Lock) -> None:
@@ -165,8 +165,8 @@ class Observer(EventReader[Lock]):
             return
         if word in _ACCEPTED:
             self._count(sent, lock)
-        message = lock.messages.setdefault(sent.key, Message())
-        message.consumers.setdefault(held, Consumer(*held)).settled.add(word)
+        message = lock.messages.setdefault(sent.key, LockedMessage())
+        message.consumers.setdefault(held, LockedConsumer(*held)).settled.add(word)
 
     def _declared(self, event: Event, lock: Lock) -> None:
         place = (event.vhost, event.get("exchange"))
@@ -204,7 +204,7 @@ def add_declared(event: Event, lock: Lock) -> None:
             for name, value in _plain(event.arguments).items()
         }
         arguments = json_text(asked or None)
-        binding = Binding(event.vhost, source, event.destination_kind, destination, key, arguments)
+        binding = LockedBinding(event.vhost, source, event.destination_kind, destination, key, arguments)
         if event.kind == events.BIND:
             lock.bindings.add(binding)
         elif (source, destination, key) == (event.exchange, event.destination, event.routing_key):

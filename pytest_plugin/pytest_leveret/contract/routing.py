@@ -15,12 +15,11 @@ from itertools import product
 from typing import Final, NamedTuple, TypeVar
 
 from leveret.core.compat import Compat
-from leveret.core.model.binding import Binding as ModelBinding
-from leveret.core.model.binding import Destination
+from leveret.core.model.binding import Binding, Destination
 from leveret.core.model.errors import AmqpError
 from leveret.core.model.exchanges import exchange_class
 from leveret.core.model.exchanges.exchange import Exchange, ExchangeDeclaration
-from leveret.core.model.message import Message as ModelMessage
+from leveret.core.model.message import Message
 from leveret.core.model.node import Node
 from leveret.core.model.queues.stored_queue import StoredQueue
 from leveret.core.model.vhost import VirtualHost
@@ -28,15 +27,15 @@ from leveret.core.wire.properties import Properties
 from leveret.core.wire.values import Table
 from leveret.trace.redaction import REDACTED
 from leveret.trace.shapes import Shape, safe_key
-from pytest_leveret.contract.comparing import Change
+from pytest_leveret.contract.comparing import LockChange
 from pytest_leveret.contract.lock import (
     ANY_VALUE,
     FURTHER_KEYS,
     Arguments,
-    Binding,
     Declared,
     Lock,
-    Message,
+    LockedBinding,
+    LockedMessage,
     MessageKey,
     leading_to_headers,
 )
@@ -63,7 +62,7 @@ class Sent(NamedTuple):
     """A message of a lock."""
 
     key: MessageKey
-    message: Message
+    message: LockedMessage
     lock: Lock
 
 
@@ -122,11 +121,11 @@ class _OpenExchange(Exchange):
         ]
         super().__init__(wanted, dice=choices, compat=compat)
 
-    def _add(self, binding: ModelBinding) -> None:
+    def _add(self, binding: Binding) -> None:
         for each in self._types:
             each.bind(binding)
 
-    def route(self, message: ModelMessage) -> Sequence[Destination]:
+    def route(self, message: Message) -> Sequence[Destination]:
         """Return the destinations by one of the types."""
         return self.dice.choice(self._types).route(message)
 
@@ -136,7 +135,7 @@ class Routing:
 
     def __init__(self, locks: Mapping[str, Lock], *, binding: Lock | None = None) -> None:
         # What one lock declares otherwise than another.
-        self.refused: Final[list[Change]] = []
+        self.refused: Final[list[LockChange]] = []
         self._choices: Final = _Choices()
         self._node: Final = Node(compat=Compat(), dice=self._choices)
         self._leading: Final = leading_to_headers(*locks.values())
@@ -232,7 +231,7 @@ class Routing:
             chosen = {name: self._choices.choice(values) for name, values in headers.items()}
             table = {name: value for name, value in chosen.items() if value is not _ABSENT}
             properties = Properties.from_python({"headers": table} if table else {})
-            message = ModelMessage(1, exchange.name, keys[0], properties, properties.encode(), b"", keys)
+            message = Message(1, exchange.name, keys[0], properties, properties.encode(), b"", keys)
             found.append(frozenset(queue.name.removeprefix(_OWN) for queue in vhost.route(exchange, message)))
         return found
 
@@ -273,7 +272,7 @@ class Routing:
             # A name with a mark stands for several, and a document declares nothing.
             if refusals and all(refusals) and not is_generated(name) and not locks[at].is_document:
                 text = f"{at} declares it otherwise than {first}"
-                self.refused.append(Change(f"{kind} {name!r}", text, (f"RabbitMQ refuses that: {refusals[0]}",)))
+                self.refused.append(LockChange(f"{kind} {name!r}", text, (f"RabbitMQ refuses that: {refusals[0]}",)))
         types = sorted({way[0] for way in counts})
         if kind == "exchange" and (len(types) > 1 or not _BY_CHANCE.isdisjoint(types)):
             self._open(vhost, name, types, vhost.exchanges[name].arguments)
@@ -308,7 +307,7 @@ class Routing:
         known = vhost.queues.get(_allowed(name))
         return vhost.declare_queue(_allowed(name)) if known is None else known
 
-    def _bind(self, binding: Binding) -> None:
+    def _bind(self, binding: LockedBinding) -> None:
         vhost = self._node.add_vhost(binding.vhost)
         arguments: dict[str, object] = json.loads(binding.arguments) if binding.arguments else {}
         for name, value in arguments.items():

@@ -14,7 +14,7 @@ import pytest
 
 from leveret.wording import count_text
 from pytest_leveret.contract import INI, locks_of
-from pytest_leveret.contract.comparing import Change, lock_changes
+from pytest_leveret.contract.comparing import LockChange, lock_changes
 from pytest_leveret.contract.lock import Lock, LockError, parse, read, update
 from pytest_leveret.contract.observing import Observer
 from pytest_leveret.contract.watching import Watch, write_lines
@@ -38,7 +38,7 @@ class Contract(Watch[Lock]):
         self._problem = ""
         # Whether the file could not be written, which fails the run.
         self._is_unwritten = False
-        self._written: list[Change] = []
+        self._written: list[LockChange] = []
         try:
             self._locked = self._read()
             if mode != "check" and not path.parent.is_dir():
@@ -77,7 +77,7 @@ class Contract(Watch[Lock]):
             f"If that is intended, accept it with {_WRITE}, and look at the consumers first.",
         ]
 
-    def _changes(self, shown: Lock) -> list[Change]:
+    def _changes(self, shown: Lock) -> list[LockChange]:
         """Return the differences of what clients have sent and declared. What the test itself sends changes nothing."""
         sent = {key: message for key, message in shown.messages.items() if message.publishers}
         changes = lock_changes(self._locked, replace(shown, messages=sent).folded(self._locked))
@@ -143,5 +143,5 @@ class Contract(Watch[Lock]):
         self._write_gap(terminalreporter, self._path.name)
 
 
-def _lines(change: Change) -> list[str]:
+def _lines(change: LockChange) -> list[str]:
     return [f"  {change.subject}: {change.text}", *(f"    {reason}" for reason in change.breaks)]

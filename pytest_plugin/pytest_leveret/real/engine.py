@@ -26,7 +26,7 @@ from pytest_leveret.real.management import ManagementError
 from pytest_leveret.real.mirror import Mirror
 from pytest_leveret.real.own import OwnLine
 from pytest_leveret.real.proxy import ProxiedConnection, Upstream, hold
-from pytest_leveret.real.server import Names, skip
+from pytest_leveret.real.server import ServerNames, skip
 
 if TYPE_CHECKING:
     from leveret.core.model.node import Node
@@ -50,12 +50,12 @@ class RealEngine(Engine):
     """The engine of a broker that a real server stands behind."""
 
     server: Server
-    names: Names
+    names: ServerNames
 
     def attach(self, server: Server, base: str) -> None:
         """Note the server, and the name of the virtual host "/" there."""
         self.server = server
-        self.names = Names(base, server, self._passwords)
+        self.names = ServerNames(base, server, self._passwords)
         self.mirror = Mirror(self.node)
         self._own: dict[str, OwnLine] = {}
         self._proxied: list[ProxiedConnection] = []

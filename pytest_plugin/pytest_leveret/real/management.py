@@ -27,7 +27,7 @@ def url_beside(amqp_url: str) -> str:
     return urlunsplit(("http", f"{server}:{(parts.port or 5672) + PORT_DISTANCE}", "", "", ""))
 
 
-class Management:
+class ManagementClient:
     """The management API of one server. Calls raise ManagementError if the server refuses or cannot be reached."""
 
     def __init__(self, url: str) -> None:

@@ -42,7 +42,7 @@ _FAILURES: Final = ("rejected", "channel_closed")
 Line = tuple[str, int]
 
 
-class Content(NamedTuple):
+class Sighting(NamedTuple):
     """A message as the server shows it: in a publish, in a delivery, or in a queue."""
 
     exchange: str
@@ -89,7 +89,7 @@ class Publish:
         return self.message
 
 
-class Death(NamedTuple):
+class MirroredDeath(NamedTuple):
     """A copy that was dead-lettered, and the queues that its letters have reached."""
 
     entry: QueueEntry
@@ -103,7 +103,7 @@ class Mirror:
         self.node: Final = node
         # In the order in which clients sent them.
         self._publishes: dict[Line, deque[Publish]] = {}
-        self._deaths: dict[StoredQueue, list[Death]] = {}
+        self._deaths: dict[StoredQueue, list[MirroredDeath]] = {}
         # What a queue no longer showed, for the case that it comes back.
         self._missed: dict[StoredQueue, list[QueueEntry]] = {}
         # Mandatory publishes that the firehose has shown. The server may still send them back.
@@ -118,14 +118,14 @@ class Mirror:
     # Publishing.
 
     def published(
-        self, line: Line, vhost: VirtualHost, content: Content, fields: tuple[object, ...], *, is_mandatory: bool
+        self, line: Line, vhost: VirtualHost, content: Sighting, fields: tuple[object, ...], *, is_mandatory: bool
     ) -> Publish:
         """Note what a client has sent, to be recorded once the server has taken it."""
         publish = Publish(vhost, content.message(self.node.new_message_id()), fields, is_mandatory=is_mandatory)
         self._publishes.setdefault(line, deque()).append(publish)
         return publish
 
-    def routed(self, line: Line, content: Content, queue_names: Iterable[str]) -> None:
+    def routed(self, line: Line, content: Sighting, queue_names: Iterable[str]) -> None:
         """Record what the firehose says about a publish."""
         waiting = self._publishes.get(line, deque())
         while waiting:
@@ -137,14 +137,14 @@ class Mirror:
                     self._unrouted.setdefault(line, []).append(publish)
                 return
 
-    def returned(self, line: Line, content: Content) -> Message | None:
+    def returned(self, line: Line, content: Sighting) -> Message | None:
         """Return the message that the server sends back; None if the client has not sent it."""
         waiting = [publish for publish in self._publishes.get(line, ()) if publish.is_mandatory]
         sent = [*self._unrouted.get(line, ()), *waiting]
         publish = next((publish for publish in sent if content.is_like(publish.message)), None)
         return None if publish is None else publish.accept()
 
-    def replied(self, vhost: VirtualHost, content: Content) -> QueueEntry:
+    def replied(self, vhost: VirtualHost, content: Sighting) -> QueueEntry:
         """Return an entry for a direct reply, which passes through no queue."""
         self.node.last_copy = copy = self.node.last_copy + 1
         publishes = [publish for waiting in self._publishes.values() for publish in waiting]
@@ -177,7 +177,7 @@ class Mirror:
 
     # Deliveries.
 
-    def leave(self, queue: StoredQueue, content: Content) -> QueueEntry:
+    def leave(self, queue: StoredQueue, content: Sighting) -> QueueEntry:
         """Return the entry of a queue that the server delivers, and take it out."""
         entry = self._ready_entry(queue, content.is_like) or self._new_entry(queue, content)
         is_flagged = content.redelivered and entry.copy not in self.peeked
@@ -192,7 +192,7 @@ class Mirror:
             return next(entry for entry in queue.ready if entry.copy == wanted)
         return queue.ready.take_out(lambda entry: entry.copy == wanted)[0]
 
-    def _new_entry(self, queue: StoredQueue, content: Content) -> QueueEntry:
+    def _new_entry(self, queue: StoredQueue, content: Sighting) -> QueueEntry:
         """Return an entry for a message that the mirror has not yet seen there: a publish, a letter, or neither."""
         for missed in self._missed.get(queue, ()):
             if content.is_like(missed.message):
@@ -207,7 +207,7 @@ class Mirror:
             return self._enter(queue, content.message(self.node.new_message_id()))
         return self._enter(queue, content.message(dead.message.id), dead.copy)
 
-    def _dead(self, queue: StoredQueue, content: Content) -> QueueEntry | None:
+    def _dead(self, queue: StoredQueue, content: Sighting) -> QueueEntry | None:
         """Return the copy that a dead letter comes from, by its header x-death."""
         headers = decoded(content.properties).headers
         deaths = None if headers is None else headers.to_python().get("x-death")
@@ -232,7 +232,7 @@ class Mirror:
 
     # Ends.
 
-    def die(self, queue: StoredQueue, entry: QueueEntry, reason: str) -> Death:
+    def die(self, queue: StoredQueue, entry: QueueEntry, reason: str) -> MirroredDeath:
         """Record that a copy was dead-lettered."""
         if reason == EXPIRED:
             queue.tap_copy(events.EXPIRED, entry)
@@ -240,7 +240,7 @@ class Mirror:
         key = settings.dead_letter_routing_key
         where = (settings.dead_letter_exchange or "", message.routing_key if key is None else key)
         queue.tap_copy(events.DEAD_LETTERED, entry, reason, *where)
-        death = Death(entry, set())
+        death = MirroredDeath(entry, set())
         self._deaths.setdefault(queue, []).append(death)
         return death
 
@@ -292,12 +292,12 @@ class Mirror:
 
     # What queues show.
 
-    def show(self, shown: Sequence[tuple[Queue, Sequence[Content]]]) -> None:
+    def show(self, shown: Sequence[tuple[Queue, Sequence[Sighting]]]) -> None:
         """Take over what queues hold on the server, in order, and find out what became of the rest."""
-        kept: list[tuple[Queue, list[QueueEntry | Content]]] = []
+        kept: list[tuple[Queue, list[QueueEntry | Sighting]]] = []
         for queue, contents in shown:
             left = queue.ready.clear()
-            entries: list[QueueEntry | Content] = []
+            entries: list[QueueEntry | Sighting] = []
             for content in contents:
                 entry = next((entry for entry in left if content.is_like(entry.message)), None)
                 if entry is not None:
@@ -307,7 +307,7 @@ class Mirror:
             kept.append((queue, entries))
         for queue, entries in kept:
             for item in entries:
-                entry = self._new_entry(queue, item) if isinstance(item, Content) else item
+                entry = self._new_entry(queue, item) if isinstance(item, Sighting) else item
                 self._put(queue, entry)
                 self.peeked.add(entry.copy)
         for queue, _ in shown:

@@ -22,7 +22,7 @@ from leveret.scripted.own_publisher import tap_as_test
 from leveret.server import native
 from leveret.trace import events
 from pytest_leveret.real.commands import Command, CommandReader
-from pytest_leveret.real.mirror import Content, MirroredChannel, decoded
+from pytest_leveret.real.mirror import MirroredChannel, Sighting, decoded
 from pytest_leveret.real.proxy import Upstream, change_topology
 
 if TYPE_CHECKING:
@@ -110,7 +110,7 @@ class OwnLine:
     def publish(self, exchange: str, routing_key: str, body: bytes, properties: bytes, *, is_mandatory: bool) -> bool:
         """Publish a message and return whether it reached a queue."""
         __tracebackhide__ = True
-        content = Content(exchange, routing_key, properties, body)
+        content = Sighting(exchange, routing_key, properties, body)
         with self._engine.lock:
             mirror = self._engine.mirror
             fields = (None, None, None)
@@ -158,7 +158,7 @@ class OwnLine:
                 break
         return counted
 
-    def contents(self, queue: Queue, count: int) -> list[Content]:
+    def contents(self, queue: Queue, count: int) -> list[Sighting]:
         """Return the first messages of a queue, which the server takes out and puts back."""
         get = method_frame(LOOKING, amqp.BasicGet(queue.name, False))
         answers = self.ask(LOOKING, get * count, count=count)
@@ -169,7 +169,7 @@ class OwnLine:
                 self.upstream.send(method_frame(LOOKING, back))
             self._engine.loop.wake()
         return [
-            Content(method.exchange, method.routing_key, answer.properties, answer.body, method.redelivered)
+            Sighting(method.exchange, method.routing_key, answer.properties, answer.body, method.redelivered)
             for answer, method in shown
         ]
 
@@ -234,7 +234,7 @@ class OwnLine:
         names = ("message_id", "correlation_id")
         known = {name: str(shown[name]) for name in names if isinstance(shown, dict) and name in shown}
         properties = Properties.from_python(known).encode()
-        content = Content(str(entry.get("exchange_name", "")), keys[0], properties, command.body)
+        content = Sighting(str(entry.get("exchange_name", "")), keys[0], properties, command.body)
         line = (str(entry.get("connection")), int(cast("int", entry.get("channel", 0))))
         routed = [str(name) for name in cast("Iterable[object]", entry.get("routed_queues") or ())]
         self._engine.mirror.routed(line, content, routed)

@@ -32,14 +32,14 @@ from leveret.core.wire.frames import method_frame
 from leveret.errors import BrokerError
 from leveret.trace import events
 from pytest_leveret.real.commands import Command, CommandReader, with_method
-from pytest_leveret.real.mirror import Content, MirroredChannel
+from pytest_leveret.real.mirror import MirroredChannel, Sighting
 
 if TYPE_CHECKING:
     from leveret.core.model.message import QueueEntry
     from leveret.core.model.node import Node
     from leveret.core.model.queues.stored_queue import StoredQueue
     from pytest_leveret.real.mirror import Mirror, Publish
-    from pytest_leveret.real.server import Names
+    from pytest_leveret.real.server import ServerNames
 
 _PROTOCOL_HEADER_SIZE: Final = 8
 _NAMES: Final = frozenset(kind.NAME for kind in amqp.METHODS.values())
@@ -108,7 +108,7 @@ class ProxiedConnection(Connection):
         local: tuple[str, int],
         dirty: Dirty,
         mirror: Mirror,
-        names: Names,
+        names: ServerNames,
     ) -> None:
         super().__init__(node, number=number, peer=peer, local=local, dirty=dirty)
         # The server watches the client, and the client the server.
@@ -212,7 +212,7 @@ class ProxiedConnection(Connection):
         confirms, tag = side.channel.confirms, None
         if confirms is not None:
             confirms.last_sequence = tag = confirms.last_sequence + 1
-        content = Content(method.exchange, method.routing_key, command.properties, command.body)
+        content = Sighting(method.exchange, method.routing_key, command.properties, command.body)
         line = (self.upstream.line_name, side.channel.number)
         fields = (*side.channel.origin, tag)
         publish = self._mirror.published(line, self.vhost, content, fields, is_mandatory=method.mandatory)
@@ -328,7 +328,7 @@ class ProxiedConnection(Connection):
 
     def _on_delivery(self, side: Side, method: amqp.BasicDeliver | amqp.BasicGetOk, command: Command) -> bool:
         channel, consumer, no_ack = side.channel, None, False
-        content = Content(method.exchange, method.routing_key, command.properties, command.body, method.redelivered)
+        content = Sighting(method.exchange, method.routing_key, command.properties, command.body, method.redelivered)
         if isinstance(method, amqp.BasicDeliver):
             consumer = channel.consumers.get(method.consumer_tag)
             if consumer is None:
@@ -352,7 +352,7 @@ class ProxiedConnection(Connection):
         self._reply(command)
         return False
 
-    def _on_reply(self, side: Side, consumer_tag: str, tag: int, content: Content) -> None:
+    def _on_reply(self, side: Side, consumer_tag: str, tag: int, content: Sighting) -> None:
         """Record a direct reply."""
         if side.channel.reply_queue is not None and consumer_tag == side.channel.reply_consumer_tag:
             entry = self._mirror.replied(self.vhost, content)
@@ -361,7 +361,7 @@ class ProxiedConnection(Connection):
             side.channel.tap(events.ACKED, *where, tag, False, "no_ack")
 
     def _on_return(self, side: Side, method: amqp.BasicReturn, command: Command) -> None:
-        content = Content(method.exchange, method.routing_key, command.properties, command.body)
+        content = Sighting(method.exchange, method.routing_key, command.properties, command.body)
         message = self._mirror.returned((self.upstream.line_name, side.channel.number), content)
         if message is not None:
             side.channel.tap(events.RETURNED, message, method.reply_text)

@@ -18,7 +18,7 @@ from leveret.scripted.own_publisher import encoded
 from leveret.scripted.responder import Reply, Responder, Script, error_reply, reply_of
 from leveret.server import native
 from leveret.trace import events
-from pytest_leveret.real.mirror import Content, MirroredChannel
+from pytest_leveret.real.mirror import MirroredChannel, Sighting
 from pytest_leveret.real.proxy import deliver
 
 if TYPE_CHECKING:
@@ -67,7 +67,7 @@ class RealResponder(Responder):
         method, consumer = command.method, self._mirrored.consumers.get(_CONSUMER)
         if not isinstance(method, amqp.BasicDeliver) or consumer is None:
             return
-        content = Content(method.exchange, method.routing_key, command.properties, command.body, method.redelivered)
+        content = Sighting(method.exchange, method.routing_key, command.properties, command.body, method.redelivered)
         queue, tag = consumer.queue, method.delivery_tag
         entry = self._engine.mirror.leave(queue, content)
         deliver(self._mirrored, tag, queue, entry, consumer, no_ack=False)

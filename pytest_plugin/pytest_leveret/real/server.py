@@ -17,11 +17,11 @@ from urllib.parse import unquote, urlsplit
 import pytest
 
 from leveret.clocks import unpatched
-from pytest_leveret.real.management import TIMEOUT_S, Management, ManagementError, url_beside
+from pytest_leveret.real.management import TIMEOUT_S, ManagementClient, ManagementError, url_beside
 
 # How the reason of a skip begins.
 NEEDS: Final = "a real RabbitMQ cannot run this test: "
-# What a killed run leaves: its time in UTC, then what `Names` adds.
+# What a killed run leaves: its time in UTC, then what `ServerNames` adds.
 _LEFT: Final = re.compile(r"(leveret-(\d{8}T\d{4})-[0-9a-f]{12})(\..*)?", re.DOTALL)
 _KEPT_S: Final = 24 * 60 * 60
 _TIME: Final = unpatched("time")
@@ -35,7 +35,7 @@ class Server:
         self.parts = urlsplit(amqp_url)
         self.address = (str(self.parts.hostname), self.parts.port or 5672)
         create_connection(self.address, TIMEOUT_S).close()
-        self.management = Management(management_url or url_beside(amqp_url))
+        self.management = ManagementClient(management_url or url_beside(amqp_url))
         self.user = unquote(self.parts.username or "guest")
         self.password = unquote(self.parts.password or "guest")
         self.wait_s = wait_s
@@ -75,7 +75,7 @@ def _stamp(seconds: int) -> str:
     return str(_TIME.strftime("%Y%m%dT%H%M", _TIME.gmtime(_TIME.time() - seconds)))
 
 
-class Names:
+class ServerNames:
     """The names that virtual hosts and users of a test have on the server."""
 
     def __init__(self, base: str, server: Server, users: Callable[[], dict[str, str | None]]) -> None:

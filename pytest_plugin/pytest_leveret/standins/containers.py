@@ -1,7 +1,7 @@
 """leveret where testcontainers would start a RabbitMQ: `RabbitMqContainer`, and `DockerContainer` of such an image.
 
-testcontainers reaches Docker through one class, `DockerClient`. `Client` takes its place: it serves images of RabbitMQ
-itself, and asks the real one, which it makes at the first need, for all others.
+testcontainers reaches Docker through one class, `DockerClient`. `StandInDocker` takes its place: it serves images of
+RabbitMQ itself, and asks the real one, which it makes at the first need, for all others.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ def stand_in(fleet: Fleet) -> Callable[[], None]:
 
     container = import_module(_MODULES[0])
     reaper = getattr(container, "Reaper", None)
-    client = type("DockerClient", (Client,), {"_fleet": fleet, "_new": staticmethod(container.DockerClient)})
+    client = type("DockerClient", (StandInDocker,), {"_fleet": fleet, "_new": staticmethod(container.DockerClient)})
     patches: list[Any] = [patch.object(import_module(name), "DockerClient", client) for name in _MODULES]
     if reaper is not None:
         # It watches over containers in Docker, so it starts with the first of them. testcontainers asks for it before
@@ -139,7 +139,7 @@ class _Unopened:
         """Do nothing."""
 
 
-class Client:
+class StandInDocker:
     """testcontainers' way to Docker, as far as RabbitMQ is concerned."""
 
     _fleet: ClassVar[Fleet]

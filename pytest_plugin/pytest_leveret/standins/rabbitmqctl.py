@@ -48,7 +48,7 @@ _Rows = list[dict[str, object]] | None
 _Action = Callable[["StandIn", Mapping[str, str], list[str]], _Rows]
 
 
-class Refusal(Exception):
+class RefusedCommand(Exception):
     """A command that RabbitMQ refuses too: an exit code and a text."""
 
     def __init__(self, code: int, text: str) -> None:
@@ -81,7 +81,7 @@ def run(stand_in: StandIn, command: str | Iterable[str]) -> tuple[int, str]:
 
     try:
         rows = action(stand_in, options, arguments)
-    except Refusal as refusal:
+    except RefusedCommand as refusal:
         return refusal.code, f"Error:\n{refusal}\n"
     except BrokerError as error:
         return _DATA, f"Error:\n{error}\n"
@@ -130,7 +130,7 @@ def _chosen(rows: Iterable[Any], columns: _Columns, wanted: list[str], usual: in
     """Return the wanted columns of each row, or the first few."""
     for name in wanted:
         if name not in columns:
-            raise Refusal(_USAGE, f"Info key(s) {name} are not supported")
+            raise RefusedCommand(_USAGE, f"Info key(s) {name} are not supported")
     names = wanted or [*columns][:usual]
     return [{name: columns[name](row) for name in names} for row in rows]
 
@@ -189,7 +189,7 @@ def _set_policy(stand_in: StandIn, options: Mapping[str, str], arguments: list[s
 def _import(stand_in: StandIn, _: Mapping[str, str], arguments: list[str]) -> None:
     path = arguments[0]
     if path not in stand_in.files:
-        raise Refusal(_DATA, f"File {path} does not exist")
+        raise RefusedCommand(_DATA, f"File {path} does not exist")
     stand_in.broker.admin.import_definitions(json.loads(stand_in.files[path]))
 
 

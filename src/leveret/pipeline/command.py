@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from leveret.pipeline.incremental import Ingested
     from leveret.pipeline.reading import Read
     from leveret.pipeline.report.subject import Subject
-    from leveret.pipeline.warehouse.log import State
+    from leveret.pipeline.warehouse.log import Contents
     from leveret.pipeline.warehouse.warehouse import Warehouse
 
     # The function of a step.
@@ -294,7 +294,7 @@ def _update(options: argparse.Namespace, warehouse: Warehouse) -> int:
 
 
 def _bring_up_to_date(
-    options: argparse.Namespace, warehouse: Warehouse, state: State, spark: SparkSession | None
+    options: argparse.Namespace, warehouse: Warehouse, state: Contents, spark: SparkSession | None
 ) -> int:
     from leveret.pipeline.incremental import update
 
@@ -337,7 +337,7 @@ def _report(options: argparse.Namespace, warehouse: Warehouse) -> int:
     return code
 
 
-def _subject(options: argparse.Namespace, state: State, read: Read) -> Subject:
+def _subject(options: argparse.Namespace, state: Contents, read: Read) -> Subject:
     """Return the run or commit to report: the one with the name, or the newest run of the places, or of all."""
     from leveret.pipeline.report.subject import COLUMNS, choose
     from leveret.pipeline.sources import find
@@ -374,7 +374,7 @@ def _diff(options: argparse.Namespace, warehouse: Warehouse) -> int:
     return 1 if count else 0
 
 
-def _reader(warehouse: Warehouse, state: State) -> Read:
+def _reader(warehouse: Warehouse, state: Contents) -> Read:
     from leveret.pipeline.warehouse.tables import read_table
 
     return partial(read_table, warehouse, state=state)
@@ -426,7 +426,9 @@ def _bundle(options: argparse.Namespace) -> int:
     return 0
 
 
-def _ingest_places(options: argparse.Namespace, warehouse: Warehouse, state: State, spark: SparkSession | None) -> int:
+def _ingest_places(
+    options: argparse.Namespace, warehouse: Warehouse, state: Contents, spark: SparkSession | None
+) -> int:
     from leveret.pipeline.incremental import ingest
 
     done = ingest(warehouse, options.places, spark=spark, processes=options.processes, state=state, progress=progress)
@@ -474,7 +476,7 @@ def _is_for_spark(options: argparse.Namespace, events: float) -> bool:
     return is_given or is_asked_for or (events > _MANY_EVENTS and find_spec("pyspark") is not None)
 
 
-def _events_to_compute(options: argparse.Namespace, state: State) -> float:
+def _events_to_compute(options: argparse.Namespace, state: Contents) -> float:
     """Return about how many events are new, and how many the runs have that are not up to date; 0 if none."""
     from leveret.pipeline.computing.tasks import TABLE_NAMES
 
@@ -484,7 +486,7 @@ def _events_to_compute(options: argparse.Namespace, state: State) -> float:
     return known + (_new_events(options, state) if getattr(options, "places", ()) else 0)
 
 
-def _new_events(options: argparse.Namespace, state: State) -> float:
+def _new_events(options: argparse.Namespace, state: Contents) -> float:
     from leveret.pipeline.incremental import new_files
     from leveret.pipeline.sources import guessed_events
 

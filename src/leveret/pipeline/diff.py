@@ -37,7 +37,7 @@ _PLACES_KEPT: Final = 3
 _TESTS_NAMED: Final = 5
 
 
-class Place(NamedTuple):
+class DiffPlace(NamedTuple):
     """What a difference is about: the kind of thing, its name, the order for display, and the number or behaviour."""
 
     side: str
@@ -52,10 +52,10 @@ class Place(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Difference:
+class RunDifference:
     """A value that differs. `left` or `right` is None if that side has none."""
 
-    place: Place
+    place: DiffPlace
     left: str | None
     right: str | None
 
@@ -95,12 +95,12 @@ class Compared:
 
     left: Counted
     right: Counted
-    differences: list[Difference]
-    of_flaky: list[Difference]
+    differences: list[RunDifference]
+    of_flaky: list[RunDifference]
     flaky_tests: list[str]
 
     @property
-    def all(self) -> list[Difference]:
+    def all(self) -> list[RunDifference]:
         """All differences, in order of place."""
         return _sorted([*self.differences, *self.of_flaky])
 
@@ -110,12 +110,12 @@ class _Side:
     """The numbers of a run or commit, summed over its runs, and the behaviours of its tests."""
 
     runs: tuple[str, ...]
-    numbers: Counter[Place]
-    behaviours: dict[Place, str]
+    numbers: Counter[DiffPlace]
+    behaviours: dict[DiffPlace, str]
     # The outcomes and fingerprints of each test.
     endings: dict[str, set[tuple[str | None, str]]]
 
-    def values(self) -> dict[Place, str]:
+    def values(self) -> dict[DiffPlace, str]:
         """Return all values as text; of numbers, the means."""
         means = {place: _mean(value, len(self.runs)) for place, value in self.numbers.items() if value}
         return {**means, **self.behaviours}
@@ -174,7 +174,7 @@ def _counted(read: Read, subject: Subject) -> Counted:
     return Counted(str(subject), whole or subject.runs, cut)
 
 
-def _is_own(place: Place, steady: Collection[Place], flaky: Mapping[str, set[str]], right: _Side) -> bool:
+def _is_own(place: DiffPlace, steady: Collection[DiffPlace], flaky: Mapping[str, set[str]], right: _Side) -> bool:
     """Return whether a difference remains without the `flaky` tests, given with the outcomes that they had before."""
     if place.side != "test" or place.queue is None or place.queue not in flaky:
         return place in steady
@@ -182,14 +182,14 @@ def _is_own(place: Place, steady: Collection[Place], flaky: Mapping[str, set[str
     return place.difference == "outcome" and not outcomes <= flaky[place.queue]
 
 
-def _sorted(differences: Iterable[Difference]) -> list[Difference]:
+def _sorted(differences: Iterable[RunDifference]) -> list[RunDifference]:
     return sorted(differences, key=lambda difference: difference.place.order)
 
 
-def _differing(left: _Side, right: _Side) -> dict[Place, Difference]:
+def _differing(left: _Side, right: _Side) -> dict[DiffPlace, RunDifference]:
     lefts, rights = left.values(), right.values()
     return {
-        place: Difference(place, lefts.get(place), rights.get(place))
+        place: RunDifference(place, lefts.get(place), rights.get(place))
         for place in {**lefts, **rights}
         if lefts.get(place) != rights.get(place)
     }
@@ -207,20 +207,20 @@ def _side(read: Read, runs: tuple[str, ...]) -> _Side:
     return _Side(runs, numbers, _behaviours(distinct), endings)
 
 
-def _of_tests(read: Read, runs: Collection[str], kept: Callable[[pa.Table], pa.Table]) -> Counter[Place]:
+def _of_tests(read: Read, runs: Collection[str], kept: Callable[[pa.Table], pa.Table]) -> Counter[DiffPlace]:
     """Sum the numbers of queues, dead letters and violations over the rows that are kept."""
-    numbers: Counter[Place] = Counter()
+    numbers: Counter[DiffPlace] = Counter()
     summed = [name for name in _OF_QUEUES if name != "max_depth"]
     queues = kept(read("test_queues", runs=runs, columns=("run", "test", "vhost", "queue", *_OF_QUEUES)))
     for row in grouped(queues, ("run", "vhost", "queue"), sums=summed, highest=["max_depth"]):
         for position, name in enumerate(_OF_QUEUES):
-            numbers[Place("queue", label(row), position, name)] += row[name]
+            numbers[DiffPlace("queue", label(row), position, name)] += row[name]
     letters = kept(read("run_lineage", runs=runs, columns=("test", "from_queue", "reason", "to_queue", "n")))
     for row in grouped(letters, ("from_queue", "reason", "to_queue"), sums=["n"]):
         way = " to ".join(name for name in (row["reason"], row["to_queue"]) if name is not None)
-        numbers[Place("dead letters", row["from_queue"], 0, way)] += row["n"]
+        numbers[DiffPlace("dead letters", row["from_queue"], 0, way)] += row["n"]
     for row in grouped(kept(read("violations", runs=runs, columns=("test", "queue", "rule"))), ("queue", "rule")):
-        numbers[Place("violations", row["queue"], 0, row["rule"])] += row["count"]
+        numbers[DiffPlace("violations", row["queue"], 0, row["rule"])] += row["count"]
     return numbers
 
 
@@ -282,7 +282,7 @@ def _returns(behaviours: Sequence[str]) -> int:
     return count
 
 
-def _behaviours(distinct: Iterable[Row]) -> dict[Place, str]:
+def _behaviours(distinct: Iterable[Row]) -> dict[DiffPlace, str]:
     """Return the outcomes of each test and what happened in its queues, each behaviour once."""
     outcomes, flows = defaultdict(set), defaultdict(set)
     for row in distinct:
@@ -295,8 +295,8 @@ def _behaviours(distinct: Iterable[Row]) -> dict[Place, str]:
     }
 
 
-def _joined(texts: Mapping[str, set[str]], position: int, difference: str, separator: str) -> dict[Place, str]:
-    return {Place("test", test, position, difference): separator.join(sorted(of)) for test, of in texts.items()}
+def _joined(texts: Mapping[str, set[str]], position: int, difference: str, separator: str) -> dict[DiffPlace, str]:
+    return {DiffPlace("test", test, position, difference): separator.join(sorted(of)) for test, of in texts.items()}
 
 
 def _flow(parts: Iterable[Row]) -> str:

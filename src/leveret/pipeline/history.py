@@ -26,7 +26,7 @@ _OF_CHANGE: Final = ("kind", "vhost", "queue", "measure", "reason", "to_queue")
 
 
 @dataclass(frozen=True, slots=True)
-class Cause:
+class ChangeOrigin:
     """All that came with one commit or run: `changes` are rows of the table, the worst first.
 
     A row adds up those of several `tests`, except for outcomes: each is that of one test. `run` is None if the number
@@ -65,7 +65,7 @@ class History:
 
     runs: tuple[str, ...]
     counts: pa.Table
-    causes: list[Cause]
+    causes: list[ChangeOrigin]
 
 
 def history(read: Read, runs: Sequence[str]) -> History:
@@ -88,13 +88,13 @@ def is_worse(row: Row) -> bool:
     return bool(row["after"] > row["before"]) and row["measure"] != "published"
 
 
-def _cause(rows: list[Row], position: dict[str, int]) -> Cause:
+def _cause(rows: list[Row], position: dict[str, int]) -> ChangeOrigin:
     first = min(rows, key=lambda row: position.get(row["since_run"], -1))
     is_dated = first["since_run"] is not None
     ago = len(position) - 1 - position[first["since_run"]] if is_dated else first["runs_before"] + first["runs_after"]
     commit = first["since_commit"]
     is_same = commit is not None and first["commit_before"] == commit
-    return Cause(first["since_run"], commit, is_same, ago, sorted(_summed(rows), key=_badness))
+    return ChangeOrigin(first["since_run"], commit, is_same, ago, sorted(_summed(rows), key=_badness))
 
 
 def _summed(rows: Iterable[Row]) -> list[Row]:

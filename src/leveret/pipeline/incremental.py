@@ -22,7 +22,7 @@ from leveret.pipeline.progress import Progress, silence
 from leveret.pipeline.sources import find
 from leveret.pipeline.warehouse import log
 from leveret.pipeline.warehouse.compaction import tidy
-from leveret.pipeline.warehouse.log import FileState, State
+from leveret.pipeline.warehouse.log import Contents, FileState
 from leveret.pipeline.warehouse.retention import expire
 from leveret.pipeline.warehouse.warehouse import Warehouse, opened
 
@@ -59,7 +59,7 @@ class Ingested:
         return {path: file for path, file in self.files.items() if file.problem is None and file.is_truncated}
 
 
-def new_files(state: State, places: Iterable[str | Path]) -> tuple[list[Path], list[Path]]:
+def new_files(state: Contents, places: Iterable[str | Path]) -> tuple[list[Path], list[Path]]:
     """Return the files in these places that are new or have changed, and the others.
 
     Raises NoTracesError if a place does not exist or is a folder without a trace.
@@ -75,7 +75,7 @@ def ingest(
     *,
     spark: SparkSession | None = None,
     processes: int | None = None,
-    state: State | None = None,
+    state: Contents | None = None,
     progress: Progress = silence,
 ) -> Ingested:
     """Ingest the events of the new and changed files in these places into the warehouse.
@@ -102,7 +102,7 @@ def ingest(
     )
 
 
-def _ingested(state: State, commit: Mapping[str, Any], unchanged: int, refused_before: int) -> Ingested:
+def _ingested(state: Contents, commit: Mapping[str, Any], unchanged: int, refused_before: int) -> Ingested:
     files = {path: state.files[path] for path in commit["files"]}
     days = log.days_of(files.values())
     expired = {run: day for run, day in days.items() if day and state.has_expired(run, day)}
@@ -116,7 +116,7 @@ def update(
     processes: int | None = None,
     tables: Mapping[str, Table] | None = None,
     everything: bool = False,
-    state: State | None = None,
+    state: Contents | None = None,
     progress: Progress = silence,
 ) -> list[str]:
     """Compute the tables of the runs that are new or have changed, and return their names.
@@ -146,7 +146,7 @@ def update(
     return stale
 
 
-def _commit_files(warehouse: Warehouse, state: State, commit: Mapping[str, Any]) -> bool:
+def _commit_files(warehouse: Warehouse, state: Contents, commit: Mapping[str, Any]) -> bool:
     """Commit unless another process has ingested one of these files meanwhile; return whether it was done."""
     while True:
         before = {path: state.files.get(path) for path in commit["files"]}
@@ -159,7 +159,7 @@ def _commit_files(warehouse: Warehouse, state: State, commit: Mapping[str, Any])
                 return False
 
 
-def _is_known(path: Path, state: State) -> bool:
+def _is_known(path: Path, state: Contents) -> bool:
     file = state.files.get(str(path))
     status = path.stat()
     return file is not None and (file.size_bytes, file.modified_ns) == (status.st_size, status.st_mtime_ns)

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Final
 
 from leveret.errors import NoTracesError, UnreadableTraceError
-from leveret.trace.jsonl import Content, as_text
+from leveret.trace.jsonl import TraceLines, as_text
 
 SUFFIXES: Final = (".jsonl", ".jsonl.gz")
 
@@ -23,7 +23,7 @@ _BYTES_AN_EVENT: Final = {".jsonl": 190, ".gz": 15}
 
 
 @dataclass(frozen=True, slots=True)
-class TraceFile:
+class InspectedFile:
     """A trace file as it was when it was inspected."""
 
     path: str
@@ -85,13 +85,13 @@ def guessed_events(path: str, size_bytes: int) -> float:
     return size_bytes / (sizes[0] if sizes else _BYTES_AN_EVENT[".jsonl"])
 
 
-def inspect(path: Path) -> TraceFile:
+def inspect(path: Path) -> InspectedFile:
     """Inspect the beginning of a file. A problem of its content goes into the result; nothing is raised.
 
     Whether a usable file is cut is left to its reader.
     """
     status = path.stat()
-    content = Content(path)
+    content = TraceLines(path)
     header: dict[str, object] = {}
     try:
         str(path).encode()
@@ -112,7 +112,7 @@ def inspect(path: Path) -> TraceFile:
     except OSError as error:
         problem = f"cannot be read: {error.strerror or error}"
     is_truncated = problem is not None and (content.is_cut or not status.st_size)
-    return TraceFile(str(path), status.st_size, status.st_mtime_ns, header, is_truncated, problem)
+    return InspectedFile(str(path), status.st_size, status.st_mtime_ns, header, is_truncated, problem)
 
 
 def _is_utf8(value: object) -> bool:

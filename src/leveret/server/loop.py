@@ -28,7 +28,7 @@ from leveret.clocks import ClockSource, CpuClock, HoldableClock, thread_cpu_ns
 from leveret.server import native, threads
 from leveret.server.listener import Address, Listener
 from leveret.server.pollers import READABLE, Poller, new_poller
-from leveret.server.rendezvous import Request, Turns
+from leveret.server.rendezvous import LoopAction, Turns
 from leveret.server.transport import Conversation, Transport
 
 T = TypeVar("T")
@@ -126,7 +126,7 @@ class Loop:
         self._has_unread = False
         # A poller that sees only wake-ups.
         self._wake_poller: Poller | None = None
-        self._requests: deque[Request[object]] = deque()
+        self._requests: deque[LoopAction[object]] = deque()
         self._listeners: dict[int, Listener] = {}
         # Called at the end of a turn with the seconds to sleep. Returns the seconds the loop may sleep.
         self.after_turn: Callable[[float | None], float | None] | None = None
@@ -239,7 +239,7 @@ class Loop:
         if not self.is_running or self.is_own_thread or self._lock._is_owned():
             with self._lock:
                 return action()
-        request = Request(action)
+        request = LoopAction(action)
         self._requests.append(request)  # type: ignore[arg-type]
         self.wake()
         if self._is_ended:
@@ -452,7 +452,7 @@ class Loop:
         """Close everything the thread opened, as its last act."""
         self._guarded_work(self.host.finish_work)
         if self._last_act is not None:
-            Request(self._last_act).run()
+            LoopAction(self._last_act).run()
             self._last_act = None
         self.close_ports()
         self._flush()
@@ -482,7 +482,7 @@ class Loop:
         if transport.drain():
             self.arrival_count += 1
 
-    def _take_requests(self) -> list[Request[object]]:
+    def _take_requests(self) -> list[LoopAction[object]]:
         requests = []
         while self._requests:
             try:

@@ -20,14 +20,14 @@ from typing import Any, Protocol
 from leveret.clocks import unpatched
 
 
-class Lock(Protocol):
+class Mutex(Protocol):
     """What a lock and a re-entrant lock have in common."""
 
     def __enter__(self) -> bool: ...
     def __exit__(self, *exception: object) -> None: ...
 
 
-class ReentrantLock(Lock, Protocol):
+class ReentrantLock(Mutex, Protocol):
     """A lock that a thread can take again while it holds it."""
 
     def _is_owned(self) -> bool:
@@ -125,7 +125,7 @@ class _HubGate:
         self._near.close()
 
 
-def is_held(lock: Lock) -> bool:
+def is_held(lock: Mutex) -> bool:
     """Return whether the calling thread holds a re-entrant lock."""
     return bool(lock._is_owned())  # type: ignore[attr-defined]
 

@@ -38,7 +38,7 @@ class Turns:
         gate.wait(max(timeout, 0) if self.count == count else 0)
 
 
-class Request(Generic[T]):
+class LoopAction(Generic[T]):
     """An action that another thread wants to run on the loop's thread."""
 
     __slots__ = ("_action", "_done", "_error", "_result")

@@ -3,7 +3,7 @@
 If the writer was killed, the file ends in the middle of a line or of the compressed data. The reader then yields the
 events of the complete lines and sets `is_cut`. It skips lines that are no events, as a damaged file has them. It raises
 UnreadableTraceError, with the path, for a file that is not a trace, has an unknown version or a line without end. The
-pipeline reads files by the same `Content` and the same `events_of`.
+pipeline reads files by the same `TraceLines` and the same `events_of`.
 """
 
 from __future__ import annotations
@@ -106,7 +106,7 @@ class TraceReader:
         Raises UnreadableTraceError if it is not a trace, and OSError if it cannot be opened.
         """
         self.path: Final = fspath(path)
-        self._content: Final = Content(self.path)
+        self._content: Final = TraceLines(self.path)
         self._has_damage = False
         header, problem = self._content.header()
         if problem is not None:
@@ -128,7 +128,7 @@ class TraceReader:
                     yield event
 
 
-class Content:
+class TraceLines:
     """The lines of a trace file: the first, and then the others in pieces. `is_cut` is known once all were read."""
 
     def __init__(self, path: str | PathLike[str]) -> None:

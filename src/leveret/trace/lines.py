@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Final, cast
 from leveret.trace import events
 from leveret.trace.events import FIELDS, POSITIONS, TABLE, RawEvent, TracedMessage
 from leveret.trace.redaction import Redaction
-from leveret.trace.rows import ATTRS_KEY, HASH_BYTES, Numbering, Row, Rows, is_stored_anew, json_text
+from leveret.trace.rows import ATTRS_KEY, HASH_BYTES, FileNumbering, Row, Rows, is_stored_anew, json_text
 from leveret.trace.shapes import client_pattern
 
 if TYPE_CHECKING:
@@ -50,7 +50,7 @@ class Lines:
     """The lines of one broker's events."""
 
     def __init__(
-        self, numbering: Numbering, redaction: Redaction, *, keeps_bodies: bool, shapes: FileShapes | None = None
+        self, numbering: FileNumbering, redaction: Redaction, *, keeps_bodies: bool, shapes: FileShapes | None = None
     ) -> None:
         """Prepare to write. Without `shapes`, messages have none."""
         self._rows: Final = Rows(numbering, redaction, keeps_bodies=keeps_bodies)
@@ -64,7 +64,7 @@ class Lines:
         self._caches: Final[dict[object, _Cache]] = {kind: {} for kind in (events.PUBLISHED, *_ALIKE)}
         self._templates: dict[object, Template] = self._new_templates()
 
-    def begin_anew(self, numbering: Numbering) -> None:
+    def begin_anew(self, numbering: FileNumbering) -> None:
         """Use this numbering from now on: the broker was reset and counts from 1 again."""
         self._rows.numbering = numbering
         for cache in self._caches.values():

@@ -32,7 +32,7 @@ _OF_COLUMNS: Final = ("message_id", "correlation_id", "headers")
 NODE_SPAN: Final = 1_000_000_000
 
 
-class Numbering:
+class FileNumbering:
     """A mapping from the numbers of one broker to numbers that are unique in a file.
 
     Every broker numbers its messages and copies from 1, and starts again when it is reset. The file's numbers begin
@@ -63,7 +63,7 @@ class Rows:
 
     __slots__ = ("keeps_bodies", "numbering", "redaction")
 
-    def __init__(self, numbering: Numbering, redaction: Redaction, *, keeps_bodies: bool) -> None:
+    def __init__(self, numbering: FileNumbering, redaction: Redaction, *, keeps_bodies: bool) -> None:
         self.numbering = numbering
         self.redaction: Final = redaction
         self.keeps_bodies: Final = keeps_bodies

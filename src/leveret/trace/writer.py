@@ -21,7 +21,7 @@ from leveret.errors import LeveretWarning
 from leveret.trace.events import RawEvent, Tap
 from leveret.trace.lines import Lines
 from leveret.trace.redaction import Redaction
-from leveret.trace.rows import Numbering
+from leveret.trace.rows import FileNumbering
 from leveret.trace.run import file_in
 from leveret.trace.trace_file import TraceFile
 
@@ -94,7 +94,7 @@ class Writer:
         file = file_in(options.directory, self._facts)
         if file is not self.file or self._lines is None:
             self.file = file
-            numbering = Numbering(file.next_ordinal(), file.next_connection)
+            numbering = FileNumbering(file.next_ordinal(), file.next_connection)
             self._lines = Lines(numbering, options.redaction, keeps_bodies=options.keeps_bodies, shapes=file.shapes)
         file.writers[self] = self._write_at_exit
         return file
@@ -162,4 +162,4 @@ class Writer:
         """Write what is pending and start a new numbering: the broker was reset and counts from 1 again."""
         self.write()
         if self.file is not None and self._lines is not None:
-            self._lines.begin_anew(Numbering(self.file.next_ordinal(), self.file.next_connection))
+            self._lines.begin_anew(FileNumbering(self.file.next_ordinal(), self.file.next_connection))

@@ -16,7 +16,7 @@ from pytest_leveret.contract.documents.checking import FORMATS
 from pytest_leveret.contract.documents.exporting import document_of, schemas_of
 from pytest_leveret.contract.documents.reading import read as read_document
 from pytest_leveret.contract.documents.schemas import schema_of
-from pytest_leveret.contract.lock import Lock, Message, MessageKey, read
+from pytest_leveret.contract.lock import Lock, LockedMessage, MessageKey, read
 
 from leveret.cli import main
 from leveret.trace.shapes import Shape
@@ -75,7 +75,7 @@ def test_a_suite_keeps_to_the_schemas_of_its_own_lock(tmp_path: Path) -> None:
     ],
 )
 def test_the_path_of_a_schema_leads_to_its_messages(tmp_path: Path, exchange: str, key: str, path: str) -> None:
-    lock = Lock({MessageKey("/", exchange, key, ""): Message(shape=message_shape(b'{"id": 1}', {}))})
+    lock = Lock({MessageKey("/", exchange, key, ""): LockedMessage(shape=message_shape(b'{"id": 1}', {}))})
     [(written, schema)] = schemas_of(lock).items()
     (tmp_path / written).parent.mkdir(exist_ok=True)
     (tmp_path / written).write_text(json.dumps(schema))

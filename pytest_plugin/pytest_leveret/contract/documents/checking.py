@@ -24,7 +24,7 @@ from leveret.trace.shapes import field_path, key_pattern, message_name
 from leveret.wording import count_text
 from pytest_leveret.contract.comparing import named_field
 from pytest_leveret.contract.documents.files import Place
-from pytest_leveret.contract.documents.reading import DRAFTS, Channel, Document, MessageSpec, Schema
+from pytest_leveret.contract.documents.reading import DRAFTS, ChannelSpec, Document, MessageSpec, Schema
 
 _SHOWN_MAX: Final = 60
 _FINDINGS_MAX: Final = 5
@@ -60,7 +60,7 @@ FORMATS: Final = {
 
 
 @dataclass(frozen=True, slots=True)
-class Finding:
+class Mismatch:
     """One thing in which a message is not as a document says."""
 
     # The part of the message, and the path of the field in it.
@@ -88,8 +88,8 @@ class Checker:
         self._document: Final = document
         self._registries: Final[dict[str, jsonschema_rs.Registry]] = {}
         self._validators: Final[dict[tuple[Place, str, bool], jsonschema_rs.Validator]] = {}
-        self._by_exchange: Final[dict[tuple[str, str], list[Channel]]] = {}
-        self._by_queue: Final[dict[str, list[Channel]]] = {}
+        self._by_exchange: Final[dict[tuple[str, str], list[ChannelSpec]]] = {}
+        self._by_queue: Final[dict[str, list[ChannelSpec]]] = {}
         for channel in document.channels:
             if channel.queue is not None:
                 self._by_queue.setdefault(channel.queue, []).append(channel)
@@ -97,7 +97,7 @@ class Checker:
                 for schema in message.schemas.values():
                     self._validator(schema)
 
-    def channels_of(self, exchange: str, routing_key: str) -> list[Channel]:
+    def channels_of(self, exchange: str, routing_key: str) -> list[ChannelSpec]:
         """Return the channels that a message is published to: those of its very key, or else those of patterns."""
         known = self._by_exchange.get((exchange, routing_key))
         if known is None:
@@ -108,15 +108,15 @@ class Checker:
             known = self._by_exchange[exchange, routing_key] = exact or fitting
         return known
 
-    def channels_from(self, queue: str) -> list[Channel]:
+    def channels_from(self, queue: str) -> list[ChannelSpec]:
         """Return the channels that are this queue. One with a generated name has marks in an exported lock."""
         return self._by_queue.get(queue) or self._by_queue.get(key_pattern(queue), [])
 
-    def findings(self, channels: Iterable[Channel], body: bytes, properties: Mapping[str, Any]) -> list[Finding]:
+    def findings(self, channels: Iterable[ChannelSpec], body: bytes, properties: Mapping[str, Any]) -> list[Mismatch]:
         """Return in what a message is not as any message of channels; nothing if it is as one of them."""
         messages = [message for channel in channels for message in channel.messages]
         named = _named(messages, body, properties)
-        best: list[Finding] | None = None
+        best: list[Mismatch] | None = None
         for message in named or messages:
             findings = [*self._message_findings(message, body, properties)]
             if not findings:
@@ -125,12 +125,12 @@ class Checker:
                 best = findings
         return (best or [])[:_FINDINGS_MAX]
 
-    def _message_findings(self, spec: MessageSpec, body: bytes, properties: Mapping[str, Any]) -> Iterator[Finding]:
+    def _message_findings(self, spec: MessageSpec, body: bytes, properties: Mapping[str, Any]) -> Iterator[Mismatch]:
         """Yield what is not as one message says. Hot: once for each message."""
         given = properties.get("content_type")
         if spec.has_content_type and isinstance(given, str) and _media_type(given) != _media_type(spec.content_type):
             place = spec.place / "contentType"
-            yield Finding("properties", "content_type", f"is {given!r}", spec.content_type, place, "contentType", 1)
+            yield Mismatch("properties", "content_type", f"is {given!r}", spec.content_type, place, "contentType", 1)
             return
         for part, schema in spec.schemas.items():
             if part == "body":
@@ -140,7 +140,7 @@ class Checker:
                 if value is _UNREADABLE:
                     if _is_json(spec.content_type) or _is_json(given):
                         expected = _media_type(spec.content_type) or "JSON"
-                        yield Finding("body", "", "is no JSON", expected, spec.place, "contentType", 0)
+                        yield Mismatch("body", "", "is no JSON", expected, spec.place, "contentType", 0)
                     continue
             else:
                 value = _plain(_part(part, schema, properties))
@@ -210,7 +210,7 @@ def _object(data: object) -> Mapping[str, Any]:
     return data if isinstance(data, Mapping) else {}
 
 
-def _distance(findings: list[Finding]) -> int:
+def _distance(findings: list[Mismatch]) -> int:
     """Return how far a message is from what was expected: least from the one that its sender had in mind."""
     return sum(100 if each.keyword in _OTHER_KIND and each.depth <= 1 else 1 for each in findings)
 
@@ -284,7 +284,7 @@ def _plain(value: object) -> Any:
     return float(value) if isinstance(value, Decimal) else value
 
 
-def _findings_of(part: str, schema: Schema, error: jsonschema_rs.ValidationError) -> Iterator[Finding]:
+def _findings_of(part: str, schema: Schema, error: jsonschema_rs.ValidationError) -> Iterator[Mismatch]:
     """Yield the findings that one error of the library stands for."""
     name, facts = error.kind.name, error.kind.as_dict()
     path, depth = _path(error.instance_path), len(error.instance_path)
@@ -297,15 +297,15 @@ def _findings_of(part: str, schema: Schema, error: jsonschema_rs.ValidationError
         return
     if name in ("required", "dependentRequired"):
         below = field_path(path, str(facts["property"]))
-        yield Finding(part, below, "is missing", "", place, name, depth + 1)
+        yield Mismatch(part, below, "is missing", "", place, name, depth + 1)
     elif "unexpected" in facts or name == "falseSchema":
         fields = facts.get("unexpected") or (error.instance if isinstance(error.instance, Mapping) else None)
         for below in [field_path(path, str(each)) for each in fields] if fields is not None else [path]:
-            yield Finding(part, below, "is not allowed", "", place, "unexpected", depth + 1)
+            yield Mismatch(part, below, "is not allowed", "", place, "unexpected", depth + 1)
     else:
         words = _EXPECTED.get(name)
         expected = f"what `{name}` says" if words is None else words(facts)
-        yield Finding(part, path, f"is {_shown(error.instance, path)}", expected, place, name, depth)
+        yield Mismatch(part, path, f"is {_shown(error.instance, path)}", expected, place, name, depth)
 
 
 def _branch_findings(
@@ -314,7 +314,7 @@ def _branch_findings(
     error: jsonschema_rs.ValidationError,
     branches: list[list[jsonschema_rs.ValidationError]],
     place: Place,
-) -> Iterator[Finding]:
+) -> Iterator[Mismatch]:
     """Yield the findings of the alternative that is closest, or of all in one if none is."""
     several = [[finding for each in branch for finding in _findings_of(part, schema, each)] for branch in branches]
     path, depth = _path(error.instance_path), len(error.instance_path)
@@ -322,7 +322,7 @@ def _branch_findings(
     if not within:
         types = dict.fromkeys(name for branch in branches for each in branch for name in _types(each))
         given = f"is {_shown(error.instance, path)}"
-        yield Finding(part, path, given, _either(types), place, "type", depth)
+        yield Mismatch(part, path, given, _either(types), place, "type", depth)
         return
     # What distinguishes the alternatives is at their top.
     marks = [

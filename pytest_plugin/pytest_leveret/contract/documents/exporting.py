@@ -19,7 +19,7 @@ from leveret.trace.shapes import Shape
 from pytest_leveret.contract.documents.files import YAML
 from pytest_leveret.contract.documents.reading import CLIENT, DRAFT_7, KEY, PARAMETER, PROPERTIES, TOPOLOGY
 from pytest_leveret.contract.documents.schemas import body_schema, schema_of
-from pytest_leveret.contract.lock import Lock, Message, MessageKey
+from pytest_leveret.contract.lock import Lock, LockedMessage, MessageKey
 
 ASYNCAPI: Final = "3.0.0"
 _BINDING: Final = "0.3.0"
@@ -141,7 +141,7 @@ class _Writer:
             }
 
 
-def _message(key: MessageKey, message: Message) -> dict[str, Any]:
+def _message(key: MessageKey, message: LockedMessage) -> dict[str, Any]:
     parts = message.shape.fields
     body, headers, properties = (parts.get(part, Shape()) for part in ("body", "headers", "properties"))
     content_types = properties.fields["content_type"].forms if "content_type" in properties.fields else ()

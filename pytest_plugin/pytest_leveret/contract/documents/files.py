@@ -103,30 +103,30 @@ class Place:
 
 
 @dataclass(frozen=True, slots=True)
-class Node:
+class DocumentNode:
     """A value of a file, and where it stands."""
 
     files: Files
     place: Place
     value: Any
 
-    def __getitem__(self, step: str | int) -> Node:
+    def __getitem__(self, step: str | int) -> DocumentNode:
         """Return the value below, behind its references; None is the value of what is missing."""
         below = None
         if isinstance(self.value, Mapping):
             below = self.value.get(step)
         elif isinstance(self.value, list) and isinstance(step, int):
             below = self.value[step]
-        return self.files.behind(Node(self.files, self.place / step, below))
+        return self.files.behind(DocumentNode(self.files, self.place / step, below))
 
-    def items(self) -> Iterator[tuple[str, Node]]:
+    def items(self) -> Iterator[tuple[str, DocumentNode]]:
         """Yield the values below by key. Raises ValueError if this is no object."""
         if not isinstance(self.value, (Mapping, type(None))):
             raise ValueError(f"{self.place}: expected an object, and it is {self.value!r:.50}")
         for key in self.value or ():
             yield key, self[key]
 
-    def each(self) -> Iterator[Node]:
+    def each(self) -> Iterator[DocumentNode]:
         """Yield the items of a list. Raises ValueError if this is none."""
         if not isinstance(self.value, (list, type(None))):
             raise ValueError(f"{self.place}: expected a list, and it is {self.value!r:.50}")
@@ -149,17 +149,17 @@ class Files:
         # How many more shapes may be made of its schemas. Those that hold one another have no end.
         self.shapes_left = 100_000
 
-    def root(self, path: Path) -> Node:
+    def root(self, path: Path) -> DocumentNode:
         """Return the whole of a file."""
         if path not in self._data:
             self._data[path] = load(path)
-        return Node(self, Place(path), self._data[path])
+        return DocumentNode(self, Place(path), self._data[path])
 
     def data(self) -> list[tuple[Path, Any]]:
         """Return each file that was read, and what it holds."""
         return [*self._data.items()]
 
-    def behind(self, node: Node) -> Node:
+    def behind(self, node: DocumentNode) -> DocumentNode:
         """Return what a value refers to, or the value itself. Raises ValueError if a reference leads nowhere."""
         reference = node.value.get("$ref") if isinstance(node.value, Mapping) else None
         if not isinstance(reference, str):
@@ -172,7 +172,7 @@ class Files:
         finally:
             self._open.discard(node.place)
 
-    def _target(self, place: Place, reference: str) -> Node:
+    def _target(self, place: Place, reference: str) -> DocumentNode:
         file, _, fragment = reference.partition("#")
         if urlsplit(file).scheme not in ("", "file"):
             raise ValueError(

@@ -9,18 +9,18 @@ from pathlib import Path
 
 from leveret.trace.shapes import Shape
 from pytest_leveret.contract import is_document
-from pytest_leveret.contract.documents.files import Node
-from pytest_leveret.contract.documents.reading import Channel, Document, MessageSpec
+from pytest_leveret.contract.documents.files import DocumentNode
+from pytest_leveret.contract.documents.reading import ChannelSpec, Document, MessageSpec
 from pytest_leveret.contract.documents.reading import read as read_document
 from pytest_leveret.contract.documents.schemas import MODES, shape_of, task_shape
 from pytest_leveret.contract.lock import (
     ANY,
     PARTS,
-    Binding,
-    Consumer,
     Declared,
     Lock,
-    Message,
+    LockedBinding,
+    LockedConsumer,
+    LockedMessage,
     MessageKey,
     field_shape,
     field_text,
@@ -51,12 +51,12 @@ def lock_of(document: Document) -> Lock:
             key = _key(channel, spec)
             message = lock.messages.get(key)
             if message is None:
-                message = lock.messages[key] = Message(shape=_shape(channel, spec))
+                message = lock.messages[key] = LockedMessage(shape=_shape(channel, spec))
             senders = {client for client, places in channel.senders.items() if spec.place in places}
             message.publishers |= senders
             for client, places in channel.receivers.items():
                 if spec.place in places:
-                    message.consumers[channel.queue or "", client] = Consumer(channel.queue or "", client)
+                    message.consumers[channel.queue or "", client] = LockedConsumer(channel.queue or "", client)
     for message in lock.messages.values():
         needs = _needs(message)
         for consumer in message.consumers.values():
@@ -64,24 +64,24 @@ def lock_of(document: Document) -> Lock:
     return lock
 
 
-def _key(channel: Channel, spec: MessageSpec) -> MessageKey:
+def _key(channel: ChannelSpec, spec: MessageSpec) -> MessageKey:
     if spec.key:
         return MessageKey(*(str(spec.key.get(name, "")) for name in MessageKey._fields))
     routing_key = channel.key if channel.queue is None else channel.queue
     return MessageKey(channel.vhost, channel.exchange or "", routing_key or "", spec.type)
 
 
-def _declare(lock: Lock, channel: Channel) -> None:
+def _declare(lock: Lock, channel: ChannelSpec) -> None:
     """Note what a document says of an exchange, and how a queue is bound. It does not say with which arguments."""
     if channel.exchange:
         lock.exchanges.setdefault((channel.vhost, channel.exchange), Declared()).types.update(
             filter(None, [channel.type])
         )
     for exchange, routing_key in channel.bindings:
-        lock.bindings.add(Binding(channel.vhost, exchange, "queue", str(channel.queue), routing_key))
+        lock.bindings.add(LockedBinding(channel.vhost, exchange, "queue", str(channel.queue), routing_key))
 
 
-def _shape(channel: Channel, spec: MessageSpec) -> Shape:
+def _shape(channel: ChannelSpec, spec: MessageSpec) -> Shape:
     """Return the shape of a message. A part without a schema may be anything."""
     shape = Shape(count=1, types={"object": 1})
     for part in PARTS:
@@ -103,7 +103,7 @@ def _shape(channel: Channel, spec: MessageSpec) -> Shape:
     return shape
 
 
-def _text_types(channel: Channel, spec: MessageSpec) -> tuple[str, ...]:
+def _text_types(channel: ChannelSpec, spec: MessageSpec) -> tuple[str, ...]:
     """Return what a body that is a text is in a lock: one of JSON, or one as it is."""
     if spec.has_content_type:
         is_text = spec.content_type.startswith("text/")
@@ -111,7 +111,7 @@ def _text_types(channel: Channel, spec: MessageSpec) -> tuple[str, ...]:
     return ("text",) if channel.senders else ("text", "string", "bytes")
 
 
-def _forms(node: Node, name: str) -> list[str]:
+def _forms(node: DocumentNode, name: str) -> list[str]:
     """Return the formats of a property whose values are a vocabulary in a lock; none of others."""
     values = node["enum"].value or []
     if name == "delivery_mode":
@@ -119,7 +119,7 @@ def _forms(node: Node, name: str) -> list[str]:
     return [str(value) for value in values] if name == "content_type" else []
 
 
-def _needs(message: Message) -> dict[str, str]:
+def _needs(message: LockedMessage) -> dict[str, str]:
     """Return what a document says of each field, as what its consumers need."""
     texts = message.fields()
     return {place: text for place, text in texts.items() if ANY not in text and _reads_back(text)}

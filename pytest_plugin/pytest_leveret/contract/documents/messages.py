@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final, cast
 
 from leveret.trace import events
 from leveret.trace.events import Event
-from pytest_leveret.contract.documents.checking import Checker, Finding
-from pytest_leveret.contract.documents.reading import Channel
+from pytest_leveret.contract.documents.checking import Checker, Mismatch
+from pytest_leveret.contract.documents.reading import ChannelSpec
 from pytest_leveret.contract.lock import MessageKey
 from pytest_leveret.contract.observing import EventReader, is_of_monitoring, name_pattern, own_properties
 
@@ -34,7 +34,7 @@ class Violation:
     key: MessageKey
     # The client that sent it; the test, if there is none.
     publisher: str | None
-    finding: Finding
+    finding: Mismatch
 
 
 @dataclass(slots=True)
@@ -55,7 +55,7 @@ class Shown:
 
 
 @dataclass(slots=True)
-class _Sent:
+class _CheckedMessage:
     """A message that was published."""
 
     message: TracedMessage
@@ -67,13 +67,13 @@ class _Sent:
     checked: set[str | None] = field(default_factory=set)
 
 
-class Messages(EventReader[Shown]):
+class MessageChecking(EventReader[Shown]):
     """Checks the messages of one broker against documents."""
 
     def __init__(self, broker: Broker, checkers: list[Checker]) -> None:
         super().__init__(broker)
         self._checkers: Final = checkers
-        self._sent: Final[dict[int, _Sent]] = {}
+        self._sent: Final[dict[int, _CheckedMessage]] = {}
         # The copies that clients hold.
         self._held: Final[set[int]] = set()
 
@@ -82,7 +82,7 @@ class Messages(EventReader[Shown]):
         if is_of_monitoring(message.exchange, message.routing_key):
             return
         publisher = self._client(event.conn)
-        sent = self._sent[message.id] = _Sent(message, own_properties(message), publisher, [])
+        sent = self._sent[message.id] = _CheckedMessage(message, own_properties(message), publisher, [])
         for number, checker in enumerate(self._checkers):
             channels = [each for key in message.routing_keys for each in checker.channels_of(message.exchange, key)]
             shown.used.update((number, channel.name) for channel in channels)
@@ -118,7 +118,7 @@ class Messages(EventReader[Shown]):
             self._check(sent, None, shown)
             self._check(sent, str(event.queue), shown)
 
-    def _check(self, sent: _Sent, queue: str | None, shown: Shown) -> None:
+    def _check(self, sent: _CheckedMessage, queue: str | None, shown: Shown) -> None:
         """Check a message, once for the exchange and once for each queue."""
         if queue in sent.checked:
             return
@@ -129,7 +129,7 @@ class Messages(EventReader[Shown]):
                 for finding in checker.findings(channels, message.body, sent.properties) if channels else ():
                     shown.violations[Violation(number, _key(sent), sent.publisher, finding)] = None
 
-    def _channels(self, checker: Checker, message: TracedMessage, queue: str | None) -> list[list[Channel]]:
+    def _channels(self, checker: Checker, message: TracedMessage, queue: str | None) -> list[list[ChannelSpec]]:
         if queue is not None:
             return [checker.channels_from(queue)]
         return [checker.channels_of(message.exchange, key) for key in message.routing_keys]
@@ -142,7 +142,7 @@ class Messages(EventReader[Shown]):
     }
 
 
-def _key(sent: _Sent) -> MessageKey:
+def _key(sent: _CheckedMessage) -> MessageKey:
     message = sent.message
     return MessageKey("/", name_pattern(message.exchange), name_pattern(message.routing_key), "")
 

@@ -17,7 +17,7 @@ from urllib.parse import unquote
 
 from leveret.core.model.exchanges.topic import topic_matches
 from pytest_leveret.contract import SUFFIXES
-from pytest_leveret.contract.documents.files import Files, Node, Place
+from pytest_leveret.contract.documents.files import DocumentNode, Files, Place
 
 DRAFT_7: Final = "http://json-schema.org/draft-07/schema#"
 DRAFT_2020: Final = "https://json-schema.org/draft/2020-12/schema"
@@ -64,7 +64,7 @@ TOLERANCES: Final = {
 class Schema:
     """A schema, and how it is to be read."""
 
-    node: Node
+    node: DocumentNode
     # The `$schema` of its dialect.
     dialect: str
     # Whether one of several schemas may be met by more than one.
@@ -88,7 +88,7 @@ class MessageSpec:
 
 
 @dataclass(slots=True)
-class Channel:
+class ChannelSpec:
     """A place that messages go to, or come from."""
 
     name: str
@@ -130,7 +130,7 @@ class Document:
 
     path: Path
     title: str
-    channels: list[Channel]
+    channels: list[ChannelSpec]
     # What was accepted otherwise than the specification says: the name in `TOLERANCES`, and where.
     tolerated: list[tuple[str, Place]] = field(default_factory=list)
     # The exchanges, queues and bindings of a lock that was exported, as it has them.
@@ -174,7 +174,7 @@ def read(path: Path) -> Document:
 class _Reader:
     """Reads one AsyncAPI document."""
 
-    def __init__(self, path: Path, root: Node) -> None:
+    def __init__(self, path: Path, root: DocumentNode) -> None:
         self._root: Final = root
         self._is_old: Final = root.text("asyncapi").startswith("2")
         self._document: Final = Document(path, root["info"].text("title") or path.stem, [])
@@ -206,7 +206,7 @@ class _Reader:
         if (name, place) not in self._document.tolerated:
             self._document.tolerated.append((name, place))
 
-    def _channel(self, name: str, node: Node) -> Channel:
+    def _channel(self, name: str, node: DocumentNode) -> ChannelSpec:
         binding = node["bindings"]["amqp"]
         if binding["is"].value not in (None, "queue", "routingKey"):
             raise ValueError(f"{binding.place}/is: expected 'queue' or 'routingKey', and it is {binding['is'].value!r}")
@@ -220,7 +220,7 @@ class _Reader:
             self._tolerate("vhost", node.place)
             vhost = vhost[1:]
         key = self._old_key(node, name) if self._is_old else node["address"].value
-        channel = Channel(
+        channel = ChannelSpec(
             name=name,
             place=node.place,
             vhost=vhost,
@@ -237,7 +237,7 @@ class _Reader:
             channel.key = None
         return channel
 
-    def _old_key(self, node: Node, name: str) -> str | None:
+    def _old_key(self, node: DocumentNode, name: str) -> str | None:
         """Return the routing key of a channel of version 2: its name, or what FastStream has in its operation."""
         keys = [node[word]["bindings"]["amqp"]["cc"].value for word in ("subscribe", "publish")]
         given = next(filter(None, keys), None)
@@ -246,7 +246,7 @@ class _Reader:
         self._tolerate("key-in-operation", node.place)
         return given if isinstance(given, str) else None
 
-    def _bind(self, channel: Channel, source: str, named: re.Match[str] | None) -> None:
+    def _bind(self, channel: ChannelSpec, source: str, named: re.Match[str] | None) -> None:
         """Note how a queue is bound, and that its key is its own name."""
         if not source and named and named["exchange"] not in ("_", "", "default"):
             source = named["exchange"]
@@ -257,7 +257,7 @@ class _Reader:
             self._tolerate("address", channel.place)
         channel.key = channel.queue
 
-    def _operation(self, channel: Channel, is_sent: bool, messages: list[Node]) -> None:
+    def _operation(self, channel: ChannelSpec, is_sent: bool, messages: list[DocumentNode]) -> None:
         specs = [self._message(channel, each) for each in messages]
         channel.messages += specs
         places = (channel.senders if is_sent else channel.receivers).setdefault(self._document.title, set())
@@ -274,7 +274,7 @@ class _Reader:
             # An operation that lists none is about all messages of its channel.
             places.update(each.place for each in [*operation["messages"].each()] or channel.messages)
 
-    def _message(self, channel: Channel, node: Node) -> MessageSpec:
+    def _message(self, channel: ChannelSpec, node: DocumentNode) -> MessageSpec:
         traits = [*node["traits"].each()]
         schemas: dict[str, Schema] = {}
         for part, keyword in (("body", "payload"), ("headers", "headers"), ("properties", PROPERTIES)):
@@ -293,7 +293,7 @@ class _Reader:
             node[KEY].value or {},
         )
 
-    def _schema(self, channel: Channel, message: Node, node: Node) -> Schema | None:
+    def _schema(self, channel: ChannelSpec, message: DocumentNode, node: DocumentNode) -> Schema | None:
         """Return a schema as it is to be read; None if it is in a language that leveret does not check."""
         schema_format = message.text("schemaFormat")
         if isinstance(node.value, Mapping) and "schemaFormat" in node.value and "schema" in node.value:
@@ -313,7 +313,7 @@ class _Reader:
         _refuse_explosive(node)
         return Schema(node, self._dialect(node, schema_format), is_any)
 
-    def _dialect(self, node: Node, schema_format: str) -> str:
+    def _dialect(self, node: DocumentNode, schema_format: str) -> str:
         given = node.text("$schema") or (DRAFT_2020 if "2020-12" in schema_format else "")
         if given:
             return given
@@ -325,7 +325,7 @@ class _Reader:
         return self._dialects[node.place]
 
 
-def _schemas_of(node: Node) -> Iterator[Node]:
+def _schemas_of(node: DocumentNode) -> Iterator[DocumentNode]:
     """Yield the objects of a schema and of those it refers to, each once."""
     seen: set[Place] = set()
     waiting = [node]
@@ -341,7 +341,7 @@ def _schemas_of(node: Node) -> Iterator[Node]:
             waiting += each.each()
 
 
-def _refuse_explosive(node: Node) -> None:
+def _refuse_explosive(node: DocumentNode) -> None:
     """Raise ValueError if one value is compared with more schemas than there is time for.
 
     Two alternatives that refer to the same two, and these to two more, are a million after twenty of them.
@@ -356,7 +356,7 @@ def _refuse_explosive(node: Node) -> None:
         raise ValueError(f"{explosive}: its alternatives, with theirs, are more than {_ALTERNATIVES_MAX:,}")
 
 
-def _count(node: Node, counts: dict[Place, int]) -> int:
+def _count(node: DocumentNode, counts: dict[Place, int]) -> int:
     """Return how many schemas apply to a value by this one."""
     if node.place not in counts:
         # What refers back to itself counts once.
@@ -384,7 +384,7 @@ def _folder(path: Path, files: Files) -> Document:
         _refuse_explosive(root)
         schema = Schema(root, root.text("$schema") or DRAFT_2020)
         is_queue = len(names) == 1
-        channel = Channel(
+        channel = ChannelSpec(
             name="/".join(names),
             place=root.place,
             vhost="/",

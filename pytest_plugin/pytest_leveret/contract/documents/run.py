@@ -9,7 +9,7 @@ import pytest
 
 from leveret.wording import count_text
 from pytest_leveret.contract.documents.checking import Checker
-from pytest_leveret.contract.documents.messages import Messages, Shown, Violation
+from pytest_leveret.contract.documents.messages import MessageChecking, Shown, Violation
 from pytest_leveret.contract.documents.reading import TOLERANCES, Document, read
 from pytest_leveret.contract.watching import Watch, write_lines
 
@@ -38,8 +38,8 @@ class DocumentWatch(Watch[Shown]):
             raise pytest.UsageError(f"leveret_contract: {error}") from None
         super().__init__(config)
 
-    def _reader(self, broker: Broker) -> Messages:
-        return Messages(broker, self._checkers)
+    def _reader(self, broker: Broker) -> MessageChecking:
+        return MessageChecking(broker, self._checkers)
 
     def _problem_of(self, shown: Shown) -> list[str]:
         """Return the messages of a test that are not as a document says."""

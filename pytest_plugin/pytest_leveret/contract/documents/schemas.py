@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from leveret.trace.shapes import ANY_KEY, DELIVERY_MODES, DEPTH_MAX, FORMATS, REPEATS_MIN, WORDS_MAX, Shape
-from pytest_leveret.contract.documents.files import Node
+from pytest_leveret.contract.documents.files import DocumentNode
 from pytest_leveret.contract.lock import ANY
 
 # What JSON does not have. A header may hold bytes and instants; a body that is no JSON is a text or bytes.
@@ -63,7 +63,7 @@ def _tuple(schemas: list[dict[str, Any]], required: int) -> dict[str, Any]:
     return {"type": "array", **({"items": schemas} if schemas else {}), **({"minItems": required} if required else {})}
 
 
-def task_shape(node: Node) -> Shape:
+def task_shape(node: DocumentNode) -> Shape:
     """Return the shape that `body_schema` has made into a schema of a task, or that of any other schema."""
     if isinstance(node["items"].value, list):
         arguments, keywords, *_ = node["items"].each()
@@ -74,7 +74,7 @@ def task_shape(node: Node) -> Shape:
     return shape
 
 
-def _arguments_shape(node: Node) -> Shape:
+def _arguments_shape(node: DocumentNode) -> Shape:
     shape = Shape(1, {"object": 1})
     for index, each in enumerate(node["items"].each()):
         field = shape.fields[f"arg{index}"] = shape_of(each)
@@ -119,7 +119,7 @@ def _object_schema(shape: Shape) -> dict[str, Any]:
     return schema
 
 
-def shape_of(node: Node, depth: int = 0) -> Shape:
+def shape_of(node: DocumentNode, depth: int = 0) -> Shape:
     """Return the shape of the values that a schema allows."""
     shape = Shape(count=1)
     schema = node.value
@@ -140,7 +140,7 @@ def shape_of(node: Node, depth: int = 0) -> Shape:
     return shape
 
 
-def _own_shape(node: Node, depth: int) -> Shape:
+def _own_shape(node: DocumentNode, depth: int) -> Shape:
     schema, shape = node.value, Shape(count=1)
     values = [schema["const"]] if "const" in schema else schema.get("enum")
     if isinstance(values, list):

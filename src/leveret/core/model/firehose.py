@@ -33,14 +33,14 @@ class Actor(NamedTuple):
 TEST: Final = Actor("leveret", 0, "guest")
 
 
-class Client(Protocol):
+class TracedChannel(Protocol):
     """A channel, as far as the firehose needs it."""
 
     def actor(self) -> Actor:
         """Return who uses the channel."""
 
 
-class Firehose:
+class FirehoseTracing:
     """The tracing of one virtual host."""
 
     __slots__ = ("_vhost",)
@@ -48,7 +48,7 @@ class Firehose:
     def __init__(self, vhost: VirtualHost) -> None:
         self._vhost = vhost
 
-    def published(self, message: Message, queues: Sequence[AnyQueue], publisher: Client | None) -> None:
+    def published(self, message: Message, queues: Sequence[AnyQueue], publisher: TracedChannel | None) -> None:
         """Copy a publish, routed or not."""
         # The default exchange routes to its key whether such a queue exists or not.
         names = message.routing_keys if not message.exchange else [queue.name for queue in queues]
@@ -56,7 +56,7 @@ class Firehose:
         self._copy(message, f"publish.{message.exchange}", publisher, last=(routed,))
 
     def delivered(
-        self, entry: QueueEntry, queue_name: str, *, receiver: Client, properties_octets: bytes | None = None
+        self, entry: QueueEntry, queue_name: str, *, receiver: TracedChannel, properties_octets: bytes | None = None
     ) -> None:
         """Copy a delivery or a message fetched by basic.get.
 
@@ -72,7 +72,7 @@ class Firehose:
         self,
         message: Message,
         routing_key: str,
-        client: Client | None,
+        client: TracedChannel | None,
         properties: Properties | None = None,
         *,
         after_node: tuple[tuple[str, Field], ...] = (),

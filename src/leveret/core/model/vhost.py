@@ -35,7 +35,7 @@ from leveret.core.wire.values import Table
 from leveret.trace import events
 
 if TYPE_CHECKING:
-    from leveret.core.model.firehose import Client, Firehose
+    from leveret.core.model.firehose import FirehoseTracing, TracedChannel
     from leveret.core.model.node import Node
     from leveret.core.model.ports import ConnectionPort
 
@@ -92,7 +92,7 @@ class VirtualHost:
         compat = node.compat
         self.policies = Policies(compat)
         # None unless tracing is on.
-        self.firehose: Firehose | None = None
+        self.firehose: FirehoseTracing | None = None
         # By their names in `access.VHOST_LIMITS`.
         self.limits: dict[str, int] = {}
         self.default_exchange = DefaultExchange(self.queues, dice=node.dice, compat=compat)
@@ -380,7 +380,7 @@ class VirtualHost:
             return [queue for queue in queues if isinstance(queue, StoredQueue)]
         return queues
 
-    def publish(self, exchange: Exchange, message: Message, publisher: Client | None = None) -> Published:
+    def publish(self, exchange: Exchange, message: Message, publisher: TracedChannel | None = None) -> Published:
         """Route and enqueue a message; return whether it reached a queue and whether one refused it."""
         if exchange.can_delay and self._delay(exchange, message):
             if self.firehose is not None:
@@ -443,9 +443,9 @@ class VirtualHost:
 
     def trace_on(self) -> None:
         """Copy everything published and delivered to amq.rabbitmq.trace."""
-        from leveret.core.model.firehose import Firehose
+        from leveret.core.model.firehose import FirehoseTracing
 
-        self.firehose = Firehose(self)
+        self.firehose = FirehoseTracing(self)
         self.node.topology_version += 1
 
     def trace_off(self) -> None:

@@ -27,7 +27,7 @@ from leveret.core.wire.values import TYPE_NAMES, Field, Table
 from leveret.trace import events
 
 if TYPE_CHECKING:
-    from leveret.core.model.firehose import Client
+    from leveret.core.model.firehose import TracedChannel
     from leveret.core.model.node import Node
     from leveret.core.model.vhost import Published, VirtualHost
     from leveret.core.protocol.channel import Channel
@@ -95,7 +95,7 @@ def announce(publisher: Publisher, message: Message) -> int | None:
 
 
 def publish(
-    publisher: Publisher, message: Message, *, is_mandatory: bool, client: Client | None = None
+    publisher: Publisher, message: Message, *, is_mandatory: bool, client: TracedChannel | None = None
 ) -> Published | None:
     """Publish a checked message. Return None if a transaction holds it back. Hot: once per publish.
 

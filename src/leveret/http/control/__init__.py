@@ -12,7 +12,7 @@ from leveret.engine.engine import Engine
 from leveret.errors import BrokerError, EventsMissingError, NotDeclaredError, RefusedError, WaitTimeoutError
 from leveret.http.control import happenings, messaging, openapi, topology, whole  # noqa: F401 (they declare)
 from leveret.http.control.bodies import parsed
-from leveret.http.control.endpoint import ENDPOINTS, Call, Endpoint
+from leveret.http.control.endpoint import ENDPOINTS, ControlCall, ControlEndpoint
 from leveret.http.guard import refuse_stranger
 from leveret.http.messages import Request, Response, refusal
 from leveret.http.router import Router
@@ -38,7 +38,7 @@ class Control:
         self._engine: Final = engine
         self._pump: Final = EventPump(engine)
         self._numbers: Final = count(1)
-        self._router: Final[Router[Endpoint]] = Router(ENDPOINTS)
+        self._router: Final[Router[ControlEndpoint]] = Router(ENDPOINTS)
 
     def handle(self, request: Request) -> Response:
         """Answer a request of an administrator."""
@@ -51,7 +51,7 @@ class Control:
         try:
             parameters = hit.route.parameters(request.query)
             body = parsed(request.body, hit.route.body)
-            call = Call(self._engine, self._pump, self._numbers, request, hit.values, parameters, body)
+            call = ControlCall(self._engine, self._pump, self._numbers, request, hit.values, parameters, body)
             return hit.route.respond(hit.route.handler(call))
         except tuple(kind for kind, _, _ in _ANSWERS) as error:
             return _answer(error)

@@ -25,7 +25,7 @@ VHOST: Final = f"{ROOT}/vhosts/{{vhost}}"
 
 
 @dataclass
-class Call:
+class ControlCall:
     """One request to an endpoint."""
 
     engine: Engine
@@ -52,7 +52,7 @@ class Call:
 
 
 # What a handler returns is sent as JSON with the endpoint's status, unless it is a response already.
-Handler = Callable[[Call], object]
+Handler = Callable[[ControlCall], object]
 
 
 class Parameter(NamedTuple):
@@ -63,7 +63,7 @@ class Parameter(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Endpoint:
+class ControlEndpoint:
     """A declared endpoint."""
 
     name: str
@@ -116,7 +116,7 @@ def _check_value(name: str, value: str, parameter: Parameter) -> None:
 
 
 # What the modules of endpoints have declared.
-ENDPOINTS: Final[list[Endpoint]] = []
+ENDPOINTS: Final[list[ControlEndpoint]] = []
 
 
 def endpoint(
@@ -131,14 +131,14 @@ def endpoint(
 ) -> Callable[[Handler], Handler]:
     """Declare the decorated handler as an endpoint, under its own name with `name_end`.
 
-    `more` are other fields of `Endpoint`. The summary is the docstring as one line, with `extent` before its last dot.
+    `more` are other fields of the endpoint. The summary is the docstring in one line, with `extent` before its last dot.
     """
 
     def declare(handler: Handler) -> Handler:
         first, *others = handler.__name__.split("_")
         name = first + "".join(map(str.title, others)) + name_end
         summary = " ".join((handler.__doc__ or "").split()).removesuffix(".") + extent + "."
-        ENDPOINTS.append(Endpoint(name, method, template, summary, handler, answer, body, **more))
+        ENDPOINTS.append(ControlEndpoint(name, method, template, summary, handler, answer, body, **more))
         return handler
 
     return declare

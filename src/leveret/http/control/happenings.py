@@ -15,7 +15,7 @@ from typing import Any, Final, cast
 
 from leveret.clocks import SystemClock
 from leveret.errors import BrokerError, unknown
-from leveret.http.control.endpoint import ROOT, VHOST, Call, Handler, Parameter, endpoint
+from leveret.http.control.endpoint import ROOT, VHOST, ControlCall, Handler, Parameter, endpoint
 from leveret.http.control.scope import is_of
 from leveret.http.control.shapes import COUNT, FLAG, TABLE, TEXT, Schema, listed, record
 from leveret.http.messages import Response
@@ -55,7 +55,7 @@ def _of_both(path: str, answer: Schema | None = None, **more: Any) -> Callable[[
 class EventLines:
     """The lines of the events that a request wants, as a trace file has them."""
 
-    def __init__(self, call: Call) -> None:
+    def __init__(self, call: ControlCall) -> None:
         """Take what the path and the query of a request want. Raises ValueError for an unknown kind of event."""
         self._vhost = call.scope.vhost if "vhost" in call.values else None
         self._kinds = frozenset(names_in(call.parameters.get("kinds", "")))
@@ -91,19 +91,19 @@ class EventLines:
         return at is not None and raw[at] == self._queue
 
 
-def _recorded(call: Call) -> tuple[list[RawEvent], int]:
+def _recorded(call: ControlCall) -> tuple[list[RawEvent], int]:
     _require_recording(call)
     call.engine.sync()
     return numbered(call.engine)
 
 
-def _require_recording(call: Call) -> None:
+def _require_recording(call: ControlCall) -> None:
     if not call.engine.recorder.is_on:
         raise BrokerError("this broker records nothing; start it with record='recent'")
 
 
 @_of_both("/events", _EVENTS, query=_FILTERS)
-def list_events(call: Call) -> object:
+def list_events(call: ControlCall) -> object:
     """List the recorded events."""
     lines = EventLines(call)
     recorded = [json.loads(line) for line in lines.of(*_recorded(call))]
@@ -111,7 +111,7 @@ def list_events(call: Call) -> object:
 
 
 @_of_both("/events/stream", query={**_FILTERS, "from": _FROM}, media=_SSE)
-def stream_events(call: Call) -> object:
+def stream_events(call: ControlCall) -> object:
     """After a first event named open, send the events."""
     lines = EventLines(call)
     _require_recording(call)
@@ -124,7 +124,7 @@ def stream_events(call: Call) -> object:
 
 
 @_of_both("/trace", query=_FILTERS, media=_NDJSON)
-def get_trace(call: Call) -> object:
+def get_trace(call: ControlCall) -> object:
     """Return a trace file."""
     engine = call.engine
     lines = EventLines(call).of(*_recorded(call))
@@ -144,7 +144,7 @@ def get_trace(call: Call) -> object:
 
 
 @_of_both("/findings", listed(_FINDING))
-def list_findings(call: Call) -> object:
+def list_findings(call: ControlCall) -> object:
     """List what the strict checks have found so far."""
     _require_recording(call)
     engine = call.engine
@@ -160,7 +160,7 @@ def list_findings(call: Call) -> object:
 
 
 @_of_both("/page", media="text/html")
-def get_page(call: Call) -> object:
+def get_page(call: ControlCall) -> object:
     """Return the page."""
     from leveret.page.formats.html import page_of
     from leveret.page.readings.live import test_of

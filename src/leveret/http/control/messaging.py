@@ -16,7 +16,7 @@ from leveret.core.model.operators.patterns import Expression
 from leveret.core.wire.properties import PROPERTY_NAMES
 from leveret.http.control import shapes
 from leveret.http.control.bodies import WrongBody
-from leveret.http.control.endpoint import VHOST, Call, endpoint
+from leveret.http.control.endpoint import VHOST, ControlCall, endpoint
 from leveret.http.control.shapes import ANYTHING, COUNT, FLAG, NUMBER, TABLE, TEXT, Schema, component, listed, record
 from leveret.observe.assertions import matching
 from leveret.observe.assertions.assertions import Assertions
@@ -65,7 +65,7 @@ def _declare(name: str, act: Callable[..., object]) -> None:
     is_optional = first.default is not inspect.Parameter.empty
     keywords = {**(named if is_optional else {}), **own, "timeout": NUMBER, **criteria}
 
-    def run(call: Call) -> object:
+    def run(call: ControlCall) -> object:
         options = {word: criterion(word, value) for word, value in call.body.items() if word != _BINARY}
         if _BINARY in call.body:
             options["body"] = _octets(call.body[_BINARY])
@@ -102,7 +102,7 @@ def _octets(text: str) -> bytes:
 
 
 @endpoint("POST", f"{VHOST}/assert/empty", None, record({"queue": TEXT}, {"timeout": NUMBER}))
-def assert_empty(call: Call) -> None:
+def assert_empty(call: ControlCall) -> None:
     """Assert that a queue has no ready and no unacked messages."""
     call.scope.assert_empty(**call.body, vhost=call.scope.vhost)
 
@@ -113,7 +113,7 @@ def assert_empty(call: Call) -> None:
     record({"code": COUNT, "text": TEXT, "client": TEXT}),
     record({}, {"code": COUNT, "text": PATTERN, "client": PATTERN, "timeout": NUMBER}),
 )
-def assert_refused(call: Call) -> object:
+def assert_refused(call: ControlCall) -> object:
     """Assert that the broker refused something to a client."""
     options = {name: criterion(name, value) for name, value in call.body.items()}
     event = call.scope.assert_refused(options.pop("code", None), **options)
@@ -121,7 +121,7 @@ def assert_refused(call: Call) -> object:
 
 
 @endpoint("POST", f"{VHOST}/publish", record({"routed": FLAG}), _NEW_MESSAGE)
-def publish(call: Call) -> object:
+def publish(call: ControlCall) -> object:
     """Publish a message, and return whether it reached a queue. The body is text, base64 or JSON."""
     body = dict(call.body)
     octets = _octets(body.pop(_BINARY)) if _BINARY in body else body.pop("body", "")
@@ -133,12 +133,12 @@ def publish(call: Call) -> object:
 
 
 @endpoint("POST", f"{VHOST}/wait-idle", None, record({}, {"timeout": NUMBER, "reconnects": FLAG}))
-def wait_idle(call: Call) -> None:
+def wait_idle(call: ControlCall) -> None:
     """Wait until no consumer of the virtual host holds a message, can take one, or has to reconnect to take one."""
     call.scope.wait_idle(**call.body)
 
 
 @endpoint("POST", f"{VHOST}/wait-for-consumer", component("Consumer"), record({"queue": TEXT}, {"timeout": NUMBER}))
-def wait_for_consumer(call: Call) -> object:
+def wait_for_consumer(call: ControlCall) -> object:
     """Wait until a queue has a consumer, and return the first one. The queue need not exist yet."""
     return shapes.json_of(call.scope.wait_for_consumer(**call.body, vhost=call.scope.vhost))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import Final
 
-from leveret.http.control.endpoint import ENDPOINTS, ROOT, Call, Endpoint, endpoint
+from leveret.http.control.endpoint import ENDPOINTS, ROOT, ControlCall, ControlEndpoint, endpoint
 from leveret.http.control.shapes import COMPONENTS, TABLE, TEXT, Json, component
 from leveret.trace.version import __version__
 
@@ -22,7 +22,7 @@ _REFUSALS: Final = {
 
 
 @endpoint("GET", f"{ROOT}/openapi.json", TABLE)
-def get_openapi(_call: Call) -> object:
+def get_openapi(_call: ControlCall) -> object:
     """Return this document."""
     return document()
 
@@ -52,7 +52,7 @@ def document() -> Json:
     }
 
 
-def _operation(declared: Endpoint) -> Json:
+def _operation(declared: ControlEndpoint) -> Json:
     described: Json = {"operationId": declared.name, "summary": declared.summary}
     parameters: list[Json] = [
         {"name": name, "in": "path", "required": True, "schema": TEXT} for name in _NAME.findall(declared.template)
@@ -73,7 +73,7 @@ def _operation(declared: Endpoint) -> Json:
     return described
 
 
-def _success(declared: Endpoint) -> Json:
+def _success(declared: ControlEndpoint) -> Json:
     if declared.answer is not None:
         return {str(declared.status): {"description": declared.summary, "content": _json(declared.answer)}}
     if declared.media != "application/json":

@@ -13,7 +13,7 @@ from leveret.faults.rule import OPTIONS, Rule
 from leveret.faults.streams import Direction
 from leveret.http.control import shapes
 from leveret.http.control.bodies import WrongBody
-from leveret.http.control.endpoint import ROOT, Call, Parameter, endpoint
+from leveret.http.control.endpoint import ROOT, ControlCall, Parameter, endpoint
 from leveret.http.control.messaging import CRITERIA, PATTERN, criterion
 from leveret.http.control.shapes import ANYTHING, COUNT, FLAG, NUMBER, TEXT, Json, Schema, component, listed, record
 from leveret.observe.assertions.keywords import Alarm
@@ -38,7 +38,7 @@ _STATE: Final[Schema] = record(
 
 
 @endpoint("GET", f"{ROOT}/state", _STATE)
-def get_state(call: Call) -> object:
+def get_state(call: ControlCall) -> object:
     """Return the state of the whole broker."""
     with call.engine.looking() as node:
         return {
@@ -53,35 +53,35 @@ def get_state(call: Call) -> object:
 
 
 @endpoint("GET", f"{ROOT}/clock", _CLOCK)
-def get_clock(call: Call) -> Json:
+def get_clock(call: ControlCall) -> Json:
     """Return the broker's time, in seconds since 1970."""
     clock = Clock(call.engine)
     return {"now": clock.now, "is_held": clock.is_held, "is_jumping": call.engine.time_mover is not None}
 
 
 @endpoint("POST", f"{ROOT}/clock/hold", _CLOCK)
-def hold_clock(call: Call) -> object:
+def hold_clock(call: ControlCall) -> object:
     """Stop time."""
     Clock(call.engine).hold()
     return get_clock(call)
 
 
 @endpoint("POST", f"{ROOT}/clock/release", _CLOCK)
-def release_clock(call: Call) -> object:
+def release_clock(call: ControlCall) -> object:
     """Let time run on."""
     Clock(call.engine).release()
     return get_clock(call)
 
 
 @endpoint("POST", f"{ROOT}/clock/advance", _CLOCK, record({}, {**_SPAN, **_SETTLE, "heartbeats": FLAG}))
-def advance_clock(call: Call) -> object:
+def advance_clock(call: ControlCall) -> object:
     """Stop time, and move it on by the sum of what is given, from deadline to deadline. Clients get time to react."""
     Clock(call.engine).advance(**call.body)
     return get_clock(call)
 
 
 @endpoint("POST", f"{ROOT}/clock/autojump", _CLOCK, record({}, {**_SETTLE, "while_held": FLAG}))
-def autojump_clock(call: Call) -> object:
+def autojump_clock(call: ControlCall) -> object:
     """Let time jump to the next deadline whenever the broker and its clients have nothing to do."""
     Clock(call.engine).autojump(**call.body)
     return get_clock(call)
@@ -134,13 +134,13 @@ _FAULT: Final = record({"fault": {"enum": list(_METHODS)}}, {**_PARAMETERS, **_W
 
 
 @endpoint("GET", f"{ROOT}/faults", listed(component("Fault")))
-def list_faults(call: Call) -> list[Json]:
+def list_faults(call: ControlCall) -> list[Json]:
     """List the faults, with how often each has fired."""
     return [shapes.fault(number, rule) for number, rule in enumerate(call.engine.fault_rules(), 1)]
 
 
 @endpoint("POST", f"{ROOT}/faults", component("Fault"), _FAULT, status=201)
-def add_fault(call: Call) -> object:
+def add_fault(call: ControlCall) -> object:
     """Add a fault.
 
     `vhost` limits it to one virtual host; the other names select occasions, as in Python. With `"on": "now"` it acts at
@@ -176,7 +176,7 @@ def add_fault(call: Call) -> object:
     return shapes.fault(call.engine.fault_rules().index(rule) + 1, rule)
 
 
-def _rule(call: Call) -> tuple[int, Rule]:
+def _rule(call: ControlCall) -> tuple[int, Rule]:
     rules, number = call.engine.fault_rules(), call.values["fault"]
     if not (number.isdecimal() and 1 <= int(number) <= len(rules)):
         raise NotDeclaredError(f"fault {number} does not exist{expected(number, map(str, range(1, len(rules) + 1)))}")
@@ -184,13 +184,13 @@ def _rule(call: Call) -> tuple[int, Rule]:
 
 
 @endpoint("GET", f"{ROOT}/faults/{{fault}}", component("Fault"))
-def get_fault(call: Call) -> object:
+def get_fault(call: ControlCall) -> object:
     """Return a fault by its id."""
     return shapes.fault(*_rule(call))
 
 
 @endpoint("DELETE", f"{ROOT}/faults/{{fault}}", component("Fault"))
-def remove_fault(call: Call) -> object:
+def remove_fault(call: ControlCall) -> object:
     """Remove a fault, and return how often it fired."""
     _rule(call)[1].remove()
     return shapes.fault(*_rule(call))
@@ -199,7 +199,7 @@ def remove_fault(call: Call) -> object:
 @endpoint(
     "DELETE", f"{ROOT}/faults", query={"vhost": Parameter("remove only those that were added for this virtual host")}
 )
-def remove_faults(call: Call) -> None:
+def remove_faults(call: ControlCall) -> None:
     """Remove all faults."""
     vhost = call.parameters.get("vhost")
     chosen = [rule for rule in call.engine.fault_rules() if vhost is None or rule.places.get("vhost") == vhost]
@@ -212,12 +212,12 @@ def remove_faults(call: Call) -> None:
 
 
 @endpoint("POST", f"{ROOT}/reset")
-def reset(call: Call) -> None:
+def reset(call: ControlCall) -> None:
     """Close every connection and forget all state."""
     call.engine.reset()
 
 
 @endpoint("POST", f"{ROOT}/restart")
-def restart(call: Call) -> None:
+def restart(call: ControlCall) -> None:
     """Restart as RabbitMQ does: keep what is durable, and close all connections."""
     call.engine.restart()

@@ -40,7 +40,7 @@ ACCESS_REFUSED: Final = "Access refused."
 NOT_YOURS: Final = "User not authorised to access object"
 
 
-class Refusal(Exception):
+class RefusedCall(Exception):
     """A request that is answered with an error."""
 
     def __init__(self, response: Response) -> None:
@@ -48,27 +48,27 @@ class Refusal(Exception):
         self.response = response
 
 
-def refused(status: int, error: str, reason: object) -> Refusal:
+def refused(status: int, error: str, reason: object) -> RefusedCall:
     """Return a refusal with a word for programs, and a reason."""
-    return Refusal(refusal(status, error, reason))
+    return RefusedCall(refusal(status, error, reason))
 
 
-def bad_request(reason: object) -> Refusal:
+def bad_request(reason: object) -> RefusedCall:
     """Return the refusal of a request with a wrong body or value."""
     return refused(400, "bad_request", reason)
 
 
-def no_object() -> Refusal:
+def no_object() -> RefusedCall:
     """Return the refusal of a path that names something that does not exist."""
     return refused(404, "Object Not Found", "Not Found")
 
 
-def not_found(reason: str = "Not Found") -> Refusal:
+def not_found(reason: str = "Not Found") -> RefusedCall:
     """Return the refusal of something that the user may not see, or that a body names and does not exist."""
     return refused(404, "not_found", reason)
 
 
-def not_authorised(reason: str) -> Refusal:
+def not_authorised(reason: str) -> RefusedCall:
     """Return the refusal of a user who lacks a tag or a permission."""
     return refused(401, "not_authorised", reason)
 
@@ -82,7 +82,7 @@ def refuse_other_node(body: Item, compat: Compat) -> None:
         )
 
 
-class State:
+class ManagementState:
     """What one management API keeps beside the broker's own state. A broker that is reset begins with a fresh one."""
 
     def __init__(self, engine: Engine) -> None:
@@ -137,10 +137,10 @@ class UsersChannel(OwnChannel):
         self.got.append((method, message, properties_octets))
 
 
-class Call:
+class ManagementCall:
     """One request of a user, with the values of its path."""
 
-    def __init__(self, state: State, request: Request, user: User | None, values: Mapping[str, str]) -> None:
+    def __init__(self, state: ManagementState, request: Request, user: User | None, values: Mapping[str, str]) -> None:
         self.state = state
         self.engine: Engine = state.engine
         self.compat: Compat = state.engine.compat
@@ -194,11 +194,11 @@ class Call:
 
     @property
     def vhost(self) -> VirtualHost:
-        """The virtual host of the path. Raises Refusal if it does not exist."""
+        """The virtual host of the path. Raises RefusedCall if it does not exist."""
         return self.existing(self.node.vhosts, "vhost")
 
     def existing(self, known: Mapping[str, T], name: str) -> T:
-        """Return what a name of the path stands for. Raises Refusal if it does not exist."""
+        """Return what a name of the path stands for. Raises RefusedCall if it does not exist."""
         try:
             return known[self.values[name]]
         except KeyError:
@@ -206,7 +206,7 @@ class Call:
 
     @property
     def changed_vhost(self) -> VirtualHost:
-        """The virtual host in which something is to be made. Raises Refusal if it does not exist."""
+        """The virtual host in which something is to be made. Raises RefusedCall if it does not exist."""
         vhost = self.node.vhosts.get(self.values["vhost"])
         if vhost is None:
             raise not_found("vhost_not_found")
@@ -227,7 +227,7 @@ class Call:
         return self.parameters.get(name) == "true"
 
     def body(self, *required: str) -> Item:
-        """Return the JSON object of the body. Raises Refusal if it is none, or lacks a required key."""
+        """Return the JSON object of the body. Raises RefusedCall if it is none, or lacks a required key."""
         value = Item(parsed(self.request.body, self.compat))
         missing = [name for name in required if name not in value]
         if missing:
@@ -246,7 +246,7 @@ class Call:
 
     @contextmanager
     def channel(self, vhost: VirtualHost) -> Iterator[UsersChannel]:
-        """Open a channel to a virtual host for the user. The caller is acting. Raises Refusal as `rights` does."""
+        """Open a channel to a virtual host for the user. The caller is acting. Raises RefusedCall as `rights` does."""
         rights = self.rights(vhost)
         connection = OwnConnection(self.node, vhost, is_waited_for=False)
         try:
@@ -255,13 +255,13 @@ class Call:
             connection.end(None)
 
     def rights(self, vhost: VirtualHost) -> UserRights:
-        """Return what the user may do in a virtual host. Raises Refusal if the user may not open it."""
+        """Return what the user may do in a virtual host. Raises RefusedCall if the user may not open it."""
         if not self.node.access.may_open(self.user.name, vhost.name):
             raise not_authorised(ACCESS_REFUSED)
         return UserRights(self.user.name, vhost)
 
 
-def answer_to(error: AmqpError) -> Refusal:
+def answer_to(error: AmqpError) -> RefusedCall:
     """Return the answer for a refusal of the model (rabbit_mgmt_util:with_channel)."""
     if error.code == 403:
         return not_authorised(ACCESS_REFUSED)
@@ -283,7 +283,7 @@ def value_of(octets: bytes, compat: Compat) -> object:
 
 
 def parsed(octets: bytes, compat: Compat) -> dict[str, object]:
-    """Return a body as a JSON object; an empty body is an empty one. Raises Refusal."""
+    """Return a body as a JSON object; an empty body is an empty one. Raises RefusedCall."""
     if not octets:
         return {}
     try:
@@ -307,4 +307,4 @@ def _missing_keys(names: list[str]) -> str:
 
 
 # What answers a call: a value to send as JSON, or a whole response.
-Answer = Callable[[Call], object]
+Answer = Callable[[ManagementCall], object]

@@ -9,11 +9,11 @@ from leveret.core.model.ports import ConnectionPort
 from leveret.core.model.queues.consumer import Consumer
 from leveret.core.model.queues.stored_queue import StoredQueue
 from leveret.core.protocol.channel import Channel
-from leveret.http.management.calls import Call
+from leveret.http.management.calls import ManagementCall
 from leveret.http.management.listing import Described
 
 
-def consumers_of(call: Call, queue: StoredQueue) -> list[Described]:
+def consumers_of(call: ManagementCall, queue: StoredQueue) -> list[Described]:
     """Return the consumers of a queue as JSON, leaving out those of the test itself."""
     return [described_consumer(call, consumer) for consumer in queue.consumers if consumer.connection_number > 0]
 
@@ -29,7 +29,7 @@ def peer_details(connection: ConnectionPort) -> Described:
     return {"name": connection.address_name, "peer_host": host, "peer_port": port}
 
 
-def described_consumer(call: Call, consumer: Consumer) -> Described:
+def described_consumer(call: ManagementCall, consumer: Consumer) -> Described:
     """Return a client's consumer as JSON."""
     channel = consumer.subscriber
     assert isinstance(channel, Channel)

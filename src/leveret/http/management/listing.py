@@ -8,7 +8,7 @@ from typing import Final
 
 from leveret.core.model.operators.patterns import name_pattern, octets
 from leveret.core.model.operators.pcre import UnsupportedError
-from leveret.http.management.calls import Call, bad_request, refused
+from leveret.http.management.calls import ManagementCall, bad_request, refused
 
 Described = dict[str, object]
 
@@ -20,7 +20,7 @@ _NUMBER, _ATOM, _OBJECT, _LIST, _TEXT = range(5)
 
 
 def listed(
-    call: Call, items: Iterable[Described], by: Sequence[str] = ("vhost", "name"), *, paged: bool = True
+    call: ManagementCall, items: Iterable[Described], by: Sequence[str] = ("vhost", "name"), *, paged: bool = True
 ) -> object:
     """Return a list as the query asks for it. `by` names the keys it is sorted by without a query."""
     ordered = sorted(items, key=lambda item: [_rank(_value(item, key)) for key in by])
@@ -36,7 +36,7 @@ def listed(
     return _page(call, ordered)
 
 
-def chosen(call: Call, item: Described) -> object:
+def chosen(call: ManagementCall, item: Described) -> object:
     """Return the columns of an object that the query asks for."""
     columns = call.parameters.get("columns")
     if columns is None:
@@ -63,7 +63,7 @@ def _chosen(item: Mapping[str, object], columns: list[list[str]]) -> Described:
 _OPAQUE: Final = ("arguments", "metadata", "definition", "client_properties")
 
 
-def page_of(call: Call) -> tuple[int, int]:
+def page_of(call: ManagementCall) -> tuple[int, int]:
     """Return which page the query asks for, and its size. Raises Refusal, also where RabbitMQ would fail."""
     page, size = _number(call, "page", 1), _number(call, "page_size", _PAGE_SIZE)
     if page < 1 or not ("page" not in call.parameters or 1 <= size <= _PAGE_SIZE_MAX):
@@ -72,7 +72,7 @@ def page_of(call: Call) -> tuple[int, int]:
     return page, size
 
 
-def _page(call: Call, items: list[Described]) -> Described:
+def _page(call: ManagementCall, items: list[Described]) -> Described:
     page, size = page_of(call)
     filtered = _filtered(call, items)
     count = -(-len(filtered) // size)
@@ -91,14 +91,14 @@ def _page(call: Call, items: list[Described]) -> Described:
     }
 
 
-def _number(call: Call, name: str, default: int) -> int:
+def _number(call: ManagementCall, name: str, default: int) -> int:
     try:
         return int(call.parameters.get(name, default))
     except ValueError:
         raise bad_request(_INVALID) from None
 
 
-def _filtered(call: Call, items: list[Described]) -> list[Described]:
+def _filtered(call: ManagementCall, items: list[Described]) -> list[Described]:
     name = call.parameters.get("name", "")
     if not name:
         return items

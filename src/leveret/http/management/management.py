@@ -16,9 +16,9 @@ from leveret.http.management.calls import (
     DONE,
     MALFORMED,
     NOT_YOURS,
-    Call,
-    Refusal,
-    State,
+    ManagementCall,
+    ManagementState,
+    RefusedCall,
     bad_request,
     no_object,
     not_authorised,
@@ -44,7 +44,7 @@ class Management:
     """The management API of one broker."""
 
     def __init__(self, engine: Engine) -> None:
-        self._state: Final = State(engine)
+        self._state: Final = ManagementState(engine)
         version = engine.compat.version
         self._router: Final = Router(each for each in ENDPOINTS if version in each.versions)
 
@@ -80,7 +80,7 @@ class Management:
             user = None
             if endpoint.who != "anyone":
                 user = self._user(request)
-            call = Call(self._state, request, user, hit.values)
+            call = ManagementCall(self._state, request, user, hit.values)
             if user is not None:
                 with self._state.engine.lock:
                     _refuse_unless_permitted(call, endpoint.who)
@@ -93,7 +93,7 @@ class Management:
                 answer = endpoint.answer(call)
             if answer is not None and not isinstance(answer, Response):
                 page_of(call)
-        except Refusal as error:
+        except RefusedCall as error:
             return error.response
         except WrongValue as error:
             return bad_request(error.reason).response
@@ -104,20 +104,20 @@ class Management:
     def _user(self, request: Request) -> User:
         header = request.headers.get("authorization")
         if header is None:
-            raise Refusal(_CHALLENGE)
+            raise RefusedCall(_CHALLENGE)
         if header.partition(" ")[0].lower() != "bearer" and request.credentials is None:
-            raise Refusal(MALFORMED)
+            raise RefusedCall(MALFORMED)
         user = known_user(request, self._state.engine)
         if user is None:
             if self._state.engine.compat.challenges_again:
-                raise Refusal(refusal(401, "not_authorized", "Login failed", *_CHALLENGE.headers))
+                raise RefusedCall(refusal(401, "not_authorized", "Login failed", *_CHALLENGE.headers))
             raise refused(401, "not_authorized", "Not_Authorized")
         if not any(tag in _TAGS for tag in user.tags):
             raise not_authorised("Not management user")
         return user
 
 
-def _refuse_unless_permitted(call: Call, who: Who) -> None:
+def _refuse_unless_permitted(call: ManagementCall, who: Who) -> None:
     """Refuse a user without the tag, or without the virtual host. The caller holds the broker's lock."""
     if call.is_administrator or who == "management":
         return

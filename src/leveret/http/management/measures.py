@@ -15,7 +15,7 @@ from leveret.core.model.queues.quorum import QuorumQueue
 from leveret.core.model.queues.stored_queue import StoredQueue
 from leveret.core.model.vhost import VirtualHost
 from leveret.http.management import statistics
-from leveret.http.management.calls import Call
+from leveret.http.management.calls import ManagementCall
 from leveret.http.management.clients import consumers_of, peer_details
 from leveret.http.management.constant import constant
 from leveret.http.management.listing import Described
@@ -33,7 +33,7 @@ def totals(queue: StoredQueue) -> dict[str, int]:
     return {"messages": ready + unacked, "messages_ready": ready, "messages_unacknowledged": unacked}
 
 
-def measured(call: Call, vhost: VirtualHost, queue: StoredQueue) -> Described:
+def measured(call: ManagementCall, vhost: VirtualHost, queue: StoredQueue) -> Described:
     """Return what RabbitMQ measures of a queue every few seconds."""
     counts, now = call.state.statistics.of("queue", vhost.name, queue.name), call.node.now
     description: Described = {
@@ -120,7 +120,7 @@ def _capacity(queue: StoredQueue) -> int:
     return int(any(consumer.has_room() for consumer in queue.consumers))
 
 
-def _quorum(call: Call, queue: QuorumQueue) -> Described:
+def _quorum(call: ManagementCall, queue: QuorumQueue) -> Described:
     """Return what a quorum queue holds, all of which is on disk. Its bytes are those that count towards its limit."""
     is_body_only = call.compat.quorum_bytes_are_body_only
     unacked = [entry.message for entry in queue.unacked.values()]
@@ -141,7 +141,7 @@ def _quorum(call: Call, queue: QuorumQueue) -> Described:
     }
 
 
-def _by_priority(call: Call, queue: QuorumQueue, waiting: Counter[int]) -> Described:
+def _by_priority(call: ManagementCall, queue: QuorumQueue, waiting: Counter[int]) -> Described:
     publisher_count = call.state.statistics.publisher_count(queue.vhost.name, queue.name, call.node.connections)
     returned_count = len(queue.ready) - waiting.total()
     counts: Described = {"publishers": publisher_count, "messages_ready_returned": returned_count}
@@ -155,14 +155,14 @@ def _by_priority(call: Call, queue: QuorumQueue, waiting: Counter[int]) -> Descr
             return {}
 
 
-def delivery_limit(call: Call, queue: StoredQueue) -> Described:
+def delivery_limit(call: ManagementCall, queue: StoredQueue) -> Described:
     """Return the delivery limit of a quorum queue, in versions that show it."""
     if not isinstance(queue, QuorumQueue) or not call.compat.shows_delivery_limit:
         return {}
     return {"delivery_limit": _DELIVERY_LIMIT_OFF if queue.delivery_limit is None else queue.delivery_limit}
 
 
-def in_detail(call: Call, queue: StoredQueue) -> Described:
+def in_detail(call: ManagementCall, queue: StoredQueue) -> Described:
     """Return what only the description of one queue has."""
     details: Described = {
         "consumer_details": consumers_of(call, queue),

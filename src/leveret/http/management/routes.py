@@ -11,7 +11,7 @@ from collections.abc import Callable
 from typing import Final, Literal, NamedTuple
 
 from leveret.core.compat import ALL
-from leveret.http.management.calls import Answer, Call
+from leveret.http.management.calls import Answer, ManagementCall
 from leveret.http.management.listing import Described, chosen, listed
 
 # Anyone, even without credentials; a user with any of the tags; one who may also open the virtual host of the path; the
@@ -23,7 +23,7 @@ Who = Literal[
 ]
 
 
-class Endpoint(NamedTuple):
+class ManagementEndpoint(NamedTuple):
     """A method of a path."""
 
     method: str
@@ -39,10 +39,10 @@ class Endpoint(NamedTuple):
 
 
 # What the modules of `endpoints` have declared.
-ENDPOINTS: Final[list[Endpoint]] = []
+ENDPOINTS: Final[list[ManagementEndpoint]] = []
 # What lists objects, and what describes one. Both run behind the barrier, under the broker's lock.
-Listing = Callable[[Call], list[Described]]
-Describing = Callable[[Call], Described]
+Listing = Callable[[ManagementCall], list[Described]]
+Describing = Callable[[ManagementCall], Described]
 
 
 def endpoint(
@@ -52,10 +52,10 @@ def endpoint(
     versions: tuple[str, ...] = ALL,
     **more: bool,
 ) -> Callable[[Answer], Answer]:
-    """Declare that the decorated function answers a method of a path. `more` are other fields of `Endpoint`."""
+    """Declare that the decorated function answers a method of a path. `more` are other fields of the endpoint."""
 
     def declare(answer: Answer) -> Answer:
-        ENDPOINTS.append(Endpoint(method, template, who, answer, versions, **more))
+        ENDPOINTS.append(ManagementEndpoint(method, template, who, answer, versions, **more))
         return answer
 
     return declare
@@ -77,7 +77,7 @@ def lists(
     """
 
     def declare(listing: Listing) -> Listing:
-        def answer(call: Call) -> object:
+        def answer(call: ManagementCall) -> object:
             with call.engine.looking():
                 objects = listing(call)
             return listed(call, objects, by, paged=paged)
@@ -96,7 +96,7 @@ def describes(
     """Declare that the decorated function describes the object of a path."""
 
     def declare(describing: Describing) -> Describing:
-        def answer(call: Call) -> object:
+        def answer(call: ManagementCall) -> object:
             with call.engine.looking():
                 return chosen(call, describing(call))
 

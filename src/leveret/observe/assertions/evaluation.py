@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final
 
 from leveret.errors import EventsMissingError, NotDeclaredError, unknown
 from leveret.observe.assertions.matching import Matcher
-from leveret.observe.assertions.searching import HAPPENINGS, Question, Search
+from leveret.observe.assertions.searching import HAPPENINGS, EventSearch, Question
 from leveret.observe.texts.state import uncommitted
 from leveret.observe.views.message_view import MessageView, entry_view
 from leveret.observe.views.names import existing_queue, find_queue, require_known
@@ -125,7 +125,7 @@ class _Evaluation:
     def __init__(self, source: Source, question: Question) -> None:
         self._source: Final = source
         self._question: Final = question
-        self._search: Final = Search(question)
+        self._search: Final = EventSearch(question)
         # How many events the search has seen.
         self._read_count = 0
 

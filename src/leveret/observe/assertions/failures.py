@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from leveret.observe.assertions.history import Histories
 from leveret.observe.assertions.nearest import Nearest, NearMiss, missed_text
-from leveret.observe.assertions.searching import Occurrence, Question, Search
+from leveret.observe.assertions.searching import EventSearch, Occurrence, Question
 from leveret.observe.texts.routes import ways_to
 from leveret.observe.texts.state import holder_text
 from leveret.observe.views.message_view import MessageView, entry_view
@@ -56,7 +56,7 @@ class Here(NamedTuple):
     left_over: list[str]
 
 
-def look_here(source: Source, search: Search, timeout: float | None) -> Here:
+def look_here(source: Source, search: EventSearch, timeout: float | None) -> Here:
     """Return what a broker shows of a failing search. Call it under the lock under which the search failed."""
     question = search.question
     occurrences, histories = search.matches(), Histories(source.recorder.raw(), source.node)
@@ -89,7 +89,7 @@ def _left_over(node: Node, question: Question, histories: Histories) -> list[str
     ]
 
 
-def explain(source: Source, search: Search, here: Here, timeout: float | None) -> Failure:
+def explain(source: Source, search: EventSearch, here: Here, timeout: float | None) -> Failure:
     """Return why a broker's trace does not hold what this search asks for. Call it without any broker's lock."""
     if here.surplus is not None:
         return here.surplus
@@ -235,7 +235,7 @@ def _summed_up(question: Question, occurrences: Sequence[Occurrence]) -> list[st
     return [f"{question.happening.words}: {', '.join(named[:_LISTED] + more)}"] if occurrences else []
 
 
-def _seen_earlier(search: Search) -> list[str]:
+def _seen_earlier(search: EventSearch) -> list[str]:
     """Return how often a match occurred in earlier tests, on a broker that serves several."""
     earlier = search.matches_earlier()
     if not earlier:

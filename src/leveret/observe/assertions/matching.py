@@ -119,7 +119,7 @@ class JsonCriterion(Criterion):
         differences = list(self.differences(actual))
         # The way out is only right if nothing else differs.
         if all(difference.is_surplus for difference in differences):
-            differences[-1] = Difference(f"{differences[-1].text} (json_contains= ignores further keys)")
+            differences[-1] = JsonDifference(f"{differences[-1].text} (json_contains= ignores further keys)")
         more = f" (and {len(differences) - _LISTED} more)" if len(differences) > _LISTED else ""
         return "; ".join(difference.text for difference in differences[:_LISTED]) + more
 
@@ -133,7 +133,7 @@ class JsonCriterion(Criterion):
         differing = sum(difference.weight for difference in differences)
         return min(_LARGEST, differing / (_leaf_count(self.expected) + surplus))
 
-    def differences(self, actual: object) -> Iterable[Difference]:
+    def differences(self, actual: object) -> Iterable[JsonDifference]:
         """Yield each place where the JSON of a message differs from what is expected."""
         return _differences("JSON", self.expected, actual, is_exact=self.is_exact)
 
@@ -286,7 +286,7 @@ def _parse(body: bytes) -> object:
         return _MISSING
 
 
-class Difference(NamedTuple):
+class JsonDifference(NamedTuple):
     """A place where two JSON values differ: the sentence that says so, and how many values it stands for."""
 
     text: str
@@ -295,7 +295,7 @@ class Difference(NamedTuple):
     is_surplus: bool = False
 
 
-def _differences(path: str, expected: object, actual: object, *, is_exact: bool) -> Iterable[Difference]:
+def _differences(path: str, expected: object, actual: object, *, is_exact: bool) -> Iterable[JsonDifference]:
     """Yield each place where two JSON values differ. If it is not exact, the found objects may have further keys."""
     if expected == actual:
         return
@@ -303,20 +303,20 @@ def _differences(path: str, expected: object, actual: object, *, is_exact: bool)
         missing = [name for name in expected if name not in actual]
         surplus = [name for name in actual if name not in expected] if is_exact else []
         if missing:
-            yield Difference(f"{path} has no {_names(missing)}", len(missing))
+            yield JsonDifference(f"{path} has no {_names(missing)}", len(missing))
         for name, value in expected.items():
             if name in actual:
                 yield from _differences(f"{path}[{name!r}]", value, actual[name], is_exact=is_exact)
         if surplus:
-            yield Difference(f"{path} also has {_names(surplus)}", len(surplus) * _SURPLUS, is_surplus=True)
+            yield JsonDifference(f"{path} also has {_names(surplus)}", len(surplus) * _SURPLUS, is_surplus=True)
     elif isinstance(expected, list) and isinstance(actual, list):
         for index, (wanted, item) in enumerate(zip(expected, actual, strict=False)):
             yield from _differences(f"{path}[{index}]", wanted, item, is_exact=is_exact)
         if len(expected) != len(actual):
             count = abs(len(expected) - len(actual))
-            yield Difference(f"{path} has {count_text(len(actual), 'item')} instead of {len(expected)}", count)
+            yield JsonDifference(f"{path} has {count_text(len(actual), 'item')} instead of {len(expected)}", count)
     else:
-        yield Difference(f"{path} is {shown(actual)} instead of {shown(expected)}")
+        yield JsonDifference(f"{path} is {shown(actual)} instead of {shown(expected)}")
 
 
 def _names(names: Sequence[object]) -> str:

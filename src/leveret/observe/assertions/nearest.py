@@ -66,7 +66,7 @@ class NearMiss(NamedTuple):
         return self._replace(distance=self.distance + _ANOTHER_BROKER, facts=facts, differs=differs, is_early=False)
 
 
-class Difference(NamedTuple):
+class MessageDifference(NamedTuple):
     """Something in which a message differs from the question, and its weight.
 
     A criterion words its own difference. It is asked only for the nearest messages, and so is what it found.
@@ -109,7 +109,7 @@ class Nearest:
         near.sort(key=lambda candidate: _distance(candidate[1]))
         return [self._near_miss(*candidate) for candidate in near[:_DESCRIBED]]
 
-    def _near_miss(self, history: MessageLife, differences: list[Difference], copy: CopyLife | None) -> NearMiss:
+    def _near_miss(self, history: MessageLife, differences: list[MessageDifference], copy: CopyLife | None) -> NearMiss:
         question, histories = self._question, self._histories
         clauses = histories.became(history, first=question.place)
         if any(kind in events.ANSWERS for kind in question.happening.kinds):
@@ -157,22 +157,22 @@ class Nearest:
             for consumer in queue.consumers
         )
 
-    def _closest(self, history: MessageLife) -> tuple[list[Difference], CopyLife | None]:
+    def _closest(self, history: MessageLife) -> tuple[list[MessageDifference], CopyLife | None]:
         """Return the differences of a message, and its copy that differs least; None if none was compared."""
-        options: list[tuple[list[Difference], CopyLife | None]] = []
+        options: list[tuple[list[MessageDifference], CopyLife | None]] = []
         if self._question.happening.place != "queue" or not history.copies:
             options.append((self._own_differences(history), None))
         if self._question.happening.place != "exchange":
             options += [(self._differences_of(copy), copy) for copy in history.copies.values()]
         return min(options, key=lambda option: _distance(option[0]))
 
-    def _own_differences(self, history: MessageLife) -> list[Difference]:
+    def _own_differences(self, history: MessageLife) -> list[MessageDifference]:
         """Return in what a message differs, apart from its copies."""
         question = self._question
         differences = [*self._vhost(history), *self._content(MessageView(message_of(history)), is_delivered=False)]
         if question.happening.place == "queue":
             instead = "" if question.place is None else f" instead of {question.place!r}"
-            never = Difference(_NEVER_THERE, "queue", question.place, text=f"it reached no queue{instead}")
+            never = MessageDifference(_NEVER_THERE, "queue", question.place, text=f"it reached no queue{instead}")
             return [*differences, never]
         happened = [
             event for event in self._histories.recent_of(history.facts) if event.kind in question.happening.kinds
@@ -182,7 +182,7 @@ class Nearest:
             return [*differences, self._did_not_happen(_ANOTHER_OUTCOME)]
         if question.happening.name == "published" and self._histories.is_uncommitted(history):
             differences.append(
-                Difference(
+                MessageDifference(
                     _ANOTHER_OUTCOME,
                     "uncommitted",
                     text="it is uncommitted: published in a transaction without tx.commit",
@@ -190,7 +190,7 @@ class Nearest:
             )
         return [*differences, *self._reasons(happened)]
 
-    def _differences_of(self, copy: CopyLife) -> list[Difference]:
+    def _differences_of(self, copy: CopyLife) -> list[MessageDifference]:
         """Return in what a copy differs."""
         question, history = self._question, copy.message
         happened = list(_that_count(self._histories.recent_of(copy.facts), question.happening.kinds))
@@ -205,18 +205,18 @@ class Nearest:
             return [*differences, self._did_not_happen(weight)]
         return [*differences, *self._reasons(happened), *self._targets(copy)]
 
-    def _vhost(self, history: MessageLife) -> list[Difference]:
+    def _vhost(self, history: MessageLife) -> list[MessageDifference]:
         if history.vhost == self._question.vhost:
             return []
-        return [Difference(_ANOTHER_VHOST, "virtual host", self._question.vhost, history.vhost)]
+        return [MessageDifference(_ANOTHER_VHOST, "virtual host", self._question.vhost, history.vhost)]
 
-    def _content(self, view: MessageView, is_delivered: bool) -> Iterator[Difference]:
+    def _content(self, view: MessageView, is_delivered: bool) -> Iterator[MessageDifference]:
         for criterion in self._question.matcher.criteria:
             # A message that was never delivered differs in its outcome already.
             is_known = criterion.name != "redelivered" or is_delivered
             if is_known and not criterion.matches(view):
                 distance = _DIFFERENT + _FAR * criterion.distance(view)
-                yield Difference(distance, criterion.name, criterion=(criterion, view))
+                yield MessageDifference(distance, criterion.name, criterion=(criterion, view))
 
     def _view(self, copy: CopyLife) -> MessageView:
         """Return the view of a copy as it was delivered: in the way that is asked for, or else most recently."""
@@ -228,24 +228,24 @@ class Nearest:
             views[-1] if views else MessageView(message),
         )
 
-    def _reasons(self, happened: Sequence[Event]) -> list[Difference]:
+    def _reasons(self, happened: Sequence[Event]) -> list[MessageDifference]:
         reason = self._question.reason
         reasons = [events.reason_of(event.kind, event.get("reason")) for event in happened]
         if reason is None or any(is_equal(reason, actual) for actual in reasons):
             return []
-        return [Difference(_ANOTHER_REASON, "reason", _plain(reason), reasons[-1])]
+        return [MessageDifference(_ANOTHER_REASON, "reason", _plain(reason), reasons[-1])]
 
-    def _targets(self, copy: CopyLife) -> list[Difference]:
+    def _targets(self, copy: CopyLife) -> list[MessageDifference]:
         to, arrived = self._question.to, copy.arrivals
         if to is None or to in arrived:
             return []
         where = ", ".join(map(repr, arrived)) or "no queue"
         distance = _DIFFERENT + _FAR_TARGET * min((value_distance(to, queue) for queue in arrived), default=1.0)
-        return [Difference(distance, "to", to, arrived, f"it arrived in {where} instead of {to!r}")]
+        return [MessageDifference(distance, "to", to, arrived, f"it arrived in {where} instead of {to!r}")]
 
-    def _did_not_happen(self, distance: float) -> Difference:
+    def _did_not_happen(self, distance: float) -> MessageDifference:
         words = self._question.happening.words
-        return Difference(distance, "outcome", self._question.happening.name, text=f"it was not {words}")
+        return MessageDifference(distance, "outcome", self._question.happening.name, text=f"it was not {words}")
 
 
 def missed_text(node: Node, histories: Histories, history: MessageLife, vhost: str, queue: str) -> str:
@@ -268,14 +268,14 @@ def _that_count(happened: Iterable[Event], kinds: tuple[str, ...]) -> Iterator[E
             yield event
 
 
-def _named_differences(what: str, expected: str | None, actual: str) -> list[Difference]:
+def _named_differences(what: str, expected: str | None, actual: str) -> list[MessageDifference]:
     if expected is None or expected == actual:
         return []
     distance = _DIFFERENT + _FAR * value_distance(expected, actual)
-    return [Difference(distance, what, expected, actual)]
+    return [MessageDifference(distance, what, expected, actual)]
 
 
-def _distance(differences: Iterable[Difference]) -> float:
+def _distance(differences: Iterable[MessageDifference]) -> float:
     return sum(difference.distance for difference in differences)
 
 

@@ -100,7 +100,7 @@ class Occurrence:
         return events.reason_of(self.event.kind, self.event.get("reason"))
 
 
-class Search:
+class EventSearch:
     """The events that match a question."""
 
     __slots__ = (

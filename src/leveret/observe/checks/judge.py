@@ -18,7 +18,7 @@ from leveret.observe.checks.finding import Allowance, Finding
 from leveret.observe.checks.leftovers import Leftovers
 from leveret.observe.checks.never_awaited import NeverAwaited
 from leveret.observe.checks.table import CHECKS, CheckLevel, Levels
-from leveret.observe.checks.texts import Publishers, blind_text, group_text, incomplete_text
+from leveret.observe.checks.texts import PublisherTexts, blind_text, group_text, incomplete_text
 from leveret.observe.checks.trace_checks import TraceChecks
 from leveret.observe.checks.trace_context import TraceContext
 from leveret.observe.checks.unused_faults import Planned, UnusedFaults, unused_finding
@@ -26,7 +26,7 @@ from leveret.trace.events import printable
 
 if TYPE_CHECKING:
     from leveret.observe.assertions.source import Source
-    from leveret.observe.checks.no_client import Asked, NoClient
+    from leveret.observe.checks.no_client import NoClient, UsedSource
 
 
 class Verdict:
@@ -91,7 +91,7 @@ class Judge:
         # How the tests call the broker.
         self.broker_name = "broker"
 
-    def expect_client(self, broker: Asked, ports: Callable[[], Collection[int]]) -> None:
+    def expect_client(self, broker: UsedSource, ports: Callable[[], Collection[int]]) -> None:
         """Watch whether a client comes, if the check is on. `ports` returns those of the brokers in this process."""
         if self._levels.is_on("no_client"):
             # Imported here because few brokers belong to one test.
@@ -120,7 +120,7 @@ class Judge:
             return
         self._read()
         self._note(self._unused_faults.left())
-        publishers = Publishers(self._source.recorder.raw() if self._findings else ())
+        publishers = PublisherTexts(self._source.recorder.raw() if self._findings else ())
         self._findings = [
             finding._replace(publisher=finding.publisher or publishers.publisher_of(finding.message.id))
             if finding.message is not None
@@ -216,7 +216,7 @@ class Judge:
         finding, verdict = unused_finding(fault), Verdict()
         if fault.is_unused and self._is_wanted(finding):
             fault.is_reported = True
-            self._add(verdict, finding.check, [finding], Publishers(()))
+            self._add(verdict, finding.check, [finding], PublisherTexts(()))
         verdict.speak()
 
     def verdict(self) -> Verdict:
@@ -228,14 +228,14 @@ class Judge:
         self._findings = []
         self.lost_workers.clear()
         with self._source.lock:
-            publishers = Publishers(self._source.recorder.raw() if groups else ())
+            publishers = PublisherTexts(self._source.recorder.raw() if groups else ())
         for name in CHECKS:
             if name in groups:
                 self._add(verdict, name, groups[name], publishers)
         verdict.warnings += self._gap_texts()
         return verdict
 
-    def _add(self, verdict: Verdict, name: str, findings: list[Finding], publishers: Publishers) -> None:
+    def _add(self, verdict: Verdict, name: str, findings: list[Finding], publishers: PublisherTexts) -> None:
         text = group_text(name, findings, publishers, self.broker_name)
         (verdict.errors if self._levels.level_of(name) == "error" else verdict.warnings).append(text)
 

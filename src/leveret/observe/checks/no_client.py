@@ -35,7 +35,7 @@ _UNTOUCHED: Final = "the test did nothing with the broker: leave the argument ou
 _UNUSED: Final = "the test read the broker's url and did nothing else with the broker: does the code under test use it?"
 
 
-class Asked(Source, Protocol):
+class UsedSource(Source, Protocol):
     """What this check needs of a broker."""
 
     # How often the test read, changed or waited for something.
@@ -47,7 +47,7 @@ class Asked(Source, Protocol):
 class NoClient:
     """The wait of one test for the first client of its broker."""
 
-    def __init__(self, broker: Asked, ports: Callable[[], Collection[int]]) -> None:
+    def __init__(self, broker: UsedSource, ports: Callable[[], Collection[int]]) -> None:
         """Begin to watch where this process connects to. `ports` returns those of its brokers, of stopped ones too."""
         self._broker = broker
         self._ports = ports

@@ -14,7 +14,7 @@ from leveret.wording import count_text
 _LISTED: Final = 5
 
 
-class Publishers:
+class PublisherTexts:
     """The publisher of each message in a trace: a client, or the test and its line."""
 
     def __init__(self, raw_events: Collection[RawEvent]) -> None:
@@ -35,7 +35,7 @@ class Publishers:
         return self._texts.get(message_id, "an unknown publisher before the trace begins")
 
 
-def group_text(check_name: str, findings: Sequence[Finding], publishers: Publishers, broker: str) -> str:
+def group_text(check_name: str, findings: Sequence[Finding], publishers: PublisherTexts, broker: str) -> str:
     """Return one text for all findings of a check. `broker` is how the test calls its broker."""
     check = CHECKS[check_name]
     count = sum(finding.thing_count for finding in findings)
@@ -66,7 +66,7 @@ def blind_text(names: Sequence[str]) -> str:
     return f"{', '.join(names)}: cannot be checked without a trace; use Broker(record='recent')"
 
 
-def _line(finding: Finding, publishers: Publishers) -> str:
+def _line(finding: Finding, publishers: PublisherTexts) -> str:
     # Imported here because most tests find nothing.
     from leveret.story.causes import clause
 

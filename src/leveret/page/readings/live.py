@@ -9,7 +9,7 @@ from collections.abc import Collection, Iterable, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Protocol
 
-from leveret.observe.checks.texts import Publishers, group_text
+from leveret.observe.checks.texts import PublisherTexts, group_text
 from leveret.observe.views.views import ExchangeView, QueueFacts, exchange_view, queue_facts
 from leveret.page.readings.reading import Check, Fault, Picture, Reading, live_rows
 from leveret.page.story import Test
@@ -91,7 +91,7 @@ def test_of(raw_events: Sequence[RawEvent]) -> Test:
 def checks_of(judge: Judge, raw_events: Sequence[RawEvent], vhost: str | None = None) -> list[Check]:
     """Return what strict checks have found so far, of one virtual host or of all. It stays to be reported."""
     groups = judge.found_so_far(vhost)
-    publishers = Publishers(raw_events if groups else ())
+    publishers = PublisherTexts(raw_events if groups else ())
     return [
         Check(
             name,

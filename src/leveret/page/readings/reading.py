@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple, cast
 
 from leveret.trace import events
 from leveret.trace.events import Event, RawEvent
-from leveret.trace.rows import Numbering, Rows
+from leveret.trace.rows import FileNumbering, Rows
 
 if TYPE_CHECKING:
     from leveret.observe.views.views import ExchangeView, QueueFacts
@@ -93,7 +93,7 @@ class Reading:
         return min(own + max(0, wall - real), self.now)
 
 
-class OwnNumbers(Numbering):
+class OwnNumbers(FileNumbering):
     """The numbers that a broker gives itself, and that its failure texts show."""
 
     __slots__ = ()

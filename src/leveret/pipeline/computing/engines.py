@@ -13,7 +13,7 @@ from queue import SimpleQueue
 from typing import TYPE_CHECKING, Final
 
 from leveret.pipeline.computing.tasks import carry_out
-from leveret.pipeline.computing.worker import ATTEMPTS, Worker
+from leveret.pipeline.computing.worker import ATTEMPTS, TaskWorker
 from leveret.spark.bundle import supply
 
 if TYPE_CHECKING:
@@ -43,8 +43,8 @@ class ProcessEngine:
         if len(pieces) <= 1 or self._processes == 1:
             yield from (carry_out(task, piece) for piece in pieces)
             return
-        idle: SimpleQueue[Worker] = SimpleQueue()
-        workers = [Worker(task) for _ in range(min(self._processes, len(pieces)))]
+        idle: SimpleQueue[TaskWorker] = SimpleQueue()
+        workers = [TaskWorker(task) for _ in range(min(self._processes, len(pieces)))]
         for worker in workers:
             idle.put(worker)
         pool = ThreadPoolExecutor(len(workers), thread_name_prefix="leveret-pipeline")
@@ -57,7 +57,7 @@ class ProcessEngine:
                 worker.close()
 
 
-def _carry_out(piece: str, idle: SimpleQueue[Worker]) -> str:
+def _carry_out(piece: str, idle: SimpleQueue[TaskWorker]) -> str:
     """Return the result of a piece from an idle worker. A worker whose process dies starts another one."""
     worker = idle.get()
     try:

@@ -14,7 +14,7 @@ from leveret.pipeline.warehouse.tables import STORED
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
 
-    from leveret.pipeline.warehouse.log import State
+    from leveret.pipeline.warehouse.log import Contents
     from leveret.pipeline.warehouse.warehouse import Warehouse
 
 _KEY: Final = ("day", "run", "worker", "test", "vhost", "queue", "msg", "copy")
@@ -44,7 +44,7 @@ def check(tables: Mapping[str, Table], spark: SparkSession | None) -> None:
 
 
 def build(
-    spark: SparkSession, warehouse: Warehouse, state: State, parts: Mapping[str, Any], tables: Mapping[str, Table]
+    spark: SparkSession, warehouse: Warehouse, state: Contents, parts: Mapping[str, Any], tables: Mapping[str, Table]
 ) -> dict[str, str]:
     """Build and store these tables and the violations of your own rules, for the runs in these new parts.
 
@@ -52,14 +52,14 @@ def build(
     column `run`, or the warehouse is no folder.
     """
     from leveret.pipeline.exports.frames import rows
-    from leveret.pipeline.warehouse.log import Answer, State
+    from leveret.pipeline.warehouse.log import Answer, Contents
 
     if not warehouse.is_folder:
         raise ValueError(f"tables and rules of your own need a warehouse in a folder, and {warehouse.url} is none")
     # The new answers are not in the log yet.
     answers = {part: Answer(each["tables"], list(each["runs"])) for part, each in parts.items()}
     runs = {name: replace(state.runs[name], answer=part) for part, answer in answers.items() for name in answer.runs}
-    updated = State(runs=runs, answers=answers)
+    updated = Contents(runs=runs, answers=answers)
     folder = warehouse.new_part(state.number + 1)
     frames: dict[str, DataFrame] = {}
 

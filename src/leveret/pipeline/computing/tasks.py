@@ -20,8 +20,8 @@ from leveret.pipeline.kernel.events import NEEDED, each_once
 from leveret.pipeline.kernel.subjects.runs import Row, began_of, commit_of, runs_of, truncated_of
 from leveret.pipeline.kernel.subjects.runs import latest as latest_files
 from leveret.pipeline.kernel.tables import tables_of
-from leveret.pipeline.kernel.trace import TraceReader
-from leveret.pipeline.sources import TraceFile
+from leveret.pipeline.kernel.trace import TraceTables
+from leveret.pipeline.sources import InspectedFile
 from leveret.pipeline.warehouse.log import FileState, Segment
 from leveret.pipeline.warehouse.parts import PartWriter, TableWriter, read_events, read_part
 from leveret.pipeline.warehouse.warehouse import Warehouse
@@ -40,7 +40,7 @@ def ingest(warehouse: Warehouse, writer: PartWriter, piece: dict[str, Any]) -> d
     files: dict[str, Any] = {}
     for path in piece["paths"]:
         stored = _Stored(events)
-        reader = TraceReader(Path(path))
+        reader = TraceTables(Path(path))
         for table in reader.tables():
             stored.add(table)
         file = reader.file
@@ -125,7 +125,7 @@ class _Stored:
         """Return where the events are."""
         return Segment(part, self._first, self._end - self._first)
 
-    def row_of(self, file: TraceFile, ingest: int) -> Row:
+    def row_of(self, file: InspectedFile, ingest: int) -> Row:
         """Return the row of FILES for the file that was stored."""
         return {
             **{name: fitting(file.header.get(name), kind) for name, kind in _HEADER.items()},
@@ -145,7 +145,7 @@ class _Stored:
 _HEADER: Final = {name: kind for name, kind in {"v": "int", **HEADER}.items() if name in schema.FILES.names}
 
 
-def state_of(file: TraceFile) -> FileState:
+def state_of(file: InspectedFile) -> FileState:
     """Return a file as the log keeps it."""
     day = file.day.isoformat() if file.day else None
     return FileState(file.size_bytes, file.modified_ns, file.problem, file.run, file.worker, day, file.is_truncated)

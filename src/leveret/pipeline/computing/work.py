@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 from leveret.pipeline.computing.engines import ProcessEngine, SparkEngine
 from leveret.pipeline.progress import Progress
 from leveret.pipeline.sources import guessed_events
-from leveret.pipeline.warehouse.log import FileState, State
+from leveret.pipeline.warehouse.log import Contents, FileState
 from leveret.pipeline.warehouse.warehouse import Warehouse
 
 if TYPE_CHECKING:
@@ -41,7 +41,7 @@ class Work:
     def __init__(
         self,
         warehouse: Warehouse,
-        state: State,
+        state: Contents,
         spark: SparkSession | None,
         processes: int | None,
         progress: Progress,

@@ -25,7 +25,7 @@ class TaskError(RuntimeError):
     """A task failed in another process; the message holds that process's traceback."""
 
 
-class Worker:
+class TaskWorker:
     """A running worker, seen from the process that gives it work."""
 
     def __init__(self, task: str) -> None:

@@ -22,7 +22,7 @@ from leveret.pipeline.exports.sql import quoted
 from leveret.pipeline.kernel import schema
 from leveret.pipeline.kernel.subjects.across import ACROSS
 from leveret.pipeline.storage import Storage, open_storage
-from leveret.pipeline.warehouse.log import State
+from leveret.pipeline.warehouse.log import Contents
 from leveret.pipeline.warehouse.tables import STORED, read_table
 from leveret.pipeline.warehouse.warehouse import Warehouse, opened
 
@@ -61,7 +61,7 @@ def _check_installed() -> None:
         raise ModuleNotFoundError(f"Delta tables need deltalake, which is not installed: {INSTALL}") from error
 
 
-def _export(warehouse: Warehouse, state: State, target: Storage, name: str) -> int:
+def _export(warehouse: Warehouse, state: Contents, target: Storage, name: str) -> int:
     current = _current(state, name)
     before = _read_exported(target, name, _columns(name))
     gone = set() if before is None else before.keys() - current.keys()
@@ -79,7 +79,7 @@ def _export(warehouse: Warehouse, state: State, target: Storage, name: str) -> i
     return len(gone) + len(changed)
 
 
-def _current(state: State, name: str) -> _Exported:
+def _current(state: Contents, name: str) -> _Exported:
     if name == "events":
         return {run: each.revision for run, each in state.runs.items() if each.segments}
     return {run: each.answer_number for run, each in state.runs.items() if each.answer is not None}
@@ -103,7 +103,7 @@ def _columns(name: str) -> pa.Schema:
     return schema.plain(ACROSS[name].columns if name in ACROSS else STORED[name])
 
 
-def _rows(warehouse: Warehouse, state: State, name: str, runs: Iterable[str]) -> Iterator[pa.Table]:
+def _rows(warehouse: Warehouse, state: Contents, name: str, runs: Iterable[str]) -> Iterator[pa.Table]:
     """Yield the current rows of these runs, those of some runs at a time."""
     group: list[str] = []
     events = 0

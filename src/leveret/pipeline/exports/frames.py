@@ -14,7 +14,7 @@ from pyspark.sql.types import StructType
 from leveret.pipeline.kernel import schema
 from leveret.pipeline.kernel.events import EVENT_KEY
 from leveret.pipeline.kernel.subjects.across import ACROSS, Across
-from leveret.pipeline.warehouse.log import State
+from leveret.pipeline.warehouse.log import Contents
 from leveret.pipeline.warehouse.parts import CurrentFile, current_files
 from leveret.pipeline.warehouse.tables import STORED, columns_of, names_of_runs
 from leveret.pipeline.warehouse.warehouse import Warehouse, opened
@@ -38,7 +38,7 @@ def read_frame(
     return _across(ACROSS[name], rows(spark, warehouse, state, ACROSS[name].reads, names))
 
 
-def rows(spark: SparkSession, warehouse: Warehouse, state: State, table: str, runs: Collection[str]) -> DataFrame:
+def rows(spark: SparkSession, warehouse: Warehouse, state: Contents, table: str, runs: Collection[str]) -> DataFrame:
     """Return the current rows of a stored table for these runs: leveret's own, and those that a user's code added.
 
     Each event comes once.

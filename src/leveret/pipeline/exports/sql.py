@@ -19,7 +19,7 @@ from pyarrow.fs import LocalFileSystem
 
 from leveret.pipeline.kernel import schema
 from leveret.pipeline.kernel.subjects.across import ACROSS
-from leveret.pipeline.warehouse.log import State
+from leveret.pipeline.warehouse.log import Contents
 from leveret.pipeline.warehouse.parts import CurrentFile, current_files
 from leveret.pipeline.warehouse.tables import STORED, columns_of, names_of_tables, read_table
 from leveret.pipeline.warehouse.warehouse import Warehouse, opened
@@ -35,7 +35,7 @@ _FILE: Final = "_file"
 _FILES_AT_ONCE: Final = 16
 
 
-def query(warehouse: Warehouse | str | Path, text: str, *, state: State | None = None) -> pa.Table:
+def query(warehouse: Warehouse | str | Path, text: str, *, state: Contents | None = None) -> pa.Table:
     """Return the rows that a query finds in the tables of a warehouse.
 
     The query can read no file, change nothing and load no extension. Raises ValueError if it is wrong or is not one
@@ -76,7 +76,7 @@ def _one_line(text: str) -> str:
 
 
 def _open(
-    connection: DuckDBPyConnection, warehouse: Warehouse, state: State, name: str, *, is_named: bool
+    connection: DuckDBPyConnection, warehouse: Warehouse, state: Contents, name: str, *, is_named: bool
 ) -> DuckDBPyRelation:
     """Return the rows of a table. A table that the query does not name is empty, but has its columns."""
     if name in ACROSS:

@@ -1,6 +1,6 @@
 """The columns of a table as arrays: numbers with a null value, and strings as codes.
 
-A column of strings is a `Names`: its different strings, and for each row the code of its string. Strings are only
+A column of strings is a `NameColumn`: its different strings, and for each row the code of its string. Strings are only
 looked at once for each different string, and reach the result without being copied. A column of days is one, too. A
 column of numbers is an array of int64 in which `NULL` stands for null.
 """
@@ -27,15 +27,15 @@ NO_ROW: Final = -1
 
 
 @dataclass(frozen=True)
-class Names:
+class NameColumn:
     """A column of strings: `distinct` holds the different ones, and `codes` an index for each row, or -1 for null."""
 
     codes: Array
     distinct: pa.Array
 
     @classmethod
-    def of(cls, column: pa.ChunkedArray) -> Names:
-        """Return a column of an Arrow table, of strings, days or dictionary codes, as Names."""
+    def of(cls, column: pa.ChunkedArray) -> NameColumn:
+        """Return a column of an Arrow table, of strings, days or dictionary codes, as a NameColumn."""
         if pa.types.is_dictionary(column.type):
             array = column.unify_dictionaries().combine_chunks()
         else:
@@ -48,9 +48,9 @@ class Names:
         texts: list[str] = self.distinct.to_pylist()
         return texts
 
-    def at(self, rows: Array) -> Names:
+    def at(self, rows: Array) -> NameColumn:
         """Return the strings of these rows."""
-        return Names(self.codes[rows], self.distinct)
+        return NameColumn(self.codes[rows], self.distinct)
 
     def text(self, row: int) -> str | None:
         """Return the string of one row."""
@@ -75,9 +75,9 @@ class Names:
         return pa.DictionaryArray.from_arrays(pa.array(codes, mask=codes < 0), self.distinct)
 
 
-def names_of(texts: list[str], codes: Array) -> Names:
-    """Return Names of these different strings."""
-    return Names(codes, pa.array(texts, pa.string()))
+def names_of(texts: list[str], codes: Array) -> NameColumn:
+    """Return a column of these different strings."""
+    return NameColumn(codes, pa.array(texts, pa.string()))
 
 
 def numbers(column: pa.ChunkedArray) -> Array:
@@ -96,12 +96,12 @@ def pick(values: Array, rows: Array, otherwise: int = NULL) -> Array:
 
 
 def table(schema: pa.Schema, columns: Mapping[str, object]) -> pa.Table:
-    """Return a table of these columns, which are Names, arrays, lists or Arrow arrays, in the order of the schema."""
+    """Return a table of these columns, of names, arrays, lists or Arrow arrays, in the order of the schema."""
     return pa.Table.from_arrays([_arrow(columns[field.name], field.type) for field in schema], schema=schema)
 
 
 def _arrow(values: object, kind: pa.DataType) -> pa.Array:
-    if isinstance(values, Names):
+    if isinstance(values, NameColumn):
         return values.arrow().cast(kind)
     if isinstance(values, np.ndarray) and values.dtype.kind in "iu":
         is_null = values == NULL

@@ -13,24 +13,24 @@ import numpy as np
 import pyarrow as pa
 
 from leveret.pipeline.kernel import schema
-from leveret.pipeline.kernel.columns import NEVER, NULL, Array, Names, numbers, table
+from leveret.pipeline.kernel.columns import NEVER, NULL, Array, NameColumn, numbers, table
 from leveret.pipeline.kernel.events import Events
 from leveret.trace.events import CONTROL
 from leveret.trace.jsonl import as_text
 
 
 @dataclass(frozen=True)
-class Control:
+class ControlEvents:
     """The events that are not about a message: their positions, and the JSON texts of their attributes."""
 
     events: Events
     event: Array
-    attrs: Names
+    attrs: NameColumn
 
-    def of_kind(self, *kinds: str) -> Control:
+    def of_kind(self, *kinds: str) -> ControlEvents:
         """Return the events of these kinds."""
         chosen = self.events.kind.at(self.event).is_in(kinds)
-        return Control(self.events, self.event[chosen], self.attrs.at(chosen))
+        return ControlEvents(self.events, self.event[chosen], self.attrs.at(chosen))
 
     def parsed(self) -> list[dict[str, Any]]:
         """Return the attributes of each event; equal texts give the same object."""
@@ -39,13 +39,13 @@ class Control:
         return [by_code.get(code, nothing) for code in self.attrs.codes.tolist()]
 
 
-def control_of(events: Events) -> Control:
+def control_of(events: Events) -> ControlEvents:
     """Find the events that are not about a message."""
     rows = np.flatnonzero((events.msg == NULL) & events.kind.is_in(CONTROL))
-    return Control(events, rows, Names.of(events.table["attrs"].take(pa.array(rows))))
+    return ControlEvents(events, rows, NameColumn.of(events.table["attrs"].take(pa.array(rows))))
 
 
-def control(rows: Control) -> pa.Table:
+def control(rows: ControlEvents) -> pa.Table:
     """Return the table `control`."""
     events, chosen = rows.events, rows.event
     count = numbers(events.table["count"].take(pa.array(chosen)))
@@ -65,7 +65,7 @@ def control(rows: Control) -> pa.Table:
 
 def attributes_at(events: Events, rows: Array) -> list[dict[str, Any]]:
     """Return the attributes of these events, of any kind."""
-    return Control(events, rows, Names.of(events.table["attrs"].take(pa.array(rows)))).parsed()
+    return ControlEvents(events, rows, NameColumn.of(events.table["attrs"].take(pa.array(rows)))).parsed()
 
 
 def text_at(attributes: dict[str, Any], *path: str) -> str | None:

@@ -15,7 +15,7 @@ import numpy as np
 import pyarrow as pa
 
 from leveret.pipeline.kernel.codes import COPY_KINDS
-from leveret.pipeline.kernel.columns import Array, Names, flags, numbers
+from leveret.pipeline.kernel.columns import Array, NameColumn, flags, numbers
 from leveret.pipeline.kernel.groups import identified
 
 # The columns of `events` that the tables need.
@@ -30,23 +30,23 @@ EVENT_KEY = ("run", "worker", "seq")
 
 @dataclass(frozen=True)
 class Events:
-    """The events of a run: an array or Names for each column, with a value for each event."""
+    """The events of a run: an array or a NameColumn for each column, with a value for each event."""
 
     # The rows in Arrow, of which `control` keeps a few.
     table: pa.Table
-    day: Names
+    day: NameColumn
     seq: Array
     ts: Array
-    kind: Names
-    worker: Names
-    test: Names
-    vhost: Names
-    exchange: Names
-    routing_key: Names
-    queue: Names
-    consumer: Names
-    reason: Names
-    shape: Names
+    kind: NameColumn
+    worker: NameColumn
+    test: NameColumn
+    vhost: NameColumn
+    exchange: NameColumn
+    routing_key: NameColumn
+    queue: NameColumn
+    consumer: NameColumn
+    reason: NameColumn
+    shape: NameColumn
     conn: Array
     chan: Array
     msg: Array
@@ -68,7 +68,7 @@ class Events:
             elif name == "redelivered":
                 columns[name] = flags(table[name])
             elif name != "table":
-                columns[name] = Names.of(table[name])
+                columns[name] = NameColumn.of(table[name])
         return cls(table, **columns)
 
     def __len__(self) -> int:
@@ -95,7 +95,7 @@ class Events:
         runs = self.table["run"].slice(0, 1).cast(pa.string()).combine_chunks()
         return {
             "day": self.day.at(rows),
-            "run": Names(np.zeros(len(rows), np.int32), runs),
+            "run": NameColumn(np.zeros(len(rows), np.int32), runs),
         }
 
     def file_of(self, rows: Array) -> dict[str, object]:
@@ -109,7 +109,7 @@ class Events:
 
 def each_once(table: pa.Table) -> pa.Table:
     """Return the events in the order of worker and seq, each once."""
-    worker, seq = Names.of(table["worker"]).codes, numbers(table["seq"])
+    worker, seq = NameColumn.of(table["worker"]).codes, numbers(table["seq"])
     if _is_sorted(worker, seq):
         return table
     order = np.lexsort((seq, worker))

@@ -17,7 +17,7 @@ from typing import Any, Final
 import numpy as np
 
 from leveret.pipeline.kernel.columns import NEVER, NO_ROW, NULL, Array, pick
-from leveret.pipeline.kernel.control import Control, attributes_at, text_at, whole_number_at
+from leveret.pipeline.kernel.control import ControlEvents, attributes_at, text_at, whole_number_at
 from leveret.pipeline.kernel.events import Events
 from leveret.pipeline.kernel.groups import Index, held_counts, in_order, numbered
 from leveret.pipeline.kernel.subjects.copies import Copies
@@ -29,11 +29,11 @@ from leveret.trace.events import ARRIVALS, CHAN_CLOSE, CHAN_OPEN, CONN_CLOSE, CO
 
 
 @dataclass(frozen=True)
-class Run:
+class RuleInput:
     """What rules are checked on."""
 
     events: Events
-    control: Control
+    control: ControlEvents
     tests: dict[TestKey, TestLife]
     copies: Copies
     messages: Messages
@@ -62,7 +62,7 @@ class Broken:
 
 
 @dataclass(frozen=True)
-class Rule:
+class TraceRule:
     """A rule: its function, and the text for each row that the function finds.
 
     The rows are those of `Copies`, or those of `Messages` if the rule is `about_messages`. `of_end` marks a rule about
@@ -71,20 +71,20 @@ class Rule:
     """
 
     name: str
-    find: Callable[[Run], Broken]
+    find: Callable[[RuleInput], Broken]
     text: str
     about_messages: bool = False
     of_end: bool = False
 
 
-def acked_twice(run: Run) -> Broken:
+def acked_twice(run: RuleInput) -> Broken:
     """Find copies with more than one ack."""
     acks = run.copies.count("acked")
     rows = np.flatnonzero(acks > 1)
     return Broken(rows, {"acks": acks[rows]})
 
 
-def delivered_after_ack(run: Run) -> Broken:
+def delivered_after_ack(run: RuleInput) -> Broken:
     """Find copies that were delivered before their first ack and again after it."""
     copies = run.copies
     is_before = (copies.first_delivery != NO_ROW) & (copies.first_delivery < copies.ack)
@@ -92,7 +92,7 @@ def delivered_after_ack(run: Run) -> Broken:
     return Broken(rows, {"ack_seq": copies.seq(copies.ack[rows]), "last_seq": copies.seq(copies.last_delivery[rows])})
 
 
-def ack_without_delivery(run: Run) -> Broken:
+def ack_without_delivery(run: RuleInput) -> Broken:
     """Find copies without a delivery before their first ack."""
     copies = run.copies
     is_undelivered = (copies.first_delivery == NO_ROW) | (copies.first_delivery > copies.ack)
@@ -100,14 +100,14 @@ def ack_without_delivery(run: Run) -> Broken:
     return Broken(rows, {"ack_seq": copies.seq(copies.ack[rows])})
 
 
-def unacked_at_end(run: Run) -> Broken:
+def unacked_at_end(run: RuleInput) -> Broken:
     """Find copies without an end whose last event is a delivery."""
     copies = run.copies
     rows = np.flatnonzero(copies.is_open & (copies.last == copies.last_delivery))
     return Broken(rows, {"last_seq": copies.seq(copies.last[rows])})
 
 
-def redelivered_flag_wrong(run: Run) -> Broken:
+def redelivered_flag_wrong(run: RuleInput) -> Broken:
     """Find copies whose redelivered flags do not agree with their deliveries.
 
     The first delivery of a dead letter has the flag on RabbitMQ 4.3, and not on 3.10.
@@ -117,7 +117,7 @@ def redelivered_flag_wrong(run: Run) -> Broken:
     return Broken(np.flatnonzero(is_first_wrong | (copies.unflagged > (copies.first_flag == 0))))
 
 
-def lost(run: Run) -> Broken:
+def lost(run: RuleInput) -> Broken:
     """Find copies that stayed ready although a younger one was first delivered meanwhile.
 
     In a queue with priorities, a younger message of higher priority goes first.
@@ -128,7 +128,7 @@ def lost(run: Run) -> Broken:
     return Broken(rows, {"ready_seq": run.copies.seq(ready), "younger_seq": run.copies.seq(younger)})
 
 
-def out_of_order(run: Run) -> Broken:
+def out_of_order(run: RuleInput) -> Broken:
     """Find copies that were first delivered after a younger one, in queues without priorities."""
     found = np.flatnonzero(run.order.is_late & ~_goes_by_priority(run))
     rows = run.order.copy[found]
@@ -136,7 +136,7 @@ def out_of_order(run: Run) -> Broken:
     return Broken(rows, {"deliver_seq": run.copies.seq(delivery), "younger_seq": run.copies.seq(younger)})
 
 
-def duplicate_enqueue(run: Run) -> Broken:
+def duplicate_enqueue(run: RuleInput) -> Broken:
     """Find copies of a message that their queue had already got from the same origin."""
     copies = run.copies
     is_suspicious = (run.queues.columns["unordered"] > 0)[copies.place]
@@ -147,7 +147,7 @@ def duplicate_enqueue(run: Run) -> Broken:
     return Broken(chosen[is_later | (copies.count(*ARRIVALS)[chosen] > 1)])
 
 
-def delivered_to_closed_channel(run: Run) -> Broken:
+def delivered_to_closed_channel(run: RuleInput) -> Broken:
     """Find deliveries after their channel or connection was closed, and not opened again.
 
     A channel without open and close events counts as open.
@@ -168,7 +168,7 @@ def delivered_to_closed_channel(run: Run) -> Broken:
     return Broken(run.copies.of_event[event], {"chan": events.chan[event], "conn": events.conn[event]})
 
 
-def prefetch_exceeded(run: Run) -> Broken:
+def prefetch_exceeded(run: RuleInput) -> Broken:
     """Find deliveries to consumers that already held as many copies as the prefetch at their consume allowed.
 
     Gets, and consumers with automatic acks, do not count.
@@ -192,7 +192,7 @@ def prefetch_exceeded(run: Run) -> Broken:
     return Broken(run.copies.of_event[holds.event[chosen[row]]], {"prefetch": in_force[row]})
 
 
-def confirm_missing(run: Run) -> Broken:
+def confirm_missing(run: RuleInput) -> Broken:
     """Find publishes in confirm mode that were neither confirmed nor nacked."""
     number = run.events.tag[run.messages.event]
     rows = np.flatnonzero((number != NULL) & (run.messages.confirmed < 0))
@@ -200,30 +200,34 @@ def confirm_missing(run: Run) -> Broken:
 
 
 RULES: Final = (
-    Rule("acked_twice", acked_twice, "acknowledged {acks} times"),
-    Rule("delivered_after_ack", delivered_after_ack, "acknowledged at {ack_seq}, delivered again at {last_seq}"),
-    Rule("ack_without_delivery", ack_without_delivery, "acknowledged at {ack_seq}, before any delivery"),
-    Rule("unacked_at_end", unacked_at_end, "delivered at {last_seq} and never settled", of_end=True),
-    Rule("redelivered_flag_wrong", redelivered_flag_wrong, "its deliveries and their redelivered flags do not agree"),
-    Rule(
+    TraceRule("acked_twice", acked_twice, "acknowledged {acks} times"),
+    TraceRule("delivered_after_ack", delivered_after_ack, "acknowledged at {ack_seq}, delivered again at {last_seq}"),
+    TraceRule("ack_without_delivery", ack_without_delivery, "acknowledged at {ack_seq}, before any delivery"),
+    TraceRule("unacked_at_end", unacked_at_end, "delivered at {last_seq} and never settled", of_end=True),
+    TraceRule(
+        "redelivered_flag_wrong", redelivered_flag_wrong, "its deliveries and their redelivered flags do not agree"
+    ),
+    TraceRule(
         "lost",
         lost,
         "ready since {ready_seq} and never delivered, although a younger message was delivered at {younger_seq}",
         of_end=True,
     ),
-    Rule("out_of_order", out_of_order, "first delivered at {deliver_seq}, after a younger message at {younger_seq}"),
-    Rule("duplicate_enqueue", duplicate_enqueue, "the queue had this message already, from the same origin"),
-    Rule(
+    TraceRule(
+        "out_of_order", out_of_order, "first delivered at {deliver_seq}, after a younger message at {younger_seq}"
+    ),
+    TraceRule("duplicate_enqueue", duplicate_enqueue, "the queue had this message already, from the same origin"),
+    TraceRule(
         "delivered_to_closed_channel",
         delivered_to_closed_channel,
         "delivered to channel {chan} of connection {conn} while the channel was closed",
     ),
-    Rule(
+    TraceRule(
         "prefetch_exceeded",
         prefetch_exceeded,
         "delivered to a consumer that already held as many as its prefetch of {prefetch}",
     ),
-    Rule(
+    TraceRule(
         "confirm_missing",
         confirm_missing,
         "publish {publish_number} of its channel was neither confirmed nor nacked",
@@ -233,7 +237,7 @@ RULES: Final = (
 )
 
 
-def _attempts(run: Run, chosen: Array) -> Array:
+def _attempts(run: RuleInput, chosen: Array) -> Array:
     """Return a number for the attempt in which each of these copies was enqueued: it grows from attempt to attempt."""
     events, copies = run.events, run.copies
     index = {key: number for number, key in enumerate(run.tests)}
@@ -244,8 +248,8 @@ def _attempts(run: Run, chosen: Array) -> Array:
     return np.searchsorted(np.array(starts, np.int64), test * len(events) + copies.enqueue[chosen], side="right")
 
 
-def _goes_by_priority(run: Run) -> Array:
-    """Return for each copy of `Run.order` whether messages of its queue may go first by their priority.
+def _goes_by_priority(run: RuleInput) -> Array:
+    """Return for each copy of `RuleInput.order` whether messages of its queue may go first by their priority.
 
     A classic queue does so if it was declared with x-max-priority in its test. A quorum queue does so from RabbitMQ 4.0
     on, if a message has a priority. A queue that the test did not declare may be either.

@@ -8,7 +8,7 @@ import pyarrow as pa
 
 from leveret.pipeline.kernel import control
 from leveret.pipeline.kernel.events import Events
-from leveret.pipeline.kernel.rules import Run
+from leveret.pipeline.kernel.rules import RuleInput
 from leveret.pipeline.kernel.schema import TABLES
 from leveret.pipeline.kernel.subjects import (
     changes,
@@ -42,7 +42,7 @@ def tables_of(
     all_messages = messages.messages_of(every, all_copies)
     all_tests = tests.tests_of(controls)
     all_queues = queues.test_queues_of(all_copies)
-    run = Run(every, controls, all_tests, all_copies, all_messages, all_holds, all_consumers, all_queues)
+    run = RuleInput(every, controls, all_tests, all_copies, all_messages, all_holds, all_consumers, all_queues)
     about = {"commit": commit, "began": began}
     found = {
         "control": control.control(controls),

@@ -18,17 +18,17 @@ import pyarrow as pa
 import pyarrow.json
 
 from leveret.errors import UnreadableTraceError
-from leveret.pipeline.kernel.columns import Names, table
+from leveret.pipeline.kernel.columns import NameColumn, table
 from leveret.pipeline.kernel.schema import EVENTS, LINE
-from leveret.pipeline.sources import TraceFile, inspect
-from leveret.trace.jsonl import Content, as_text, events_of
+from leveret.pipeline.sources import InspectedFile, inspect
+from leveret.trace.jsonl import TraceLines, as_text, events_of
 from leveret.trace.rows import Row
 from leveret.trace.schema import COLUMNS
 
 _LINE_WITH_EXTRA: Final = LINE.append(pa.field("_extra", pa.string()))
 
 
-class TraceReader:
+class TraceTables:
     """A reader of a trace file, piece by piece. A problem of the file's content is in `file`; nothing is raised."""
 
     def __init__(self, path: Path) -> None:
@@ -39,7 +39,7 @@ class TraceReader:
         """Yield the events in tables with the columns of `schema.EVENTS`, a few megabytes of the file at a time."""
         if self.file.problem is not None:
             return
-        content = Content(self.file.path)
+        content = TraceLines(self.file.path)
         has_damage = has_events = False
         try:
             for piece in content.pieces():
@@ -104,11 +104,11 @@ def _with_extra(event: Row) -> Row:
     return event
 
 
-def _events(file: TraceFile, rows: pa.Table) -> pa.Table:
+def _events(file: InspectedFile, rows: pa.Table) -> pa.Table:
     """Return the rows with the columns that come from the header."""
     every = np.zeros(len(rows), np.int32)
     constants = {"run": file.run, "worker": file.worker}
     columns: dict[str, object] = {name: rows[name] for name in rows.column_names}
     columns["day"] = pa.array([file.day], pa.date32()).take(pa.array(every))
-    columns.update({name: Names(every, pa.array([text])) for name, text in constants.items()})
+    columns.update({name: NameColumn(every, pa.array([text])) for name, text in constants.items()})
     return table(EVENTS, columns)

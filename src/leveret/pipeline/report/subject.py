@@ -41,7 +41,7 @@ _BEFORE_ALL: Final = datetime.min.replace(tzinfo=UTC)
 
 
 @dataclass(frozen=True, slots=True)
-class _Run:
+class _UsableRun:
     """A run that has a usable file."""
 
     run: str
@@ -134,13 +134,13 @@ def up_to(runs: pa.Table, subject: Subject) -> tuple[str, ...]:
     return tuple(each.run for each in (of_branch if len(of_branch) >= _ENOUGH else ordered[: last + 1]))
 
 
-def _usable(runs: pa.Table) -> list[_Run]:
+def _usable(runs: pa.Table) -> list[_UsableRun]:
     by_run: dict[str, list[dict[str, Any]]] = {}
     for row in runs.select(list(COLUMNS)).to_pylist():
         if row["run"] and (row["files"] or 0) > 0:
             by_run.setdefault(row["run"], []).append(row)
     return [
-        _Run(
+        _UsableRun(
             run,
             *(_extreme(max, rows, name) for name in ("commit", "branch")),
             *(_extreme(min, rows, name) for name in ("started", "day")),

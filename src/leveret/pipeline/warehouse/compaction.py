@@ -10,7 +10,7 @@ from leveret.errors import ConflictError
 from leveret.pipeline.computing.work import EVENTS_A_TASK, Work
 from leveret.pipeline.progress import Progress, silence
 from leveret.pipeline.warehouse import log
-from leveret.pipeline.warehouse.log import State
+from leveret.pipeline.warehouse.log import Contents
 from leveret.pipeline.warehouse.warehouse import Warehouse, opened
 
 if TYPE_CHECKING:
@@ -29,7 +29,7 @@ def compact(
     spark: SparkSession | None = None,
     processes: int | None = None,
     small_events: int = _SMALL_PART_EVENTS,
-    state: State | None = None,
+    state: Contents | None = None,
     progress: Progress = silence,
 ) -> int:
     """Merge the parts with fewer events than `small_events`, and return how many there were.
@@ -57,12 +57,12 @@ def compact(
     return len({*events, *answers})
 
 
-def events_to_merge(state: State) -> float:
+def events_to_merge(state: Contents) -> float:
     """Return about how many events `compact` would have to read, as events or as tables computed from them."""
     return sum(sum(parts.values()) for parts in _to_merge(state, _SMALL_PART_EVENTS))
 
 
-def tidy(warehouse: Warehouse, state: State, spark: SparkSession | None, processes: int | None) -> None:
+def tidy(warehouse: Warehouse, state: Contents, spark: SparkSession | None, processes: int | None) -> None:
     """Merge small parts if there are many, and remove files that no longer count."""
     if max(map(len, _to_merge(state, _SMALL_PART_EVENTS))) < _MANY_SMALL_PARTS:
         return
@@ -72,7 +72,7 @@ def tidy(warehouse: Warehouse, state: State, spark: SparkSession | None, process
         warehouse.vacuum()
 
 
-def _to_merge(state: State, small_events: int) -> list[dict[str, float]]:
+def _to_merge(state: Contents, small_events: int) -> list[dict[str, float]]:
     """Return the small parts of events and of computed tables, with the events that they are about.
 
     There are none of a kind that has only one, and so nothing to merge.

@@ -87,7 +87,7 @@ class Answer:
 
 
 @dataclass(slots=True)
-class State:
+class Contents:
     """The current content of the warehouse after `number` commits."""
 
     number: int = 0
@@ -238,7 +238,7 @@ _KINDS: Final[dict[str, Any]] = {"files": FileState, "runs": RunState, "answers"
 _PLAIN: Final = ("number", "expired_before", "keep_days")
 
 
-def encode(state: State) -> bytes:
+def encode(state: Contents) -> bytes:
     """Return a state as bytes."""
     content: dict[str, Any] = {"v": VERSION, **{name: getattr(state, name) for name in _PLAIN}}
     for name, kind in _KINDS.items():
@@ -247,7 +247,7 @@ def encode(state: State) -> bytes:
     return gzip.compress(json.dumps(content, separators=(",", ":")).encode(), 6)
 
 
-def decode(snapshot: bytes) -> State:
+def decode(snapshot: bytes) -> Contents:
     """Return the state of which `encode` made these bytes. Raises ValueError if another version of leveret did."""
     # Many objects are made, of which none is garbage: the collector would look at them again and again.
     was_enabled = gc.isenabled()
@@ -259,10 +259,10 @@ def decode(snapshot: bytes) -> State:
             gc.enable()
 
 
-def _decoded(content: dict[str, Any]) -> State:
+def _decoded(content: dict[str, Any]) -> Contents:
     if content.get("v") != VERSION:
         raise ValueError(_another_version(f"snapshot {content.get('number')}"))
-    state = State(**{name: content[name] for name in _PLAIN})
+    state = Contents(**{name: content[name] for name in _PLAIN})
     for name, kind in _KINDS.items():
         setattr(state, name, {key: kind(*values) for key, values in content[name].items()})
     for run in state.runs.values():

@@ -18,7 +18,7 @@ import pyarrow.parquet as pq
 
 from leveret.pipeline.reading import Where, chosen
 from leveret.pipeline.storage import Storage
-from leveret.pipeline.warehouse.log import Segment, State, parts_of
+from leveret.pipeline.warehouse.log import Contents, Segment, parts_of
 
 # Rows of a row group: enough that a column is cheap to read, and few enough that the memory of a task is small.
 GROUP_ROWS: Final = 128_000
@@ -100,7 +100,9 @@ class CurrentFile(NamedTuple):
     is_whole: bool
 
 
-def current_files(storage: Storage, state: State, table: str, runs: Iterable[str] | None = None) -> list[CurrentFile]:
+def current_files(
+    storage: Storage, state: Contents, table: str, runs: Iterable[str] | None = None
+) -> list[CurrentFile]:
     """Return the files that hold the current rows of a stored table for these runs, or for all.
 
     They are parts, and files that Spark has written for a user's own tables and rules.

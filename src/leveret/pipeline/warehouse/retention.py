@@ -10,7 +10,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Final
 
-from leveret.pipeline.warehouse.log import EXPIRE, KEEP, State
+from leveret.pipeline.warehouse.log import EXPIRE, KEEP, Contents
 from leveret.pipeline.warehouse.warehouse import Warehouse, opened
 
 _PERIOD: Final = re.compile(r"([1-9][0-9]*)([dw])")
@@ -25,7 +25,7 @@ def days_of(period: int | str) -> int:
     return int(match[1]) * _DAYS[match[2]]
 
 
-def expire(warehouse: Warehouse | str | Path, keep: int | str, *, state: State | None = None) -> list[str]:
+def expire(warehouse: Warehouse | str | Path, keep: int | str, *, state: Contents | None = None) -> list[str]:
     """Let the runs expire that began more than so many days ago (UTC), and return their names.
 
     `keep` is a number of days, or a period such as "90d". A given state is brought up to date. Raises ValueError if the
@@ -41,7 +41,7 @@ def expire(warehouse: Warehouse | str | Path, keep: int | str, *, state: State |
     return gone
 
 
-def set_keep(warehouse: Warehouse | str | Path, days: int | None, *, state: State | None = None) -> None:
+def set_keep(warehouse: Warehouse | str | Path, days: int | None, *, state: Contents | None = None) -> None:
     """Have each update let the runs expire that began more than so many days ago; with None, no longer.
 
     A given state is brought up to date. Raises NoWarehouseError if the warehouse does not exist.

@@ -16,7 +16,7 @@ from leveret.pipeline.kernel import schema
 from leveret.pipeline.kernel.events import EVENT_KEY, each_once
 from leveret.pipeline.kernel.subjects.across import ACROSS
 from leveret.pipeline.reading import Where, chosen
-from leveret.pipeline.warehouse.log import State
+from leveret.pipeline.warehouse.log import Contents
 from leveret.pipeline.warehouse.parts import CurrentFile, current_files, read_current
 from leveret.pipeline.warehouse.warehouse import Warehouse, opened
 
@@ -31,7 +31,7 @@ def read_table(
     runs: Collection[str] | None = None,
     columns: Sequence[str] | None = None,
     where: Where | None = None,
-    state: State | None = None,
+    state: Contents | None = None,
 ) -> pa.Table:
     """Return the current rows of a table, for these runs or for all. `frames.read_frame` does so on Spark.
 
@@ -49,7 +49,7 @@ def read_table(
     return rows if columns is None else rows.select(list(columns))
 
 
-def names_of_runs(state: State, table: str, runs: Collection[str] | None) -> list[str]:
+def names_of_runs(state: Contents, table: str, runs: Collection[str] | None) -> list[str]:
     """Return the names of these runs, or of all, of which a table is wanted. Raises as `read_table` does."""
     if table not in (tables := names_of_tables(state)):
         raise KeyError(unknown("table", table, tables))
@@ -62,7 +62,7 @@ def names_of_runs(state: State, table: str, runs: Collection[str] | None) -> lis
     return names
 
 
-def names_of_tables(state: State) -> list[str]:
+def names_of_tables(state: Contents) -> list[str]:
     """Return the tables that a warehouse has: those of every warehouse, and those of a user's own."""
     own = [name for answer in state.answers.values() for name in answer.added]
     return list(dict.fromkeys([*STORED, *ACROSS, *own]))
@@ -90,7 +90,7 @@ def columns_of(warehouse: Warehouse, name: str, files: Sequence[CurrentFile]) ->
 
 
 def _rows(
-    warehouse: Warehouse, state: State, name: str, runs: list[str], columns: Collection[str] | None, where: Where
+    warehouse: Warehouse, state: Contents, name: str, runs: list[str], columns: Collection[str] | None, where: Where
 ) -> pa.Table:
     if name in ACROSS:
         across = ACROSS[name]

@@ -26,7 +26,7 @@ from typing import Any, Final
 
 from leveret.errors import ConflictError, NoWarehouseError
 from leveret.pipeline.storage import Storage, Stored, open_storage
-from leveret.pipeline.warehouse.log import VERSION, State, decode, encode
+from leveret.pipeline.warehouse.log import VERSION, Contents, decode, encode
 
 COMMITS: Final = "_commits"
 
@@ -69,7 +69,7 @@ class Warehouse:
         """Whether the warehouse is a folder, which Spark reads by itself."""
         return "://" not in self.url
 
-    def state(self) -> State:
+    def state(self) -> Contents:
         """Return the current state; that of a warehouse that does not exist yet is empty."""
         for _ in range(_ATTEMPTS):
             # Another process may remove a commit that is listed, once a newer snapshot replaces it.
@@ -77,7 +77,7 @@ class Warehouse:
                 return self._read_state()
         return self._read_state()
 
-    def existing(self) -> State:
+    def existing(self) -> Contents:
         """Return the current state. Raises NoWarehouseError if nothing was ever committed here."""
         state = self.state()
         if not state.number:
@@ -90,7 +90,7 @@ class Warehouse:
         """Return a unique name for the files of a task, for the commit with this number."""
         return f"{number:08d}-{token_hex(4)}"
 
-    def commit(self, commit: Mapping[str, Any], state: State, *, is_exclusive: bool = False) -> None:
+    def commit(self, commit: Mapping[str, Any], state: Contents, *, is_exclusive: bool = False) -> None:
         """Write the next commit atomically, and apply it to the state.
 
         If other processes have committed since the state was read, their commits are applied first. With
@@ -109,7 +109,7 @@ class Warehouse:
         if state.number % _SNAPSHOT_EVERY == 0:
             self.write_snapshot(state)
 
-    def write_snapshot(self, state: State) -> None:
+    def write_snapshot(self, state: Contents) -> None:
         """Write the sum of all commits, so that they need not be read again; remove old ones that it replaces."""
         self.storage.write(f"{COMMITS}/{state.number:08d}{_STATE}", encode(state))
         self._forget_commits(GRACE_S)
@@ -136,10 +136,10 @@ class Warehouse:
         self._forget_commits(older_than_s)
         return len(gone), sum(stored.size_bytes for stored in gone)
 
-    def catch_up(self, state: State) -> None:
+    def catch_up(self, state: Contents) -> None:
         """Apply the commits that other processes have made since this state was read."""
         newer = self.state()
-        for field in fields(State):
+        for field in fields(Contents):
             setattr(state, field.name, getattr(newer, field.name))
 
     def _log(self) -> tuple[list[Stored], list[Stored]]:
@@ -148,9 +148,9 @@ class Warehouse:
         snapshots = [stored for stored in objects if stored.path.endswith(_STATE)]
         return [stored for stored in objects if stored.path.endswith(".json")], snapshots
 
-    def _read_state(self) -> State:
+    def _read_state(self) -> Contents:
         commits, snapshots = self._log()
-        state = decode(self.storage.read(snapshots[-1].path)) if snapshots else State()
+        state = decode(self.storage.read(snapshots[-1].path)) if snapshots else Contents()
         paths = [stored.path for stored in commits if _number_of(stored) > state.number]
         with ThreadPoolExecutor(_READS_AT_ONCE) as pool:
             for content in pool.map(self.storage.read, paths):

@@ -29,7 +29,7 @@ from pika.exceptions import (
 from leveret.core.wire.constants import ACCESS_REFUSED, NOT_ALLOWED, NOT_FOUND, RESOURCE_LOCKED
 from leveret.errors import LinkError, LinkLostError
 from leveret.spark.amqp.deliveries import Delivery, DeliveryTap
-from leveret.spark.amqp.options import Endpoint
+from leveret.spark.amqp.options import BrokerLogin
 
 # The longest that a working broker may take to reply.
 ANSWER_S: Final = 60.0
@@ -44,7 +44,7 @@ _REFUSALS: Final = (NOT_FOUND, ACCESS_REFUSED, NOT_ALLOWED, RESOURCE_LOCKED)
 class Link:
     """One connection to a broker. The constructor opens it, and raises LinkError if that fails."""
 
-    def __init__(self, endpoint: Endpoint) -> None:
+    def __init__(self, endpoint: BrokerLogin) -> None:
         # The failure that ended the link, or None while it works.
         self.failure: LinkError | None = None
         # The broker's reason for blocking this connection; empty while it is not blocked.

@@ -52,7 +52,7 @@ _SPELLING: Final = {name.lower(): name for name in OPTIONS}
 
 
 @dataclass(frozen=True, slots=True)
-class Endpoint:
+class BrokerLogin:
     """A broker, and the user that logs in to it."""
 
     url: str = field(repr=False)
@@ -71,7 +71,7 @@ class Endpoint:
 class StreamReadOptions:
     """The options of `readStream`."""
 
-    endpoint: Endpoint
+    endpoint: BrokerLogin
     queue: str
     # When to acknowledge. "commit": once Spark has committed the batch; "auto": on reading, before Spark has it.
     ack: str
@@ -87,7 +87,7 @@ class StreamReadOptions:
 class BatchReadOptions:
     """The options of `read`."""
 
-    endpoint: Endpoint
+    endpoint: BrokerLogin
     queue: str
     # When to acknowledge. "requeue": never; "on_read": as each message is read.
     ack: str
@@ -99,7 +99,7 @@ class BatchReadOptions:
 class WriteOptions:
     """The options of `write` and `writeStream`."""
 
-    endpoint: Endpoint
+    endpoint: BrokerLogin
     exchange: str | None
     routing_key: str | None
     # What to do with a returned message: "fail", "ignore", or "column", by the row's column `mandatory`.
@@ -194,7 +194,7 @@ def _required(given: Mapping[str, str], name: str, meaning: str) -> str:
     return value
 
 
-def _endpoint(options: Mapping[str, str]) -> Endpoint:
+def _endpoint(options: Mapping[str, str]) -> BrokerLogin:
     given = {name.lower(): value for name, value in options.items()}
     url = _required(given, "url", "the broker's URL, for example amqp://guest:guest@localhost:5672/%2F")
     parts = _parts_of(url)
@@ -208,7 +208,7 @@ def _endpoint(options: Mapping[str, str]) -> Endpoint:
             f"option url names the user {unquote(parts.username)!r} without a password: write user:password@, or set "
             "the option password"
         )
-    endpoint = Endpoint(parts.geturl(), given.get("connectionname") or "leveret.spark")
+    endpoint = BrokerLogin(parts.geturl(), given.get("connectionname") or "leveret.spark")
     if parts.query:
         # The rest of the URL was checked above. Only pika understands the query.
         _understood(endpoint.parameters, "option url")

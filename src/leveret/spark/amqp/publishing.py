@@ -24,7 +24,7 @@ _CHUNK_MESSAGES: Final = 250
 _BYTES_IN_FLIGHT: Final = 32 * 1024 * 1024
 
 
-class Publisher:
+class SparkPublisher:
     """A link in confirm mode. Once `finish` returns, the broker has confirmed every message."""
 
     def __init__(self, link: Link, options: WriteOptions) -> None:

@@ -23,14 +23,14 @@ from pyspark.sql.types import StructType
 from leveret.errors import OptionError
 from leveret.spark.amqp.contents import ContentEncoder, check_columns
 from leveret.spark.amqp.options import WriteOptions
-from leveret.spark.amqp.publishing import Publisher
+from leveret.spark.amqp.publishing import SparkPublisher
 
 if TYPE_CHECKING:
     from pyarrow import RecordBatch
 
 
 @dataclass
-class Published(WriterCommitMessage):
+class PublishedCount(WriterCommitMessage):
     """A task's report to the driver: the number of messages that it published."""
 
     count: int
@@ -54,7 +54,7 @@ class AmqpWriter(DataSourceArrowWriter):
         # It is made once, on the driver, so it is the same in every attempt of a task.
         self.name = uuid.uuid4().hex
 
-    def write(self, iterator: Iterator[RecordBatch]) -> Published:
+    def write(self, iterator: Iterator[RecordBatch]) -> PublishedCount:
         """Publish the rows of one partition. Spark calls this in a task."""
         return publish(iterator, self.options, self.name)
 
@@ -69,23 +69,23 @@ class AmqpStreamWriter(DataSourceStreamArrowWriter):
     def __init__(self, options: WriteOptions) -> None:
         self.options = options
 
-    def write(self, iterator: Iterator[RecordBatch]) -> Published:
+    def write(self, iterator: Iterator[RecordBatch]) -> PublishedCount:
         """Publish the rows of one partition. Spark calls this in a task."""
         return publish(iterator, self.options, "stream")
 
 
-def publish(batches: Iterator[RecordBatch], options: WriteOptions, name: str) -> Published:
+def publish(batches: Iterator[RecordBatch], options: WriteOptions, name: str) -> PublishedCount:
     """Publish rows and wait for the confirms. Raises PublishError, LinkError and OptionError."""
     # It imports pika, which planning a write does not need.
     from leveret.spark.amqp.link import Link
 
     with closing(Link(options.endpoint)) as link:
-        publisher = Publisher(link, options)
+        publisher = SparkPublisher(link, options)
         encoder = ContentEncoder(options, link.frame_max, _id_prefix(name))
         for batch in batches:
             for frames in encoder.encode(batch):
                 publisher.publish(frames)
-        return Published(publisher.finish())
+        return PublishedCount(publisher.finish())
 
 
 def _id_prefix(name: str) -> str:

@@ -18,7 +18,7 @@ from leveret.core.model.queues.stored_queue import StoredQueue
 from leveret.core.model.timers import Timer
 
 
-class Holding(NamedTuple):
+class HeldDelivery(NamedTuple):
     """One unsettled delivery: its holder and its deadline."""
 
     entry: QueueEntry
@@ -35,13 +35,13 @@ class ConsumerTimeout:
 
     def __init__(self, queue: StoredQueue) -> None:
         self._queue = queue
-        self._holdings: dict[int, Holding] = {}
+        self._holdings: dict[int, HeldDelivery] = {}
         self._timer: Timer | None = None
 
     def watch(self, entry: QueueEntry, subscriber: Subscriber, consumer: Consumer | None) -> None:
         """Start the clock of a delivery."""
         deadline = self._queue.node.now + self._limit_us(consumer)
-        self._holdings[entry.copy] = Holding(entry, subscriber, consumer, deadline)
+        self._holdings[entry.copy] = HeldDelivery(entry, subscriber, consumer, deadline)
         if self._timer is None or deadline < self._timer.deadline:
             self._arm(deadline)
 

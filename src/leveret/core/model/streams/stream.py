@@ -35,7 +35,7 @@ _FILTER_HEADER: Final = "x-stream-filter-value"
 _UNFILTERED: Final = b""
 
 
-class _Reader:
+class _LogReader:
     """A consumer's place in the log."""
 
     __slots__ = ("consumer", "filter", "next_offset")
@@ -65,9 +65,9 @@ class StreamQueue(StoredQueue):
     def __init__(self, spec: QueueSpec) -> None:
         super().__init__(spec)
         self._log = StreamLog()
-        self._readers: dict[Consumer, _Reader] = {}
+        self._readers: dict[Consumer, _LogReader] = {}
         # The readers with room. All of them have read to the end.
-        self._waiting: dict[Consumer, _Reader] = {}
+        self._waiting: dict[Consumer, _LogReader] = {}
         # Unsettled deliveries; several consumers may hold the same copy.
         self._held: dict[tuple[Consumer, int], QueueEntry] = {}
 
@@ -111,7 +111,7 @@ class StreamQueue(StoredQueue):
             self._read_on(reader)
         return True
 
-    def _read_on(self, reader: _Reader) -> None:
+    def _read_on(self, reader: _LogReader) -> None:
         """Deliver until the reader is full or has read everything."""
         consumer = reader.consumer
         while consumer.has_room():
@@ -147,7 +147,7 @@ class StreamQueue(StoredQueue):
         start = stream_offset.start_of(consumer.arguments, self._log, self.node.now)
         wanted = _Filter.from_arguments(consumer.arguments) if self.node.compat.has_stream_filters else None
         self.consumers.append(consumer)
-        self._readers[consumer] = _Reader(consumer, start, wanted)
+        self._readers[consumer] = _LogReader(consumer, start, wanted)
         return consumer
 
     def start_consumer(self, consumer: Consumer) -> None:

@@ -36,13 +36,13 @@ def accept(node: Node, *, number: int, peer: Address, local: Address, dirty: Dir
     to `dirty` whenever it has something to send.
     """
     connection = Connection(node, number=number, peer=peer, local=local, dirty=dirty)
-    connection.reader = Reading(connection)
+    connection.reader = ConnectionInput(connection)
     if connection.faults.accept is not None:
         connection.faults.accept(connection)
     return connection
 
 
-class Reading:
+class ConnectionInput:
     """The input of one connection."""
 
     __slots__ = ("_connection", "_header", "_held", "_reader")

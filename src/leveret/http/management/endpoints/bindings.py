@@ -13,7 +13,7 @@ from leveret.core.model.vhost import VirtualHost
 from leveret.core.protocol.handlers import exchange, queue
 from leveret.core.wire.methods import ExchangeBind, ExchangeUnbind, QueueBind, QueueUnbind
 from leveret.core.wire.values import Table
-from leveret.http.management.calls import Call, bad_request, no_object
+from leveret.http.management.calls import ManagementCall, bad_request, no_object
 from leveret.http.management.erlang_hash import hash_of_arguments
 from leveret.http.management.listing import Described
 from leveret.http.management.routes import describes, endpoint, lists
@@ -24,7 +24,7 @@ _KINDS: Final[dict[str, Kind]] = {"q": "queue", "e": "exchange"}
 _ORDER: Final = ("vhost", "source", "destination", "routing_key", "properties_key")
 
 
-class _Row(NamedTuple):
+class _ShownBinding(NamedTuple):
     """A binding as it is shown. Those of the default exchange are implied, so they are not in the model."""
 
     vhost: str
@@ -60,34 +60,34 @@ class _Row(NamedTuple):
         }
 
 
-def _rows(vhost: VirtualHost) -> Iterator[_Row]:
+def _rows(vhost: VirtualHost) -> Iterator[_ShownBinding]:
     for name in vhost.queues:
         yield _implied(vhost, name)
     for source in vhost.exchanges.values():
         for it in source.bindings.values():
             ends = (it.source_name, it.destination.name, it.destination_kind)
-            yield _Row(vhost.name, *ends, it.routing_key, it.arguments)
+            yield _ShownBinding(vhost.name, *ends, it.routing_key, it.arguments)
 
 
-def _rows_of_path(call: Call) -> Iterator[_Row]:
+def _rows_of_path(call: ManagementCall) -> Iterator[_ShownBinding]:
     """Yield the bindings in the virtual host of the path; none if it does not exist."""
     vhost = call.node.vhosts.get(call.values["vhost"])
     return iter(()) if vhost is None else _rows(vhost)
 
 
-def _implied(vhost: VirtualHost, queue_name: str) -> _Row:
+def _implied(vhost: VirtualHost, queue_name: str) -> _ShownBinding:
     # RabbitMQ implies the binding to the default exchange without looking for the queue.
-    return _Row(vhost.name, "", queue_name, "queue", queue_name, Table.EMPTY)
+    return _ShownBinding(vhost.name, "", queue_name, "queue", queue_name, Table.EMPTY)
 
 
 @lists("/api/bindings", "management", _ORDER, in_vhost="vhost")
-def list_bindings(call: Call) -> list[Described]:
+def list_bindings(call: ManagementCall) -> list[Described]:
     """List all bindings of a virtual host, or of all that the user sees."""
     return [row.shown() for vhost in call.vhosts() for row in _rows(vhost)]
 
 
 @lists("/api/queues/{vhost}/{queue}/bindings", "vhost", _ORDER)
-def list_of_queue(call: Call) -> list[Described]:
+def list_of_queue(call: ManagementCall) -> list[Described]:
     """List the bindings that lead to a queue."""
     name = call.name_of("queue")
     rows = [row for row in _rows_of_path(call) if row.source]
@@ -97,32 +97,32 @@ def list_of_queue(call: Call) -> list[Described]:
 
 
 @lists("/api/exchanges/{vhost}/{exchange}/bindings/source", "vhost", _ORDER)
-def list_from_exchange(call: Call) -> list[Described]:
+def list_from_exchange(call: ManagementCall) -> list[Described]:
     """List the bindings that begin at an exchange."""
     return [row.shown() for row in _rows_of_path(call) if row.source == call.exchange_name]
 
 
 @lists("/api/exchanges/{vhost}/{exchange}/bindings/destination", "vhost", _ORDER)
-def list_to_exchange(call: Call) -> list[Described]:
+def list_to_exchange(call: ManagementCall) -> list[Described]:
     """List the bindings that lead to an exchange."""
     end = ("exchange", call.exchange_name)
     return [row.shown() for row in _rows_of_path(call) if (row.kind, row.destination) == end]
 
 
 @lists(_BETWEEN, "vhost", _ORDER)
-def list_between(call: Call) -> list[Described]:
+def list_between(call: ManagementCall) -> list[Described]:
     """List the bindings between an exchange and a queue or another exchange. Missing ends have none."""
     if (call.exchange_name, _kind(call)) == ("", "queue") and call.values["vhost"] in call.node.vhosts:
         return [_implied(call.vhost, call.name_of("destination")).shown()]
     return [row.shown() for row in _between(call)]
 
 
-def _between(call: Call) -> list[_Row]:
+def _between(call: ManagementCall) -> list[_ShownBinding]:
     ends = (call.exchange_name, _kind(call), call.name_of("destination"))
     return [row for row in _rows_of_path(call) if (row.source, row.kind, row.destination) == ends]
 
 
-def _kind(call: Call) -> Kind:
+def _kind(call: ManagementCall) -> Kind:
     kind = _KINDS.get(call.values["kind"])
     if kind is None:
         raise bad_request(f"{call.values['kind']!r} is no kind of destination; it is q or e")
@@ -130,7 +130,7 @@ def _kind(call: Call) -> Kind:
 
 
 @endpoint("POST", _BETWEEN, "vhost")
-def post_binding(call: Call) -> object:
+def post_binding(call: ManagementCall) -> object:
     """Bind a queue or an exchange to an exchange. The answer names the binding in its location."""
     body = call.body()
     arguments, routing_key = body.table("arguments"), body.text("routing_key", "")
@@ -142,11 +142,11 @@ def post_binding(call: Call) -> object:
             queue.bind(channel, QueueBind(destination, source, routing_key, True, arguments))
         else:
             exchange.bind(channel, ExchangeBind(destination, source, routing_key, True, arguments))
-        row = _Row(channel.vhost.name, source, destination, kind, routing_key, arguments)
+        row = _ShownBinding(channel.vhost.name, source, destination, kind, routing_key, arguments)
     return Response(201, (("location", _relative(call, row)),))
 
 
-def _relative(call: Call, row: _Row) -> str:
+def _relative(call: ManagementCall, row: _ShownBinding) -> str:
     """Return the path of a binding relative to that of the request, which may be encoded otherwise."""
     asked = call.request.path.rstrip("/").split("/")[:-1]
     source, destination = (quote_plus(call.values[name], safe="") for name in ("exchange", "destination"))
@@ -160,12 +160,12 @@ def _relative(call: Call, row: _Row) -> str:
 
 
 @describes(f"{_BETWEEN}/{{properties}}", "vhost")
-def get_binding(call: Call) -> Described:
+def get_binding(call: ManagementCall) -> Described:
     """Describe one binding."""
     return _named(call).shown()
 
 
-def _named(call: Call) -> _Row:
+def _named(call: ManagementCall) -> _ShownBinding:
     # Clients differ in how often they encode the key.
     key, _, digest = call.values["properties"].partition("~")
     routing_key = unquote_plus(key, errors="surrogateescape")
@@ -176,7 +176,7 @@ def _named(call: Call) -> _Row:
 
 
 @endpoint("DELETE", f"{_BETWEEN}/{{properties}}", "vhost")
-def delete_binding(call: Call) -> None:
+def delete_binding(call: ManagementCall) -> None:
     """Remove one binding."""
     with call.acting():
         row = _named(call)

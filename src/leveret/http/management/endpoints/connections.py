@@ -10,7 +10,7 @@ from leveret.core.model.operators.node_settings import NODE_NAME
 from leveret.core.protocol.channel import Channel
 from leveret.core.protocol.connection import Connection
 from leveret.http.management import statistics
-from leveret.http.management.calls import NOT_YOURS, Call, no_object, not_authorised
+from leveret.http.management.calls import NOT_YOURS, ManagementCall, no_object, not_authorised
 from leveret.http.management.clients import channel_name, described_consumer, peer_details
 from leveret.http.management.constant import constant
 from leveret.http.management.listing import Described
@@ -26,7 +26,7 @@ _TLS_KEYS: Final = (
 _CLOSED: Final = "Closed via management plugin"
 
 
-def _visible(call: Call) -> list[Connection]:
+def _visible(call: ManagementCall) -> list[Connection]:
     """Return the connections that the user sees on the virtual host of the path: monitors see all, others their own."""
     vhost_name = call.vhost.name if "vhost" in call.values else None
     connections = [it for it in clients(call.node) if vhost_name in (None, it.vhost_name)]
@@ -35,13 +35,13 @@ def _visible(call: Call) -> list[Connection]:
 
 @lists("/api/connections", "management", paged=True)
 @lists("/api/vhosts/{vhost}/connections", "vhost")
-def list_connections(call: Call) -> list[Described]:
+def list_connections(call: ManagementCall) -> list[Described]:
     """List the connections that the user sees, or those of them to a virtual host."""
     return [_described(call, connection) for connection in _visible(call)]
 
 
 @lists("/api/connections/username/{user}", "watched")
-def list_of_user(call: Call) -> list[Described]:
+def list_of_user(call: ManagementCall) -> list[Described]:
     """List the connections of a user."""
     return [
         {"name": each.address_name, "user": each.user, "vhost": each.vhost_name, "node": NODE_NAME}
@@ -51,13 +51,13 @@ def list_of_user(call: Call) -> list[Described]:
 
 
 @endpoint("GET", "/api/connections/{connection}", "management")
-def get_connection(call: Call) -> object:
+def get_connection(call: ManagementCall) -> object:
     """Describe a connection. RabbitMQ ignores `columns` here, as for a channel."""
     with call.engine.looking():
         return _described(call, _connection(call), is_detailed=True)
 
 
-def _connection(call: Call) -> Connection:
+def _connection(call: ManagementCall) -> Connection:
     for connection in clients(call.node):
         if connection.address_name == call.values["connection"]:
             _refuse_unless_visible(call, connection)
@@ -65,20 +65,20 @@ def _connection(call: Call) -> Connection:
     raise no_object()
 
 
-def _refuse_unless_visible(call: Call, connection: Connection) -> None:
+def _refuse_unless_visible(call: ManagementCall, connection: Connection) -> None:
     if not call.is_monitor and connection.user != call.user.name:
         raise not_authorised(NOT_YOURS)
 
 
 @endpoint("DELETE", "/api/connections/{connection}", "management")
-def delete_connection(call: Call) -> None:
+def delete_connection(call: ManagementCall) -> None:
     """Close a connection, with the reason in the header X-Reason."""
     with call.acting():
         _close(call, _connection(call))
 
 
 @endpoint("DELETE", "/api/connections/username/{user}", "self")
-def delete_of_user(call: Call) -> None:
+def delete_of_user(call: ManagementCall) -> None:
     """Close the connections of a user."""
     with call.acting():
         for connection in clients(call.node):
@@ -86,21 +86,21 @@ def delete_of_user(call: Call) -> None:
                 _close(call, connection)
 
 
-def _close(call: Call, connection: Connection) -> None:
+def _close(call: ManagementCall, connection: Connection) -> None:
     connection.refuse(0, ConnectionForced(call.request.headers.get("x-reason", _CLOSED)))
 
 
 @lists("/api/channels", "management", paged=True)
 @lists("/api/vhosts/{vhost}/channels", "vhost")
 @lists("/api/connections/{connection}/channels", "management")
-def list_channels(call: Call) -> list[Described]:
+def list_channels(call: ManagementCall) -> list[Described]:
     """List the channels of all connections that the user sees, of those to a virtual host, or of one."""
     connections = [_connection(call)] if "connection" in call.values else _visible(call)
     return [_channel(call, channel) for connection in connections for channel in connection.channels.values()]
 
 
 @endpoint("GET", "/api/channels/{channel}", "management")
-def get_channel(call: Call) -> object:
+def get_channel(call: ManagementCall) -> object:
     """Describe a channel, with its consumers."""
     with call.engine.looking():
         for connection in clients(call.node):
@@ -112,7 +112,7 @@ def get_channel(call: Call) -> object:
     raise no_object()
 
 
-def _described(call: Call, connection: Connection, *, is_detailed: bool = False) -> Described:
+def _described(call: ManagementCall, connection: Connection, *, is_detailed: bool = False) -> Described:
     properties = described(connection.client_properties)
     tls_keys = (*_TLS_KEYS, "peer_cert_serial_number") if call.compat.shows_peer_serial_number else _TLS_KEYS
     description: Described = {
@@ -143,7 +143,7 @@ def _described(call: Call, connection: Connection, *, is_detailed: bool = False)
     return {**description, **dict.fromkeys(tls_keys, "")} if is_detailed else description
 
 
-def _channel(call: Call, channel: Channel) -> Described:
+def _channel(call: ManagementCall, channel: Channel) -> Described:
     connection, counts = channel.connection, call.state.statistics.of("channel", *channel.origin)
     transaction = channel.transaction
     return {

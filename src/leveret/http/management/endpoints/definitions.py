@@ -9,14 +9,14 @@ from leveret.admin.definitions_import import load
 from leveret.admin.values import WrongValue
 from leveret.core.wire import erlang
 from leveret.errors import BrokerError
-from leveret.http.management.calls import DONE, MALFORMED, Call, bad_request, value_of
+from leveret.http.management.calls import DONE, MALFORMED, ManagementCall, bad_request, value_of
 from leveret.http.management.listing import Described
 from leveret.http.management.routes import endpoint
 from leveret.http.messages import Response
 
 
 @endpoint("GET", "/api/definitions", "administrator")
-def get_definitions(call: Call) -> object:
+def get_definitions(call: ManagementCall) -> object:
     """Return the definitions of the broker."""
     with call.engine.looking() as node:
         definitions = export(node, _extent(call))
@@ -24,7 +24,7 @@ def get_definitions(call: Call) -> object:
 
 
 @endpoint("GET", "/api/definitions/{vhost}", "administrator")
-def get_of_vhost(call: Call) -> object:
+def get_of_vhost(call: ManagementCall) -> object:
     """Return the definitions of a virtual host."""
     with call.engine.looking() as node:
         if call.values["vhost"] not in node.vhosts:
@@ -32,11 +32,11 @@ def get_of_vhost(call: Call) -> object:
         return _named(call, _shown(call, export_vhost(call.vhost, _extent(call))))
 
 
-def _extent(call: Call) -> Extent:
+def _extent(call: ManagementCall) -> Extent:
     return Extent(has_transient=True, has_internal=call.compat.definitions_have_internal_exchanges)
 
 
-def _shown(call: Call, definitions: Described) -> Described:
+def _shown(call: ManagementCall, definitions: Described) -> Described:
     """Return the definitions of the broker or of a virtual host, as the version shows them."""
     if call.compat.definitions_name_queue_types:
         return definitions
@@ -65,7 +65,7 @@ def _shown(call: Call, definitions: Described) -> Described:
     return {name: value for name, value in shown.items() if name not in hidden}
 
 
-def _named(call: Call, found: object) -> object:
+def _named(call: ManagementCall, found: object) -> object:
     """Let a browser save the answer under the name that the query gives."""
     name = call.parameters.get("download")
     if name is None:
@@ -81,20 +81,20 @@ def _named(call: Call, found: object) -> object:
 
 
 @endpoint("POST", "/api/definitions", "administrator", needs_json=True)
-def post_definitions(call: Call) -> object:
+def post_definitions(call: ManagementCall) -> object:
     """Add what definitions describe to the broker."""
     return _load(call, None)
 
 
 @endpoint("POST", "/api/definitions/{vhost}", "administrator", needs_json=True)
-def post_of_vhost(call: Call) -> object:
+def post_of_vhost(call: ManagementCall) -> object:
     """Add what definitions describe to a virtual host."""
     with call.engine.looking():
         name = call.changed_vhost.name
     return _load(call, name)
 
 
-def _load(call: Call, vhost: str | None) -> object:
+def _load(call: ManagementCall, vhost: str | None) -> object:
     octets = call.request.body
     if call.request.headers.get("content-type", "").startswith("multipart/form-data"):
         octets = _uploaded(call)
@@ -118,7 +118,7 @@ def _load(call: Call, vhost: str | None) -> object:
     return DONE
 
 
-def _uploaded(call: Call) -> bytes:
+def _uploaded(call: ManagementCall) -> bytes:
     """Return the file of a form. Raises Refusal if it has none."""
     from email import message_from_bytes
 

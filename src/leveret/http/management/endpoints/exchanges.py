@@ -10,7 +10,7 @@ from leveret.core.model.vhost import VirtualHost
 from leveret.core.protocol.handlers import exchange as methods
 from leveret.core.wire.methods import ExchangeDeclare, ExchangeDelete
 from leveret.http.management import statistics
-from leveret.http.management.calls import CREATED, DONE, Call, no_object, refuse_other_node
+from leveret.http.management.calls import CREATED, DONE, ManagementCall, no_object, refuse_other_node
 from leveret.http.management.listing import Described
 from leveret.http.management.routes import describes, endpoint, lists
 
@@ -19,19 +19,19 @@ _COUNTED = (("publish_in",), ("publish_out",))
 
 
 @lists("/api/exchanges", "management", in_vhost="vhost", paged=True)
-def list_exchanges(call: Call) -> list[Described]:
+def list_exchanges(call: ManagementCall) -> list[Described]:
     """List the exchanges of a virtual host, or of all that the user sees."""
     return [_described(call, vhost, each) for vhost in call.vhosts() for each in vhost.exchanges.values()]
 
 
 @describes(_EXCHANGE, "vhost")
-def get_exchange(call: Call) -> Described:
+def get_exchange(call: ManagementCall) -> Described:
     """Describe an exchange. What comes in and goes out by channel and queue is empty in the rates mode "basic"."""
     return {**_described(call, call.vhost, _exchange(call)), "incoming": [], "outgoing": []}
 
 
 @endpoint("PUT", _EXCHANGE, "vhost")
-def put_exchange(call: Call) -> object:
+def put_exchange(call: ManagementCall) -> object:
     """Declare an exchange."""
     body = call.body()
     durable, auto_delete, internal = (body.parsed_flag(name) for name in ("durable", "auto_delete", "internal"))
@@ -49,7 +49,7 @@ def put_exchange(call: Call) -> object:
 
 
 @endpoint("DELETE", _EXCHANGE, "vhost")
-def delete_exchange(call: Call) -> None:
+def delete_exchange(call: ManagementCall) -> None:
     """Delete an exchange."""
     with call.acting():
         name = _exchange(call).name
@@ -57,14 +57,14 @@ def delete_exchange(call: Call) -> None:
             methods.delete(channel, ExchangeDelete(name, call.flag("if-unused"), True))
 
 
-def _exchange(call: Call) -> Exchange:
+def _exchange(call: ManagementCall) -> Exchange:
     exchange = call.vhost.exchanges.get(call.exchange_name)
     if exchange is None:
         raise no_object()
     return exchange
 
 
-def _described(call: Call, vhost: VirtualHost, exchange: Exchange) -> Described:
+def _described(call: ManagementCall, vhost: VirtualHost, exchange: Exchange) -> Described:
     counts = call.state.statistics
     policy, _ = vhost.policies.for_exchange(exchange.name)
     return {

@@ -10,7 +10,7 @@ from typing import Final
 
 from leveret.core.compat import BEFORE_4, SINCE_4_2
 from leveret.core.model.operators.node_settings import NODE_NAME
-from leveret.http.management.calls import Call, bad_request, no_object
+from leveret.http.management.calls import ManagementCall, bad_request, no_object
 from leveret.http.management.endpoints.messages import named
 from leveret.http.management.routes import endpoint
 from leveret.http.messages import Response
@@ -39,38 +39,38 @@ def _failed(reason: str, **details: object) -> Response:
 @endpoint("GET", f"{_LEADERS}/all-vhosts/pattern/{{pattern}}", "management", SINCE_4_2)
 @endpoint("GET", f"{_LEADERS}/vhost/{{vhost}}", "visible", SINCE_4_2)
 @endpoint("GET", f"{_LEADERS}/vhost/{{vhost}}/pattern/{{pattern}}", "visible", SINCE_4_2)
-def fine(call: Call) -> object:
+def fine(call: ManagementCall) -> object:
     """Answer that all is well: nothing that the check looks for can fail in a single node."""
     return _OK
 
 
 @endpoint("GET", f"{_CHECKS}/node-is-mirror-sync-critical", "management", BEFORE_4)
 @endpoint("GET", f"{_CHECKS}/node-is-quorum-critical", "management")
-def single(call: Call) -> object:
+def single(call: ManagementCall) -> object:
     """Answer that a single node is never critical for others."""
     return _SINGLE
 
 
 @endpoint("GET", f"{_CHECKS}/alarms", "management")
-def alarms(call: Call) -> object:
+def alarms(call: ManagementCall) -> object:
     """Check that no alarm is on."""
     return _alarms(call, "There are alarms in effect in the cluster")
 
 
 @endpoint("GET", f"{_CHECKS}/local-alarms", "management")
-def local_alarms(call: Call) -> object:
+def local_alarms(call: ManagementCall) -> object:
     """Check that no alarm is on at the node."""
     return _alarms(call, "There are alarms in effect on the node")
 
 
-def _alarms(call: Call, reason: str) -> object:
+def _alarms(call: ManagementCall, reason: str) -> object:
     with call.engine.looking() as node:
         alarms_on = [{"node": NODE_NAME, "resource": resource} for resource in node.alarms]
     return _failed(reason, alarms=alarms_on) if alarms_on else _OK
 
 
 @endpoint("GET", f"{_CHECKS}/port-listener/{{port}}", "management")
-def port(call: Call) -> object:
+def port(call: ManagementCall) -> object:
     """Check that the broker listens on a port."""
     try:
         wanted = int(call.values["port"])
@@ -83,7 +83,7 @@ def port(call: Call) -> object:
 
 
 @endpoint("GET", f"{_CHECKS}/protocol-listener/{{protocol}}", "management")
-def protocol(call: Call) -> object:
+def protocol(call: ManagementCall) -> object:
     """Check that the broker listens for a protocol, or for each of several with commas between them."""
     is_list, text = call.compat.lists_protocols, call.values["protocol"]
     known = [name for name, _ in listeners(call)]
@@ -94,7 +94,7 @@ def protocol(call: Call) -> object:
     return _failed("No active listener", missing=missing if is_list else text, protocols=known)
 
 
-def listeners(call: Call) -> list[tuple[str, int]]:
+def listeners(call: ManagementCall) -> list[tuple[str, int]]:
     """Return the protocols and ports of the broker."""
     engine = call.engine
     ports = [address[1] for address in engine.addresses]
@@ -104,7 +104,7 @@ def listeners(call: Call) -> list[tuple[str, int]]:
 
 
 @endpoint("GET", f"{_CHECKS}/certificate-expiration/{{within}}/{{unit}}", "management")
-def certificates(call: Call) -> object:
+def certificates(call: ManagementCall) -> object:
     """Check that no certificate expires within a time. A test's certificates are made when it starts."""
     if not re.fullmatch(r"\d+", call.values["within"]):
         raise bad_request("Invalid expiration value.")
@@ -114,7 +114,7 @@ def certificates(call: Call) -> object:
 
 
 @endpoint("GET", f"{_CHECKS}/is-in-service", "anyone", SINCE_4_2)
-def in_service(call: Call) -> object:
+def in_service(call: ManagementCall) -> object:
     """Check that the broker is not in maintenance mode."""
     if call.engine.loop.is_listening:
         return _OK
@@ -122,27 +122,27 @@ def in_service(call: Call) -> object:
 
 
 @endpoint("GET", f"{_CHECKS}/below-node-connection-limit", "anyone", SINCE_4_2)
-def below_limit(call: Call) -> object:
+def below_limit(call: ManagementCall) -> object:
     """Check that the node takes another connection."""
     return _below_limit(call, limit=call.node.settings.connection_max)
 
 
 @endpoint("GET", f"{_CHECKS}/ready-to-serve-clients", "anyone", SINCE_4_2)
-def serving(call: Call) -> object:
+def serving(call: ManagementCall) -> object:
     """Check that clients may connect: both of the checks above, and that a port is open for them."""
     if not call.engine.loop.is_listening:
         return _failed("the rabbit node is not currently available to serve")
     return _below_limit(call)
 
 
-def _below_limit(call: Call, **details: object) -> object:
+def _below_limit(call: ManagementCall, **details: object) -> object:
     with call.engine.looking() as node:
         count, limit = len(node.connections), node.settings.connection_max
     return _OK if limit is None or count < limit else _failed(_LIMIT_REACHED, **details, connections=count)
 
 
 @endpoint("GET", "/api/aliveness-test/{vhost}", "vhost")
-def aliveness(call: Call) -> object:
+def aliveness(call: ManagementCall) -> object:
     """Check that a virtual host exists, and that the user may open it."""
     with call.engine.looking(), named(is_get=True):
         rights = call.rights(call.vhost)
@@ -155,7 +155,7 @@ def aliveness(call: Call) -> object:
 
 @endpoint("GET", "/api/healthchecks/node", "management")
 @endpoint("GET", "/api/healthchecks/node/{node}", "management")
-def node(call: Call) -> object:
+def node(call: ManagementCall) -> object:
     """Check a node."""
     if call.values.get("node", NODE_NAME) != NODE_NAME:
         raise no_object()

@@ -19,7 +19,7 @@ from leveret.core.protocol.receiving.assembler import Content
 from leveret.core.wire.errors import ShortStringTooLong
 from leveret.core.wire.methods import BasicGet, BasicGetOk, BasicNack, BasicPublish, BasicReject
 from leveret.core.wire.properties import PROPERTY_NAMES, Properties, PropertyValue
-from leveret.http.management.calls import ACCESS_REFUSED, Call, bad_request, not_authorised, not_found
+from leveret.http.management.calls import ACCESS_REFUSED, ManagementCall, bad_request, not_authorised, not_found
 from leveret.http.management.listing import Described
 from leveret.http.management.routes import endpoint
 
@@ -35,7 +35,7 @@ _BITS: Final = {"delivery_mode": 8, "priority": 8, "timestamp": 64}
 
 
 @endpoint("POST", "/api/exchanges/{vhost}/{exchange}/publish", "vhost")
-def publish(call: Call) -> object:
+def publish(call: ManagementCall) -> object:
     """Publish a message, and answer whether it reached a queue."""
     with call.engine.looking():
         vhost = _vhost(call)
@@ -56,7 +56,7 @@ def publish(call: Call) -> object:
     return {"routed": not channel.is_returned}
 
 
-def _vhost(call: Call) -> VirtualHost:
+def _vhost(call: ManagementCall) -> VirtualHost:
     if call.values["vhost"] not in call.node.vhosts and not call.compat.looks_for_exchange:
         raise not_authorised(ACCESS_REFUSED)
     return call.changed_vhost
@@ -108,7 +108,7 @@ def _encoded(properties: Properties) -> bytes:
 
 
 @endpoint("POST", "/api/queues/{vhost}/{queue}/get", "vhost")
-def get_messages(call: Call) -> object:
+def get_messages(call: ManagementCall) -> object:
     """Take messages from a queue, and settle them as the request wants."""
     name = call.values["queue"]
     with call.engine.looking():

@@ -12,7 +12,7 @@ from typing import Final
 from leveret.core.model.operators.node_settings import NODE_NAME
 from leveret.core.model.queues.stored_queue import StoredQueue
 from leveret.http.management import statistics
-from leveret.http.management.calls import Call
+from leveret.http.management.calls import ManagementCall
 from leveret.http.management.endpoints.overview import disk_free, files_max, memory_bytes, open_files, resident_bytes
 from leveret.http.management.measures import totals
 from leveret.http.management.routes import endpoint
@@ -57,18 +57,18 @@ _QUEUE_GAUGES: Final = (
 
 
 @endpoint("GET", "/metrics", "anyone")
-def get_metrics(call: Call) -> object:
+def get_metrics(call: ManagementCall) -> object:
     """Return the metrics, those of queues as sums."""
     return _answer(call, is_per_object=False)
 
 
 @endpoint("GET", "/metrics/per-object", "anyone")
-def get_metrics_per_object(call: Call) -> object:
+def get_metrics_per_object(call: ManagementCall) -> object:
     """Return the metrics, those of queues by virtual host and queue."""
     return _answer(call, is_per_object=True)
 
 
-def _answer(call: Call, *, is_per_object: bool) -> Response:
+def _answer(call: ManagementCall, *, is_per_object: bool) -> Response:
     with call.engine.looking():
         text = "".join(_printed(_metrics(call, is_per_object=is_per_object)))
     return Response.of_text(text, _CONTENT_TYPE)
@@ -88,7 +88,7 @@ def _escaped(text: str) -> str:
     return printable.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
 
 
-def _metrics(call: Call, *, is_per_object: bool) -> Iterator[Metric]:
+def _metrics(call: ManagementCall, *, is_per_object: bool) -> Iterator[Metric]:
     node, version = call.node, call.compat.product_version
     queues = [queue for vhost in node.vhosts.values() for queue in vhost.queues.values()]
     connections = list(clients(node))

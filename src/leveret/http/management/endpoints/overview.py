@@ -14,7 +14,7 @@ from leveret.core.compat import BEFORE_4_2, CERTIFICATE_LOGINS, EXTERNAL, SINCE_
 from leveret.core.model.operators.node_settings import NODE_NAME
 from leveret.core.model.vhost import VirtualHost
 from leveret.http.management import statistics
-from leveret.http.management.calls import Call, bad_request, no_object, not_authorised
+from leveret.http.management.calls import ManagementCall, bad_request, no_object, not_authorised
 from leveret.http.management.constant import constant
 from leveret.http.management.endpoints.health import listeners
 from leveret.http.management.endpoints.vhosts import lengths
@@ -27,7 +27,7 @@ _COUNTED: Final = (statistics.PUBLISHING, statistics.DELIVERING)
 
 
 @describes("/api/overview", "management")
-def get_overview(call: Call) -> Described:
+def get_overview(call: ManagementCall) -> Described:
     """Describe the broker: its version, what it holds, and what has happened."""
     is_short = call.flag("disable_stats")
     overview: Described = {
@@ -53,7 +53,7 @@ def get_overview(call: Call) -> Described:
     return overview
 
 
-def _runtime(call: Call) -> Described:
+def _runtime(call: ManagementCall) -> Described:
     """Return what runs the broker, under the names of what runs RabbitMQ."""
     versions: Described = {
         "erlang_version": "",
@@ -62,7 +62,7 @@ def _runtime(call: Call) -> Described:
     return {**versions, "crypto_lib_version": ""} if call.compat.names_crypto else versions
 
 
-def exchange_types(call: Call) -> list[Described]:
+def exchange_types(call: ManagementCall) -> list[Described]:
     """Return the exchange types of the version, sorted by name."""
     return [
         {"name": name, "description": text, "enabled": True}
@@ -71,7 +71,7 @@ def exchange_types(call: Call) -> list[Described]:
     ]
 
 
-def _totals(call: Call, vhosts: list[VirtualHost]) -> Described:
+def _totals(call: ManagementCall, vhosts: list[VirtualHost]) -> Described:
     node, counted = call.node, call.state.statistics
     broker, now = counted.of(*statistics.BROKER), node.now
     queues = [queue for vhost in vhosts for queue in vhost.queues.values()]
@@ -96,7 +96,7 @@ def _totals(call: Call, vhosts: list[VirtualHost]) -> Described:
     }
 
 
-def _listeners(call: Call) -> list[Described]:
+def _listeners(call: ManagementCall) -> list[Described]:
     host = call.engine.addresses[0][0] if call.engine.addresses else ""
     return [
         {
@@ -111,7 +111,7 @@ def _listeners(call: Call) -> list[Described]:
     ]
 
 
-def _contexts(call: Call) -> list[Described]:
+def _contexts(call: ManagementCall) -> list[Described]:
     port = call.engine.management_port
     if port is None:
         return []
@@ -121,20 +121,20 @@ def _contexts(call: Call) -> list[Described]:
 
 
 @lists("/api/nodes", "monitoring", ("name",))
-def list_nodes(call: Call) -> list[Described]:
+def list_nodes(call: ManagementCall) -> list[Described]:
     """List the only node."""
     return [_node(call)]
 
 
 @describes("/api/nodes/{node}", "monitoring")
-def get_node(call: Call) -> Described:
+def get_node(call: ManagementCall) -> Described:
     """Describe the node."""
     if call.values["node"] != NODE_NAME:
         raise no_object()
     return _node(call)
 
 
-def _node(call: Call) -> Described:
+def _node(call: ManagementCall) -> Described:
     node = call.node
     counts, now = call.state.statistics.of(*statistics.BROKER), node.now
     gauges: Described = {
@@ -208,19 +208,19 @@ def disk_free() -> int:
 
 
 @endpoint("GET", "/api/version", "anyone", SINCE_4)
-def get_version(call: Call) -> object:
+def get_version(call: ManagementCall) -> object:
     """Return the version of RabbitMQ that the broker behaves as."""
     return call.compat.product_version
 
 
 @describes("/api/cluster-name", "management")
-def get_cluster_name(call: Call) -> Described:
+def get_cluster_name(call: ManagementCall) -> Described:
     """Return the name of the cluster."""
     return {"name": call.node.cluster_name}
 
 
 @endpoint("PUT", "/api/cluster-name", "administrator")
-def put_cluster_name(call: Call) -> None:
+def put_cluster_name(call: ManagementCall) -> None:
     """Rename the cluster."""
     name = call.body("name").text("name")
     with call.acting() as node:
@@ -228,13 +228,13 @@ def put_cluster_name(call: Call) -> None:
 
 
 @lists("/api/extensions", "management", ())
-def list_extensions(call: Call) -> list[Described]:
+def list_extensions(call: ManagementCall) -> list[Described]:
     """List the extensions of the management page."""
     return [{"javascript": "dispatcher.js"}]
 
 
 @lists("/api/feature-flags", "management", ())
-def list_feature_flags(call: Call) -> list[Described]:
+def list_feature_flags(call: ManagementCall) -> list[Described]:
     """List the feature flags, all of which are enabled."""
     if call.compat.hides_feature_flags and not call.is_administrator:
         raise not_authorised("Not administrator user")
@@ -242,38 +242,38 @@ def list_feature_flags(call: Call) -> list[Described]:
 
 
 @endpoint("PUT", "/api/feature-flags/{name}/enable", "administrator", needs_json=True)
-def enable_feature_flag(call: Call) -> None:
+def enable_feature_flag(call: ManagementCall) -> None:
     """Enable a feature flag. All are."""
     if call.values["name"] not in [flag["name"] for flag in constant(call.compat.version)["feature_flags"]]:
         raise bad_request("unsupported")
 
 
 @endpoint("GET", "/api/deprecated-features", "management", SINCE_3_13)
-def list_deprecated_features(call: Call) -> object:
+def list_deprecated_features(call: ManagementCall) -> object:
     """List the deprecated features, and whether the broker permits them."""
     return constant(call.compat.version)["deprecated_features"]
 
 
 @endpoint("GET", "/api/deprecated-features/used", "management", SINCE_3_13)
-def nothing(call: Call) -> object:
+def nothing(call: ManagementCall) -> object:
     """List nothing: leveret has no part that this would list."""
     return []
 
 
 @endpoint("POST", "/api/rebalance/queues", "administrator")
 @endpoint("DELETE", "/api/reset", "administrator")
-def done(call: Call) -> None:
+def done(call: ManagementCall) -> None:
     """Do nothing: in a single node there is nothing to do."""
 
 
 @endpoint("GET", "/api/auth", "anyone", BEFORE_4_2)
-def get_auth(call: Call) -> object:
+def get_auth(call: ManagementCall) -> object:
     """Describe how the management page logs in."""
     return call.compat.auth_answer
 
 
 @endpoint("GET", "/api/auth/attempts/{node}", "monitoring")
-def list_attempts(call: Call) -> object:
+def list_attempts(call: ManagementCall) -> object:
     """Return no counts of logins: leveret does not count them."""
     done_on_node(call)
     return []
@@ -282,7 +282,7 @@ def list_attempts(call: Call) -> object:
 @endpoint("DELETE", "/api/auth/attempts/{node}", "monitoring", BEFORE_4_2)
 @endpoint("DELETE", "/api/auth/attempts/{node}", "administrator", SINCE_4_2)
 @endpoint("DELETE", "/api/reset/{node}", "administrator")
-def done_on_node(call: Call) -> None:
+def done_on_node(call: ManagementCall) -> None:
     """Do nothing, if the node exists."""
     if call.values["node"] != NODE_NAME:
         raise no_object()

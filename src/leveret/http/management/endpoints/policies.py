@@ -19,7 +19,7 @@ from leveret.admin.definitions_import import (
 from leveret.admin.values import WrongValue
 from leveret.core.model.operators.policy import Policy, PolicyInvalid, PolicySet
 from leveret.core.model.vhost import VirtualHost
-from leveret.http.management.calls import CREATED, DONE, Call, bad_request, no_object
+from leveret.http.management.calls import CREATED, DONE, ManagementCall, bad_request, no_object
 from leveret.http.management.endpoints.vhosts import invalid
 from leveret.http.management.listing import Described
 from leveret.http.management.routes import Who, describes, endpoint, lists
@@ -39,10 +39,10 @@ class _Policies:
     def _of(self, vhost: VirtualHost) -> PolicySet:
         return vhost.policies.operator if self._are_operators else vhost.policies.user
 
-    def _list(self, call: Call) -> list[Described]:
+    def _list(self, call: ManagementCall) -> list[Described]:
         return [_shown(vhost, policy) for vhost in call.vhosts() for policy in self._of(vhost).by_name.values()]
 
-    def _put(self, call: Call) -> object:
+    def _put(self, call: ManagementCall) -> object:
         name = call.values["name"]
         with call.engine.looking():
             vhost = call.changed_vhost
@@ -55,7 +55,7 @@ class _Policies:
             raise invalid(str(error) if self._are_operators else _shown_text(call, str(error))) from None
         return DONE if is_known else CREATED
 
-    def _delete(self, call: Call) -> None:
+    def _delete(self, call: ManagementCall) -> None:
         with call.engine.looking():
             name = call.existing(self._of(call.vhost).by_name, "name").name
         clear = call.admin.clear_operator_policy if self._are_operators else call.admin.clear_policy
@@ -73,14 +73,14 @@ _Policies("/api/operator-policies", "administrator", are_operators=True)
 @lists("/api/parameters", "policymaker", ("vhost", "component", "name"))
 @lists("/api/parameters/{component}", "policymaker", ("vhost", "component", "name"))
 @lists("/api/parameters/{component}/{vhost}", "policymaker", ("vhost", "component", "name"))
-def list_parameters(call: Call) -> list[Described]:
+def list_parameters(call: ManagementCall) -> list[Described]:
     """List parameters: all, those of a component, or those of a component in one virtual host."""
     parameters = (each for vhost in call.vhosts() for each in described_parameters(vhost))
     return [each for each in parameters if call.values.get("component") in (None, each["component"])]
 
 
 @describes("/api/parameters/{component}/{vhost}/{name}", "policymaker")
-def get_parameter(call: Call) -> Described:
+def get_parameter(call: ManagementCall) -> Described:
     """Describe a parameter."""
     for each in described_parameters(call.vhost):
         if (each["component"], each["name"]) == (call.values["component"], call.values["name"]):
@@ -89,7 +89,7 @@ def get_parameter(call: Call) -> Described:
 
 
 @endpoint("PUT", "/api/parameters/{component}/{vhost}/{name}", "policymaker")
-def put_parameter(call: Call) -> object:
+def put_parameter(call: ManagementCall) -> object:
     """Set a parameter. Other components than the broker's own belong to plugins that leveret does not have."""
     component, name = call.values["component"], call.values["vhost"]
     with call.engine.looking():
@@ -117,7 +117,7 @@ def put_parameter(call: Call) -> object:
 
 
 @endpoint("DELETE", "/api/parameters/{component}/{vhost}/{name}", "policymaker")
-def delete_parameter(call: Call) -> None:
+def delete_parameter(call: ManagementCall) -> None:
     """Remove a parameter."""
     with call.engine.looking():
         component, vhost = get_parameter(call)["component"], call.vhost.name
@@ -128,20 +128,20 @@ def delete_parameter(call: Call) -> None:
 
 
 @lists("/api/global-parameters", "policymaker", ("name",))
-def list_global_parameters(call: Call) -> list[Described]:
+def list_global_parameters(call: ManagementCall) -> list[Described]:
     """List what concerns the broker as a whole."""
     return [{"name": name, "value": value} for name, value in call.node.global_parameters.items()]
 
 
 @describes("/api/global-parameters/{name}", "policymaker")
-def get_global_parameter(call: Call) -> Described:
+def get_global_parameter(call: ManagementCall) -> Described:
     """Describe a global parameter."""
     value = call.existing(call.node.global_parameters, "name")
     return {"name": call.values["name"], "value": value}
 
 
 @endpoint("PUT", "/api/global-parameters/{name}", "policymaker")
-def put_global_parameter(call: Call) -> object:
+def put_global_parameter(call: ManagementCall) -> object:
     """Set a global parameter. leveret keeps them all, and reads the name of the cluster."""
     value, name = call.body("value").get("value"), call.values["name"]
     with call.acting() as node:
@@ -151,13 +151,13 @@ def put_global_parameter(call: Call) -> object:
 
 
 @endpoint("DELETE", "/api/global-parameters/{name}", "policymaker")
-def delete_global_parameter(call: Call) -> None:
+def delete_global_parameter(call: ManagementCall) -> None:
     """Remove a global parameter."""
     with call.acting() as node:
         call.existing(node.global_parameters, "name")
         del node.global_parameters[call.values["name"]]
 
 
-def _shown_text(call: Call, text: str) -> str:
+def _shown_text(call: ManagementCall, text: str) -> str:
     """Return a text about an invalid parameter, as the version shows it."""
     return escape(text, quote=False) if call.compat.escapes_texts else text

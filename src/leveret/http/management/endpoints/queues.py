@@ -15,7 +15,15 @@ from leveret.core.model.vhost import VirtualHost
 from leveret.core.protocol.handlers import queue as methods
 from leveret.core.wire.constants import SHORT_STRING_MAX_SIZE
 from leveret.core.wire.methods import QueueDeclare, QueueDelete, QueuePurge
-from leveret.http.management.calls import CREATED, DONE, Call, UsersChannel, bad_request, not_found, refuse_other_node
+from leveret.http.management.calls import (
+    CREATED,
+    DONE,
+    ManagementCall,
+    UsersChannel,
+    bad_request,
+    not_found,
+    refuse_other_node,
+)
 from leveret.http.management.listing import Described
 from leveret.http.management.measures import delivery_limit, in_detail, measured, policies_of, totals
 from leveret.http.management.routes import describes, endpoint, lists
@@ -29,12 +37,12 @@ _PLACED: Final[Described] = {"leader": NODE_NAME, "members": [NODE_NAME], "onlin
 
 @lists("/api/queues", "management", in_vhost="vhost", paged=True)
 @lists("/api/queues/detailed", "management", paged=True, versions=SINCE_3_13)
-def list_queues(call: Call) -> list[Described]:
+def list_queues(call: ManagementCall) -> list[Described]:
     """List the queues of a virtual host, or of all that the user sees."""
     return [_listed(call, vhost, queue) for vhost in call.vhosts() for queue in vhost.queues.values()]
 
 
-def _listed(call: Call, vhost: VirtualHost, queue: StoredQueue) -> Described:
+def _listed(call: ManagementCall, vhost: VirtualHost, queue: StoredQueue) -> Described:
     if not call.flag("disable_stats"):
         description = {**_declared(call, queue), **_effective(call, vhost, queue), **measured(call, vhost, queue)}
         if call.compat.lists_queues_in_detail:
@@ -49,7 +57,7 @@ def _listed(call: Call, vhost: VirtualHost, queue: StoredQueue) -> Described:
 
 
 @describes(_QUEUE, "vhost")
-def get_queue(call: Call) -> Described:
+def get_queue(call: ManagementCall) -> Described:
     """Describe a queue, with its consumers."""
     vhost = call.vhost
     queue = call.existing(vhost.queues, "queue")
@@ -62,7 +70,7 @@ def get_queue(call: Call) -> Described:
 
 
 @endpoint("PUT", _QUEUE, "vhost")
-def put_queue(call: Call) -> object:
+def put_queue(call: ManagementCall) -> object:
     """Declare a queue."""
     size = len(call.values["queue"].encode("utf-8", "surrogateescape"))
     if size > SHORT_STRING_MAX_SIZE:
@@ -80,7 +88,7 @@ def put_queue(call: Call) -> object:
 
 
 @endpoint("DELETE", _QUEUE, "vhost")
-def delete_queue(call: Call) -> None:
+def delete_queue(call: ManagementCall) -> None:
     """Delete a queue."""
     if_unused, if_empty = call.flag("if-unused"), call.flag("if-empty")
     with _changing(call) as (channel, name):
@@ -88,14 +96,14 @@ def delete_queue(call: Call) -> None:
 
 
 @endpoint("DELETE", f"{_QUEUE}/contents", "vhost")
-def purge_queue(call: Call) -> None:
+def purge_queue(call: ManagementCall) -> None:
     """Drop the ready messages of a queue."""
     with _changing(call) as (channel, name):
         methods.purge(channel, QueuePurge(name, True))
 
 
 @contextmanager
-def _changing(call: Call) -> Iterator[tuple[UsersChannel, str]]:
+def _changing(call: ManagementCall) -> Iterator[tuple[UsersChannel, str]]:
     """Open a channel to change the queue of the path, which must exist."""
     with call.acting():
         name = call.existing(call.vhost.queues, "queue").name
@@ -104,7 +112,7 @@ def _changing(call: Call) -> Iterator[tuple[UsersChannel, str]]:
 
 
 @endpoint("POST", f"{_QUEUE}/actions", "administrator")
-def post_action(call: Call) -> object:
+def post_action(call: ManagementCall) -> object:
     """Refuse an action on a queue: those of mirrored queues are gone."""
     with call.engine.looking():
         if call.values["queue"] not in call.changed_vhost.queues:
@@ -115,7 +123,7 @@ def post_action(call: Call) -> object:
     raise bad_request(["unknown", action])
 
 
-def _declared(call: Call, queue: StoredQueue) -> Described:
+def _declared(call: ManagementCall, queue: StoredQueue) -> Described:
     is_short = call.flag("disable_stats") and not call.flag("enable_queue_totals")
     is_placed = queue.type_name == "quorum" or (queue.type_name == "stream" and call.compat.places_streams)
     is_nowhere = queue.type_name == "quorum" and not call.compat.places_quorum_queues and call.flag("disable_stats")
@@ -133,13 +141,13 @@ def _declared(call: Call, queue: StoredQueue) -> Described:
     }
 
 
-def _by_operator(call: Call, vhost: VirtualHost, queue: StoredQueue) -> Described:
+def _by_operator(call: ManagementCall, vhost: VirtualHost, queue: StoredQueue) -> Described:
     """Return the policies of a queue, in versions that show them without statistics."""
     if not call.compat.shows_policies_without_statistics:
         return {name: value for name, value in policies_of(vhost, queue).items() if value is not None}
     return {**policies_of(vhost, queue), **_effective(call, vhost, queue), **delivery_limit(call, queue)}
 
 
-def _effective(call: Call, vhost: VirtualHost, queue: StoredQueue) -> Described:
+def _effective(call: ManagementCall, vhost: VirtualHost, queue: StoredQueue) -> Described:
     definition = combined(*vhost.policies.for_queue(queue.name, queue.type_name))
     return {"effective_policy_definition": dict(definition), **call.compat.queue_internals}

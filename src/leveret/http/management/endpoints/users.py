@@ -10,7 +10,7 @@ from leveret.admin.definitions_import import TOPIC_RIGHTS, patterns_of, put, use
 from leveret.core.compat import BEFORE_4_2, SINCE_3_13, SINCE_4_2
 from leveret.core.model.operators.access import RIGHTS, USER_LIMITS
 from leveret.core.model.operators.passwords import PasswordHash
-from leveret.http.management.calls import CREATED, DONE, Call, bad_request, no_object, not_found
+from leveret.http.management.calls import CREATED, DONE, ManagementCall, bad_request, no_object, not_found
 from leveret.http.management.endpoints.vhosts import one_limit
 from leveret.http.management.listing import Described
 from leveret.http.management.routes import describes, endpoint, lists
@@ -19,20 +19,20 @@ _TOPIC: Final = "/api/topic-permissions/{vhost}/{user}"
 
 
 @endpoint("GET", "/api/whoami", "management")
-def who_am_i(call: Call) -> object:
+def who_am_i(call: ManagementCall) -> object:
     """Describe the user of the request."""
     description: Described = {"name": call.user.name, "tags": list(call.user.tags)}
     return {**description, "is_internal_user": True} if call.compat.names_internal_users else description
 
 
 @lists("/api/users", "administrator", ("name",))
-def list_users(call: Call) -> list[Described]:
+def list_users(call: ManagementCall) -> list[Described]:
     """List all users."""
     return [described_user(user) for user in call.node.access.users.values()]
 
 
 @lists("/api/users/without-permissions", "administrator", ("name",))
-def list_without_permissions(call: Call) -> list[Described]:
+def list_without_permissions(call: ManagementCall) -> list[Described]:
     """List the users who may open no virtual host."""
     access = call.node.access
     permitted = {user for _, user in access.permissions}
@@ -40,13 +40,13 @@ def list_without_permissions(call: Call) -> list[Described]:
 
 
 @describes("/api/users/{user}", "administrator")
-def get_user(call: Call) -> Described:
+def get_user(call: ManagementCall) -> Described:
     """Describe a user."""
     return described_user(call.existing(call.node.access.users, "user"))
 
 
 @endpoint("PUT", "/api/users/{user}", "administrator")
-def put_user(call: Call) -> object:
+def put_user(call: ManagementCall) -> object:
     """Add or replace a user, by password, by the hash of one, or without any."""
     body, name = call.body(), call.values["user"]
     user, given = user_of(body, name, call.compat), body.inner("permissions", {})
@@ -67,7 +67,7 @@ def put_user(call: Call) -> object:
 
 
 @endpoint("DELETE", "/api/users/{user}", "administrator")
-def delete_user(call: Call) -> None:
+def delete_user(call: ManagementCall) -> None:
     """Delete a user."""
     with call.engine.looking() as node:
         name = call.existing(node.access.users, "user").name
@@ -75,7 +75,7 @@ def delete_user(call: Call) -> None:
 
 
 @endpoint("POST", "/api/users/bulk-delete", "administrator")
-def delete_users(call: Call) -> None:
+def delete_users(call: ManagementCall) -> None:
     """Delete several users. Those that do not exist are skipped."""
     body, users = call.body("users"), call.admin.list_users()
     given = body.get("users")
@@ -91,7 +91,7 @@ def delete_users(call: Call) -> None:
 
 
 @endpoint("GET", "/api/auth/hash_password/{password}", "administrator", SINCE_3_13, has_head=False)
-def hash_password(call: Call) -> object:
+def hash_password(call: ManagementCall) -> object:
     """Return a password as a user's record would hold it."""
     with call.acting() as node:
         return {"ok": PasswordHash.from_password(call.values["password"], salt=node.random_octets(4)).text}
@@ -103,7 +103,7 @@ _BY: Final = ("vhost", "user", "exchange")
 @lists("/api/permissions", "administrator", _BY)
 @lists("/api/vhosts/{vhost}/permissions", "administrator", _BY)
 @lists("/api/users/{user}/permissions", "administrator", _BY)
-def list_permissions(call: Call) -> list[Described]:
+def list_permissions(call: ManagementCall) -> list[Described]:
     """List all permissions, or those on the virtual host or of the user of the path, which must exist."""
     return _of_path(call, described_permissions(call.node))
 
@@ -111,12 +111,12 @@ def list_permissions(call: Call) -> list[Described]:
 @lists("/api/topic-permissions", "administrator", _BY)
 @lists("/api/vhosts/{vhost}/topic-permissions", "administrator", _BY)
 @lists("/api/users/{user}/topic-permissions", "administrator", _BY)
-def list_topic_permissions(call: Call) -> list[Described]:
+def list_topic_permissions(call: ManagementCall) -> list[Described]:
     """List all topic permissions, or those on the virtual host or of the user of the path, which must exist."""
     return _of_path(call, described_topic_permissions(call.node))
 
 
-def _of_path(call: Call, permissions: Iterable[Described]) -> list[Described]:
+def _of_path(call: ManagementCall, permissions: Iterable[Described]) -> list[Described]:
     ends = {}
     if "vhost" in call.values:
         ends["vhost"] = call.vhost.name
@@ -126,7 +126,7 @@ def _of_path(call: Call, permissions: Iterable[Described]) -> list[Described]:
 
 
 @describes("/api/permissions/{vhost}/{user}", "administrator")
-def get_permission(call: Call) -> Described:
+def get_permission(call: ManagementCall) -> Described:
     """Describe what a user may do in a virtual host."""
     for permission in list_permissions(call):
         return permission
@@ -135,7 +135,7 @@ def get_permission(call: Call) -> Described:
 
 @lists(_TOPIC, "administrator", _BY)
 @lists(f"{_TOPIC}/{{exchange}}", "administrator", _BY)
-def get_topic_permissions(call: Call) -> list[Described]:
+def get_topic_permissions(call: ManagementCall) -> list[Described]:
     """List which routing keys a user may use in a virtual host, by exchange."""
     permissions = list_topic_permissions(call)
     if not permissions:
@@ -144,7 +144,7 @@ def get_topic_permissions(call: Call) -> list[Described]:
 
 
 @endpoint("PUT", "/api/permissions/{vhost}/{user}", "administrator")
-def put_permission(call: Call) -> object:
+def put_permission(call: ManagementCall) -> object:
     """Set what a user may do in a virtual host."""
     vhost, user = _permitted(call)
     patterns = patterns_of(call.body(*RIGHTS), RIGHTS, call.compat)
@@ -154,7 +154,7 @@ def put_permission(call: Call) -> object:
     return DONE if is_known else CREATED
 
 
-def _permitted(call: Call) -> tuple[str, str]:
+def _permitted(call: ManagementCall) -> tuple[str, str]:
     vhost, user = call.values["vhost"], call.values["user"]
     with call.engine.looking() as node:
         if vhost not in node.vhosts or user not in node.access.users:
@@ -163,7 +163,7 @@ def _permitted(call: Call) -> tuple[str, str]:
 
 
 @endpoint("DELETE", "/api/permissions/{vhost}/{user}", "administrator")
-def delete_permission(call: Call) -> None:
+def delete_permission(call: ManagementCall) -> None:
     """Take away a user's access to a virtual host."""
     with call.engine.looking():
         get_permission(call)
@@ -172,7 +172,7 @@ def delete_permission(call: Call) -> None:
 
 @endpoint("PUT", _TOPIC, "administrator")
 @endpoint("PUT", f"{_TOPIC}/{{exchange}}", "administrator")
-def put_topic_permission(call: Call) -> object:
+def put_topic_permission(call: ManagementCall) -> object:
     """Restrict a user to some routing keys of an exchange."""
     vhost, user = _permitted(call)
     body = call.body("exchange", *TOPIC_RIGHTS)
@@ -187,7 +187,7 @@ def put_topic_permission(call: Call) -> object:
 
 @endpoint("DELETE", _TOPIC, "administrator")
 @endpoint("DELETE", f"{_TOPIC}/{{exchange}}", "administrator")
-def delete_topic_permission(call: Call) -> None:
+def delete_topic_permission(call: ManagementCall) -> None:
     """Remove a user's restriction for one exchange, or for all of a virtual host."""
     with call.engine.looking():
         get_topic_permissions(call)
@@ -198,7 +198,7 @@ def delete_topic_permission(call: Call) -> None:
 @lists("/api/user-limits", "administrator", ("user",), versions=SINCE_4_2, has_head=False)
 @lists("/api/user-limits/{user}", "management", ("user",), versions=BEFORE_4_2, has_head=False)
 @lists("/api/user-limits/{user}", "watched", ("user",), versions=SINCE_4_2, has_head=False)
-def list_limits(call: Call) -> list[Described]:
+def list_limits(call: ManagementCall) -> list[Described]:
     """List the limits of one user, or of all."""
     by_name = call.node.access.users
     if "user" not in call.values and not call.is_monitor:
@@ -208,7 +208,7 @@ def list_limits(call: Call) -> list[Described]:
 
 
 @endpoint("PUT", "/api/user-limits/{user}/{name}", "administrator", needs_json=True)
-def put_limit(call: Call) -> None:
+def put_limit(call: ManagementCall) -> None:
     """Set one limit of a user."""
     body, user = call.body("value"), call.values["user"]
     if user not in call.admin.list_users():
@@ -217,7 +217,7 @@ def put_limit(call: Call) -> None:
 
 
 @endpoint("DELETE", "/api/user-limits/{user}/{name}", "administrator")
-def delete_limit(call: Call) -> None:
+def delete_limit(call: ManagementCall) -> None:
     """Remove one limit of a user."""
     with call.acting() as node:
         user = node.access.users.get(call.values["user"])

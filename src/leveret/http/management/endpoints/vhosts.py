@@ -16,7 +16,16 @@ from leveret.core.model.queues.stored_queue import StoredQueue
 from leveret.core.model.vhost import VirtualHost
 from leveret.errors import expected
 from leveret.http.management import statistics
-from leveret.http.management.calls import CREATED, DONE, LINE_MAX, Call, Refusal, bad_request, not_found, refused
+from leveret.http.management.calls import (
+    CREATED,
+    DONE,
+    LINE_MAX,
+    ManagementCall,
+    RefusedCall,
+    bad_request,
+    not_found,
+    refused,
+)
 from leveret.http.management.listing import Described, chosen
 from leveret.http.management.measures import totals
 from leveret.http.management.routes import describes, endpoint, lists
@@ -25,7 +34,7 @@ _COUNTED: Final = (statistics.PUBLISHING, statistics.DELIVERING)
 
 
 @endpoint("GET", "/api/vhosts", "management")
-def list_vhosts(call: Call) -> object:
+def list_vhosts(call: ManagementCall) -> object:
     """List the virtual hosts that the user sees."""
     with call.engine.looking():
         visible = sorted(_visible(call), key=lambda vhost: vhost.name)
@@ -33,20 +42,20 @@ def list_vhosts(call: Call) -> object:
     return [chosen(call, it) for it in vhosts] if call.compat.lists_vhosts_by_columns else vhosts
 
 
-def _visible(call: Call) -> list[VirtualHost]:
+def _visible(call: ManagementCall) -> list[VirtualHost]:
     """Return the virtual hosts that the user sees: monitors see all."""
     return [it for it in call.node.vhosts.values() if call.is_monitor or call.may_see(it.name)]
 
 
 @describes("/api/vhosts/{vhost}", "administrator")
 @describes("/api/vhosts/{vhost}/deletion/protection", "administrator", SINCE_4_2, has_head=False)
-def get_vhost(call: Call) -> Described:
+def get_vhost(call: ManagementCall) -> Described:
     """Describe a virtual host."""
     return _described(call, call.vhost)
 
 
 @endpoint("PUT", "/api/vhosts/{vhost}", "administrator")
-def put_vhost(call: Call) -> object:
+def put_vhost(call: ManagementCall) -> object:
     """Add a virtual host, or change one: what the body leaves out returns to its default."""
     body, name, admin = call.body(), call.values["vhost"], call.admin
     compat = call.compat
@@ -79,7 +88,7 @@ def put_vhost(call: Call) -> object:
 
 
 @endpoint("DELETE", "/api/vhosts/{vhost}", "administrator")
-def delete_vhost(call: Call) -> None:
+def delete_vhost(call: ManagementCall) -> None:
     """Delete a virtual host, unless it is protected."""
     with call.engine.looking():
         name = call.vhost.name
@@ -90,7 +99,7 @@ def delete_vhost(call: Call) -> None:
 
 
 @endpoint("POST", "/api/vhosts/{vhost}/deletion/protection", "administrator", SINCE_4_2)
-def protect(call: Call) -> None:
+def protect(call: ManagementCall) -> None:
     """Protect a virtual host from deletion."""
     name = call.values["vhost"]
     with call.engine.looking() as node:
@@ -100,14 +109,14 @@ def protect(call: Call) -> None:
 
 
 @endpoint("DELETE", "/api/vhosts/{vhost}/deletion/protection", "administrator", SINCE_4_2)
-def unprotect(call: Call) -> None:
+def unprotect(call: ManagementCall) -> None:
     """Allow the deletion of a virtual host again."""
     with call.engine.looking():
         call.vhost.is_protected = False
 
 
 @endpoint("POST", "/api/vhosts/{vhost}/start/{node}", "administrator")
-def start(call: Call) -> None:
+def start(call: ManagementCall) -> None:
     """Do nothing: a virtual host always runs on its only node."""
     node, vhost = call.values["node"], call.values["vhost"]
     if node != NODE_NAME and call.compat.knows_nodes:
@@ -123,7 +132,7 @@ def start(call: Call) -> None:
             raise bad_request(head + reason)
 
 
-def _described(call: Call, vhost: VirtualHost) -> Described:
+def _described(call: ManagementCall, vhost: VirtualHost) -> Described:
     metadata = described_metadata(vhost)
     shown_type, shown_metadata = vhost.default_queue_type, metadata
     if shown_type == "classic" and call.compat.unset_queue_type != "classic":
@@ -157,14 +166,14 @@ def lengths(queues: Iterable[StoredQueue]) -> Described:
 
 
 @lists("/api/vhost-limits", "management", ("vhost",), in_vhost="visible", has_head=False)
-def list_limits(call: Call) -> list[Described]:
+def list_limits(call: ManagementCall) -> list[Described]:
     """List the limits of one virtual host, or of all that the user sees."""
     vhosts = [call.vhost] if "vhost" in call.values else _visible(call)
     return [{"vhost": it.name, "value": dict(it.limits)} for it in vhosts if it.limits]
 
 
 @endpoint("PUT", "/api/vhost-limits/{vhost}/{name}", "administrator", needs_json=True)
-def put_limit(call: Call) -> None:
+def put_limit(call: ManagementCall) -> None:
     """Set one limit of a virtual host."""
     with call.engine.looking():
         vhost = call.changed_vhost.name
@@ -176,18 +185,18 @@ def put_limit(call: Call) -> None:
     call.admin.set_vhost_limits(vhost, limits)
 
 
-def one_limit(call: Call, body: Item, known: tuple[str, ...], what: str) -> dict[str, int]:
+def one_limit(call: ManagementCall, body: Item, known: tuple[str, ...], what: str) -> dict[str, int]:
     """Return the limit of the path with the value of the body. Raises WrongValue."""
     return Item({"value": {call.values["name"]: body.get("value")}}).limits("value", known, what)
 
 
-def invalid(fault: str) -> Refusal:
+def invalid(fault: str) -> RefusedCall:
     """Return the refusal of a parameter or policy that RabbitMQ's validation refuses."""
     return bad_request(f"Validation failed\n\n{fault}\n")
 
 
 @endpoint("DELETE", "/api/vhost-limits/{vhost}/{name}", "administrator")
-def delete_limit(call: Call) -> None:
+def delete_limit(call: ManagementCall) -> None:
     """Remove one limit of a virtual host."""
     with call.acting():
         call.changed_vhost.limits.pop(call.values["name"], None)

@@ -18,7 +18,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from leveret.pipeline.kernel import schema
-from leveret.pipeline.kernel.columns import Array, Names, table
+from leveret.pipeline.kernel.columns import Array, NameColumn, table
 from leveret.pipeline.kernel.groups import Numbering, numbered
 from leveret.pipeline.kernel.subjects.changes import changes, in_order_of_time
 from leveret.pipeline.kernel.subjects.shapes import ABSENT, PRESENT
@@ -61,7 +61,7 @@ def coverage(run_coverage: pa.Table) -> pa.Table:
 
 def message_shapes(run_shapes: pa.Table) -> pa.Table:
     """Add up what messages are like over all runs, with the first and the last run that showed it."""
-    rank, first_of_run = in_order_of_time(run_shapes, Names.of(run_shapes["run"]))
+    rank, first_of_run = in_order_of_time(run_shapes, NameColumn.of(run_shapes["run"]))
     runs = run_shapes.select(["run", "commit"]).take(pa.array(first_of_run)).to_pylist()
     counted = [("n", "sum"), ("run", "count_distinct"), ("rank", "min"), ("rank", "max")]
     groups = _grouped(run_shapes.append_column("rank", pa.array(rank)), (*_KIND, "field", "type", "word"), counted)
@@ -97,9 +97,9 @@ def flaky(fingerprints: pa.Table) -> pa.Table:
     `entropy` is in bits: 0 if all runs were alike, 1 if two behaviours were equally frequent.
     """
     fingerprints = fingerprints.filter(pc.is_valid(fingerprints["outcome"]))
-    key = {name: Names.of(fingerprints[name]) for name in ("commit", "test")}
+    key = {name: NameColumn.of(fingerprints[name]) for name in ("commit", "test")}
     tests = numbered(*(names.codes for names in key.values()))
-    behaviours = numbered(tests.number, Names.of(fingerprints["fp"]).codes)
+    behaviours = numbered(tests.number, NameColumn.of(fingerprints["fp"]).codes)
     times, test_of = behaviours.counts(), tests.number[behaviours.first]
     runs, kinds = tests.counts(), np.bincount(test_of, minlength=tests.count)
     weight = np.bincount(test_of, weights=times * np.log2(times), minlength=tests.count)

@@ -26,7 +26,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from leveret.pipeline.kernel import schema
-from leveret.pipeline.kernel.columns import NO_ROW, NULL, Array, Names, numbers
+from leveret.pipeline.kernel.columns import NO_ROW, NULL, Array, NameColumn, numbers
 from leveret.pipeline.kernel.grouping import Row, grouped
 from leveret.pipeline.kernel.groups import Numbering, Segments, in_order, numbered
 from leveret.pipeline.kernel.subjects.copies import Copies
@@ -48,7 +48,7 @@ _CHANCE: Final = 0.01
 _TREND: Final = 3.29
 
 
-class Change(NamedTuple):
+class LevelChange(NamedTuple):
     """A change in a series: the position of its first run (None if all runs grow), its kind, and the levels."""
 
     start: int | None
@@ -85,7 +85,7 @@ def run_counts(tables: Mapping[str, pa.Table], copies: Copies, about: Mapping[st
 
 def changes(rows: pa.Table) -> pa.Table:
     """Return the table `changes`, from rows of `run_counts`."""
-    names = {name: Names.of(rows[name]) for name in (*SERIES, "run", "commit")}
+    names = {name: NameColumn.of(rows[name]) for name in (*SERIES, "run", "commit")}
     n, rank, first_of_run = numbers(rows["n"]), *in_order_of_time(rows, names["run"])
     is_outcome = names["measure"].is_in(["outcome"])
     test = names["test"].codes
@@ -111,7 +111,7 @@ def changes(rows: pa.Table) -> pa.Table:
     return pa.Table.from_pylist(changed, schema.CHANGES)
 
 
-def changes_in(values: Array, *, may_grow: bool = True) -> list[Change]:
+def changes_in(values: Array, *, may_grow: bool = True) -> list[LevelChange]:
     """Return the changes in a series with a value for each run, oldest first."""
     if len(values) < 2 * _LEAST or values.min() == values.max():
         return []
@@ -124,7 +124,7 @@ def changes_in(values: Array, *, may_grow: bool = True) -> list[Change]:
     for at in range(1, len(levels)):
         lengths = (edges[at] - edges[at - 1], edges[at + 1] - edges[at])
         if levels[at] != levels[at - 1]:
-            steps.append(Change(edges[at], "step", levels[at - 1], levels[at], *lengths, at == len(levels) - 1))
+            steps.append(LevelChange(edges[at], "step", levels[at - 1], levels[at], *lengths, at == len(levels) - 1))
     return steps
 
 
@@ -158,7 +158,7 @@ def _step(values: Array) -> int | None:
     return at if ways * len(sizes) <= _CHANCE * math.comb(count, at) else None
 
 
-def _growth(values: Array) -> Change | None:
+def _growth(values: Array) -> LevelChange | None:
     """Return the growth to the end of the series, or None."""
     # A median of three leaves a growth as it is, and levels a run that stands out.
     inner = np.median(np.lib.stride_tricks.sliding_window_view(values, 3), axis=1)
@@ -172,8 +172,8 @@ def _growth(values: Array) -> Change | None:
         return None
     after = int(values[-2:].max())
     if start < _LEAST:
-        return Change(None, "growth", int(values[0]), after, start, len(risen), True)
-    return Change(start, "growth", int(smooth[start - 1]), after, start, len(risen), True)
+        return LevelChange(None, "growth", int(values[0]), after, start, len(risen), True)
+    return LevelChange(start, "growth", int(smooth[start - 1]), after, start, len(risen), True)
 
 
 def _trend(values: Array) -> float:
@@ -212,7 +212,7 @@ def _runs_by_test(test: Array, rank: Array, where: Array) -> dict[int, Array]:
     return {int(tests[begin]): ranks[begin:end][-RUNS:] for begin, end in pairwise(edges)}
 
 
-def in_order_of_time(rows: pa.Table, run: Names) -> tuple[Array, Array]:
+def in_order_of_time(rows: pa.Table, run: NameColumn) -> tuple[Array, Array]:
     """Return the rank of each row's run, oldest first, and for each rank a row of the run."""
     groups = numbered(run.codes)
     first = rows.select(["began", "day", "run"]).take(pa.array(groups.first))

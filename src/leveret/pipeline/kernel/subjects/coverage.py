@@ -23,7 +23,7 @@ import pyarrow.compute as pc
 
 from leveret.pipeline.kernel import schema
 from leveret.pipeline.kernel.codes import PREDECLARED
-from leveret.pipeline.kernel.columns import NO_ROW, NULL, Array, Names, pick, table
+from leveret.pipeline.kernel.columns import NO_ROW, NULL, Array, NameColumn, pick, table
 from leveret.pipeline.kernel.control import attributes_of, text_at
 from leveret.pipeline.kernel.events import Events
 from leveret.pipeline.kernel.grouping import Row, grouped
@@ -64,8 +64,8 @@ def routes(events: Events, messages: Messages) -> pa.Table:
         {
             **events.run_of(first),
             **events.names_of(first, "vhost", "kind", "queue"),
-            "exchange": Names(exchange[groups.first], events.exchange.distinct),
-            "routing_key": Names(key[groups.first], events.routing_key.distinct),
+            "exchange": NameColumn(exchange[groups.first], events.exchange.distinct),
+            "routing_key": NameColumn(key[groups.first], events.routing_key.distinct),
             "n": groups.counts(),
         },
     )
@@ -111,7 +111,7 @@ class Named(NamedTuple):
 _Declaration = tuple[Named, dict[str, Any]]
 
 
-class Binding(NamedTuple):
+class TypedBinding(NamedTuple):
     """A binding with the type of its exchange. Of `to_queue` and `to_exchange`, one is set."""
 
     exchange_type: str | None
@@ -193,7 +193,7 @@ def _used(route: Named) -> Iterator[tuple[str, str]]:
 
 
 # The bindings of a virtual host on a day, each once, by their exchange.
-_Topology = dict[str | None, dict[Binding, None]]
+_Topology = dict[str | None, dict[TypedBinding, None]]
 # A virtual host on a day.
 _Scope = tuple[date | None, str | None]
 
@@ -216,7 +216,7 @@ def _topologies(declarations: list[_Declaration]) -> dict[_Scope, _Topology]:
     return found
 
 
-def _binding(bind: Named, attributes: dict[str, Any], exchange_type: str | None) -> Binding | None:
+def _binding(bind: Named, attributes: dict[str, Any], exchange_type: str | None) -> TypedBinding | None:
     is_to_exchange = text_at(attributes, "destination_kind") == "exchange"
     destination = text_at(attributes, "destination")
     destination = bind.queue if destination is None else destination
@@ -225,7 +225,7 @@ def _binding(bind: Named, attributes: dict[str, Any], exchange_type: str | None)
         return None
     name = f"{source} {'=>' if is_to_exchange else '->'} {destination} ({key})"
     to_queue, to_exchange = (None, destination) if is_to_exchange else (destination, None)
-    return Binding(exchange_type, key, to_queue, to_exchange, name)
+    return TypedBinding(exchange_type, key, to_queue, to_exchange, name)
 
 
 def _used_bindings(route: Named, bindings: _Topology) -> set[str]:

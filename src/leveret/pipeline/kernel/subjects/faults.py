@@ -13,7 +13,7 @@ import pyarrow as pa
 from leveret.pipeline.kernel import schema
 from leveret.pipeline.kernel.codes import DEATH_REASONS
 from leveret.pipeline.kernel.columns import table
-from leveret.pipeline.kernel.control import Control, text_at
+from leveret.pipeline.kernel.control import ControlEvents, text_at
 from leveret.pipeline.kernel.grouping import grouped
 from leveret.pipeline.kernel.subjects.tests import TestKey, TestLife
 from leveret.trace.events import FAULT
@@ -22,7 +22,7 @@ _DEATHS = tuple(f"dead_{reason}" for reason in DEATH_REASONS)
 _COUNTS = ("copies", "redeliveries", "dead_letters", "leaked")
 
 
-def fault_effect(control: Control, tests: dict[TestKey, TestLife], test_queues: pa.Table) -> pa.Table:
+def fault_effect(control: ControlEvents, tests: dict[TestKey, TestLife], test_queues: pa.Table) -> pa.Table:
     """Return the table `fault_effect`."""
     events, chosen = control.events, control.of_kind(FAULT)
     struck: Counter[tuple[TestKey, str | None, str | None]] = Counter()

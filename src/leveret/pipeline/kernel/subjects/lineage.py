@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from leveret.pipeline.kernel import schema
 from leveret.pipeline.kernel.codes import DEATH_REASONS
-from leveret.pipeline.kernel.columns import NO_ROW, NULL, Names, names_of, pick, table
+from leveret.pipeline.kernel.columns import NO_ROW, NULL, NameColumn, names_of, pick, table
 from leveret.pipeline.kernel.groups import Index, identified, numbered
 from leveret.pipeline.kernel.subjects.copies import Copies
 from leveret.trace.events import ARRIVALS, DEATHS
@@ -35,7 +35,7 @@ def run_lineage(copies: Copies) -> pa.Table:
         {
             **events.run_of(first),
             **events.names_of(first, "test"),
-            "from_queue": Names(from_queue[groups.first], events.queue.distinct),
+            "from_queue": NameColumn(from_queue[groups.first], events.queue.distinct),
             "reason": names_of(list(DEATH_REASONS), reason[groups.first]),
             "to_queue": events.queue.at(first),
             "n": groups.sums(copies.count(*ARRIVALS)[letters]),

@@ -16,8 +16,8 @@ import pyarrow as pa
 
 from leveret.pipeline.kernel import schema
 from leveret.pipeline.kernel.codes import COPY_KINDS
-from leveret.pipeline.kernel.columns import NO_ROW, Array, Names, pick, table
-from leveret.pipeline.kernel.control import Control, attributes_at, text_at
+from leveret.pipeline.kernel.columns import NO_ROW, Array, NameColumn, pick, table
+from leveret.pipeline.kernel.control import ControlEvents, attributes_at, text_at
 from leveret.pipeline.kernel.events import Events
 from leveret.pipeline.kernel.groups import Index, identified, numbered
 from leveret.pipeline.kernel.subjects.copies import Copies, among
@@ -48,7 +48,7 @@ _Counts = dict[_KindOfDay, Counter[tuple[str, str, str | None]]]
 
 
 def shapes_of(
-    control: Control,
+    control: ControlEvents,
     tests: Mapping[TestKey, TestLife],
     copies: Copies,
     holds: Holds,
@@ -64,7 +64,7 @@ def shapes_of(
 
 
 def _counted(
-    control: Control, tests: Mapping[TestKey, TestLife], copies: Copies, holds: Holds, messages: Messages
+    control: ControlEvents, tests: Mapping[TestKey, TestLife], copies: Copies, holds: Holds, messages: Messages
 ) -> tuple[_Counts, _Counts]:
     """Count the messages of each kind by field, type and word, and by client, action and queue."""
     events = control.events
@@ -136,7 +136,7 @@ def _has_passed(events: Events, tests: Mapping[TestKey, TestLife], rows: Array) 
     return (test < 0) | np.isin(events.worker.codes[rows] * count + test, passed)
 
 
-def _clients(control: Control, *places: Array) -> tuple[list[str], Array, Array]:
+def _clients(control: ControlEvents, *places: Array) -> tuple[list[str], Array, Array]:
     """Return the names of clients, and for two columns of events the number of each client, or NO_ROW."""
     events, opened = control.events, control.of_kind(CONN_OPEN)
     patterns = [client_pattern(text_at(attributes, "client")) for attributes in opened.parsed()]
@@ -179,8 +179,8 @@ def _table(
     vhosts = np.array([kind[1] for kind, _, _ in every], np.int32)
     given: dict[str, object] = {
         **events.run_of(np.zeros(len(every), np.int64)),
-        "day": Names(days, events.day.distinct),
-        "vhost": Names(vhosts, events.vhost.distinct),
+        "day": NameColumn(days, events.day.distinct),
+        "vhost": NameColumn(vhosts, events.vhost.distinct),
         **{name: [value] * len(every) for name, value in about.items()},
         **{name: [kind[at] for kind, _, _ in every] for at, name in enumerate(_ADDRESS, 2)},
         **{name: [of[at] for _, of, _ in every] for at, name in enumerate(names)},

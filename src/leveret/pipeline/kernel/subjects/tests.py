@@ -14,7 +14,7 @@ import pyarrow as pa
 
 from leveret.pipeline.kernel import schema
 from leveret.pipeline.kernel.columns import table
-from leveret.pipeline.kernel.control import Control, number_at, text_at
+from leveret.pipeline.kernel.control import ControlEvents, number_at, text_at
 from leveret.pipeline.kernel.groups import numbered
 from leveret.pipeline.kernel.subjects.messages import Messages
 from leveret.trace.events import TEST_END, TEST_START
@@ -51,7 +51,7 @@ class TestLife:
         return number_at(self.attributes, "duration")
 
 
-def tests_of(control: Control) -> dict[TestKey, TestLife]:
+def tests_of(control: ControlEvents) -> dict[TestKey, TestLife]:
     """Return the tests that start or end, in the order of time. Those without a name have the test's code -1."""
     found: dict[TestKey, TestLife] = {}
     events, chosen = control.events, control.of_kind(TEST_START, TEST_END)
@@ -69,7 +69,7 @@ def tests_of(control: Control) -> dict[TestKey, TestLife]:
     return found
 
 
-def tests(control: Control, lives: dict[TestKey, TestLife], messages: Messages) -> pa.Table:
+def tests(control: ControlEvents, lives: dict[TestKey, TestLife], messages: Messages) -> pa.Table:
     """Return the table `tests`."""
     events = control.events
     named = {key: life for key, life in lives.items() if key[1] >= 0}

@@ -12,12 +12,12 @@ import numpy as np
 import pyarrow as pa
 
 from leveret.pipeline.kernel import schema
-from leveret.pipeline.kernel.columns import NULL, Array, Names, table
+from leveret.pipeline.kernel.columns import NULL, Array, NameColumn, table
 from leveret.pipeline.kernel.groups import numbered
-from leveret.pipeline.kernel.rules import RULES, Broken, Rule, Run
+from leveret.pipeline.kernel.rules import RULES, Broken, RuleInput, TraceRule
 
 
-def violations(run: Run, truncated: Collection[str]) -> pa.Table:
+def violations(run: RuleInput, truncated: Collection[str]) -> pa.Table:
     """Return the table `violations`. `truncated` are the workers of which a part is missing."""
     is_unfinished = _unfinished(run, truncated)
     parts = []
@@ -35,7 +35,7 @@ def violations(run: Run, truncated: Collection[str]) -> pa.Table:
     return pa.concat_tables(parts).unify_dictionaries().combine_chunks()
 
 
-def _told(rule: Rule, broken: Broken) -> dict[int, tuple[str, list[int]]]:
+def _told(rule: TraceRule, broken: Broken) -> dict[int, tuple[str, list[int]]]:
     """Return the text for each row that breaks a rule, and the events that the text names.
 
     A row that breaks the rule several times gets the first of its texts by the alphabet.
@@ -51,17 +51,17 @@ def _told(rule: Rule, broken: Broken) -> dict[int, tuple[str, list[int]]]:
     return told
 
 
-def _events_of(run: Run, rule: Rule, rows: Array) -> Array:
+def _events_of(run: RuleInput, rule: TraceRule, rows: Array) -> Array:
     """Return an event of each row, which has the worker, the test, the virtual host and the queue."""
     return run.messages.event[rows] if rule.about_messages else run.copies.place_event[run.copies.place[rows]]
 
 
-def _part(run: Run, rule: Rule, told: dict[int, tuple[str, list[int]]]) -> pa.Table:
+def _part(run: RuleInput, rule: TraceRule, told: dict[int, tuple[str, list[int]]]) -> pa.Table:
     rows, count = np.array(list(told), np.int64), len(told)
     events, event = run.events, _events_of(run, rule, rows)
     queue, msg, copy = events.queue.at(event), events.msg[event], np.full(count, NULL)
     if rule.about_messages:
-        queue = Names(np.full(count, -1), queue.distinct)
+        queue = NameColumn(np.full(count, -1), queue.distinct)
     else:
         msg, copy = run.copies.msg[rows], run.copies.copy[rows]
     return table(
@@ -79,7 +79,7 @@ def _part(run: Run, rule: Rule, told: dict[int, tuple[str, list[int]]]) -> pa.Ta
     )
 
 
-def _unfinished(run: Run, truncated: Collection[str]) -> Array:
+def _unfinished(run: RuleInput, truncated: Collection[str]) -> Array:
     """Return for each event whether it is of a test whose end is missing because its worker's file was cut."""
     events = run.events
     if not truncated:
