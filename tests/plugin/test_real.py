@@ -359,30 +359,61 @@ def test_a_reset_leaves_nothing_on_the_server(run_real: Run) -> None:
     result.assert_outcomes(passed=1)
 
 
-def test_a_responder_answers_what_clients_ask_through_the_server(run_real: Run) -> None:
+def test_an_answer_by_direct_reply_comes_from_the_server(run_real: Run) -> None:
     result = run_real(
         """
         import pika
         from client import connect
 
-        def ask(channel, body):
-            answers = channel.consume("amq.rabbitmq.reply-to", auto_ack=True, inactivity_timeout=10)
-            next(channel.consume("amq.rabbitmq.reply-to", auto_ack=True, inactivity_timeout=0.01))
-            properties = pika.BasicProperties(reply_to="amq.rabbitmq.reply-to", correlation_id="7")
-            channel.basic_publish("", "prices", body, properties)
-            method, properties, answer = next(answers)
-            return properties.correlation_id, answer
+        def test_it(leveret):
+            leveret.declare_queue("prices")
+            with connect(leveret.url) as connection:
+                shop, service = connection.channel(), connection.channel()
+                answers = shop.consume("amq.rabbitmq.reply-to", auto_ack=True, inactivity_timeout=10)
+                next(shop.consume("amq.rabbitmq.reply-to", auto_ack=True, inactivity_timeout=0.01))
+                asking = pika.BasicProperties(reply_to="amq.rabbitmq.reply-to", correlation_id="7")
+                shop.basic_publish("", "prices", b"3", asking)
+                method, asked, body = next(service.consume("prices", inactivity_timeout=10))
+                service.basic_publish("", asked.reply_to, b'{"price": 3}')
+                service.basic_ack(method.delivery_tag)
+                assert next(answers)[2] == b'{"price": 3}'
+                leveret.wait_idle(timeout=10)
+                leveret.assert_acked("prices", times=1)
+                leveret.assert_published("", json={"price": 3})
+        """
+    )
+
+    result.assert_outcomes(passed=1)
+
+
+def test_what_the_test_declares_binds_and_deletes_is_done_on_the_server(run_real: Run) -> None:
+    result = run_real(
+        """
+        import pika
+        import pytest
+        from client import connect
 
         def test_it(leveret):
-            responder = leveret.respond("prices", lambda request: {"price": int(request.body)}, times=2)
+            assert leveret.declare_exchange("shop", "topic").type == "topic"
+            assert leveret.declare_exchange("audit", "fanout").durable
+            named = leveret.declare_queue(durable=True).name
+            leveret.bind_exchange("audit", "shop", "order.#")
+            leveret.bind_queue(named, "audit")
             with connect(leveret.url) as connection:
                 channel = connection.channel()
-                assert ask(channel, b"3") == ("7", b'{"price": 3}')
-                assert ask(channel, b"4") == ("7", b'{"price": 4}')
-            leveret.wait_idle(timeout=10)
-            leveret.assert_acked("prices", times=2)
-            assert [request.body for request in responder.requests] == [b"3", b"4"]
-            assert leveret.queue("prices").consumers == ()
+                channel.basic_publish("shop", "order.paid", b"1")
+                channel.queue_declare(named, passive=True)
+                assert [message.body for message in leveret.queue(named).ready] == [b"1"]
+                leveret.unbind_queue(named, "audit")
+                leveret.unbind_exchange("audit", "shop", "order.#")
+                channel.basic_publish("shop", "order.paid", b"2")
+                assert leveret.purge_queue(named) == 1
+                leveret.publish("", named, b"3")
+                assert leveret.delete_queue(named) == 1
+                leveret.delete_exchange("audit")
+                with pytest.raises(pika.exceptions.ChannelClosedByBroker):
+                    channel.queue_declare(named, passive=True)
+            assert named not in leveret.queues
         """
     )
 
@@ -412,6 +443,7 @@ def test_awaitable_calls_ask_the_server_too(run_real: Run) -> None:
     ("call", "reason"),
     [
         ("faults.nack_publishes()", "faults.nack_publishes(), a fault of the broker"),
+        ("respond('prices', b'3')", "respond(), which changes leveret's own broker"),
         ("admin.add_user('shop', 'secret')", "add_user(), which changes leveret's own broker"),
     ],
 )

@@ -5,14 +5,12 @@ It declares and publishes through the test's own connection. Views, assertions a
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final, Self
+from typing import TYPE_CHECKING, Any, Final, Self, TypeVar
 
 from leveret import Broker
 from leveret.core.compat import DEFAULT_VERSION
-from leveret.core.wire import methods as amqp
-from leveret.core.wire.values import Table
 from leveret.server import native
 from leveret.time.clock import Clock
 from pytest_leveret.real.engine import LATE_S, RealEngine
@@ -20,14 +18,14 @@ from pytest_leveret.real.server import new_base, skip
 
 if TYPE_CHECKING:
     from leveret.core.compat import RabbitMQVersion
-    from leveret.core.model.binding import DestinationKind
+    from leveret.core.model.vhost import VirtualHost
+    from leveret.core.wire.methods import Method
     from leveret.engine.engine import Engine
     from leveret.faults import FaultPlan
-    from leveret.observe.views.views import ExchangeView, QueueView
-    from leveret.scripted.responder import Responder
     from pytest_leveret.real.mirror import Deadline
     from pytest_leveret.real.server import Server
 
+T = TypeVar("T")
 # The faults that a proxy can cause, and what belongs to no fault.
 _ON_TCP: Final = frozenset(
     {
@@ -105,80 +103,10 @@ class RealBroker(Broker):
         line = self._engine.own(vhost)
         return line.publish(exchange, routing_key, body, properties, is_mandatory=is_mandatory)
 
-    def declare_queue(
-        self,
-        name: str = "",
-        *,
-        durable: bool = True,
-        auto_delete: bool = False,
-        arguments: Mapping[str, object] | None = None,
-        vhost: str = "/",
-    ) -> QueueView:
-        """Declare a queue and return its view, as `Broker.declare_queue` does."""
+    def _act(self, vhost: str, request: Method, act: Callable[[VirtualHost], T]) -> T:
         __tracebackhide__ = True
-        request = amqp.QueueDeclare(name, False, durable, False, auto_delete, False, Table.from_python(arguments or {}))
-        declared = self._engine.own(vhost).do(request)
-        return self.queue(declared.queue if isinstance(declared, amqp.QueueDeclareOk) else name, vhost=vhost)
-
-    def declare_exchange(
-        self,
-        name: str,
-        type: str = "direct",
-        *,
-        durable: bool = True,
-        auto_delete: bool = False,
-        internal: bool = False,
-        arguments: Mapping[str, object] | None = None,
-        vhost: str = "/",
-    ) -> ExchangeView:
-        """Declare an exchange and return its view, as `Broker.declare_exchange` does."""
-        __tracebackhide__ = True
-        flags = (False, durable, auto_delete, internal, False)
-        self._engine.own(vhost).do(amqp.ExchangeDeclare(name, type, *flags, Table.from_python(arguments or {})))
-        return self.exchange(name, vhost=vhost)
-
-    def _bind(
-        self, kind: DestinationKind, destination: str, source: str, routing_key: str, arguments: Table, vhost: str
-    ) -> None:
-        __tracebackhide__ = True
-        method = amqp.QueueBind if kind == "queue" else amqp.ExchangeBind
-        self._engine.own(vhost).do(method(destination, source, routing_key, False, arguments))
-
-    def _unbind(
-        self, kind: DestinationKind, destination: str, source: str, routing_key: str, arguments: Table, vhost: str
-    ) -> None:
-        __tracebackhide__ = True
-        binding = destination, source, routing_key
-        of_queue, of_exchange = amqp.QueueUnbind(*binding, arguments), amqp.ExchangeUnbind(*binding, False, arguments)
-        self._engine.own(vhost).do(of_queue if kind == "queue" else of_exchange)
-
-    def delete_queue(self, name: str, *, if_unused: bool = False, if_empty: bool = False, vhost: str = "/") -> int:
-        """Delete a queue and return how many ready messages it had."""
-        __tracebackhide__ = True
-        deleted = self._engine.own(vhost).do(amqp.QueueDelete(name, if_unused, if_empty, False))
-        return deleted.message_count if isinstance(deleted, amqp.QueueDeleteOk) else 0
-
-    def delete_exchange(self, name: str, *, if_unused: bool = False, vhost: str = "/") -> None:
-        """Delete an exchange."""
-        __tracebackhide__ = True
-        self._engine.own(vhost).do(amqp.ExchangeDelete(name, if_unused, False))
-
-    def purge_queue(self, queue: str, *, vhost: str = "/") -> int:
-        """Remove the ready messages of a queue and return how many there were."""
-        __tracebackhide__ = True
-        purged = self._engine.own(vhost).do(amqp.QueuePurge(queue, False))
-        return purged.message_count if isinstance(purged, amqp.QueuePurgeOk) else 0
-
-    def respond(
-        self, queue: str, with_: object, *, times: int | None = None, delay: float = 0, vhost: str = "/"
-    ) -> Responder:
-        """Answer the requests in a queue, and return the responder, as `Broker.respond` does."""
-        from leveret.scripted.responder import Script
-        from pytest_leveret.real.responder import RealResponder
-
-        if delay > self._server.wait_s:
-            skip(f"respond() with a delay of {delay:g} s, more than --leveret-real-wait={self._server.wait_s:g}")
-        return RealResponder(self._engine, self._engine.own(vhost), queue, Script(with_, times), delay)
+        self._engine.sync()
+        return self._engine.own(vhost).act(request, act)
 
 
 class RealClock(Clock):

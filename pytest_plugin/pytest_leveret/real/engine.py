@@ -25,7 +25,7 @@ from leveret.server import native
 from pytest_leveret.real.management import ManagementError
 from pytest_leveret.real.mirror import Mirror
 from pytest_leveret.real.own import OwnLine
-from pytest_leveret.real.proxy import ProxiedConnection, Upstream, hold
+from pytest_leveret.real.proxy import ProxiedConnection, Upstream
 from pytest_leveret.real.server import ServerNames, skip
 
 if TYPE_CHECKING:
@@ -91,9 +91,8 @@ class RealEngine(Engine):
 
     def _declare_beginning(self) -> None:
         """Declare on the server what the broker begins with, as of its definitions, and hold the mirror's queues."""
+        self.mirror.hold_queues()
         for vhost in self.node.vhosts.values():
-            for queue in vhost.queues.values():
-                hold(queue)
             described = export_vhost(vhost)
             parts = {kind: described[kind] for kind in ("exchanges", "queues", "bindings", "policies")}
             if any(parts.values()):

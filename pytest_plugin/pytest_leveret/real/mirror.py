@@ -115,6 +115,13 @@ class Mirror:
         # Copies that the test has looked at on the server, which flagged them as redelivered.
         self.peeked: set[int] = set()
 
+    def hold_queues(self) -> None:
+        """Leave it to the server to hand out what is in queues."""
+        for vhost in self.node.vhosts.values():
+            for queue in vhost.queues.values():
+                if isinstance(queue, Queue):
+                    queue.is_held = True
+
     # Publishing.
 
     def published(

@@ -7,7 +7,7 @@ the test's thread waits for the answers.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from typing import TYPE_CHECKING, Final, cast
+from typing import TYPE_CHECKING, Final, TypeVar, cast
 
 from leveret.core.model.queues.queue import Queue
 from leveret.core.protocol.delivery import with_content
@@ -17,19 +17,19 @@ from leveret.core.wire.frames import method_frame
 from leveret.core.wire.properties import Properties
 from leveret.core.wire.values import Table
 from leveret.errors import BrokerError, RefusedError
-from leveret.scripted.own_connection import OwnConnection
 from leveret.scripted.own_publisher import tap_as_test
 from leveret.server import native
 from leveret.trace import events
 from pytest_leveret.real.commands import Command, CommandReader
-from pytest_leveret.real.mirror import MirroredChannel, Sighting, decoded
-from pytest_leveret.real.proxy import Upstream, change_topology
+from pytest_leveret.real.mirror import Sighting, decoded
+from pytest_leveret.real.proxy import Upstream
 
 if TYPE_CHECKING:
     from leveret.core.model.vhost import VirtualHost
     from leveret.core.protocol.connection import Dirty
     from pytest_leveret.real.engine import RealEngine
 
+T = TypeVar("T")
 # The channels: for what the test does, for the firehose, for counting, and for looking into queues.
 ACTING: Final = 1
 TRACING: Final = 2
@@ -45,20 +45,15 @@ class OwnLine:
     def __init__(self, engine: RealEngine, vhost: VirtualHost, user: str, password: str) -> None:
         self._engine = engine
         self.vhost = vhost
-        # The test in the mirror.
-        self._acting = MirroredChannel(OwnConnection(engine.node, vhost, is_waited_for=False), ACTING, engine.mirror)
         self._login = f"\0{user}\0{password}".encode()
         self.upstream = Upstream(cast("Dirty", engine.loop.dirty), self._receive, self._end)
         self._reader = CommandReader()
         self._answers: dict[int, list[Command]] = {}
         self._open: set[int] = set()
-        self._channel_count = LOOKING
         self._is_ready = False
         self._is_ended = False
         self._frame_max = 4096
         self._trace_queue = ""
-        # What takes the deliveries of further channels.
-        self._listeners: dict[int, Callable[[Command], None]] = {}
         # One question at a time.
         self._lock = native.reentrant_lock()
 
@@ -97,15 +92,17 @@ class OwnLine:
             )
             return [answer for answer in answers if not isinstance(answer.method, amqp.ChannelOpenOk)]
 
-    def do(self, request: amqp.Method) -> amqp.Method:
+    def act(self, request: amqp.Method, act: Callable[[VirtualHost], T]) -> T:
         """Have the server do something, and do it in the mirror. Raises RefusedError if the server refuses."""
         __tracebackhide__ = True
-        method = self._ask_acting(method_frame(ACTING, request))[-1].method
-        assert method is not None
+        answer = self._ask_acting(method_frame(ACTING, request))[-1].method
         with self._engine.lock:
-            change_topology(self._acting, request, method)
+            if isinstance(request, amqp.QueueDeclare) and isinstance(answer, amqp.QueueDeclareOk):
+                request.queue = answer.queue
+            done = act(self.vhost)
+            self._engine.mirror.hold_queues()
             self._engine.node.run_work()
-        return method
+        return done
 
     def publish(self, exchange: str, routing_key: str, body: bytes, properties: bytes, *, is_mandatory: bool) -> bool:
         """Publish a message and return whether it reached a queue."""
@@ -173,21 +170,6 @@ class OwnLine:
             for answer, method in shown
         ]
 
-    def listen(self, on_delivery: Callable[[Command], None]) -> int:
-        """Return the number of a further channel, whose deliveries go to `on_delivery`."""
-        self._channel_count += 1
-        self._listeners[self._channel_count] = on_delivery
-        return self._channel_count
-
-    def stop_listening(self, number: int) -> bool:
-        """Close such a channel, and return whether it was open."""
-        if self._listeners.pop(number, None) is None:
-            return False
-        if not self._is_ended:
-            self.ask(number, method_frame(number, amqp.ChannelClose(200, "", 0, 0)))
-            self._open.discard(number)
-        return True
-
     # What the server sends.
 
     def _receive(self, octets: bytes) -> None:
@@ -214,8 +196,6 @@ class OwnLine:
                 self._end()
             case amqp.BasicDeliver() if number == TRACING:
                 self._on_trace(command)
-            case amqp.BasicDeliver() if number in self._listeners:
-                self._listeners[number](command)
             case amqp.ChannelClose():
                 self.upstream.send(method_frame(number, amqp.ChannelCloseOk()))
                 self._answers[number].append(command)

@@ -437,18 +437,10 @@ def agree(channel: MirroredChannel, request: amqp.Method, answer: amqp.Method | 
             handlers.basic.consume(channel, request)
         case amqp.BasicCancel():
             handlers.basic.cancel(channel, request)
-        case _:
-            change_topology(channel, request, answer)
-
-
-def change_topology(channel: MirroredChannel, request: amqp.Method, answer: amqp.Method | None) -> None:
-    """Declare, delete or bind in the mirror what the server has."""
-    vhost = channel.vhost
-    match request:
         case amqp.QueueDeclare():
             channel.last_queue_name = name = answer.queue if isinstance(answer, amqp.QueueDeclareOk) else request.queue
             if not (request.passive or name.startswith(REPLY_TO)):
-                queue = vhost.declare_queue(
+                channel.vhost.declare_queue(
                     name,
                     durable=request.durable,
                     exclusive=request.exclusive,
@@ -457,21 +449,15 @@ def change_topology(channel: MirroredChannel, request: amqp.Method, answer: amqp
                     connection=channel.connection,
                     origin=channel.origin,
                 )
-                hold(queue)
+                channel.mirror.hold_queues()
         case amqp.QueueDelete() if (queue_to_delete := channel.queue(request.queue)) is not None:
-            vhost.remove_queue(queue_to_delete, None, channel.origin)
+            channel.vhost.remove_queue(queue_to_delete, None, channel.origin)
         case amqp.QueuePurge() | amqp.QueueBind() | amqp.QueueUnbind() if channel.queue(request.queue) is not None:
             handlers.HANDLERS[type(request)](channel, request)
         case amqp.ExchangeDeclare() if not request.passive:
             handlers.exchange.declare(channel, request)
         case amqp.ExchangeDelete() | amqp.ExchangeBind() | amqp.ExchangeUnbind():
             handlers.HANDLERS[type(request)](channel, request)
-
-
-def hold(queue: StoredQueue) -> None:
-    """Leave it to the server to hand out what is in a queue."""
-    if isinstance(queue, Queue):
-        queue.is_held = True
 
 
 def deliver(

@@ -7,11 +7,12 @@ defaults to True, because RabbitMQ 4.3 denies transient queues that are not excl
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Final, Unpack
+from typing import TYPE_CHECKING, Final, TypeVar, Unpack
 
 from leveret.core.model.errors import AccessRefused, NotFound
+from leveret.core.wire import methods as amqp
 from leveret.core.wire.values import Table
 from leveret.errors import BrokerError, did_you_mean
 from leveret.observe.views.names import find_vhost, queue_not_exchange
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
     from leveret.scripted.consumer import AckMode, ScriptedConsumer
     from leveret.scripted.responder import Responder
 
+T = TypeVar("T")
 _NOTHING: Final = object()
 
 
@@ -85,6 +87,12 @@ class BrokerActions:
                 publisher = OwnPublisher(host)
                 return publisher.publish(exchange, routing_key, body, properties, is_mandatory=is_mandatory)
 
+    def _act(self, vhost: str, request: amqp.Method, act: Callable[[VirtualHost], T]) -> T:
+        """Do in a virtual host what this request of a client asks for, and return what that gives."""
+        __tracebackhide__ = True
+        with self._engine.acting() as node:
+            return act(find_vhost(node, vhost))
+
     def declare_queue(
         self,
         name: str = "",
@@ -97,11 +105,14 @@ class BrokerActions:
         """Declare a queue and return its view. Without a name, the broker generates one."""
         from leveret.observe.views.views import queue_view
 
-        with self._engine.acting() as node:
-            queue = find_vhost(node, vhost).declare_queue(
-                name, durable=durable, auto_delete=auto_delete, arguments=Table.from_python(arguments or {})
-            )
-            return queue_view(queue, node)
+        table = Table.from_python(arguments or {})
+        request = amqp.QueueDeclare(name, False, durable, False, auto_delete, False, table)
+
+        def declare(host: VirtualHost) -> QueueView:
+            queue = host.declare_queue(request.queue, durable=durable, auto_delete=auto_delete, arguments=table)
+            return queue_view(queue, host.node)
+
+        return self._act(vhost, request, declare)
 
     def declare_exchange(
         self,
@@ -117,16 +128,16 @@ class BrokerActions:
         """Declare an exchange and return its view."""
         from leveret.observe.views.views import exchange_view
 
-        with self._engine.acting() as node:
-            exchange = find_vhost(node, vhost).declare_exchange(
-                name,
-                type,
-                durable=durable,
-                auto_delete=auto_delete,
-                internal=internal,
-                arguments=Table.from_python(arguments or {}),
+        table = Table.from_python(arguments or {})
+        request = amqp.ExchangeDeclare(name, type, False, durable, auto_delete, internal, False, table)
+
+        def declare(host: VirtualHost) -> ExchangeView:
+            exchange = host.declare_exchange(
+                name, type, durable=durable, auto_delete=auto_delete, internal=internal, arguments=table
             )
             return exchange_view(exchange, vhost)
+
+        return self._act(vhost, request, declare)
 
     def bind_queue(
         self,
@@ -155,13 +166,15 @@ class BrokerActions:
     def _bind(
         self, kind: DestinationKind, destination: str, source: str, routing_key: str, arguments: Table, vhost: str
     ) -> None:
-        with self._engine.acting() as node:
-            host = find_vhost(node, vhost)
+        def bind(host: VirtualHost) -> None:
             bound = _destination(host, kind, destination)
             if not source or bound is host.default_exchange:
                 raise AccessRefused("operation not permitted on the default exchange")
             with _hinting(host, source):
                 host.bind(host.exchange(source), bound, routing_key, arguments)
+
+        method = amqp.QueueBind if kind == "queue" else amqp.ExchangeBind
+        self._act(vhost, method(destination, source, routing_key, False, arguments), bind)
 
     def unbind_queue(
         self,
@@ -190,24 +203,26 @@ class BrokerActions:
     def _unbind(
         self, kind: DestinationKind, destination: str, source: str, routing_key: str, arguments: Table, vhost: str
     ) -> None:
-        with self._engine.acting() as node:
-            host = find_vhost(node, vhost)
+        def unbind(host: VirtualHost) -> None:
             host.unbind(host.exchange(source), _destination(host, kind, destination), routing_key, arguments)
+
+        binding = (destination, source, routing_key)
+        of_queue, of_exchange = amqp.QueueUnbind(*binding, arguments), amqp.ExchangeUnbind(*binding, False, arguments)
+        self._act(vhost, of_queue if kind == "queue" else of_exchange, unbind)
 
     def delete_queue(self, name: str, *, if_unused: bool = False, if_empty: bool = False, vhost: str = "/") -> int:
         """Delete a queue and return how many ready messages it had. A missing queue is fine."""
-        with self._engine.acting() as node:
-            return find_vhost(node, vhost).delete_queue(name, if_unused=if_unused, if_empty=if_empty)
+        request = amqp.QueueDelete(name, if_unused, if_empty, False)
+        return self._act(vhost, request, lambda host: host.delete_queue(name, if_unused=if_unused, if_empty=if_empty))
 
     def delete_exchange(self, name: str, *, if_unused: bool = False, vhost: str = "/") -> None:
         """Delete an exchange. A missing exchange is fine."""
-        with self._engine.acting() as node:
-            find_vhost(node, vhost).delete_exchange(name, if_unused=if_unused)
+        request = amqp.ExchangeDelete(name, if_unused, False)
+        self._act(vhost, request, lambda host: host.delete_exchange(name, if_unused=if_unused))
 
     def purge_queue(self, queue: str, *, vhost: str = "/") -> int:
         """Remove the ready messages of a queue and return how many there were."""
-        with self._engine.acting() as node:
-            return find_vhost(node, vhost).queue(queue).purge()
+        return self._act(vhost, amqp.QueuePurge(queue, False), lambda host: host.queue(queue).purge())
 
 
 class Peers:
