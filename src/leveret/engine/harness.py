@@ -184,7 +184,7 @@ class Harness:
         if not self._is_ours or not self._engine.recorder.is_on:
             return None
         from leveret.observe.checks.diagnosing import diagnosed
-        from leveret.story.walk import Ended
+        from leveret.story.ways.inquiry import Ended
 
         self.sync()
         engine = self._engine

@@ -7,7 +7,9 @@ sentence that stands alone.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import cache
 from typing import Final, NamedTuple, cast
 
 from leveret.story.facts import Fact
@@ -289,6 +291,13 @@ _QUOTED: Final = frozenset(
 # Numbers that are spans of time in microseconds.
 _SPANS: Final = frozenset({"age", "delay", "usual"})
 _LISTED: Final = 3
+
+
+@cache
+def slots_of(kind: str) -> frozenset[str]:
+    """Return what the words of a kind leave open."""
+    words = CAUSES[kind]
+    return frozenset(re.findall(r"{(\w+)}", words.clause + words.sentence))
 
 
 def clause(cause: Cause) -> str:

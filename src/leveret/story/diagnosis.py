@@ -17,7 +17,8 @@ from leveret.story.asked import Asked
 from leveret.story.causes import Cause, ranked
 from leveret.story.entities import NOTABLE_US, Fact, MessageLife, Place
 from leveret.story.timeline import Timeline
-from leveret.story.walk import FORCED, State, Walk
+from leveret.story.ways.inquiry import FORCED, Inquiry, State
+from leveret.story.ways.walk import Walk
 from leveret.trace import events
 from leveret.trace.events import Event
 
@@ -94,24 +95,26 @@ def _facts(cause: Cause) -> list[Event]:
 
 def _refused(walk: Walk) -> Iterator[Cause]:
     """Yield the errors after which a client did nothing more."""
-    for fact in walk.timeline.refusals:
-        client = walk.timeline.by(fact)
+    for fact in walk.inquiry.timeline.refusals:
+        client = walk.inquiry.timeline.by(fact)
         is_over = client is None or client.last_act is None or client.last_act.place < fact.place
-        if is_over and fact.code != FORCED and fact.place >= walk.began:
-            yield walk.refusal(fact)
+        if is_over and fact.code != FORCED and fact.place >= walk.inquiry.began:
+            yield walk.handling.refusal(fact)
 
 
 class _Way:
     """What lies on the ways of what a test asked for."""
 
     def __init__(self, walk: Walk) -> None:
-        self._messages: Final = set(walk.roots)
-        self._queues: Final = walk.asked_queues
+        self._messages: Final = set(walk.roots.messages)
+        self._queues: Final = walk.inquiry.queues
         self._sources: Final = {
-            one.source[1] for one in walk.timeline.bindings if one.destination[1] in walk.asked_queues and one.source[1]
+            one.source[1]
+            for one in walk.inquiry.timeline.bindings
+            if one.destination[1] in walk.inquiry.queues and one.source[1]
         }
         self._places: Final[set[Place]] = {
-            copy.queue.place for life in walk.roots.values() for copy in life.copies.values()
+            copy.queue.place for life in walk.roots.messages.values() for copy in life.copies.values()
         }
 
     def has(self, cause: Cause) -> bool:
@@ -135,14 +138,14 @@ def _completed(walk: Walk, cause: Cause) -> Cause:
     message = cause.numbers.get("message")
     if message is None:
         return cause
-    life = walk.timeline.messages.get(message)
-    names = {**cause.names, "publisher": None if life is None else walk.publisher(life)}
+    life = walk.inquiry.timeline.messages.get(message)
+    names = {**cause.names, "publisher": None if life is None else walk.inquiry.publisher(life)}
     names.pop("age", None)
     if cause.numbers.get("age", NOTABLE_US) < NOTABLE_US:
         cause = cause._replace(numbers={name: number for name, number in cause.numbers.items() if name != "age"})
     because = cause.because
-    if cause.kind == "unroutable" and life is not None and (request := walk.request_of_lost(life)) is not None:
-        asker = walk.timeline.name(request.publisher)
+    if cause.kind == "unroutable" and life is not None and (request := walk.replies.request_of_lost(life)) is not None:
+        asker = walk.inquiry.timeline.name(request.publisher)
         return Cause(
             "reply_to_left",
             {**names, "asker": asker},
@@ -169,7 +172,7 @@ _LOST_BY: Final = {
 
 def _lost(walk: Walk) -> Iterator[Cause]:
     """Yield the messages that were lost, as far as facts alone show it."""
-    for life in walk.timeline.messages.values():
+    for life in walk.inquiry.timeline.messages.values():
         lost: list[tuple[Fact, Fact | None, str | None]] = [] if life.lost is None else [(life.lost, None, None)]
         lost += [
             (copy.last, copy.deliveries[-1].settled if copy.deliveries else None, copy.queue.name)
@@ -179,8 +182,8 @@ def _lost(walk: Walk) -> Iterator[Cause]:
         for fact, settled, queue in lost:
             kind = _LOST_BY.get(str(events.reason_of(fact.kind, fact.get("reason"))))
             if kind is not None:
-                by = None if settled is None else walk.timeline.name(walk.timeline.by(settled))
-                names = {"queue": queue, "by": by, "publisher": walk.publisher(life)}
+                by = None if settled is None else walk.inquiry.timeline.name(walk.inquiry.timeline.by(settled))
+                names = {"queue": queue, "by": by, "publisher": walk.inquiry.publisher(life)}
                 evidence = (fact,) if settled is None else (settled, fact)
                 yield Cause(kind, names, {"message": life.number}, evidence)
 
@@ -196,22 +199,17 @@ def _deaths(walk: Walk, asked: Asked, causes: Iterable[Cause]) -> Iterator[Cause
 
 def _values(walk: Walk) -> Iterator[Cause]:
     """Yield where the values are that the test missed, and what became of their messages."""
-    for number, value in walk.values.items():
-        yield _value(walk, value, walk.roots[number])
+    for number, value in walk.roots.values.items():
+        yield _value(walk.inquiry, value, walk.roots.messages[number])
 
 
-def _value(walk: Walk, value: object, life: MessageLife) -> Cause:
+def _value(inquiry: Inquiry, value: object, life: MessageLife) -> Cause:
     last = next(iter(life.last_ends), None)
     if last is None:
-        return Cause("value", {"value": value}, {"message": life.number}, tuple(life.facts[:1]))
-    names = {
-        "value": value,
-        "state": last.state,
-        "queue": last.queue.name,
-        "holder": walk.timeline.name(last.deliveries[-1].connection) if last.deliveries else None,
-        "reason": last.last.get("reason"),
-    }
-    return Cause("value", names, {"message": life.number}, (last.last,))
+        return inquiry.say("value", life, *life.facts[:1], value=value)
+    holder = inquiry.name(last.deliveries[-1].connection) if last.deliveries else None
+    names = {"state": last.state, "queue": last.queue.name, "holder": holder, "reason": last.last.get("reason")}
+    return inquiry.say("value", last, value=value, **names)
 
 
 def _without_covered(causes: list[Cause]) -> Iterator[Cause]:

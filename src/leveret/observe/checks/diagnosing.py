@@ -12,7 +12,7 @@ from leveret.story.asked import Asked
 from leveret.story.causes import Cause
 from leveret.story.diagnosis import Diagnosis, diagnosis
 from leveret.story.timeline import Timeline
-from leveret.story.walk import Ended, State
+from leveret.story.ways.inquiry import Ended, State
 from leveret.trace import events
 from leveret.trace.events import RawEvent
 

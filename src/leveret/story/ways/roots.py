@@ -1,0 +1,144 @@
+"""The messages that a failed test asked for: those that its assertion is about, or that have or lack what it expected.
+
+A way begins at each of them. A value counts if few messages hold it, and a number if it is what an earlier stage of a
+way counted, and the number that the test has is what the stage counts where messages stop.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final
+
+from leveret.story.entities import CopyLife, Fact, MessageLife
+from leveret.story.ways.inquiry import Inquiry, key
+from leveret.story.ways.replies import Replies
+from leveret.story.words import UNACKED
+from leveret.trace import events
+
+
+class Roots:
+    """The messages that a test asked for."""
+
+    def __init__(self, inquiry: Inquiry, replies: Replies) -> None:
+        self._inquiry: Final = inquiry
+        self._asked: Final = inquiry.asked
+        # By their numbers; the values that the test missed in them; those that it has too often.
+        self.messages: Final[dict[int, MessageLife]] = {}
+        self.values: Final[dict[int, object]] = {}
+        self.repeated: Final[dict[int, MessageLife]] = {}
+        # Those that it has in another order.
+        self.reordered: list[MessageLife] = []
+        # The refused publishes that were asked for.
+        self.refused: Final[list[Fact]] = []
+        self._find_named()
+        self._find_held()
+        self._find_counted()
+        self._find_totalled()
+        if self._asked.is_wait:
+            self._add(*(life for life in inquiry.lives if not all(map(_is_done, life.last_ends))))
+        if self._asked.is_timeout and not self.messages:
+            self._find_unanswered(replies)
+        self._add(*self.repeated.values(), *self.reordered)
+
+    def _add(self, *lives: MessageLife) -> None:
+        self.messages.update({life.number: life for life in lives})
+
+    def _find_named(self) -> None:
+        messages = self._inquiry.timeline.messages
+        self._add(*(messages[number] for number in self._asked.messages if number in messages))
+
+    def _find_held(self) -> None:
+        """Find the messages that hold the values of a comparison."""
+        asked = self._asked
+        held = self._inquiry.holders([*asked.missing, *asked.repeated, *asked.reordered])
+        for value in asked.missing:
+            for life in held.get(key(value), ()):
+                self._add(life)
+                self.values[life.number] = value
+        for value in asked.repeated:
+            self.repeated.update({life.number: life for life in held.get(key(value), ())})
+        in_order = [held.get(key(value), []) for value in asked.reordered]
+        if all(len(lives) == 1 for lives in in_order):
+            self.reordered = [lives[0] for lives in in_order]
+
+    def _find_counted(self) -> None:
+        """Find the messages that a count misses: it expected what was published, and has what arrived."""
+        count = self._asked.count or self._asked.total
+        if count is None or self.messages or not any(count):
+            return
+        expected, found = count
+        if found > expected and self._asked.queues:
+            for queue in map(self._inquiry.queue, self._asked.queues):
+                self._add(*(() if queue is None else (copy.message for copy in queue.ready.values())))
+            return
+        for group, refused in self._groups():
+            deliveries = sum(len(copy.deliveries) for life in group for copy in life.copies.values())
+            if len(group) == expected < found <= deliveries:
+                self.repeated.update({life.number: life for life in group})
+                return
+            stopped = [life for life in group if not self._is_through(life)]
+            if len(group) + len(refused) == expected and len(group) - len(stopped) == found and found < expected:
+                self._add(*stopped)
+                self.refused.extend(refused)
+                return
+            if self._asked.queues and found < expected:
+                # What was sent to the very queue at which the test looked.
+                self.refused.extend(refused)
+
+    def _groups(self) -> Iterator[tuple[list[MessageLife], list[Fact]]]:
+        """Yield the messages that went one way: into one queue, through one exchange, or from one client."""
+        ways: dict[tuple[str, object], tuple[list[MessageLife], list[Fact]]] = {}
+        for life in self._inquiry.lives:
+            if life.published is None:
+                continue
+            message = life.message
+            queues = [("queue", copy.queue.name) for copy in life.copies.values()]
+            publisher = None if life.publisher is None else life.publisher.number
+            for way in dict.fromkeys((*queues, _addressed(message.exchange, message.routing_key), ("from", publisher))):
+                ways.setdefault(way, ([], []))[0].append(life)
+        for fact in self._inquiry.timeline.refusals:
+            subject = fact.subject or {}
+            if subject.get("problem") == "publish":
+                way = _addressed(subject.get("exchange", ""), subject.get("routing_key", ""))
+                for one in (way, ("from", fact.conn)):
+                    ways.setdefault(one, ([], []))[1].append(fact)
+        wanted = set(self._asked.queues)
+        yield from (group for (kind, name), group in ways.items() if not wanted or (kind == "queue" and name in wanted))
+
+    def _is_through(self, life: MessageLife) -> bool:
+        """Return whether a message came through: a client took it, or it lies where the test looks."""
+        wanted = self._asked.queues
+        ends = life.last_ends
+        if wanted:
+            return any(copy.queue.name in wanted and copy.is_ready for copy in ends)
+        return any(copy.state in (events.ACKED, events.NO_ACK) for copy in ends)
+
+    def _find_totalled(self) -> None:
+        """Find the messages whose value a total has several times: as often as they were delivered."""
+        if self._asked.total is None or self.messages:
+            return
+        expected, found = self._asked.total
+        if expected <= 0 or found % expected or found <= expected:
+            return
+        lives = self._inquiry.holders([expected]).get(key(expected), [])
+        if sum(len(copy.deliveries) for life in lives for copy in life.copies.values()) == found // expected:
+            self.repeated.update({life.number: life for life in lives})
+
+    def _find_unanswered(self, replies: Replies) -> None:
+        """Find the requests without a reply, and what was published to the queues for their replies in vain."""
+        asking = list(replies.unanswered())
+        wanted = {life.property("reply_to") for life in asking}
+        self._add(*asking)
+        self._add(
+            *(life for life in self._inquiry.lives if life.message.routing_key in wanted and life.lost is not None)
+        )
+
+
+def _addressed(exchange: str, routing_key: str) -> tuple[str, object]:
+    """Return the place to which a client publishes: an exchange, or by the default one a queue."""
+    return ("exchange", exchange) if exchange else ("queue", routing_key)
+
+
+def _is_done(copy: CopyLife) -> bool:
+    """Return whether nothing more will happen to a copy by itself."""
+    return not copy.is_ready and copy.state != UNACKED

@@ -1,0 +1,261 @@
+"""Where the way of a message stops, and why: it was not queued, waits, is held, was settled, or came elsewhere.
+
+The way of a message goes through its copies, and from a copy to its dead letters.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Sequence
+from typing import Final, cast
+
+from leveret.story.causes import Cause
+from leveret.story.entities import (
+    NOTABLE_US,
+    ConsumerLife,
+    CopyLife,
+    DeliveryLife,
+    Fact,
+    MessageLife,
+    QueueLife,
+    way_of,
+)
+from leveret.story.ways.handling import Handling
+from leveret.story.ways.inquiry import Inquiry
+from leveret.story.ways.roots import Roots
+from leveret.story.words import AGAIN, READY, UNACKED
+from leveret.trace import events
+from leveret.trace.events import as_python, eta_of
+
+# A message that came back this often has a problem.
+_OFTEN: Final = 3
+
+
+class Stops:
+    """Where the ways of messages stop."""
+
+    def __init__(self, inquiry: Inquiry, roots: Roots, handling: Handling) -> None:
+        self._inquiry: Final = inquiry
+        self._state: Final = inquiry.state
+        self._roots: Final = roots
+        self._handling: Final = handling
+        # The queues of which it is said already what keeps their messages back.
+        self._blocked_queues: Final[set[QueueLife]] = set()
+
+    def causes(self, life: MessageLife) -> Iterator[Cause]:
+        """Yield where the ways of a message stop, and why."""
+        if not life.copies:
+            yield from self._unqueued(life)
+        for copy in life.last_ends:
+            yield from self._stop(copy)
+
+    def _unqueued(self, life: MessageLife) -> Iterator[Cause]:
+        if life.lost is not None or life.published is None:
+            return
+        if (holder := self._state.uncommitted.get(life.number)) is not None:
+            yield self._inquiry.say("uncommitted", life, publisher=holder)._replace(because=Cause("open_transaction"))
+        elif (full := self._state.refused.get(life.number)) is not None:
+            queue, limit = full
+            unconfirmed = life.published.get("tag") is None
+            yield self._inquiry.say("refused_by_full", life, queue=queue, limit=limit, unconfirmed=unconfirmed)
+
+    def _stop(self, copy: CopyLife) -> Iterator[Cause]:
+        queues = self._inquiry.queues
+        if queues and copy.queue.name not in queues:
+            way = list(way_of(copy))
+            left = next((one for one in way[1:] if one.queue.name in queues), None)
+            if left is not None:
+                yield self._left(copy, left, way)
+                return
+        yield from self.loops(copy)
+        yield from self._came(copy)
+        if copy.state == UNACKED:
+            yield from self._held(copy)
+        elif copy.is_ready:
+            yield from self._waiting(copy)
+        elif copy.state == events.ACKED:
+            yield from self._acked(copy)
+
+    def _left(self, copy: CopyLife, left: CopyLife, way: Sequence[CopyLife]) -> Cause:
+        """Return that a message left the queue at which the test looks, and where it came."""
+        between = [repr(one.queue.name) for one in way[1 : way.index(left)]]
+        names = {
+            "by": ", ".join(reversed(between)) or None,
+            "target": copy.queue.name,
+            "reason": str(left.last.get("reason")),
+        }
+        return self._inquiry.say("came_elsewhere", left, left.last, copy.facts[0], **names)
+
+    def loops(self, copy: CopyLife) -> Iterator[Cause]:
+        """Yield that clients put a message back again and again, or that it goes round as a dead letter."""
+        settled = [fact for fact in copy.facts if fact.kind in events.REFUSING]
+        if copy.requeue_count >= _OFTEN and len(settled) >= _OFTEN:
+            by = self._inquiry.name(self._inquiry.timeline.by(settled[-1]))
+            times = min(copy.requeue_count, len(settled))
+            yield self._inquiry.say("requeued_often", copy, settled[0], settled[-1], by=by, times=times)
+        way = list(way_of(copy))
+        here = [one for one in way[1:] if one.queue is copy.queue]
+        if len(here) >= _OFTEN - 1 and copy.state != events.ACKED:
+            queues = [one.queue.name for one in reversed(way[: way.index(here[0])])]
+            yield self._inquiry.say(
+                "goes_round", copy.message, here[-1].last, copy.facts[0], queues=queues, times=len(here)
+            )
+
+    def _came(self, copy: CopyLife) -> Iterator[Cause]:
+        """Yield how a message came where it is, if a client rejected it."""
+        source = copy.source
+        if source is None or not source.is_dead_lettered or copy.state == events.ACKED or not source.deliveries:
+            return
+        last = source.deliveries[-1]
+        if last.settled is not None and last.settled.kind in events.REFUSING:
+            by = self._inquiry.name(self._inquiry.timeline.by(last.settled))
+            names = {"by": by, "target": copy.queue.name} | self._handling.error_of(last)
+            yield self._inquiry.say("rejected_to", last, last.settled, source.last, copy.facts[0], **names)
+
+    def _held(self, copy: CopyLife) -> Iterator[Cause]:
+        """Yield who holds a message, and why it is not settled."""
+        delivery = copy.deliveries[-1]
+        if delivery.connection is None or _is_for_later(copy.message):
+            return
+        if (client := self._state.settled.get(copy.number)) is not None:
+            yield self._inquiry.say("settled_uncommitted", delivery, holder=client)
+            return
+        died = list(self._handling.deaths_of(delivery))
+        yield from died[:1]
+        yield from self._handling.refusals_after(delivery)
+        if not died:
+            yield self._inquiry.say("held", delivery, **self._age(delivery))
+
+    def _age(self, delivery: DeliveryLife) -> dict[str, object]:
+        """Return for how long a delivery was held, if that is worth saying."""
+        age = self._inquiry.now - delivery.fact.at
+        return {"age": age} if age >= NOTABLE_US else {}
+
+    def _waiting(self, copy: CopyLife) -> Iterator[Cause]:
+        """Yield why a message waits in its queue."""
+        yield from self._lost_again(copy)
+        consumers = copy.queue.living_consumers
+        due = copy.facts[0].get("expires")
+        if not consumers and isinstance(due, int) and due > self._inquiry.now and copy.state == READY:
+            clock = "the clock is held" if self._state.is_clock_held else None
+            yield self._inquiry.say("not_due", copy, copy.facts[0], delay=due - self._inquiry.now, clock=clock)
+        elif (head := self._ahead(copy)) is not None:
+            yield self._inquiry.say("behind", copy, copy.facts[0], head.facts[0], others=[head.message.number])
+        elif not consumers:
+            yield from self._unconsumed(copy)
+        else:
+            yield from self._held_back(copy, consumers)
+
+    def _ahead(self, copy: CopyLife) -> CopyLife | None:
+        """Return the copy at the head of a queue that keeps one from expiring whose time is over."""
+        due, head = copy.facts[0].get("expires"), next(iter(copy.queue.ready.values()), None)
+        is_over = isinstance(due, int) and due <= self._inquiry.now
+        return head if is_over and head is not copy else None
+
+    def _lost_again(self, copy: CopyLife) -> Iterator[Cause]:
+        """Yield that a worker ended, or lost its connection, while it held a message that is ready again."""
+        delivery = copy.deliveries[-1] if copy.deliveries else None
+        if copy.state != AGAIN or delivery is None or delivery.connection is None or not delivery.connection.is_lost:
+            return
+        ended = [one for one in self._state.ended if one.code != "0"]
+        if len(ended) == 1:
+            facts = (delivery.fact, copy.last)
+            yield self._inquiry.say("worker_ended", delivery, *facts, worker=ended[0].name, code=ended[0].code)
+
+    def _unconsumed(self, copy: CopyLife) -> Iterator[Cause]:
+        """Yield that a queue has no consumer, if one was to be expected: a queue may be for the test, or to be kept."""
+        queue, life = copy.queue, copy.message
+        refused = list(self._handling.refusals_after(copy.deliveries[-1])) if copy.deliveries else []
+        yield from refused
+        if refused or queue.is_stream or queue.name in self._inquiry.asked.queues:
+            # A stream keeps what its consumers have read.
+            return
+        why = self._why_not_consumed(queue)
+        if why is not None or life.property("reply_to") is not None or self._is_for_client(copy):
+            yield self._inquiry.say("not_consumed", copy)._replace(because=why)
+
+    def _is_for_client(self, copy: CopyLife) -> bool:
+        """Return whether a client was to take a message: others are taken, and it is not set aside by a consumer."""
+        others = (other for other in self._inquiry.timeline.queues.values() if other is not copy.queue)
+        if not any(other.consumers for other in others):
+            return False
+        if copy.source is not None:
+            return any(fact.conn is not None for fact in copy.queue.declared)
+        publisher = copy.message.publisher
+        return publisher is not None and "consumer" not in publisher.roles
+
+    def _why_not_consumed(self, queue: QueueLife) -> Cause | None:
+        """Return why a queue has no consumer: the last one left, or its client was refused."""
+        last = max(queue.consumers, key=lambda one: cast("Fact", one.until).place, default=None)
+        if last is not None:
+            connection, fact = last.channel.connection, cast("Fact", last.until)
+            deaths = [death for death in self._handling.client_deaths if death.name is None]
+            is_cancel = fact.kind == events.CANCEL
+            if is_cancel and len(deaths) == 1:
+                return Cause("died", {"what": deaths[0].what, "error": deaths[0].error, "line": deaths[0].line})
+            kind = "consumer_cancelled" if is_cancel else "consumer_channel_closed"
+            if connection.closed is not None:
+                kind = "consumer_lost" if connection.is_lost else "consumer_closed"
+            return self._inquiry.say(kind, connection, fact, reason=connection.reason or fact.get("reason"))
+        for fact in reversed(self._inquiry.timeline.refusals):
+            subject = fact.subject or {}
+            is_of_queue = subject.get("kind") == "queue" and subject.get("name") == queue.name
+            if fact.place >= self._inquiry.began and (is_of_queue or self._is_at_login(fact)):
+                return self._handling.refusal(fact)
+        return None
+
+    def _is_at_login(self, refusal: Fact) -> bool:
+        timeline = self._inquiry.timeline
+        connection = timeline.by(refusal) if refusal.conn in timeline.connections else None
+        return connection is None or connection.opened is None
+
+    def _held_back(self, copy: CopyLife, consumers: list[ConsumerLife]) -> Iterator[Cause]:
+        """Yield what keeps a message back whose queue has consumers: they hold all that they may."""
+        if copy.queue in self._blocked_queues:
+            return
+        self._blocked_queues.add(copy.queue)
+        held: list[DeliveryLife] = []
+        limit = 0
+        for one in consumers:
+            own, shared = one.held, list(one.channel.held.values())
+            if one.prefetch and len(own) >= one.prefetch:
+                held, limit = [*held, *own], one.prefetch
+            elif one.channel.shared_prefetch and len(shared) >= one.channel.shared_prefetch:
+                held, limit = [*held, *shared], one.channel.shared_prefetch
+            else:
+                return
+        if not held:
+            return
+        if loops := [cause for one in held for cause in self.loops(one.copy)]:
+            yield from loops
+            return
+        for delivery in held:
+            yield from self._handling.refusals_after(delivery)
+        names = {
+            "others": [other.message.number for other in copy.queue.ready.values()],
+            "alike": [one.copy.message.number for one in held],
+        }
+        facts = (one.fact for one in held)
+        yield self._inquiry.say("held_back", held[0], *facts, **names, prefetch=limit, **self._age(held[0]))
+
+    def _acked(self, copy: CopyLife) -> Iterator[Cause]:
+        """Yield what is wrong with an ack: a caught error before it, or another message's ack that took it along."""
+        delivery = copy.deliveries[-1] if copy.deliveries else None
+        if delivery is None or delivery.settled is None or copy.message.number not in self._roots.values:
+            return
+        if error := self._handling.error_of(delivery):
+            yield self._inquiry.say("swallowed", delivery, delivery.settled, **error)
+        if self._handling.is_unknown_to(delivery):
+            yield from self._handling.refusals_after(delivery)
+
+
+def _is_for_later(life: MessageLife) -> bool:
+    """Return whether a worker of Celery or dramatiq holds a message until it is due."""
+    headers = as_python(life.message.properties.headers)
+    if isinstance(headers, dict) and eta_of(headers) is not None:
+        return True
+    try:
+        body = json.loads(life.message.body)
+    except (ValueError, RecursionError):
+        return False
+    return isinstance(body, dict) and "actor_name" in body and "eta" in (body.get("options") or ())
