@@ -133,7 +133,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 def pytest_collection_finish(session: pytest.Session) -> None:
     """Refuse a feature that does not go together with a marker of the tests that are to run."""
     if is_used(session.config) and not hasattr(session.config, "workerinput"):
-        from pytest_leveret.reruns import pairs
+        from pytest_leveret.trials import pairs
 
         pairs.refuse_pairs(session.config, session.items)
 

@@ -80,7 +80,7 @@ def begin(config: pytest.Config) -> None:
     from pytest_leveret.pages import otlp, topology
     from pytest_leveret.real import differences
     from pytest_leveret.rehearsals import rehearsal
-    from pytest_leveret.reruns import pairs
+    from pytest_leveret.trials import pairs
 
     _note_loaded()
     config.add_cleanup(_note_loaded)

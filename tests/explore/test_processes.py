@@ -5,15 +5,11 @@ from __future__ import annotations
 import gc
 import os
 import threading
-from contextlib import closing
 from functools import partial
-from multiprocessing.connection import Client
 
 import pytest
 
 import leveret
-from leveret.exploration import Schedule
-from leveret.exploration.processes import Brief, Pool, _Player, brief_of
 from leveret.workers.fork_server import SERVER
 from tests.explore import scenarios
 
@@ -71,51 +67,6 @@ def test_a_scenario_that_fails_without_a_fault_elsewhere_is_refused():
 def test_a_local_function_is_refused_with_the_way_out():
     with pytest.raises(ValueError, match=r"processes=2: another process cannot import .* define it at the top"):
         leveret.explore(lambda broker: scenarios.order(broker), processes=2)
-
-
-class MadeUpPlayer:
-    """A process that is not there."""
-
-    def __init__(self):
-        self.has_ended = threading.Event()
-
-    def attempt(self, schedule):
-        assert self.has_ended.is_set()
-        raise OSError("its process has ended")
-
-    def strays(self):
-        return []
-
-    def end(self):
-        self.has_ended.set()
-
-
-def test_a_pool_ends_while_its_threads_are_about_to_take_a_process():
-    pool, players = Pool(Brief("", "", b"", 1), 2), [MadeUpPlayer(), MadeUpPlayer()]
-    for player in players:
-        pool._players.append(player)
-        pool._idle.put(player)
-    ending = threading.Thread(target=pool.close, daemon=True)
-    with pool._turn:
-        attempts = pool.attempts([Schedule()] * 2)
-        ending.start()
-        for player in players:
-            player.has_ended.wait(60)
-
-    ending.join(60)
-    assert not ending.is_alive()
-    assert attempts is not None
-
-
-def test_what_a_stranger_sends_to_the_port_of_a_process_is_not_read(tmp_path):
-    player = _Player(brief_of(scenarios.order, ["lost before"], 30, {}), str(tmp_path))
-    with closing(Client(player._listener.getsockname())) as stranger:
-        stranger.send("a pickle")
-        try:
-            player.wait_ready()
-            assert not player.attempt(Schedule()).has_failed
-        finally:
-            player.end()
 
 
 def test_processes_leave_nothing_behind():

@@ -26,7 +26,6 @@ FORGIVEN = {
     ("src/leveret/observe/calls/callers.py", "register_at_fork"),
     ("src/leveret/pipeline/computing/engines.py", "sched_getaffinity"),
     ("pytest_plugin/pytest_leveret/explore.py", "pthread_kill"),
-    *(("pytest_plugin/pytest_leveret/reruns/processes.py", name) for name in ("fork", "SIGKILL")),
     # pytest-timeout has this method only where there is such a signal.
     ("pytest_plugin/pytest_leveret/diagnosing.py", "SIGALRM"),
     # The first is not reached without /proc; the second catches AttributeError.
@@ -34,7 +33,7 @@ FORGIVEN = {
     # Where there is no fork, nothing starts that process; the groups of processes stand behind `sys.platform`.
     *(("src/leveret/workers/fork_server.py", name) for name in ("fork", "killpg", "setpgid", "SIGCHLD", "SIGHUP")),
     *(("src/leveret/workers/fork_server.py", name) for name in ("register_at_fork", "SIGKILL")),
-    *(("src/leveret/workers/processes.py", name) for name in ("killpg", "SIGKILL")),
+    *(("src/leveret/workers/processes.py", name) for name in ("fork", "killpg", "SIGKILL")),
 }
 
 

@@ -13,7 +13,7 @@ import pytest
 
 # Keep it imported. Otherwise every run in this process would import it anew, and what it imports of leveret.
 import pytest_leveret.flaky.doctor  # noqa: F401
-from pytest_leveret.reruns.pairs import (
+from pytest_leveret.trials.pairs import (
     CHECK,
     EXPLORE,
     FEATURES,

@@ -52,7 +52,7 @@ def _run(options: argparse.Namespace) -> int:
 
     from pytest_leveret.contract.lock import read
     from pytest_leveret.needs.survey import Survey
-    from pytest_leveret.reruns.processes import NO_RECORDS
+    from pytest_leveret.trials.processes import NO_RECORDS
 
     if options.lock is not None:
         # A file that cannot be read need not wait for the tests.

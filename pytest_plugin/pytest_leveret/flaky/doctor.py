@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Final
 
 import pytest
 
+from leveret.trials.pool import Pool
 from pytest_leveret import brokers
 from pytest_leveret.flaky import ADDRESS
 from pytest_leveret.flaky.play import Order, Outcome
@@ -18,13 +19,12 @@ from pytest_leveret.flaky.report import Diagnosis, page_of, statement_of, text_o
 from pytest_leveret.flaky.search import search
 from pytest_leveret.flaky.worker import Job, Runner
 from pytest_leveret.report import show_progress
-from pytest_leveret.reruns.processes import Seldom, Serving, Workers, refuse_broken
+from pytest_leveret.trials.processes import Seldom, Serving, pool, refuse_broken
 
 if TYPE_CHECKING:
     from _pytest.terminal import TerminalReporter
 
-# A job with its place among those that were given together.
-_Workers = Workers[tuple[int, Job], Outcome]
+_Workers = Pool[Job, Outcome]
 # How long the doctor runs without a line of progress.
 _PROGRESS_S: Final = 5.0
 
@@ -60,7 +60,7 @@ class Doctor:
                 "pytest --leveret-flaky 'tests/test_shop.py::test_ship'"
             )
         item = session.items[0]
-        with _Workers(self._config, ADDRESS, asked_by="--leveret-flaky") as workers:
+        with pool(self._config, ADDRESS, asked_by="--leveret-flaky") as workers:
             report = partial(show_progress, self._config.pluginmanager)
             diagnosis = self.diagnosis = examine(item, workers, self._count, report)
             if diagnosis.finding is not None:
@@ -114,11 +114,10 @@ def run_all(
     workers: _Workers, jobs: Sequence[Job], note: Callable[[Collection[Outcome]], None] = lambda _: None
 ) -> list[Outcome]:
     """Do jobs, and return their outcomes in the same order. `note` gets the outcomes so far, after each job."""
-    waiting = list(enumerate(jobs))[::-1]
-    outcomes: dict[int, Outcome] = {}
-    for done in workers.drive(lambda: waiting.pop() if waiting else None):
-        at, job = done.job
-        outcomes[at] = done.outcome or Outcome(job.seed, "failed", error=f"its process ended or hung: {done.error}")
-        outcomes[at].turn = done.turn
-        note(outcomes.values())
-    return [outcomes[at] for at in range(len(jobs))]
+    outcomes: list[Outcome] = []
+    for done in workers.each(jobs):
+        error = f"its process ended or hung: {done.error}"
+        outcomes.append(done.outcome or Outcome(done.job.seed, "failed", error=error))
+        outcomes[-1].turn = done.turn
+        note(outcomes)
+    return outcomes

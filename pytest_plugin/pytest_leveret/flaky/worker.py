@@ -8,7 +8,7 @@ import pytest
 
 from pytest_leveret import brokers
 from pytest_leveret.flaky.play import Order, Outcome, Play, failed_at
-from pytest_leveret.reruns.processes import serve
+from pytest_leveret.trials.processes import serve_session
 
 if TYPE_CHECKING:
     from collections.abc import Generator
@@ -109,10 +109,7 @@ class Runner:
         """Run the test of a session as the doctor asks, until it hangs up."""
         item = session.items[0]
 
-        def run(numbered: tuple[int, Job]) -> tuple[Outcome, bool]:
-            return self.run(item, numbered[1]), False
-
-        serve(session, connection, run)
+        serve_session(session, connection, lambda job: (self.run(item, job), False))
 
 
 def _outcome_of(report: pytest.TestReport, call: pytest.CallInfo[None]) -> str:

@@ -23,6 +23,6 @@ def prepare(config: pytest.Config) -> None:
     if ADDRESS in os.environ:
         # Most runs need none of it.
         from pytest_leveret.needs import worker
-        from pytest_leveret.reruns.processes import Serving
+        from pytest_leveret.trials.processes import Serving
 
         config.pluginmanager.register(Serving(ADDRESS, worker.prepare(config).serve), "leveret-needs-worker")

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Final
 
 import pytest
 
+from leveret.trials.pool import Done
 from pytest_leveret import url_env
 from pytest_leveret.contract import locks_of
 from pytest_leveret.needs import ADDRESS, IS_SURVEY
@@ -31,7 +32,7 @@ from pytest_leveret.needs.run import Job, Outcome
 from pytest_leveret.needs.worker import prepare
 from pytest_leveret.options import general_settings
 from pytest_leveret.report import show_progress
-from pytest_leveret.reruns.processes import Done, Seldom, Workers, refuse_broken
+from pytest_leveret.trials.processes import Seldom, pool, refuse_broken
 
 if TYPE_CHECKING:
     from multiprocessing.connection import Connection
@@ -95,10 +96,8 @@ class Survey:
 
         began = monotonic()
         self._until = began + self._seconds
-        workers = Workers[Job, Outcome](
-            session.config, ADDRESS, asked_by="leveret needs", fork=fork, count=1 if has_one_port else None
-        )
-        with workers:
+        count = 1 if has_one_port else None
+        with pool(session.config, ADDRESS, asked_by="leveret needs", fork=fork, count=count) as workers:
             for item in session.items:
                 self._tests[item.nodeid] = _Test()
                 self._jobs.extend([Job(item.nodeid)] * 2)

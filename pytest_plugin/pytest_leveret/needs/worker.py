@@ -13,7 +13,7 @@ import pytest
 from pytest_leveret import brokers
 from pytest_leveret.needs.effects import TEST, Fact
 from pytest_leveret.needs.run import Job, Outcome, Run
-from pytest_leveret.reruns.processes import serve
+from pytest_leveret.trials.processes import serve_session
 
 if TYPE_CHECKING:
     from multiprocessing.connection import Connection
@@ -99,7 +99,7 @@ class Runner:
 
         # A run may be cut when it has just ended.
         with suppress(KeyboardInterrupt):
-            serve(session, connection, run)
+            serve_session(session, connection, run)
 
 
 def prepare(config: pytest.Config) -> Runner:

@@ -19,7 +19,7 @@ from leveret.broker import KEYWORDS
 from leveret.errors import LeveretWarning, did_you_mean, unknown_keyword
 from leveret.exploration.kinds import DEFAULT, KINDS, FaultKind, Kind, kinds_of
 from leveret.exploration.logs import STRAYS, buffered_logs, lines_of
-from leveret.exploration.processes import Pool, brief_of
+from leveret.exploration.processes import Players, brief_of
 from leveret.exploration.report import divergence_text, failure_text, plain_hang_text, replay_line, unrepeated_text
 from leveret.exploration.run import Execute, Run, Scenario, ScenarioRunner, attempt
 from leveret.exploration.schedule import Schedule
@@ -144,7 +144,7 @@ class Settings:
         # Those that are running before the first run.
         self._threads = frozenset(threading.enumerate())
 
-    def pool(self, runner: ScenarioRunner) -> Pool | None:
+    def pool(self, runner: ScenarioRunner) -> Players | None:
         """Return the processes that may run schedules. Raises ValueError if they are wanted and cannot run them."""
         # Under pytest-xdist, other tests use the other cores.
         default = 1 if "PYTEST_XDIST_WORKER" in os.environ else os.cpu_count() or 1
@@ -152,13 +152,13 @@ class Settings:
         if count == 1 or self.only is not None:
             return None
         try:
-            return Pool(brief_of(runner.scenario, self._faults, self.limit, runner.options), count)
+            return Players(brief_of(runner.scenario, self._faults, self.limit, runner.options), count)
         except ValueError as error:
             if self.processes is None:
                 return None
             raise ValueError(f"processes={count}: {error}, or leave processes out") from None
 
-    def search(self, execute: Execute, plain: Run, pool: Pool | None = None) -> Exploration:
+    def search(self, execute: Execute, plain: Run, pool: Players | None = None) -> Exploration:
         """Run all schedules, or the one of `only`. `plain` is the run without a fault, which has passed."""
         began = perf_counter()
         strays = STRAYS.note(self._threads)

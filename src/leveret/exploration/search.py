@@ -28,7 +28,7 @@ from leveret.exploration.schedule import Placement, Schedule, Seen, Step
 from leveret.wording import count_text, span_text, texts_in
 
 if TYPE_CHECKING:
-    from leveret.exploration.processes import Pool
+    from leveret.exploration.processes import Players
     from leveret.exploration.shrinking import Shrinker
 
 _LOG: Final = logging.getLogger("leveret.exploration")
@@ -171,7 +171,7 @@ class Search:
     # The seconds of real time for the search. What the single faults leave goes to schedules of two and three.
     seconds: float | None = None
     # Other processes for the schedules, and whether they are wanted however short the search is.
-    pool: Pool | None = None
+    pool: Players | None = None
     is_pool_wanted: bool = False
 
     def __post_init__(self) -> None:
@@ -238,15 +238,15 @@ class Search:
                 self._is_spread = True
         return self.pool is not None and self._is_spread
 
-    def _repeated(self, run: Run, pool: Pool) -> Run:
+    def _repeated(self, run: Run, pool: Players) -> Run:
         """Run again here what failed in another process, because only what fails alone is a failure."""
         if not (run.has_failed or run.missing):
             return run
-        with pool.paused():
-            for _ in range(_TRIES):
-                again = attempt(self.execute, run.schedule)
-                if again.has_failed or not run.has_failed:
-                    return again
+        pool.rest()
+        for _ in range(_TRIES):
+            again = attempt(self.execute, run.schedule)
+            if again.has_failed or not run.has_failed:
+                return again
         self._found.unrepeated.append(str(run.schedule))
         return again
 

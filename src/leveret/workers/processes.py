@@ -14,12 +14,14 @@ import tempfile
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
+from time import monotonic
 from typing import Any, Final
 
 from leveret.workers import fork_server
 
 # How long the rest of the output may take.
 _READ_S: Final = 5.0
+_LOOK_EVERY_S: Final = 0.01
 _HAS_FORK: Final = hasattr(os, "fork")
 # The frameworks of macOS break in a fork that runs Python.
 _CAN_FORK: Final = _HAS_FORK and sys.platform != "darwin"
@@ -72,6 +74,46 @@ class Process:
         # A group lives as long as one of its processes does.
         with suppress(ProcessLookupError, PermissionError):
             os.killpg(self.pid, number)
+
+
+class Fork:
+    """A fork of this process that acts, and ends with it. It belongs to the group of this process."""
+
+    def __init__(self, act: Callable[[], object]) -> None:
+        parent = os.getpid()
+        self._code: int | None = None
+        self.pid = os.fork()
+        if self.pid:
+            return
+        try:
+            fork_server.end_with(parent)
+            act()
+        finally:
+            os._exit(0)
+
+    def code(self) -> int | None:
+        """Return the exit code; None while it runs."""
+        if self._code is None:
+            pid, status = os.waitpid(self.pid, os.WNOHANG)
+            self._code = os.waitstatus_to_exitcode(status) if pid else None
+        return self._code
+
+    def kill(self) -> None:
+        """Kill it at once."""
+        if self.code() is None:
+            os.kill(self.pid, signal.SIGKILL)
+
+    def wait(self, seconds: float) -> bool:
+        """Wait for its end, and return whether it came."""
+        limit = monotonic() + seconds
+        while self.code() is None:
+            if monotonic() > limit:
+                return False
+            threading.Event().wait(_LOOK_EVERY_S)
+        return True
+
+    def close(self) -> None:
+        """Do nothing: it has no output of its own."""
 
 
 def program(

@@ -1,1 +1,0 @@
-"""Running tests again: the processes for that, and which features of leveret go together."""

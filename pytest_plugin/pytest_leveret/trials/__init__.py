@@ -1,0 +1,1 @@
+"""Tests that run again: the processes for that, and which features of leveret go together."""
