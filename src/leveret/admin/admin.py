@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from leveret.core.model.ports import ConnectionPort
+    from leveret.core.model.vhost import VirtualHost
 
 _CLOSED: Final = "Closed via leveret"
 _MAINTENANCE: Final = "Node was put into maintenance mode"
@@ -93,8 +94,7 @@ class Admin(Hinting):
                 vhost.description = description
             if tags is not None:
                 vhost.tags = texts_in(tags)
-            metadata = {"description": vhost.description, "tags": vhost.tags}
-            node.announce("vhost.updated", name=name, default_queue_type=vhost.default_queue_type, **metadata)
+            announce_metadata(vhost)
 
     def delete_vhost(self, name: str) -> None:
         """Delete a virtual host with all it holds, and close its connections."""
@@ -352,6 +352,12 @@ class Admin(Hinting):
         if path is not None:
             Path(path).write_text(json.dumps(described, indent=2) + "\n", encoding="utf-8", newline="\n")
         return described
+
+
+def announce_metadata(vhost: VirtualHost) -> None:
+    """Announce what an operator has said about an existing virtual host."""
+    described = {"description": vhost.description, "tags": vhost.tags, "default_queue_type": vhost.default_queue_type}
+    vhost.node.announce("vhost.updated", name=vhost.name, **described)
 
 
 def set_policy(node: Node, vhost: str, policy: Policy, *, is_operator: bool = False) -> None:

@@ -6,7 +6,7 @@ bindings of all these. The management API leaves out less (see `Extent`).
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from leveret.admin.definitions_import import OPERATOR_POLICY, VHOST_LIMITS_PARAMETER
@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from leveret.core.model.binding import Binding
     from leveret.core.model.exchanges.exchange import Exchange
     from leveret.core.model.node import Node
+    from leveret.core.model.operators.policy import PolicySet
     from leveret.core.model.vhost import VirtualHost
 
 # The only exchange of RabbitMQ's own that it exports.
@@ -138,13 +139,14 @@ def described_metadata(vhost: VirtualHost) -> Described:
 def described_parameters(vhost: VirtualHost) -> Iterator[Described]:
     """Yield the parameters of a virtual host: its limits and its operator policies."""
     if vhost.limits:
-        yield _parameter(vhost, VHOST_LIMITS_PARAMETER, "limits", vhost.limits)
-    for policy in vhost.policies.operator.by_name.values():
-        yield _parameter(vhost, OPERATOR_POLICY, policy.name, policy.described())
+        yield {"vhost": vhost.name, "component": VHOST_LIMITS_PARAMETER, "name": "limits", "value": dict(vhost.limits)}
+    yield from policies_as_parameters(vhost, OPERATOR_POLICY, vhost.policies.operator)
 
 
-def _parameter(vhost: VirtualHost, component: str, name: str, value: Mapping[str, object]) -> Described:
-    return {"vhost": vhost.name, "component": component, "name": name, "value": dict(value)}
+def policies_as_parameters(vhost: VirtualHost, component: str, policies: PolicySet) -> Iterator[Described]:
+    """Yield policies as parameters of a component, which is how RabbitMQ keeps them."""
+    for policy in policies.by_name.values():
+        yield {"vhost": vhost.name, "component": component, "name": policy.name, "value": policy.described()}
 
 
 def _queues(vhost: VirtualHost, extent: Extent) -> Iterator[Described]:

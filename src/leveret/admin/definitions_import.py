@@ -55,6 +55,11 @@ _MD5_VERSIONS: Final = tuple(f"3.{minor}." for minor in range(6))
 TOPIC_RIGHTS: Final = ("write", "read")
 _MD5: Final = ALGORITHMS[-1]
 _USER_TAGS_MAX: Final = 32
+# What RabbitMQ says of a policy that lacks a key.
+_MISSING_OF_POLICY: Final = {
+    "definition": "parse error while reading policy definition: undefined. Validator: policy_validator.",
+    "pattern": "pattern should be a binary but was undefined",
+}
 # How far a line of a term reaches that Erlang prints.
 _LINE_WIDTH: Final = 78
 
@@ -193,16 +198,13 @@ class _Loading:
             if metadata.get("default_queue_type") == ""
             else queue_type_of(metadata, compat, ("default_queue_type",))
         )
-        kind = kept_type(self._node.vhosts.get(name), kind, compat)
         if self._user is not None and name not in self._node.vhosts:
             self._node.access.set_permission(name, self._user)
-        vhost = self._node.add_vhost(name)
+        first, then = (metadata, item) if compat.checks_operator_values else (item, metadata)
+        described = Item({key: it.get(key) for it in (then, first) for key in ("description", "tags") if key in it})
+        vhost = put_vhost(self._node, name, kind, described, self._user)
         if "protected_from_deletion" in metadata and compat.protects_vhosts:
             vhost.is_protected = metadata.flag("protected_from_deletion")
-        first, then = (metadata, item) if compat.checks_operator_values else (item, metadata)
-        vhost.default_queue_type = kind
-        vhost.description = description_of(first if "description" in first else then)
-        vhost.tags = tags_of(first if "tags" in first else then)
         if "tracing" in item:
             (vhost.trace_on if item.parsed_flag("tracing") else vhost.trace_off)()
 
@@ -395,10 +397,13 @@ def _value_of(item: Item, name: str) -> Mapping[str, object]:
 
 def policy_of(name: str, value: Item) -> Policy:
     """Return the policy that an object describes. `PolicySet.check` checks the types of its values."""
-    definition = value.required("definition")
+    for key, reason in _MISSING_OF_POLICY.items():
+        if key not in value:
+            raise value.wrong(key, "is missing", reason)
+    definition = value.get("definition")
     return Policy(
         name,
-        value.required("pattern"),  # type: ignore[arg-type]
+        value.get("pattern"),  # type: ignore[arg-type]
         # Erlang sometimes writes an empty object as an empty list.
         {} if definition == [] else definition,  # type: ignore[arg-type]
         priority=value.get("priority", 0),  # type: ignore[arg-type]
@@ -478,23 +483,21 @@ def queue_type_of(item: Item, compat: Compat, keys: Sequence[str]) -> str | None
     raise item.wrong(key, fault, f"{kind if isinstance(kind, str) else printed(kind)} is not a valid queue type")
 
 
-def kept_type(vhost: VirtualHost | None, kind: str | None, compat: Compat) -> str:
-    """Return the default queue type of a virtual host, which is new if it is None, once it is given this one."""
+def put_vhost(node: Node, name: str, kind: str | None, item: Item, maker: str | None) -> VirtualHost:
+    """Add a virtual host, or change one, with its default queue type, and with the tags and description of an object.
+
+    Each of them may be None. What is left out returns to its default.
+    """
+    description = None if item.get("description", "") is None else item.text("description", "")
+    tags = () if item.get("tags") is None else item.texts("tags")
+    vhost = node.vhosts.get(name)
     if vhost is None:
-        return kind or "classic"
-    if not compat.changes_default_queue_type:
-        return vhost.default_queue_type
-    return kind or ("classic" if compat.resets_default_queue_type else vhost.default_queue_type)
-
-
-def description_of(item: Item) -> str | None:
-    """Return the description of a virtual host, which may be null."""
-    return None if item.get("description", "") is None else item.text("description", "")
-
-
-def tags_of(item: Item) -> tuple[str, ...]:
-    """Return the tags of a virtual host, which may be null."""
-    return () if item.get("tags") is None else item.texts("tags")
+        vhost = node.add_vhost(name, default_queue_type=kind or "classic", description=description, tags=tags)
+        vhost.maker = maker
+    elif node.compat.changes_default_queue_type and (kind or node.compat.resets_default_queue_type):
+        vhost.default_queue_type = kind or "classic"
+    vhost.description, vhost.tags = description, tags
+    return vhost
 
 
 def patterns_of(item: Item, rights: Iterable[str], compat: Compat) -> dict[str, str]:

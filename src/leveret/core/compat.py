@@ -130,7 +130,7 @@ class Compat(NamedTuple):
     # in a virtual host with another default type.
     fills_in_queue_type: bool = True
     # Values of x-queue-type that mean the default type; otherwise 406.
-    default_queue_type_words: tuple[bytes, ...] = (b"", b"undefined")
+    default_queue_type_words: tuple[str, ...] = ("", "undefined")
     # x-queue-mode must be "default" or "lazy" and is compared on redeclare; otherwise anything is accepted.
     checks_queue_mode: bool = False
     # Accepted values of x-queue-version.
@@ -471,7 +471,7 @@ V4_0: Final = V4_2._replace(
     min_frame_max=4096,
     loopback_users_need_loopback_peer=False,
     escapes_topic_values=False,
-    default_queue_type_words=(b"undefined",),
+    default_queue_type_words=("undefined",),
     user_channel_limit_text="for user '{node}' has reached the maximum allowed user limit of ({limit})",
     node_channel_limit_text="on node '{node}' has reached the maximum allowed limit of ({limit})",
     returns_mandatory_replies=True,

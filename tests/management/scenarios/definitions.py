@@ -402,3 +402,10 @@ def queues_and_exchanges_without_flags(s: Run) -> None:
         s.post(f"/definitions/{s.v}", {"queues": [{**queue, "name": flag}], "exchanges": [{**exchange, "name": flag}]})
     s.get(f"/queues/{s.v}?disable_stats=true&columns=name,durable,auto_delete")
     s.get(f"/exchanges/{s.v}?disable_stats=true&columns=name,durable")
+
+
+@scenario
+def policies_that_lack_a_key(s: Run) -> None:
+    policy = {"name": "p", "pattern": "^q", "apply-to": "all", "definition": {"max-length": 1}, "priority": 0}
+    for missing in ("pattern", "apply-to", "definition", "priority"):
+        s.post(f"/definitions/{s.v}", {"policies": [{key: policy[key] for key in policy if key != missing}]})

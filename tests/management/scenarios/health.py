@@ -67,3 +67,9 @@ def who_may_check(s: Run) -> None:
 def checks_of_several_protocols(s: Run) -> None:
     for names in ("amqp091,amqp", "amqp,nonsense", "amqp,stomp,mqtt", ","):
         s.get(f"/health/checks/protocol-listener/{names}", without=("protocols",))
+
+
+@scenario
+def protocols_in_capitals(s: Run) -> None:
+    for protocol in ("AMQP", "Amqp091", "MQTT"):
+        s.get(f"/health/checks/protocol-listener/{protocol}", without=("protocols",))

@@ -209,3 +209,21 @@ def parameters_that_are_set_directly(s: Run) -> None:
     for value in (5, "x", True, policy, {"b": 1, "a": 2}, {"max-queues": "x"}):
         s.put(f"/parameters/vhost-limits/{s.v}/other", {"value": value})
     s.get(f"/vhost-limits/{s.v}")
+
+
+@scenario
+def policies_are_parameters_of_a_component(s: Run) -> None:
+    s.put(f"/policies/{s.v}/p", {"pattern": "^q", "definition": {"max-length": 5}, "priority": 1})
+    s.put(f"/operator-policies/{s.v}/o", {"pattern": "^q", "definition": {"max-length": 3}})
+    s.get("/parameters", mine=True)
+    s.get("/parameters/policy", mine=True)
+    s.get(f"/parameters/policy/{s.v}")
+    s.get(f"/parameters/policy/{s.v}/p")
+    s.get(f"/parameters/policy/{s.v}/o")
+
+
+@scenario
+def unknown_keys_on_several_lines(s: Run) -> None:
+    for number in (27, 28, 29):
+        definition = {"mode": "exactly", "parameters": 2, "x" * number: "automatic"}
+        s.put(f"/policies/{s.v}/p", {"pattern": "^q", "definition": definition})

@@ -345,3 +345,15 @@ def queues_in_an_order_of_any_word(s: Run) -> None:
         s.put(f"/queues/{s.v}/{name}", {"durable": True})
     for reverse in ("x", "", "True", "1", "false"):
         s.get(f"/queues/{s.v}?disable_stats=true&columns=name&sort_reverse={reverse}")
+
+
+@scenario
+def the_columns_of_a_list_are_those_of_a_description(s: Run) -> None:
+    names = ("classic", "quorum", "stream")
+    for name in names:
+        s.put(f"/queues/{s.v}/{name}", {"durable": True, "arguments": {"x-queue-type": name}})
+    s.put(f"/policies/{s.v}/p", {"pattern": "^c", "definition": {"max-length": 4}})
+    for name in names:
+        s.get(f"/queues/{s.v}/{name}", hidden=True, until=_MEASURED)
+    columns = "name,policy,operator_policy,effective_policy_definition,exclusive_consumer_tag,head_message_timestamp"
+    s.get(f"/queues/{s.v}?columns={columns},consumer_details,incoming", until={"policy": "p"})

@@ -123,3 +123,16 @@ def descriptions_and_tags_of_each_type(s: Run) -> None:
     for value in (None, 5, True, "x", "true", "false", False, [], {}):
         s.put(path, {"tracing": value})
         s.get(f"{path}?columns=tracing")
+
+
+@scenario
+def the_user_of_a_virtual_host_made_its_exchanges(s: Run) -> None:
+    s.add_user("chief", "administrator", vhost=False)
+    name = s.further_vhost("made")
+    s.delete(f"/vhosts/{name}")
+    s.put(f"/vhosts/{name}", {}, user="chief")
+    s.put(f"/vhosts/{name}", {"description": "changed"})
+    s.get(f"/exchanges/{name}?columns=name,user_who_performed_action")
+    s.delete(f"/vhosts/{name}")
+    s.post("/definitions", {"vhosts": [{"name": name}]}, user="chief")
+    s.get(f"/exchanges/{name}/amq.topic")

@@ -78,6 +78,12 @@ def an_empty_or_undefined_queue_type_means_the_default(s: Run) -> None:
     each_refused(s, [{"x-queue-type": word} for word in ("", "undefined")])
 
 
+@scenario(versions=("4.3", "4.0"))
+def a_word_for_the_default_queue_type_stays_as_it_is(s: Run) -> None:
+    for word in ("undefined", "undefined", None, "classic", "quorum", ""):
+        s.channel().declare("q", arguments={} if word is None else {"x-queue-type": word})
+
+
 @scenario
 def queue_versions(s: Run) -> None:
     each_refused(s, [{"x-queue-version": version} for version in (1, 2, 3, 0, "2")])

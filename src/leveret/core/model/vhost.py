@@ -65,6 +65,7 @@ class VirtualHost:
         "is_protected",
         "limits",
         "lost_consumers",
+        "maker",
         "name",
         "node",
         "policies",
@@ -78,6 +79,8 @@ class VirtualHost:
         self.default_queue_type = default_queue_type
         # Informative only; nothing depends on them.
         self.description: str | None = ""
+        # The user who added it over HTTP.
+        self.maker: str | None = None
         # Whether the management API refuses to delete it; None if it never was protected.
         self.is_protected: bool | None = None
         self.tags: tuple[str, ...] = ()

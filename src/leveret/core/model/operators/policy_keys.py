@@ -145,8 +145,8 @@ def _definition_fault(definition: object, keys: list[str], compat: Compat) -> st
             return f"{printed(locator)} {compat.master_locator_fault}"
     unknown = sorted(key for key in definition if key not in keys)
     if unknown:
-        pairs = ",".join(f"{{{printed(key)},{printed(definition[key])}}}" for key in unknown)
-        return f"[{pairs}] are not recognised policy settings"
+        pairs = (f"{{{printed(key)},{printed(definition[key])}}}" for key in unknown)
+        return f"{erlang.listed(pairs, 0)} are not recognised policy settings"
     return _retry_fault(definition)
 
 

@@ -34,33 +34,26 @@ class QueueDeclaration(NamedTuple):
     arguments: Table
 
     def typed(self, vhost: VirtualHostPort) -> QueueDeclaration:
-        """Return the declaration with its queue type filled in: the vhost's default if the flags allow it."""
-        if not self._leaves_type_open(vhost):
+        """Return the declaration with the vhost's default type filled in, if it names none and the flags allow it."""
+        is_filled_in = vhost.node.compat.fills_in_queue_type or vhost.default_queue_type != "classic"
+        if not is_filled_in or self.arguments.get("x-queue-type") is not None:
             return self
-        name = self._default_type(vhost)
+        default = QUEUE_TYPES[vhost.default_queue_type]
+        fits = not default.is_always_durable or (self.durable and not self.exclusive and not self.auto_delete)
+        name = default.name if fits else "classic"
         typed = self.arguments.with_entry("x-queue-type", Field("S", name.encode())) if self.arguments else _TYPED[name]
         return self._replace(arguments=typed)
 
     def type_in(self, vhost: VirtualHostPort) -> str:
         """Return the type that the declaration requests in this vhost, by default or explicitly; it may not exist."""
-        return self._default_type(vhost) if self._leaves_type_open(vhost) else self.type_name
-
-    def _leaves_type_open(self, vhost: VirtualHostPort) -> bool:
-        compat = vhost.node.compat
-        field = self.arguments.get("x-queue-type")
-        if field is None:
-            return compat.fills_in_queue_type or vhost.default_queue_type != "classic"
-        return field.value in compat.default_queue_type_words
-
-    def _default_type(self, vhost: VirtualHostPort) -> str:
-        default = QUEUE_TYPES[vhost.default_queue_type]
-        fits = not default.is_always_durable or (self.durable and not self.exclusive and not self.auto_delete)
-        return default.name if fits else "classic"
+        name = self.typed(vhost).type_name
+        return vhost.default_queue_type if name in vhost.node.compat.default_queue_type_words else name
 
     @property
     def type_name(self) -> str:
         """The type requested; it may not exist."""
-        return checks.string_of(self.arguments, "x-queue-type") or "classic"
+        name = checks.string_of(self.arguments, "x-queue-type")
+        return "classic" if name is None else name
 
     def refuse_unless_equivalent(self, queue: StoredQueue) -> None:
         """Refuse a declaration that differs from the existing queue; the text names the first difference."""
@@ -79,8 +72,8 @@ class QueueDeclaration(NamedTuple):
         if compat.compares_ages_in_ms:
             received, current = checks.with_age_in_ms(received), checks.with_age_in_ms(current)
         names = queue.type.known_arguments(compat)
-        if self.type_name == queue.type.name == "classic":
-            # 3.x does not fill the type in, and treats a missing type as equal to classic.
+        if not compat.fills_in_queue_type and self.type_name == queue.type.name == "classic":
+            # A missing type equals classic.
             names = tuple(name for name in names if name != "x-queue-type")
         checks.refuse_inequivalent(queue.title, names, received, current, "queue", queue.name, compat)
 
@@ -95,7 +88,7 @@ class QueueDeclaration(NamedTuple):
         if rights is not None and dead_letter_exchange is not None:
             rights("read", "queue", self.name)
             rights("write", "exchange", dead_letter_exchange)
-        queue_type = requested_type(self.arguments, title, compat)
+        queue_type = requested_type(self.arguments, title, compat, vhost.default_queue_type)
         supported = queue_type.known_arguments(compat)
         checks.refuse_invalid_values(self.arguments, title, supported, compat)
         checks.refuse_unknown_to_type(self.arguments, title, supported, queue_type.erlang_name, compat)

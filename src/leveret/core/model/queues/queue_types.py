@@ -94,8 +94,8 @@ QUEUE_TYPES: Final[dict[str, QueueType]] = {row.name: row for row in (CLASSIC, Q
 CONSUMER_ARGUMENTS: Final = frozenset(name for row in QUEUE_TYPES.values() for name in row.consumer_arguments)
 
 
-def requested_type(arguments: Table, title: str, compat: Compat) -> QueueType:
-    """Return the queue type that the arguments request, classic by default.
+def requested_type(arguments: Table, title: str, compat: Compat, default: str) -> QueueType:
+    """Return the queue type that the arguments request, classic if they name none. Some words mean the default type.
 
     RabbitMQ checks the type before the other arguments. Raises PreconditionFailed for an unknown type.
     """
@@ -106,6 +106,8 @@ def requested_type(arguments: Table, title: str, compat: Compat) -> QueueType:
         tail = f"{{unacceptable_type,{TYPE_NAMES[field.tag]}}}"
         raise PreconditionFailed(f"invalid arg 'x-queue-type' for {title}: {tail}")
     word = field.value.decode("utf-8", "surrogateescape")
+    if word in compat.default_queue_type_words:
+        return QUEUE_TYPES[default]
     if word not in QUEUE_TYPES:
         tail = f"\"unsupported queue type '{printed(field, compat)}'\""
         raise PreconditionFailed(f"invalid arg 'x-queue-type' for {title}: {tail}")

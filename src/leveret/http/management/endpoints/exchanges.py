@@ -65,7 +65,7 @@ def _exchange(call: ManagementCall) -> Exchange:
 
 
 def _described(call: ManagementCall, vhost: VirtualHost, exchange: Exchange) -> Described:
-    counts = call.state.statistics
+    counts, vhosts_maker = call.state.statistics, vhost.maker or statistics.INTERNAL_USER
     policy, _ = vhost.policies.for_exchange(exchange.name)
     return {
         "name": exchange.name,
@@ -76,6 +76,6 @@ def _described(call: ManagementCall, vhost: VirtualHost, exchange: Exchange) -> 
         "internal": exchange.internal,
         "arguments": described(exchange.arguments),
         **({} if policy is None else {"policy": policy.name}),
-        "user_who_performed_action": counts.makers.get((vhost.name, exchange.name), statistics.INTERNAL_USER),
+        "user_who_performed_action": counts.makers.get((vhost.name, exchange.name), vhosts_maker),
         **statistics.message_stats(counts.of("exchange", vhost.name, exchange.name), call.node.now, *_COUNTED),
     }

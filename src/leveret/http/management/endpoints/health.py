@@ -85,13 +85,13 @@ def port(call: ManagementCall) -> object:
 @endpoint("GET", f"{_CHECKS}/protocol-listener/{{protocol}}", "management")
 def protocol(call: ManagementCall) -> object:
     """Check that the broker listens for a protocol, or for each of several with commas between them."""
-    is_list, text = call.compat.lists_protocols, call.values["protocol"]
+    is_list, text = call.compat.lists_protocols, call.values["protocol"].lower()
     known = [name for name, _ in listeners(call)]
     names = [_PROTOCOLS.get(name, name) for name in (text.split(",") if is_list else [text])]
     missing = sorted(name for name in dict.fromkeys(names) if name not in known)
     if not missing:
         return _OK | ({"protocols": known} if is_list else {"protocol": names[0]})
-    return _failed("No active listener", missing=missing if is_list else text, protocols=known)
+    return _failed("No active listener", missing=missing if is_list else names[0], protocols=known)
 
 
 def listeners(call: ManagementCall) -> list[tuple[str, int]]:

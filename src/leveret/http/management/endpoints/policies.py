@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from html import escape
 from typing import Final
 
 from leveret.admin.admin import set_policy
-from leveret.admin.definitions_export import described_parameters
+from leveret.admin.definitions_export import described_parameters, policies_as_parameters
 from leveret.admin.definitions_import import (
     NO_PARAMETER,
     OPERATOR_POLICY,
@@ -75,14 +76,22 @@ _Policies("/api/operator-policies", "administrator", are_operators=True)
 @lists("/api/parameters/{component}/{vhost}", "policymaker", ("vhost", "component", "name"))
 def list_parameters(call: ManagementCall) -> list[Described]:
     """List parameters: all, those of a component, or those of a component in one virtual host."""
-    parameters = (each for vhost in call.vhosts() for each in described_parameters(vhost))
-    return [each for each in parameters if call.values.get("component") in (None, each["component"])]
+    component = call.values.get("component")
+    parameters = (each for vhost in call.vhosts() for each in _parameters(vhost, component))
+    return [each for each in parameters if component in (None, each["component"])]
+
+
+def _parameters(vhost: VirtualHost, component: str | None) -> Iterator[Described]:
+    """Return the parameters of a virtual host. Policies are among them only if their component is asked for."""
+    if component == POLICY:
+        return policies_as_parameters(vhost, POLICY, vhost.policies.user)
+    return described_parameters(vhost)
 
 
 @describes("/api/parameters/{component}/{vhost}/{name}", "policymaker")
 def get_parameter(call: ManagementCall) -> Described:
     """Describe a parameter."""
-    for each in described_parameters(call.vhost):
+    for each in _parameters(call.vhost, call.values["component"]):
         if (each["component"], each["name"]) == (call.values["component"], call.values["name"]):
             return each
     raise no_object()

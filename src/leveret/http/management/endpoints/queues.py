@@ -29,27 +29,32 @@ from leveret.http.management.measures import delivery_limit, in_detail, measured
 from leveret.http.management.routes import describes, endpoint, lists
 
 _QUEUE: Final = "/api/queues/{vhost}/{queue}"
-# What only the description of one queue shows, by type, in versions whose lists show nearly all.
+# What only the description of one queue shows, by type.
 _ONLY_OF_ONE: Final = {"stream": ("garbage_collection",)}
 # Where a replicated queue is.
 _PLACED: Final[Described] = {"leader": NODE_NAME, "members": [NODE_NAME], "online": [NODE_NAME]}
 
 
 @lists("/api/queues", "management", in_vhost="vhost", paged=True)
-@lists("/api/queues/detailed", "management", paged=True, versions=SINCE_3_13)
 def list_queues(call: ManagementCall) -> list[Described]:
     """List the queues of a virtual host, or of all that the user sees."""
-    return [_listed(call, vhost, queue) for vhost in call.vhosts() for queue in vhost.queues.values()]
+    return _all(call, is_detailed=call.compat.lists_queues_in_detail or "columns" in call.parameters)
+
+
+@lists("/api/queues/detailed", "management", paged=True, versions=SINCE_3_13)
+def list_in_detail(call: ManagementCall) -> list[Described]:
+    """List the queues with nearly all that the description of one shows."""
+    return _all(call, is_detailed=True)
+
+
+def _all(call: ManagementCall, *, is_detailed: bool) -> list[Described]:
+    shown = _detailed if is_detailed and not call.flag("disable_stats") else _listed
+    return [shown(call, vhost, queue) for vhost in call.vhosts() for queue in vhost.queues.values()]
 
 
 def _listed(call: ManagementCall, vhost: VirtualHost, queue: StoredQueue) -> Described:
     if not call.flag("disable_stats"):
-        description = {**_declared(call, queue), **_effective(call, vhost, queue), **measured(call, vhost, queue)}
-        if call.compat.lists_queues_in_detail:
-            description |= {**policies_of(vhost, queue), **in_detail(call, queue)}
-            for name in ("consumer_details", "incoming", "deliveries", *_ONLY_OF_ONE.get(queue.type_name, ())):
-                del description[name]
-        return description
+        return {**_declared(call, queue), **_effective(call, vhost, queue), **measured(call, vhost, queue)}
     if call.flag("enable_queue_totals"):
         online = {"online": None} if call.compat.totals_show_online and queue.type_name == "classic" else {}
         return {**_declared(call, queue), **online, **totals(queue)}
@@ -61,11 +66,20 @@ def get_queue(call: ManagementCall) -> Described:
     """Describe a queue, with its consumers."""
     vhost = call.vhost
     queue = call.existing(vhost.queues, "queue")
-    description = {**_declared(call, queue), **_by_operator(call, vhost, queue)}
-    if not call.flag("disable_stats"):
-        description |= {**policies_of(vhost, queue), **_effective(call, vhost, queue)}
-        description |= measured(call, vhost, queue)
-        description |= in_detail(call, queue)
+    if call.flag("disable_stats"):
+        return {**_declared(call, queue), **_by_operator(call, vhost, queue)}
+    return _in_full(call, vhost, queue)
+
+
+def _in_full(call: ManagementCall, vhost: VirtualHost, queue: StoredQueue) -> Described:
+    declared, policies = _declared(call, queue), {**policies_of(vhost, queue), **_effective(call, vhost, queue)}
+    return {**declared, **policies, **measured(call, vhost, queue), **in_detail(call, queue)}
+
+
+def _detailed(call: ManagementCall, vhost: VirtualHost, queue: StoredQueue) -> Described:
+    description = _in_full(call, vhost, queue)
+    for name in ("consumer_details", "incoming", "deliveries", *_ONLY_OF_ONE.get(queue.type_name, ())):
+        del description[name]
     return description
 
 

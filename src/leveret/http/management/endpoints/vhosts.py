@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Final
 
+from leveret.admin.admin import announce_metadata
 from leveret.admin.definitions_export import described_metadata
-from leveret.admin.definitions_import import description_of, kept_type, queue_type_of, tags_of
+from leveret.admin.definitions_import import put_vhost, queue_type_of
 from leveret.admin.values import Item, WrongValue
 from leveret.core.compat import SINCE_4_2
 from leveret.core.model.operators.access import VHOST_LIMITS
@@ -55,36 +56,29 @@ def get_vhost(call: ManagementCall) -> Described:
 
 
 @endpoint("PUT", "/api/vhosts/{vhost}", "administrator")
-def put_vhost(call: ManagementCall) -> object:
+def put(call: ManagementCall) -> object:
     """Add a virtual host, or change one: what the body leaves out returns to its default."""
-    body, name, admin = call.body(), call.values["vhost"], call.admin
-    compat = call.compat
+    body, name, compat = call.body(), call.values["vhost"], call.compat
     kind = queue_type_of(body, compat, compat.default_queue_type_keys)
     given = [body.get(key) for key in compat.default_queue_type_keys if key in body]
     # A version that lets it change and does not check it fails.
     is_odd = kind is None and given[:1] not in ([], ["undefined"])
     if is_odd and compat.changes_default_queue_type and not compat.checks_operator_values:
         raise body.wrong("default_queue_type", f"is {given[0]!r}{expected(str(given[0]), QUEUE_TYPES)}")
-    description, tags = description_of(body), tags_of(body)
+    # RabbitMQ takes a name that no client can send.
+    Item({"vhost": name}).name("vhost")
     is_traced = body.parsed_flag("tracing")
-    with call.engine.looking() as node:
+    with call.acting() as node:
         is_known = name in node.vhosts
-        kind = kept_type(node.vhosts.get(name), kind, compat)
+        vhost = put_vhost(node, name, kind, body, call.user.name)
+        if is_known:
+            announce_metadata(vhost)
+        if "tracing" in body:
+            (vhost.trace_on if is_traced else vhost.trace_off)()
     if is_known:
-        admin.update_vhost_metadata(name, default_queue_type=kind, description=description or "", tags=tags)
-    else:
-        try:
-            admin.add_vhost(name, default_queue_type=kind, description=description or "", tags=tags)
-        except ValueError as error:
-            # RabbitMQ takes a name that no client can send.
-            raise bad_request(str(error)) from None
-        admin.set_permissions(call.user.name, name)
-    if description is None:
-        with call.acting() as node:
-            node.vhosts[name].description = None
-    if "tracing" in body:
-        (admin.trace_on if is_traced else admin.trace_off)(name)
-    return DONE if is_known else CREATED
+        return DONE
+    call.admin.set_permissions(call.user.name, name)
+    return CREATED
 
 
 @endpoint("DELETE", "/api/vhosts/{vhost}", "administrator")
