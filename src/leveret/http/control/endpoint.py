@@ -131,7 +131,7 @@ def endpoint(
 ) -> Callable[[Handler], Handler]:
     """Declare the decorated handler as an endpoint, under its own name with `name_end`.
 
-    `more` are other fields of the endpoint. The summary is the docstring in one line, with `extent` before its last dot.
+    `more` are its other fields. The summary is the docstring in one line, with `extent` before its last dot.
     """
 
     def declare(handler: Handler) -> Handler:
