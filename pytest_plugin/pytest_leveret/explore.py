@@ -18,10 +18,10 @@ from typing import TYPE_CHECKING, Any, Final
 import pytest
 
 from pytest_leveret.brokers import run_again
-from pytest_leveret.harness import harness_of
-from pytest_leveret.markers import EXPLORE_NAME, failure_at
+from pytest_leveret.brokers.harness import harness_of
 from pytest_leveret.options import EXPLORE_ONLY
-from pytest_leveret.report import add_section, show_progress
+from pytest_leveret.options.markers import EXPLORE_NAME, failure_at
+from pytest_leveret.reports.report import add_section, show_progress
 
 if TYPE_CHECKING:
     from leveret import Broker, Exploration

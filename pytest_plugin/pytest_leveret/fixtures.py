@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal, Unpack, get_args
 import pytest
 
 from pytest_leveret import use
-from pytest_leveret.markers import marked_settings, set_faults, with_marked
+from pytest_leveret.options.markers import marked_settings, set_faults, with_marked
 
 if TYPE_CHECKING:
     from leveret import Broker, BrokerOptions
@@ -88,7 +88,7 @@ def leveret_session(request: pytest.FixtureRequest, _leveret_rabbitmq: str | Non
 
     It keeps its state between tests, unless you call `leveret_session.reset()`, which also closes every connection.
     """
-    from pytest_leveret import url_env
+    from pytest_leveret.brokers import url_env
     from pytest_leveret.rehearsals import rehearsal
 
     settings = rehearsal.settings_for(request.config, _leveret_rabbitmq)

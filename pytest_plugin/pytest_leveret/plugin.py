@@ -13,9 +13,10 @@ from contextlib import contextmanager
 
 import pytest
 
-from pytest_leveret import contract, flaky, markers, options, use
+from pytest_leveret import contract, flaky, options, use
 from pytest_leveret.fixtures import fresh_broker, leveret_session, make_leveret, rehearsed_version
 from pytest_leveret.guard import Guarded
+from pytest_leveret.options import markers
 from pytest_leveret.use import is_used
 
 __all__ = ["fresh_broker", "leveret_session", "make_leveret", "rehearsed_version"]
@@ -48,7 +49,7 @@ def pytest_load_initial_conftests(early_config: pytest.Config, args: list[str]) 
     """Set the variables of `leveret_url_env` before conftests, or plugins such as Django's, import an application."""
     flaky.complete_arguments(args)
     if options.read_settings(early_config, options.URL_ENV):
-        from pytest_leveret import url_env
+        from pytest_leveret.brokers import url_env
 
         url_env.prepare(early_config)
     return (yield)
@@ -66,7 +67,8 @@ def pytest_report_header(config: pytest.Config) -> str | None:
     """Return a line with the settings that differ from the defaults."""
     if not is_used(config):
         return None
-    from pytest_leveret import real, url_env
+    from pytest_leveret import real
+    from pytest_leveret.brokers import url_env
 
     settings = options.general_settings(config)
     parts = [f"{word}={_shown(setting.value)} ({setting.origin})" for word, setting in settings.items()]
@@ -83,7 +85,7 @@ def _shown(value: object) -> str:
 def pytest_sessionstart(session: pytest.Session) -> None:
     """Let the broker of `leveret_url_env` know the session whose tests it serves."""
     if is_used(session.config):
-        from pytest_leveret import url_env
+        from pytest_leveret.brokers import url_env
 
         url_env.begin_session(session)
 
@@ -143,7 +145,8 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
     """Refuse an invalid marker before anything of the test runs."""
     use.begin_test(item)
     if is_used(item.config):
-        from pytest_leveret import brokers, explore, real, recording
+        from pytest_leveret import brokers, explore, real
+        from pytest_leveret.brokers import recording
 
         recording.begin_attempt(item)
         markers.refuse_wrong_marker(item)
@@ -159,14 +162,15 @@ def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, object, object
         return (yield)
     except KeyboardInterrupt:
         if is_used(item.config):
-            from pytest_leveret import report
+            from pytest_leveret.reports import report
 
             with Guarded("show the brokers", item.config):
                 report.show_interrupted(item)
         raise
     finally:
         if is_used(item.config):
-            from pytest_leveret import brokers, diagnosing
+            from pytest_leveret import brokers
+            from pytest_leveret.reports import diagnosing
 
             brokers.forget(item)
             diagnosing.forget(item)
@@ -188,7 +192,7 @@ def pytest_runtest_teardown(item: pytest.Item) -> Generator[None, object, object
     if not is_used(item.config):
         return (yield)
     from pytest_leveret import brokers, explore, standins
-    from pytest_leveret.harness import harness_of
+    from pytest_leveret.brokers.harness import harness_of
     from pytest_leveret.rehearsals import rehearsal
 
     explore.end_watch(item)
@@ -216,16 +220,18 @@ def pytest_runtest_makereport(
     """Add the brokers to the report of a test that failed."""
     if not is_used(item.config) and use.is_about_leveret(call):
         use.begin(item.config)
-        from pytest_leveret import report
+        from pytest_leveret.reports import report
 
         report.Reporting().pytest_runtest_makereport(item, call)
     with _whole_parsing():
         result = yield
     if not is_used(item.config):
         return result
-    from pytest_leveret import brokers, explore, pages, recording, report
+    from pytest_leveret import brokers, explore
+    from pytest_leveret.brokers import recording
     from pytest_leveret.real import differences
     from pytest_leveret.rehearsals import rehearsal
+    from pytest_leveret.reports import pages, report
 
     if result.failed:
         with Guarded("describe the brokers", item, result):

@@ -13,8 +13,9 @@ from typing import Final
 
 import pytest
 
-from pytest_leveret import contract, flaky, markers, needs, options
+from pytest_leveret import contract, flaky, needs, options
 from pytest_leveret.guard import register
+from pytest_leveret.options import markers
 
 # The fixture on which all others of leveret depend; it has the version of a rehearsal as its parameter.
 FIXTURE: Final = "_leveret_rabbitmq"
@@ -76,10 +77,11 @@ def begin(config: pytest.Config) -> None:
     # A run of pytester within this process takes what it has imported out of sys.modules, and pytest_leveret keeps it.
     # The next run must not import some of it again, because two copies of a module know nothing of each other.
     sys.modules.update({name: module for name, module in _loaded.items() if name not in sys.modules})
-    from pytest_leveret import brokers, diagnosing, explore, pages, real, recording, report, standins, url_env
-    from pytest_leveret.pages import otlp, topology
+    from pytest_leveret import brokers, explore, real, standins
+    from pytest_leveret.brokers import recording, url_env
     from pytest_leveret.real import differences
     from pytest_leveret.rehearsals import rehearsal
+    from pytest_leveret.reports import diagnosing, otlp, pages, report, topology
     from pytest_leveret.trials import pairs
 
     _note_loaded()

@@ -40,7 +40,8 @@ def _wrong(sentence: str, cuts: list[list[Any]], now: int) -> list[str]:
 
 def judged(item: pytest.Item) -> list[dict[str, object]]:
     """Return each sentence about a failed test, with what is wrong with it."""
-    from pytest_leveret import brokers, diagnosing
+    from pytest_leveret import brokers
+    from pytest_leveret.reports import diagnosing
 
     from leveret.engine.harness import Harness
     from leveret.story.causes import sentence

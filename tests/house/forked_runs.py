@@ -15,7 +15,7 @@ from typing import Final
 # What most suites import if they use the leveret of this repository. pytest itself imports the plugin.
 _IMPORTED: Final = (
     *("aio_pika", "leveret.broker", "leveret.engine.engine", "leveret.trace.run"),
-    *("pytest_leveret.brokers", "pytest_leveret.fixtures", "pytest_leveret.pages", "pytest_leveret.contract"),
+    *("pytest_leveret.brokers", "pytest_leveret.fixtures", "pytest_leveret.reports.pages", "pytest_leveret.contract"),
 )
 # For the tests of a copy of the repository.
 _PYTEST = (

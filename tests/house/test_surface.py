@@ -177,7 +177,7 @@ def test_every_pytest_option_is_documented_and_tested(root: Path, tests_text: st
         if option.word not in documented
     ]
     offences += [
-        f"docs/reference/options.md has {word!r}, and OPTIONS in pytest_plugin/pytest_leveret/options.py has none"
+        f"docs/reference/options.md has {word!r}, and OPTIONS in pytest_plugin/pytest_leveret/options has none"
         for word in documented
         if word not in [option.word for option in OPTIONS]
     ]

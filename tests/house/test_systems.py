@@ -27,7 +27,7 @@ FORGIVEN = {
     ("src/leveret/pipeline/computing/engines.py", "sched_getaffinity"),
     ("pytest_plugin/pytest_leveret/explore.py", "pthread_kill"),
     # pytest-timeout has this method only where there is such a signal.
-    ("pytest_plugin/pytest_leveret/diagnosing.py", "SIGALRM"),
+    ("pytest_plugin/pytest_leveret/reports/diagnosing.py", "SIGALRM"),
     # The first is not reached without /proc; the second catches AttributeError.
     ("src/leveret/http/management/endpoints/overview.py", "sysconf"),
     # Where there is no fork, nothing starts that process; the groups of processes stand behind `sys.platform`.

@@ -15,7 +15,7 @@ BLOCKED = """
     import os
     import pytest
 
-    from pytest_leveret.pages import file_name
+    from pytest_leveret.reports.pages import file_name
 
     @pytest.fixture
     def blocked(request):

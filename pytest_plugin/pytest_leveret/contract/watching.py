@@ -16,7 +16,7 @@ import pytest
 from pytest_leveret import explore
 from pytest_leveret.brokers import WATCHERS, brokers_of, has_passed
 from pytest_leveret.contract.observing import EventReader
-from pytest_leveret.markers import failure_at
+from pytest_leveret.options.markers import failure_at
 
 if TYPE_CHECKING:
     from leveret import Broker

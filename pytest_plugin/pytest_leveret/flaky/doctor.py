@@ -18,7 +18,7 @@ from pytest_leveret.flaky.play import Order, Outcome
 from pytest_leveret.flaky.report import Diagnosis, page_of, statement_of, text_of_diagnosis
 from pytest_leveret.flaky.search import search
 from pytest_leveret.flaky.worker import Job, Runner
-from pytest_leveret.report import show_progress
+from pytest_leveret.reports.report import show_progress
 from pytest_leveret.trials.processes import Seldom, Serving, pool, refuse_broken
 
 if TYPE_CHECKING:

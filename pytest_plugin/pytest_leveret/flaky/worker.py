@@ -81,7 +81,7 @@ class Runner:
         elif how == "skipped" and outcome.outcome == "passed":
             outcome.outcome = "skipped"
         if report.when == "call" and self._job.page is not None:
-            from pytest_leveret.pages import story_of_test
+            from pytest_leveret.reports.pages import story_of_test
 
             story = story_of_test(item, report, call)
             if story is not None:

@@ -19,9 +19,9 @@ from typing import TYPE_CHECKING, Any, Final
 import pytest
 
 from pytest_leveret import brokers
+from pytest_leveret.brokers.harness import harness_of
 from pytest_leveret.contract.observing import name_pattern
 from pytest_leveret.explore import interrupt
-from pytest_leveret.harness import harness_of
 from pytest_leveret.needs.bodies import Change, Kind, Path, changed, fields_of, parsed, type_of
 from pytest_leveret.needs.effects import (
     BREAKING,

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Final
 import pytest
 
 from leveret.trials.pool import Done
-from pytest_leveret import url_env
+from pytest_leveret.brokers import url_env
 from pytest_leveret.contract import locks_of
 from pytest_leveret.needs import ADDRESS, IS_SURVEY
 from pytest_leveret.needs.bodies import NULL, REMOVED, RETYPED, Change
@@ -31,7 +31,7 @@ from pytest_leveret.needs.report import lines_of
 from pytest_leveret.needs.run import Job, Outcome
 from pytest_leveret.needs.worker import prepare
 from pytest_leveret.options import general_settings
-from pytest_leveret.report import show_progress
+from pytest_leveret.reports.report import show_progress
 from pytest_leveret.trials.processes import Seldom, pool, refuse_broken
 
 if TYPE_CHECKING:

@@ -15,10 +15,10 @@ from typing import TYPE_CHECKING, Final
 
 import pytest
 
-from pytest_leveret.harness import harness_of
-from pytest_leveret.markers import WrongMarker, marked_settings
+from pytest_leveret.brokers.harness import harness_of
 from pytest_leveret.options import Setting, general_settings
-from pytest_leveret.scopes import shared_names
+from pytest_leveret.options.markers import WrongMarker, marked_settings
+from pytest_leveret.options.scopes import shared_names
 from pytest_leveret.use import FIXTURE
 
 if TYPE_CHECKING:

@@ -246,9 +246,9 @@ def test_a_port_with_tls_is_opened_by_the_command_line(run):
 '''
 
 
-@recipe("a pytest option", also_named={"pytest_plugin/pytest_leveret/options.py": "--leveret-tls"})
+@recipe("a pytest option", also_named={"pytest_plugin/pytest_leveret/options/__init__.py": "--leveret-tls"})
 def add_pytest_option(tree: Tree) -> None:
-    tree.insert("pytest_plugin/pytest_leveret/options.py", before='    Option("host"', text=PYTEST_OPTION)
+    tree.insert("pytest_plugin/pytest_leveret/options/__init__.py", before='    Option("host"', text=PYTEST_OPTION)
     cells = ["`tls`", "`tls=True`", "`--leveret-tls=YES_OR_NO`", "`LEVERET_TLS`", "`leveret_tls`", "-"]
     tree.append("docs/reference/options.md", f"| {' | '.join(cells)} |\n")
     tree.create("tests/plugin/test_option_tls.py", PYTEST_OPTION_TEST)

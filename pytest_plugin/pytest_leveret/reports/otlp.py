@@ -16,10 +16,10 @@ from typing import TYPE_CHECKING, Any, Final, cast
 import pytest
 
 from pytest_leveret.brokers import brokers_of, refuse_directory
+from pytest_leveret.brokers.harness import harness_of
 from pytest_leveret.guard import Guarded, register
-from pytest_leveret.harness import harness_of
 from pytest_leveret.options import OTLP, read_settings
-from pytest_leveret.pages import file_name
+from pytest_leveret.reports.pages import file_name
 
 if TYPE_CHECKING:
     from leveret import Broker

@@ -15,10 +15,11 @@ from typing import TYPE_CHECKING, Any, Final
 import pytest
 from _pytest.runner import runtestprotocol
 
-from pytest_leveret import real, recording, use
-from pytest_leveret.harness import harness_of
-from pytest_leveret.markers import checked_names
+from pytest_leveret import real, use
+from pytest_leveret.brokers import recording
+from pytest_leveret.brokers.harness import harness_of
 from pytest_leveret.options import GENERAL, OPTIONS, Setting, Settings, general_settings, read_levels, read_settings
+from pytest_leveret.options.markers import checked_names
 
 if TYPE_CHECKING:
     from leveret import Broker

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Final, cast
 import pytest
 
 from pytest_leveret.brokers import brokers_of
+from pytest_leveret.brokers.harness import harness_of
 from pytest_leveret.guard import Guarded
-from pytest_leveret.harness import harness_of
 
 if TYPE_CHECKING:
     from leveret import Broker

@@ -15,12 +15,12 @@ from typing import TYPE_CHECKING, Any, Final
 
 import pytest
 
-from pytest_leveret import diagnosing, url_env
-from pytest_leveret.brokers import brokers_of
+from pytest_leveret.brokers import brokers_of, url_env
+from pytest_leveret.brokers.harness import harness_of
+from pytest_leveret.brokers.recording import PAGE
 from pytest_leveret.guard import LINES, Guarded, register
-from pytest_leveret.harness import harness_of
-from pytest_leveret.recording import PAGE
-from pytest_leveret.scopes import explain_mismatch, explain_missing
+from pytest_leveret.options.scopes import explain_mismatch, explain_missing
+from pytest_leveret.reports import diagnosing
 
 if TYPE_CHECKING:
     from leveret import Broker

@@ -105,7 +105,7 @@ def refuse_wrong_marker(item: pytest.Item) -> None:
     except WrongMarker as error:
         raise failure_at(item, str(error)) from None
     _refuse_wrong_fault(item)
-    from pytest_leveret.scopes import shared_names
+    from pytest_leveret.options.scopes import shared_names
 
     fixtures = getattr(item, "fixturenames", ())
     shared = shared_names(item)

@@ -206,7 +206,7 @@ def _read_seconds(text: str) -> float:
 
 
 def _read_variables(text: str) -> object:
-    from pytest_leveret.url_env import read_variables
+    from pytest_leveret.brokers.url_env import read_variables
 
     return read_variables(text)
 

@@ -20,9 +20,9 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 import pytest
 
 from pytest_leveret.brokers import brokers_of, shared_brokers
+from pytest_leveret.brokers.harness import harness_of
+from pytest_leveret.brokers.recording import failure_of
 from pytest_leveret.guard import Guarded
-from pytest_leveret.harness import harness_of
-from pytest_leveret.recording import failure_of
 
 if TYPE_CHECKING:
     from leveret import Broker

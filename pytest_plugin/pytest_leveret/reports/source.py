@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any, Final
 import pytest
 from _pytest.logging import caplog_records_key
 
-from pytest_leveret import diagnosing
-from pytest_leveret.harness import harness_of
+from pytest_leveret.brokers.harness import harness_of
+from pytest_leveret.reports import diagnosing
 
 if TYPE_CHECKING:
     from leveret import Broker

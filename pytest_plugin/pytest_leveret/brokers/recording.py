@@ -18,8 +18,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 import pytest
 
+from pytest_leveret.brokers.harness import harness_of
 from pytest_leveret.guard import Guarded
-from pytest_leveret.harness import harness_of
 from pytest_leveret.options import general_settings
 
 if TYPE_CHECKING:

@@ -17,14 +17,13 @@ from uuid import uuid4
 
 import pytest
 
-from pytest_leveret import diagnosing
 from pytest_leveret.brokers import brokers_of, refuse_directory
+from pytest_leveret.brokers.harness import harness_of
+from pytest_leveret.brokers.recording import PAGE, error_text, failure_of
 from pytest_leveret.guard import register
-from pytest_leveret.harness import harness_of
 from pytest_leveret.options import PAGES, PAGES_MAX, read_settings
-from pytest_leveret.pages import source
-from pytest_leveret.recording import PAGE, error_text, failure_of
-from pytest_leveret.report import add_section
+from pytest_leveret.reports import diagnosing, source
+from pytest_leveret.reports.report import add_section
 
 if TYPE_CHECKING:
     from leveret.page.formats.index import Entry

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Final
 import pytest
 
 from pytest_leveret import brokers, real
-from pytest_leveret.harness import harness_of
+from pytest_leveret.brokers.harness import harness_of
 from pytest_leveret.options import URL_ENV, Setting, Settings, general_settings, given, read_settings
 from pytest_leveret.rehearsals import rehearsal
 
