@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import shlex
 from collections.abc import Callable, Iterable, Mapping
+from inspect import signature
 from operator import attrgetter
 from pathlib import PurePosixPath
 from typing import TYPE_CHECKING, Any, Final
@@ -77,15 +78,15 @@ def run(stand_in: StandIn, command: str | Iterable[str]) -> tuple[int, str]:
     action = _COMMANDS.get(name)
     if action is None:
         stand_in.fleet.refuse(f"rabbitmqctl {name}")
-    from leveret import BrokerError
+    from leveret import BrokerError, NotDeclaredError
 
     try:
         rows = action(stand_in, options, arguments)
     except RefusedCommand as refusal:
         return refusal.code, f"Error:\n{refusal}\n"
-    except BrokerError as error:
+    except (BrokerError, NotDeclaredError) as error:
         return _DATA, f"Error:\n{error}\n"
-    except (IndexError, ValueError) as error:
+    except (IndexError, TypeError, ValueError) as error:
         return _USAGE, f"Error (argument validation): {error}\n"
     return 0, "" if rows is None else _printed(rows, options)
 
@@ -174,18 +175,6 @@ def _defined(kind: str, *columns: str) -> _Action:
     return act
 
 
-def _set_policy(stand_in: StandIn, options: Mapping[str, str], arguments: list[str]) -> None:
-    name, pattern, definition = arguments[:3]
-    stand_in.broker.admin.set_policy(
-        name,
-        pattern,
-        json.loads(definition),
-        vhost=_vhost(options),
-        priority=int(options.get("--priority", 0)),
-        apply_to=options.get("--apply-to", "all"),  # type: ignore[arg-type]
-    )
-
-
 def _import(stand_in: StandIn, _: Mapping[str, str], arguments: list[str]) -> None:
     path = arguments[0]
     if path not in stand_in.files:
@@ -197,9 +186,9 @@ def _export(stand_in: StandIn, _: Mapping[str, str], arguments: list[str]) -> No
     stand_in.files[arguments[0]] = json.dumps(stand_in.broker.admin.export_definitions()).encode()
 
 
-def _start_app(broker: Any) -> None:
-    broker.admin.revive()
-    broker.restart()
+def _start_app(stand_in: StandIn, _: Mapping[str, str], __: list[str]) -> None:
+    stand_in.broker.admin.revive()
+    stand_in.broker.restart()
 
 
 def _plugins(stand_in: StandIn, name: str, plugins: list[str]) -> tuple[int, str]:
@@ -218,24 +207,37 @@ def _plugins(stand_in: StandIn, name: str, plugins: list[str]) -> tuple[int, str
     return 0, ""
 
 
-def _rights(arguments: list[str]) -> dict[str, str]:
-    return dict(zip(("configure", "write", "read"), arguments, strict=True))
+def _calling(name: str) -> _Action:
+    """Return the action that calls the method of this name with the words of a command in order, and prints nothing."""
 
-
-def _limits(text: str) -> dict[str, int]:
-    limits: dict[str, int] = json.loads(text)
-    return limits
-
-
-def _calling(call: Callable[[Any, Mapping[str, str], list[str]], object]) -> _Action:
-    """Return the action that calls something of the broker and prints nothing."""
-
-    def act(stand_in: StandIn, options: Mapping[str, str], arguments: list[str]) -> None:
-        call(stand_in.broker, options, arguments)
+    def act(stand_in: StandIn, options: Mapping[str, str], words: list[str]) -> None:
+        broker = stand_in.broker
+        method: Callable[..., object] = getattr(broker if name in _OF_BROKER else broker.admin, name)
+        parameters = signature(method).parameters
+        places = [each for each in parameters if each != "vhost"]
+        # Of rights, rabbitmqctl leaves out none.
+        if len(words) > len(places) or ("read" in places and len(words) < len(places)):
+            raise ValueError(f"{name} takes {', '.join(places)}")
+        given: dict[str, Any] = {
+            place: json.loads(word) if word.startswith("{") else word
+            for place, word in zip(places, words, strict=False)
+        }
+        if "vhost" in parameters:
+            given["vhost"] = _vhost(options)
+        if "priority" in parameters:
+            given |= {"priority": int(options.get("--priority", 0)), "apply_to": options.get("--apply-to", "all")}
+        method(**given)
 
     return act
 
 
+_OF_BROKER: Final = ("purge_queue", "delete_queue", "reset")
+# The methods that have the name of their command.
+_SAME: Final = (
+    *("add_user", "delete_user", "change_password", "clear_password", "set_user_limits", "add_vhost", "delete_vhost"),
+    *("set_vhost_limits", "set_permissions", "clear_permissions", "set_topic_permissions", "set_policy"),
+    *("clear_policy", "close_all_connections", "trace_on", "trace_off", *_OF_BROKER),
+)
 _COMMANDS: Final[dict[str, _Action]] = {
     "list_queues": _listing("queues", _QUEUE),
     "list_exchanges": _listing("exchanges", _EXCHANGE),
@@ -246,38 +248,10 @@ _COMMANDS: Final[dict[str, _Action]] = {
         {"user": user, "tags": list(tags)} for user, tags in it.broker.admin.list_users().items()
     ],
     "list_vhosts": lambda it, _, __: [{"name": name} for name in it.broker.admin.list_vhosts()],
-    "add_user": _calling(lambda broker, _, words: broker.admin.add_user(words[0], words[1])),
-    "delete_user": _calling(lambda broker, _, words: broker.admin.delete_user(words[0])),
-    "change_password": _calling(lambda broker, _, words: broker.admin.change_password(words[0], words[1])),
-    "clear_password": _calling(lambda broker, _, words: broker.admin.clear_password(words[0])),
-    "set_user_tags": _calling(lambda broker, _, words: broker.admin.set_user_tags(*words)),
-    "set_user_limits": _calling(lambda broker, _, words: broker.admin.set_user_limits(words[0], _limits(words[1]))),
-    "add_vhost": _calling(lambda broker, _, words: broker.admin.add_vhost(words[0])),
-    "delete_vhost": _calling(lambda broker, _, words: broker.admin.delete_vhost(words[0])),
-    "set_vhost_limits": _calling(
-        lambda broker, options, words: broker.admin.set_vhost_limits(_vhost(options), _limits(words[0]))
-    ),
-    "set_permissions": _calling(
-        lambda broker, options, words: broker.admin.set_permissions(words[0], _vhost(options), **_rights(words[1:]))
-    ),
-    "clear_permissions": _calling(
-        lambda broker, options, words: broker.admin.clear_permissions(words[0], _vhost(options))
-    ),
-    "set_topic_permissions": _calling(
-        lambda broker, options, words: broker.admin.set_topic_permissions(
-            words[0], _vhost(options), words[1], write=words[2], read=words[3]
-        )
-    ),
-    "set_policy": _set_policy,
-    "clear_policy": _calling(lambda broker, options, words: broker.admin.clear_policy(words[0], vhost=_vhost(options))),
-    "purge_queue": _calling(lambda broker, options, words: broker.purge_queue(words[0], vhost=_vhost(options))),
-    "delete_queue": _calling(lambda broker, options, words: broker.delete_queue(words[0], vhost=_vhost(options))),
-    "close_all_connections": _calling(lambda broker, _, words: broker.admin.close_all_connections(words[0])),
-    "trace_on": _calling(lambda broker, options, _: broker.admin.trace_on(_vhost(options))),
-    "trace_off": _calling(lambda broker, options, _: broker.admin.trace_off(_vhost(options))),
+    **{name: _calling(name) for name in _SAME},
+    "set_user_tags": lambda it, _, words: it.broker.admin.set_user_tags(*words),
     "import_definitions": _import,
     "export_definitions": _export,
-    "stop_app": _calling(lambda broker, _, __: broker.admin.drain()),
-    "start_app": _calling(lambda broker, _, __: _start_app(broker)),
-    "reset": _calling(lambda broker, _, __: broker.reset()),
+    "stop_app": lambda it, _, __: it.broker.admin.drain(),
+    "start_app": _start_app,
 }
