@@ -443,13 +443,13 @@ class Broker(BrokerActions, Peers, CheckedAssertions, Hinting):
         NotDeclaredError if a queue or client of that name has never existed. See docs/how-to/flow.md.
         """
         from leveret.story.flow import FlowReader
-        from leveret.story.timeline import Timeline
 
         if not self._engine.recorder.is_on:
             raise BrokerError("flow() needs recorded events, but this broker has record='off'; use record='recent'")
         self._engine.sync()
-        raw = self._engine.recorder.raw()
-        reader = FlowReader(Timeline(raw), queue=queue, client=client, bodies=bodies)
+        with self._engine.lock:
+            raw, timeline = self._engine.recorder.raw(), self._engine.timeline()
+        reader = FlowReader(timeline, queue=queue, client=client, bodies=bodies)
         if not self._engine.recorder.has_dropped:
             from leveret.observe.views.names import require_known_client, require_known_somewhere
 

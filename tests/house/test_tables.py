@@ -86,21 +86,21 @@ events = leveret.trace.events = sys.modules["leveret.trace.events"] = importlib.
 spec.loader.exec_module(events)
 
 from leveret.observe.assertions.searching import HAPPENINGS
-from leveret.page.messages import _RELEASING
-from leveret.story.facts import RowFact
-from leveret.story.queues import Queues
+from leveret.page.queues import queues_of
+from leveret.page.readings.reading import Reading
 from leveret.story.timeline import Timeline
 from leveret.trace.recorded_rows import raw_events
 
-timeline, queues = Timeline(), Queues()
-queue = queues.queue("/", "q")
+timeline = Timeline()
 for at, kind in enumerate(("enqueued", "delivered", "parked", "delivered", "parked", "lapsed")):
     row = {"kind": kind, "ts": at, "msg": 1, "copy": 1, "queue": "q"}
     timeline.take(raw_events([row]))
-    queues.take(RowFact(row), at, None)
+    queue = timeline.queues["/", "q"]
     if at in (2, 5):
-        print(f"{timeline.copies[1].stand} {queue.ready} ready {queue.unacked} unacked")
-print("parked" in HAPPENINGS, {"parked", "lapsed"} <= _RELEASING)
+        print(f"{timeline.copies[1].stand} {len(queue.ready)} ready {len(queue.unacked)} unacked")
+print("parked" in HAPPENINGS)
+print([point[2:4] for point in queues_of(Reading(timeline, lambda fact: (fact.at, None)))["/", "q"].series(
+    {queue: list(timeline.copies.values())}, lambda place: (place, None), has_acks=True)])
 print(events.reason_of("lapsed", None))
 """
 
@@ -181,7 +181,13 @@ def test_a_kind_that_moves_copies_is_known_by_its_row_alone(root: Path, tmp_path
     )
 
     assert ran.stderr == ""
-    assert ran.stdout.splitlines() == ["undecided 1 ready 0 unacked", "lapsed 0 ready 0 unacked", "True True", "lapsed"]
+    assert ran.stdout.splitlines() == [
+        "undecided 1 ready 0 unacked",
+        "lapsed 0 ready 0 unacked",
+        "True",
+        "[[1, 0], [0, 1], [1, 0], [0, 1], [1, 0], [0, 0]]",
+        "lapsed",
+    ]
 
 
 def test_every_kind_of_event_has_a_test(python_files: list[SourceFile]) -> None:

@@ -372,7 +372,7 @@ def test_the_instant_of_the_failure_is_by_both_clocks_and_ends_both_spans():
         broker.declare_queue("jobs")
         broker.clock.advance(hours=1)
         reading = Harness(broker).reading("test_it")
-        failed_at = reading.rows[0]["wall"] + 500_000
+        failed_at = reading.times(reading.timeline.facts[0])[1] + 500_000
         story = story_of([reading], EndedTest("test_it", "failed", failed_at=failed_at), source="memory")
 
     test = story["test"]

@@ -10,7 +10,8 @@ import pytest
 from leveret import Broker
 from leveret.observe.checks.table import CHECKS
 from leveret.story.causes import CAUSES, Cause, clause, ranked, sentence
-from leveret.story.facts import RowFact
+from leveret.trace.events import Event
+from leveret.trace.recorded_rows import raw_events
 
 
 def test_every_check_has_a_cause() -> None:
@@ -43,7 +44,7 @@ def test_the_worst_comes_first_and_equals_keep_their_order() -> None:
 
 
 def test_the_evidence_names_the_messages() -> None:
-    shown = (RowFact({"kind": "rejected", "msg": 2}), RowFact({"kind": "dropped", "msg": 2}))
+    shown = tuple(map(Event, raw_events({"kind": kind, "msg": 2} for kind in ("rejected", "dropped"))))
 
     assert Cause("rejected_into_nothing", evidence=shown).messages == [2]
 

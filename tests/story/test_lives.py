@@ -6,7 +6,6 @@ import pytest
 
 from leveret.story.clients import Clients
 from leveret.story.entities import MessageLife, end_text, successions
-from leveret.story.facts import RowFact
 from leveret.story.timeline import Timeline
 from leveret.trace.recorded_rows import raw_events
 
@@ -85,12 +84,12 @@ def test_a_client_has_a_name_and_roles_and_an_end() -> None:
         fact("conn_close", conn=3, reason="connection reset", ts=7),
     )
     timeline, clients = Timeline(raw_events(rows)), Clients()
-    clients.take(RowFact(rows[0]))
+    clients.take(timeline.facts[0])
 
     client = timeline.connections[3]
     assert client.closed is not None
     assert (client.name, list(client.roles), client.is_lost, client.closed.at) == ("till", ["publisher"], True, 7)
-    assert clients.who(RowFact(rows[1])) == timeline.who(timeline.facts[1]) == "till (c3/ch1)"
+    assert clients.who(timeline.facts[1]) == timeline.who(timeline.facts[1]) == "till (c3/ch1)"
     assert client.short == "c3 (till)"
 
 

@@ -6,9 +6,10 @@ import re
 
 import pytest
 
-from leveret.story.facts import RowFact
 from leveret.story.words import DETAILS, KINDS, REASONS, Names, Numbers, details, filled, told
 from leveret.trace import events
+from leveret.trace.events import Event
+from leveret.trace.recorded_rows import raw_events
 
 ROW = {
     "msg": 7,
@@ -23,6 +24,12 @@ ROW = {
     "count": 3,
     "attrs": {"client": "till", "on": "basic.ack", "fault": "delay()", "type": "topic", "call": "publish", "test": "t"},
 }
+
+
+def of_row(row: dict[str, object]) -> Event:
+    """Return the event of a row of a file."""
+    (raw,) = raw_events([row])
+    return Event(raw)
 
 
 def test_the_last_row_of_each_kind_of_event_always_applies() -> None:
@@ -61,20 +68,20 @@ def test_every_reason_has_words(kind: str) -> None:
     ],
 )
 def test_a_drawing_leaves_out_what_its_lanes_show(kind: str, drawn: str, line: str) -> None:
-    fact = RowFact({**ROW, "kind": kind})
+    fact = of_row({**ROW, "kind": kind})
 
     assert (told(fact, Names(), is_drawn=True), told(fact, Names())) == (drawn, line)
 
 
 def test_an_event_and_its_row_in_a_file_have_the_same_words() -> None:
-    row = RowFact({"kind": "cancel", "conn": 1, "chan": 2, "queue": "orders", "consumer": "tag", "attrs": {}})
+    row = of_row({"kind": "cancel", "conn": 1, "chan": 2, "queue": "orders", "consumer": "tag", "attrs": {}})
     event = events.Event((events.CANCEL, 0, "/", 1, 2, "orders", "tag", None))
 
     assert told(event, Names()) == told(row, Names()) == "consumer 'tag' of 'orders' was cancelled"
 
 
 def test_a_text_without_room_names_messages_by_their_numbers() -> None:
-    assert told(RowFact({**ROW, "kind": "published"}), Numbers()) == "c1/ch2 published #7 to 'shop' with key 'new'"
+    assert told(of_row({**ROW, "kind": "published"}), Numbers()) == "c1/ch2 published #7 to 'shop' with key 'new'"
 
 
 def test_a_bracket_with_an_empty_slot_is_left_out() -> None:
@@ -84,6 +91,6 @@ def test_a_bracket_with_an_empty_slot_is_left_out() -> None:
 def test_details_are_what_the_words_leave_out() -> None:
     row = {"kind": "acked", "tag": 3, "multiple": False, "redelivered": False, "attrs": {}}
 
-    assert details(RowFact(row)) == [("delivery tag", "3"), ("multiple", "no")]
-    assert details(RowFact({**row, "kind": "published"})) == [("publish number", "3")]
+    assert details(of_row(row)) == [("delivery tag", "3"), ("multiple", "no")]
+    assert details(of_row({**row, "kind": "published"})) == [("publish number", "3")]
     assert "tag" in DETAILS

@@ -44,6 +44,7 @@ if TYPE_CHECKING:
     from leveret.observe.checks.judge import Judge
     from leveret.observe.texts.report import Report
     from leveret.page.readings.reading import Reading
+    from leveret.story.timeline import Timeline
     from leveret.trace.writer import TraceOptions, Writer
 
 T = TypeVar("T")
@@ -270,6 +271,10 @@ class Engine:
 
         return report(self._faults)
 
+    def timeline(self) -> Timeline:
+        """Return what the recorded events show. The caller holds the lock."""
+        return self.explaining.timeline(self.recorder)
+
     def reading(self, test: str | None) -> Reading:
         """Return what happened since a test began, for a page; since the last one began if `test` is None.
 
@@ -281,6 +286,7 @@ class Engine:
             return reading_of(
                 self.node,
                 self.recorder,
+                self.timeline(),
                 test=test,
                 title=f"broker on port {self.addresses[0][1]}" if self.addresses else "broker",
                 seed=self.seed,
@@ -707,7 +713,7 @@ class Engine:
 
         with self.lock:
             later_count = 0 if self.recorder.has_dropped else later_count
-            facts = Facts(self.node, self.recorder, queues=queues, later_count=later_count)
+            facts = Facts(self.node, self.recorder, self.timeline(), queues=queues, later_count=later_count)
             faults = self._faults_text()
         seed = f", seed {self.seed}" if self.seed else ""
         text = report_text(

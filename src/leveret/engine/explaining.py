@@ -13,6 +13,8 @@ from leveret.server import native
 
 if TYPE_CHECKING:
     from leveret.observe.texts.report import Report
+    from leveret.story.timeline import Timeline
+    from leveret.trace.recorder import Recorded
 
 _REAL: Final = SystemClock()
 
@@ -24,12 +26,30 @@ class Explaining:
         self._turn = native.reentrant_lock()
         # What the last report was about, and when it was begun.
         self._last: tuple[Hashable, int, Report] | None = None
+        # The last timeline, and of which events it is.
+        self._timeline: tuple[Hashable, Timeline] | None = None
 
     def __enter__(self) -> None:
         self._turn.__enter__()
 
     def __exit__(self, *error: object) -> None:
         self._turn.__exit__(*error)
+
+    def timeline(self, recorder: Recorded, part: str | None = None) -> Timeline:
+        """Return what the recorded events show: one value, until others come. The caller holds the broker's lock.
+
+        It is never changed, so it may be read without the lock. `part` names the part of the broker that they are of.
+        """
+        from leveret.story.timeline import Timeline
+
+        events = part, recorder.recorded_count, len(recorder)
+        if self._timeline is None or self._timeline[0] != events:
+            self._timeline = events, Timeline(recorder.raw())
+        return self._timeline[1]
+
+    def forget(self) -> None:
+        """Forget what happened in the last test."""
+        self._last = self._timeline = None
 
     def report(self, about: Hashable, compose: Callable[[], Report], since: int | None = None) -> Report:
         """Return a report of this moment or later, or since then in microseconds: another thread's, or a new one."""

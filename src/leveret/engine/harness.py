@@ -43,6 +43,7 @@ class Harness:
         """Record that a test begins. It does not wait for clients that an earlier test has lost."""
         self._tap(events.TEST_START, node_id)
         self._engine.test = node_id
+        self._engine.explaining.forget()
         if self._is_ours:
             with self._engine.lock:
                 for vhost in self._engine.node.vhosts.values():
@@ -191,15 +192,14 @@ class Harness:
         recorder = engine.recorder
         ended = [Ended(it.name, str(code)) for it in engine.workers if (code := it.end_code) is not None]
         with engine.lock:
-            raw_events = recorder.raw()
             return diagnosed(
                 engine.node,
-                raw_events,
+                engine.timeline(),
                 engine.judge,
                 node_id,
                 asked,
                 later_count=0 if moment is None else recorder.recorded_count - moment,
-                forgotten_count=recorder.recorded_count - len(raw_events),
+                forgotten_count=recorder.recorded_count - len(recorder),
                 is_clock_held=engine.clock.is_held,
                 ended=ended,
             )

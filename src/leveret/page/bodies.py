@@ -27,6 +27,7 @@ class Body:
     """The body of one message, as far as it is known."""
 
     def __init__(self, octets: bytes | None, size: int, digest: str, redaction: Redaction) -> None:
+        """`octets` is None if they are unknown, or left out."""
         self._octets = octets
         # An object or an array, if it is JSON.
         self.json: Any = None

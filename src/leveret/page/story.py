@@ -1,6 +1,6 @@
 """The story of a test: what a page, a text or a diagram shows, as one value of JSON.
 
-`BrokerStory` goes through the rows of one broker once. `story_of` joins the brokers of a test. All times are
+`BrokerStory` goes through the facts of one broker once. `story_of` joins the brokers of a test. All times are
 microseconds since the start of the test: `t` by the broker's clock, `wall` in real time.
 """
 
@@ -11,26 +11,32 @@ from bisect import bisect_right
 from collections.abc import Callable, Container, Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from functools import reduce
-from itertools import accumulate
-from typing import Any, Final
+from itertools import accumulate, chain
+from operator import itemgetter
+from typing import Any, Final, cast
 
+from leveret.page.bodies import Body
 from leveret.page.lanes import Lanes
-from leveret.page.messages import COLOURS, WITHHELD, Causes, MessageStory, link
-from leveret.page.queues import describe, shown_queue
-from leveret.page.readings.reading import PageRow, Reading, StoryEvent
+from leveret.page.messages import COLOURS, WITHHELD, MessageStory, link
+from leveret.page.queues import queues_of
+from leveret.page.readings.reading import Reading, StoryEvent, Times
 from leveret.page.steps import ALWAYS_SETUP, SETUP, step_of
 from leveret.page.topology import Topology
 from leveret.story.causes import Cause, sentence
 from leveret.story.diagnosis import CAUSES_MAX
-from leveret.story.entities import QueueLife, successions
-from leveret.story.facts import BY_SOMEONE, Fact, RowFact
-from leveret.story.queues import Queues
-from leveret.story.timeline import Timeline
+from leveret.story.entities import (
+    ConnectionLife,
+    CopyLife,
+    Fact,
+    MessageLife,
+    QueueLife,
+    successions,
+)
 from leveret.story.words import WARN, channel_text
 from leveret.trace import events
 from leveret.trace.caller import Caller
-from leveret.trace.recorded_rows import raw_events
-from leveret.trace.redaction import Redaction
+from leveret.trace.events import Event
+from leveret.trace.recorded_rows import content_of
 from leveret.trace.version import __version__
 
 Story = dict[str, Any]
@@ -49,8 +55,6 @@ _SETTLING: Final = ("basic.ack", "basic.nack", "basic.reject")
 _AFTER_PUBLISH: Final = (WITHHELD, "delay_confirms")
 # The reason of what a quorum queue gives up. RabbitMQ asks it only of messages that their client wants back.
 _GIVEN_UP: Final = "delivery_limit"
-_DECLARING: Final = (events.QUEUE_DECLARE, events.EXCHANGE_DECLARE, events.BIND)
-_REMOVING: Final = (events.QUEUE_DELETE, events.EXCHANGE_DELETE, events.UNBIND)
 _ORDINALS: Final = ("first", "second", "third", "fourth")
 
 
@@ -84,214 +88,210 @@ class Note:
 
 
 class BrokerStory:
-    """The story of one broker, read row by row."""
+    """The story of one broker, read fact by fact."""
 
-    def __init__(self, reading: Reading, number: int, start: tuple[int | None, int | None]) -> None:
-        self.reading = reading
-        self.id = f"b{number}"
-        self.lanes = Lanes(self.id)
+    def __init__(self, reading: Reading, number: int, start: Times) -> None:
+        self.reading: Final = reading
+        self.timeline: Final = reading.timeline
+        self.id: Final = f"b{number}"
+        self.lanes: Final = Lanes(self.id)
         self.events: list[StoryEvent] = []
-        self.messages: dict[int, MessageStory] = {}
-        self.queues: Final = Queues()
-        self.topology = Topology()
-        self._causes = Causes()
-        self._start = start
+        self.messages: Final[dict[int, MessageStory]] = {}
+        self.queues: Final = queues_of(reading)
+        self.topology: Final = Topology(reading)
+        self._start: Final = start
         # What to add to the broker's own numbers of messages, so that no two brokers share one.
-        self._first = (number - 1) * BROKER_SPAN
-        self._suffix = f" of {reading.name or self.id}" if number > 1 else ""
-        self.redaction = reading.redaction or Redaction()
+        self._first: Final = (number - 1) * BROKER_SPAN
+        self._suffix: Final = f" of {reading.name or self.id}" if number > 1 else ""
+        self.redaction: Final = reading.redaction
         # The last call of the test, and the event of it.
         self._call: tuple[str | None, StoryEvent] | None = None
         self._has_message = False
-        self.timeline: Final = Timeline(raw_events((*reading.before, *reading.rows)))
-        # The queues of each name that were deleted, in order.
-        self._deleted: Final[dict[tuple[object, object], Iterator[QueueLife]]] = {
-            place: iter(queues) for place, queues in self.timeline.deleted_queues.items()
+        # The queues that were deleted, and the deliveries that were settled or ended, by the places of that.
+        self._deleted: Final = {
+            queue.deleted.place: queue
+            for queue in chain.from_iterable(self.timeline.deleted_queues.values())
+            if queue.deleted is not None
         }
-        # The last publish of each channel, and how each copy was settled.
-        self._published: dict[Place, MessageStory] = {}
-        self._settled: dict[int, StoryEvent] = {}
+        self._released: Final = {
+            end.place: delivery
+            for copy in self.timeline.copies.values()
+            for delivery in copy.deliveries
+            if (end := delivery.settled or delivery.ended) is not None
+        }
+        # What each connection holds, by copy, with the channel.
+        self._held: Final[dict[int | None, dict[int, tuple[object, MessageStory]]]] = {}
+        # Requests by where their reply goes and its correlation id, and the last publish of each channel.
+        self._requests: Final[dict[tuple[object, object], MessageStory]] = {}
+        self._published: Final[dict[Place, MessageStory]] = {}
+        # The events by which clients refused copies of which it is not known yet what became of them.
+        self._refused: Final[dict[int, StoryEvent]] = {}
+        # The events of the ends of copies, by their places.
+        self._ends: Final[dict[int, StoryEvent]] = {}
         # The calls that add faults, by their names, and the line of the last of each.
         self._faults: Final = {fault.name.partition("(")[0] for fault in reading.faults} | {
-            str(row["attrs"].get("fault")) for row in reading.rows if row["kind"] == events.FAULT
+            fact.fault for fact in self.timeline.faults
         }
-        self._added: dict[str, str] = {}
-        # What was declared and bound, and exists, and which of that by the name of each exchange and queue.
-        self._declared: dict[tuple[object, ...], None] = {}
-        self._declared_of: dict[object, list[tuple[object, ...]]] = {}
+        self._added: Final[dict[str, str]] = {}
         # How many more bytes of bodies are read. A page shows the sizes of the others.
         self._body_budget = 8_000_000
         self.unread_count = 0
         # The events of faults that fired, by the names of these.
-        self._fired: dict[str, list[StoryEvent]] = {}
+        self._fired: Final[dict[str, list[StoryEvent]]] = {}
 
     def read(self) -> None:
-        """Go through all rows."""
-        for row in self.reading.before:
-            self._know(row)
-        later = len(self.reading.rows) - self.reading.later_count
-        for index, row in enumerate(self.reading.rows):
-            self._take(row, index)
-            if index >= later and self.events:
-                self.events[-1]["late"] = True
+        """Go through all facts of the test."""
+        for client in self.timeline.connections.values():
+            if client.opened is not None:
+                _name_lane(client, client.opened, self.lanes)
+        later = len(self.timeline.facts) - self.reading.later_count
+        for fact in self.timeline.facts[self.reading.began :]:
+            if fact.kind not in events.MARKS:
+                self._take(self._explained(fact))
+                if fact.place >= later:
+                    self.events[-1]["late"] = True
         self._finish()
 
-    def _know(self, row: PageRow) -> None:
-        """Take a row from before the test: it explains later ones, and is no event."""
-        if row["kind"] == events.PUBLISHED:
-            message = self._message(row)
-            message.publish(row, self.redaction)
-            if row.get("conn") is not None:
-                message.publisher = channel_text(row["conn"], row.get("chan"))
-            return
-        if row["kind"] == events.CONN_OPEN:
-            step_of(row, RowFact(row), self.lanes, None)
-        row = self._explained(row)
-        self._is_again(row)
-        self.queues.take(RowFact(row), None, None)
-        self.topology.take(row, -1, None)
-
-    def _take(self, row: PageRow, index: int) -> None:
-        kind = row["kind"]
-        if kind in events.MARKS:
-            return
-        row = self._explained(row)
-        message = self._hit(row, index) if row.get("msg") is None else self._message(row)
-        if kind == events.PUBLISHED and message is not None:
-            message.publish(self._with_body_in_budget(row), self.redaction)
-        fact = RowFact(row)
-        event = self._event(row, fact, message)
-        copy = None
+    def _take(self, fact: Fact) -> None:
+        kind = fact.kind
+        message = self._hit(fact) if fact.get("msg") is None else self._message(fact)
+        event = self._event(fact, message)
         if kind == events.FAULT:
-            self._fired.setdefault(str(row["attrs"].get("fault")), []).append(event)
-        if kind == events.FAULT and message is not None:
-            message.is_withheld |= row["attrs"].get("fault") == WITHHELD
-            message.events.append(event)
+            self._fired.setdefault(fact.fault, []).append(event)
+            if message is not None:
+                message.is_withheld |= fact.fault == WITHHELD
+                message.events.append(event)
         elif message is not None:
             self._has_message = True
-            message.take(row)
-            copy = self.timeline.copies.get(row.get("copy") or 0)
-            self._note_settling(row, event, message)
             message.events.append(event)
-            if copy is not None:
-                message.copy_events.setdefault(copy.number, []).append(event)
             if kind == events.PUBLISHED:
-                message.publisher, message.line = channel_text(row.get("conn"), row.get("chan")), event.get("line")
-            self._causes.take(row, event, message, copy)
-        self.queues.take(fact, event.get("t"), event.get("wall"))
-        self.topology.take(row, index, message)
+                self._take_publish(fact, event, message)
+            copy = self.timeline.copies.get(cast("int", fact.get("copy")))
+            if copy is not None:
+                self._take_copy(fact, event, message, copy)
         self.events.append(event)
         if kind == events.CALLED:
             self._call = (event.get("line"), event)
-            if (call := str(row["attrs"].get("call"))) in (*self._faults, _ADD) and "line" in event:
-                self._added[call] = event["line"]
+            if fact.call in (*self._faults, _ADD) and "line" in event:
+                self._added[fact.call] = event["line"]
 
-    def _with_body_in_budget(self, row: PageRow) -> PageRow:
-        body = row["attrs"].get("body") or b""
-        self._body_budget -= len(body)
-        if self._body_budget >= 0 or not body:
-            return row
-        self.unread_count += 1
-        return {**row, "attrs": {**row["attrs"], "body": None}}
+    def _take_publish(self, fact: Fact, event: StoryEvent, message: MessageStory) -> None:
+        """Note a publish, and the message that it follows from."""
+        self._published[fact.conn, fact.chan] = message
+        message.publisher, message.line = channel_text(fact.conn, fact.chan), event.get("line")
+        correlation = message.life.property("correlation_id")
+        request = None if message.exchange else self._requests.get((message.routing_key, correlation))
+        held = self._held.get(fact.conn, {})
+        if request is not None and request is not message:
+            link(request, message, "reply", is_guess=False)
+        elif len(held) == 1 and fact.conn is not None:
+            ((_, cause),) = held.values()
+            link(cause, message, f"published while c{fact.conn} held {cause.name}", is_guess=True)
+        reply_to = message.life.property("reply_to")
+        if reply_to is not None:
+            self._requests[reply_to, correlation] = message
 
-    def _explained(self, row: PageRow) -> PageRow:
-        """Return a row with the connection that caused it, if that follows from others."""
-        if row["kind"] != events.QUEUE_DELETE:
-            return row
-        by = self.timeline.deleted_by(next(self._deleted[row.get("vhost") or "/", row.get("queue")]))
-        return {**row, "conn": None if by is None else by.number}
+    def _take_copy(self, fact: Fact, event: StoryEvent, message: MessageStory, copy: CopyLife) -> None:
+        """Note what happened to a copy: who holds it, what became of it, and of which death it is the letter."""
+        kind = fact.kind
+        message.copy_events.setdefault(copy.number, []).append(event)
+        if kind in events.DELIVERIES:
+            self._held.setdefault(fact.conn, {})[copy.number] = fact.chan, message
+        elif kind in events.REFUSING:
+            self._refused[copy.number] = event
+        elif (refused := self._refused.pop(copy.number, None)) is not None:
+            refused.setdefault("detail", []).append(["requeue", _requeue_text(fact)])
+        if (delivery := self._released.get(fact.place)) is not None:
+            self._held.get(delivery.fact.conn, {}).pop(copy.number, None)
+        if kind in (*events.DEATHS, *events.LOSSES):
+            self._ends[fact.place] = event
+        elif kind in events.ARRIVALS and copy.source is not None:
+            death = self._ends.get(copy.source.last.place)
+            if death is not None:
+                death.setdefault("causes", []).append(event)
+                event["caused_by"] = death
 
-    def _hit(self, row: PageRow, index: int) -> MessageStory | None:
+    def _explained(self, fact: Fact) -> Fact:
+        """Return a fact with the connection that caused it, if that follows from others."""
+        if fact.kind != events.QUEUE_DELETE:
+            return fact
+        by = self.timeline.deleted_by(self._deleted[fact.place])
+        where = events.POSITIONS[fact.kind]["conn"]
+        return Fact((*fact.raw[:where], None if by is None else by.number, *fact.raw[where + 1 :]), fact.place)
+
+    def _hit(self, fact: Fact) -> MessageStory | None:
         """Return the message that a fault hit, if only one can be it."""
-        if row["kind"] != events.FAULT:
+        if fact.kind != events.FAULT:
             return None
-        place, on = (row.get("conn"), row.get("chan")), row["attrs"].get("on")
-        if on == "basic.publish":
-            if row["attrs"].get("fault") in _AFTER_PUBLISH:
-                return self._published.get(place)
-            rows = map(self.reading.rows.__getitem__, range(index + 1, len(self.reading.rows)))
-            following = next((later for later in rows if later.get("conn") == place[0]), {})
-            return self._message(following) if following.get("kind") == events.PUBLISHED else None
-        held = self._causes.held_on(*place)
-        return held[0] if len(held) == 1 and on in _SETTLING else None
+        if fact.on == "basic.publish":
+            if fact.fault in _AFTER_PUBLISH:
+                return self._published.get((fact.conn, fact.chan))
+            facts = map(self.timeline.facts.__getitem__, range(fact.place + 1, len(self.timeline.facts)))
+            following = next((later for later in facts if later.get("conn") == fact.conn), None)
+            return self._message(following) if following is not None and following.kind == events.PUBLISHED else None
+        held = [message for chan, message in self._held.get(fact.conn, {}).values() if chan == fact.chan]
+        return held[0] if len(held) == 1 and fact.on in _SETTLING else None
 
-    def _note_settling(self, row: PageRow, event: StoryEvent, message: MessageStory) -> None:
-        """Note what became of a copy that a client refused."""
-        kind, copy = row["kind"], row.get("copy")
-        if kind == events.PUBLISHED:
-            self._published[row.get("conn"), row.get("chan")] = message
-        if copy is None or kind in events.DELIVERIES:
-            return
-        if kind in events.SETTLING:
-            self._settled[copy] = event
-        elif (settled := self._settled.pop(copy, None)) is not None and settled["kind"] != events.ACKED:
-            is_given_up = row.get("reason") == _GIVEN_UP
-            asked = "yes" if kind in events.REQUEUES or is_given_up else "no"
-            settled["detail"].append(["requeue", f"{asked}, beyond the delivery limit" if is_given_up else asked])
-
-    def _message(self, row: PageRow) -> MessageStory:
-        number = self.number_of(row["msg"])
-        message: MessageStory | None = self.messages.get(number)
+    def _message(self, fact: Fact) -> MessageStory | None:
+        """Return the message of a fact; None if only a newer leveret knows what happened to it."""
+        life = self.timeline.messages.get(cast("int", fact.get("msg")))
+        if life is None:
+            return None
+        number = self.number_of(life.number)
+        message = self.messages.get(number)
         if message is None:
-            message = self.messages[number] = MessageStory(
-                number,
-                f"#{row['msg']}{self._suffix}",
-                row.get("vhost") or "/",
-                self.timeline.messages.get(row["msg"]),
-            )
+            name = f"#{life.number}{self._suffix}"
+            message = self.messages[number] = MessageStory(number, name, life, self._body(life), self.reading)
+            if life.published is not None and life.publisher is not None:
+                message.publisher = channel_text(life.published.conn, life.published.chan)
         return message
 
-    def _event(self, row: PageRow, fact: RowFact, message: MessageStory | None) -> StoryEvent:
-        kind = row["kind"]
-        event = {**self._times(row), **step_of(row, fact, self.lanes, message)}
-        line = self._line(row)
+    def _body(self, life: MessageLife) -> Body:
+        """Return the body of a message, which is left out if too much was read before."""
+        octets, size, digest = content_of(life.message)
+        self._body_budget -= len(octets or b"")
+        if octets and self._body_budget < 0:
+            self.unread_count += 1
+            octets = None
+        return Body(octets, size, digest, self.redaction)
+
+    def _event(self, fact: Fact, message: MessageStory | None) -> StoryEvent:
+        kind = fact.kind
+        event = {**self._times(fact), **step_of(fact, self.lanes, message, self.redaction)}
+        line = self._line(fact)
         if line is not None:
             event["line"] = line
-        adds_fault = kind == events.CALLED and row["attrs"].get("call") in self._faults
-        is_again = self._is_again(row)
+        adds_fault = kind == events.CALLED and fact.call in self._faults
+        is_again = fact.place in self.timeline.repeats
         if kind in ALWAYS_SETUP or (kind in SETUP and not adds_fault and (is_again or not self._has_message)):
             event["setup"] = True
         return event
 
-    def _is_again(self, row: PageRow) -> bool:
-        """Return whether a row declares or binds what exists, as clients do when they connect again."""
-        ends = (row.get("exchange"), row.get("queue"), row["attrs"].get("destination"))
-        name = (row["kind"], row.get("vhost"), *ends, row.get("routing_key"))
-        if row["kind"] in _DECLARING:
-            is_known = name in self._declared
-            self._declared[name] = None
-            for end in () if is_known else {*ends}:
-                self._declared_of.setdefault(end, []).append(name)
-            return is_known
-        if row["kind"] in _REMOVING:
-            for gone in self._declared_of.pop(row.get("queue") or row.get("exchange"), ()):
-                self._declared.pop(gone, None)
-        return False
+    def times_of(self, fact: Fact) -> Times:
+        """Return when a fact happened since the start of the test, by both clocks, as far as that is known."""
+        known = zip(self.reading.times(fact), self._start, strict=True)
+        t, wall = (None if at is None or start is None else at - start for at, start in known)
+        return t, wall
 
-    def _times(self, row: PageRow) -> dict[str, int]:
-        ts, wall = row.get("ts"), row.get("wall")
-        start_ts, start_wall = self._start
-        times: dict[str, int] = {}
-        if ts is not None and start_ts is not None:
-            times["t"] = ts - start_ts
-        if wall is not None and start_wall is not None:
-            times["wall"] = wall - start_wall
-        if self.events and len(times) == 2:
+    def _times(self, fact: Fact) -> dict[str, int]:
+        t, wall = self.times_of(fact)
+        times = {name: at for name, at in (("t", t), ("wall", wall)) if at is not None}
+        if self.events and t is not None and wall is not None:
             last = times | self.events[-1]
-            leap = int(times["t"] - last["t"] - (times["wall"] - last["wall"]))
+            leap = int(t - last["t"] - (wall - last["wall"]))
+            ts, real = self.reading.times(fact)
             # A clock that was never moved is never ahead of real time.
-            if leap >= _LEAP_MIN and (ts or 0) > (wall or 0):
+            if leap >= _LEAP_MIN and (ts or 0) > (real or 0):
                 times["leap"] = leap
         return times
 
-    def _line(self, row: PageRow) -> str | None:
-        attrs = row["attrs"]
-        if row["kind"] == events.FAULT and row.get("conn") is not None:
-            return self._added.get(str(attrs.get("fault")), self._added.get(_ADD))
-        caller = Caller.read(attrs.get("opener" if row["kind"] == events.CONN_OPEN else "caller"))
+    def _line(self, fact: Fact) -> str | None:
+        if fact.kind == events.FAULT and fact.conn is not None:
+            return self._added.get(fact.fault, self._added.get(_ADD))
+        caller = Caller.read(fact.get("opener" if fact.kind == events.CONN_OPEN else "caller"))
         if caller is not None:
             return caller.text(has_functions=False)
-        if self._call is None or row.get("conn") is not None or row["kind"] not in BY_SOMEONE:
+        if self._call is None or fact.get("conn") is not None or fact.kind not in events.BY_SOMEONE:
             return None
         line, call = self._call
         # The events that it caused say what the call did.
@@ -300,11 +300,6 @@ class BrokerStory:
 
     def _finish(self) -> None:
         self.events = [event for event in self.events if not event.pop("is_shown_by_effects", False)]
-        picture = self.reading.picture
-        if picture is not None:
-            for state in picture.queues:
-                describe(self.queues.queue(state.vhost, state.name), state)
-            self.topology.describe(picture)
         joined: dict[str, str] = {}
         for clients in successions(one for one in self.timeline.connections.values() if one.opened is not None):
             if len(clients) > 1:
@@ -314,18 +309,37 @@ class BrokerStory:
                 if end in event:
                     event[end] = joined.get(event[end], event[end])
                     self.lanes.draw(event[end])
-        for vhost, name in self.queues.known:
+        for vhost, name in self.queues:
             self.lanes.draw(self.lanes.queue(vhost, name))
-        for place, (*_, last) in self.timeline.deleted_queues.items():
-            if (queue := self.queues.known.get(place)) is not None:
-                queue.deleted_by, queue.deleted_how = self.timeline.deleter(last), self.timeline.deletion_how(last)
-        self.topology.count()
+
+    def shown_queues(self) -> Iterator[dict[str, Any]]:
+        """Yield the queues as a page takes them."""
+        copies: dict[QueueLife, list[CopyLife]] = {}
+        for copy in self.timeline.copies.values():
+            copies.setdefault(copy.queue, []).append(copy)
+        for place, queue in self.queues.items():
+            series = queue.series(copies, self._times_at, has_acks=self.reading.has_acks)
+            yield queue.shown(self.lanes, self.topology.bindings_to(place), series, self._deletion)
+
+    def _times_at(self, place: int) -> Times:
+        return (None, None) if place < self.reading.began else self.times_of(self.timeline.facts[place])
+
+    def _deletion(self, queue: QueueLife) -> tuple[str, int | None]:
+        deleted = queue.deleted
+        return self.timeline.deleter(queue), None if deleted is None else self.times_of(deleted)[0]
+
+    @property
+    def passes(self) -> Iterator[Fact]:
+        """The publishes and deliveries that it shows."""
+        for fact in self.timeline.facts[self.reading.began :]:
+            if fact.kind in (events.PUBLISHED, *events.DELIVERIES) and fact.get("msg") is not None:
+                yield fact
 
     def number_of(self, message: int) -> int:
         """Return the number in the story of a message of this broker."""
         return message + self._first
 
-    def events_of(self, facts: Iterable[Fact]) -> list[int]:
+    def events_of(self, facts: Iterable[Event]) -> list[int]:
         """Return the places of facts among the events of the story, as far as it shows them."""
         start, _ = self._start
         wanted = {
@@ -401,15 +415,13 @@ def story_of(readings: Sequence[Reading], test: Test, *, source: str, notes: Seq
     }
     colour = 0
     for one in stories:
-        known = one.queues.known
-        unconsumed = {name for (_, name), queue in known.items() if not queue.was_consumed}
-        for message in one.messages.values():
+        unconsumed = {name for (_, name), queue in one.queues.items() if not queue.was_consumed}
+        for _, message in sorted(one.messages.items()):
             if message.events:
                 story["messages"].append(message.shown(one.lanes, colour % COLOURS, test.queues, unconsumed))
                 colour += 1
-        for (vhost, name), queue in known.items():
-            story["queues"].append(shown_queue(queue, one.lanes, one.topology.bindings_to(vhost, name)))
-        for part, items in one.topology.shown(one.lanes, one.id, known, one.timeline).items():
+        story["queues"] += one.shown_queues()
+        for part, items in one.topology.shown(one.lanes, one.id, one.queues, one.number_of).items():
             story["topology"][part] += items
     return story
 
@@ -425,31 +437,44 @@ def _causes(stories: Sequence[BrokerStory], part: Callable[[Reading], Sequence[C
 def _link_relayed(stories: list[BrokerStory]) -> None:
     """Link what a client published on one broker to the message with the same body that it got from another before."""
     gotten: dict[tuple[str, str], tuple[BrokerStory, MessageStory]] = {}
-    rows = [(row, one) for one in stories for row in one.reading.rows if row.get("msg") is not None]
-    for row, one in sorted(rows, key=lambda each: each[0].get("wall") or 0) if len(stories) > 1 else ():
-        message = one.messages[one.number_of(row["msg"])]
-        name = one.timeline.name(one.timeline.connections.get(row.get("conn") or 0), "")
-        key = (name, "" if message.body is None else message.body.shown["hash"])
-        if row["kind"] in events.DELIVERIES:
+    facts = [(one.reading.times(fact)[1] or 0, fact, one) for one in stories for fact in one.passes]
+    for _, fact, one in sorted(facts, key=itemgetter(0)) if len(stories) > 1 else ():
+        message = one.messages[one.number_of(cast("int", fact.get("msg")))]
+        name = one.timeline.name(one.timeline.by(fact), "")
+        key = (name, message.body.shown["hash"])
+        if fact.kind in events.DELIVERIES:
             gotten.setdefault(key, (one, message))
-        elif row["kind"] == events.PUBLISHED and name and row.get("conn") is not None and key in gotten:
+        elif name and fact.conn is not None and key in gotten:
             source, cause = gotten[key]
             if source is not one and message.caused_by is None:
                 link(cause, message, f"relayed by {name}", is_guess=True)
 
 
-def _start_of(readings: Sequence[Reading]) -> tuple[int | None, int | None]:
-    """Return the instant of the first event, by the broker's clock and in real time."""
-    first = [reading.rows[0] for reading in readings if reading.rows]
-    times = [row["ts"] for row in first if row.get("ts") is not None]
-    walls = [row["wall"] for row in first if row.get("wall") is not None]
+def _requeue_text(end: Fact) -> str:
+    """Return whether a client wanted a message back that it refused, by what became of it."""
+    if end.get("reason") == _GIVEN_UP:
+        return "yes, beyond the delivery limit"
+    return "yes" if end.kind in events.REQUEUES else "no"
+
+
+def _name_lane(client: ConnectionLife, opened: Fact, lanes: Lanes) -> None:
+    """Give the lane of a client that connects its name, its user and its address."""
+    facts = [client.name, f"user {client.user}" if client.user else "", str(opened.peer or "")]
+    lanes.client(client.number, client.name, ", ".join(filter(None, facts)), client.opener)
+
+
+def _start_of(readings: Sequence[Reading]) -> Times:
+    """Return the instant of the first fact, by the broker's clock and in real time."""
+    first = [reading.times(fact) for reading in readings for fact in reading.timeline.facts[reading.began :][:1]]
+    times = [t for t, _ in first if t is not None]
+    walls = [wall for _, wall in first if wall is not None]
     return min(times, default=None), min(walls, default=None)
 
 
 def _with_notes(
     happened: list[StoryEvent],
     notes: Sequence[Note],
-    start: tuple[int | None, int | None],
+    start: Times,
     stories: list[BrokerStory],
 ) -> list[StoryEvent]:
     """Return events with notes among them, each where its time belongs; the other clock is that of the event before."""
@@ -475,7 +500,7 @@ def _shown_test(
     happened: list[StoryEvent],
     numbers: Container[int],
     stories: list[BrokerStory],
-    start: tuple[int | None, int | None],
+    start: Times,
 ) -> dict[str, Any]:
     shown: dict[str, Any] = {"id": test.name, "outcome": test.outcome, "phase": test.phase, "seconds": test.seconds}
     times = [event["t"] for event in happened if "t" in event]
@@ -493,7 +518,7 @@ def _shown_test(
     return {name: value for name, value in shown.items() if value is not None}
 
 
-def _instant(wall: int, stories: list[BrokerStory], start: tuple[int | None, int | None]) -> dict[str, int] | None:
+def _instant(wall: int, stories: list[BrokerStory], start: Times) -> dict[str, int] | None:
     """Return an instant of real time with that of the broker's clock, None if the brokers' clocks are unknown."""
     start_ts, start_wall = start
     times = [one.reading.clock_at(wall) for one in stories]

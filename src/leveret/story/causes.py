@@ -12,9 +12,9 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cache
 from typing import Final, NamedTuple, cast
 
-from leveret.story.facts import Fact
 from leveret.story.words import deliveries_text, end_of, filled, why
 from leveret.trace import events
+from leveret.trace.events import Event
 from leveret.trace.redaction import plain
 from leveret.wording import count_text, span_text
 
@@ -27,7 +27,7 @@ class Cause(NamedTuple):
     names: Mapping[str, object] = {}
     numbers: Mapping[str, int] = {}
     # The events that show it.
-    evidence: tuple[Fact, ...] = ()
+    evidence: tuple[Event, ...] = ()
     because: Cause | None = None
 
     @property

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Final, cast
 
-from leveret.story.facts import Fact
 from leveret.trace import events
 from leveret.trace.caller import Caller
+from leveret.trace.events import Event
 from leveret.wording import client_place_text
 
 
@@ -20,14 +20,14 @@ class Clients:
         # The line of the test's latest call to the broker.
         self._caller: Caller | None = None
 
-    def take(self, fact: Fact) -> None:
+    def take(self, fact: Event) -> None:
         """Take the next fact; only those of the `KINDS` matter."""
         if fact.kind == events.CALLED:
             self._caller = Caller.read(fact.get("caller"))
         elif fact.kind == events.CONN_OPEN:
             self.known[cast("int", fact.get("conn"))] = cast("str | None", fact.get("client"))
 
-    def who(self, fact: Fact) -> str:
+    def who(self, fact: Event) -> str:
         """Return who caused a fact: a client's connection and channel, or the test and its line."""
         number = cast("int | None", fact.get("conn"))
         if number is None:

@@ -90,7 +90,7 @@ def _worst(causes: Iterable[Cause]) -> list[Cause]:
 def _facts(cause: Cause) -> list[Event]:
     """Return what shows a cause, and what shows the one that it follows from."""
     because = [] if cause.because is None else _facts(cause.because)
-    return [*cast("tuple[Event, ...]", cause.evidence), *because]
+    return [*cause.evidence, *because]
 
 
 def _refused(walk: Walk) -> Iterator[Cause]:

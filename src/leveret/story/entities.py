@@ -7,7 +7,7 @@ its oldest events and a file may begin late.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Final, Literal
 
@@ -154,8 +154,15 @@ class BindingLife:
     destination: Place
     destination_kind: str
     routing_key: str
+    arguments: Mapping[str, object]
     since: Fact
     until: Fact | None = None
+
+    @property
+    def identity(self) -> tuple[object, ...]:
+        """What makes it another binding than the others: its ends, key and arguments."""
+        arguments = repr(sorted(self.arguments.items())) if self.arguments else ""
+        return self.source, self.destination_kind, self.destination, self.routing_key, arguments
 
 
 @dataclass(slots=True, eq=False)

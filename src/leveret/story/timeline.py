@@ -63,37 +63,58 @@ class Timeline:
         self.exchanges: Final[dict[Place, ExchangeLife]] = {}
         self.deleted_queues: Final[dict[Place, list[QueueLife]]] = {}
         self.bindings: Final[list[BindingLife]] = []
+        # The bindings that exist, by their identities, at each of their two ends.
+        self._bound_at: Final[dict[tuple[str, Place], dict[object, BindingLife]]] = {}
+        # The places of what declares or binds what exists, as clients do when they connect again.
+        self.repeats: Final[set[int]] = set()
         self.refusals: Final[list[Fact]] = []
         self.faults: Final[list[Fact]] = []
         # The calls of the test, and where the tests of this broker began.
         self.calls: Final[list[Fact]] = []
         self.starts: Final[list[Fact]] = []
+        # The end of the last of these tests, if it is over.
+        self.ended: Fact | None = None
+        # What an earlier place showed, when that was last asked for.
+        self._cut: Timeline | None = None
         self._handlers: Final = self._handlers_by_kind()
         self.take(raw_events)
 
     def take(self, raw_events: Iterable[RawEvent]) -> None:
-        """Take the next events. Those of an unknown kind, of a newer file, are left out."""
+        """Take the next events. Those of an unknown kind, of a newer file, are facts and show nothing else."""
         facts, handlers = self.facts, self._handlers
         for raw in raw_events:
+            fact = Fact(raw, len(facts))
+            facts.append(fact)
             handler = handlers.get(cast("str", raw[0]))
             if handler is not None:
-                fact = Fact(raw, len(facts))
-                facts.append(fact)
                 handler(fact, raw)
 
     def at(self, place: int) -> Timeline:
         """Return what the first `place` facts show."""
-        return self if place >= len(self.facts) else Timeline(fact.raw for fact in self.facts[:place])
+        if place >= len(self.facts):
+            return self
+        if self._cut is None or len(self._cut.facts) != place:
+            self._cut = Timeline(fact.raw for fact in self.facts[:place])
+        return self._cut
 
     @property
     def began(self) -> int:
         """The place at which the current test began; 0 if no mark of it is left."""
-        return self.starts[-1].place if self.starts else 0
+        return self.began_of(None)
+
+    def began_of(self, test: str | None) -> int:
+        """Return the place at which a test began, or the last one without a name; 0 if no mark of it is left."""
+        return next((start.place for start in reversed(self.starts) if test in (None, start.test)), 0)
 
     @property
     def recent(self) -> list[Fact]:
         """The facts of the current test."""
         return self.facts[self.began :]
+
+    @property
+    def has_clients(self) -> bool:
+        """Whether a client has connected, or tried to and was refused."""
+        return bool(self.refusals) or any(one.opened is not None for one in self.connections.values())
 
     @property
     def now(self) -> int | None:
@@ -188,8 +209,8 @@ class Timeline:
             events.CANCEL: self._cancelled,
             events.QOS: self._limited,
             events.CALLED: lambda fact, _: self.calls.append(fact),
-            events.TEST_START: lambda fact, _: self.starts.append(fact),
-            events.TEST_END: lambda fact, _: None,
+            events.TEST_START: self._began,
+            events.TEST_END: self._test_ended,
             events.FAULT: self._fault,
         }
         for kind, row in TABLE.items():
@@ -250,6 +271,13 @@ class Timeline:
         if fact.conn is not None and fact.chan is not None:
             self._channel(fact.conn, fact.chan).limits.append(fact)
 
+    def _began(self, fact: Fact, raw: RawEvent) -> None:
+        self.starts.append(fact)
+        self.ended = None
+
+    def _test_ended(self, fact: Fact, raw: RawEvent) -> None:
+        self.ended = fact
+
     def _refused(self, fact: Fact, raw: RawEvent) -> None:
         self.refusals.append(fact)
         if fact.conn is not None:
@@ -275,19 +303,22 @@ class Timeline:
         return found
 
     def _exchange_declared(self, fact: Fact, raw: RawEvent) -> None:
-        self._exchange(fact.vhost, fact.exchange).declared.append(fact)
+        self._declared(self._exchange(fact.vhost, fact.exchange), fact)
+
+    def _declared(self, what: ExchangeLife | QueueLife, fact: Fact) -> None:
+        if what.declared:
+            self.repeats.add(fact.place)
+        what.declared.append(fact)
 
     def _exchange_deleted(self, fact: Fact, raw: RawEvent) -> None:
         place = (fact.vhost, fact.exchange)
         self._exchange(*place).deleted = fact
         del self.exchanges[place]
-        self._end_bindings(
-            fact, lambda one: place in (one.source, one.destination_kind == "exchange" and one.destination)
-        )
+        self._end_bindings(("exchange", place), fact)
 
     def _queue_declared(self, fact: Fact, raw: RawEvent) -> None:
         queue = self._queue(fact.vhost, cast("str", fact.queue))
-        queue.declared.append(fact)
+        self._declared(queue, fact)
         queue.arguments = cast("dict[str, Any]", as_python(fact.arguments)) or {}
         self._acted(fact, fact.conn)
         queue.owner = None if fact.conn is None else self._connection(fact.conn)
@@ -299,25 +330,37 @@ class Timeline:
         self.deleted_queues.setdefault(queue.place, []).append(queue)
         for consumer in queue.consumers:
             consumer.until = consumer.until or fact
-        self._end_bindings(fact, lambda one: one.destination_kind == "queue" and one.destination == queue.place)
+        self._end_bindings(("queue", queue.place), fact)
 
     def _bound(self, fact: Fact, raw: RawEvent) -> None:
-        source, destination = (fact.vhost, fact.exchange), (fact.vhost, fact.destination)
-        binding = BindingLife(source, destination, fact.destination_kind, fact.routing_key, fact)
-        self.bindings.append(binding)
-        self._exchange(*source).bindings.append(binding)
         self._acted(fact, fact.conn)
+        binding = _binding(fact)
+        known = self._living(("exchange", binding.source))
+        if binding.identity in known:
+            self.repeats.add(fact.place)
+            return
+        known[binding.identity] = binding
+        self._living((binding.destination_kind, binding.destination))[binding.identity] = binding
+        self.bindings.append(binding)
+        self._exchange(*binding.source).bindings.append(binding)
+
+    def _living(self, end: tuple[str, Place]) -> dict[object, BindingLife]:
+        return self._bound_at.setdefault(end, {})
 
     def _unbound(self, fact: Fact, raw: RawEvent) -> None:
-        what = raw[POSITIONS[events.UNBIND]["exchange"] :]
-        self._end_bindings(
-            fact, lambda one: one.source[0] == fact.vhost and one.since.raw[len(raw) - len(what) :] == what
-        )
+        gone = _binding(fact)
+        binding = self._living(("exchange", gone.source)).get(gone.identity)
+        if binding is not None:
+            self._unbind(binding, fact)
 
-    def _end_bindings(self, fact: Fact, is_meant: Callable[[BindingLife], object]) -> None:
-        for one in self.bindings:
-            if one.until is None and is_meant(one):
-                one.until = fact
+    def _unbind(self, binding: BindingLife, fact: Fact) -> None:
+        binding.until = fact
+        for end in (("exchange", binding.source), (binding.destination_kind, binding.destination)):
+            self._living(end).pop(binding.identity, None)
+
+    def _end_bindings(self, end: tuple[str, Place], fact: Fact) -> None:
+        for binding in list(self._living(end).values()):
+            self._unbind(binding, fact)
 
     def _consumed(self, fact: Fact, raw: RawEvent) -> None:
         self._acted(fact, fact.conn)
@@ -455,6 +498,13 @@ class Timeline:
     def _ended(self, copy: CopyLife, fact: Fact, raw: RawEvent) -> None:
         _end_delivery(copy, fact)
         _leave(copy, fact)
+
+
+def _binding(fact: Fact) -> BindingLife:
+    """Return the binding that a fact makes, or one like it that it removes."""
+    arguments = cast("dict[str, object]", as_python(fact.arguments)) or {}
+    ends = (fact.vhost, fact.exchange), (fact.vhost, fact.destination)
+    return BindingLife(*ends, fact.destination_kind, fact.routing_key, arguments, fact)
 
 
 def _leave(copy: CopyLife, fact: Fact) -> None:

@@ -10,11 +10,14 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping
 from functools import cache
-from typing import Final, Literal, NamedTuple
+from typing import TYPE_CHECKING, Final, Literal, NamedTuple
 
-from leveret.story.facts import BY_SOMEONE, Fact
 from leveret.trace import events
+from leveret.trace.events import Event, as_python
 from leveret.wording import place_text
+
+if TYPE_CHECKING:
+    from leveret.trace.redaction import Redaction
 
 Tone = Literal["good", "bad", "warn", "plain"]
 GOOD: Final[Tone] = "good"
@@ -227,7 +230,7 @@ _QUOTED: Final = frozenset({"queue", "exchange", "destination", "routing_key", "
 class Names:
     """How a text names what facts name by numbers; this one is about a message that needs no name."""
 
-    def message(self, fact: Fact) -> str:
+    def message(self, fact: Event) -> str:
         """Return the name of the message of a fact; "" if it is about none."""
         return "it" if fact.kind in events.ABOUT_MESSAGES or fact.get("msg") is not None else ""
 
@@ -235,32 +238,32 @@ class Names:
         """Return the name of a queue or the like, set apart from the words."""
         return repr(name)
 
-    def who(self, fact: Fact) -> str:
+    def who(self, fact: Event) -> str:
         """Return who caused a fact: "c1/ch2", "the test"; "" if neither a client nor the test did."""
-        if fact.kind not in BY_SOMEONE or (fact.kind == events.FAULT and fact.get("conn") is None):
+        if fact.kind not in events.BY_SOMEONE or (fact.kind == events.FAULT and fact.get("conn") is None):
             return ""
         return channel_text(fact.get("conn"), fact.get("chan"))
 
-    def reason(self, fact: Fact) -> str:
+    def reason(self, fact: Event) -> str:
         """Return the reason of a fact."""
         return str(fact.get("reason"))
 
-    def target(self, fact: Fact) -> str:
+    def target(self, fact: Event) -> str:
         """Return where a message went: "to 'orders' with key 'new'"."""
         exchange, key = str(fact.get("exchange") or ""), str(fact.get("routing_key") or "")
         if not exchange:
             return f"to queue {self.quoted(key)}"
         return f"to {self.quoted(exchange)} with key {self.quoted(key)}"
 
-    def slot(self, name: str, fact: Fact) -> str:
+    def slot(self, name: str, fact: Event) -> str:
         """Return what a slot of a template says about a fact; "" leaves its bracket out."""
         if name in ("message", "who", "reason", "target"):
-            own: Callable[[Fact], str] = getattr(self, name)
+            own: Callable[[Event], str] = getattr(self, name)
             return own(fact)
         if name == "connection":
             return channel_text(fact.get("conn"), None)
         if name == "destination":
-            return self.quoted(str(fact.get(name) or fact.get("queue")))
+            return self.quoted(str(fact.get(name)))
         value = fact.kind if name == "kind" else fact.get(name)
         if value is None or (value == "" and name != "client"):
             return ""
@@ -270,18 +273,18 @@ class Names:
 class Numbers(Names):
     """The names in a text that has no room for what messages say: "#7"."""
 
-    def message(self, fact: Fact) -> str:
+    def message(self, fact: Event) -> str:
         """Return the number of a message."""
         number = fact.get("msg")
         return "" if number is None else f"#{number}"
 
 
-def words_of(fact: Fact) -> Words:
+def words_of(fact: Event) -> Words:
     """Return the row of the table that applies to a fact."""
     return next((row for row in KINDS.get(fact.kind, ()) if _applies(row, fact)), _OTHER)
 
 
-def told(fact: Fact, names: Names, *, is_drawn: bool = False) -> str:
+def told(fact: Event, names: Names, *, is_drawn: bool = False) -> str:
     """Return what happened, as a drawing or a line of text says it."""
     return filled(words_of(fact).text, lambda slot: names.slot(slot, fact), is_drawn=is_drawn)
 
@@ -326,18 +329,19 @@ def _part(text: str, names: tuple[str, ...], is_optional: bool, slot: Callable[[
     return text.format(**values) if all(values.values()) else ""
 
 
-def details(fact: Fact) -> list[tuple[str, str]]:
-    """Return the fields of a fact that its words leave out, each with its label."""
+def details(fact: Event, redaction: Redaction | None = None) -> list[tuple[str, str]]:
+    """Return the fields of a fact that its words leave out, each with its label. `redaction` hides what is secret."""
     found = []
     is_publish = fact.kind == events.PUBLISHED or fact.kind in events.ANSWERS
     for name, label in _details_of(fact.kind):
-        value = fact.get(name)
+        value = as_python(fact.get(name))
         is_default = value in (None, {}) or (
             value is False and not (name == "multiple" and fact.kind in events.SETTLING)
         )
         # Only of a delivery, the count is one of earlier deliveries.
         if is_default or (name == "count" and (value == 0 or fact.kind not in events.DELIVERIES)):
             continue
+        value = redaction.shown(value) if redaction is not None and isinstance(value, Mapping) else value
         shown = str(value) if not isinstance(value, bool) else "yes" if value else "no"
         found.append(("publish number" if name == "tag" and is_publish else label, shown))
     return found
@@ -361,7 +365,7 @@ def channel_text(conn: object, chan: object) -> str:
     return place_text(conn, chan if isinstance(chan, int) else None)
 
 
-def _applies(row: Words, fact: Fact) -> bool:
+def _applies(row: Words, fact: Event) -> bool:
     return all(
         fact.get(name) == value if value is not ANY else fact.get(name) not in (None, False, "")
         for name, value in row.when.items()

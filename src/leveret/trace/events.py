@@ -238,10 +238,21 @@ FIELDS: Final[dict[str, tuple[str, ...]]] = {name: kind.fields for name, kind in
 
 # Connection and channel, in the raw tuple of a kind that has them.
 CHANNEL: Final = slice(2 + _WHERE.index("conn"), 2 + len(_WHERE))
+# The fields of an event of a kind that only a newer leveret has, as far as a row of any kind may have them.
+OTHER_FIELDS: Final = (*_WHERE, "queue", "message", "copy", "reason")
+
+
+class _Positions(dict[str, dict[str, int]]):
+    def __missing__(self, kind: str) -> dict[str, int]:
+        return _positions(OTHER_FIELDS)
+
+
+def _positions(names: Sequence[str]) -> dict[str, int]:
+    return {name: index for index, name in enumerate(("kind", "at", *names))}
+
+
 # The index of each field in the raw tuple of a kind; `kind` and `at` come first.
-POSITIONS: Final[dict[str, dict[str, int]]] = {
-    kind: {name: index for index, name in enumerate(("kind", "at", *names))} for kind, names in FIELDS.items()
-}
+POSITIONS: Final[dict[str, dict[str, int]]] = _Positions((kind, _positions(names)) for kind, names in FIELDS.items())
 
 # Kinds by trait, in the order of the table.
 ABOUT_MESSAGES: Final = frozenset(name for name, kind in TABLE.items() if "message" in kind.fields)
@@ -269,6 +280,9 @@ ANSWERS: Final = tuple(name for name, kind in TABLE.items() if kind.is_answer)
 EXPLAINING: Final = frozenset(name for name, kind in TABLE.items() if kind.category in ("conversation", "topology"))
 # The beginning and the end of a test.
 MARKS: Final = (TEST_START, TEST_END)
+_ADDRESSED: Final = frozenset(name for name, kind in TABLE.items() if kind.is_addressed)
+# What a connection, or the test itself, causes.
+BY_SOMEONE: Final = frozenset(name for name, kind in TABLE.items() if "conn" in kind.fields)
 CONTROL: Final = tuple(name for name, kind in TABLE.items() if name not in ABOUT_MESSAGES and not kind.is_explanation)
 
 _PREVIEW_LENGTH: Final = 60
@@ -411,7 +425,7 @@ class Event:
         if position is not None:
             return self.raw[position]
         attribute = _OF_MESSAGE.get(name)
-        if attribute is None or "message" not in places or (name != "msg" and not TABLE[kind].is_addressed):
+        if attribute is None or "message" not in places or (name != "msg" and kind not in _ADDRESSED):
             return None
         return cast("object", getattr(self.raw[places["message"]], attribute))
 

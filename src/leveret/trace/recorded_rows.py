@@ -10,7 +10,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Final, NamedTuple, cast
 
 from leveret.trace.caller import Caller
-from leveret.trace.events import FIELDS, RawEvent
+from leveret.trace.events import FIELDS, OTHER_FIELDS, RawEvent, TracedMessage
+from leveret.trace.rows import body_hash
 
 _CALLERS: Final = frozenset({"caller", "opener"})
 _OF_COLUMNS: Final = ("message_id", "correlation_id")
@@ -44,18 +45,27 @@ class _Message(NamedTuple):
     routing_keys: tuple[str, ...]
     properties: Any
     body: bytes
+    # Its size and its hash, and whether the file has its body.
+    size: int
+    digest: str
+    has_body: bool
 
 
 def raw_events(rows: Iterable[Mapping[str, Any]]) -> Iterator[RawEvent]:
-    """Yield the event of each row, whose `attrs` are a mapping. Rows of a newer file's kinds are left out."""
+    """Yield the event of each row, whose `attrs` are a mapping. One of a newer file's kinds has the `OTHER_FIELDS`."""
     messages: dict[object, _Message] = {}
     for row in rows:
         kind = str(row.get("kind"))
-        fields = FIELDS.get(kind)
-        if fields is None:
-            continue
         attrs = cast("Mapping[str, Any]", row.get("attrs") or {})
+        fields = FIELDS.get(kind, OTHER_FIELDS)
         yield (kind, row.get("ts") or 0, *(_field(name, row, attrs, messages) for name in fields))
+
+
+def content_of(message: TracedMessage) -> tuple[bytes | None, int, str]:
+    """Return the body of a message, None if it was not kept, its size and its hash."""
+    if isinstance(message, _Message):
+        return message.body if message.has_body else None, message.size, message.digest
+    return message.body, len(message.body), body_hash(message.body)
 
 
 def _field(name: str, row: Mapping[str, Any], attrs: Mapping[str, Any], known: dict[object, _Message]) -> object:
@@ -65,6 +75,9 @@ def _field(name: str, row: Mapping[str, Any], attrs: Mapping[str, Any], known: d
     value = attrs.get(name) if value is None else value
     if name in _CALLERS:
         return Caller.read(value)
+    if name == "destination" and value is None:
+        # The tables of the pipeline have no other column for it.
+        return row.get("queue")
     return "/" if name == "vhost" and value is None else value
 
 
@@ -75,9 +88,10 @@ def _message(row: Mapping[str, Any], attrs: Mapping[str, Any], known: dict[objec
         properties = dict(attrs.get("properties") or {})
         properties.update({name: row[name] for name in _OF_COLUMNS if row.get(name) is not None})
         exchange, key = str(row.get("exchange") or ""), str(row.get("routing_key") or "")
-        body = attrs.get("body")
-        body = body if isinstance(body, bytes) else str(body or "").encode("utf-8", "replace")
+        known_body = attrs.get("body")
+        body = known_body if isinstance(known_body, bytes) else str(known_body or "").encode("utf-8", "replace")
         keys = tuple(attrs.get("routing_keys") or (key,))
-        message = _Message(cast("int", number), exchange, key, keys, _Properties(properties), body)
+        content = body, row.get("size") or 0, row.get("body_hash") or "", known_body is not None
+        message = _Message(cast("int", number), exchange, key, keys, _Properties(properties), *content)
         known.setdefault(number, message)
     return message

@@ -63,6 +63,9 @@ class Recorded(Protocol):
     def has_dropped(self) -> bool:
         """Whether newer events have pushed out older ones."""
 
+    def __len__(self) -> int:
+        """Return how many events are kept, of all parts of the broker."""
+
     def raw(self) -> list[RawEvent]:
         """Return the events, oldest first."""
 

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from leveret.faults.rule import Rule
     from leveret.observe.checks.judge import Judge
     from leveret.page.readings.reading import Check, Reading
+    from leveret.story.timeline import Timeline
     from leveret.trace.events import RawEvent
     from leveret.trace.recorder import Recorded, Recorder
 
@@ -68,6 +69,10 @@ class Scope(BrokerActions, CheckedAssertions, Hinting):
         node.connections = {it.number: it for it in whole.connections_of(vhost_name=self.vhost)}
         return node
 
+    def timeline(self) -> Timeline:
+        """Return what the events of the virtual host show. The caller holds the lock."""
+        return self._engine.explaining.timeline(self._recorder, self.vhost)
+
     @property
     def lock(self) -> AbstractContextManager[object]:
         """The broker's lock."""
@@ -94,7 +99,7 @@ class Scope(BrokerActions, CheckedAssertions, Hinting):
 
     def _composed(self, messages: Sequence[int], queues: Sequence[str]) -> Report:
         with self.lock:
-            facts = Facts(self.node, self.recorder, queues=queues)
+            facts = Facts(self.node, self.recorder, self.timeline(), queues=queues)
         title = f"state of {self.name}, RabbitMQ {self._engine.compat.version}"
         return Report.about(report_text(facts, title, messages=messages), self.name, facts.recorded_count)
 
@@ -142,6 +147,7 @@ class Scope(BrokerActions, CheckedAssertions, Hinting):
             return reading_of(
                 self.node,
                 self.recorder,
+                self.timeline(),
                 test=None,
                 title=self.name,
                 seed=engine.seed,
@@ -174,6 +180,9 @@ class OneVhostsEvents:
     def has_dropped(self) -> bool:
         """Whether newer events have pushed out older ones."""
         return self._recorder.has_dropped
+
+    def __len__(self) -> int:
+        return len(self._recorder)
 
     def raw(self) -> list[RawEvent]:
         """Return the events of the virtual host, oldest first."""

@@ -28,7 +28,6 @@ from leveret.observe.views.views import exchange_view, queue_facts
 from leveret.server import native
 from leveret.story.causes import sentence
 from leveret.story.clients import Clients
-from leveret.story.facts import Fact
 from leveret.story.words import Numbers, told, words_of
 from leveret.trace.events import CONN_OPEN, ENQUEUED, POSITIONS, Event, clock_text
 
@@ -79,7 +78,7 @@ class _Named(Numbers):
     def __init__(self, clients: Clients) -> None:
         self._clients: Final = clients
 
-    def who(self, fact: Fact) -> str:
+    def who(self, fact: Event) -> str:
         """Return who did it, as its client names itself."""
         who = super().who(fact)
         return self._clients.who(fact) if who and fact.get("conn") is not None else who

@@ -18,8 +18,7 @@ from leveret.observe.assertions.searching import EventSearch, Occurrence, Questi
 from leveret.observe.texts.routes import ways_to
 from leveret.observe.texts.state import holder_text
 from leveret.observe.views.message_view import MessageView, entry_view
-from leveret.observe.views.names import existing_queue, has_clients
-from leveret.story.facts import BY_SOMEONE
+from leveret.observe.views.names import existing_queue
 from leveret.story.failure import Failure
 from leveret.trace import events
 from leveret.wording import count_text, span_text
@@ -59,7 +58,7 @@ class Here(NamedTuple):
 def look_here(source: Source, search: EventSearch, timeout: float | None) -> Here:
     """Return what a broker shows of a failing search. Call it under the lock under which the search failed."""
     question = search.question
-    occurrences, histories = search.matches(), Histories(source.recorder.raw(), source.node)
+    occurrences, histories = search.matches(), Histories(source.timeline(), source.node)
     expected = f"expected {_amount(question.times)} {question.happening.words}"
     saw = len(occurrences) if question.times == 0 else len(occurrences) or "none that matches"
     title = f"{question.call}: {expected}, saw {saw}{_within(timeout)}"
@@ -69,7 +68,7 @@ def look_here(source: Source, search: EventSearch, timeout: float | None) -> Her
         surplus=_surplus(title, question, occurrences, histories) if len(occurrences) > (question.times or 0) else None,
         near=Nearest(question, histories, source.node).misses(),
         listed=_seen(occurrences[:_FOUND], histories),
-        is_unused=not has_clients(source.recorder.raw()) and not source.recorder.has_dropped,
+        is_unused=not source.timeline().has_clients and not source.recorder.has_dropped,
         others_count=len(histories.recent) - len({occurrence.event.message.id for occurrence in occurrences}),
         bound=_bound_text(source.node, question.vhost, question.place) if question.happening.place == "queue" else "",
         left_over=_left_over(source.node, question, histories),
@@ -132,7 +131,7 @@ def _bound_text(node: Node, vhost: str, queue: str | None) -> str:
 
 def not_empty(source: Source, call: str, queue: QueueView, timeout: float | None) -> Failure:
     """Return the failure of `assert_empty` for a queue that is not empty. Call it under the broker's lock."""
-    histories = Histories(source.recorder.raw(), source.node)
+    histories = Histories(source.timeline(), source.node)
     lines = [f"{call}: {len(queue.ready)} ready, {len(queue.unacked)} unacked{_within(timeout)}"]
     lines += _listed("ready", queue.ready, histories)
     lines += _listed("unacked", queue.unacked, histories)
@@ -151,7 +150,7 @@ def not_ready(
     ready = [entry_view(entry, queue) for entry in queue.ready]
     matching = [view for view in ready if matcher.matches(view)]
     title = f"{call}: expected {_amount(times)} ready, saw {len(matching) or 'none that matches'}{_within(timeout)}"
-    histories, waiting = Histories(source.recorder.raw(), source.node), {view.source.id for view in ready}
+    histories, waiting = Histories(source.timeline(), source.node), {view.source.id for view in ready}
     lines = _listed("ready", matching, histories)
     others = [view for view in ready if not matcher.matches(view)]
     lines += [
@@ -187,13 +186,12 @@ def _elsewhere(source: Source, question: Question, *, is_unused: bool) -> list[N
     misses: list[NearMiss] = []
     for other in source.others():
         with other.lock:
-            raw_events = other.recorder.raw()
-            marks = [raw[0] for raw in raw_events if raw[0] in events.MARKS]
-            if marks[-1:] == [events.TEST_END]:
+            timeline = other.timeline()
+            if timeline.ended is not None:
                 # A broker of the whole run, which this test does not use.
                 continue
-            is_mixed_up = is_unused and has_clients(raw_events)
-            near = Nearest(question, Histories(raw_events, other.node), other.node).misses(with_matches=True)
+            is_mixed_up = is_unused and timeline.has_clients
+            near = Nearest(question, Histories(timeline, other.node), other.node).misses(with_matches=True)
             misses += [miss.on(other.name, source.name, is_unused=is_mixed_up) for miss in near]
     return misses
 
@@ -254,7 +252,7 @@ def _occurrence_text(occurrence: Occurrence, histories: Histories) -> str:
     where = "" if occurrence.place_kind == "exchange" else f" in {occurrence.place!r}"
     by = ""
     kind = occurrence.event.kind
-    if kind in BY_SOMEONE and events.TABLE[kind].category == "copy":
+    if kind in events.BY_SOMEONE and events.TABLE[kind].category == "copy":
         by = f" by {histories.who(occurrence.event)}"
     answer = f"; it {histories.describe_answer(history)}" if kind in events.ANSWERS else ""
     if kind in events.DELIVERIES:

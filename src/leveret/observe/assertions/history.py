@@ -6,7 +6,7 @@ began explains, but it does not count.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from typing import Final, cast
 
 from leveret.core.model.message import Message
@@ -23,7 +23,7 @@ from leveret.story.entities import NOTABLE_US, CopyLife, DeliveryLife, Fact, Mes
 from leveret.story.timeline import Timeline
 from leveret.story.words import AGAIN, why
 from leveret.trace import events
-from leveret.trace.events import Event, RawEvent, named, task_of
+from leveret.trace.events import Event, named, task_of
 from leveret.wording import client_place_text, count_text, place_text, span_text
 
 # How many copies of a message the text describes.
@@ -38,9 +38,9 @@ def message_of(life: MessageLife) -> Message:
 class Histories:
     """The histories of all messages in a trace."""
 
-    def __init__(self, raw_events: Sequence[RawEvent], node: Node) -> None:
+    def __init__(self, timeline: Timeline, node: Node) -> None:
         self._node: Final = node
-        self._timeline: Final = Timeline(raw_events)
+        self._timeline: Final = timeline
         self.circumstances: Final = Circumstances(self._timeline)
         self._began: Final = self._timeline.began
         # The messages to which something happened in the current test, in the order of their numbers.

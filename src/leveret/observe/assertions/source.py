@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from leveret.core.model.node import Node
 from leveret.errors import WaitTimeoutError
 from leveret.trace.recorder import Recorded
+
+if TYPE_CHECKING:
+    from leveret.story.timeline import Timeline
 
 
 class Source(Protocol):
@@ -17,6 +20,9 @@ class Source(Protocol):
     @property
     def recorder(self) -> Recorded:
         """The recorder of the trace."""
+
+    def timeline(self) -> Timeline:
+        """Return what the recorded events show. The caller holds the lock."""
 
     @property
     def node(self) -> Node:

@@ -120,7 +120,6 @@ class CheckedAssertions(Assertions):
         from leveret.observe.texts.routes import consumers_text
         from leveret.observe.texts.state import lost_clients
         from leveret.observe.views.views import consumer_view
-        from leveret.story.timeline import Timeline
 
         source = self._source
         consumers: list[ConsumerView] = []
@@ -143,8 +142,7 @@ class CheckedAssertions(Assertions):
             raise source.timed_out(f"client {client!r} has no consumers{where} after {timeout:g} s{why}")
         assert queue is not None
         with source.lock:
-            timeline = Timeline(source.recorder.raw())
-            left = Circumstances(timeline).consumer_left(vhost, queue, source.node.now)
+            left = Circumstances(source.timeline()).consumer_left(vhost, queue, source.node.now)
             why = f"{f'; {left}' if left else ''}{consumers_text(source.node, vhost, queue)}"
         raise source.timed_out(f"{queue!r} has no consumers after {timeout:g} s{why}", [queue])
 

@@ -14,7 +14,6 @@ from leveret.story.diagnosis import Diagnosis, diagnosis
 from leveret.story.timeline import Timeline
 from leveret.story.ways.inquiry import Ended, State
 from leveret.trace import events
-from leveret.trace.events import RawEvent
 
 if TYPE_CHECKING:
     from leveret.core.model.message import Message
@@ -22,6 +21,8 @@ if TYPE_CHECKING:
     from leveret.observe.checks.finding import Finding
     from leveret.observe.checks.judge import Judge
 
+# What explains a test although it happened before.
+_EXPLAINING: Final = events.EXPLAINING - {events.REFUSED}
 _UNROUTABLE: Final = "unroutable"
 # Why a message found no queue, if what it was published to was deleted since. The check has seen more.
 _GONE: Final = "exchange_gone"
@@ -29,7 +30,7 @@ _GONE: Final = "exchange_gone"
 
 def diagnosed(
     node: Node,
-    raw_events: Sequence[RawEvent],
+    whole: Timeline,
     judge: Judge,
     test: str,
     asked: Asked,
@@ -39,17 +40,19 @@ def diagnosed(
     is_clock_held: bool = False,
     ended: Sequence[Ended] = (),
 ) -> Diagnosis:
-    """Return what went wrong in a test before its last `later_count` events, and what else was noticed.
+    """Return what went wrong in a test before the last `later_count` facts, and what else was noticed.
 
-    The broker has recorded `forgotten_count` events before the first of these. The caller has passed the barrier and
-    holds the lock.
+    The broker has recorded `forgotten_count` events before those of the `whole` timeline. The caller has passed the
+    barrier and holds the lock.
     """
-    until = len(raw_events) - later_count
-    began = events.began_at(raw_events[:until], test)
-    before = [raw for raw in raw_events[:began] if raw[0] in events.EXPLAINING and raw[0] != events.REFUSED]
-    timeline = Timeline(before)
-    timeline.take(raw_events[began:until])
-    later = {id(raw) for raw in raw_events[until:]}
+    until = len(whole.facts) - later_count
+    timeline = whole.at(until)
+    began = timeline.began_of(test)
+    before = [fact for fact in timeline.facts[:began] if fact.kind in _EXPLAINING]
+    if len(before) < began:
+        # What earlier tests sent to each other is no part of this one.
+        timeline = Timeline(fact.raw for fact in (*before, *timeline.facts[began:]))
+    later = {id(fact.raw) for fact in whole.facts[until:]}
     findings = [
         finding
         for group in judge.found_so_far().values()
@@ -61,7 +64,7 @@ def diagnosed(
     asked.deaths = [one._replace(place=None if one.place is None else one.place + moved) for one in asked.deaths]
     asked.caught = [one._replace(place=one.place + moved) for one in asked.caught]
     state = _state(node, timeline, is_clock_held=is_clock_held, ended=ended)
-    state.now = cast("int", raw_events[until][1]) if later_count else node.now
+    state.now = whole.facts[until].at if later_count else node.now
     unrouted = Unrouted(node)
     found = [*_causes(node, unrouted, timeline, findings), *_returned(unrouted, timeline, asked)]
     return diagnosis(timeline, asked, found, state, began=len(before))

@@ -47,12 +47,14 @@ class Circumstances:
         """Return the keys by which a queue was bound to the exchange of a message after it had been published."""
         source = self._timeline.exchanges.get((life.vhost, life.message.exchange))
         published = -1 if life.published is None else life.published.place
-        # Another bind of the same kind changes nothing.
-        first: dict[str, int] = {}
-        for one in () if source is None else source.bindings:
-            if one.until is None and (one.destination_kind, one.destination) == ("queue", (life.vhost, queue)):
-                first.setdefault(one.routing_key, one.since.place)
-        return [key for key, since in first.items() if since > published]
+        end = ("queue", (life.vhost, queue))
+        bound = [
+            (one.since.place, one.routing_key)
+            for one in (() if source is None else source.bindings)
+            if one.until is None and (one.destination_kind, one.destination) == end
+        ]
+        early = {key for since, key in bound if since <= published}
+        return [key for _, key in bound if key not in early]
 
     def earlier_test(self, number: int) -> str:
         """Return the test before this one that published a message; "" if this one did, or none."""

@@ -17,10 +17,10 @@ from leveret.observe.calls.callers import Stack, stacks_of_users
 from leveret.observe.texts.advice import DEFINITIONS, advice
 from leveret.observe.texts.state import connections, queue_lines
 from leveret.observe.texts.story import Story
-from leveret.observe.views.names import has_clients
+from leveret.story.entities import Fact
 from leveret.story.timeline import Timeline
 from leveret.trace import events
-from leveret.trace.events import Event, RawEvent, printable
+from leveret.trace.events import Event, printable
 from leveret.trace.recorder import Recorded
 from leveret.wording import client_place_text, count_text
 
@@ -87,19 +87,25 @@ def take_reports(error: BaseException) -> list[Report]:
 class Facts:
     """What a report takes from a broker, under its lock. The text is composed without the lock, as it takes long."""
 
-    def __init__(self, node: Node, recorder: Recorded, *, queues: Sequence[str] = (), later_count: int = 0) -> None:
-        """What is about the given queues comes first.
+    def __init__(
+        self,
+        node: Node,
+        recorder: Recorded,
+        timeline: Timeline,
+        *,
+        queues: Sequence[str] = (),
+        later_count: int = 0,
+    ) -> None:
+        """What is about the given queues comes first. `timeline` is of all events of the recorder.
 
         The last `later_count` events are the clean-up of a test that had failed before, of which the report says less.
         """
-        all_events = recorder.raw()
-        until = len(all_events) - later_count
-        self.raw_events, later_events = all_events[:until], all_events[until:]
+        until = len(timeline.facts) - later_count
         self.later_count = later_count
         self.recorded_count = recorder.recorded_count
         self.is_recorded, self.has_dropped = recorder.is_on, recorder.has_dropped
-        self.timeline = Timeline(self.raw_events)
-        self.states = _states(node, self.timeline, later_events)
+        self.timeline = timeline.at(until)
+        self.states = _states(node, self.timeline, timeline.facts[until:])
         self.queue_lines = queue_lines(node, first=queues)
         self.stranger_lines = stranger_lines(node)
         self.refusal_lines = refusal_lines(self.timeline, node)
@@ -121,20 +127,20 @@ def report_text(
     are the environment variables that hold the broker's URL. If the test has published by itself and nothing has read
     that URL, it needs no client.
     """
-    raw_events = facts.raw_events
-    story = Story(facts.timeline)
+    timeline = facts.timeline
+    story = Story(timeline)
     parts = [title, f"set-up: {story.set_up(facts.states)}"]
     if facts.stranger_lines:
         parts += facts.stranger_lines
     elif (
         facts.is_recorded
         and not facts.has_dropped
-        and not has_clients(raw_events)
-        and (is_url_read or all(raw[0] != events.PUBLISHED for raw in raw_events))
+        and not timeline.has_clients
+        and (is_url_read or all(life.published is None for life in timeline.messages.values()))
     ):
         parts.append(_no_client(url_variables))
     parts += [_CLOCK_HELD] if is_clock_held else []
-    parts += _queues("queues when the test failed", _counts(facts.timeline)) if facts.later_count else []
+    parts += _queues("queues when the test failed", _counts(timeline)) if facts.later_count else []
     parts += _queues("queues after its clean-up" if facts.later_count else "queues", facts.queue_lines)
     parts += _section("errors sent to clients:", facts.refusal_lines)
     if facts.internal_errors:
@@ -170,10 +176,10 @@ def stranger_lines(node: Node) -> list[str]:
     return lines
 
 
-def _states(node: Node, timeline: Timeline, later_events: Sequence[RawEvent]) -> dict[int, str]:
+def _states(node: Node, timeline: Timeline, later: Sequence[Fact]) -> dict[int, str]:
     """Return what to know about connections that are blocked, or were closed before the later events."""
     open_now = {connection.number: connection for connection in connections(node)}
-    closed_later = {Event(raw).conn for raw in later_events if raw[0] == events.CONN_CLOSE}
+    closed_later = {fact.conn for fact in later if fact.kind == events.CONN_CLOSE}
     closed = {
         number: " (closed)" for number in timeline.connections if number not in open_now and number not in closed_later
     }

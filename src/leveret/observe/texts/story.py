@@ -10,12 +10,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Final, NamedTuple
 
-from leveret.story import facts, words
+from leveret.story import words
 from leveret.story.entities import CopyLife, Fact
 from leveret.story.timeline import Timeline
 from leveret.story.words import Names, channel_text
 from leveret.trace import events
-from leveret.trace.events import named
+from leveret.trace.events import Event, named
 from leveret.wording import count_text, place_text
 
 # How many events are shown, and how many of them at most are those of the messages that the failure is about.
@@ -197,21 +197,21 @@ class _Line(Names):
         self._timeline: Final = timeline
         self._message: Final = message
 
-    def message(self, fact: facts.Fact) -> str:
+    def message(self, fact: Event) -> str:
         """Return the message of a fact."""
         return self._message
 
-    def who(self, fact: facts.Fact) -> str:
+    def who(self, fact: Event) -> str:
         """Return who did it, or settled the copy so that it happened."""
         assert isinstance(fact, Fact)
-        if fact.kind not in facts.BY_SOMEONE:
+        if fact.kind not in events.BY_SOMEONE:
             return self._settler(fact)
         who, call = super().who(fact), self._timeline.call_before(fact)
         if not who or fact.conn is not None or call is None or call.place < self._timeline.began or call.caller is None:
             return who
         return f"the test ({call.caller.file})"
 
-    def target(self, fact: facts.Fact) -> str:
+    def target(self, fact: Event) -> str:
         """Return the queues that the message went to."""
         assert isinstance(fact, Fact)
         queues: list[str] = []

@@ -10,10 +10,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import Any, Final
 
-from leveret.page.readings.reading import PageRow
-from leveret.story.facts import HAS_ACKS
 from leveret.trace import events
 
+PageRow = dict[str, Any]
 _CONTENT: Final = ("body_hash", "size", "message_id", "correlation_id")
 _OF_ARRIVAL: Final = ("ts", "wall", "vhost", "exchange", "routing_key", "size")
 
@@ -64,8 +63,7 @@ class Completion:
             yield from self._unannounced(row, place, alike)
             copy = self._copies[_content(row)][-1]
         copy.is_delivered = True
-        attrs = {**row["attrs"], HAS_ACKS: False}
-        yield {**row, "msg": copy.message, "copy": copy.number, "attrs": attrs}
+        yield {**row, "msg": copy.message, "copy": copy.number}
 
     def _unannounced(self, row: PageRow, place: tuple[str, str], alike: list[_Copy]) -> Iterator[PageRow]:
         """Yield the arrival of a message that was not published into this queue: a dead letter, or one from before."""

@@ -1,4 +1,4 @@
-"""The reading of a live broker: its recorded events, its state, its faults, and what strict checks have found so far.
+"""The reading of a live broker: its timeline, its state, its faults, and what strict checks have found so far.
 
 The caller holds the broker's lock. Nothing is changed, and no finding counts as reported.
 """
@@ -7,11 +7,11 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Final, Protocol
 
 from leveret.observe.checks.texts import PublisherTexts, group_text
 from leveret.observe.views.views import ExchangeView, QueueFacts, exchange_view, queue_facts
-from leveret.page.readings.reading import Check, Fault, Picture, Reading, live_rows
+from leveret.page.readings.reading import Check, Fault, Picture, Reading, RealTime
 from leveret.page.story import Test
 from leveret.trace import events
 from leveret.trace.events import Event, RawEvent
@@ -23,7 +23,11 @@ if TYPE_CHECKING:
     from leveret.core.model.queues.stored_queue import StoredQueue
     from leveret.core.model.vhost import VirtualHost
     from leveret.observe.checks.judge import Judge
+    from leveret.story.timeline import Timeline
     from leveret.trace.recorder import Recorded
+
+# The most events of a test on a running broker that a page shows: as many as are read in some seconds.
+_EVENTS_MAX: Final = 20_000
 
 
 class Rule(Protocol):
@@ -43,6 +47,7 @@ class Rule(Protocol):
 def reading_of(
     node: Node,
     recorder: Recorded,
+    timeline: Timeline,
     *,
     test: str | None,
     title: str,
@@ -53,27 +58,29 @@ def reading_of(
     judge: Judge,
     vhost: str | None = None,
 ) -> Reading:
-    """Return what happened in a broker since a test began, and how things stand.
+    """Return what happened in a broker since a test began, and how things stand: of a long test, the latest.
 
-    `moves` are those of the broker's clock. With `vhost`, only findings of that virtual host count.
+    Without a mark of its start, it begins with the oldest event. `moves` are those of the broker's clock. With `vhost`,
+    only findings of that virtual host count.
     """
-    redaction = Redaction(redact)
-    raw_events = recorder.raw()
-    rows, before, cut_count = live_rows(raw_events, test, redaction, moves)
+    redaction, real_time = Redaction(redact), RealTime(moves)
+    began = timeline.began_of(test)
+    first = max(began, len(timeline.facts) - _EVENTS_MAX)
     found = [finding for group in judge.found_so_far(vhost).values() for finding in group]
     return Reading(
-        rows,
-        before,
+        timeline,
+        lambda fact: (fact.at, real_time.of(fact.at)),
+        first,
         title=title,
         rabbitmq=node.compat.version,
         seed=seed,
         clock="held" if moves else "real",
         picture=picture_of(node, redaction),
         faults=[Fault(repr(rule), rule.on, repr(rule.fault), rule.fired) for rule in rules],
-        checks=checks_of(judge, raw_events, vhost),
+        checks=checks_of(judge, recorder.raw(), vhost),
         noticed=[finding.cause for finding in found],
         dropped_count=int(recorder.has_dropped),
-        cut_count=cut_count,
+        cut_count=first - began,
         redaction=redaction,
         now=node.now,
         moves=tuple(moves),

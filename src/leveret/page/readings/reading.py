@@ -1,31 +1,29 @@
-"""A reading: what one broker did during a test, as rows, wherever it was recorded.
+"""A reading: what one broker did during a test, as a timeline, wherever it was recorded.
 
-A row has the columns of a trace file. Its `attrs` are a dictionary instead of text, and `attrs["body"]` holds the bytes
-of a body. This module reads the events of a live broker; `trace_source` reads a file. Everything above sees rows only.
+`live` reads a running broker, and `trace_source` a file. Everything above sees the timeline only.
 """
 
 from __future__ import annotations
 
 from bisect import bisect_left
 from collections import deque
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Final, NamedTuple, cast
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from leveret.trace import events
-from leveret.trace.events import Event, RawEvent
-from leveret.trace.rows import FileNumbering, Rows
+from leveret.trace.redaction import Redaction
+from leveret.trace.rows import FileNumbering
 
 if TYPE_CHECKING:
     from leveret.observe.views.views import ExchangeView, QueueFacts
     from leveret.story.causes import Cause
-    from leveret.trace.redaction import Redaction
+    from leveret.story.entities import Fact
+    from leveret.story.timeline import Timeline
 
-# The most events of a test on a running broker that a page shows: as many as are read in some seconds.
-_EVENTS_MAX: Final = 20_000
-PageRow = dict[str, Any]
-# A row as a page draws it, as a value of JSON.
+# A fact as a page draws it, as a value of JSON.
 StoryEvent = dict[str, Any]
+# When a fact happened, by the broker's clock and in real time, in microseconds; None if that is unknown.
+Times = tuple[int | None, int | None]
 
 
 @dataclass(slots=True)
@@ -59,9 +57,13 @@ class Picture(NamedTuple):
 class Reading:
     """What one broker did during a test."""
 
-    rows: list[PageRow]
-    # What happened before it: only what explains the rows.
-    before: list[PageRow] = field(default_factory=list)
+    timeline: Timeline
+    # When each of its facts happened.
+    times: Callable[[Fact], Times]
+    # The place of the first fact that a page shows. What happened before explains it.
+    began: int = 0
+    # Whether what became of deliveries was recorded: RabbitMQ reports no acks.
+    has_acks: bool = True
     title: str = "broker"
     rabbitmq: str = ""
     seed: int | None = None
@@ -70,7 +72,7 @@ class Reading:
     picture: Picture | None = None
     faults: list[Fault] = field(default_factory=list)
     checks: list[Check] = field(default_factory=list)
-    # What went wrong, the worst first, and how many of the last rows came after the failure.
+    # What went wrong, the worst first, and how many of the last facts came after the failure.
     causes: Sequence[Cause] = ()
     # What else was noticed.
     noticed: Sequence[Cause] = ()
@@ -80,7 +82,7 @@ class Reading:
     # How many events the recorder no longer had, and how many this reading leaves out; at least.
     dropped_count: int = 0
     cut_count: int = 0
-    redaction: Redaction | None = None
+    redaction: Redaction = field(default_factory=Redaction)
     # The broker's clock when this was read, and its moves; None if only its events are known.
     now: int | None = None
     moves: Sequence[tuple[int, int]] = ()
@@ -104,29 +106,6 @@ class OwnNumbers(FileNumbering):
     def connection(self, number: int | None) -> int | None:
         """Return the number that the broker gave a connection."""
         return number
-
-
-def live_rows(
-    raw_events: Sequence[RawEvent], test: str | None, redaction: Redaction, moves: Iterable[tuple[int, int]]
-) -> tuple[list[PageRow], list[PageRow], int]:
-    """Return the rows of a test, those of what came before it, and how many events of the test this leaves out.
-
-    The rows begin with the last start of the test; without one, with the oldest event. Of a long test, they are the
-    latest. `moves` are those of the broker's clock.
-    """
-    rows, real_time = Rows(OwnNumbers(), redaction, keeps_bodies=False), RealTime(moves)
-
-    def row_of(raw: RawEvent) -> PageRow:
-        row, attrs = rows.columns_and_attrs(raw)
-        if raw[0] == events.PUBLISHED:
-            attrs["body"] = Event(raw).message.body
-        return {**row, "wall": real_time.of(cast("int", raw[1])), "attrs": attrs}
-
-    began = events.began_at(raw_events, test)
-    first = max(began, len(raw_events) - _EVENTS_MAX)
-    explaining = [raw for raw in raw_events[:first] if raw[0] in events.EXPLAINING]
-    before = [*explaining, *_unpublished(raw_events[:first], raw_events[first:])]
-    return list(map(row_of, raw_events[first:])), list(map(row_of, before)), first - began
 
 
 class RealTime:
@@ -162,29 +141,3 @@ class RealTime:
             return None if self._is_cut else at
         reached = real[index - 1] + at - own[index - 1]
         return reached if index == len(own) or reached <= real[index] else None
-
-
-def _unpublished(before: Iterable[RawEvent], later: Iterable[RawEvent]) -> list[RawEvent]:
-    """Return the publish of each message that later events name and none of them publishes."""
-    missing: dict[int, RawEvent] = {}
-    published: dict[int, None] = {}
-    for raw in later:
-        if raw[0] in events.ABOUT_MESSAGES:
-            number = Event(raw).message.id
-            if raw[0] == events.PUBLISHED:
-                published[number] = None
-            elif number not in published:
-                missing.setdefault(number, raw)
-    # Most often nothing is missing, and a broker that many tests share has many earlier events.
-    for raw in before if missing else ():
-        if raw[0] == events.PUBLISHED and (number := Event(raw).message.id) in missing:
-            missing[number] = raw
-    return list(map(_published, missing.values()))
-
-
-def _published(raw: RawEvent) -> RawEvent:
-    if raw[0] == events.PUBLISHED:
-        return raw
-    # The recorder has dropped the publish. Where it came from is unknown; the message itself is not.
-    event = Event(raw)
-    return (events.PUBLISHED, event.at, event.vhost, None, None, event.message, None)

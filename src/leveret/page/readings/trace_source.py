@@ -1,7 +1,8 @@
 """The reading of a trace file: the rows of one of its tests, by broker, with the numbers that each broker gave.
 
-A file holds many tests and brokers. Rows about messages have their broker in the message's number; the others name it.
-Rows of a broker's earlier tests are read for what they explain.
+A row has the columns of a file, but its `attrs` are a dictionary and no text, and `attrs["body"]` holds the bytes of a
+body. A file holds many tests and brokers. Rows about messages have their broker in the message's number; the others
+name it. Rows of a broker's earlier tests are read for what they explain.
 """
 
 from __future__ import annotations
@@ -9,12 +10,13 @@ from __future__ import annotations
 import base64
 import binascii
 import json
+from collections import Counter
 from os import PathLike
 from typing import Any, Final, NamedTuple, cast
 
 from leveret.errors import UnreadableTraceError, did_you_mean
-from leveret.page.readings.firehose import Completion
-from leveret.page.readings.reading import Fault, PageRow, Reading
+from leveret.page.readings.firehose import Completion, PageRow
+from leveret.page.readings.reading import Fault, Reading
 from leveret.page.story import Test
 from leveret.story.asked import Asked
 from leveret.story.diagnosis import diagnosis
@@ -62,10 +64,7 @@ def read_test(path: str | PathLike[str], name: str | None) -> Recorded:
     # A recording of RabbitMQ has no acks, so it does not show what is held.
     if test.outcome in _FAILED and not is_rabbitmq:
         for reading in readings:
-            timeline = Timeline(raw_events(reading.before))
-            began = len(timeline.facts)
-            timeline.take(raw_events(reading.rows))
-            found = diagnosis(timeline, Asked(test.messages, test.queues), began=began)
+            found = diagnosis(reading.timeline, Asked(test.messages, test.queues), began=reading.began)
             reading.causes, reading.noticed = found.causes, found.noticed
     if not readings:
         readings = [_reading(reader.header, [], [], is_rabbitmq=is_rabbitmq)]
@@ -195,14 +194,18 @@ def _reading(header: dict[str, object], before: list[PageRow], rows: list[PageRo
         rows = list(Completion().complete(rows))
     broker = str(header.get("broker", "broker"))
     seed = header.get("seed")
+    rows = [*before, *rows]
+    timeline = Timeline(raw_events(rows))
     return Reading(
-        rows,
-        before,
+        timeline,
+        lambda fact: (rows[fact.place].get("ts"), rows[fact.place].get("wall")),
+        len(before),
+        not is_rabbitmq,
         title=broker,
         rabbitmq=str(header.get("profile") or (broker.partition(" ")[2] if is_rabbitmq else "")),
         seed=seed if isinstance(seed, int) and not is_rabbitmq else None,
         clock="held" if header.get("clock") == "virtual" else "real",
-        faults=_faults(rows),
+        faults=_faults(timeline),
     )
 
 
@@ -216,11 +219,7 @@ def _renumber(row: PageRow, connections: dict[object, int]) -> None:
         row["conn"] = connections.setdefault(conn, len(connections) + 1)
 
 
-def _faults(rows: list[PageRow]) -> list[Fault]:
+def _faults(timeline: Timeline) -> list[Fault]:
     """Return the faults that fired. Which others were planned is not recorded."""
-    fired: dict[tuple[str, str], int] = {}
-    for row in rows:
-        if row["kind"] == events.FAULT:
-            key = (str(row["attrs"].get("fault")), str(row["attrs"].get("on")))
-            fired[key] = fired.get(key, 0) + 1
+    fired = Counter((str(fact.get("fault")), str(fact.get("on"))) for fact in timeline.faults)
     return [Fault(f"{name} on {on}", on, name, count) for (name, on), count in fired.items()]

@@ -19,8 +19,9 @@ from leveret.pipeline.report import charts, words
 from leveret.pipeline.report.findings import Answers
 from leveret.pipeline.report.subject import Subject
 from leveret.pipeline.wording import change_text, copies
-from leveret.story.facts import Fact, RowFact
 from leveret.story.words import Names, details, told, why
+from leveret.trace.events import Event
+from leveret.trace.recorded_rows import raw_events
 
 # What draws a graph on the page of a test, and what the report adds.
 _ASSETS: Final = {
@@ -87,11 +88,11 @@ class _Marked(Names):
         """Return a name as code."""
         return self._code(name)
 
-    def reason(self, fact: Fact) -> str:
+    def reason(self, fact: Event) -> str:
         """Return why it happened."""
         return why(fact.kind, fact.get("reason"))
 
-    def slot(self, name: str, fact: Fact) -> str:
+    def slot(self, name: str, fact: Event) -> str:
         """Return markup for a slot. `target` is made of names, which are markup already."""
         text = super().slot(name, fact)
         return Markup(text) if name == "target" else escape(text)
@@ -99,7 +100,7 @@ class _Marked(Names):
 
 def in_words(event: Row, code: Callable[[str], str]) -> Markup:
     """Describe an event in a sentence, with the fields that its words leave out. `code` marks up a name."""
-    fact = RowFact(event, {})
+    (fact,) = map(Event, raw_events([event]))
     fields = [(label, value) for label, value in details(fact) if label != "reason"]
     if event["copy"] is not None:
         fields.insert(0, ("copy", str(event["copy"])))
