@@ -130,6 +130,8 @@ def delete_parameter(call: ManagementCall) -> None:
     """Remove a parameter."""
     with call.engine.looking():
         component, vhost = get_parameter(call)["component"], call.vhost.name
+    if component == POLICY:
+        raise bad_request(NO_PARAMETER)
     if component == VHOST_LIMITS_PARAMETER:
         call.admin.clear_vhost_limits(vhost)
     else:
