@@ -220,6 +220,8 @@ def policies_are_parameters_of_a_component(s: Run) -> None:
     s.get(f"/parameters/policy/{s.v}")
     s.get(f"/parameters/policy/{s.v}/p")
     s.get(f"/parameters/policy/{s.v}/o")
+    s.delete(f"/parameters/policy/{s.v}/p")
+    s.get(f"/policies/{s.v}?columns=name")
 
 
 @scenario
