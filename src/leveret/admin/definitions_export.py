@@ -19,7 +19,9 @@ if TYPE_CHECKING:
     from leveret.core.model.exchanges.exchange import Exchange
     from leveret.core.model.node import Node
     from leveret.core.model.operators.policy import PolicySet
+    from leveret.core.model.queues.stored_queue import StoredQueue
     from leveret.core.model.vhost import VirtualHost
+    from leveret.core.wire.values import Table
 
 # The only exchange of RabbitMQ's own that it exports.
 _EXPORTED: Final = "amq.rabbitmq.log"
@@ -152,28 +154,41 @@ def policies_as_parameters(vhost: VirtualHost, component: str, policies: PolicyS
 def _queues(vhost: VirtualHost, extent: Extent) -> Iterator[Described]:
     for queue in vhost.queues.values():
         if queue.durable or (extent.has_transient and not queue.is_exclusive):
-            yield {
-                "name": queue.name,
-                "vhost": vhost.name,
-                "type": queue.type.name,
-                "durable": queue.durable,
-                "auto_delete": queue.auto_delete,
-                "arguments": described(queue.arguments),
-            }
+            yield described_queue(queue)
+
+
+def described_queue(queue: StoredQueue) -> Described:
+    """Return what was declared of a queue."""
+    return {
+        "name": queue.name,
+        "vhost": queue.vhost.name,
+        "type": queue.type_name,
+        "durable": queue.durable,
+        "auto_delete": queue.auto_delete,
+        "arguments": described(queue.arguments),
+    }
 
 
 def _exchanges(vhost: VirtualHost, extent: Extent) -> Iterator[Described]:
     for exchange in vhost.exchanges.values():
         if _is_exported(exchange, extent):
-            yield {
-                "name": exchange.name,
-                "vhost": vhost.name,
-                "type": exchange.type_name,
-                "durable": exchange.durable,
-                "auto_delete": exchange.auto_delete,
-                **({"internal": exchange.internal} if extent.has_internal else {}),
-                "arguments": described(exchange.arguments),
-            }
+            declared = described_exchange(vhost, exchange)
+            if not extent.has_internal:
+                del declared["internal"]
+            yield declared
+
+
+def described_exchange(vhost: VirtualHost, exchange: Exchange) -> Described:
+    """Return what was declared of an exchange."""
+    return {
+        "name": exchange.name,
+        "vhost": vhost.name,
+        "type": exchange.type_name,
+        "durable": exchange.durable,
+        "auto_delete": exchange.auto_delete,
+        "internal": exchange.internal,
+        "arguments": described(exchange.arguments),
+    }
 
 
 def _is_exported(exchange: Exchange, extent: Extent) -> bool:
@@ -186,14 +201,22 @@ def _bindings(vhost: VirtualHost, extent: Extent) -> Iterator[Described]:
     for exchange in vhost.exchanges.values():
         for binding in exchange.bindings.values():
             if _has_exported_ends(vhost, binding, extent):
-                yield {
-                    "source": exchange.name,
-                    "vhost": vhost.name,
-                    "destination": binding.destination.name,
-                    "destination_type": binding.destination_kind,
-                    "routing_key": binding.routing_key,
-                    "arguments": described(binding.arguments),
-                }
+                ends = (exchange.name, binding.destination.name, binding.destination_kind)
+                yield described_binding(vhost.name, *ends, binding.routing_key, binding.arguments)
+
+
+def described_binding(
+    vhost: str, source: str, destination: str, kind: str, routing_key: str, arguments: Table
+) -> Described:
+    """Return a binding to a queue or exchange."""
+    return {
+        "source": source,
+        "vhost": vhost,
+        "destination": destination,
+        "destination_type": kind,
+        "routing_key": routing_key,
+        "arguments": described(arguments),
+    }
 
 
 def _has_exported_ends(vhost: VirtualHost, binding: Binding, extent: Extent) -> bool:

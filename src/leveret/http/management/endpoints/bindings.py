@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from typing import Final, NamedTuple
 from urllib.parse import quote_plus, unquote_plus
 
-from leveret.admin.values import described
+from leveret.admin.definitions_export import described_binding
 from leveret.core.model.operators.access import Kind
 from leveret.core.model.vhost import VirtualHost
 from leveret.core.protocol.handlers import exchange, queue
@@ -49,15 +49,7 @@ class _ShownBinding(NamedTuple):
 
     def shown(self) -> Described:
         """Return the binding as JSON."""
-        return {
-            "source": self.source,
-            "vhost": self.vhost,
-            "destination": self.destination,
-            "destination_type": self.kind,
-            "routing_key": self.routing_key,
-            "arguments": described(self.arguments),
-            "properties_key": self.properties_key,
-        }
+        return {**described_binding(*self), "properties_key": self.properties_key}
 
 
 def _rows(vhost: VirtualHost) -> Iterator[_ShownBinding]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from leveret.admin.values import described
+from leveret.admin.definitions_export import described_exchange
 from leveret.core.model.exchanges.exchange import Exchange
 from leveret.core.model.vhost import VirtualHost
 from leveret.core.protocol.handlers import exchange as methods
@@ -68,13 +68,7 @@ def _described(call: ManagementCall, vhost: VirtualHost, exchange: Exchange) -> 
     counts, vhosts_maker = call.state.statistics, vhost.maker or statistics.INTERNAL_USER
     policy, _ = vhost.policies.for_exchange(exchange.name)
     return {
-        "name": exchange.name,
-        "vhost": vhost.name,
-        "type": exchange.type_name,
-        "durable": exchange.durable,
-        "auto_delete": exchange.auto_delete,
-        "internal": exchange.internal,
-        "arguments": described(exchange.arguments),
+        **described_exchange(vhost, exchange),
         **({} if policy is None else {"policy": policy.name}),
         "user_who_performed_action": counts.makers.get((vhost.name, exchange.name), vhosts_maker),
         **statistics.message_stats(counts.of("exchange", vhost.name, exchange.name), call.node.now, *_COUNTED),

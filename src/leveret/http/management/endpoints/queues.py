@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Final
 
-from leveret.admin.values import described
+from leveret.admin.definitions_export import described_queue
 from leveret.core.compat import SINCE_3_13
 from leveret.core.model.operators.node_settings import NODE_NAME
 from leveret.core.model.operators.policy import combined
@@ -143,13 +143,8 @@ def _declared(call: ManagementCall, queue: StoredQueue) -> Described:
     is_nowhere = queue.type_name == "quorum" and not call.compat.places_quorum_queues and call.flag("disable_stats")
     return {
         **(_PLACED if is_placed else {}),
-        "name": queue.name,
-        "vhost": queue.vhost.name,
-        "type": queue.type_name,
-        "durable": queue.durable,
-        "auto_delete": queue.auto_delete,
+        **described_queue(queue),
         "exclusive": queue.is_exclusive,
-        "arguments": described(queue.arguments),
         **({} if is_nowhere else {"node": NODE_NAME}),
         "state": call.compat.idle_queue_state if is_short else "running",
     }
