@@ -74,8 +74,10 @@ def fresh_broker(request: pytest.FixtureRequest, make_leveret: MakeLeveret) -> B
     Each test has a different port, so a client that one test leaves running cannot reconnect to the next one's broker.
     """
     from pytest_leveret import brokers, explore
+    from pytest_leveret.brokers import states
 
     broker = make_leveret()
+    states.begin(request, broker)
     explore.watch(request.node, broker)
     set_faults(request.node, broker)
     brokers.expect_client(request.node, broker)

@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from leveret.broker import Broker as Broker
     from leveret.core.compat import RabbitMQVersion as RabbitMQVersion
     from leveret.engine.broker_options import BrokerOptions as BrokerOptions
+    from leveret.engine.snapshots import Snapshot as Snapshot
     from leveret.errors import BrokerError as BrokerError
     from leveret.errors import CheckFailedError as CheckFailedError
     from leveret.errors import EndlessTimeError as EndlessTimeError
@@ -72,6 +73,7 @@ _HOMES = {
     "broker": ("Broker",),
     "core.compat": ("RabbitMQVersion",),
     "engine.broker_options": ("BrokerOptions",),
+    "engine.snapshots": ("Snapshot",),
     "errors": (
         *("BrokerError", "CheckFailedError", "EndlessTimeError", "EventsMissingError"),
         *("LeveretWarning", "NotDeclaredError", "RefusedError", "WaitTimeoutError"),

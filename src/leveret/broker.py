@@ -33,6 +33,7 @@ if TYPE_CHECKING:
 
     from leveret.admin.admin import Admin
     from leveret.core.model.node import Node
+    from leveret.engine.snapshots import Snapshot
     from leveret.faults import FaultPlan
     from leveret.http.server import HttpServer
     from leveret.observe.assertions.keywords import NoKeywords, WorkerOptions
@@ -508,6 +509,24 @@ class Broker(BrokerActions, Peers, CheckedAssertions, Hinting):
     def reset(self) -> None:
         """Close every connection and forget all state. The port stays open."""
         self._engine.reset()
+
+    def snapshot(self) -> Snapshot:
+        """Return the state of the broker at this moment, for `restore`: in memory, and as often as needed.
+
+        It has everything but the clients: queues with positions, deaths and deadlines, streams, users, policies, the
+        events that explain them, and the clock's place. What clients held is back in its queue, to be redelivered.
+        Faults are not part of it. Raises BrokerError if the broker does not run.
+        """
+        from leveret.engine.snapshots import snapshot_of
+
+        return snapshot_of(self._engine)
+
+    def restore(self, snapshot: Snapshot) -> None:
+        """Close every connection and go back to a snapshot of this broker, or of one like it. The port stays open.
+
+        Raises BrokerError if the snapshot is of a broker with another version, other plugins or settings.
+        """
+        snapshot.restore(self._engine)
 
     def restart(self) -> None:
         """Restart as RabbitMQ does, on the same port: keep what is durable, and close all connections."""

@@ -134,5 +134,12 @@ class HoldableClock:
         self._held_at = to
         self._note_move()
 
+    def set(self, to: int, *, is_held: bool) -> None:
+        """Put the clock at an instant, which may be in the past: its broker goes back there, with all that it knows."""
+        self.moves.clear()
+        self._offset_us = to - self._source.now()
+        self._held_at = to if is_held else None
+        self._note_move()
+
     def _note_move(self) -> None:
         self.moves.append((self.now(), self._source.now()))

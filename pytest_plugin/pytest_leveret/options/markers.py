@@ -1,4 +1,4 @@
-"""The markers `leveret`, the broker settings of one test, class or module, and `leveret_fault`, a fault of one broker.
+"""The markers: `leveret`, the broker settings of one test, class or module, and a fault or a state of its broker.
 
 Markers of module, class, test and parameter are merged keyword by keyword; the closest wins. An unknown keyword or an
 invalid value fails the test before it starts, so that a typo never runs a test on the wrong broker.
@@ -32,14 +32,19 @@ FAULT_LINE: Final = (
     "leveret_fault(on='basic.ack', do=ResetPeer(), after=0, times=None, ...): add a fault to the broker of the fixture "
     "`leveret`, with the keywords of `broker.faults.add`; each marker adds a rule, those of the module first."
 )
+STATE_NAME: Final = "leveret_state"
+STATE_LINE: Final = (
+    "leveret_state(build=function): begin with the broker of the fixture `leveret` in the state that function(broker) "
+    "made once in this run; or the name of a fixture of the session or module that returns broker.snapshot()."
+)
 EXPLORE_NAME: Final = "leveret_explore"
 EXPLORE_LINE: Final = (
     "leveret_explore(faults=('lost before', ...), on='*', pairs=0, only=None, limit=10, keep_going=False, seed=0, "
     "seconds=None): run the test once without a fault, then once for each fault at each step of the broker of the "
     "fixture `leveret`; it takes the keywords of `leveret.explore`."
 )
-NAMES: Final = (NAME, FAULT_NAME, EXPLORE_NAME)
-LINES: Final = (LINE, FAULT_LINE, EXPLORE_LINE)
+NAMES: Final = (NAME, FAULT_NAME, STATE_NAME, EXPLORE_NAME)
+LINES: Final = (LINE, FAULT_LINE, STATE_LINE, EXPLORE_LINE)
 _ORIGIN: Final = "marker leveret"
 
 
@@ -104,7 +109,7 @@ def refuse_wrong_marker(item: pytest.Item) -> None:
         settings = marked_settings(item)
     except WrongMarker as error:
         raise failure_at(item, str(error)) from None
-    _refuse_wrong_fault(item)
+    _refuse_without_broker(item)
     from pytest_leveret.options.scopes import shared_names
 
     fixtures = getattr(item, "fixturenames", ())
@@ -125,19 +130,27 @@ def refuse_wrong_marker(item: pytest.Item) -> None:
         )
 
 
-def _refuse_wrong_fault(item: pytest.Item) -> None:
+# What does the same for a broker of make_leveret.
+_OF_ONE_BROKER: Final = {
+    FAULT_NAME: "broker.faults.add(...) with the same keywords",
+    STATE_NAME: "build(broker), or broker.restore(state)",
+}
+
+
+def _refuse_without_broker(item: pytest.Item) -> None:
     """Fail a marked test without a broker, unless it uses `request` and so can still get one while it runs."""
     fixtures = getattr(item, "fixturenames", ())
-    if "leveret" in fixtures or all(mark.name != FAULT_NAME for mark in item.own_markers):
+    name = next((mark.name for mark in item.own_markers if mark.name in _OF_ONE_BROKER), None)
+    if "leveret" in fixtures or name is None:
         return
     if "make_leveret" in fixtures:
         raise failure_at(
             item,
-            f"{FAULT_NAME}: the marker applies to the broker of the fixture leveret, which the test does not use; for "
-            "a broker of make_leveret, call broker.faults.add(...) with the same keywords",
+            f"{name}: the marker applies to the broker of the fixture leveret, which the test does not use; for a "
+            f"broker of make_leveret, call {_OF_ONE_BROKER[name]}",
         )
     if "request" not in fixtures or "leveret_session" in fixtures:
-        raise failure_at(item, f"{FAULT_NAME}: the test does not use the fixture leveret; use it, or remove the marker")
+        raise failure_at(item, f"{name}: the test does not use the fixture leveret; use it, or remove the marker")
 
 
 def set_faults(item: pytest.Item, broker: Broker) -> None:

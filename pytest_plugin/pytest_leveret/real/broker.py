@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from leveret.core.model.vhost import VirtualHost
     from leveret.core.wire.methods import Method
     from leveret.engine.engine import Engine
+    from leveret.engine.snapshots import Snapshot
     from leveret.faults import FaultPlan
     from pytest_leveret.real.mirror import Deadline
     from pytest_leveret.real.server import Server
@@ -66,6 +67,10 @@ class RealBroker(Broker):
         super().stop()
         if is_running:
             self._engine.leave_server()
+
+    def snapshot(self) -> Snapshot:
+        """Skip the test: the server keeps the state."""
+        skip("broker.snapshot()")
 
     def __repr__(self) -> str:
         parts = self._server.parts

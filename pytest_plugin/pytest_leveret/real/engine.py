@@ -148,7 +148,7 @@ class RealEngine(Engine):
     def _connection(self, peer: Address, local: Address, dirty: Dirty) -> Connection:
         connection = ProxiedConnection(
             self.node,
-            number=self._connection_count,
+            number=self.connection_count,
             peer=peer,
             local=local,
             dirty=dirty,

@@ -176,7 +176,8 @@ class Engine:
         self.is_url_read = False
         # How many threads wait for something to happen.
         self._wait_count = 0
-        self._connection_count = 0
+        # How many clients have connected.
+        self.connection_count = 0
         self._faults: FaultPlan | None = None
         # What has been found of clients that reconnect by themselves.
         self._robust_queues: RobustQueues | None = None
@@ -192,7 +193,7 @@ class Engine:
             compat=self.compat,
             dice=_SeededDice(self.seed),
             now=self.clock.now(),
-            hooks=Hooks() if self.recorder.tap is None else Hooks(self.recorder.tap, waiting_line, _insight),
+            hooks=self.new_hooks(),
             permit=self.permit,
             settings=self.settings,
         )
@@ -204,11 +205,11 @@ class Engine:
             node.event_exchange = EventExchange(node)
         if self._begin is not None:
             self._begin(node)
-        if self._faults is not None:
-            from leveret.faults.plan import attach
-
-            attach(self._faults, node)
         return node
+
+    def new_hooks(self) -> Hooks:
+        """Return what a new node needs to be recorded."""
+        return Hooks() if self.recorder.tap is None else Hooks(self.recorder.tap, waiting_line, _insight)
 
     def _require_known(self, fields: Mapping[str, object]) -> None:
         """Raise NotDeclaredError if a query names a virtual host, a queue or an exchange that has never existed."""
@@ -305,7 +306,7 @@ class Engine:
         return Writer(trace, lock=self.lock, clock=self.clock, facts=facts)
 
     def _connect(self, peer: Address, local: Address) -> Conversation:
-        self._connection_count += 1
+        self.connection_count += 1
         dirty = cast("list[object]", self.loop.dirty)
         if self.tls is None or local[1] != self.addresses[1][1]:
             return self._connection(peer, local, dirty)
@@ -316,7 +317,7 @@ class Engine:
         return secured
 
     def _connection(self, peer: Address, local: Address, dirty: Dirty) -> Connection:
-        return accept(self.node, number=self._connection_count, peer=peer, local=local, dirty=dirty)
+        return accept(self.node, number=self.connection_count, peer=peer, local=local, dirty=dirty)
 
     def start(self, host: str, *ports: int) -> list[Address]:
         """Open ports, the second of them for TLS, and return their addresses.
@@ -420,21 +421,32 @@ class Engine:
 
     def reset(self) -> None:
         """Close every connection, forget all state and start over on the same port. Findings so far are kept."""
-        self.ask(self._begin_anew)
+        self.begin_anew(self._empty_node)
+
+    def begin_anew(self, new_node: Callable[[], Node]) -> None:
+        """Close every connection and go on with another node on the same port. Findings so far are kept."""
+        self.ask(partial(self._begin_anew, new_node))
         self.judge.begin_anew()
 
-    def _begin_anew(self) -> None:
+    def _empty_node(self) -> Node:
+        self.recorder.begin_anew()
+        self.clock.release()
+        self.connection_count = 0
+        return self._new_node()
+
+    def _begin_anew(self, new_node: Callable[[], Node]) -> None:
         self.judge.read_to_the_reset()
         self._shut_down(Shutdown())
         self.loop.reset_all()
-        self.recorder.begin_anew()
-        self.clock.release()
         self.time_error = None
-        self._connection_count = 0
         internal_errors = self.node.internal_errors
-        self.node = self.loop.host = self._new_node()
-        # A reset does not forget leveret's own errors.
-        self.node.internal_errors = internal_errors
+        self.node = self.loop.host = new_node()
+        # The wall clock never goes back, and a reset does not forget leveret's own errors.
+        self.node.wall_now, self.node.internal_errors = self.wall.now(), internal_errors
+        if self._faults is not None:
+            from leveret.faults.plan import attach
+
+            attach(self._faults, self.node)
 
     def restart(self) -> None:
         """Stop and start the node on the same port. What is durable stays."""

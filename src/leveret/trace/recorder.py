@@ -33,6 +33,7 @@ _LEVELS: Final = get_args(RecordLevel)
 # What a user probably wants who tries another level.
 _KEEPING_ALL: Final = "to keep all events, use trace_dir=DIR or --leveret-trace-dir=DIR"
 _BEGINNING: Final[RawEvent] = ("beginning",)
+_FORGOTTEN: Final[RawEvent] = ("forgotten",)
 # Up to this many of the newest events are kept as the core made them. Beyond, the oldest of them move in pieces of at
 # least the second size: one piece takes a millisecond, and all of them would hold up every client for a long turn.
 _FRESH_MAX: Final = 8192
@@ -199,18 +200,24 @@ class Recorder:
 
     def clear(self) -> None:
         """Forget all events. From now on the record is complete again."""
+        self._clear(_BEGINNING)
+
+    def _clear(self, sentinel: RawEvent) -> None:
         with self._lock:
             self._catch_up()
             self._moved_count += len(self._fresh)
             self._fresh.clear()
             self._kept.clear()
-            self._kept.append(_BEGINNING)
+            self._kept.append(sentinel)
 
-    def begin_anew(self) -> None:
-        """Forget all events, because the broker was reset and counts from 1 again."""
+    def begin_anew(self, *, has_dropped: bool = False) -> None:
+        """Forget all events, because the broker was reset and counts from 1 again, or goes back to an earlier state.
+
+        `has_dropped`: whether of what is recorded next the oldest part is missing.
+        """
         if self.writer is not None:
             self.writer.begin_anew()
-        self.clear()
+        self._clear(_FORGOTTEN if has_dropped else _BEGINNING)
 
     def _catch_up(self) -> None:
         if self.writer is not None:

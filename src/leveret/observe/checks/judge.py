@@ -135,6 +135,14 @@ class Judge:
         self._leftovers = Leftovers()
         self._unused_faults = UnusedFaults(self._planned)
 
+    def begin_with_the_past(self) -> None:
+        """Read what a restored broker begins with. It was judged where it happened."""
+        with self._source.lock:
+            so_far = self._findings
+            self._findings = []
+            self.read_on()
+            self._findings = so_far
+
     def allow(self, allowance: Allowance) -> None:
         """Begin to allow something."""
         self.catch_up()

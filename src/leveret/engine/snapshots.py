@@ -1,0 +1,117 @@
+"""Snapshots of a broker: what it keeps, the events that explain it, and the clock's place; and going back to one.
+
+The clients of the broker are not in it. As when the broker is reset, they are gone, and what they held is back in its
+queue, to be redelivered. Their end happens once, on a copy, when the snapshot is made.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from functools import partial
+from typing import TYPE_CHECKING, Final, cast
+
+from leveret.core.hooks import Hooks
+from leveret.core.model.errors import Shutdown
+from leveret.core.model.node import Node
+from leveret.engine.copying import Copied, copied
+from leveret.errors import BrokerError
+from leveret.trace import events
+from leveret.trace.events import RawEvent
+from leveret.wording import count_text
+
+if TYPE_CHECKING:
+    from leveret.core.protocol.connection import Connection
+    from leveret.engine.engine import Engine
+
+_OF_TESTS: Final = (events.TEST_START, events.TEST_END)
+
+
+@dataclass(frozen=True, eq=False)
+class Snapshot:
+    """The state of a broker at one moment, for `broker.restore`. It lives in memory and fits brokers of its kind."""
+
+    text: str
+    # What the brokers that take it have in common.
+    kind: dict[str, object]
+    node: Copied[Node] = field(repr=False)
+    # Those of the node, in whose place a copy gets those of its broker.
+    hooks: Hooks = field(repr=False)
+    # What had happened, oldest first, and whether older events were forgotten.
+    events: list[RawEvent] = field(repr=False)
+    has_dropped: bool
+    # The clock's place in microseconds since the epoch, and whether it was held there.
+    now: int
+    is_held: bool
+    # How many clients had connected, so that those after it have other numbers.
+    connection_count: int
+
+    def __repr__(self) -> str:
+        return f"<snapshot of {self.text}>"
+
+    def restore(self, engine: Engine) -> None:
+        """Put a broker into this state. Raises BrokerError if it is of another kind."""
+        engine.refuse_not_running()
+        for word, value in _kind(engine).items():
+            if self.kind[word] != value:
+                raise BrokerError(
+                    f"this snapshot is of a broker with {word}={self.kind[word]!r}, and this one has {word}={value!r}; "
+                    "restore it on a broker with the same settings, or take another snapshot there"
+                )
+        engine.begin_anew(partial(self._begin, engine))
+        engine.judge.begin_with_the_past()
+
+    def _begin(self, engine: Engine) -> Node:
+        """Return a node in this state. The engine's recorder and clock go to the same moment."""
+        recorder, hooks = engine.recorder, engine.new_hooks()
+        recorder.begin_anew(has_dropped=self.has_dropped)
+        if hooks.tap is not None and engine.test is not None:
+            # What made the state happened for the test that runs now.
+            hooks.tap((events.TEST_START, self.events[0][1] if self.events else self.now, engine.test))
+        for event in self.events:
+            if hooks.tap is not None:
+                hooks.tap(event)
+        engine.clock.set(self.now, is_held=self.is_held)
+        engine.connection_count = self.connection_count
+        return self.node.load([(self.hooks, hooks)])
+
+
+def snapshot_of(engine: Engine) -> Snapshot:
+    """Return the state of a broker without its clients. Raises BrokerError if it does not run."""
+    engine.refuse_not_running()
+    return engine.ask(partial(_taken, engine))
+
+
+def _taken(engine: Engine) -> Snapshot:
+    happened = [event for event in engine.recorder.raw() if event[0] not in _OF_TESTS]
+    hooks = Hooks(None if engine.recorder.tap is None else happened.append)
+    node = copied(engine.node, keep=[engine, engine.node.hooks]).load([(engine.node.hooks, hooks)])
+    clients = cast("list[Connection]", list(node.connections.values()))
+    for client in clients:
+        # First of all, so that nothing comes back to a client that is ending too.
+        for channel in client.channels.values():
+            channel.drop_consumers()
+    for client in clients:
+        client.shut_down(Shutdown())
+    node.finish_work()
+    queues = [queue for vhost in node.vhosts.values() for queue in vhost.queues.values()]
+    counts = count_text(len(queues), "queue"), count_text(sum(len(queue.ready) for queue in queues), "message")
+    return Snapshot(
+        f"RabbitMQ {engine.compat.version} with {' and '.join(counts)}",
+        _kind(engine),
+        copied(node, keep=[hooks]),
+        hooks,
+        happened,
+        engine.recorder.has_dropped,
+        engine.clock.now(),
+        engine.clock.is_held,
+        engine.connection_count,
+    )
+
+
+def _kind(engine: Engine) -> dict[str, object]:
+    return {
+        "rabbitmq": engine.compat.version,
+        "permit": engine.permit,
+        "plugins": engine.plugins,
+        "settings": engine.settings,
+    }

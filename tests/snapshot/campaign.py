@@ -1,0 +1,72 @@
+"""Swap a broker by its own copy after every turn, while recorded programs and scenarios run: `--help`.
+
+python -m tests.snapshot.campaign
+"""
+
+from __future__ import annotations
+
+import argparse
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
+from multiprocessing import Pool
+
+from tests.lockstep.machine import Player
+from tests.lockstep.recordings import Recording
+from tests.lockstep.side import Side
+from tests.recording import difference
+from tests.semantics import scenarios, target
+from tests.semantics.scenario import SCENARIOS, run, transcripts
+
+from .swapping import Swapping
+
+
+@contextmanager
+def _swapping(version: str, *, has_settings: bool = False) -> Iterator[target.LeveretEndpoint]:
+    with target.leveret(version, has_settings=has_settings) as endpoint:
+        swapping = Swapping(endpoint.broker)
+        yield endpoint
+        assert swapping.swap_count > 0
+        endpoint.broker.check()
+
+
+def answers_of(recording: Recording, version: str) -> list[object]:
+    """Return what a broker answers that is swapped while a recorded program runs."""
+    with _swapping(version) as endpoint:
+        side = Side(endpoint)
+        player = Player(side, None, recording.answers, 0)
+        outcome = player.play(recording.program)
+        side.close(player.queues, player.exchanges, player.policies)
+    return [*outcome.answers]
+
+
+def _of_scenario(case: tuple[str, str]) -> str:
+    """Return how a scenario differs on a broker that is swapped, "" if it does not."""
+    name, version = case
+    scenarios.load_all()
+    scenario = SCENARIOS[name]
+    expected = transcripts.load(version, scenario.area, scenario.name)
+    try:
+        with warnings.catch_warnings(action="ignore"), _swapping(version, has_settings=scenario.has_settings) as it:
+            got = run(scenario, it)
+    except Exception as error:
+        return f"{name} {version}: {error!r}"
+    return "" if got == expected else f"{name} {version}\n{difference(expected, got)}"
+
+
+def main() -> None:
+    """Run everything, and print what differs and how much ran."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--jobs", type=int, default=2)
+    parser.add_argument("--only", default="", help="part of a scenario's name")
+    options = parser.parse_args()
+    scenarios.load_all()
+    cases = [(it.id, version) for it in SCENARIOS.values() for version in it.versions if options.only in it.id]
+    with Pool(options.jobs) as pool:
+        wrong = [text for text in pool.imap_unordered(_of_scenario, cases, 4) if text]
+    print(*wrong, sep="\n")
+    print(f"{len(cases) - len(wrong)} of {len(cases)} scenarios answer alike")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,128 @@
+"""A test goes back to a state that was built once: `snapshot()` and `restore()`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import suppress
+
+import pika
+import pytest
+from pika.adapters.blocking_connection import BlockingChannel
+
+from leveret import Broker, BrokerError
+
+
+@pytest.fixture
+def channel(leveret: Broker) -> Iterator[BlockingChannel]:
+    connection = pika.BlockingConnection(pika.URLParameters(leveret.url))
+    yield connection.channel()
+    if connection.is_open:
+        with suppress(pika.exceptions.AMQPError):
+            connection.close()
+
+
+def new_channel(broker: Broker) -> BlockingChannel:
+    return pika.BlockingConnection(pika.URLParameters(broker.url)).channel()
+
+
+def test_messages_come_back_in_their_order(leveret: Broker, channel: BlockingChannel) -> None:
+    channel.queue_declare("orders", durable=True)
+    for number in range(3):
+        channel.basic_publish("", "orders", b"%d" % number)
+    state = leveret.snapshot()
+    channel.queue_purge("orders")
+
+    leveret.restore(state)
+
+    assert [it.body for it in leveret.queue("orders").ready] == [b"0", b"1", b"2"]
+
+
+def test_a_snapshot_leaves_the_clients_alone(leveret: Broker, channel: BlockingChannel) -> None:
+    channel.queue_declare("orders", durable=True)
+    channel.basic_publish("", "orders", b"one")
+    method, _, _ = channel.basic_get("orders")
+
+    leveret.snapshot()
+
+    channel.basic_ack(method.delivery_tag)
+    leveret.assert_acked("orders", body=b"one")
+
+
+def test_what_a_client_held_is_redelivered(leveret: Broker, channel: BlockingChannel) -> None:
+    channel.queue_declare("orders", durable=True)
+    channel.basic_publish("", "orders", b"one")
+    channel.basic_get("orders")
+    state = leveret.snapshot()
+
+    leveret.restore(state)
+
+    method, _, body = new_channel(leveret).basic_get("orders")
+    assert (body, method.redelivered) == (b"one", True)
+
+
+def test_the_connections_of_the_broker_are_closed(leveret: Broker, channel: BlockingChannel) -> None:
+    state = leveret.snapshot()
+
+    leveret.restore(state)
+
+    with pytest.raises(pika.exceptions.AMQPError):
+        channel.queue_declare("orders", durable=True)
+
+
+def test_a_state_is_restored_as_often_as_needed(leveret: Broker, channel: BlockingChannel) -> None:
+    channel.queue_declare("orders", durable=True)
+    channel.basic_publish("", "orders", b"one")
+    state = leveret.snapshot()
+    for _ in range(3):
+        leveret.restore(state)
+        assert new_channel(leveret).basic_get("orders", auto_ack=True)[2] == b"one"
+
+
+def test_the_clock_goes_back_with_the_state(leveret: Broker, channel: BlockingChannel) -> None:
+    channel.queue_declare("short", durable=True, arguments={"x-message-ttl": 60_000})
+    channel.basic_publish("", "short", b"one")
+    leveret.clock.advance(seconds=50)
+    state = leveret.snapshot()
+    leveret.clock.advance(seconds=50)
+    assert len(leveret.queue("short").ready) == 0
+
+    leveret.restore(state)
+
+    leveret.clock.advance(seconds=9)
+    assert len(leveret.queue("short").ready) == 1
+    leveret.clock.advance(seconds=2)
+    assert len(leveret.queue("short").ready) == 0
+
+
+def test_assertions_know_what_happened_before_the_snapshot(leveret: Broker, channel: BlockingChannel) -> None:
+    channel.queue_declare("orders", durable=True)
+    channel.basic_publish("", "orders", b"one")
+    state = leveret.snapshot()
+
+    leveret.restore(state)
+
+    leveret.assert_published("", routing_key="orders", body=b"one")
+
+
+def test_a_restored_broker_explains_by_the_line_that_published(leveret: Broker, channel: BlockingChannel) -> None:
+    leveret.declare_queue("orders")
+    leveret.publish("", "orders", b"one")
+    state = leveret.snapshot()
+
+    leveret.restore(state)
+
+    with pytest.raises(AssertionError, match=r"test_snapshots\.py"):
+        leveret.assert_acked("orders", timeout=0)
+
+
+def test_a_snapshot_of_another_version_is_refused(leveret: Broker) -> None:
+    with Broker(rabbitmq="4.0") as other, pytest.raises(BrokerError, match=r"rabbitmq='4\.0', and this one has"):
+        leveret.restore(other.snapshot())
+
+
+def test_a_snapshot_serves_other_brokers(leveret: Broker, channel: BlockingChannel) -> None:
+    channel.queue_declare("orders", durable=True)
+    with Broker() as other:
+        other.restore(leveret.snapshot())
+
+        new_channel(other).queue_declare("orders", durable=True)
