@@ -1,0 +1,1 @@
+"""One catalogue of services with a planted bug, on which every finder is tried."""
