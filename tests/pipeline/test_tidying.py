@@ -5,10 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from pathlib import Path
 
-import pytest
-
 from leveret.pipeline import compact, ingest, update
-from leveret.pipeline.warehouse import compaction
 from leveret.pipeline.warehouse.tables import read_table
 from leveret.pipeline.warehouse.warehouse import Warehouse
 from tests.pipeline.traces import header, lives, write
@@ -19,13 +16,12 @@ def ingest_one(warehouse: Warehouse, folder: Path, name: str, messages: int = 2)
     update(warehouse, processes=1)
 
 
-def test_an_update_merges_small_parts_once_there_are_many(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(compaction, "_MANY_SMALL_PARTS", 8)
+def test_an_update_merges_small_parts_once_there_are_many(tmp_path: Path) -> None:
     warehouse = Warehouse(tmp_path / "warehouse")
-    names = [f"r{number}" for number in range(7)]
+    names = [f"r{number}" for number in range(49)]
     for name in names:
         ingest(warehouse, [write(tmp_path / f"{name}.jsonl", [header(name), *lives(2)])], processes=1)
-    assert len(warehouse.state().event_parts()) == 7
+    assert len(warehouse.state().event_parts()) == 49
 
     ingest_one(warehouse, tmp_path, "last")
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 
 import pytest
@@ -214,13 +215,15 @@ def test_it_says_which_file_should_list_leveret(
 def test_it_says_what_to_install_only_if_something_is_missing(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    project(tmp_path, first__app_dot_py=PIKA, second__app_dot_py=PIKA)
+    suite = "from testcontainers.rabbitmq import RabbitMqContainer\n"
+    project(tmp_path, first__test_app_dot_py=suite, second__test_app_dot_py=suite)
     main(["init", str(tmp_path / "first"), "--yes"])
     assert capsys.readouterr().out.endswith("leveret: written; now run `pytest`\n")
 
-    monkeypatch.setattr("pytest_leveret.commands.proposal.find_spec", lambda name: None)
+    # So Python finds a module that is not installed.
+    monkeypatch.setitem(sys.modules, "h11", None)
     main(["init", str(tmp_path / "second"), "--yes"])
-    assert "now run `pip install 'leveret[pytest]'`, then `pytest`" in capsys.readouterr().out
+    assert "now run `pip install 'leveret[http]'`, then `pytest`" in capsys.readouterr().out
 
 
 def test_the_version_is_that_of_the_compose_file(tmp_path: Path) -> None:

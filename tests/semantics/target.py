@@ -89,12 +89,14 @@ class LeveretEndpoint:
 
 
 @contextmanager
-def leveret(version: str, *, has_settings: bool = False) -> Iterator[LeveretEndpoint]:
+def leveret(
+    version: str, *, has_settings: bool = False, broker_type: type[Broker] | None = None
+) -> Iterator[LeveretEndpoint]:
     """Start a fresh broker with the vhost of the scenario, and with SETTINGS on request."""
     from leveret import Broker
 
     settings, permit = (SETTINGS, frozenset[str]()) if has_settings else ({}, PERMIT)
-    with Broker(rabbitmq=version, settings=settings, permit=permit) as broker:
+    with (broker_type or Broker)(rabbitmq=version, settings=settings, permit=permit) as broker:
         if has_settings:
             # A server's default vhost has two more exchanges, of its log and of a plugin; they count towards the limit.
             broker.declare_exchange("stands for amq.rabbitmq.log")

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import os
 import shutil
-import socket
 import subprocess
 import sys
 from functools import partial
@@ -324,17 +323,31 @@ def test_workers_leave_no_process_thread_descriptor_or_file():
     assert (done.returncode, done.stderr) == (0, "")
 
 
-def test_a_default_timeout_of_sockets_is_none_of_the_fork_server(broker, monkeypatch):
-    monkeypatch.setattr(fork_server, "SERVER", fork_server.ForkServer())
-    before = socket.getdefaulttimeout()
+WITH_A_DEFAULT_TIMEOUT = """
+import socket
+from leveret import Broker
+from tests.workers import services
+
+if __name__ == "__main__":
     socket.setdefaulttimeout(5)
-    try:
+    with Broker() as broker:
+        for queue in ("payments", "receipts"):
+            broker.declare_queue(queue)
         for _ in range(2):
             with broker.worker(services.consume):
-                assert len(broker.queue("payments").consumers) == 1
-    finally:
-        socket.setdefaulttimeout(before)
-        fork_server.SERVER.stop()
+                print(len(broker.queue("payments").consumers))
+"""
+
+
+def test_a_default_timeout_of_sockets_is_none_of_the_fork_server(tmp_path):
+    # The fork server of this process has been started without one.
+    program = tmp_path / "program.py"
+    program.write_text(WITH_A_DEFAULT_TIMEOUT, encoding="utf-8")
+    environment = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[2])}
+
+    done = subprocess.run([sys.executable, program], env=environment, capture_output=True, text=True, check=False)
+
+    assert (done.stdout, done.stderr) == ("1\n1\n", "")
 
 
 def test_a_file_is_sent_without_an_acknowledgement_that_other_reports_overtake(broker, monkeypatch):
