@@ -7,23 +7,33 @@ thread of its own and does not belong to an event loop.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING, Any, Final, Literal, Unpack, get_args
+from typing import TYPE_CHECKING, Any, Final, Literal, Protocol, Unpack, get_args
 
 import pytest
 
 from pytest_leveret import use
+from pytest_leveret.options import FIXTURE, RUNNING, settings_for
 from pytest_leveret.options.markers import marked_settings, set_faults, with_marked
 
 if TYPE_CHECKING:
     from leveret import Broker, BrokerOptions
-    from pytest_leveret import MakeLeveret
     from pytest_leveret.options import Settings
 
 Scope = Literal["session", "package", "module", "class"]
 _SCOPES: Final = get_args(Scope)
 
 
-@pytest.fixture(scope="session", name=use.FIXTURE)
+class MakeLeveret(Protocol):
+    """A function that starts another broker with each call and takes the keywords of `leveret.Broker`."""
+
+    def __call__(self, *, name: str | None = None, **options: Unpack[BrokerOptions]) -> Broker:
+        """Start a broker. Missing keywords come from the marker, the command line, the environment or the ini file.
+
+        Reports and pages call it by its `name`; without one, by the variable of the test that holds it.
+        """
+
+
+@pytest.fixture(scope="session", name=FIXTURE)
 def rehearsed_version(request: pytest.FixtureRequest) -> str | None:
     """Return the RabbitMQ version of this test in the rehearsal of an upgrade; None without a rehearsal."""
     # All fixtures of leveret ask for this one first, also if a test asks for them while it runs.
@@ -41,10 +51,10 @@ def make_leveret(request: pytest.FixtureRequest, _leveret_rabbitmq: str | None) 
     and an internal error of one of them fails the test.
     """
     __tracebackhide__ = True
-    from pytest_leveret import brokers, explore, real
+    from pytest_leveret import brokers, explore
     from pytest_leveret.rehearsals import rehearsal
 
-    general = rehearsal.settings_for(request.config, rehearsal.version_of(request.node))
+    general = settings_for(request.config, rehearsal.version_of(request.node))
     settings = with_marked(general, marked_settings(request.node))
     started: list[Broker] = []
 
@@ -53,7 +63,7 @@ def make_leveret(request: pytest.FixtureRequest, _leveret_rabbitmq: str | None) 
             raise TypeError(f"make_leveret takes keywords only, as in make_leveret(rabbitmq={strays[0]!r})")
         if name is not None and not (isinstance(name, str) and name.strip()):
             raise ValueError(f"name={name!r} is no name; expected a text such as 'paris', or leave it out")
-        broker = brokers.start_broker(settings, {**overrides}, real.server_of(request.config))
+        broker = brokers.start_broker(request.config, settings, {**overrides})
         started.append(broker)
         brokers.add_to_test(request.node, broker, name)
         return broker
@@ -91,9 +101,8 @@ def leveret_session(request: pytest.FixtureRequest, _leveret_rabbitmq: str | Non
     It keeps its state between tests, unless you call `leveret_session.reset()`, which also closes every connection.
     """
     from pytest_leveret.brokers import url_env
-    from pytest_leveret.rehearsals import rehearsal
 
-    settings = rehearsal.settings_for(request.config, _leveret_rabbitmq)
+    settings = settings_for(request.config, _leveret_rabbitmq)
     broker = url_env.take_broker(request.config, settings)
     try:
         yield from _shared(request, settings, {}, broker)
@@ -112,9 +121,8 @@ def leveret_fixture(scope: Scope, **options: Unpack[BrokerOptions]) -> Callable[
 
     def shared_broker(request: pytest.FixtureRequest, _leveret_rabbitmq: str | None) -> Iterator[Broker]:
         """One broker for all tests of a scope. It keeps its state from test to test."""
-        from pytest_leveret.rehearsals import rehearsal
 
-        settings = rehearsal.settings_for(request.config, _leveret_rabbitmq)
+        settings = settings_for(request.config, _leveret_rabbitmq)
         yield from _shared(request, settings, {**options}, None)
 
     fixture: Callable[..., Broker] = pytest.fixture(scope=scope)(shared_broker)
@@ -126,13 +134,13 @@ def _shared(
 ) -> Iterator[Broker]:
     """Yield the broker of a fixture that serves several tests, and stop it at the end."""
     __tracebackhide__ = True
-    from pytest_leveret import brokers, real
+    from pytest_leveret import brokers
 
     session, name = request.session, str(request.fixturename)
-    broker = started or brokers.start_broker(settings, overrides, real.server_of(request.config))
+    broker = started or brokers.start_broker(request.config, settings, overrides)
     brokers.share(session, name, broker)
     yield broker
     brokers.unshare(session, name)
-    last = use.running(session.config)
+    last = session.config.stash.get(RUNNING, None)
     is_excused = last is not None and name in getattr(last, "fixturenames", ()) and not brokers.has_passed(last)
     brokers.stop_and_check([broker], is_judged=not is_excused, item=last)

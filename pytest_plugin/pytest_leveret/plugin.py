@@ -17,6 +17,7 @@ from pytest_leveret import contract, flaky, options, use
 from pytest_leveret.fixtures import fresh_broker, leveret_session, make_leveret, rehearsed_version
 from pytest_leveret.guard import Guarded
 from pytest_leveret.options import markers
+from pytest_leveret.options.table import URL_ENV
 from pytest_leveret.use import is_used
 
 __all__ = ["fresh_broker", "leveret_session", "make_leveret", "rehearsed_version"]
@@ -25,10 +26,8 @@ __all__ = ["fresh_broker", "leveret_session", "make_leveret", "rehearsed_version
 def pytest_addoption(parser: pytest.Parser, pluginmanager: pytest.PytestPluginManager) -> None:
     """Add the options. This is the first hook that pytest calls, before it loads any conftest."""
     leave_asserts_alone(pluginmanager)
-    for table in (*options.TABLES, contract.OPTIONS):
-        options.add_options(parser, table)
+    options.add_options(parser)
     contract.add_setting(parser)
-    options.add_explore_option(parser)
     flaky.add_options(parser)
 
 
@@ -48,9 +47,11 @@ def leave_asserts_alone(pluginmanager: pytest.PytestPluginManager) -> None:
 def pytest_load_initial_conftests(early_config: pytest.Config, args: list[str]) -> Generator[None, object, object]:
     """Set the variables of `leveret_url_env` before conftests, or plugins such as Django's, import an application."""
     flaky.complete_arguments(args)
-    if options.read_settings(early_config, options.URL_ENV):
+    if options.read_settings(early_config, URL_ENV):
+        from pytest_leveret import real
         from pytest_leveret.brokers import url_env
 
+        real.prepare(early_config)
         url_env.prepare(early_config)
     return (yield)
 
@@ -143,7 +144,7 @@ def pytest_collection_finish(session: pytest.Session) -> None:
 @pytest.hookimpl(tryfirst=True)
 def pytest_runtest_setup(item: pytest.Item) -> None:
     """Refuse an invalid marker before anything of the test runs."""
-    use.begin_test(item)
+    item.config.stash[options.RUNNING] = item
     if is_used(item.config):
         from pytest_leveret import brokers, explore, real
         from pytest_leveret.brokers import recording

@@ -17,26 +17,13 @@ from pytest_leveret import contract, flaky, needs, options
 from pytest_leveret.guard import register
 from pytest_leveret.options import markers
 
-# The fixture on which all others of leveret depend; it has the version of a rehearsal as its parameter.
-FIXTURE: Final = "_leveret_rabbitmq"
 _IS_USED: Final = pytest.StashKey[bool]()
-_RUNNING: Final = pytest.StashKey[pytest.Item]()
 _loaded: Final[dict[str, ModuleType]] = {}
 
 
 def is_used(config: pytest.Config) -> bool:
     """Return whether the run has used leveret so far."""
     return config.stash.get(_IS_USED, False)
-
-
-def begin_test(item: pytest.Item) -> None:
-    """Note that a test begins, or runs again."""
-    item.config.stash[_RUNNING] = item
-
-
-def running(config: pytest.Config) -> pytest.Item | None:
-    """Return the test that is running or ending."""
-    return config.stash.get(_RUNNING, None)
 
 
 def is_asked_for(config: pytest.Config) -> bool:
@@ -53,7 +40,7 @@ def is_asked_for(config: pytest.Config) -> bool:
 
 def asks(item: pytest.Item) -> bool:
     """Return whether a test has a fixture or a marker of leveret."""
-    return FIXTURE in getattr(item, "fixturenames", ()) or any(map(item.get_closest_marker, markers.NAMES))
+    return options.FIXTURE in getattr(item, "fixturenames", ()) or any(map(item.get_closest_marker, markers.NAMES))
 
 
 def has_broker() -> bool:
@@ -79,8 +66,8 @@ def begin(config: pytest.Config) -> None:
     sys.modules.update({name: module for name, module in _loaded.items() if name not in sys.modules})
     from pytest_leveret import brokers, explore, real, standins
     from pytest_leveret.brokers import recording, url_env
+    from pytest_leveret.contract import beginning
     from pytest_leveret.real import differences
-    from pytest_leveret.rehearsals import rehearsal
     from pytest_leveret.reports import diagnosing, otlp, pages, report, topology
     from pytest_leveret.trials import pairs
 
@@ -103,14 +90,14 @@ def begin(config: pytest.Config) -> None:
     pairs.refuse_pairs(config)
     brokers.refuse_shared_port(config)
     report.prepare_annotations(config)
-    for module in (pages, otlp, real, standins, flaky, contract, needs, url_env):
+    for module in (pages, otlp, real, standins, flaky, beginning, needs, url_env):
         module.prepare(config)
-    if versions := rehearsal.versions(config):
+    if versions := options.versions(config):
         from pytest_leveret.rehearsals import upgrade_report
 
         upgrade_report.plan(config, versions)
     # A test can ask for a broker while it runs.
-    if (item := running(config)) is not None:
+    if (item := config.stash.get(options.RUNNING, None)) is not None:
         brokers.note_start(item)
 
 

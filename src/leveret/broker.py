@@ -121,8 +121,9 @@ class Broker(BrokerActions, Peers, CheckedAssertions, Hinting):
         """Make a broker. `start` opens its port.
 
         - `rabbitmq` is the version it behaves as.
-        - `port` 0 takes a free port.
+        - `host` is the address it listens on. `port` 0 takes a free port.
         - `permit` names deprecated features to allow although the version denies them.
+        - `seed` is that of everything random. `record` "off" keeps no events.
         - `checks` sets levels of strict checks: "unroutable=error".
         - `max_redeliveries` is how often the check `redelivered_too_often` lets a message come back.
         - `users` adds users with full permissions on "/" and on `vhosts`, as a mapping of name to password.
@@ -133,7 +134,7 @@ class Broker(BrokerActions, Peers, CheckedAssertions, Hinting):
         - `plugins` names plugins of RabbitMQ to enable.
         - `settings` holds lines of rabbitmq.conf that clients notice: {"channel_max": 100}.
         - `tls` opens a second port that speaks TLS, with the given SSLContext of a server. If it is True, the broker
-          makes its own certificates (see `tls`).
+          makes its own certificates (see `tls`). `tls_port` 0 takes a free port.
         - `management` opens a port for HTTP, with RabbitMQ's management API (see docs/reference/control-api.md). It
           needs h11, the extra leveret[http]. `management_port` 0 takes a free port.
         - `trace_dir` is a directory for the trace. All brokers of a process write everything that happens to one file
@@ -562,7 +563,7 @@ def _beginning(
         return None
     from leveret.admin.beginning import beginning
 
-    return beginning(checked_users({} if users is None else users), vhosts, definitions)
+    return beginning(checked_users("users", {} if users is None else users), vhosts, definitions)
 
 
 def _http_server(engine: Engine, host: str) -> HttpServer:

@@ -7,7 +7,6 @@ import tomllib
 from pathlib import Path
 
 import pytest
-from pytest_leveret.options import OPTIONS
 
 import leveret
 from leveret import (
@@ -162,34 +161,6 @@ def test_every_admin_command_is_documented_and_tested(root: Path, tests_text: st
         f"no test calls {name} of broker.admin; write it in tests/admin"
         for name in COMMANDS
         if f".{name}(" not in tests_text
-    ]
-
-    assert offences == []
-
-
-def test_every_pytest_option_is_documented_and_tested(root: Path, tests_text: str) -> None:
-    page = read(root, "docs/reference/options.md")
-    documented = re.findall(r"^\| `(\w+)` \| `", page, re.MULTILINE)
-
-    offences = [
-        f"docs/reference/options.md has no row for {option.word!r}"
-        for option in OPTIONS
-        if option.word not in documented
-    ]
-    offences += [
-        f"docs/reference/options.md has {word!r}, and OPTIONS in pytest_plugin/pytest_leveret/options has none"
-        for word in documented
-        if word not in [option.word for option in OPTIONS]
-    ]
-    offences += [
-        f"no test sets {option.flag} or {option.ini}; write it in tests/plugin"
-        for option in OPTIONS
-        if option.flag not in tests_text and option.ini not in tests_text
-    ]
-    offences += [
-        f"{option.flag} sets {option.word!r}, which Broker() in src/leveret/broker.py does not take"
-        for option in OPTIONS
-        if option.word not in KEYWORDS
     ]
 
     assert offences == []

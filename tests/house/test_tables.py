@@ -134,7 +134,7 @@ def test_every_difference_between_versions_is_asked_for(source_files: list[Sourc
 
 def test_the_default_version_is_named_once(source_files: list[SourceFile], root: Path) -> None:
     # The plugin says it in its help, and does not import leveret for that.
-    options = (root / "pytest_plugin/pytest_leveret/options/__init__.py").read_text(encoding="utf-8")
+    options = (root / "pytest_plugin/pytest_leveret/options/table.py").read_text(encoding="utf-8")
     naming = [file for file in source_files if f'"{DEFAULT_VERSION}"' in file.text]
     named = [file.path for file in naming if DEFAULT_VERSION in constants_of(file)]
 

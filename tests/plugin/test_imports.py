@@ -12,7 +12,10 @@ NO_STRANGERS = [
 ]
 
 # What the plugin needs to see that a run does not use leveret. Each further module costs every run in its environment.
-SMALL = ["contract", "fixtures", "flaky", "guard", "markers", "needs", "options", "plugin", "use"]
+SMALL = [
+    *("contract", "fixtures", "flaky", "guard", "needs"),
+    *("options", "options.kinds", "options.markers", "options.table", "plugin", "use"),
+]
 
 LOADED = """
     import sys

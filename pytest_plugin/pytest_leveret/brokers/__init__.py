@@ -15,15 +15,14 @@ from typing import TYPE_CHECKING, Any, Final
 import pytest
 from _pytest.runner import runtestprotocol
 
-from pytest_leveret import real, use
 from pytest_leveret.brokers import recording
 from pytest_leveret.brokers.harness import harness_of
-from pytest_leveret.options import GENERAL, OPTIONS, Setting, Settings, general_settings, read_levels, read_settings
-from pytest_leveret.options.markers import checked_names
+from pytest_leveret.options import GENERAL, RUNNING, Setting, Settings, general_settings, read_settings
+from pytest_leveret.options.kinds import read_levels
+from pytest_leveret.options.table import OPTIONS
 
 if TYPE_CHECKING:
     from leveret import Broker
-    from pytest_leveret.real.server import Server
 
 _STARTED: Final = pytest.StashKey["list[Broker]"]()
 # Whether a fixture, an option or a stand-in has started a broker in this run.
@@ -37,13 +36,15 @@ _RECORDED: Final = pytest.StashKey[dict[int, int]]()
 # Those whose clock was held when the test itself began.
 _HELD: Final = pytest.StashKey["list[Broker]"]()
 _CURRENT: Final = pytest.StashKey[str]()
+# What starts a broker in front of a real server, with these keywords.
+STARTER: Final[pytest.StashKey[Callable[[dict[str, Any]], Broker]]] = pytest.StashKey()
 # What wants to know of each broker that starts.
 WATCHERS: Final = pytest.StashKey[list[Callable[["Broker"], None]]]()
 _PASSED: Final = pytest.StashKey[bool]()
 
 
-def start_broker(settings: Settings, overrides: dict[str, Any], server: Server | None = None) -> Broker:
-    """Return a running broker, which stands in front of the real server if there is one.
+def start_broker(config: pytest.Config, settings: Settings, overrides: dict[str, Any]) -> Broker:
+    """Return a running broker, which stands in front of the real server if the run has one.
 
     A setting that it refuses fails the test, and the error names where it was set.
     """
@@ -52,11 +53,9 @@ def start_broker(settings: Settings, overrides: dict[str, Any], server: Server |
     options = {word: setting.value for word, setting in settings.items()} | overrides
     if "checks" in settings and "checks" in overrides:
         options["checks"] = f"{settings['checks'].value} {read_levels(overrides['checks'])}"
-    for word in ("permit", "trace_redact", "vhosts"):
-        if word in options:
-            options[word] = checked_names(options[word])
+    start = config.stash.get(STARTER, None)
     try:
-        return Broker(**options).start() if server is None else real.start_broker(server, options)
+        return Broker(**options).start() if start is None else start(options)
     except (ValueError, BrokerError) as error:
         origins = dict.fromkeys(setting.origin for word, setting in settings.items() if word not in overrides)
         if not origins:
@@ -186,7 +185,7 @@ def share(session: pytest.Session, fixture: str, broker: Broker, *, with_all: bo
     shared.append(broker)
     if broker in shared[:-1]:
         return
-    if (item := use.running(session.config)) is not None:
+    if (item := session.config.stash.get(RUNNING, None)) is not None:
         recording.begin(item, broker)
     harness_of(broker).begin_test(session.stash.get(_CURRENT, ""))
     for watcher in session.config.stash.get(WATCHERS, ()):

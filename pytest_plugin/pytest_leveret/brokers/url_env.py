@@ -15,52 +15,14 @@ from typing import TYPE_CHECKING, Final
 
 import pytest
 
-from pytest_leveret import brokers, real
+from pytest_leveret import brokers
 from pytest_leveret.brokers.harness import harness_of
-from pytest_leveret.options import URL_ENV, Setting, Settings, general_settings, given, read_settings
-from pytest_leveret.rehearsals import rehearsal
+from pytest_leveret.options import Setting, Settings, general_settings, given, read_settings, settings_for
+from pytest_leveret.options.kinds import Variable
+from pytest_leveret.options.table import URL_ENV
 
 if TYPE_CHECKING:
     from leveret import Broker
-
-
-@dataclass(frozen=True, slots=True)
-class Variable:
-    """An environment variable, and the virtual host and the user of the URL that it gets."""
-
-    name: str
-    vhost: str = "/"
-    user: str = "guest"
-
-
-_NAME: Final = re.compile(r"[A-Za-z_]\w*", re.ASCII)
-_WORDS: Final = ("vhost", "user")
-
-
-def read_variables(text: str) -> tuple[Variable, ...]:
-    """Return the variables in a text: on each line names, then vhost=NAME or user=NAME if the URL is for another one.
-
-    A semicolon ends a line as well, for the command line.
-    """
-    variables: dict[str, Variable] = {}
-    for line in re.split(r"[\n;]", text):
-        words = line.replace(",", " ").split()
-        names = [word for word in words if "=" not in word]
-        place = dict(word.split("=", 1) for word in words if "=" in word)
-        for word in place:
-            if word not in _WORDS:
-                from leveret.errors import unknown
-
-                raise ValueError(f"{unknown('word', word, _WORDS)}; write a line as in AMQP_URL vhost=shop user=app")
-        if place and not names:
-            raise ValueError(f"{line.strip()!r} names no variable; write it first, as in AMQP_URL {line.strip()}")
-        for name in names:
-            if not _NAME.fullmatch(name):
-                raise ValueError(f"{name!r} is not the name of an environment variable, such as AMQP_URL")
-            if name in variables:
-                raise ValueError(f"{name} is named twice, and can hold one URL only; remove one of the two")
-            variables[name] = Variable(name, **place)
-    return tuple(variables.values())
 
 
 @dataclass(slots=True)
@@ -89,13 +51,12 @@ def prepare(config: pytest.Config) -> None:
     if setting is None:
         return
     brokers.refuse_unusable(config)
-    real.prepare(config)
-    settings = rehearsal.settings_for(config, None)
+    settings = settings_for(config, None)
     if given(config, "numprocesses") and "PYTEST_XDIST_WORKER" not in os.environ:
         # The controller of pytest-xdist runs no tests, so its broker is none of the brokers that the trace shows.
         settings.pop("trace_dir", None)
     try:
-        broker = brokers.start_broker(settings, {}, real.server_of(config))
+        broker = brokers.start_broker(config, settings, {})
         run = config.stash[_RUN] = RunBroker(setting, broker, broker.port, {})
         config.add_cleanup(lambda: _stop(run))
         for variable in setting.value:
@@ -157,7 +118,7 @@ def header(config: pytest.Config) -> list[str]:
     parts = [f"{name}={re.sub(r':[^:@/]*@', '@', url)} ({run.setting.origin})" for name, url in run.urls.items()]
     if config.getoption("tx", None):
         parts = [f"{name} for each worker ({run.setting.origin})" for name in run.urls]
-    if run.broker is not None and not (real.server_of(config) or "rabbitmq" in general_settings(config)):
+    if run.broker is not None and not (brokers.STARTER in config.stash or "rabbitmq" in general_settings(config)):
         parts.append(f"as RabbitMQ {run.broker.rabbitmq} (the default; leveret_rabbitmq chooses another)")
     return parts
 
@@ -187,7 +148,7 @@ def take_broker(config: pytest.Config, settings: Settings) -> Broker | None:
         run.broker.stop()
         run.broker = None
     if run.broker is None:
-        run.broker = brokers.start_broker(settings, {"port": run.port}, real.server_of(config))
+        run.broker = brokers.start_broker(config, settings, {"port": run.port})
         _name_variables(run)
     return run.broker
 

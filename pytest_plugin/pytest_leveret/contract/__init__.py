@@ -1,6 +1,6 @@
 """The contract of a suite: a lock of its messages, which runs write and check, and documents, which they check.
 
-This module has the options. Without a contract, a run imports nothing else of it.
+This module has its settings. Without a contract, a run imports nothing else of this room.
 """
 
 from __future__ import annotations
@@ -10,23 +10,16 @@ from typing import Final
 
 import pytest
 
-from pytest_leveret.options import Option, read_choice, read_settings
+from pytest_leveret.options import read_settings
+from pytest_leveret.options.table import CONTRACT
 
 FILE: Final = "messages.lock"
 INI: Final = "leveret_contract"
 WRITING: Final = ("write", "rewrite")
 # A file with one of these endings is a document, and so is a folder; all else is a lock.
 SUFFIXES: Final = (".json", ".yaml", ".yml")
+FLAG: Final = CONTRACT[0].flag
 _DOCUMENTS: Final = "AsyncAPI documents or folders of JSON Schemas"
-_MODE: Final = Option(
-    "contract",
-    "MODE",
-    "what to do with the contract: check the tests' messages against the files of leveret_contract, write what they "
-    "show to the lock among them, rewrite it, or off (default: check)",
-    read_choice("check", "write", "rewrite", "off"),
-    has_ini=False,
-)
-OPTIONS: Final = (_MODE,)
 
 
 def add_setting(parser: pytest.Parser) -> None:
@@ -42,14 +35,15 @@ def add_setting(parser: pytest.Parser) -> None:
 
 def locks_of(config: pytest.Config) -> list[Path]:
     """Return the locks among the files of the contract. Raises UsageError if there are several."""
-    locks = [path for path in _files_of(config) if not is_document(path)]
+    locks = [path for path in files_of(config) if not is_document(path)]
     if len(locks) > 1:
         names = " and ".join(path.name for path in locks)
         raise pytest.UsageError(f"{INI}: {names} are several locks; a suite has one, and {_DOCUMENTS} beside it")
     return locks
 
 
-def _files_of(config: pytest.Config) -> list[Path]:
+def files_of(config: pytest.Config) -> list[Path]:
+    """Return the files of the contract, locks and documents."""
     return [Path(config.rootpath, line) for line in config.getini(INI)]
 
 
@@ -60,38 +54,5 @@ def is_document(path: Path) -> bool:
 
 def mode_of(config: pytest.Config) -> str:
     """Return what the run is to do with its contract, if it has one."""
-    setting = read_settings(config, OPTIONS).get(_MODE.word)
+    setting = read_settings(config, CONTRACT).get("contract")
     return "check" if setting is None else str(setting.value)
-
-
-def prepare(config: pytest.Config) -> None:
-    """Begin to write or check the contract, if the run has one. Raises UsageError if that is impossible."""
-    setting = read_settings(config, OPTIONS).get(_MODE.word)
-    mode = mode_of(config)
-    given = mode if setting is not None and setting.origin == _MODE.flag else None
-    documents = [path for path in _files_of(config) if is_document(path)]
-    locks = locks_of(config) or ([Path(config.rootpath, FILE)] if given in WRITING and not documents else [])
-    if mode == "off":
-        return
-    if given in (*WRITING, "check") and not locks and not (documents and given == "check"):
-        raise pytest.UsageError(
-            f"{_MODE.flag}: there is no lock in {INI}; set {INI} = {FILE}, then write it with {_MODE.flag}=write"
-        )
-    if locks:
-        from pytest_leveret.contract.run import Contract
-
-        config.pluginmanager.register(Contract(config, mode, locks[0]), "leveret-contract")
-    if documents:
-        _check_documents(config, documents)
-
-
-def _check_documents(config: pytest.Config, documents: list[Path]) -> None:
-    try:
-        import jsonschema_rs  # noqa: F401
-    except ImportError:
-        raise pytest.UsageError(
-            f"{INI}: {documents[0].name} needs jsonschema-rs to be checked; pip install 'leveret[asyncapi]'"
-        ) from None
-    from pytest_leveret.contract.documents.run import DocumentWatch
-
-    config.pluginmanager.register(DocumentWatch(config, documents), "leveret-documents")

@@ -6,26 +6,23 @@ invalid value fails the test before it starts, so that a typo never runs a test 
 
 from __future__ import annotations
 
-import os
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 import pytest
 
-from pytest_leveret.options import WORDS, Setting, Settings, read_levels, read_names
+from pytest_leveret.options import Setting, Settings
+from pytest_leveret.options.table import KEYWORDS, OPTIONS
 
 if TYPE_CHECKING:
     from leveret import Broker
 
 NAME: Final = "leveret"
 LINE: Final = (
-    "leveret(rabbitmq='4.3', permit={'transient_nonexcl_queues'}, seed=0, record='recent', trace_dir='traces', "
-    "trace_bodies=True, trace_redact={'x-customer'}, checks='unroutable=error', max_redeliveries=100, "
-    "users={'app': 'secret'}, vhosts={'shop'}, definitions='definitions.json', declare='must_match', "
-    "plugins={'rabbitmq_event_exchange'}, settings={'channel_max': 100}, host='127.0.0.1', port=0, "
-    "management=False): settings of the brokers that the fixtures `leveret` and `make_leveret` give this test; every "
-    "keyword is optional, and those of test, class and module are merged: the closest wins."
+    f"leveret({', '.join(f'{option.word}={option.example}' for option in OPTIONS)}): settings of the brokers that the "
+    "fixtures `leveret` and `make_leveret` give this test; every keyword is optional, and those of test, class and "
+    "module are merged: the closest wins."
 )
 FAULT_NAME: Final = "leveret_fault"
 FAULT_LINE: Final = (
@@ -82,19 +79,6 @@ def merged(word: str, setting: Setting, closer: Setting | None) -> Setting:
 def with_marked(general: Settings, marked: Settings) -> dict[str, Setting]:
     """Return the settings of all tests merged with those of one test's markers."""
     return {**marked, **{word: merged(word, setting, marked.get(word)) for word, setting in general.items()}}
-
-
-# The keywords of a broker that no option of the plugin sets.
-_OF_BROKER_ONLY: Final = ("tls", "tls_port", "management_port")
-_OF_FACTORY: Final = "; only a broker that the test starts takes it: make_leveret({word}=...)"
-# What a keyword of the marker must be, unless it is a text or checked otherwise.
-_KINDS: Final[dict[str, tuple[type, str]]] = {
-    "seed": (int, "a whole number"),
-    "trace_bodies": (bool, "True or False"),
-    "management": (bool, "True or False"),
-    "settings": (Mapping, "a mapping of names to values, as in settings={'channel_max': 100}"),
-    "definitions": (str, "the path of a definitions.json, or what json.load returns"),
-}
 
 
 def failure_at(item: pytest.Item, text: str) -> BaseException:
@@ -164,11 +148,6 @@ def set_faults(item: pytest.Item, broker: Broker) -> None:
             raise failure_at(item, f"{FAULT_NAME}: {error}") from None
 
 
-def checked_names(value: object) -> object:
-    """Return names given as one text or as several, so that a text does not count as a collection of letters."""
-    return read_names(value) if isinstance(value, str) else value
-
-
 def _closest_first(item: pytest.Item) -> Iterator[pytest.Mark]:
     # pytest puts the marks of a parameter behind those of its function, although they are closer.
     callspec = getattr(item, "callspec", None)
@@ -178,43 +157,16 @@ def _closest_first(item: pytest.Item) -> Iterator[pytest.Mark]:
 
 
 def _checked(word: str, value: object, root: Path) -> object:
-    if word not in WORDS:
+    option = KEYWORDS.get(word)
+    if option is None or not option.example:
         from leveret.errors import expected, keyword_hint
 
-        hint = _OF_FACTORY.format(word=word) if word in _OF_BROKER_ONLY else keyword_hint(word, WORDS)
-        raise WrongMarker(f"unknown keyword {word!r}{hint or expected(word, WORDS)}")
-    if word in ("permit", "trace_redact", "vhosts", "plugins"):
-        names = checked_names(value)
-        if not isinstance(names, Iterable) or not all(isinstance(name, str) for name in names):
-            raise WrongMarker(f"{word}={value!r} must be one or more names, such as {word}={{'name'}}")
-        return names
-    if word == "checks":
-        try:
-            return read_levels(value)
-        except ValueError as error:
-            raise WrongMarker(f"checks={value!r}: {error}") from None
-    if word in ("max_redeliveries", "users", "port"):
-        return _checked_by_broker(word, value)
-    if word == "definitions" and isinstance(value, Mapping):
-        return value
-    if word in ("trace_dir", "definitions") and isinstance(value, os.PathLike):
-        value = os.fspath(value)
-    if word == "definitions" and isinstance(value, str):
-        return str(root / value)
-    if word == "rabbitmq" and isinstance(value, int | float):
-        raise WrongMarker(f"rabbitmq={value!r} is a number; write the version as a string: rabbitmq='{value}'")
-    kind, text = _KINDS.get(word, (str, "a string"))
-    if not isinstance(value, kind):
-        raise WrongMarker(f"{word}={value!r} must be {text}")
-    return value
-
-
-def _checked_by_broker(word: str, value: object) -> object:
-    from leveret.engine.options import checked_count, checked_port, checked_users
-
+        words = [known.word for known in OPTIONS]
+        own = f"; only a broker that the test starts takes it: make_leveret({word}=...)"
+        hint = keyword_hint(word, words) if option is None else own
+        raise WrongMarker(f"unknown keyword {word!r}{hint or expected(word, words)}")
     try:
-        if word == "users":
-            return checked_users(value)
-        return checked_port(word, value) if word == "port" else checked_count(word, value)
+        checked = option.kind.check(word, value)
     except ValueError as error:
         raise WrongMarker(str(error)) from None
+    return str(root / checked) if word == "definitions" and isinstance(checked, str) else checked

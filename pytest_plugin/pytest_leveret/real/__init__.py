@@ -7,15 +7,15 @@ can do is skipped, and the reason names what it used.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
-from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Final
-from urllib.parse import urlsplit
 
 import pytest
 
-from pytest_leveret.options import REAL, REAL_WAIT_S, Setting, read_settings
+from pytest_leveret.brokers import STARTER
+from pytest_leveret.options import Setting, read_settings
+from pytest_leveret.options.kinds import without_password
+from pytest_leveret.options.table import KEYWORDS, REAL, REAL_WAIT_S
 from pytest_leveret.real.management import ManagementError
 from pytest_leveret.real.server import Server, skip
 
@@ -23,31 +23,6 @@ if TYPE_CHECKING:
     from leveret import Broker
 
 _SERVER: Final = pytest.StashKey["Server"]()
-# Options that a proxy in front of a server takes too.
-_TAKEN: Final = frozenset(
-    {
-        *("seed", "record", "trace_dir", "trace_bodies", "trace_redact", "users", "vhosts", "definitions"),
-        *("host", "port", "checks", "max_redeliveries", "declare"),
-    }
-)
-# Those that have no meaning for a server, and hinder no test: the server is what it is.
-_IGNORED: Final = frozenset({"permit", "plugins", "management", "management_port", "rabbitmq"})
-
-
-def read_url(text: str) -> str:
-    """Return a text that is the URL of a server. Raises ValueError if it is none."""
-    # The port of a URL raises if it is no port.
-    with suppress(ValueError):
-        parts = urlsplit(text)
-        if parts.scheme == "amqp" and parts.hostname and parts.port != 0:
-            return text
-    valid = "an amqp:// URL with a host and a port from 1 to 65535"
-    raise ValueError(f"{_without_password(text)!r} is not {valid}; write it as in amqp://guest:guest@localhost:5672")
-
-
-def _without_password(url: str) -> str:
-    # What a run prints is often public.
-    return re.sub(r"(//[^:@/]*):.*@", r"\1:***@", url)
 
 
 def prepare(config: pytest.Config) -> None:
@@ -62,7 +37,7 @@ def prepare(config: pytest.Config) -> None:
         return
     given = {word: setting.value for word, setting in settings.items()}
     try:
-        config.stash[_SERVER] = Server(given["real"], given.get("real_management"), given.get("real_wait", REAL_WAIT_S))
+        server = Server(given["real"], given.get("real_management"), given.get("real_wait", REAL_WAIT_S))
     except (OSError, UnicodeError) as error:
         hint = "start RabbitMQ there, or correct host and port"
         raise _unusable(settings["real"], f"reached: {error}; {hint}") from None
@@ -71,10 +46,12 @@ def prepare(config: pytest.Config) -> None:
         if error.status == 401:
             hint = "put the name and the password of an administrator into the URL"
         raise _unusable(settings.get("real_management", settings["real"]), f"used: {error}; {hint}") from None
+    config.stash[_SERVER] = server
+    config.stash[STARTER] = lambda options: start_broker(server, options)
 
 
 def _unusable(setting: Setting, why: str) -> pytest.UsageError:
-    return pytest.UsageError(f"{setting.origin}: {_without_password(setting.value)!r} cannot be {why}")
+    return pytest.UsageError(f"{setting.origin}: {without_password(setting.value)!r} cannot be {why}")
 
 
 def server_of(config: pytest.Config) -> Server | None:
@@ -107,7 +84,11 @@ def start_broker(server: Server, options: Mapping[str, Any]) -> Broker:
     wanted = options.get("rabbitmq")
     if wanted is not None and server.version.split(".")[:2] != str(wanted).split(".")[:2]:
         skip(f"RabbitMQ {wanted}, and the server is {server.version}")
-    for word, value in options.items():
-        if word not in _TAKEN | _IGNORED and value:
-            skip(f"{word}={value!r}, an option of leveret's own broker")
-    return RealBroker(server, **{word: options[word] for word in options if word in _TAKEN}).start()
+    taken = dict(options)
+    for word in options.keys() & KEYWORDS.keys():
+        reach = KEYWORDS[word].reach
+        if reach == "leveret" and options[word]:
+            skip(f"{word}={options[word]!r}, an option of leveret's own broker")
+        if reach in ("leveret", "no server"):
+            del taken[word]
+    return RealBroker(server, **taken).start()

@@ -16,10 +16,9 @@ from typing import TYPE_CHECKING, Final
 import pytest
 
 from pytest_leveret.brokers.harness import harness_of
-from pytest_leveret.options import Setting, general_settings
+from pytest_leveret.options import FIXTURE, versions
 from pytest_leveret.options.markers import WrongMarker, marked_settings
 from pytest_leveret.options.scopes import shared_names
-from pytest_leveret.use import FIXTURE
 
 if TYPE_CHECKING:
     from leveret import Broker
@@ -29,21 +28,6 @@ if TYPE_CHECKING:
 ATTRIBUTE: Final = "leveret_rehearsal"
 _COPIED: Final = pytest.StashKey[str]()
 _FINGERPRINT: Final[pytest.StashKey[Fingerprint]] = pytest.StashKey()
-
-
-def versions(config: pytest.Config) -> tuple[str, ...]:
-    """Return the versions to rehearse, oldest first; none if only one was given."""
-    setting = general_settings(config).get("rabbitmq")
-    return setting.value if setting is not None and isinstance(setting.value, tuple) else ()
-
-
-def settings_for(config: pytest.Config, version: str | None) -> dict[str, Setting]:
-    """Return the settings of the whole run for one version of a rehearsal, by default the newest."""
-    settings = dict(general_settings(config))
-    rehearsed = versions(config)
-    if rehearsed:
-        settings["rabbitmq"] = Setting(version or rehearsed[-1], settings["rabbitmq"].origin)
-    return settings
 
 
 def version_of(item: pytest.Item) -> str | None:

@@ -18,7 +18,8 @@ import pytest
 from pytest_leveret.brokers import brokers_of, refuse_directory
 from pytest_leveret.brokers.harness import harness_of
 from pytest_leveret.guard import Guarded, register
-from pytest_leveret.options import OTLP, read_settings
+from pytest_leveret.options import read_settings
+from pytest_leveret.options.table import OTLP
 from pytest_leveret.reports.pages import file_name
 
 if TYPE_CHECKING:

@@ -21,7 +21,8 @@ from pytest_leveret.brokers import brokers_of, refuse_directory
 from pytest_leveret.brokers.harness import harness_of
 from pytest_leveret.brokers.recording import PAGE, error_text, failure_of
 from pytest_leveret.guard import register
-from pytest_leveret.options import PAGES, PAGES_MAX, read_settings
+from pytest_leveret.options import read_settings
+from pytest_leveret.options.table import PAGES, PAGES_MAX
 from pytest_leveret.reports import diagnosing, source
 from pytest_leveret.reports.report import add_section
 

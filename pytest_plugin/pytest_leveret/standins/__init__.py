@@ -12,31 +12,16 @@ from typing import TYPE_CHECKING, Final
 
 import pytest
 
-from pytest_leveret import real, use
-from pytest_leveret.options import STANDINS, read_names, read_settings
+from pytest_leveret import real
+from pytest_leveret.options import RUNNING, read_settings
+from pytest_leveret.options.kinds import PACKAGES
+from pytest_leveret.options.table import STANDINS
 from pytest_leveret.standins.server import Fleet
 
 if TYPE_CHECKING:
     from leveret import Broker
 
-# What can be replaced, and the module that it needs; a suite without it has nothing to replace.
-_PACKAGES: Final = {
-    "testcontainers": "testcontainers",
-    "pytest-rabbitmq": "pytest_rabbitmq",
-    "pytest-docker": "pytest_docker",
-}
 _FLEET: Final = pytest.StashKey[Fleet]()
-
-
-def read_packages(text: str) -> tuple[str, ...]:
-    """Return the packages that a text names. Raises ValueError if one is unknown."""
-    from leveret.errors import unknown
-
-    names = sorted(read_names(text))
-    for name in names:
-        if name not in _PACKAGES:
-            raise ValueError(unknown("package", name, _PACKAGES))
-    return tuple(names)
 
 
 def prepare(config: pytest.Config) -> None:
@@ -57,7 +42,7 @@ def _wanted(config: pytest.Config) -> list[str]:
     """Return the packages of the option that are installed."""
     settings = read_settings(config, STANDINS)
     wanted = settings["replaces"].value if "replaces" in settings else ()
-    return [name for name in wanted if find_spec(_PACKAGES[name]) is not None]
+    return [name for name in wanted if find_spec(PACKAGES[name]) is not None]
 
 
 def _stand_in(name: str) -> Callable[[Fleet], Callable[[], None]]:
@@ -90,7 +75,7 @@ def summary(config: pytest.Config) -> list[str]:
 def _unused(config: pytest.Config, fleet: Fleet | None) -> list[str]:
     """Return a line about an option that did nothing. A controller of pytest-xdist does not see what its workers do."""
     setting = read_settings(config, STANDINS).get("replaces")
-    has_run = use.running(config) is not None and not config.getoption("tx", None)
+    has_run = RUNNING in config.stash and not config.getoption("tx", None)
     if setting is None or not setting.value or not has_run or (fleet is not None and fleet.has_begun):
         return []
     names = " or ".join(_wanted(config) or setting.value)

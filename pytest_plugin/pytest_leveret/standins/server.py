@@ -15,7 +15,9 @@ from urllib.parse import urlsplit
 import pytest
 
 from pytest_leveret import brokers
-from pytest_leveret.options import general_settings, read_settings_of_node
+from pytest_leveret.options import general_settings
+from pytest_leveret.options.kinds import read_settings_of_node
+from pytest_leveret.options.table import KEYWORDS
 
 if TYPE_CHECKING:
     from leveret import Broker
@@ -32,10 +34,6 @@ _AMQP_PORT: Final = 5672
 _MANAGEMENT_PORT: Final = 15672
 _LARGEST_FILE: Final = 10_000_000
 _LOADS: Final = ("load_definitions", "management.load_definitions", "definitions.local.path")
-# What the broker of a stand-in shares with those of the fixtures.
-_SHARED_SETTINGS: Final[tuple[str, ...]] = (
-    *("seed", "record", "trace_dir", "trace_bodies", "trace_redact", "checks", "max_redeliveries"),
-)
 
 
 def is_rabbitmq(image: str) -> bool:
@@ -214,8 +212,8 @@ class StandIn:
         if wants_http and find_spec("h11") is not None:
             options |= {"management": True, "management_port": self.ports.get(_MANAGEMENT_PORT) or 0}
         general = general_settings(self.fleet.config)
-        settings = {word: general[word] for word in _SHARED_SETTINGS if word in general}
-        self._broker = brokers.start_broker(settings, options)
+        settings = {word: setting for word, setting in general.items() if KEYWORDS[word].reach == "all"}
+        self._broker = brokers.start_broker(self.fleet.config, settings, options)
         self._let_in(lines)
         self.fleet.begin(self)
 

@@ -14,9 +14,9 @@ from typing import Final, NamedTuple
 import pytest
 
 from pytest_leveret import contract, needs
-from pytest_leveret.options import REAL as REAL_OPTIONS
 from pytest_leveret.options import read_settings
 from pytest_leveret.options.markers import EXPLORE_NAME
+from pytest_leveret.options.table import REAL as REAL_OPTIONS
 
 FLAKY: Final = "--leveret-flaky"
 SEED: Final = "--leveret-flaky-seed"

@@ -64,13 +64,13 @@ def settings_in(text: str) -> dict[str, int | bool | str]:
     return settings
 
 
-def checked_users(users: object) -> Mapping[str, str]:
+def checked_users(name: str, users: object) -> Mapping[str, str]:
     """Return passwords by user name. Raises ValueError for anything else."""
     if not isinstance(users, Mapping) or not all(isinstance(word, str) for item in users.items() for word in item):
-        raise ValueError(f"users={users!r} must be a mapping of name to password, as in users={{'bob': 'secret'}}")
-    for name, password in users.items():
+        raise ValueError(f"{name}={users!r} must be a mapping of name to password, as in {name}={{'bob': 'secret'}}")
+    for user, password in users.items():
         try:
-            f"{name}{password}".encode("utf-8", "surrogateescape")
+            f"{user}{password}".encode("utf-8", "surrogateescape")
         except UnicodeEncodeError:
-            raise ValueError(f"users: user {name!r} has a lone surrogate, which UTF-8 cannot encode") from None
+            raise ValueError(f"{name}: user {user!r} has a lone surrogate, which UTF-8 cannot encode") from None
     return users

@@ -5,6 +5,8 @@ from __future__ import annotations
 from tests.house.copies import Tree
 from tests.house.recipes import recipe
 
+TABLE = "pytest_plugin/pytest_leveret/options/table.py"
+
 FAULT = '''
 
 class Forbid(Fault):
@@ -174,8 +176,10 @@ def test_a_broker_has_the_label_it_was_given() -> None:
 )
 def add_option(tree: Tree) -> None:
     tree.insert("src/leveret/broker.py", before="        tls: SSLContext | bool", text='        label: str = "",\n')
+    tree.insert("src/leveret/broker.py", before="        - `tls` opens", text="        - `label` is its name.\n")
     tree.insert("src/leveret/broker.py", before="        self._wanted_port =", text="        self.label = label\n")
     tree.insert("src/leveret/engine/broker_options.py", before="    tls_port: int\n", text="    label: str\n")
+    tree.insert(TABLE, before='    Option("tls_port"', text='    Option("label", kinds.ADDRESS, "its name"),\n')
     tree.append("docs/reference/broker.md", "`label` is the name that a test gives its broker.\n")
     tree.create("tests/broker/test_label.py", OPTION_TEST)
 
@@ -225,7 +229,7 @@ def add_setting(tree: Tree) -> None:
 
 
 PYTEST_OPTION = """\
-    Option("tls", "YES_OR_NO", "open a second port that speaks TLS (default: no)", read_switch),
+    Option("tls", kinds.SWITCH._replace(annotation="SSLContext | bool"), "open a second port (default: no)", "True"),
 """
 PYTEST_OPTION_TEST = '''\
 """The option tls."""
@@ -246,9 +250,10 @@ def test_a_port_with_tls_is_opened_by_the_command_line(run):
 '''
 
 
-@recipe("a pytest option", also_named={"pytest_plugin/pytest_leveret/options/__init__.py": "--leveret-tls"})
+@recipe("a pytest option", also_named={TABLE: "options.md has 'tls'"})
 def add_pytest_option(tree: Tree) -> None:
-    tree.insert("pytest_plugin/pytest_leveret/options/__init__.py", before='    Option("host"', text=PYTEST_OPTION)
+    tree.insert(TABLE, before='    Option("host"', text=PYTEST_OPTION)
+    tree.replace(TABLE, '    Option("tls", kinds.TLS, "open a second port, which speaks TLS", reach="leveret"),\n', "")
     cells = ["`tls`", "`tls=True`", "`--leveret-tls=YES_OR_NO`", "`LEVERET_TLS`", "`leveret_tls`", "-"]
     tree.append("docs/reference/options.md", f"| {' | '.join(cells)} |\n")
     tree.create("tests/plugin/test_option_tls.py", PYTEST_OPTION_TEST)
