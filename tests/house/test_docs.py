@@ -16,6 +16,8 @@ from tests.house.repository import SourceFile, is_module, members_of
 
 # The maps of the code.
 MAPS = ("docs/architecture.md", "docs/architecture-pipeline.md")
+# How many words the first map may have, so that it is read in ten minutes. This only moves down.
+WORDS_MAX = 2600
 # Names in the maps that belong to others: the standard library, and fields of the protocol.
 NOT_OURS = ("selectors", "threading", "time", "ssl", "asyncio", "argparse", "pytest", "random.Random", "socket")
 
@@ -49,6 +51,22 @@ def test_every_public_name_of_a_broker_stands_in_its_reference(root: Path) -> No
     missing = [name for name in members_of(Broker) if not name.startswith("_") and f"`{name}" not in reference]
 
     assert missing == []
+
+
+def test_the_architecture_is_read_in_ten_minutes(root: Path) -> None:
+    words = (root / MAPS[0]).read_text(encoding="utf-8").split()
+
+    assert len(words) <= WORDS_MAX, "tell how a part works at the head of its file"
+
+
+def test_every_room_of_the_plugin_has_its_place_in_the_architecture_and_says_what_it_holds(root: Path) -> None:
+    rows = re.findall(r"^\| ([^|]+) \|", section(root, MAPS[0], "The rooms of the plugin"), re.MULTILINE)
+    placed = {name for row in rows for name in re.findall(r"`(\w+)`", row)}
+    rooms = [path for path in sorted((root / "pytest_plugin/pytest_leveret").iterdir()) if is_module(path)]
+
+    assert placed == {path.stem for path in rooms}
+    heads = [path / "__init__.py" if path.is_dir() else path for path in rooms]
+    assert [head for head in heads if not re.match(r'"""\w.{30,}[.:]', head.read_text(encoding="utf-8"))] == []
 
 
 @pytest.mark.parametrize("page", MAPS)

@@ -3,6 +3,10 @@
 The plan sets only the hooks of the core (`hooks.Faults`) that its rules need, and clears a hook when the last of these
 rules is spent. A broker without faults therefore calls no hook. Chance comes from seeded dice and delays are timers of
 the node, so the same seed and the same bytes give the same faults.
+
+At a hook, the plan describes the moment as an `Occasion`, and `Rule.fires` decides. `apply` taps the event and calls
+`Fault.apply`; if that returns True, the core does nothing more about the matter. On an event, a fault applies a moment
+later, from `Runtime.work`. When the block of a rule or the test ends, the judge reports a rule that never fired.
 """
 
 from __future__ import annotations

@@ -2,8 +2,8 @@
 
 Sockets, slow peers and deadlines are the business of `leveret.server`, which knows no AMQP. The loop parses requests,
 and each request is answered on a thread of its own, because an app may wait: for the broker's lock, or until a test's
-clients are idle. So HTTP holds up neither the broker nor other requests. Deadlines here run in real time, whatever the
-test does with the broker's clock.
+clients are idle. `Site.handle` refuses foreign pages and picks the app. So HTTP holds up neither the broker nor other
+requests. Deadlines here run in real time, whatever the test does with the broker's clock.
 """
 
 from __future__ import annotations

@@ -3,7 +3,7 @@
 Its reader, which `reading.accept` sets, handles what the peer sends. This module holds what a connection is, what it
 sends, and how it ends. It does no I/O: the server passes bytes in and takes bytes out, and closes the socket if the
 connection asks for it. Every error of a client goes through `refuse`. Any other exception is leveret's own: it closes
-the connection with 541 and is kept for the test.
+the connection with 541 and is kept in `Node.internal_errors`, which `Broker.check` and the plugin raise.
 """
 
 from __future__ import annotations

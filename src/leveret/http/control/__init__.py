@@ -1,6 +1,8 @@
 """The control API: what a Python test does with a broker, over HTTP, for tests in every language.
 
-Its modules declare the endpoints. The router, the check of bodies and the OpenAPI document are made from these.
+Its modules declare the endpoints. The router, the check of bodies and the OpenAPI document are made from these. A
+handler calls what a Python test would call, on a `Scope`: the broker narrowed to one virtual host. What it raises
+becomes a status and a sentence.
 """
 
 from __future__ import annotations

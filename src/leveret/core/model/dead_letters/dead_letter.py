@@ -4,6 +4,10 @@ A death makes a new message with the same id and with the history in front of th
 work list. Nothing here recurses. The history is kept beside the headers, as in RabbitMQ 4. An x-death that a client
 publishes is an ordinary header (4.3), or the history continues it (3.x). The headers are made when something reads
 them, so a chain of letters costs what it is long.
+
+`send` looks the exchange up now, as RabbitMQ does. `VirtualHost.post` puts the letter's arrival on `Runtime.work`. What
+exceeds the allowance of a turn waits in `Runtime.left_over`, and the barrier waits for it. With at-least-once
+dead-lettering, a `PendingLetter` offers its letter to the targets until every one has taken it.
 """
 
 from __future__ import annotations

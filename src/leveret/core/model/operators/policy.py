@@ -4,6 +4,9 @@ Of all matching user policies one applies to an object, and of all matching oper
 highest priority, then the first by name. The two together are the object's effective definition; `settings` merges it
 with a queue's arguments. The keys of a definition and their merge rules are in `policy_keys`, which is imported with
 the first policy.
+
+A policy that is set or cleared reaches `VirtualHost.policies_changed`, which gives each queue and exchange what applies
+to it now: `QueueSettings.effective`, then `StoredQueue.apply`.
 """
 
 from __future__ import annotations
