@@ -192,6 +192,10 @@ class ManagementCall:
             if self.may_see(vhost.name):
                 yield vhost
 
+    def asks_for(self, part: str, name: str) -> bool:
+        """Return whether the path has this name at a part, or no such part, so that all are meant."""
+        return self.values.get(part, name) == name
+
     @property
     def vhost(self) -> VirtualHost:
         """The virtual host of the path. Raises RefusedCall if it does not exist."""

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from typing import Final, Literal, NamedTuple
 
 from leveret.core.compat import ALL
-from leveret.http.management.calls import Answer, ManagementCall
+from leveret.http.management.calls import Answer, ManagementCall, no_object
 from leveret.http.management.listing import Described, chosen, listed
 
 # Anyone, even without credentials; a user with any of the tags; one who may also open the virtual host of the path; the
@@ -68,12 +68,14 @@ def lists(
     versions: tuple[str, ...] = ALL,
     *,
     in_vhost: Who | None = None,
+    one: tuple[str, Who] | None = None,
     paged: bool = False,
     **more: bool,
 ) -> Callable[[Listing], Listing]:
     """Declare that the decorated function lists the objects of a path, sorted by these keys without a query.
 
-    `in_vhost` may list those of one virtual host.
+    `in_vhost` may list those of one virtual host. `one` is the path of one of them, which the function then lists
+    alone, and who may ask for it.
     """
 
     def declare(listing: Listing) -> Listing:
@@ -85,9 +87,19 @@ def lists(
         endpoint("GET", template, who, versions, **more)(answer)
         if in_vhost is not None:
             endpoint("GET", f"{template}/{{vhost}}", in_vhost, versions, **more)(answer)
+        if one is not None:
+            path, asker = one
+            describes(path, asker, versions, **more)(lambda call: only(listing(call)))
         return listing
 
     return declare
+
+
+def only(objects: list[Described]) -> Described:
+    """Return the first of the objects of a path. Raises RefusedCall if there is none."""
+    for each in objects:
+        return each
+    raise no_object()
 
 
 def describes(

@@ -120,18 +120,10 @@ def _contexts(call: ManagementCall) -> list[Described]:
     return [{**described, "ip": host, "port": str(port)}]
 
 
-@lists("/api/nodes", "monitoring", ("name",))
+@lists("/api/nodes", "monitoring", ("name",), one=("/api/nodes/{node}", "monitoring"))
 def list_nodes(call: ManagementCall) -> list[Described]:
     """List the only node."""
-    return [_node(call)]
-
-
-@describes("/api/nodes/{node}", "monitoring")
-def get_node(call: ManagementCall) -> Described:
-    """Describe the node."""
-    if call.values["node"] != NODE_NAME:
-        raise no_object()
-    return _node(call)
+    return [_node(call)] if call.asks_for("node", NODE_NAME) else []
 
 
 def _node(call: ManagementCall) -> Described:

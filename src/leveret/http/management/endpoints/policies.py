@@ -18,12 +18,15 @@ from leveret.admin.definitions_import import (
     vhost_limits_of,
 )
 from leveret.admin.values import WrongValue
-from leveret.core.model.operators.policy import Policy, PolicyInvalid, PolicySet
+from leveret.core.model.operators.policy import PolicyInvalid, PolicySet
 from leveret.core.model.vhost import VirtualHost
-from leveret.http.management.calls import CREATED, DONE, ManagementCall, bad_request, no_object
+from leveret.http.management.calls import CREATED, DONE, ManagementCall, bad_request
 from leveret.http.management.endpoints.vhosts import invalid
 from leveret.http.management.listing import Described
-from leveret.http.management.routes import Who, describes, endpoint, lists
+from leveret.http.management.routes import Who, endpoint, lists, only
+
+_PARAMETER: Final = "/api/parameters/{component}/{vhost}/{name}"
+_GLOBAL: Final = "/api/global-parameters/{name}"
 
 
 class _Policies:
@@ -31,9 +34,8 @@ class _Policies:
 
     def __init__(self, path: str, who: Who, *, are_operators: bool) -> None:
         self._are_operators: Final = are_operators
-        lists(path, "management", ("priority", "vhost", "name"), in_vhost="vhost")(self._list)
         one = f"{path}/{{vhost}}/{{name}}"
-        describes(one, who)(lambda call: _shown(call.vhost, call.existing(self._of(call.vhost).by_name, "name")))
+        lists(path, "management", ("priority", "vhost", "name"), in_vhost="vhost", one=(one, who))(self._list)
         endpoint("PUT", one, who, needs_json=are_operators)(self._put)
         endpoint("DELETE", one, who)(self._delete)
 
@@ -41,7 +43,12 @@ class _Policies:
         return vhost.policies.operator if self._are_operators else vhost.policies.user
 
     def _list(self, call: ManagementCall) -> list[Described]:
-        return [_shown(vhost, policy) for vhost in call.vhosts() for policy in self._of(vhost).by_name.values()]
+        return [
+            {"vhost": vhost.name, "name": policy.name, **policy.described()}
+            for vhost in call.vhosts()
+            for policy in self._of(vhost).by_name.values()
+            if call.asks_for("name", policy.name)
+        ]
 
     def _put(self, call: ManagementCall) -> object:
         name = call.values["name"]
@@ -63,22 +70,22 @@ class _Policies:
         clear(name, vhost=call.values["vhost"])
 
 
-def _shown(vhost: VirtualHost, policy: Policy) -> Described:
-    return {"vhost": vhost.name, "name": policy.name, **policy.described()}
-
-
 _Policies("/api/policies", "policymaker", are_operators=False)
 _Policies("/api/operator-policies", "administrator", are_operators=True)
 
 
 @lists("/api/parameters", "policymaker", ("vhost", "component", "name"))
 @lists("/api/parameters/{component}", "policymaker", ("vhost", "component", "name"))
-@lists("/api/parameters/{component}/{vhost}", "policymaker", ("vhost", "component", "name"))
+@lists(
+    "/api/parameters/{component}/{vhost}",
+    "policymaker",
+    ("vhost", "component", "name"),
+    one=(_PARAMETER, "policymaker"),
+)
 def list_parameters(call: ManagementCall) -> list[Described]:
-    """List parameters: all, those of a component, or those of a component in one virtual host."""
-    component = call.values.get("component")
-    parameters = (each for vhost in call.vhosts() for each in _parameters(vhost, component))
-    return [each for each in parameters if component in (None, each["component"])]
+    """List parameters: all, those of a component, those of a component in one virtual host, or one of these."""
+    parameters = (each for vhost in call.vhosts() for each in _parameters(vhost, call.values.get("component")))
+    return [each for each in parameters if all(call.asks_for(part, str(each[part])) for part in ("component", "name"))]
 
 
 def _parameters(vhost: VirtualHost, component: str | None) -> Iterator[Described]:
@@ -88,22 +95,13 @@ def _parameters(vhost: VirtualHost, component: str | None) -> Iterator[Described
     return described_parameters(vhost)
 
 
-@describes("/api/parameters/{component}/{vhost}/{name}", "policymaker")
-def get_parameter(call: ManagementCall) -> Described:
-    """Describe a parameter."""
-    for each in _parameters(call.vhost, call.values["component"]):
-        if (each["component"], each["name"]) == (call.values["component"], call.values["name"]):
-            return each
-    raise no_object()
-
-
-@endpoint("PUT", "/api/parameters/{component}/{vhost}/{name}", "policymaker")
+@endpoint("PUT", _PARAMETER, "policymaker")
 def put_parameter(call: ManagementCall) -> object:
     """Set a parameter. Other components than the broker's own belong to plugins that leveret does not have."""
-    component, name = call.values["component"], call.values["vhost"]
+    component = call.values["component"]
     with call.engine.looking():
-        names = [(each["component"], each["name"]) for each in described_parameters(call.changed_vhost)]
-        is_known = (component, call.values["name"]) in names
+        name = call.changed_vhost.name
+        is_known = bool(list_parameters(call))
     body = call.body("value")
     if component == POLICY:
         raise bad_request(NO_PARAMETER)
@@ -125,11 +123,11 @@ def put_parameter(call: ManagementCall) -> object:
     return DONE if is_known else CREATED
 
 
-@endpoint("DELETE", "/api/parameters/{component}/{vhost}/{name}", "policymaker")
+@endpoint("DELETE", _PARAMETER, "policymaker")
 def delete_parameter(call: ManagementCall) -> None:
     """Remove a parameter."""
     with call.engine.looking():
-        component, vhost = get_parameter(call)["component"], call.vhost.name
+        component, vhost = only(list_parameters(call))["component"], call.vhost.name
     if component == POLICY:
         raise bad_request(NO_PARAMETER)
     if component == VHOST_LIMITS_PARAMETER:
@@ -138,20 +136,14 @@ def delete_parameter(call: ManagementCall) -> None:
         call.admin.clear_operator_policy(call.values["name"], vhost=vhost)
 
 
-@lists("/api/global-parameters", "policymaker", ("name",))
+@lists("/api/global-parameters", "policymaker", ("name",), one=(_GLOBAL, "policymaker"))
 def list_global_parameters(call: ManagementCall) -> list[Described]:
     """List what concerns the broker as a whole."""
-    return [{"name": name, "value": value} for name, value in call.node.global_parameters.items()]
+    known = call.node.global_parameters
+    return [{"name": name, "value": value} for name, value in known.items() if call.asks_for("name", name)]
 
 
-@describes("/api/global-parameters/{name}", "policymaker")
-def get_global_parameter(call: ManagementCall) -> Described:
-    """Describe a global parameter."""
-    value = call.existing(call.node.global_parameters, "name")
-    return {"name": call.values["name"], "value": value}
-
-
-@endpoint("PUT", "/api/global-parameters/{name}", "policymaker")
+@endpoint("PUT", _GLOBAL, "policymaker")
 def put_global_parameter(call: ManagementCall) -> object:
     """Set a global parameter. leveret keeps them all, and reads the name of the cluster."""
     value, name = call.body("value").get("value"), call.values["name"]
@@ -161,7 +153,7 @@ def put_global_parameter(call: ManagementCall) -> object:
     return DONE if is_known else CREATED
 
 
-@endpoint("DELETE", "/api/global-parameters/{name}", "policymaker")
+@endpoint("DELETE", _GLOBAL, "policymaker")
 def delete_global_parameter(call: ManagementCall) -> None:
     """Remove a global parameter."""
     with call.acting() as node:

@@ -13,7 +13,7 @@ from leveret.core.model.operators.passwords import PasswordHash
 from leveret.http.management.calls import CREATED, DONE, ManagementCall, bad_request, no_object, not_found
 from leveret.http.management.endpoints.vhosts import one_limit
 from leveret.http.management.listing import Described
-from leveret.http.management.routes import describes, endpoint, lists
+from leveret.http.management.routes import endpoint, lists, only
 
 _TOPIC: Final = "/api/topic-permissions/{vhost}/{user}"
 
@@ -25,10 +25,10 @@ def who_am_i(call: ManagementCall) -> object:
     return {**description, "is_internal_user": True} if call.compat.names_internal_users else description
 
 
-@lists("/api/users", "administrator", ("name",))
+@lists("/api/users", "administrator", ("name",), one=("/api/users/{user}", "administrator"))
 def list_users(call: ManagementCall) -> list[Described]:
     """List all users."""
-    return [described_user(user) for user in call.node.access.users.values()]
+    return [described_user(user) for user in call.node.access.users.values() if call.asks_for("user", user.name)]
 
 
 @lists("/api/users/without-permissions", "administrator", ("name",))
@@ -37,12 +37,6 @@ def list_without_permissions(call: ManagementCall) -> list[Described]:
     access = call.node.access
     permitted = {user for _, user in access.permissions}
     return [described_user(user) for user in access.users.values() if user.name not in permitted]
-
-
-@describes("/api/users/{user}", "administrator")
-def get_user(call: ManagementCall) -> Described:
-    """Describe a user."""
-    return described_user(call.existing(call.node.access.users, "user"))
 
 
 @endpoint("PUT", "/api/users/{user}", "administrator")
@@ -100,7 +94,7 @@ def hash_password(call: ManagementCall) -> object:
 _BY: Final = ("vhost", "user", "exchange")
 
 
-@lists("/api/permissions", "administrator", _BY)
+@lists("/api/permissions", "administrator", _BY, one=("/api/permissions/{vhost}/{user}", "administrator"))
 @lists("/api/vhosts/{vhost}/permissions", "administrator", _BY)
 @lists("/api/users/{user}/permissions", "administrator", _BY)
 def list_permissions(call: ManagementCall) -> list[Described]:
@@ -123,14 +117,6 @@ def _of_path(call: ManagementCall, permissions: Iterable[Described]) -> list[Des
     if "user" in call.values:
         ends["user"] = call.existing(call.node.access.users, "user").name
     return [each for each in permissions if ends.items() <= each.items()]
-
-
-@describes("/api/permissions/{vhost}/{user}", "administrator")
-def get_permission(call: ManagementCall) -> Described:
-    """Describe what a user may do in a virtual host."""
-    for permission in list_permissions(call):
-        return permission
-    raise no_object()
 
 
 @lists(_TOPIC, "administrator", _BY)
@@ -166,7 +152,7 @@ def _permitted(call: ManagementCall) -> tuple[str, str]:
 def delete_permission(call: ManagementCall) -> None:
     """Take away a user's access to a virtual host."""
     with call.engine.looking():
-        get_permission(call)
+        only(list_permissions(call))
     call.admin.clear_permissions(call.values["user"], call.values["vhost"])
 
 
