@@ -301,12 +301,8 @@ class Compat(NamedTuple):
     lists_queues_in_detail: bool = False
     # The state of a queue that is shown without statistics.
     idle_queue_state: str = "running"
-    # A channel shows the limit that its consumers share.
-    shows_global_prefetch: bool = False
-    # A channel shows what it caches of the log of a quorum queue.
-    shows_cached_segments: bool = True
-    # A consumer shows how long it may hold a delivery.
-    shows_consumer_timeout: bool = True
+    # Keys that users, nodes, connections, channels and consumers do not have, though other versions show them.
+    hidden_keys: tuple[str, ...] = ("global_prefetch_count",)
     # Publishing and getting look for the virtual host, exchange or queue; otherwise a channel of RabbitMQ's own fails.
     looks_for_exchange: bool = True
     # A wrong password is challenged again.
@@ -345,16 +341,10 @@ class Compat(NamedTuple):
     repeats_vhost_in_definitions: bool = False
     # Keys that definitions do not have.
     hidden_definitions: tuple[str, ...] = ()
-    # A connection shows the serial number of its peer's certificate.
-    shows_peer_serial_number: bool = True
     # The answer of /auth, None if there is none.
     auth_answer: Mapping[str, object] | None = None
-    # whoami says whether the user is one of the broker's own.
-    names_internal_users: bool = True
     # Nodes and the overview name the version of the crypto library; nodes name that of RabbitMQ.
     names_crypto: bool = True
-    # Nodes say whether they are being drained.
-    names_drained: bool = True
     # Virtual hosts can be protected from deletion.
     protects_vhosts: bool = True
     # The list of queues with totals only names who is online.
@@ -496,14 +486,13 @@ V4_0: Final = V4_2._replace(
     hides_vhosts=False,
     queue_internals={},
     stream_internals={"segments": 1},
-    shows_cached_segments=False,
+    hidden_keys=(*V4_2.hidden_keys, "cached_segments", "peer_cert_serial_number"),
     shows_policies_without_statistics=False,
     names_blocked_consumers=False,
     resets_default_queue_type=False,
     escapes_texts=True,
     definitions_name_queue_types=False,
     definitions_have_internal_exchanges=True,
-    shows_peer_serial_number=False,
     auth_answer={"oauth_enabled": False},
     names_crypto=False,
     protects_vhosts=False,
@@ -552,7 +541,7 @@ V3_13: Final = V4_0._replace(
     checks_user_id_last=False,
     overview={"release_series_support_status": "supported", "is_op_policy_updating_enabled": True},
     shows_delivery_limit=False,
-    shows_global_prefetch=True,
+    hidden_keys=("cached_segments", "peer_cert_serial_number"),
     lists_vhosts_by_columns=True,
     hidden_definitions=(
         *("rabbitmq_definition_format", "original_cluster_name", "original_vhost_name", "explanation"),
@@ -615,14 +604,12 @@ V3_10: Final = V3_13._replace(
     places_streams=False,
     lists_queues_in_detail=True,
     idle_queue_state="live",
-    shows_consumer_timeout=False,
+    hidden_keys=(*V3_13.hidden_keys, "consumer_timeout", "is_internal_user", "being_drained"),
     looks_for_exchange=False,
     challenges_again=True,
     hides_feature_flags=True,
     refuses_missing_users=True,
     auth_answer={"enable_uaa": False, "uaa_client_id": "", "uaa_location": ""},
-    names_internal_users=False,
-    names_drained=False,
     totals_show_online=False,
     replaces_surrogates=True,
     overview={"release_series_support_status": "supported"},

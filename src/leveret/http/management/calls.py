@@ -192,6 +192,10 @@ class ManagementCall:
             if self.may_see(vhost.name):
                 yield vhost
 
+    def visible(self, description: dict[str, object]) -> dict[str, object]:
+        """Return a description without the keys that the version does not show."""
+        return {name: value for name, value in description.items() if name not in self.compat.hidden_keys}
+
     def asks_for(self, part: str, name: str) -> bool:
         """Return whether the path has this name at a part, or no such part, so that all are meant."""
         return self.values.get(part, name) == name

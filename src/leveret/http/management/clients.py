@@ -35,6 +35,7 @@ def described_consumer(call: ManagementCall, consumer: Consumer) -> Described:
     assert isinstance(channel, Channel)
     timeout_us = consumer.queue.settings.consumer_timeout_us
     description: Described = {
+        "consumer_timeout": call.node.settings.consumer_timeout if timeout_us is None else timeout_us // 1000,
         "consumer_tag": consumer.tag,
         "queue": {"name": consumer.queue.name, "vhost": consumer.queue.vhost.name},
         "channel_details": {
@@ -53,11 +54,7 @@ def described_consumer(call: ManagementCall, consumer: Consumer) -> Described:
         "activity_status": _status(consumer, call.compat),
         "arguments": described(consumer.arguments),
     }
-    if call.compat.shows_consumer_timeout:
-        description["consumer_timeout"] = (
-            call.node.settings.consumer_timeout if timeout_us is None else timeout_us // 1000
-        )
-    return description
+    return call.visible(description)
 
 
 def _status(consumer: Consumer, compat: Compat) -> str:

@@ -20,7 +20,7 @@ from leveret.observe.texts.state import connections as clients
 from leveret.observe.texts.state import unsettled
 
 _TLS_KEYS: Final = (
-    *("peer_cert_subject", "peer_cert_issuer", "peer_cert_validity"),
+    *("peer_cert_subject", "peer_cert_issuer", "peer_cert_validity", "peer_cert_serial_number"),
     *("ssl_protocol", "ssl_key_exchange", "ssl_cipher", "ssl_hash"),
 )
 _CLOSED: Final = "Closed via management plugin"
@@ -114,7 +114,6 @@ def get_channel(call: ManagementCall) -> object:
 
 def _described(call: ManagementCall, connection: Connection, *, is_detailed: bool = False) -> Described:
     properties = described(connection.client_properties)
-    tls_keys = (*_TLS_KEYS, "peer_cert_serial_number") if call.compat.shows_peer_serial_number else _TLS_KEYS
     description: Described = {
         **peer_details(connection),
         "user": connection.user,
@@ -134,19 +133,19 @@ def _described(call: ManagementCall, connection: Connection, *, is_detailed: boo
         "client_properties": properties,
         "connected_at": (connection.opened_at or 0) // 1000,
         "ssl": connection.is_secure,
-        **dict.fromkeys(tls_keys),
+        # RabbitMQ writes what does not apply as null in lists, and as empty text in the description of one connection.
+        **dict.fromkeys(_TLS_KEYS, "" if is_detailed else None),
         **constant("connection"),
     }
     if "connection_name" in properties:
         description["user_provided_name"] = properties["connection_name"]
-    # RabbitMQ writes what does not apply as null in lists, and as empty text in the description of one connection.
-    return {**description, **dict.fromkeys(tls_keys, "")} if is_detailed else description
+    return call.visible(description)
 
 
 def _channel(call: ManagementCall, channel: Channel) -> Described:
     connection, counts = channel.connection, call.state.statistics.of("channel", *channel.origin)
     transaction = channel.transaction
-    return {
+    description: Described = {
         "name": channel_name(channel),
         "number": channel.number,
         "connection_details": peer_details(connection),
@@ -164,11 +163,12 @@ def _channel(call: ManagementCall, channel: Channel) -> Described:
         "messages_uncommitted": 0 if transaction is None else len(transaction.publishes),
         "acks_uncommitted": 0 if transaction is None else len(transaction.deliveries),
         "pending_raft_commands": 0,
-        **({"cached_segments": 0} if call.compat.shows_cached_segments else {}),
-        **({"global_prefetch_count": channel.shared_prefetch_count} if call.compat.shows_global_prefetch else {}),
+        "cached_segments": 0,
+        "global_prefetch_count": channel.shared_prefetch_count,
         "idle_since": moment(call.node.now),
         "reductions": 0,
         "reductions_details": {"rate": 0.0},
         "garbage_collection": {},
         **statistics.message_stats(counts, call.node.now, statistics.PUBLISHING, statistics.DELIVERING),
     }
+    return call.visible(description)

@@ -137,10 +137,10 @@ def _node(call: ManagementCall) -> Described:
         "disk_free": disk_free(),
         **constant("node_gauges"),
     }
-    return {
+    description: Described = {
         **constant("node"),
         "name": NODE_NAME,
-        **({"being_drained": not call.engine.loop.is_listening} if call.compat.names_drained else {}),
+        "being_drained": not call.engine.loop.is_listening,
         "os_pid": str(os.getpid()),
         "mem_limit": memory_bytes(),
         "mem_alarm": "memory" in node.alarms,
@@ -162,6 +162,7 @@ def _node(call: ManagementCall) -> Described:
         **statistics.rates({}, gauges, now),
         **statistics.shown(counts, statistics.CHURN, now),
     }
+    return call.visible(description)
 
 
 def resident_bytes() -> int:

@@ -21,8 +21,7 @@ _TOPIC: Final = "/api/topic-permissions/{vhost}/{user}"
 @endpoint("GET", "/api/whoami", "management")
 def who_am_i(call: ManagementCall) -> object:
     """Describe the user of the request."""
-    description: Described = {"name": call.user.name, "tags": list(call.user.tags)}
-    return {**description, "is_internal_user": True} if call.compat.names_internal_users else description
+    return call.visible({"name": call.user.name, "tags": list(call.user.tags), "is_internal_user": True})
 
 
 @lists("/api/users", "administrator", ("name",), one=("/api/users/{user}", "administrator"))
