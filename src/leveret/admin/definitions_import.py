@@ -60,8 +60,6 @@ _MISSING_OF_POLICY: Final = {
     "definition": "parse error while reading policy definition: undefined. Validator: policy_validator.",
     "pattern": "pattern should be a binary but was undefined",
 }
-# How far a line of a term reaches that Erlang prints.
-_LINE_WIDTH: Final = 78
 
 
 def read(source: Mapping[str, object] | str | Path) -> Mapping[str, object]:
@@ -420,7 +418,7 @@ def _missing_text(vhost: str, missing: list[tuple[str, str]]) -> str:
         f"{head}{f',{chr(10)}{chr(32) * len(head)}'.join(terms)}]}}".split("\n"),
         f"{head[:-1]}\n    [{f',{chr(10)}     '.join(terms)}]}}".split("\n"),
     ):
-        if max(map(len, lines)) <= _LINE_WIDTH:
+        if max(map(len, lines)) <= erlang.LINE_WIDTH:
             break
     return "\n".join(lines)
 

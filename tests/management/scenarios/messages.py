@@ -242,3 +242,10 @@ def ways_to_settle_that_are_numbers(s: Run) -> None:
     s.put(f"/queues/{s.v}/q", {"durable": True})
     for mode in (5, 65, 255):
         s.post(f"/queues/{s.v}/q/get", {"count": 1, "ackmode": mode, "encoding": "auto"})
+
+
+@scenario
+def keys_that_a_message_lacks(s: Run) -> None:
+    for number in range(16):
+        given = {key: value for at, (key, value) in enumerate(_message().items()) if number >> at & 1}
+        s.post(f"/exchanges/{s.v}/amq.default/publish", given)

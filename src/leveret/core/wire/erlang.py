@@ -13,7 +13,7 @@ from typing import Final
 from leveret.core.wire.values import TYPE_NAMES, Field, Table, Value
 
 # How far a line of a term that `~p` prints may reach.
-_LINE_WIDTH: Final = 78
+LINE_WIDTH: Final = 78
 _PLAIN_ATOM: Final = r"[a-z][A-Za-z0-9_@]*"
 _PRINTABLE: Final = frozenset({8, 9, 10, 11, 12, 13, 27, *range(32, 127), *range(160, 256)})
 _ESCAPES: Final = {8: "\\b", 9: "\\t", 10: "\\n", 11: "\\v", 12: "\\f", 13: "\\r", 27: "\\e", 34: '\\"', 92: "\\\\"}
@@ -44,7 +44,7 @@ def string(octets: bytes) -> str:
 def pair(name: str, value: str, column: int) -> str:
     """Return the tuple of an atom and a printed value as `~p` prints it at that column: in two lines if it is long."""
     line = f"{{{name},{value}}}"
-    if column + len(line) <= _LINE_WIDTH:
+    if column + len(line) <= LINE_WIDTH:
         return line
     return f"{{{name},\n{' ' * (column + 1)}{value}}}"
 
@@ -53,7 +53,7 @@ def listed(items: Iterable[str], column: int) -> str:
     """Return a list of printed terms as `~p` prints it at that column: each on a line of its own if it is long."""
     terms = list(items)
     line = _list(terms)
-    return line if column + len(line) <= _LINE_WIDTH else f"[{f',{chr(10)}{chr(32) * (column + 1)}'.join(terms)}]"
+    return line if column + len(line) <= LINE_WIDTH else f"[{f',{chr(10)}{chr(32) * (column + 1)}'.join(terms)}]"
 
 
 def reason(value: list[object]) -> str:

@@ -17,6 +17,7 @@ from leveret.core.model.operators.access import User
 from leveret.core.model.operators.node_settings import NODE_NAME
 from leveret.core.model.vhost import VirtualHost
 from leveret.core.protocol.rights import UserRights
+from leveret.core.wire import erlang
 from leveret.core.wire.methods import BasicGetOk, BasicNack, BasicReturn, Method
 from leveret.engine.engine import Engine
 from leveret.http.management.statistics import INTERNAL_USER, Statistics
@@ -25,8 +26,6 @@ from leveret.scripted.own_connection import OwnChannel, OwnConnection
 from leveret.server import native
 
 T = TypeVar("T")
-# Erlang breaks a list into lines if it is longer.
-LINE_MAX: Final = 80
 
 CREATED: Final = Response(201)
 DONE: Final = Response(204)
@@ -239,7 +238,7 @@ class ManagementCall:
         value = Item(parsed(self.request.body, self.compat))
         missing = [name for name in required if name not in value]
         if missing:
-            raise bad_request(_missing_keys(missing))
+            raise bad_request(erlang.listed((f"{{key_missing,{name}}}" for name in missing), 0))
         return value
 
     @contextmanager
@@ -306,12 +305,6 @@ def parsed(octets: bytes, compat: Compat) -> dict[str, object]:
     if not isinstance(value, dict):
         raise bad_request("not_json")
     return value
-
-
-def _missing_keys(names: list[str]) -> str:
-    items = [f"{{key_missing,{name}}}" for name in names]
-    text = f"[{','.join(items)}]"
-    return text if len(text) <= LINE_MAX else f"[{f',{chr(10)} '.join(items)}]"
 
 
 # What answers a call: a value to send as JSON, or a whole response.

@@ -15,12 +15,12 @@ from leveret.core.model.operators.node_settings import NODE_NAME
 from leveret.core.model.queues.queue_types import QUEUE_TYPES
 from leveret.core.model.queues.stored_queue import StoredQueue
 from leveret.core.model.vhost import VirtualHost
+from leveret.core.wire import erlang
 from leveret.errors import expected
 from leveret.http.management import statistics
 from leveret.http.management.calls import (
     CREATED,
     DONE,
-    LINE_MAX,
     ManagementCall,
     RefusedCall,
     bad_request,
@@ -120,10 +120,7 @@ def start(call: ManagementCall) -> None:
         raise bad_request(f"{head}nodedown")
     with call.engine.looking() as state:
         if vhost not in state.vhosts:
-            reason = f'{{no_such_vhost,<<"{vhost}">>}}'
-            if len(head) + len(reason) > LINE_MAX:
-                reason = reason.replace(",", ",\n" + " " * (len(head) + 1), 1)
-            raise bad_request(head + reason)
+            raise bad_request(head + erlang.pair("no_such_vhost", erlang.utf8_binary(vhost.encode()), len(head)))
 
 
 def _described(call: ManagementCall, vhost: VirtualHost) -> Described:
