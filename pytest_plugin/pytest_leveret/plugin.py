@@ -234,6 +234,7 @@ def pytest_runtest_makereport(
     from pytest_leveret.rehearsals import rehearsal
     from pytest_leveret.reports import pages, report
 
+    markers.show_unexpected(call, result)
     if result.failed:
         with Guarded("describe the brokers", item, result):
             report.add_sections(item, result)

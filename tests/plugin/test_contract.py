@@ -68,6 +68,7 @@ def test_paid(shop, billing):
         shop.order(status="paid", note="leave at the door")
         billing.work()
 """
+TIMEOUT = ("-p", "pytest_timeout", "-o", "timeout=8", "-o", "timeout_method=signal")
 WRITE, REWRITE, CHECK = ("--leveret-contract=write", "--leveret-contract=rewrite", "--leveret-contract=check")
 
 
@@ -542,3 +543,152 @@ def test_no_secret_and_nothing_about_people_gets_into_a_lock(run, lock: Path, mo
     assert [secret for secret in SECRETS if len(secret) > 3 and secret in text] == []
     assert [value for value in values if value in SECRETS] == []
     assert text.count("voucher_code") > len(SECRETS)
+
+
+@pytest.mark.parametrize(("strict", "when"), [(True, "in the test"), (False, "in the test"), (False, "in its fixture")])
+def test_a_break_is_not_the_failure_that_a_test_marked_xfail_expects(run, lock: Path, strict: bool, when: str):
+    run(TESTS, WRITE)
+    order = "shop.order(total=10.5)"
+
+    result = run(
+        f"""
+        from shop import *
+
+        @pytest.fixture
+        def late(shop):
+            yield
+            {order if when != "in the test" else "pass"}
+
+        @pytest.mark.xfail(strict={strict})
+        def test_order(shop, late):
+            {order if when == "in the test" else "assert True"}
+        """
+    )
+
+    assert result.ret == pytest.ExitCode.TESTS_FAILED
+    result.stdout.fnmatch_lines(["*: this test sends what can break a consumer, by messages.lock:"])
+
+
+def test_a_test_marked_xfail_that_fails_by_itself_is_an_expected_failure(run, lock: Path):
+    run(TESTS, WRITE)
+
+    result = run(
+        """
+        from shop import *
+
+        @pytest.mark.xfail(strict=True)
+        def test_order(shop):
+            shop.order(total=10.5)
+            assert False
+        """
+    )
+
+    result.assert_outcomes(xfailed=1)
+
+
+@pytest.mark.parametrize("mode", [WRITE, REWRITE])
+def test_a_run_that_has_seen_no_message_says_that_the_lock_stays(run, lock: Path, mode: str):
+    run(TESTS, WRITE)
+    whole = lock.read_text()
+
+    result = run("import pytest\n\n@pytest.mark.skip\ndef test_it(leveret):\n    pass\n", mode)
+
+    result.assert_outcomes(skipped=1)
+    assert lock.read_text() == whole
+    why = "no test that passed has shown a message on a broker of leveret's fixtures"
+    result.stdout.fnmatch_lines([f"leveret: messages.lock stays as it was, because {why}"])
+
+
+# The test has replaced what leveret reads bodies with. It is as before once it was called.
+UNREADABLE = """
+from shop import *
+import threading
+
+loads = json.loads
+
+def act(*_, **__):
+    json.loads = loads
+    {act}
+
+readers = iter((loads, act))
+
+def test_order(shop, billing):
+    shop.order()
+    billing.work()
+    json.loads = act
+
+def test_next(shop):
+    pass
+"""
+
+
+@pytest.mark.parametrize("mode", [WRITE, CHECK])
+def test_an_error_while_leveret_reads_what_a_test_has_sent_is_a_line_and_shows_nothing(run, lock: Path, mode: str):
+    run(TESTS, WRITE)
+    whole = lock.read_text()
+
+    result = run(UNREADABLE.format(act="raise RuntimeError('on purpose')"), mode)
+
+    result.assert_outcomes(passed=2)
+    result.stdout.fnmatch_lines(
+        ["*::test_order: leveret could not read what the test has sent: RuntimeError: on purpose"]
+    )
+    assert lock.read_text() == whole
+
+
+def test_a_lock_is_not_rewritten_if_the_messages_of_a_test_could_not_be_read(run, lock: Path):
+    run(TESTS, WRITE)
+    whole = lock.read_text()
+
+    result = run(TESTS + UNREADABLE.format(act="raise RuntimeError('on purpose')"), REWRITE)
+
+    assert lock.read_text() == whole
+    result.stdout.fnmatch_lines(["leveret: messages.lock was not rewritten, because not all messages could be read"])
+
+
+def test_a_time_out_while_leveret_reads_what_a_test_has_sent_ends_that_test_only(run, lock: Path):
+    run(TESTS, WRITE)
+
+    result = run(UNREADABLE.format(act="threading.Event().wait()"), *TIMEOUT)
+
+    result.assert_outcomes(passed=1, failed=1)
+    result.stdout.fnmatch_lines(["*Timeout (>8.0s) from pytest-timeout.*"])
+
+
+def test_fixtures_end_although_a_time_out_comes_before(run, suite: pytest.Pytester, lock: Path):
+    run(TESTS, WRITE)
+    suite.makeconftest(
+        """
+        import pytest
+
+        @pytest.hookimpl(wrapper=True, tryfirst=True)
+        def pytest_runtest_teardown(item):
+            if item.name == "test_order":
+                item.function(item.funcargs["shop"], item.funcargs["billing"])
+            return (yield)
+        """
+    )
+    source = UNREADABLE.format(act="threading.Event().wait()")
+
+    result = run(source.replace("json.loads = act", "json.loads = next(readers)"), *TIMEOUT)
+
+    result.assert_outcomes(passed=2, errors=1)
+
+
+def test_a_run_that_cannot_write_its_lock_for_an_odd_reason_says_so_and_fails(run_apart, lock: Path):
+    result = run_apart(
+        TESTS
+        + """
+def replace(*_, **__):
+    raise RuntimeError("on purpose")
+
+@pytest.fixture(autouse=True, scope="session")
+def replaced():
+    yield
+    os.replace = replace
+""",
+        WRITE,
+    )
+
+    assert result.ret == pytest.ExitCode.USAGE_ERROR
+    result.stdout.fnmatch_lines(["leveret could not write the contract: RuntimeError: on purpose"])

@@ -128,6 +128,30 @@ def test_a_folder_that_cannot_be_is_refused_at_the_start(run: Run, option: str) 
     result.stderr.fnmatch_lines([f"ERROR: {option}: cannot write a file to '*file/x': Not a directory"])
 
 
+@pytest.mark.parametrize("option", ["--leveret-otlp", "--leveret-pages-dir", "--leveret-trace-dir"])
+def test_an_address_in_place_of_a_folder_is_refused_at_the_start(run: Run, option: str) -> None:
+    address = "http://127.0.0.1:4318/v1/traces"
+
+    result = run("def test_it(leveret): pass", f"{option}={address}")
+
+    assert result.ret == pytest.ExitCode.USAGE_ERROR
+    why = "is an address; give the path of a folder to write files to"
+    result.stderr.fnmatch_lines([f"ERROR: {option}: {address!r} {why}"])
+
+
+def test_an_address_in_place_of_a_folder_in_an_ini_file_is_refused_at_the_start(
+    run: Run, suite: pytest.Pytester
+) -> None:
+    suite.makeini("[pytest]\nleveret_otlp = http://127.0.0.1:4318/v1/traces\n")
+
+    result = run("def test_it(leveret): pass")
+
+    assert result.ret == pytest.ExitCode.USAGE_ERROR
+    result.stderr.fnmatch_lines(
+        ["ERROR: ini option leveret_otlp: *v1/traces' is an address; give the path of a folder *"]
+    )
+
+
 def test_an_error_with_an_odd_message_fails_its_test_only(run: Run) -> None:
     result = run(
         """

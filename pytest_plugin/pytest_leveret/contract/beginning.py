@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from pytest_leveret.contract import FILE, FLAG, INI, WRITING, files_of, is_document, locks_of, mode_of
+from pytest_leveret.guard import register
 from pytest_leveret.options import read_settings
 from pytest_leveret.options.table import CONTRACT
 
@@ -27,7 +28,7 @@ def prepare(config: pytest.Config) -> None:
     if locks:
         from pytest_leveret.contract.run import Contract
 
-        config.pluginmanager.register(Contract(config, mode, locks[0]), "leveret-contract")
+        register(config, Contract(config, mode, locks[0]), "leveret-contract", "write the contract")
     if documents:
         _check_documents(config, documents)
 
@@ -41,4 +42,4 @@ def _check_documents(config: pytest.Config, documents: list[Path]) -> None:
         ) from None
     from pytest_leveret.contract.documents.run import DocumentWatch
 
-    config.pluginmanager.register(DocumentWatch(config, documents), "leveret-documents")
+    register(config, DocumentWatch(config, documents), "leveret-documents", "say what the documents show")

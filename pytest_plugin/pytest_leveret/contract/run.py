@@ -89,25 +89,29 @@ class Contract(Watch[Lock]):
         if self._mode == "check":
             return
         if self._seen == Lock():
-            if not self._path.exists():
-                shown = "no test that passed has shown a message on a broker of leveret's fixtures"
-                self._problem = f"{self._path.name} was not written, because {shown}"
+            stays = "stays as it was" if self._path.exists() else "was not written"
+            shown = "no test that passed has shown a message on a broker of leveret's fixtures"
+            self._problem = f"{self._path.name} {stays}, because {shown}"
             return
-        if self._mode == "rewrite" and not has_passed:
-            self._problem = f"{self._path.name} was not rewritten, because the run failed"
+        if self._mode == "rewrite" and (self._unread or not has_passed):
+            why = "not all messages could be read" if has_passed else "the run failed"
+            self._problem = f"{self._path.name} was not rewritten, because {why}"
             return
+        self._is_unwritten = True
         try:
             update(self._path, self._changed)
+            self._is_unwritten = False
         except (OSError, ValueError) as error:
             reason = error.strerror if isinstance(error, OSError) else error
             self._problem = f"{self._path.name} was not written: {reason}"
-            self._is_unwritten = True
 
     def pytest_sessionfinish(self, session: pytest.Session, exitstatus: int) -> None:
         """End the run. A lock that could not be written fails it as a lock does that cannot be read."""
-        super().pytest_sessionfinish(session, exitstatus)
-        if self._is_unwritten and exitstatus == pytest.ExitCode.OK:
-            session.exitstatus = pytest.ExitCode.USAGE_ERROR
+        try:
+            super().pytest_sessionfinish(session, exitstatus)
+        finally:
+            if self._is_unwritten and exitstatus == pytest.ExitCode.OK:
+                session.exitstatus = pytest.ExitCode.USAGE_ERROR
 
     def _changed(self) -> Lock:
         """Return what this run makes of the lock, to which another run may have added meanwhile."""

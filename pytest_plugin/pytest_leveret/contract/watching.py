@@ -16,6 +16,7 @@ import pytest
 from pytest_leveret import explore
 from pytest_leveret.brokers import WATCHERS, brokers_of, has_passed
 from pytest_leveret.contract.observing import EventReader
+from pytest_leveret.guard import Guarded
 from pytest_leveret.options.markers import failure_at
 
 if TYPE_CHECKING:
@@ -56,6 +57,8 @@ class Watch(ABC, Generic[Shown]):
         self._judged: Shown = self._kind()
         self._of_test: Shown = self._kind()
         self._has_gap = False
+        # The tests of which leveret could not read everything. They show nothing.
+        self._unread: Final[set[str]] = set()
         config.stash.setdefault(WATCHERS, []).append(self._watch)
 
     @abstractmethod
@@ -70,17 +73,23 @@ class Watch(ABC, Generic[Shown]):
         if broker not in self._readers:
             self._readers[broker] = self._reader(broker)
 
-    def _observe(self, brokers: Iterable[Broker]) -> None:
-        for broker in brokers:
-            if broker in self._readers:
-                self._has_gap |= not self._readers[broker].read(self._of_test)
+    def _observe(self, item: pytest.Item, brokers: Iterable[Broker]) -> None:
+        with Guarded("read what the test has sent", item):
+            for broker in brokers:
+                if broker in self._readers:
+                    self._has_gap |= not self._readers[broker].read(self._of_test)
+            return
+        self._unread.add(item.nodeid)
+
+    def _shows_something(self, item: pytest.Item) -> bool:
+        return item.nodeid not in self._unread and not explore.is_faulty(item)
 
     @pytest.hookimpl(wrapper=True, trylast=True)
     def pytest_runtest_call(self, item: pytest.Item) -> Generator[None, object, object]:
         """Check what a test has sent, once it has passed."""
         __tracebackhide__ = True
         result = yield
-        self._observe(brokers_of(item))
+        self._observe(item, brokers_of(item))
         self._judge(item, self._of_test)
         self._judged, self._of_test = self._of_test, self._kind()
         return result
@@ -90,15 +99,17 @@ class Watch(ABC, Generic[Shown]):
         """Take what a test has shown, with what its fixtures have done at the end."""
         __tracebackhide__ = True
         brokers = brokers_of(item)
-        # What a fixture resets would be lost.
-        self._observe(brokers)
         try:
-            result = yield
+            # What a fixture resets would be lost.
+            self._observe(item, brokers)
         finally:
-            self._observe(brokers)
-            judged, self._judged = self._judged, self._kind()
-            rest, self._of_test = self._of_test, self._kind()
-        if has_passed(item) and not explore.is_faulty(item):
+            try:
+                result = yield
+            finally:
+                self._observe(item, brokers)
+                judged, self._judged = self._judged, self._kind()
+                rest, self._of_test = self._of_test, self._kind()
+        if has_passed(item) and self._shows_something(item):
             self._seen.merge(judged)
             self._seen.merge(rest)
             self._judge(item, rest)
@@ -107,7 +118,10 @@ class Watch(ABC, Generic[Shown]):
     def _judge(self, item: pytest.Item, shown: Shown) -> None:
         """Raise an error at the line of a test if what it has shown is wrong."""
         __tracebackhide__ = True
-        lines = [] if explore.is_faulty(item) else self._problem_of(shown)
+        lines: list[str] = []
+        if self._shows_something(item):
+            with Guarded("check what the test has sent", item):
+                lines = self._problem_of(shown)
         if lines:
             raise failure_at(item, "\n".join(lines))
 
@@ -115,7 +129,7 @@ class Watch(ABC, Generic[Shown]):
         """Hand what the tests have shown to the controller, or end the run there."""
         if self._is_worker:
             output: dict[str, bytes] = self._config.workeroutput  # type: ignore[attr-defined]
-            output[self._output] = pickle.dumps((self._seen, self._has_gap))
+            output[self._output] = pickle.dumps((self._seen, self._has_gap, self._unread))
         else:
             self._end(has_passed=exitstatus == pytest.ExitCode.OK)
 
@@ -127,9 +141,10 @@ class Watch(ABC, Generic[Shown]):
         """Take what the tests of a worker have shown."""
         output = getattr(node, "workeroutput", {}).get(self._output)
         if output is not None:
-            seen, has_gap = pickle.loads(output)
+            seen, has_gap, unread = pickle.loads(output)
             self._seen.merge(seen)
             self._has_gap |= has_gap
+            self._unread.update(unread)
 
     def _write_gap(self, reporter: pytest.TerminalReporter, names: str) -> None:
         """Say which contracts a broker kept from seeing all messages."""

@@ -25,6 +25,8 @@ _SWITCHES: Final = {
 }
 _VARIABLE: Final = re.compile(r"[A-Za-z_]\w*", re.ASCII)
 _OF_URL: Final = ("vhost", "user")
+# An address in place of a path. In an ini file, the rootdir stands before it, and only one slash is left.
+_ADDRESS: Final = re.compile(r"(?:^|[/\\])[a-z]{2,}:[/\\]")
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,6 +41,13 @@ class Variable:
 def read_names(text: str) -> frozenset[str]:
     """Return the names in a text, separated by commas or white space."""
     return frozenset(text.replace(",", " ").split())
+
+
+def read_folder(text: str) -> str:
+    """Return the absolute path of a folder."""
+    if _ADDRESS.search(text):
+        raise ValueError(f"{text!r} is an address; give the path of a folder to write files to")
+    return os.path.abspath(text)
 
 
 def read_number(text: str) -> int:
@@ -246,7 +255,7 @@ COUNT: Final = ValueKind("NUMBER", read_count, _as_broker("checked_count"), "int
 DEFINITIONS: Final = ValueKind(
     "FILE", os.path.abspath, _check_definitions, "Mapping[str, object] | str | PathLike[str] | None"
 )
-DIRECTORY: Final = ValueKind("DIR", os.path.abspath, _check_path, "str | PathLike[str] | None")
+DIRECTORY: Final = ValueKind("DIR", read_folder, _check_path, "str | PathLike[str] | None")
 FEATURES: Final = ValueKind("FEATURES", read_names, _check_names, "str | Iterable[str]")
 LEVELS: Final = ValueKind("LEVELS", read_levels, _check_levels, "Wanted")
 LINES: Final = ValueKind("NAME=VALUE", read_settings_of_node, _must_be(_LINES, Mapping), "Mapping[str, object] | None")

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 import pytest
+from _pytest import outcomes
 
 from pytest_leveret.options import Setting, Settings
 from pytest_leveret.options.table import KEYWORDS, OPTIONS
@@ -81,10 +82,24 @@ def with_marked(general: Settings, marked: Settings) -> dict[str, Setting]:
     return {**marked, **{word: merged(word, setting, marked.get(word)) for word, setting in general.items()}}
 
 
+class Failed(outcomes.Failed):
+    """What leveret itself says of a test. It is not the failure that a mark such as xfail expects."""
+
+    # As pytest has it, which names the error in its summary.
+    __module__ = "builtins"
+
+
 def failure_at(item: pytest.Item, text: str) -> BaseException:
     """Return the failure of a test as a whole: its text begins with the file and the line of the test."""
     path, line, _ = item.location
-    return pytest.fail.Exception(f"{path}:{(line or 0) + 1}: {text}", pytrace=False)
+    return Failed(f"{path}:{(line or 0) + 1}: {text}", pytrace=False)
+
+
+def show_unexpected(call: pytest.CallInfo[None], report: pytest.TestReport) -> None:
+    """Report a failure of `failure_at` as such, although the test is marked xfail."""
+    if hasattr(report, "wasxfail") and call.excinfo is not None and isinstance(call.excinfo.value, Failed):
+        report.outcome = "failed"
+        del report.wasxfail
 
 
 def refuse_wrong_marker(item: pytest.Item) -> None:
