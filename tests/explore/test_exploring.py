@@ -675,12 +675,14 @@ def test_progress_is_logged(caplog):
 
 
 @pytest.mark.parametrize("is_terminal", [True, False])
-def test_the_summary_is_printed_where_the_user_watches_and_reads_no_log(monkeypatch, is_terminal):
+def test_the_summary_is_printed_where_the_user_watches_and_reads_no_log(caplog, monkeypatch, is_terminal):
     class Screen(io.StringIO):
         def isatty(self):
             return is_terminal
 
     monkeypatch.setattr(sys, "stderr", Screen())
+    # With -v, the plugin shows the log of explorations in the terminal.
+    caplog.set_level(logging.WARNING, logger="leveret.exploration")
 
     found = leveret.explore(careful, faults=[Nothing()])
 
