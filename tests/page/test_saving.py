@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from leveret.page.formats.html import write
+from leveret.story.whole_files import write
 from tests.systems import files_up_to
 
 

@@ -281,7 +281,7 @@ def keep_up_to_date(folder: Path, engine: dict[str, Any], tables: dict[str, Any]
         update(warehouse, tables=tables, **engine)
         is_last = number + 1 == len(rounds)
         if is_last or number % 3 == 2:
-            compact(warehouse, **engine)
+            compact(warehouse)
             warehouse.vacuum(older_than_s=0)
         if is_last and tables:
             kinds = read_frame(engine["spark"], warehouse, "kinds").collect()

@@ -64,7 +64,8 @@ def main(kills: int, seed: int) -> None:
             rows = [Counter(map(repr, read_table(each, table).to_pylist())) for each in (warehouse, batch)]
             assert rows[0] == rows[1], f"{table} differs (seed {seed})"
         runs = f"{left} of {len(batch.state().runs)} runs were there before the end"
-        print(f"{kills} kills, {warehouse.state().number} commits, {runs}")
+        versions = sum(stored.table.version() for stored in warehouse.state().tables.values())
+        print(f"{kills} kills, {versions} commits, {runs}")
         compact(warehouse)
         removed = warehouse.vacuum(older_than_s=0)[0]
         print(f"{removed} files were left by killed processes and older answers; all tables are equal")

@@ -138,7 +138,8 @@ def test_the_house_is_kept(folder: Path, capsys: pytest.CaptureFixture[str]) -> 
 
     merged, removed, nothing = capsys.readouterr().out.splitlines()
     assert codes == [0, 0, 0]
-    assert (merged, nothing) == ("2 parts merged", "nothing to merge")
+    # Two of events, and two of trace files.
+    assert (merged, nothing) == ("4 parts merged", "nothing to merge")
     assert removed.startswith("4 unused files removed, ")
 
 
@@ -255,8 +256,7 @@ def test_a_warehouse_among_the_traces_is_no_trace(folder: Path, capsys: pytest.C
         (["report", "-w", "w", "-o", "."], "--output . is a folder; name a file in it, such as ./report.html"),
         (
             ["update", "-w", "damaged"],
-            "{folder}/damaged/_commits/00000001.json is damaged (Unterminated string starting at: line 1 column 2 "
-            "(char 1)): restore it from a copy, or make a new warehouse from the traces",
+            "{folder}/damaged/files cannot be read: Kernel error: Json error: Truncated record whilst reading string",
         ),
     ],
 )
@@ -264,8 +264,8 @@ def test_a_wrong_place_is_named(
     folder: Path, capsys: pytest.CaptureFixture[str], arguments: list[str], said: str
 ) -> None:
     (folder / "file").touch()
-    (folder / "damaged" / "_commits").mkdir(parents=True)
-    (folder / "damaged" / "_commits" / "00000001.json").write_text('{"kind')
+    (folder / "damaged" / "files" / "_delta_log").mkdir(parents=True)
+    (folder / "damaged" / "files" / "_delta_log" / f"{0:020}.json").write_text('{"kind')
 
     assert main(["pipeline", *arguments]) == 2
     assert capsys.readouterr().err == f"leveret: {said.format(folder=folder)}\n"
@@ -297,7 +297,7 @@ def test_a_report_removes_what_killed_reports_left_behind_a_day_ago(
     monkeypatch.setattr("tempfile.tempdir", str(folder))
     write(folder / "a.jsonl", [header("a"), *WHOLE])
     for name in ("leveret-report-old", "leveret-report-young", "another-old"):
-        (folder / name / "_commits").mkdir(parents=True)
+        (folder / name / "events").mkdir(parents=True)
     for name in ("leveret-report-old", "another-old"):
         os.utime(folder / name, (1, 1))
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -25,43 +24,29 @@ class Killed(BaseException):
     """An exception that no code expects."""
 
 
-class Killer:
-    """An audit hook that ends the work at a file operation in a folder, as if the process had been killed there."""
+class Dying(Warehouse):
+    """A warehouse whose process is killed at one of its commits, before or after it."""
 
-    def __init__(self) -> None:
-        self.folder: Path | None = None
-        self.left = -1
+    def __init__(self, place: Path, commits: float) -> None:
+        super().__init__(place)
+        self.left = commits
 
-    def __call__(self, event: str, arguments: tuple[Any, ...]) -> None:
-        if self.folder is None or event not in ("open", "os.mkdir", "os.link", "os.rename", "os.remove"):
-            return
-        if str(arguments[0]).startswith(str(self.folder)):
-            self.step()
-
-    def step(self) -> None:
-        if self.left == 0:
-            self.folder = None
+    def commit(self, *arguments: Any, **options: Any) -> None:
+        if self.left < 0:
             raise Killed
+        super().commit(*arguments, **options)
         self.left -= 1
-
-    def run(self, folder: Path, operations: int, work: Callable[[], object]) -> bool:
-        """Do the work, killed before its file operation number `operations`; return whether it finished first."""
-        self.folder, self.left = folder, operations
-        try:
-            work()
-        except Killed:
-            return False
-        finally:
-            self.folder = None
-        return True
+        if self.left == -0.5:
+            raise Killed
 
 
-@pytest.fixture(scope="module")
-def killer() -> Killer:
-    # An audit hook stays until the process ends; it does nothing while it has no folder.
-    killer = Killer()
-    sys.addaudithook(killer)
-    return killer
+def survives(place: Path, commits: float, work: Callable[[Warehouse], object]) -> bool:
+    """Do the work, killed at a commit; return whether it finished first."""
+    try:
+        work(Dying(place, commits))
+    except Killed:
+        return False
+    return True
 
 
 def comings(folder: Path) -> Iterator[None]:
@@ -108,32 +93,30 @@ def test_a_second_update_does_nothing(tmp_path: Path) -> None:
     assert sorted(tmp_path.rglob("*")) == before
 
 
-def test_one_more_run_reads_and_writes_its_own_events_alone(tmp_path: Path) -> None:
+def test_one_more_run_leaves_the_files_of_others_alone(tmp_path: Path) -> None:
     warehouse = Warehouse(tmp_path / "warehouse")
+    stored: list[set[Path]] = []
     for number in range(3):
         write(tmp_path / "traces" / f"r{number}.jsonl", [header(f"r{number}"), *WHOLE])
         bring_up_to_date(tmp_path / "traces", warehouse)
+        state = warehouse.state()
+        stored.append({Path(name, file.path) for name in state.tables for file in state.files_of(name)})
 
-    state = warehouse.state()
-
-    assert len({run.segments[0].part for run in state.runs.values()}) == 3
-    assert [answer.runs for answer in state.answers.values()] == [["r0"], ["r1"], ["r2"]]
+    assert stored[0] < stored[1] < stored[2]
+    assert len(stored[2]) == 3 * len(stored[0])
 
 
-@pytest.mark.parametrize("operations", [0, 2, 7, 30])
-def test_killed_at_a_file_operation_it_is_run_again(
-    tmp_path: Path, killer: Killer, one_batch: dict[str, list[str]], operations: int
-) -> None:
-    folder, warehouse = made(tmp_path / "traces"), Warehouse(tmp_path / "warehouse")
+@pytest.mark.parametrize("commits", [-1, 0, 0.5, 1, 1.5, 4, 9.5, 17, 17.5])
+def test_killed_at_a_commit_it_is_run_again(tmp_path: Path, one_batch: dict[str, list[str]], commits: float) -> None:
+    folder, place = made(tmp_path / "traces"), tmp_path / "warehouse"
     survived = [
-        killer.run(tmp_path / "warehouse", operations, lambda: bring_up_to_date(folder, warehouse))
-        for _ in comings(folder)
+        survives(place, commits, lambda warehouse: bring_up_to_date(folder, warehouse)) for _ in comings(folder)
     ]
 
-    bring_up_to_date(folder, warehouse)
+    bring_up_to_date(folder, Warehouse(place))
 
     assert not all(survived)
-    assert rows(warehouse) == one_batch
+    assert rows(Warehouse(place)) == one_batch
 
 
 def test_a_worker_that_is_killed_is_replaced(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -168,7 +151,7 @@ def test_what_a_worker_cannot_do_is_an_error_with_its_traceback(
         write(tmp_path / "traces" / f"r{number}.jsonl", [header(f"r{number}"), *WHOLE])
     warehouse = Warehouse(tmp_path / "warehouse")
     incremental.ingest(warehouse, [tmp_path / "traces"], processes=1)
-    for part in (tmp_path / "warehouse" / "events").iterdir():
+    for part in (tmp_path / "warehouse" / "events").glob("*.parquet"):
         part.unlink()
 
     with pytest.raises(TaskError, match="FileNotFoundError"):
@@ -187,18 +170,18 @@ def test_a_damaged_line_counts_as_a_cut(tmp_path: Path) -> None:
     assert warehouse.state().files[str(tmp_path / "a.jsonl")].is_truncated
 
 
-def test_merged_parts_hold_the_same_rows(tmp_path: Path, killer: Killer) -> None:
+def test_merged_files_hold_the_same_rows(tmp_path: Path) -> None:
     folder, warehouse = made(tmp_path / "traces"), Warehouse(tmp_path / "warehouse")
     for _ in comings(folder):
         bring_up_to_date(folder, warehouse)
     before = rows(warehouse)
 
-    killed = [killer.run(tmp_path / "warehouse", n, lambda: compact(warehouse)) for n in (2, 9)]
     merged = compact(warehouse)
     warehouse.vacuum(older_than_s=0)
 
-    assert killed == [False, False]
-    assert (merged > 1, len(warehouse.state().event_parts()), len(warehouse.state().answers)) == (True, 1, 1)
+    state = warehouse.state()
+    assert merged > 1
+    assert {len(state.files_of(name)) for name in state.tables} <= {0, 1}
     assert rows(warehouse) == before
     assert bring_up_to_date(folder, warehouse) == []
 

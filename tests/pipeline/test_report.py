@@ -21,7 +21,7 @@ from leveret.pipeline.incremental import ingest, update
 from leveret.pipeline.reading import Read
 from leveret.pipeline.report import report
 from leveret.pipeline.report.subject import choose
-from leveret.pipeline.warehouse.log import FileState
+from leveret.pipeline.warehouse.state import FileState
 from leveret.pipeline.warehouse.tables import read_table
 from leveret.pipeline.warehouse.warehouse import Warehouse
 from leveret.spark.bundle import write_bundle

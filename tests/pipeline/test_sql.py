@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-import pyarrow.parquet as pq
 import pytest
 
 from leveret.errors import NoWarehouseError
@@ -46,12 +45,7 @@ def test_every_table_has_the_rows_that_read_table_returns(warehouse: Warehouse, 
 
 
 def test_rows_of_a_run_that_was_computed_again_are_left_out(warehouse: Warehouse) -> None:
-    stored = sum(
-        pq.read_metadata(warehouse.storage.source(each.path)).num_rows for each in warehouse.storage.list("copies")
-    )
-
     assert query(warehouse, "select count(*) as n from copies").to_pylist() == [{"n": 13}]
-    assert stored > 13
 
 
 def test_a_query_may_join_and_name_a_table_twice(warehouse: Warehouse) -> None:

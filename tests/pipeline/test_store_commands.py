@@ -158,12 +158,6 @@ def test_a_warehouse_at_an_unknown_kind_of_place_is_refused(capsys: pytest.Captu
             ["sql", "select 1", "-w", "{}"],
             "SQL needs DuckDB, which is not installed: pip install 'leveret[sql]'",
         ),
-        (["deltalake"], ["export", "{}-delta", "-w", "{}"], "pip install 'leveret[delta]'"),
-        (
-            ["obstore", "obstore.store", "obstore.exceptions"],
-            ["sql", "select 1", "-w", "s3://bucket"],
-            "s3://bucket needs obstore, which is not installed: pip install 'leveret[s3]'",
-        ),
     ],
 )
 def test_a_missing_extra_is_named(

@@ -119,7 +119,8 @@ class Pages:
             vars(report)[_ATTRIBUTE] = {"no_folder": True}
             return None
         from leveret.page.formats import facts
-        from leveret.page.formats.html import save, write
+        from leveret.page.formats.html import save
+        from leveret.story.whole_files import write
 
         story = story_of_test(item, report, call)
         if story is None:
@@ -188,8 +189,8 @@ class Pages:
         """Write the index, and the summary for a CI job that asks for one."""
         if self._worker is not None or not self._entries:
             return
-        from leveret.page.formats.html import write
         from leveret.page.formats.index import INDEX, index_of, summary_of
+        from leveret.story.whole_files import write
 
         folder = os.path.dirname(self._entries[0].path)
         for path in Path(folder).glob(".leveret-*"):

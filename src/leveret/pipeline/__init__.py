@@ -9,26 +9,23 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from leveret.pipeline.exports.delta import export
     from leveret.pipeline.exports.frames import read_frame
     from leveret.pipeline.exports.sql import query
     from leveret.pipeline.incremental import ingest, update
-    from leveret.pipeline.warehouse.compaction import compact
-    from leveret.pipeline.warehouse.retention import expire
+    from leveret.pipeline.warehouse.keeping import compact, expire
     from leveret.pipeline.warehouse.tables import read_table
     from leveret.pipeline.warehouse.warehouse import Warehouse
 
-__all__ = ["Warehouse", "compact", "expire", "export", "ingest", "query", "read_frame", "read_table", "update"]
+__all__ = ["Warehouse", "compact", "expire", "ingest", "query", "read_frame", "read_table", "update"]
 
 if not TYPE_CHECKING:
     _HOMES = {
         "Warehouse": "warehouse.warehouse",
-        "expire": "warehouse.retention",
-        "export": "exports.delta",
+        "expire": "warehouse.keeping",
         "query": "exports.sql",
         "read_frame": "exports.frames",
         "read_table": "warehouse.tables",
-        "compact": "warehouse.compaction",
+        "compact": "warehouse.keeping",
         "ingest": "incremental",
         "update": "incremental",
     }

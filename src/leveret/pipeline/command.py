@@ -20,7 +20,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory, gettempdir
 from typing import TYPE_CHECKING, Final
 
-from leveret.errors import JavaStartError, NoJavaError
+from leveret.errors import ConflictError, JavaStartError, NoJavaError
 from leveret.pipeline import store_commands
 from leveret.pipeline.progress import progress, say
 from leveret.spark.doctor import INSTALL, examine
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from leveret.pipeline.incremental import Ingested
     from leveret.pipeline.reading import Read
     from leveret.pipeline.report.subject import Subject
-    from leveret.pipeline.warehouse.log import Contents
+    from leveret.pipeline.warehouse.state import Contents
     from leveret.pipeline.warehouse.warehouse import Warehouse
 
     # The function of a step.
@@ -112,7 +112,8 @@ def _add_pipeline(commands: argparse._SubParsersAction[argparse.ArgumentParser])
     difference.add_argument("left", metavar="LEFT", help="a run or a commit")
     difference.add_argument("right", metavar="RIGHT", help="a run or a commit, to compare with")
     store_commands.add_to(partial(_step, steps))
-    _step(steps, "compact", "merge the files of many updates", _compact)
+    compact = _step(steps, "compact", "merge the files of many updates", _compact, computes=False)
+    _add_processes(compact)
     vacuum = _step(steps, "vacuum", "remove files that are no longer used", _vacuum, computes=False)
     vacuum.add_argument(
         "--older-than",
@@ -196,15 +197,19 @@ def _step(
             default="auto",
             help=f"where to compute (default: on Spark from {many}, if installed, else in processes)",
         )
-        step.add_argument(
-            "--processes", type=_positive, metavar="N", help="number of processes (default: one for each CPU)"
-        )
+        _add_processes(step)
         step.add_argument("--master", metavar="URL", help="a Spark master, or sc://... (default: this machine)")
         step.add_argument(
             "--memory", metavar="SIZE", help=f"memory of Spark's JVM, as in 4g (default: 1g, or 2g from {many})"
         )
     step.set_defaults(run=guarded(lambda options: _on_warehouse(options, run), "pyarrow", *needs))
     return step
+
+
+def _add_processes(step: argparse.ArgumentParser) -> None:
+    step.add_argument(
+        "--processes", type=_positive, metavar="N", help="number of processes (default: one for each CPU)"
+    )
 
 
 def _on_warehouse(options: argparse.Namespace, run: Run) -> int:
@@ -256,7 +261,7 @@ def guarded(run: Callable[[argparse.Namespace], int], *needs: str) -> Callable[[
             for name in getattr(options, "rules", ()):
                 _import(name)
             return run(options)
-        except (NoJavaError, JavaStartError, OSError, ValueError, ModuleNotFoundError) as error:
+        except (ConflictError, NoJavaError, JavaStartError, OSError, ValueError, ModuleNotFoundError) as error:
             return _refuse(str(error))
 
     return guard
@@ -314,7 +319,7 @@ def _bring_up_to_date(
 
 def _report(options: argparse.Namespace, warehouse: Warehouse) -> int:
     from leveret.pipeline.report import report
-    from leveret.pipeline.storage.folder import LocalStorage
+    from leveret.story.whole_files import write
 
     if options.warehouse is None and not options.places:
         return _refuse("report needs traces or a warehouse: name a folder of traces, or give --warehouse")
@@ -331,7 +336,7 @@ def _report(options: argparse.Namespace, warehouse: Warehouse) -> int:
     files = {path: file for path, file in state.files.items() if file.problem is None or Path(path).exists()}
     folder = options.output.absolute().parent
     page = report(read, files, subject.name, against=options.against, folder=folder)
-    LocalStorage(folder).write(options.output.name, page.encode())
+    write(page, options.output)
     size_kb = options.output.stat().st_size / 1000
     print(f"{options.output}: {subject}, {size_kb:.0f} kB; open it in a browser")
     return code
@@ -340,11 +345,12 @@ def _report(options: argparse.Namespace, warehouse: Warehouse) -> int:
 def _subject(options: argparse.Namespace, state: Contents, read: Read) -> Subject:
     """Return the run or commit to report: the one with the name, or the newest run of the places, or of all."""
     from leveret.pipeline.report.subject import COLUMNS, choose
-    from leveret.pipeline.sources import find
+    from leveret.pipeline.sources import find, path_text
 
     if options.name is not None or not options.places:
         return choose(read("runs", columns=COLUMNS), options.name)
-    known = [state.files[path] for path in map(str, find(options.places)) if path in state.files]
+    paths = [path_text(str(path)) for path in find(options.places)]
+    known = [state.files[path] for path in paths if path in state.files]
     runs = {file.run for file in known if file.problem is None and file.run in state.runs}
     if not runs:
         raise ValueError("the traces that you named have no run in the warehouse: they were refused, or have expired")
@@ -381,15 +387,12 @@ def _reader(warehouse: Warehouse, state: Contents) -> Read:
 
 
 def _compact(options: argparse.Namespace, warehouse: Warehouse) -> int:
-    from leveret.errors import ConflictError
-    from leveret.pipeline.warehouse.compaction import compact, events_to_merge
+    from leveret.pipeline.warehouse.keeping import compact
 
-    state = warehouse.existing()
-    with _spark(options, events_to_merge(state)) as spark:
-        try:
-            merged = compact(warehouse, spark=spark, processes=options.processes, state=state, progress=progress)
-        except ConflictError as error:
-            return _refuse(f"{error}; nothing is lost, so run the command again")
+    try:
+        merged = compact(warehouse, processes=options.processes)
+    except ConflictError as error:
+        return _refuse(f"{error}; nothing is lost, so run the command again")
     print(f"{merged} parts merged" if merged else "nothing to merge")
     return 0
 

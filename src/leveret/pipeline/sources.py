@@ -79,6 +79,11 @@ def find(places: Iterable[str | Path]) -> list[Path]:
     return list(paths)
 
 
+def path_text(path: str) -> str:
+    """Return a path as tables can hold it: bytes of its name that are not UTF-8 are escaped."""
+    return path.encode(errors="backslashreplace").decode()
+
+
 def guessed_events(path: str, size_bytes: int) -> float:
     """Estimate the number of events in a file, from its name and size."""
     sizes = [size for end, size in _BYTES_AN_EVENT.items() if path.endswith(end)]

@@ -1,4 +1,4 @@
-"""The commands about a whole warehouse: `sql`, `export` and `expire`. Each imports what it needs when it runs."""
+"""The commands about a whole warehouse: `sql` and `expire`. Each imports what it needs when it runs."""
 
 from __future__ import annotations
 
@@ -24,9 +24,6 @@ def add_to(add_step: Callable[..., argparse.ArgumentParser]) -> None:
     sql.add_argument(
         "--format", choices=tuple(_FORMATS), default="table", help="how to print the rows (default: table)"
     )
-    export = add_step("export", "bring Delta tables up to date, which other tools can read", _export, computes=False)
-    export.add_argument("place", metavar="TARGET", help="the folder of the Delta tables, or s3://BUCKET/PREFIX")
-    export.add_argument("--table", action="append", metavar="NAME", help="export only this table; may be repeated")
     expire = add_step("expire", "let old runs expire, so that they vanish from all tables", _expire, computes=False)
     expire.add_argument(
         "--keep", metavar="PERIOD", help="keep runs that began in this period up to now, as in 90d or 12w"
@@ -43,21 +40,8 @@ def _sql(options: argparse.Namespace, warehouse: Warehouse) -> int:
     return 0
 
 
-def _export(options: argparse.Namespace, warehouse: Warehouse) -> int:
-    from leveret.errors import ConflictError
-    from leveret.pipeline.exports.delta import TABLES, export
-
-    try:
-        changed = export(warehouse, options.place, tables=options.table or TABLES)
-    except (ConflictError, KeyError) as error:
-        raise ValueError(error.args[0]) from None
-    for name, runs in changed.items():
-        print(f"{name}: {runs} runs changed" if runs else f"{name}: up to date")
-    return 0
-
-
 def _expire(options: argparse.Namespace, warehouse: Warehouse) -> int:
-    from leveret.pipeline.warehouse.retention import days_of, expire, set_keep
+    from leveret.pipeline.warehouse.keeping import days_of, expire, set_keep
 
     state = warehouse.existing()
     if options.never:

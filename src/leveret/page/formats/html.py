@@ -13,15 +13,14 @@ import base64
 import gzip
 import html
 import json
-import os
-from contextlib import suppress
-from os import PathLike, fspath
+from os import PathLike
 from typing import Any, Final
 
 from leveret.page.bodies import cut
 from leveret.page.formats.assets import assets
 from leveret.page.formats.outline import outline_of
 from leveret.page.story import Story
+from leveret.story.whole_files import write
 from leveret.wording import shown_controls
 
 # The most lines of a part of the story that a browser without scripts shows.
@@ -54,24 +53,6 @@ def save(story: Story, path: str | PathLike[str]) -> str:
     The directory is created if it does not exist. Raises OSError if the file cannot be written.
     """
     return write(page_of(story), path)
-
-
-def write(text: str, path: str | PathLike[str]) -> str:
-    """Write a text to a file, and return its absolute path. Raises OSError if the file cannot be written."""
-    place = os.path.abspath(fspath(path))
-    os.makedirs(os.path.dirname(place), exist_ok=True)
-    unfinished = f"{place}.{os.getpid()}.tmp"
-    try:
-        with open(unfinished, "w", encoding="utf-8", errors="backslashreplace", newline="\n") as file:
-            file.write(text)
-        os.replace(unfinished, place)
-    except OSError as error:
-        with suppress(OSError):
-            os.remove(unfinished)
-        # A full disk is reported without a name.
-        error.filename = place
-        raise
-    return place
 
 
 def packed_of(story: Story, limit: int = PACKED_MAX) -> str:

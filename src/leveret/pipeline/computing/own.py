@@ -2,20 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, Final
+import json
+from collections.abc import Callable, Collection, Iterator, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+import pyarrow as pa
 
 from leveret.errors import unknown
 from leveret.pipeline.kernel.subjects.across import ACROSS
 from leveret.pipeline.rules import PLACEHOLDER, RULES, Rule
+from leveret.pipeline.warehouse.parts import DataFile
 from leveret.pipeline.warehouse.tables import STORED
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
 
-    from leveret.pipeline.warehouse.log import Contents
+    from leveret.pipeline.warehouse.state import Contents
     from leveret.pipeline.warehouse.warehouse import Warehouse
+
+# The columns of a table, and its files.
+Written = tuple[pa.Schema, list[DataFile]]
 
 _KEY: Final = ("day", "run", "worker", "test", "vhost", "queue", "msg", "copy")
 
@@ -44,52 +51,65 @@ def check(tables: Mapping[str, Table], spark: SparkSession | None) -> None:
 
 
 def build(
-    spark: SparkSession, warehouse: Warehouse, state: Contents, parts: Mapping[str, Any], tables: Mapping[str, Table]
-) -> dict[str, str]:
-    """Build and store these tables and the violations of your own rules, for the runs in these new parts.
+    spark: SparkSession,
+    warehouse: Warehouse,
+    state: Contents,
+    runs: Collection[str],
+    written: dict[str, Written],
+    tables: Mapping[str, Table],
+) -> None:
+    """Build and store these tables and the violations of your own rules, for these runs.
 
-    Return the folder of each. Raises KeyError if a table reads one that does not exist, and ValueError if one has no
-    column `run`, or the warehouse is no folder.
+    `written` has what was computed of these runs, and gets what is stored. Raises KeyError if a table reads one that
+    does not exist, and ValueError if one has no column `run`.
     """
     from leveret.pipeline.exports.frames import rows
-    from leveret.pipeline.warehouse.log import Answer, Contents
 
-    if not warehouse.is_folder:
-        raise ValueError(f"tables and rules of your own need a warehouse in a folder, and {warehouse.url} is none")
-    # The new answers are not in the log yet.
-    answers = {part: Answer(each["tables"], list(each["runs"])) for part, each in parts.items()}
-    runs = {name: replace(state.runs[name], answer=part) for part, answer in answers.items() for name in answer.runs}
-    updated = Contents(runs=runs, answers=answers)
-    folder = warehouse.new_part(state.number + 1)
     frames: dict[str, DataFrame] = {}
 
     def frame(name: str, of: str) -> DataFrame:
         if name not in frames:
             if name not in (*STORED, *tables):
                 raise KeyError(f"{of} reads {unknown('table', name, (*STORED, *tables))}")
-            frames[name] = rows(spark, warehouse, updated, name, runs)
+            columns, files = written.get(name) or (STORED[name], state.holding(name, runs))
+            frames[name] = rows(spark, warehouse, name, STORED.get(name, columns), files, runs)
         return frames[name]
-
-    places: dict[str, str] = {}
-
-    def store(name: str, built: DataFrame) -> None:
-        places[name] = f"{name}/{folder}"
-        folder_url = f"{warehouse.url}/{places[name]}"
-        built.write.option("compression", "zstd").parquet(folder_url)
-        frames.setdefault(name, spark.read.schema(built.schema).parquet(folder_url))
 
     for name, table in tables.items():
         try:
             built = table.build(*[frame(source, f"table {name!r}") for source in table.reads])
             if "run" not in built.columns:
                 raise ValueError(f"table {name!r} has no column 'run', by which its rows are replaced: add it")
-            store(name, built)
+            written[name] = _stored(warehouse, name, built)
         except Exception as error:
             error.add_note(f"while table {name!r} was built")
             raise
     if RULES:
-        store("violations", broken(frame, list(RULES.values())))
-    return places
+        columns, files = written["violations"]
+        more = _stored(warehouse, "violations", broken(frame, list(RULES.values())))[1]
+        written["violations"] = columns, [*files, *more]
+
+
+def _stored(warehouse: Warehouse, name: str, built: DataFrame) -> Written:
+    """Write the rows of a table in tasks of Spark, and return its columns and files."""
+    from pyspark.sql.pandas.types import to_arrow_schema
+
+    from leveret.spark.bundle import supply
+
+    columns, url = to_arrow_schema(built.schema), warehouse.url
+    columns = pa.schema([field.with_nullable(True) for field in columns])
+
+    def write(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        from leveret.pipeline.warehouse.parts import PartWriter
+
+        writer = PartWriter(url)
+        for batch in batches:
+            writer.table(name, columns).add(pa.Table.from_batches([batch]).cast(columns))
+        files = [json.dumps(file) for file in writer.close().values()]
+        yield pa.record_batch([pa.array(files, pa.string())], ["file"])
+
+    supply(built.sparkSession)
+    return columns, [DataFile(*json.loads(row.file)) for row in built.mapInArrow(write, "file string").collect()]
 
 
 def broken(frame: Callable[[str, str], DataFrame], rules: list[Rule]) -> DataFrame:

@@ -1,1 +1,1 @@
-"""A warehouse for other programs: DataFrames, SQL and Delta tables."""
+"""A warehouse for other programs: DataFrames and SQL."""

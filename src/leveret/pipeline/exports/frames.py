@@ -12,11 +12,10 @@ from pyspark.sql.pandas.types import from_arrow_schema
 from pyspark.sql.types import StructType
 
 from leveret.pipeline.kernel import schema
-from leveret.pipeline.kernel.events import EVENT_KEY
 from leveret.pipeline.kernel.subjects.across import ACROSS, Across
-from leveret.pipeline.warehouse.log import Contents
-from leveret.pipeline.warehouse.parts import CurrentFile, current_files
-from leveret.pipeline.warehouse.tables import STORED, columns_of, names_of_runs
+from leveret.pipeline.warehouse.parts import DataFile
+from leveret.pipeline.warehouse.place import is_folder
+from leveret.pipeline.warehouse.tables import columns_of, names_of_runs
 from leveret.pipeline.warehouse.warehouse import Warehouse, opened
 from leveret.spark.bundle import supply
 
@@ -33,23 +32,39 @@ def read_frame(
     warehouse = opened(warehouse)
     state = warehouse.existing()
     names = names_of_runs(state, name, runs)
-    if name not in ACROSS:
-        return rows(spark, warehouse, state, name, names)
-    return _across(ACROSS[name], rows(spark, warehouse, state, ACROSS[name].reads, names))
+    stored = ACROSS[name].reads if name in ACROSS else name
+    found = rows(spark, warehouse, stored, columns_of(warehouse, state, stored), state.holding(stored, names), names)
+    return _across(ACROSS[name], found) if name in ACROSS else found
 
 
-def rows(spark: SparkSession, warehouse: Warehouse, state: Contents, table: str, runs: Collection[str]) -> DataFrame:
-    """Return the current rows of a stored table for these runs: leveret's own, and those that a user's code added.
+def rows(
+    spark: SparkSession,
+    warehouse: Warehouse,
+    table: str,
+    columns: pa.Schema,
+    files: Sequence[DataFile],
+    runs: Collection[str],
+) -> DataFrame:
+    """Return the rows of these runs in these files of a stored table."""
+    kinds = spark_schema(columns)
+    if not files:
+        return spark.createDataFrame([], kinds)
+    if is_folder(warehouse.url):
+        paths = [f"{warehouse.url}/{table}/{file.path}" for file in files]
+        found = spark.read.option("__globPaths__", "false").schema(kinds).parquet(*paths)
+        wanted = spark.createDataFrame([(run,) for run in runs], "run string")
+        return found.join(F.broadcast(wanted), ["run"], "left_semi").select(found.columns)
+    url, of_table = warehouse.url, list(files)
 
-    Each event comes once.
-    """
-    files = current_files(warehouse.storage, state, table, runs)
-    found = _of_files(spark, warehouse, table, files)
-    repeated = state.repeated(runs) if table == "events" else []
-    if not repeated:
-        return found
-    is_repeated = F.col("run").isin(repeated)
-    return found.where(~is_repeated).unionByName(found.where(is_repeated).dropDuplicates(list(EVENT_KEY)))
+    def read(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        from leveret.pipeline.warehouse.parts import read_rows
+
+        for batch in batches:
+            for number in batch.column(0).to_pylist():
+                yield from _plain(read_rows(url, table, [of_table[number]], columns, runs=runs)).to_batches()
+
+    supply(spark)
+    return spark.range(0, len(files), 1, len(files)).mapInArrow(read, kinds)
 
 
 def _across(table: Across, rows: DataFrame) -> DataFrame:
@@ -67,34 +82,3 @@ def _across(table: Across, rows: DataFrame) -> DataFrame:
 def _plain(rows: pa.Table) -> pa.Table:
     """Return the rows with strings instead of dictionary codes, as Spark takes them."""
     return rows.cast(schema.plain(rows.schema))
-
-
-def _of_files(spark: SparkSession, warehouse: Warehouse, table: str, files: Sequence[CurrentFile]) -> DataFrame:
-    """Return the current rows of these files."""
-    columns = columns_of(warehouse, table, files)
-    kinds = spark_schema(columns)
-    if not files:
-        return spark.createDataFrame([], kinds)
-    if warehouse.is_folder:
-        paths = [f"{warehouse.url}/{file.path}" for file in files]
-        reader = spark.read.option("__globPaths__", "false").option("mergeSchema", "true")
-        # Of a table of a user's own, Spark finds the types in its files, as it wrote them.
-        stored = (reader.schema(kinds) if table in STORED else reader).parquet(*paths)
-        live = [(path.rpartition("/")[2], run) for path, runs, _ in files for run in runs]
-        current = spark.createDataFrame(live, "_file string, run string")
-        named = stored.withColumn("_file", F.element_at(F.split(F.col("_metadata.file_path"), "/"), -1))
-        return named.join(F.broadcast(current), ["_file", "run"], "left_semi").select(stored.columns)
-    url = warehouse.url
-
-    def read(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        from leveret.pipeline.storage import open_storage
-        from leveret.pipeline.warehouse.parts import read_part
-
-        storage = open_storage(url)
-        for batch in batches:
-            for number in batch.column(0).to_pylist():
-                path, runs, _ = files[number]
-                yield from _plain(read_part(storage, path, columns, runs=runs)).to_batches()
-
-    supply(spark)
-    return spark.range(0, len(files), 1, len(files)).mapInArrow(read, kinds)

@@ -1,38 +1,28 @@
-"""SQL over a warehouse: DuckDB reads the Parquet files, and sees the current rows only.
+"""SQL over a warehouse: DuckDB reads the Parquet files, and sees the same rows as every reader of leveret's.
 
-Each table is a view. A file may also hold older rows of runs that were computed again, and rows of runs that have
-expired, so a view leaves these out. Only the tables whose names occur in a query are opened.
+Each table is a view. Only the tables whose names occur in a query are opened.
 """
 
 from __future__ import annotations
 
 import re
-from concurrent.futures import ThreadPoolExecutor
-from functools import reduce
-from operator import and_
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 import pyarrow as pa
 import pyarrow.dataset as ds
-from pyarrow.fs import LocalFileSystem
 
-from leveret.pipeline.kernel import schema
+from leveret.pipeline.kernel.schema import plain
 from leveret.pipeline.kernel.subjects.across import ACROSS
-from leveret.pipeline.warehouse.log import Contents
-from leveret.pipeline.warehouse.parts import CurrentFile, current_files
-from leveret.pipeline.warehouse.tables import STORED, columns_of, names_of_tables, read_table
+from leveret.pipeline.warehouse.parts import filesystem
+from leveret.pipeline.warehouse.state import Contents
+from leveret.pipeline.warehouse.tables import columns_of, names_of_runs, names_of_tables, read_table
 from leveret.pipeline.warehouse.warehouse import Warehouse, opened
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection, DuckDBPyRelation
 
 INSTALL: Final = "pip install 'leveret[sql]'"
-
-# The column that says from which file a row comes.
-_FILE: Final = "_file"
-# An object store takes longer to answer than to read.
-_FILES_AT_ONCE: Final = 16
 
 
 def query(warehouse: Warehouse | str | Path, text: str, *, state: Contents | None = None) -> pa.Table:
@@ -83,34 +73,10 @@ def _open(
         across = ACROSS[name]
         rows = read_table(warehouse, name, state=state) if is_named else across.columns.empty_table()
         return connection.from_arrow(rows)
-    files = current_files(warehouse.storage, state, name) if is_named or name not in STORED else []
-    columns = columns_of(warehouse, name, files)
-    rows = connection.from_arrow(_dataset(warehouse, columns, files if is_named else [])).project(
-        f"* exclude ({_FILE})"
+    runs = names_of_runs(state, name, None)
+    files = [file.path for file in state.holding(name, runs)] if is_named else []
+    columns = plain(columns_of(warehouse, state, name))
+    dataset = ds.FileSystemDataset.from_paths(
+        files, schema=columns, format=ds.ParquetFileFormat(), filesystem=filesystem(warehouse.url, name)
     )
-    repeated = state.repeated(state.runs) if name == "events" and is_named else []
-    if not repeated:
-        return rows
-    once = connection.from_arrow(read_table(warehouse, name, runs=repeated, state=state).cast(columns))
-    return rows.filter(f"run not in ({', '.join(map(quoted, repeated))})").union(once)
-
-
-def _dataset(warehouse: Warehouse, columns: pa.Schema, files: list[CurrentFile]) -> ds.Dataset:
-    """Return these files, with their current rows only, as something that DuckDB reads in pieces."""
-    parquet = ds.ParquetFileFormat()
-    fragments = []
-    with ThreadPoolExecutor(_FILES_AT_ONCE) as pool:
-        opened = list(pool.map(warehouse.storage.source, [file.path for file in files]))
-    for file, source in zip(files, opened, strict=True):
-        where = {"filesystem": LocalFileSystem()} if isinstance(source, str) else {}
-        fragments.append(parquet.make_fragment(source, partition_expression=ds.field(_FILE) == file.path, **where))
-    dataset = ds.FileSystemDataset(fragments, schema.plain(columns).append(pa.field(_FILE, pa.string())), parquet)
-    conditions = [
-        (ds.field(_FILE) != file.path) | ds.field("run").isin(file.runs) for file in files if not file.is_whole
-    ]
-    return dataset.filter(reduce(and_, conditions)) if conditions else dataset
-
-
-def quoted(text: str) -> str:
-    """Return a text as SQL writes it."""
-    return "'" + text.replace("'", "''") + "'"
+    return connection.from_arrow(dataset.filter(ds.field("run").isin(runs)))

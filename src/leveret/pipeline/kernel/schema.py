@@ -43,11 +43,13 @@ _HEADER: Final = {"v": _INT, **{name: _PLAIN[kind] for name, kind in trace_schem
 _HEADER_OF_FILE: Final = {"run": pa.string(), "worker": pa.string(), **_HEADER}
 
 # A row for each trace file. `ingest` numbers the ingests of a
-# file that came again, `problem` says why a file was refused.
+# file that came again, `problem` says why a file was refused. `since` is the day, or that of the ingest.
 FILES: Final = pa.schema(
     {
         **_longs("ingest"),
         "file": pa.string(),
+        **_longs("size_bytes", "modified_ns"),
+        "since": pa.string(),
         "day": pa.date32(),
         **_HEADER_OF_FILE,
         **_longs("events", "first_seq", "last_seq"),

@@ -18,7 +18,7 @@ from leveret.pipeline.reading import Read
 from leveret.pipeline.report.findings import find
 from leveret.pipeline.report.page import page
 from leveret.pipeline.report.subject import COLUMNS, before, choose
-from leveret.pipeline.warehouse.log import FileState
+from leveret.pipeline.warehouse.state import FileState
 from leveret.trace.events import printable
 from leveret.trace.rows import body_hash
 
