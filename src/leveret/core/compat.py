@@ -339,6 +339,8 @@ class Compat(NamedTuple):
     definitions_have_internal_exchanges: bool = False
     # The definitions of a virtual host name it in each parameter and policy.
     repeats_vhost_in_definitions: bool = False
+    # The query may choose columns of definitions.
+    definitions_have_columns: bool = False
     # Keys that definitions do not have.
     hidden_definitions: tuple[str, ...] = ()
     # The answer of /auth, None if there is none.
@@ -493,6 +495,7 @@ V4_0: Final = V4_2._replace(
     escapes_texts=True,
     definitions_name_queue_types=False,
     definitions_have_internal_exchanges=True,
+    definitions_have_columns=True,
     auth_answer={"oauth_enabled": False},
     names_crypto=False,
     protects_vhosts=False,

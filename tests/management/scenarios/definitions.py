@@ -409,3 +409,11 @@ def policies_that_lack_a_key(s: Run) -> None:
     policy = {"name": "p", "pattern": "^q", "apply-to": "all", "definition": {"max-length": 1}, "priority": 0}
     for missing in ("pattern", "apply-to", "definition", "priority"):
         s.post(f"/definitions/{s.v}", {"policies": [{key: policy[key] for key in policy if key != missing}]})
+
+
+@scenario
+def columns_of_definitions(s: Run) -> None:
+    s.put(f"/queues/{s.v}/q", {"durable": True})
+    s.get(
+        f"/definitions/{s.v}?columns=queues,policies", without=("rabbit_version", "rabbitmq_version", "product_version")
+    )

@@ -357,3 +357,13 @@ def the_columns_of_a_list_are_those_of_a_description(s: Run) -> None:
         s.get(f"/queues/{s.v}/{name}", hidden=True, until=_MEASURED)
     columns = "name,policy,operator_policy,effective_policy_definition,exclusive_consumer_tag,head_message_timestamp"
     s.get(f"/queues/{s.v}?columns={columns},consumer_details,incoming", until={"policy": "p"})
+
+
+@scenario
+def totals_by_type(s: Run) -> None:
+    for name in ("classic", "quorum", "stream"):
+        s.put(f"/queues/{s.v}/{name}", {"durable": True, "arguments": {"x-queue-type": name}})
+    s.get(f"/queues/{s.v}?disable_stats=true&enable_queue_totals=true")
+    s.put(f"/policies/{s.v}/p", {"pattern": "", "definition": {"max-length": 4}})
+    s.get(f"/queues/{s.v}?disable_stats=true&enable_queue_totals=true")
+    s.get(f"/queues/{s.v}?disable_stats=true")

@@ -136,3 +136,8 @@ def too_many_tags(s: Run) -> None:
 def deleting_some_by_values_of_each_type(s: Run) -> None:
     for value in (None, 5, True, "x", {}, [5], [None], [["a"]], [{}]):
         s.post("/users/bulk-delete", {"users": value})
+
+
+@scenario
+def columns_of_the_own_user(s: Run) -> None:
+    s.get("/whoami?columns=name")

@@ -10,7 +10,7 @@ from leveret.admin.values import WrongValue
 from leveret.core.wire import erlang
 from leveret.errors import BrokerError
 from leveret.http.management.calls import DONE, MALFORMED, ManagementCall, bad_request, value_of
-from leveret.http.management.listing import Described
+from leveret.http.management.listing import Described, chosen
 from leveret.http.management.routes import endpoint
 from leveret.http.messages import Response
 
@@ -65,8 +65,9 @@ def _shown(call: ManagementCall, definitions: Described) -> Described:
     return {name: value for name, value in shown.items() if name not in hidden}
 
 
-def _named(call: ManagementCall, found: object) -> object:
+def _named(call: ManagementCall, definitions: Described) -> object:
     """Let a browser save the answer under the name that the query gives."""
+    found = chosen(call, definitions) if call.compat.definitions_have_columns else definitions
     name = call.parameters.get("download")
     if name is None:
         return found

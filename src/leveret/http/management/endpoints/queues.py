@@ -56,9 +56,23 @@ def _listed(call: ManagementCall, vhost: VirtualHost, queue: StoredQueue) -> Des
     if not call.flag("disable_stats"):
         return {**_declared(call, queue), **_effective(call, vhost, queue), **measured(call, vhost, queue)}
     if call.flag("enable_queue_totals"):
-        online = {"online": None} if call.compat.totals_show_online and queue.type_name == "classic" else {}
-        return {**_declared(call, queue), **online, **totals(queue)}
+        return _with_totals(call, vhost, queue)
     return {**_declared(call, queue), **_by_operator(call, vhost, queue)}
+
+
+def _with_totals(call: ManagementCall, vhost: VirtualHost, queue: StoredQueue) -> Described:
+    """Return a queue with how many messages it holds, which RabbitMQ does not look up for streams."""
+    declared = _declared(call, queue)
+    policies = {name: value for name, value in policies_of(vhost, queue).items() if value is not None}
+    if queue.type_name == "classic":
+        online = {"online": None} if call.compat.totals_show_online else {}
+        return {**declared, **online, **policies, **totals(queue)}
+    declared["exclusive"] = None
+    if queue.type_name == "stream":
+        shown = {name: value for name, value in declared.items() if name not in ("leader", "members", "node")}
+        return {**shown, "totals": None, "type_specific": None}
+    further = {name: value for name, value in _by_operator(call, vhost, queue).items() if name != "policy"}
+    return {**declared, **further, **policies, **totals(queue)}
 
 
 @describes(_QUEUE, "vhost")
@@ -154,7 +168,9 @@ def _by_operator(call: ManagementCall, vhost: VirtualHost, queue: StoredQueue) -
     """Return the policies of a queue, in versions that show them without statistics."""
     if not call.compat.shows_policies_without_statistics:
         return {name: value for name, value in policies_of(vhost, queue).items() if value is not None}
-    return {**policies_of(vhost, queue), **_effective(call, vhost, queue), **delivery_limit(call, queue)}
+    shown = {**policies_of(vhost, queue), **_effective(call, vhost, queue), **delivery_limit(call, queue)}
+    hidden = call.compat.queue_internals if call.flag("enable_queue_totals") else ()
+    return {name: value for name, value in shown.items() if name not in hidden}
 
 
 def _effective(call: ManagementCall, vhost: VirtualHost, queue: StoredQueue) -> Described:

@@ -13,13 +13,13 @@ from leveret.core.model.operators.passwords import PasswordHash
 from leveret.http.management.calls import CREATED, DONE, ManagementCall, bad_request, no_object, not_found
 from leveret.http.management.endpoints.vhosts import one_limit
 from leveret.http.management.listing import Described
-from leveret.http.management.routes import endpoint, lists, only
+from leveret.http.management.routes import describes, endpoint, lists, only
 
 _TOPIC: Final = "/api/topic-permissions/{vhost}/{user}"
 
 
-@endpoint("GET", "/api/whoami", "management")
-def who_am_i(call: ManagementCall) -> object:
+@describes("/api/whoami", "management")
+def who_am_i(call: ManagementCall) -> Described:
     """Describe the user of the request."""
     return call.visible({"name": call.user.name, "tags": list(call.user.tags), "is_internal_user": True})
 
