@@ -129,7 +129,7 @@ def cost_of_an_event() -> None:
             channel.queue_declare("orders", durable=True)
             channel.confirm_delivery()
             work(channel)
-        raw_events = broker.events.raw()
+        raw_events = broker._engine.recorder.raw()
     (path,) = close_files()
     groups = [(at, list(group)) for at, group in itertools.groupby(raw_events, key=lambda raw: raw[1])]
     del raw_events

@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from leveret.observe.checks.checked_assertions import Allowed as Allowed
     from leveret.observe.checks.table import CheckLevel as CheckLevel
     from leveret.observe.checks.table import CheckName as CheckName
+    from leveret.observe.recorder import Recorder as Recorder
     from leveret.observe.views.message_view import DeathView as DeathView
     from leveret.observe.views.message_view import MessageView as MessageView
     from leveret.observe.views.views import BindingView as BindingView
@@ -61,8 +62,7 @@ if TYPE_CHECKING:
     from leveret.trace.events import Event as Event
     from leveret.trace.events import EventKind as EventKind
     from leveret.trace.events import TracedMessage as TracedMessage
-    from leveret.trace.recorder import Recorder as Recorder
-    from leveret.trace.recorder import RecordLevel as RecordLevel
+    from leveret.trace.ring import RecordLevel as RecordLevel
 
     __version__: str
 
@@ -87,6 +87,7 @@ _HOMES = {
         *("QueueAssertionOptions", "RequeueReason"),
     ),
     "observe.checks.checked_assertions": ("Allowed",),
+    "observe.recorder": ("Recorder",),
     "observe.checks.table": ("CheckLevel", "CheckName"),
     "observe.views.message_view": ("DeathView", "MessageView"),
     "observe.views.views": (
@@ -98,7 +99,7 @@ _HOMES = {
     "time.autojump": ("Autojump",),
     "time.clock": ("Clock",),
     "trace.events": ("Event", "EventKind", "TracedMessage"),
-    "trace.recorder": ("RecordLevel", "Recorder"),
+    "trace.ring": ("RecordLevel",),
     "trace.version": ("__version__",),
 }
 __all__ = [name for names in _HOMES.values() for name in names]

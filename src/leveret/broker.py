@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from leveret.http.server import HttpServer
     from leveret.observe.assertions.keywords import NoKeywords, WorkerOptions
     from leveret.observe.checks.judge import Judge
+    from leveret.observe.recorder import Recorder
     from leveret.observe.views.views import (
         ConnectionView,
         ConsumerView,
@@ -48,7 +49,7 @@ if TYPE_CHECKING:
     from leveret.story.flow import Flow
     from leveret.time.aio import Aio
     from leveret.time.clock import Clock
-    from leveret.trace.recorder import Recorder, RecordLevel
+    from leveret.trace.ring import RecordLevel
     from leveret.trace.writer import TraceOptions
     from leveret.workers.worker import Worker
 
@@ -374,8 +375,10 @@ class Broker(BrokerActions, Peers, CheckedAssertions, Hinting):
     @property
     def events(self) -> Recorder:
         """The recorded events: `broker.events.query("delivered", queue="orders")`."""
+        from leveret.observe.recorder import Recorder
+
         self.sync()
-        return self._engine.recorder
+        return Recorder(self._engine.recorder, self._engine.require_known)
 
     @property
     def faults(self) -> FaultPlan:

@@ -143,7 +143,7 @@ class BrokerMachine(RuleBasedStateMachine):
     @invariant()
     def nothing_is_lost(self) -> None:
         """Assert that each persistent or confirmed message is in a queue, is settled, or ended by its queue's rules."""
-        raw_events = self.broker.events.raw()
+        raw_events = [event.raw for event in self.broker.events]
         safe = persistent_messages(raw_events) | confirmed_messages(raw_events)
         with self.broker._engine.looking() as node:
             lost = lost_messages(raw_events, node, safe)

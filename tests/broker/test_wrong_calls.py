@@ -84,7 +84,7 @@ class World:
     def state(self) -> object:
         broker = self.broker
         topology = [repr(broker.queues), repr(broker.exchanges), repr(broker.admin.export_definitions())]
-        return topology, broker.events.raw(), len(broker.faults.rules), broker.clock.is_held
+        return topology, [event.raw for event in broker.events], len(broker.faults.rules), broker.clock.is_held
 
 
 @pytest.fixture(scope="module")

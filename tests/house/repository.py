@@ -23,7 +23,7 @@ CORE = (
     "src/leveret/core/wire/",
     "src/leveret/core/model/",
     "src/leveret/core/protocol/",
-    *(f"src/leveret/trace/{name}.py" for name in ("events", "recorder", "schema", "rows", "lines", "redaction")),
+    *(f"src/leveret/trace/{name}.py" for name in ("events", "ring", "schema", "rows", "lines", "redaction")),
 )
 
 

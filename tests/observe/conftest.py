@@ -30,7 +30,7 @@ from leveret.core.wire.values import Table
 from leveret.observe.assertions.assertions import Assertions
 from leveret.observe.views.message_view import MessageView
 from leveret.trace import events
-from leveret.trace.recorder import Recorder
+from leveret.trace.ring import EventRing
 
 START = 1_800_000_000_000_000
 SECOND = 1_000_000
@@ -169,7 +169,7 @@ class World:
 @pytest.fixture
 def world():
     """A world that records all events, with an exchange `orders` and a queue `orders.work` bound to it."""
-    world = World(Recorder())
+    world = World(EventRing())
     world.exchange("orders")
     world.queue("orders.work", exchange="orders")
     return world

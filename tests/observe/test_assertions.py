@@ -5,7 +5,7 @@ import pytest
 from leveret import Broker
 from leveret.errors import EventsMissingError, NotDeclaredError
 from leveret.trace import events
-from leveret.trace.recorder import Recorder
+from leveret.trace.ring import EventRing
 
 
 @pytest.fixture
@@ -287,19 +287,19 @@ def test_the_error_for_an_unknown_name_says_how_long_it_waited(assertions, name)
 
 
 def test_a_broker_without_a_trace_says_which_option_makes_one(make_world):
-    world = make_world(Recorder(level="off"))
+    world = make_world(EventRing(level="off"))
 
     with pytest.raises(EventsMissingError, match=r"this broker records none; use Broker\(record='recent'\)"):
         world.assertions.assert_not_published("orders")
 
 
 def test_assert_empty_needs_no_trace(make_world):
-    make_world(Recorder(level="off")).assertions.assert_empty("orders.work")
+    make_world(EventRing(level="off")).assertions.assert_empty("orders.work")
 
 
 @pytest.fixture
 def forgetful(make_world):
-    world = make_world(Recorder(size=4))
+    world = make_world(EventRing(size=4))
     for number in range(10):
         world.publish("orders", "order.created", str(number).encode())
     return world
@@ -430,7 +430,7 @@ def test_a_message_of_an_earlier_test_that_dies_in_this_one_counts_with_where_it
 
 
 def test_a_trace_that_reaches_back_to_the_beginning_of_the_test_is_long_enough(make_world):
-    world = make_world(Recorder(size=4))
+    world = make_world(EventRing(size=4))
     for _ in range(4):
         world.publish("orders", "order.created", b"1")
     world.begin_test("test_b")

@@ -6,7 +6,7 @@ from leveret.core.protocol import handlers
 from leveret.core.wire.methods import BasicCancel
 from leveret.errors import NotDeclaredError
 from leveret.trace import events
-from leveret.trace.recorder import Recorder
+from leveret.trace.ring import EventRing
 
 
 @pytest.fixture
@@ -275,7 +275,7 @@ def test_a_missing_queue_of_the_default_exchange_is_compared_with_those_that_exi
 
 
 def test_a_message_on_another_broker_of_the_test_says_which(world, make_world):
-    other = make_world(Recorder())
+    other = make_world(EventRing())
     other.name, world.neighbours = "the broker on port 5673", [other]
     other.publish("orders", "order.created", b"1")
     world.publish("orders", "order.created", b"something else entirely")
@@ -290,7 +290,7 @@ def test_a_message_on_another_broker_of_the_test_says_which(world, make_world):
 
 
 def test_a_broker_whose_test_is_over_is_not_compared(world, make_world):
-    other = make_world(Recorder())
+    other = make_world(EventRing())
     world.neighbours = [other]
     other.begin_test("test_before")
     other.publish("orders", "order.created", b"1")
@@ -302,7 +302,7 @@ def test_a_broker_whose_test_is_over_is_not_compared(world, make_world):
 
 
 def test_a_name_that_another_broker_knows_says_which(world, make_world):
-    other = make_world(Recorder())
+    other = make_world(EventRing())
     other.name, world.neighbours = "the broker on port 5673", [other]
     other.exchange("shop")
 
@@ -445,7 +445,7 @@ def test_a_queue_that_another_dead_letters_to_says_so(world):
 
 
 def test_a_broker_without_clients_is_named_as_mixed_up(world, make_world):
-    other = make_world(Recorder())
+    other = make_world(EventRing())
     other.name, world.neighbours = "the broker on port 5673", [other]
     other.publish("orders", "order.created", b"1", by=other.client("shop"))
 

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import pytest
 
 from leveret.observe.assertions.assertions import Assertions
-from leveret.trace.recorder import Recorder
+from leveret.trace.ring import EventRing
 
 MEANT = 2
 LINES_MAX = 12
@@ -385,9 +385,9 @@ def test_without_a_mistake_it_holds(world: Any, outcome: Outcome) -> None:
 
 @pytest.mark.parametrize("outcome", OUTCOMES, ids=lambda outcome: outcome.name)
 def test_a_message_on_the_other_broker_is_named_with_that_broker(
-    world: Any, make_world: Callable[[Recorder], Any], outcome: Outcome
+    world: Any, make_world: Callable[[EventRing], Any], outcome: Outcome
 ) -> None:
-    other = make_world(Recorder())
+    other = make_world(EventRing())
     other.name, world.name, world.neighbours = "the broker on port 2", "the broker on port 1", [other]
     outcome.right(Scene(other))
     Scene(world).declare()

@@ -406,7 +406,9 @@ def test_a_loop_without_end_is_named(leveret: Broker) -> None:
     with rejecting_worker(leveret.url, "jobs"):
         leveret.publish("", "jobs")
 
-        with pytest.raises(EndlessTimeError, match=r"(?s)20 times.*rejected from jobs.*expired in wait.*higher limit="):
+        with pytest.raises(
+            EndlessTimeError, match=r"(?s)20 times.*rejected it of .jobs.*expired in .wait.*higher limit="
+        ):
             leveret.clock.advance(days=365, limit=20)
 
 

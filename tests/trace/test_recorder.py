@@ -6,8 +6,9 @@ import threading
 import pytest
 
 from leveret import Broker
+from leveret.observe.recorder import Recorder
 from leveret.trace import events
-from leveret.trace.recorder import Recorder
+from leveret.trace.ring import EventRing
 
 
 def closed(number):
@@ -15,24 +16,24 @@ def closed(number):
 
 
 def test_recorded_events_come_back_in_order():
-    recorder = Recorder()
+    recorder = EventRing()
 
     recorder.tap(closed(1))
     recorder.tap(closed(2))
 
-    assert [event.conn for event in recorder.events()] == [1, 2]
+    assert [event.conn for event in Recorder(recorder).events()] == [1, 2]
     assert len(recorder) == 2
 
 
 def test_a_new_recorder_is_empty_and_complete():
-    recorder = Recorder()
+    recorder = EventRing()
 
-    assert recorder.events() == []
+    assert Recorder(recorder).events() == []
     assert not recorder.has_dropped
 
 
 def test_a_full_recorder_is_still_complete():
-    recorder = Recorder(size=3)
+    recorder = EventRing(size=3)
 
     for number in range(3):
         recorder.tap(closed(number))
@@ -42,33 +43,33 @@ def test_a_full_recorder_is_still_complete():
 
 
 def test_one_event_too_many_drops_the_oldest_and_is_noticed():
-    recorder = Recorder(size=3)
+    recorder = EventRing(size=3)
 
     for number in range(4):
         recorder.tap(closed(number))
 
     assert recorder.has_dropped
-    assert [event.conn for event in recorder.events()] == [1, 2, 3]
+    assert [event.conn for event in Recorder(recorder).events()] == [1, 2, 3]
     assert len(recorder) == 3
 
 
 def test_clearing_makes_it_empty_and_complete():
-    recorder = Recorder(size=1)
+    recorder = EventRing(size=1)
     recorder.tap(closed(1))
     recorder.tap(closed(2))
 
     recorder.clear()
 
-    assert recorder.events() == []
+    assert Recorder(recorder).events() == []
     assert not recorder.has_dropped
 
 
 def test_the_tap_is_the_append_itself():
-    assert type(Recorder().tap) is type([].append)
+    assert type(EventRing().tap) is type([].append)
 
 
 def test_a_recorder_that_is_off_has_no_tap():
-    recorder = Recorder(level="off")
+    recorder = EventRing(level="off")
 
     assert recorder.tap is None
     assert not recorder.is_on
@@ -76,46 +77,46 @@ def test_a_recorder_that_is_off_has_no_tap():
 
 def test_an_unknown_level_is_refused():
     with pytest.raises(ValueError, match="record='rings' is unknown; expected 'off' or 'recent'"):
-        Recorder(level="rings")
+        EventRing(level="rings")
 
 
 def test_the_error_for_the_level_full_names_the_replacement():
     with pytest.raises(ValueError, match="to keep all events, use trace_dir=DIR or --leveret-trace-dir=DIR"):
-        Recorder(level="full")
+        EventRing(level="full")
 
 
 def test_a_query_names_kinds_fields_and_a_predicate():
-    recorder = Recorder()
+    recorder = EventRing()
     recorder.tap((events.CHAN_OPEN, 1, "/", 1, 1))
     recorder.tap((events.CHAN_OPEN, 2, "/", 1, 2))
     recorder.tap((events.CHAN_OPEN, 3, "/", 2, 1))
     recorder.tap(closed(1))
 
-    found = recorder.query(events.CHAN_OPEN, conn=1, where=lambda event: event.at > 1)
+    found = Recorder(recorder).query(events.CHAN_OPEN, conn=1, where=lambda event: event.at > 1)
 
     assert [event.at for event in found] == [2]
 
 
 def test_a_query_without_kinds_looks_at_all_of_them():
-    recorder = Recorder()
+    recorder = EventRing()
     recorder.tap((events.CHAN_OPEN, 1, "/", 1, 1))
     recorder.tap(closed(1))
 
-    assert [event.kind for event in recorder.query(conn=1)] == [events.CHAN_OPEN, events.CONN_CLOSE]
+    assert [event.kind for event in Recorder(recorder).query(conn=1)] == [events.CHAN_OPEN, events.CONN_CLOSE]
 
 
 def test_a_query_for_an_unknown_kind_is_refused():
     with pytest.raises(ValueError, match="unknown event 'conn_closed'; did you mean 'conn_close'"):
-        Recorder().query("conn_closed")
+        Recorder(EventRing()).query("conn_closed")
 
 
 def test_a_query_for_a_field_the_kind_does_not_have_is_refused():
     with pytest.raises(TypeError, match="unknown field 'queue'; expected one of kind, at, vhost"):
-        Recorder().query(events.CONN_CLOSE, queue="q")
+        Recorder(EventRing()).query(events.CONN_CLOSE, queue="q")
 
 
 def test_events_after_the_last_one_seen_are_found():
-    recorder = Recorder()
+    recorder = EventRing()
     recorder.tap(closed(1))
     seen_count = recorder.recorded_count
     recorder.tap(closed(2))
@@ -126,7 +127,7 @@ def test_events_after_the_last_one_seen_are_found():
 
 
 def test_events_after_the_last_one_seen_are_found_though_all_were_forgotten_meanwhile():
-    recorder = Recorder()
+    recorder = EventRing()
     recorder.tap(closed(1))
     seen_count = recorder.recorded_count
     recorder.clear()
@@ -136,7 +137,7 @@ def test_events_after_the_last_one_seen_are_found_though_all_were_forgotten_mean
 
 
 def test_all_remaining_events_come_after_a_dropped_one():
-    recorder = Recorder(size=2)
+    recorder = EventRing(size=2)
     for number in range(1, 5):
         recorder.tap(closed(number))
 
@@ -144,12 +145,12 @@ def test_all_remaining_events_come_after_a_dropped_one():
 
 
 def test_the_tail_is_the_newest_events_oldest_first():
-    recorder = Recorder()
+    recorder = EventRing()
     for number in range(5):
         recorder.tap(closed(number))
 
-    assert [event.conn for event in recorder.tail(2)] == [3, 4]
-    assert recorder.tail(0) == []
+    assert [event.conn for event in Recorder(recorder).tail(2)] == [3, 4]
+    assert Recorder(recorder).tail(0) == []
 
 
 class Packable:
@@ -170,7 +171,7 @@ def returned(number):
 
 
 def packing(size=100_000):
-    return Recorder(size=size, pack=Packable.packed, unpack=Packable)
+    return EventRing(size=size, pack=Packable.packed, unpack=Packable)
 
 
 def tap_in_turns(recorder, numbers):
@@ -184,7 +185,7 @@ def test_older_events_are_kept_as_plain_data_and_come_back_with_messages():
 
     tap_in_turns(recorder, range(MANY))
 
-    assert [event.message.id for event in recorder.events()] == list(range(MANY))
+    assert [event.message.id for event in Recorder(recorder).events()] == list(range(MANY))
     gc.collect()
     gc.collect()
     untracked = [raw for raw in recorder._kept if not gc.is_tracked(raw)]
@@ -198,7 +199,7 @@ def test_events_of_one_message_share_it_when_they_come_back():
         recorder.tap((events.RETURNED, 1, "/", 1, 1, message, "NO_ROUTE"))
     tap_in_turns(recorder, range(MANY))
 
-    first, second = recorder.query(events.RETURNED, where=lambda event: event.message.id == 7)[:2]
+    first, second = Recorder(recorder).query(events.RETURNED, where=lambda event: event.message.id == 7)[:2]
 
     assert first.message is second.message
 
@@ -216,7 +217,7 @@ def test_a_reader_sees_every_event_once_however_often_it_looks(step):
 
 def test_no_turn_turns_thousands_of_events_into_plain_data():
     packed = []
-    recorder = Recorder(pack=lambda message: packed.append(message) or (message,), unpack=lambda message: message)
+    recorder = EventRing(pack=lambda message: packed.append(message) or (message,), unpack=lambda message: message)
     longest = 0
 
     for number in range(MANY):
@@ -236,7 +237,7 @@ def test_more_than_it_holds_is_dropped_also_when_kept_as_plain_data(size):
 
     assert recorder.has_dropped
     assert len(recorder) == size
-    assert [event.at for event in recorder.events()] == list(range(MANY - size, MANY))
+    assert [event.at for event in Recorder(recorder).events()] == list(range(MANY - size, MANY))
 
 
 def test_a_ring_filled_exactly_has_dropped_no_event():
@@ -245,16 +246,16 @@ def test_a_ring_filled_exactly_has_dropped_no_event():
     tap_in_turns(recorder, range(MANY))
 
     assert not recorder.has_dropped
-    assert len(recorder.events()) == MANY
+    assert len(Recorder(recorder).events()) == MANY
 
 
 READERS = {
     "len": len,
-    "list": list,
+    "list": lambda recorder: list(Recorder(recorder)),
     "has_dropped": lambda recorder: recorder.has_dropped,
     "path": lambda recorder: recorder.path,
-    "query": lambda recorder: recorder.query("published"),
-    "tail": lambda recorder: recorder.tail(1),
+    "query": lambda recorder: Recorder(recorder).query("published"),
+    "tail": lambda recorder: Recorder(recorder).tail(1),
     "raw_after": lambda recorder: recorder.raw_after(0),
     "clear": lambda recorder: recorder.clear(),
 }
@@ -295,7 +296,7 @@ class WriterUnderLock:
 @pytest.mark.parametrize("name", READERS)
 def test_a_reader_holds_the_lock_while_the_writer_writes(name):
     lock = Lock()
-    recorder = Recorder(writer=WriterUnderLock(lock), lock=lock)
+    recorder = EventRing(writer=WriterUnderLock(lock), lock=lock)
     recorder.tap(closed(1))
 
     READERS[name](recorder)
@@ -315,3 +316,10 @@ def test_the_lock_of_a_broker_s_events_is_the_broker_s(tmp_path):
         broker.allow("unroutable")
 
     assert waited
+
+
+def test_a_test_sees_of_its_recorder_what_it_can_use():
+    with Broker() as broker:
+        shown = {name for name in dir(broker.events) if not name.startswith("_")}
+
+    assert shown == {"clear", "events", "has_dropped", "is_on", "level", "path", "query", "size", "tail"}

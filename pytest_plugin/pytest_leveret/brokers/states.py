@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import pytest
 
-from pytest_leveret import real
+from pytest_leveret.brokers import STARTER
 from pytest_leveret.options.markers import STATE_NAME, failure_at
 
 if TYPE_CHECKING:
@@ -33,7 +33,7 @@ def begin(request: pytest.FixtureRequest, broker: Broker) -> None:
             f"{STATE_NAME} takes a function of a broker, or the name of a fixture of the session or module: "
             f"{STATE_NAME}(build=make_orders)",
         )
-    elif real.server_of(request.config) is not None:
+    elif STARTER in request.config.stash:
         # A server cannot go back, so the state is built there for each test.
         build(broker)
     else:

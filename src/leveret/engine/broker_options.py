@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
     from leveret.core.compat import RabbitMQVersion
     from leveret.observe.checks.table import DeclareRule, Wanted
-    from leveret.trace.recorder import RecordLevel
+    from leveret.trace.ring import RecordLevel
 
 
 class SeedlessBrokerOptions(TypedDict, total=False):

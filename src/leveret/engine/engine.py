@@ -31,7 +31,7 @@ from leveret.server.listener import Address, Listener
 from leveret.server.loop import WORK_PER_TURN, Loop
 from leveret.server.transport import Conversation
 from leveret.trace import events
-from leveret.trace.recorder import Recorder, RecordLevel
+from leveret.trace.ring import EventRing, RecordLevel
 from leveret.wording import client_place_text
 
 if TYPE_CHECKING:
@@ -144,12 +144,11 @@ class Engine:
         self.clock = HoldableClock(_REAL)
         self.wall = HoldableClock(_REAL)
         writer = None if trace is None else self._new_writer(trace)
-        self.recorder = Recorder(
+        self.recorder = EventRing(
             record,
             writer=writer,
             pack=Message.packed,
             unpack=Message.from_head,
-            require_known=self._require_known,
             lock=self.lock,
         )
         # What moves time by itself, if anything does. A clock that moves time otherwise stops it first.
@@ -211,7 +210,7 @@ class Engine:
         """Return what a new node needs to be recorded."""
         return Hooks() if self.recorder.tap is None else Hooks(self.recorder.tap, waiting_line, _insight)
 
-    def _require_known(self, fields: Mapping[str, object]) -> None:
+    def require_known(self, fields: Mapping[str, object]) -> None:
         """Raise NotDeclaredError if a query names a virtual host, a queue or an exchange that has never existed."""
         __tracebackhide__ = True
         from leveret.observe.views.names import require_known_somewhere

@@ -14,7 +14,7 @@ from leveret.server import native
 if TYPE_CHECKING:
     from leveret.observe.texts.report import Report
     from leveret.story.timeline import Timeline
-    from leveret.trace.recorder import Recorded
+    from leveret.trace.ring import KeptEvents
 
 _REAL: Final = SystemClock()
 
@@ -35,7 +35,7 @@ class Explaining:
     def __exit__(self, *error: object) -> None:
         self._turn.__exit__(*error)
 
-    def timeline(self, recorder: Recorded, part: str | None = None) -> Timeline:
+    def timeline(self, recorder: KeptEvents, part: str | None = None) -> Timeline:
         """Return what the recorded events show: one value, until others come. The caller holds the broker's lock.
 
         It is never changed, so it may be read without the lock. `part` names the part of the broker that they are of.

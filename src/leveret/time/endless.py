@@ -8,6 +8,7 @@ from typing import Final
 
 from leveret.engine.engine import Engine
 from leveret.errors import EndlessTimeError
+from leveret.story.words import Names, told
 from leveret.trace import events
 from leveret.trace.events import Event, RawEvent
 from leveret.wording import span_text
@@ -16,29 +17,28 @@ from leveret.wording import span_text
 _LOOKED_AT: Final = 300
 _NAMED: Final = 8
 _TWICE: Final = 2
+# What a message goes through in a loop.
+_LOOPING: Final = frozenset(
+    (events.PUBLISHED, *events.PUSHES, *events.DEATHS, *events.REQUEUES, *events.WITHOUT_REASON, *events.REFUSING)
+)
+
+
+class _AnyClient(Names):
+    """The names in the text of a loop, in which a client comes back with another number."""
+
+    def who(self, fact: Event) -> str:
+        """Return who caused a fact, whatever its connection is."""
+        return "a client" if super().who(fact) else ""
 
 
 def loop_text(raw_events: Sequence[RawEvent]) -> str:
     """Return what the end of a trace repeats, in the order in which it happens; "" if nothing is repeated."""
-    steps = [text for raw in raw_events[-_LOOKED_AT:] if (text := _step(Event(raw)))]
+    names = _AnyClient()
+    steps = [told(Event(raw), names) for raw in raw_events[-_LOOKED_AT:] if raw[0] in _LOOPING]
     counts = Counter(steps)
     repeated = [text for text in dict.fromkeys(steps) if counts[text] >= _TWICE]
     more = ", ..." if len(repeated) > _NAMED else ""
     return ", ".join(repeated[:_NAMED]) + more
-
-
-def _step(event: Event) -> str:
-    if event.kind in events.DEATHS:
-        exchange = event.exchange or "the default exchange"
-        return f"dead-lettered from {event.queue} ({event.reason}) to {exchange} with key {event.routing_key}"
-    if event.kind in events.REQUEUES:
-        return f"requeued to {event.queue} ({event.reason})"
-    if event.kind == events.PUBLISHED:
-        return f"published to {event.message.exchange or 'the default exchange'} with key {event.message.routing_key}"
-    if event.kind in (*events.PUSHES, *events.WITHOUT_REASON, *events.REFUSING):
-        preposition = "in" if event.kind in events.WITHOUT_REASON else "from"
-        return f"{event.kind} {preposition} {event.queue}"
-    return ""
 
 
 def endless(engine: Engine, what: str, span_us: int) -> EndlessTimeError:

@@ -20,7 +20,7 @@ from typing import Any, Final, cast
 import jsonschema_rs
 
 from leveret.trace.redaction import Redaction
-from leveret.trace.shapes import field_path, key_pattern, message_name
+from leveret.trace.shapes import FORMAT_PATTERNS, field_path, key_pattern, message_name
 from leveret.wording import count_text
 from pytest_leveret.contract.comparing import named_field
 from pytest_leveret.contract.documents.files import Place
@@ -41,22 +41,12 @@ def _is_date(text: str) -> bool:
     return True
 
 
-def _format(pattern: str, *, has_date: bool = False) -> Callable[[str], bool]:
-    compiled = re.compile(pattern)
+def _format(name: str, pattern: str) -> Callable[[str], bool]:
+    compiled, has_date = re.compile(pattern), name.startswith("date")
     return lambda text: compiled.fullmatch(text) is not None and (not has_date or _is_date(text[:10]))
 
 
-_TIME: Final = r"\d\d:\d\d(?::\d\d(?:[.,]\d+)?)?(?: ?(?:[Zz]|[+-]\d\d:?(?:\d\d)?))?"
-FORMATS: Final = {
-    "uuid": _format(r"[0-9a-fA-F]{8}-(?:[0-9a-fA-F]{4}-){3}[0-9a-fA-F]{12}|[0-9a-fA-F]{32}"),
-    "date-time": _format(rf"\d{{4}}-\d\d-\d\d[Tt ]{_TIME}", has_date=True),
-    "date": _format(r"\d{4}-\d\d-\d\d", has_date=True),
-    "time": _format(_TIME),
-    "duration": _format(r"[+-]?P(?=.)[\dYMWD.,]*(?:T[\dHMS.,]+)?"),
-    "email": _format(r"[^@\s]+@[^@\s]+"),
-    "uri": _format(r"[A-Za-z][A-Za-z0-9+.-]*:\S*"),
-    "decimal": _format(r"[+-]?\d+(?:\.\d+)?"),
-}
+FORMATS: Final = {name: _format(name, accepted or shown or "") for name, (shown, accepted) in FORMAT_PATTERNS.items()}
 
 
 @dataclass(frozen=True, slots=True)

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from leveret.page.readings.reading import Check, Reading
     from leveret.story.timeline import Timeline
     from leveret.trace.events import RawEvent
-    from leveret.trace.recorder import Recorded, Recorder
+    from leveret.trace.ring import EventRing, KeptEvents
 
 _VHOST_AT: Final = {kind: places["vhost"] for kind, places in events.POSITIONS.items() if "vhost" in places}
 
@@ -56,7 +56,7 @@ class Scope(BrokerActions, CheckedAssertions, Hinting):
         return self._engine.judge
 
     @property
-    def recorder(self) -> Recorded:
+    def recorder(self) -> KeptEvents:
         """The events of the virtual host, for one assertion or another reader."""
         return self._recorder
 
@@ -162,7 +162,7 @@ class Scope(BrokerActions, CheckedAssertions, Hinting):
 class OneVhostsEvents:
     """The part of a recorder that belongs to one virtual host."""
 
-    def __init__(self, recorder: Recorder, vhost: str) -> None:
+    def __init__(self, recorder: EventRing, vhost: str) -> None:
         self._recorder = recorder
         self._vhost = vhost
 

@@ -13,7 +13,7 @@ from typing import Any, Final, cast
 
 from leveret.trace import events
 from leveret.trace.events import RawEvent
-from leveret.trace.recorder import Recorder
+from leveret.trace.ring import EventRing
 
 Described = dict[str, object]
 # What is counted: ("queue", vhost, name), ("channel", connection, channel), ("exchange", vhost, name), ("vhost", name).
@@ -86,7 +86,7 @@ class Statistics:
         # Copies that a consumer refused, until their fate is known.
         self._refused: set[object] = set()
 
-    def unread(self, recorder: Recorder) -> list[RawEvent]:
+    def unread(self, recorder: EventRing) -> list[RawEvent]:
         """Return the events since the last call. The caller holds the broker's lock."""
         new = recorder.raw_after(self._read_count)
         self._read_count = recorder.recorded_count

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from leveret.core.model.node import Node
 from leveret.errors import WaitTimeoutError
-from leveret.trace.recorder import Recorded
+from leveret.trace.ring import KeptEvents
 
 if TYPE_CHECKING:
     from leveret.story.timeline import Timeline
@@ -18,7 +18,7 @@ class Source(Protocol):
     """What assertions need of a broker."""
 
     @property
-    def recorder(self) -> Recorded:
+    def recorder(self) -> KeptEvents:
         """The recorder of the trace."""
 
     def timeline(self) -> Timeline:

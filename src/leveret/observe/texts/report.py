@@ -21,7 +21,7 @@ from leveret.story.entities import Fact
 from leveret.story.timeline import Timeline
 from leveret.trace import events
 from leveret.trace.events import Event, printable
-from leveret.trace.recorder import Recorded
+from leveret.trace.ring import KeptEvents
 from leveret.wording import client_place_text, count_text
 
 _LISTED: Final = 5
@@ -90,7 +90,7 @@ class Facts:
     def __init__(
         self,
         node: Node,
-        recorder: Recorded,
+        recorder: KeptEvents,
         timeline: Timeline,
         *,
         queues: Sequence[str] = (),

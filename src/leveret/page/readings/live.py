@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from leveret.core.model.vhost import VirtualHost
     from leveret.observe.checks.judge import Judge
     from leveret.story.timeline import Timeline
-    from leveret.trace.recorder import Recorded
+    from leveret.trace.ring import KeptEvents
 
 # The most events of a test on a running broker that a page shows: as many as are read in some seconds.
 _EVENTS_MAX: Final = 20_000
@@ -46,7 +46,7 @@ class Rule(Protocol):
 
 def reading_of(
     node: Node,
-    recorder: Recorded,
+    recorder: KeptEvents,
     timeline: Timeline,
     *,
     test: str | None,

@@ -47,18 +47,21 @@ _TYPES: Final[dict[type, str]] = {
     bytes: "bytes",
     datetime: "timestamp",
 }
-# The format of a text, and the pattern that such texts match.
-_FORMATS: Final = {
-    "uuid": r"[0-9a-fA-F]{8}-(?:[0-9a-fA-F]{4}-){3}[0-9a-fA-F]{12}|[0-9a-fA-F]{32}",
-    "date-time": r"\d{4}-\d\d-\d\d[T ]\d\d:\d\d(?::\d\d(?:[.,]\d+)?)?(?: ?(?:Z|[+-]\d\d:?(?:\d\d)?))?",
-    "date": r"\d{4}-\d\d-\d\d",
-    "time": r"\d\d:\d\d(?::\d\d(?:\.\d+)?)?",
-    "decimal": r"[+-]?\d+(?:\.\d+)?",
-    "uri": r"[A-Za-z][A-Za-z0-9+.-]*://\S+",
-    "email": r"[^@\s]+@[^@\s]+\.[^@\s.]+",
+_TIME: Final = r"\d\d:\d\d(?::\d\d(?:[.,]\d+)?)?(?: ?(?:[Zz]|[+-]\d\d:?(?:\d\d)?))?"
+# The formats of texts: the pattern by which one is recognised, if any; and what documents accept, if that is more.
+FORMAT_PATTERNS: Final[dict[str, tuple[str | None, str | None]]] = {
+    "uuid": (r"[0-9a-fA-F]{8}-(?:[0-9a-fA-F]{4}-){3}[0-9a-fA-F]{12}|[0-9a-fA-F]{32}", None),
+    "date-time": (rf"\d{{4}}-\d\d-\d\d[T ]{_TIME.replace('Zz', 'Z')}", rf"\d{{4}}-\d\d-\d\d[Tt ]{_TIME}"),
+    "date": (r"\d{4}-\d\d-\d\d", None),
+    "time": (r"\d\d:\d\d(?::\d\d(?:\.\d+)?)?", _TIME),
+    "decimal": (r"[+-]?\d+(?:\.\d+)?", None),
+    "uri": (r"[A-Za-z][A-Za-z0-9+.-]*://\S+", r"[A-Za-z][A-Za-z0-9+.-]*:\S*"),
+    "email": (r"[^@\s]+@[^@\s]+\.[^@\s.]+", r"[^@\s]+@[^@\s]+"),
+    "duration": (None, r"[+-]?P(?=.)[\dYMWD.,]*(?:T[\dHMS.,]+)?"),
 }
-_fullmatch: Final = re.compile("|".join(f"({pattern})" for pattern in _FORMATS.values())).fullmatch
-FORMATS: Final = tuple(_FORMATS)
+_RECOGNISED: Final = {name: shown for name, (shown, _) in FORMAT_PATTERNS.items() if shown is not None}
+_fullmatch: Final = re.compile("|".join(f"({pattern})" for pattern in _RECOGNISED.values())).fullmatch
+FORMATS: Final = tuple(_RECOGNISED)
 _FORMAT_LENGTH_MAX: Final = 200
 
 # Properties whose values are a vocabulary: a format of its own each.

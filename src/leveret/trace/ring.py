@@ -1,4 +1,4 @@
-"""The recorder: it keeps the last events, so that assertions and reports can read them later.
+"""The ring of the last events, which assertions and reports read later. `recorder` shows it to a test.
 
 The tap is the bound `append` of a list, so recording costs the hot path one tuple and nothing else. If a trace file is
 written, the tap appends to the writer's list instead, and the writer passes events on once they are written. When many
@@ -15,16 +15,14 @@ A test reads while the loop's thread records and writes, so every reader takes t
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 from itertools import islice
-from typing import TYPE_CHECKING, Final, Literal, Protocol, Unpack, cast, get_args
+from typing import TYPE_CHECKING, Final, Literal, Protocol, cast, get_args
 
-from leveret.errors import unknown
-from leveret.trace.events import KINDS, POSITIONS, Event, EventKind, RawEvent, Tap
+from leveret.trace.events import POSITIONS, RawEvent, Tap
 
 if TYPE_CHECKING:
-    from leveret.trace.keywords import EventFields
     from leveret.trace.writer import Writer
 
 RecordLevel = Literal["off", "recent"]
@@ -45,12 +43,10 @@ _MESSAGE_AT: Final[dict[object, int]] = {
 # From a message to plain data, and back.
 Packer = Callable[..., tuple[object, ...]]
 Unpacker = Callable[..., object]
-# Called with the fields of a query that found nothing.
-RequireKnown = Callable[[Mapping[str, object]], None]
 
 
-class Recorded(Protocol):
-    """What a reader needs of a recorder, or of the part of one that belongs to a virtual host."""
+class KeptEvents(Protocol):
+    """What a reader needs of a ring, or of the part of one that belongs to a virtual host."""
 
     @property
     def size(self) -> int:
@@ -78,7 +74,7 @@ class Recorded(Protocol):
         """Return the events recorded after the first `count`, oldest first, without those that were dropped."""
 
 
-class Recorder:
+class EventRing:
     """The last `size` events at level "recent", and none at level "off". A writer, if there is one, keeps all."""
 
     __slots__ = (
@@ -87,7 +83,6 @@ class Recorder:
         "_lock",
         "_moved_count",
         "_pack",
-        "_require_known",
         "_unpack",
         "level",
         "size",
@@ -103,13 +98,11 @@ class Recorder:
         writer: Writer | None = None,
         pack: Packer | None = None,
         unpack: Unpacker | None = None,
-        require_known: RequireKnown | None = None,
         lock: AbstractContextManager[object] | None = None,
     ) -> None:
         """Prepare to record. `pack` turns a message into plain data and `unpack` turns it back; without, it is kept.
 
         `lock` is the broker's, which is reentrant.
-        `require_known` raises for a virtual host, a queue or an exchange that has never existed.
 
         Raises ValueError if the level is unknown or `size` is below 1.
         """
@@ -121,7 +114,6 @@ class Recorder:
         self.size: Final = size
         self._lock: Final = nullcontext() if lock is None else lock
         self._pack: Final = pack
-        self._require_known: Final = require_known
         self._unpack: Final = unpack
         # The first place is the sentinel's. Once it is gone, the event in that place no longer counts as kept, so that
         # `has_dropped` is exact.
@@ -172,10 +164,7 @@ class Recorder:
 
     @property
     def path(self) -> str | None:
-        """The path of the process's trace file, or None if none is written.
-
-        The path changes when the file is compressed, which happens when the process or the run ends.
-        """
+        """The path of the process's trace file, or None if none is written."""
         with self._lock:
             return None if self.writer is None else self.writer.open().path
 
@@ -244,39 +233,6 @@ class Recorder:
         with self._lock:
             return self.newest(max(0, self.recorded_count - count))
 
-    def events(self) -> list[Event]:
-        """Return the recorded events, oldest first."""
-        return [Event(raw) for raw in self.raw()]
-
-    def __iter__(self) -> Iterator[Event]:
-        return iter(self.events())
-
-    def tail(self, count: int) -> list[Event]:
-        """Return the last `count` events, oldest first."""
-        if isinstance(count, bool) or not isinstance(count, int) or count < 0:
-            raise TypeError(f"tail(): count must be a whole number, 0 or more, not {count!r}")
-        return self.events()[-count:] if count > 0 else []
-
-    def query(
-        self, *kinds: EventKind, where: Callable[[Event], bool] | None = None, **fields: Unpack[EventFields]
-    ) -> list[Event]:
-        """Return the events of these kinds whose fields equal `fields` and that `where` accepts.
-
-        Without `kinds`, events of all kinds are considered. Raises ValueError if a kind does not exist, TypeError if
-        none of the kinds has one of the fields, and NotDeclaredError if a virtual host, queue or exchange of that name
-        has never existed.
-        """
-        __tracebackhide__ = True
-        _refuse_unknown(kinds, fields)
-        if where is not None and not callable(where):
-            raise TypeError(f"query(): where must be a function that takes an event, not {where!r}")
-        found = [Event(raw) for raw in self.raw() if not kinds or raw[0] in kinds]
-        for name, expected in fields.items():
-            found = [event for event in found if name in POSITIONS[event.kind] and expected == event.get(name)]
-        if not found and self._require_known is not None:
-            self._require_known(fields)
-        return found if where is None else [event for event in found if where(event)]
-
 
 def _whole(events: list[RawEvent], unpack: Unpacker) -> list[RawEvent]:
     """Turn plain data back into messages; events of one message share it."""
@@ -307,16 +263,3 @@ def _plain(events: list[RawEvent], pack: Packer) -> list[RawEvent]:
             raw = (*raw[:at], data, *raw[at + 1 :])
         plain.append(raw)
     return plain
-
-
-def _refuse_unknown(kinds: tuple[str, ...], fields: Mapping[str, object]) -> None:
-    __tracebackhide__ = True
-    for kind in kinds:
-        if not isinstance(kind, str):
-            raise TypeError(f"query(): a kind of event must be text, such as 'delivered', not {kind!r}")
-        if kind not in POSITIONS:
-            raise ValueError(unknown("event", kind, KINDS))
-    known = dict.fromkeys(name for kind in kinds or KINDS for name in POSITIONS[kind])
-    for name in fields:
-        if name not in known:
-            raise TypeError(unknown("field", name, known))
