@@ -26,6 +26,8 @@ ALWAYS: Final = (
 )
 # These hide a value only as a whole word, because "passenger" and "compass" hold them too.
 WHOLE: Final = ("pass",)
+# How many names a redaction remembers.
+_REMEMBERED: Final = 1_000
 _SEPARATORS: Final = re.compile(r"[\W_]+")
 # A value as Python writes it, after the name it belongs to: `'token': 'x'`, `header 'token' 'x' instead of 'y'`.
 _VALUE: Final = r"""(?:b?'(?:[^'\\]|\\.)*'|b?"(?:[^"\\]|\\.)*"|[^\s,;)}\]'"]+)"""
@@ -37,7 +39,7 @@ _WORDS: Final = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+")
 class Redaction:
     """The names whose values are hidden."""
 
-    __slots__ = ("_hides_all", "_words")
+    __slots__ = ("_hidden", "_hides_all", "_words")
 
     def __init__(self, names: str | Iterable[str] = ()) -> None:
         """Hide the values of `names` besides those of `ALWAYS`; "*" hides every value. A text may have several names.
@@ -53,13 +55,21 @@ class Redaction:
                 "hide every value"
             )
         self._words: Final = (*ALWAYS, *words)
+        # Whether the values of the names that came so far are hidden: most come again and again.
+        self._hidden: Final[dict[str, bool]] = {}
 
     def hides(self, name: str) -> bool:
         """Return whether the value of this name is hidden."""
+        known = self._hidden.get(name)
+        if known is None:
+            if len(self._hidden) >= _REMEMBERED:
+                self._hidden.clear()
+            known = self._hidden[name] = self._hides_all or self._is_secret(name)
+        return known
+
+    def _is_secret(self, name: str) -> bool:
         plain = _plain_name(name)
-        if self._hides_all or any(word in plain for word in self._words):
-            return True
-        return any(word in WHOLE for word in words_of(name))
+        return any(word in plain for word in self._words) or any(word in WHOLE for word in words_of(name))
 
     def shown(self, table: Mapping[str, object]) -> dict[str, object]:
         """Return a table as values that JSON has, with `REDACTED` in place of hidden ones."""
