@@ -29,6 +29,7 @@ from leveret.core.wire.properties import Properties
 from leveret.core.wire.values import Table
 from leveret.observe.assertions.assertions import Assertions
 from leveret.observe.views.message_view import MessageView
+from leveret.story.timeline import Timeline
 from leveret.trace import events
 from leveret.trace.ring import EventRing
 
@@ -109,6 +110,9 @@ class World:
 
     def others(self):
         return self.neighbours
+
+    def timeline(self):
+        return Timeline(self.recorder.raw())
 
     def report(self, messages=(), queues=()):
         return f"state of {self.name}"

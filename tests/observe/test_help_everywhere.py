@@ -205,7 +205,7 @@ def test_d16_plain_unittest_ends_with_the_line_of_the_test() -> None:
 
 
 def test_d16_an_error_inside_leveret_keeps_its_frames(shop: Broker, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("leveret.observe.assertions.evaluation.Search", None)
+    monkeypatch.setattr("leveret.observe.assertions.evaluation.EventSearch", None)
 
     with pytest.raises(TypeError) as raised:
         shop.assert_published("shop")

@@ -28,7 +28,7 @@ def test_the_report_names_set_up_queues_and_events_in_a_few_lines(world):
     worker.ack(1)
     del world.node.connections[1]
 
-    assert report_text(Facts(world.node, world.recorder), "state of the broker").splitlines() == [
+    assert report_text(Facts(world.node, world.recorder, world.timeline()), "state of the broker").splitlines() == [
         "state of the broker",
         "set-up: c1 shop (closed), c2 worker; 1 exchange, 1 queue, 1 binding, 1 consumer",
         "queues: orders.work 0 ready, consumed by c2/ch1",

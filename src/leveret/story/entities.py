@@ -21,6 +21,8 @@ from leveret.wording import place_text
 Place = tuple[str, str]
 # A shorter time says only how fast the machine is.
 NOTABLE_US: Final = 100_000
+# A client that closes its connection so soon after it cancelled did both at once, in microseconds.
+_SOON: Final = 1_000_000
 Role = Literal["publisher", "consumer"]
 _STREAM: Final = "stream"
 
@@ -128,6 +130,18 @@ class ConsumerLife:
     def is_over(self) -> bool:
         """Whether it has ended."""
         return self.until is not None
+
+    @property
+    def departure(self) -> Fact | None:
+        """What ended it; None if nothing did, or it went with its queue.
+
+        Clients cancel and close their channels before they close a connection, which says more.
+        """
+        left = self.until
+        for closed in (self.channel.closed, self.channel.connection.closed):
+            if left is not None and closed is not None and closed.at <= left.at + _SOON:
+                left = closed
+        return None if left is None or left.kind == events.QUEUE_DELETE else left
 
     @property
     def held(self) -> list[DeliveryLife]:

@@ -10,7 +10,7 @@ It is made when a test fails. A passing test never imports it.
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from operator import itemgetter
 from typing import Any, Final, cast
 
@@ -74,13 +74,15 @@ class Timeline:
         self.starts: Final[list[Fact]] = []
         # The end of the last of these tests, if it is over.
         self.ended: Fact | None = None
-        # What an earlier place showed, when that was last asked for.
+        # What an earlier place showed, when that was last asked for, and the requests if they were asked for.
         self._cut: Timeline | None = None
+        self._requests: dict[Place, list[MessageLife]] | None = None
         self._handlers: Final = self._handlers_by_kind()
         self.take(raw_events)
 
     def take(self, raw_events: Iterable[RawEvent]) -> None:
         """Take the next events. Those of an unknown kind, of a newer file, are facts and show nothing else."""
+        self._requests = None
         facts, handlers = self.facts, self._handlers
         for raw in raw_events:
             fact = Fact(raw, len(facts))
@@ -147,6 +149,17 @@ class Timeline:
         """Return the queue of that name, or the one that was deleted last; None if no event names it."""
         found = self.queues.get((vhost, name))
         return found or next(reversed(self.deleted_queues.get((vhost, name), [])), None)
+
+    @property
+    def requests(self) -> dict[Place, list[MessageLife]]:
+        """The messages that ask for a reply, in order, by the queue for it."""
+        if self._requests is None:
+            self._requests = {}
+            for life in self.messages.values():
+                reply_to = life.property("reply_to")
+                if reply_to is not None:
+                    self._requests.setdefault((life.vhost, str(reply_to)), []).append(life)
+        return self._requests
 
     def deletion_text(self, vhost: str, name: str, before: int | None) -> str | None:
         """Return that a queue was deleted before an instant, and how; None if it was not."""
@@ -266,6 +279,10 @@ class Timeline:
         channel.closed = channel.closed or fact
         for consumer in channel.consumers:
             consumer.until = consumer.until or fact
+        # What a stream has handed out does not come back to it, so no other fact ends that.
+        for delivery in [one for one in channel.held.values() if one.copy.queue.is_stream]:
+            delivery.ended = fact
+            del channel.held[delivery.fact.tag]
 
     def _limited(self, fact: Fact, raw: RawEvent) -> None:
         if fact.conn is not None and fact.chan is not None:
@@ -297,10 +314,16 @@ class Timeline:
         return found
 
     def _queue(self, vhost: str, name: str) -> QueueLife:
+        """Return the queue that a fact is about: the one that was deleted, unless another was declared since."""
         found = self.queues.get((vhost, name))
         if found is None:
-            found = self.queues[vhost, name] = QueueLife(vhost, name)
+            gone = self.deleted_queues.get((vhost, name))
+            found = gone[-1] if gone else self._new_queue(vhost, name)
         return found
+
+    def _new_queue(self, vhost: str, name: str) -> QueueLife:
+        queue = self.queues[vhost, name] = QueueLife(vhost, name)
+        return queue
 
     def _exchange_declared(self, fact: Fact, raw: RawEvent) -> None:
         self._declared(self._exchange(fact.vhost, fact.exchange), fact)
@@ -317,7 +340,8 @@ class Timeline:
         self._end_bindings(("exchange", place), fact)
 
     def _queue_declared(self, fact: Fact, raw: RawEvent) -> None:
-        queue = self._queue(fact.vhost, cast("str", fact.queue))
+        place = fact.vhost, cast("str", fact.queue)
+        queue = self.queues.get(place) or self._new_queue(*place)
         self._declared(queue, fact)
         queue.arguments = cast("dict[str, Any]", as_python(fact.arguments)) or {}
         self._acted(fact, fact.conn)
@@ -326,8 +350,8 @@ class Timeline:
     def _queue_deleted(self, fact: Fact, raw: RawEvent) -> None:
         queue = self._queue(fact.vhost, cast("str", fact.queue))
         queue.deleted = fact
-        del self.queues[queue.place]
-        self.deleted_queues.setdefault(queue.place, []).append(queue)
+        if self.queues.pop(queue.place, None) is not None:
+            self.deleted_queues.setdefault(queue.place, []).append(queue)
         for consumer in queue.consumers:
             consumer.until = consumer.until or fact
         self._end_bindings(("queue", queue.place), fact)
@@ -502,7 +526,8 @@ class Timeline:
 
 def _binding(fact: Fact) -> BindingLife:
     """Return the binding that a fact makes, or one like it that it removes."""
-    arguments = cast("dict[str, object]", as_python(fact.arguments)) or {}
+    given = as_python(fact.arguments)
+    arguments: Mapping[str, object] = given if isinstance(given, Mapping) else {}
     ends = (fact.vhost, fact.exchange), (fact.vhost, fact.destination)
     return BindingLife(*ends, fact.destination_kind, fact.routing_key, arguments, fact)
 

@@ -82,7 +82,7 @@ class Judge:
         self._known_refusals: Final[dict[str, None]] = {}
         self._trace_checks = TraceChecks(source.node, levels.max_redeliveries)
         self._trace_context = TraceContext()
-        self._leftovers = Leftovers()
+        self._leftovers = Leftovers(self._trace_checks.clients)
         self._unused_faults = UnusedFaults(planned)
         self.never_awaited: Final = NeverAwaited()
         # The findings about workers that were not started yet, or that had failed before the test ended them.
@@ -132,7 +132,7 @@ class Judge:
         """Start again after the broker was reset, and keep the findings."""
         self._trace_checks = TraceChecks(self._source.node, self._levels.max_redeliveries)
         self._trace_context = TraceContext()
-        self._leftovers = Leftovers()
+        self._leftovers = Leftovers(self._trace_checks.clients)
         self._unused_faults = UnusedFaults(self._planned)
 
     def begin_with_the_past(self) -> None:
@@ -265,8 +265,9 @@ class Judge:
             self._has_gap = True
         self._read_count = count
         if new:
+            found = self._trace_checks.feed(new, self._source.node)
             self._leftovers.feed(new, self._allowances)
-            self._note(self._trace_checks.feed(new, self._source.node))
+            self._note(found)
             if self._levels.is_on("trace_context_lost"):
                 self._note(self._trace_context.feed(new))
 

@@ -10,7 +10,7 @@ it settled does not count, because the client may have fetched it ahead. Nor doe
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import chain
 from typing import Final, NamedTuple, cast
 
@@ -33,8 +33,6 @@ _BEGINNINGS: Final = {
     **dict.fromkeys(events.DELIVERIES, "unacked_at_end"),
     events.ENQUEUED: "left_ready",
 }
-_CONN: Final = POSITIONS[events.CONN_OPEN]["conn"]
-_CLIENT: Final = POSITIONS[events.CONN_OPEN]["client"]
 _CLOSING: Final = (events.CHAN_CLOSE, events.CONN_CLOSE)
 _QUEUE: Final = POSITIONS[events.DELIVERIES[0]]["queue"]
 _REASON: Final = POSITIONS[events.REQUEUES[0]]["reason"]
@@ -48,8 +46,9 @@ _TAG: Final = {kind: POSITIONS[kind]["tag"] for kind in (*events.DELIVERIES, *ev
 class Leftovers:
     """The leftovers that are allowed or reported already."""
 
-    def __init__(self) -> None:
-        self._clients: Final[dict[int, str]] = {}
+    def __init__(self, clients: Mapping[int, str]) -> None:
+        """Take the names of clients by their connections, which the checks of the trace have read before."""
+        self._names: Final = clients
         # Each by its check.
         self._known: Final[set[tuple[str, _Numbers]]] = set()
         self._given_back: Final = GivenBack()
@@ -58,8 +57,6 @@ class Leftovers:
         """Remember what has begun and is covered by these allowances."""
         wanted = {allowance.check for allowance in allowances} & set(_BEGINNINGS.values())
         for raw in raw_events:
-            if raw[0] == events.CONN_OPEN:
-                self._clients[cast("int", raw[_CONN])] = cast("str", raw[_CLIENT])
             self._given_back.feed(raw)
             if wanted and _BEGINNINGS.get(cast("str", raw[0])) in wanted:
                 self._begin(Event(raw), allowances)
@@ -72,7 +69,7 @@ class Leftovers:
         began = Finding(
             check,
             event.vhost,
-            {"queue": event.get("queue"), "client": None if connection is None else self._clients.get(connection)},
+            {"queue": event.get("queue"), "client": None if connection is None else self._names.get(connection)},
             message,
         )
         if any(allowance.covers(began) for allowance in allowances):
@@ -92,7 +89,7 @@ class Leftovers:
         return findings
 
     def _went_back(self, delivery: Event) -> tuple[_Numbers, Finding]:
-        message, client = cast("Message", delivery.message), self._clients.get(cast("int", delivery.conn))
+        message, client = cast("Message", delivery.message), self._names.get(cast("int", delivery.conn))
         place = client_place_text(str(client), cast("int", delivery.conn), delivery.chan)
         names = {"queue": delivery.queue, "client": client, "place": place}
         finding = Finding("unacked_at_end", delivery.vhost, names, message, kind="given_back", evidence=(delivery,))

@@ -59,7 +59,8 @@ class TraceChecks:
         self._findings: list[Finding] = []
         # Why messages were lost, as things stand at one look.
         self._unrouted: Unrouted | None = None
-        self._clients: Final[dict[int, str]] = {}
+        # The names of all clients so far, by their connections.
+        self.clients: Final[dict[int, str]] = {}
         # By copy: the events of copies that expired or were dead-lettered, until they arrive; and who settled them.
         self._expired: Final[dict[object, Event]] = {}
         self._dying: Final[dict[object, Event]] = {}
@@ -136,7 +137,7 @@ class TraceChecks:
 
     def _connection_opened(self, event: Event) -> None:
         if event.conn is not None:
-            self._clients[event.conn] = event.client
+            self.clients[event.conn] = event.client
 
     def _connection_closed(self, event: Event) -> None:
         if event.conn is None:
@@ -147,7 +148,7 @@ class TraceChecks:
         for queue, count in counts.items():
             names = {
                 "queue": queue,
-                "client": self._clients.get(event.conn),
+                "client": self.clients.get(event.conn),
                 "by": self._client(event.conn),
                 "reason": event.reason,
             }
@@ -164,7 +165,7 @@ class TraceChecks:
 
     def _refused(self, event: Event) -> None:
         # Until its connection is open, a client waits for the answer and so hears of any error.
-        if event.conn not in self._clients or event.code == _FORCED:
+        if event.conn not in self.clients or event.code == _FORCED:
             return
         text = refusal_text(event)
         problem = (event.subject or {}).get("problem")
@@ -191,7 +192,7 @@ class TraceChecks:
         if part is not None:
             names = {"part": part_text(part), "by": self._client(event.conn), "known": near(part, self._node.defined)}
             places = {"queue": event.get("queue"), "exchange": event.get("exchange")}
-            self._find("not_in_definitions", event, {**names, **places, "client": self._clients.get(event.conn)})
+            self._find("not_in_definitions", event, {**names, **places, "client": self.clients.get(event.conn)})
 
     def _arguments_given(self, event: Event) -> None:
         if not event.arguments:
@@ -204,7 +205,7 @@ class TraceChecks:
         place = f"exchange {exchange!r}" if queue is None else f"queue {queue!r}"
         place = place if consumer is None else f"consumer {consumer!r} of {place}"
         for name, known in misspelt(event.kind, cast("Table", event.arguments)):
-            client = None if event.conn is None else self._clients.get(event.conn)
+            client = None if event.conn is None else self.clients.get(event.conn)
             names = {"argument": name, "place": place, "by": self._client(event.conn), "known": known}
             self._find("unknown_argument", event, {**names, "queue": queue, "exchange": exchange, "client": client})
 
@@ -213,7 +214,7 @@ class TraceChecks:
         is_limited = event.prefetch_count or event.no_ack or (event.conn, event.chan) in self._limited
         if event.conn is not None and not is_limited:
             names = {"consumer": event.consumer, "by": self._client(event.conn), "queue": event.queue}
-            self._find("unlimited_prefetch", event, {**names, "client": self._clients.get(event.conn)})
+            self._find("unlimited_prefetch", event, {**names, "client": self.clients.get(event.conn)})
 
     def _got(self, event: Event) -> None:
         self._last_got = event.copy
@@ -348,7 +349,7 @@ class TraceChecks:
         return existing_queue(self._node, event.vhost, event.queue)
 
     def _client(self, number: int | None) -> str:
-        return "the test" if number is None else self._clients.get(number, f"connection {number}")
+        return "the test" if number is None else self.clients.get(number, f"connection {number}")
 
 
 def _cycle(letter: Message, queue: str) -> Cause:

@@ -5,16 +5,12 @@ The model forgets these, so this reads the timeline. It words facts only when a 
 
 from __future__ import annotations
 
-from functools import cached_property
 from typing import Final
 
-from leveret.story.entities import NOTABLE_US, ConsumerLife, Fact, MessageLife, Place
+from leveret.story.entities import NOTABLE_US, MessageLife
 from leveret.story.timeline import Timeline
 from leveret.trace import events
 from leveret.wording import client_place_text, place_text, span_text
-
-# A client that closes its connection so soon after it cancelled did both at once.
-_SOON: Final = 1_000_000
 
 
 class Circumstances:
@@ -27,7 +23,7 @@ class Circumstances:
         """Return how a queue lost its last consumer: "its consumer went with c1, closed 5 s ago"; or ""."""
         timeline, place = self._timeline, (vhost, queue)
         lives = [*timeline.deleted_queues.get(place, ()), *filter(None, [timeline.queues.get(place)])]
-        ended = [(left, one) for life in lives for one in life.consumers if (left := _departure(one)) is not None]
+        ended = [(left, one) for life in lives for one in life.consumers if (left := one.departure) is not None]
         if not ended or any(life.living_consumers for life in lives):
             return ""
         left, consumer = max(ended, key=lambda one: one[0].place)
@@ -68,31 +64,10 @@ class Circumstances:
     def wrong_reply(self, life: MessageLife) -> str:
         """Return what a reply has instead of its request's correlation id; "" if it answers one, or is no reply."""
         message = life.message
-        requests = self._requests.get((life.vhost, message.routing_key), []) if message.exchange == "" else []
+        place = life.vhost, message.routing_key
+        requests = self._timeline.requests.get(place, []) if message.exchange == "" else []
         correlation_id = life.property("correlation_id")
         if not requests or any(request.property("correlation_id") == correlation_id for request in requests):
             return ""
         asked = ", ".join(f"#{request.number} has {request.property('correlation_id')!r}" for request in requests[-3:])
         return f"has the correlation id {correlation_id!r}, but the request {asked}"
-
-    @cached_property
-    def _requests(self) -> dict[Place, list[MessageLife]]:
-        """The requests by the queue of their replies."""
-        found: dict[Place, list[MessageLife]] = {}
-        for life in self._timeline.messages.values():
-            reply_to = life.property("reply_to")
-            if isinstance(reply_to, str) and life.published is not None:
-                found.setdefault((life.vhost, reply_to), []).append(life)
-        return found
-
-
-def _departure(consumer: ConsumerLife) -> Fact | None:
-    """Return what ended a consumer, None if none did or it went with its queue.
-
-    Clients cancel and close their channels before they close a connection, which says more.
-    """
-    left = consumer.until
-    for closed in (consumer.channel.closed, consumer.channel.connection.closed):
-        if left is not None and closed is not None and closed.at <= left.at + _SOON:
-            left = closed
-    return None if left is None or left.kind == events.QUEUE_DELETE else left

@@ -6,7 +6,7 @@ A reply goes straight to the queue that its request names, with the request's co
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Final
 
 from leveret.story.causes import Cause
@@ -20,16 +20,14 @@ class Replies:
 
     def __init__(self, inquiry: Inquiry) -> None:
         self._inquiry: Final = inquiry
-        # The requests by the queue for their replies, without and with their correlation ids, what went straight to
-        # each queue with such an id, and what each client sent.
-        self._requests: Final[dict[object, list[MessageLife]]] = {}
+        # The requests by the queue for their replies and their correlation ids, what went straight to each queue with
+        # such an id, and what each client sent.
         self._correlated: Final[dict[tuple[object, object], list[MessageLife]]] = {}
         self._straight: Final[dict[tuple[object, object], list[MessageLife]]] = {}
         self._sent: Final[dict[ConnectionLife | None, list[MessageLife]]] = {}
         for life in inquiry.lives:
             correlation = life.property("correlation_id")
             if (reply_to := life.property("reply_to")) is not None:
-                self._requests.setdefault(reply_to, []).append(life)
                 self._correlated.setdefault((reply_to, correlation), []).append(life)
             if not life.message.exchange:
                 self._straight.setdefault((life.message.routing_key, correlation), []).append(life)
@@ -37,7 +35,7 @@ class Replies:
 
     def unanswered(self) -> Iterator[MessageLife]:
         """Yield the requests that no message has answered."""
-        for lives in self._requests.values():
+        for lives in self._correlated.values():
             yield from (life for life in lives if life.published is not None and not self.is_answered(life))
 
     def is_answered(self, request: MessageLife) -> bool:
@@ -53,10 +51,14 @@ class Replies:
         """Return the request of a reply whose client has left; None if it is no such reply."""
         asked = (
             life
-            for life in self._requests.get(reply.message.routing_key, ())
+            for life in self._to_queue_of(reply)
             if life.number < reply.number and life.publisher is not None and life.publisher.closed is not None
         )
         return None if reply.message.exchange or reply.lost is None else next(asked, None)
+
+    def _to_queue_of(self, reply: MessageLife) -> Sequence[MessageLife]:
+        """Return the requests whose replies go where one was sent."""
+        return self._inquiry.timeline.requests.get((reply.vhost, reply.message.routing_key), ())
 
     def causes(self, life: MessageLife) -> Iterator[Cause]:
         """Yield what is wrong between a request and its reply, of which this message is one."""
@@ -65,7 +67,7 @@ class Replies:
             yield from self._not_passed_on(life)
 
     def _as_reply(self, life: MessageLife) -> Iterator[Cause]:
-        known = () if life.message.exchange else self._requests.get(life.message.routing_key, ())
+        known = () if life.message.exchange else self._to_queue_of(life)
         at = bisect_left(known, life.number, key=lambda other: other.number)
         own = life.property("correlation_id")
         if not at or own is None:

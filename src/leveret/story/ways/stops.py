@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Sequence
-from typing import Final, cast
+from typing import Final
 
 from leveret.story.causes import Cause
 from leveret.story.entities import (
@@ -186,15 +186,15 @@ class Stops:
 
     def _why_not_consumed(self, queue: QueueLife) -> Cause | None:
         """Return why a queue has no consumer: the last one left, or its client was refused."""
-        last = max(queue.consumers, key=lambda one: cast("Fact", one.until).place, default=None)
-        if last is not None:
-            connection, fact = last.channel.connection, cast("Fact", last.until)
+        left = [(fact, one) for one in queue.consumers if (fact := one.departure) is not None]
+        if left:
+            fact, last = max(left, key=lambda one: one[0].place)
+            connection = last.channel.connection
             deaths = [death for death in self._handling.client_deaths if death.name is None]
-            is_cancel = fact.kind == events.CANCEL
-            if is_cancel and len(deaths) == 1:
+            if last.until is not None and last.until.kind == events.CANCEL and len(deaths) == 1:
                 return Cause("died", {"what": deaths[0].what, "error": deaths[0].error, "line": deaths[0].line})
-            kind = "consumer_cancelled" if is_cancel else "consumer_channel_closed"
-            if connection.closed is not None:
+            kind = "consumer_cancelled" if fact.kind == events.CANCEL else "consumer_channel_closed"
+            if fact.kind == events.CONN_CLOSE:
                 kind = "consumer_lost" if connection.is_lost else "consumer_closed"
             return self._inquiry.say(kind, connection, fact, reason=connection.reason or fact.get("reason"))
         for fact in reversed(self._inquiry.timeline.refusals):
