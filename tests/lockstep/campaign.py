@@ -40,9 +40,9 @@ def play(program: Program, endpoint: target.Endpoint, version: str, rest: float 
     return outcome
 
 
-def replay(program: Program, answers: list[Answer], version: str) -> Outcome:
+def replay(program: Program, answers: list[Answer], version: str, start: target.Start = target.leveret) -> Outcome:
     """Run the program once on leveret, against the recorded answers of a server."""
-    with target.leveret(version) as embedded:
+    with start(version) as embedded:
         leveret = Side(embedded)
         player = Player(leveret, None, answers, 0)
         outcome = player.play(program)
@@ -55,7 +55,7 @@ class Kind(NamedTuple):
 
     generate: Callable[[int, int], Program]
     play: Callable[[Program, target.Endpoint, str, float], Outcome]
-    replay: Callable[[Program, list[Answer], str], Outcome]
+    replay: Callable[..., Outcome]
 
 
 KINDS = {

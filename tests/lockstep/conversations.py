@@ -43,20 +43,20 @@ def generate(seed: int, length: int) -> Program:
 
 def play(program: Program, endpoint: target.Endpoint, version: str, rest: float) -> Outcome:
     """Run the conversation once on leveret and on that server."""
-    expected, pieces, is_cut = _on_leveret(program, version)
+    expected, pieces, is_cut = _on_leveret(program, version, target.leveret)
     if is_cut:
         return Outcome([expected], [(step, "") for step in program], is_cut=True)
     return _outcome(program, expected, _Talk(endpoint).run(pieces))
 
 
-def replay(program: Program, answers: list[Answer], version: str) -> Outcome:
+def replay(program: Program, answers: list[Answer], version: str, start: target.Start = target.leveret) -> Outcome:
     """Run the conversation once on leveret, against the recorded answer of a server."""
-    expected, _, _ = _on_leveret(program, version)
+    expected, _, _ = _on_leveret(program, version, start)
     return _outcome(program, expected, answers[0])
 
 
-def _on_leveret(program: Program, version: str) -> tuple[Answer, list[_Piece], bool]:
-    with target.leveret(version) as embedded:
+def _on_leveret(program: Program, version: str, start: target.Start) -> tuple[Answer, list[_Piece], bool]:
+    with start(version) as embedded:
         talk = _Talk(embedded)
         pieces = talk.explore(program)
         return talk.end(), pieces, talk.is_racing

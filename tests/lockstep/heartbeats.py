@@ -41,9 +41,9 @@ def play(program: Program, endpoint: target.Endpoint, version: str, rest: float)
     return _outcome(program, expected, _watch(program[0], endpoint))
 
 
-def replay(program: Program, answers: list[Answer], version: str) -> Outcome:
+def replay(program: Program, answers: list[Answer], version: str, start: target.Start = target.leveret) -> Outcome:
     """Run the program once on leveret, against the recorded answer of a server."""
-    with target.leveret(version) as embedded:
+    with start(version) as embedded:
         expected = _watch(program[0], embedded)
     return _outcome(program, expected, answers[0])
 

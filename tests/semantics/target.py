@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import os
 import secrets
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
 from typing import TYPE_CHECKING, Protocol
 from urllib.parse import urlsplit
 
@@ -105,6 +105,10 @@ def leveret(
         endpoint.operator.add_vhost(endpoint.vhost)
         endpoint.operator.set_permissions("guest", endpoint.vhost)
         yield endpoint
+
+
+# What starts a broker of leveret for a program.
+Start = Callable[[str], AbstractContextManager[LeveretEndpoint]]
 
 
 class OracleEndpoint:

@@ -11,9 +11,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from multiprocessing import Pool
 
-from tests.lockstep.machine import Player
-from tests.lockstep.recordings import Recording
-from tests.lockstep.side import Side
+from tests.lockstep.campaign import KINDS, explain
+from tests.lockstep.recordings import Recording, load, versions
 from tests.recording import difference
 from tests.semantics import scenarios, target
 from tests.semantics.scenario import SCENARIOS, run, transcripts
@@ -30,14 +29,10 @@ def _swapping(version: str, *, has_settings: bool = False) -> Iterator[target.Le
         endpoint.broker.check()
 
 
-def answers_of(recording: Recording, version: str) -> list[object]:
-    """Return what a broker answers that is swapped while a recorded program runs."""
-    with _swapping(version) as endpoint:
-        side = Side(endpoint)
-        player = Player(side, None, recording.answers, 0)
-        outcome = player.play(recording.program)
-        side.close(player.queues, player.exchanges, player.policies)
-    return [*outcome.answers]
+def difference_of(recording: Recording, version: str) -> str:
+    """Return how the answers of a broker that is swapped differ from a recorded program, "" if they do not."""
+    outcome = KINDS[recording.kind].replay(recording.program, recording.answers, version, _swapping)
+    return "" if outcome.difference is None else explain(outcome.difference)
 
 
 def _of_scenario(case: tuple[str, str]) -> str:
@@ -64,7 +59,10 @@ def main() -> None:
     cases = [(it.id, version) for it in SCENARIOS.values() for version in it.versions if options.only in it.id]
     with Pool(options.jobs) as pool:
         wrong = [text for text in pool.imap_unordered(_of_scenario, cases, 4) if text]
-    print(*wrong, sep="\n")
+    programs = [(recording, version) for version in versions() for recording in load(version)]
+    differing = [text for text in (difference_of(*each) for each in programs) if text]
+    print(*wrong, *differing, sep="\n")
+    print(f"{len(programs) - len(differing)} of {len(programs)} programs answer alike")
     print(f"{len(cases) - len(wrong)} of {len(cases)} scenarios answer alike")
 
 

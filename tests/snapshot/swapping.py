@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from leveret.engine.copying import copied
+from leveret.engine.copying import copier
 from leveret.server.tls import TlsConversation
 
 if TYPE_CHECKING:
@@ -35,7 +35,7 @@ class Swapping:
         rules = [] if engine._faults is None else engine._faults.rules
         kept = [engine, engine.node.internal_errors, *rules]
         graph = engine.node, engine._faults, conversations, loop.dirty
-        engine.node, engine._faults, conversations, loop.dirty = copied(graph, kept).load()
+        engine.node, engine._faults, conversations, loop.dirty = copier(graph, kept)(None)
         loop.host = engine.node
         for transport, conversation in zip(transports, conversations, strict=True):
             if isinstance(transport.conversation, TlsConversation):

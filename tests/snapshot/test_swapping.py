@@ -1,6 +1,6 @@
 """A broker that goes on as its own copy after every turn answers recorded programs as the server did.
 
-Every eighth program; `python -m tests.snapshot.campaign` runs all of them, and every scenario of three versions.
+Some of the programs; `python -m tests.snapshot.campaign` runs all of them, and every scenario of three versions.
 """
 
 from __future__ import annotations
@@ -15,20 +15,20 @@ from leveret import Broker
 from tests.lockstep import recordings
 from tests.lockstep.recordings import Recording
 
-from .campaign import answers_of
+from .campaign import difference_of
 from .swapping import Swapping
 
 CASES = [
     pytest.param(version, recording, id=f"{version}-{recording.kind}-{recording.seed}")
     for version in recordings.versions()
-    for recording in recordings.load(version)[::8]
+    for recording in recordings.load(version)[::24]
 ]
 
 
 @pytest.mark.parametrize(("version", "recording"), CASES)
 @pytest.mark.filterwarnings("ignore")
 def test_a_broker_goes_on_as_its_own_copy(version: str, recording: Recording) -> None:
-    assert answers_of(recording, version) == recording.answers
+    assert difference_of(recording, version) == ""
 
 
 @pytest.fixture

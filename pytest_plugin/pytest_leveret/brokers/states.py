@@ -12,10 +12,10 @@ from pytest_leveret.brokers import STARTER
 from pytest_leveret.options.markers import STATE_NAME, failure_at
 
 if TYPE_CHECKING:
-    from leveret import Broker, Snapshot
+    from leveret import Broker
 
 # What each function has built, for each kind of broker that asked for it.
-_BUILT: Final = pytest.StashKey["dict[Callable[[Broker], object], list[Snapshot]]"]()
+_BUILT: Final = pytest.StashKey[dict[object, list[Any]]]()
 
 
 def begin(request: pytest.FixtureRequest, broker: Broker) -> None:
@@ -23,10 +23,15 @@ def begin(request: pytest.FixtureRequest, broker: Broker) -> None:
     mark = request.node.get_closest_marker(STATE_NAME)
     if mark is None:
         return
-    given = [*mark.args, *(value for word, value in mark.kwargs.items() if word == "build")]
-    build: Any = given[0] if len(given) == 1 else None
+    build: Any = mark.kwargs.get("build", mark.args[0] if mark.args else None)
     if isinstance(build, str):
-        broker.restore(_given(request, build))
+        from leveret.engine.snapshots import Snapshot
+
+        state = request.getfixturevalue(build)
+        if not isinstance(state, Snapshot):
+            text = f"the fixture {build} must return what broker.snapshot() gives, not {state!r}"
+            raise failure_at(request.node, f"{STATE_NAME}: {text}")
+        broker.restore(state)
     elif not callable(build):
         raise failure_at(
             request.node,
@@ -38,17 +43,6 @@ def begin(request: pytest.FixtureRequest, broker: Broker) -> None:
         build(broker)
     else:
         _restore_or_build(request.session, build, broker)
-
-
-def _given(request: pytest.FixtureRequest, name: str) -> Snapshot:
-    from leveret import Snapshot
-
-    state = request.getfixturevalue(name)
-    if not isinstance(state, Snapshot):
-        raise failure_at(
-            request.node, f"{STATE_NAME}: the fixture {name} must return what broker.snapshot() gives, not {state!r}"
-        )
-    return state
 
 
 def _restore_or_build(session: pytest.Session, build: Callable[[Broker], object], broker: Broker) -> None:

@@ -13,7 +13,8 @@ import pickle
 import sys
 import types
 from collections.abc import Callable, Iterable
-from typing import Any, Final, Generic, TypeVar, cast
+from functools import lru_cache
+from typing import Any, Final, TypeVar, cast
 from weakref import WeakSet
 
 from leveret.core.model.message import Message
@@ -27,40 +28,31 @@ _PLAIN: Final = (str, bytes, int, float, bool, type(None), type, types.ModuleTyp
 _NEVER_COPIED: Final = (Message, types.BuiltinMethodType, types.CodeType)
 
 
-class Copied(Generic[T]):
-    """What `copied` keeps: each `load` makes one more copy."""
+def copier(value: T, keep: Iterable[object] = (), slot: object = None) -> Callable[[object], T]:
+    """Return what makes copies of `value` as it is now, in which `keep` go by reference.
 
-    __slots__ = ("_kept", "_octets")
+    It takes what a copy has in the place of `slot`.
+    """
+    octets = io.BytesIO()
+    modules = tuple(name for name in sys.modules if name.partition(".")[0] == "leveret")
+    pickler = _Pickler(octets, {*_constants(modules), *map(id, keep), id(slot)})
+    pickler.dump(value)
 
-    def __init__(self, octets: bytes, kept: list[object]) -> None:
-        self._octets = octets
-        # What goes by reference, by its number in the bytes.
-        self._kept = kept
-
-    def load(self, instead: Iterable[tuple[object, object]] = ()) -> T:
-        """Return a new copy, in which the second of each pair stands in the place of the first, which was kept."""
-        kept = self._kept
-        for old, new in instead:
-            kept = [new if each is old else each for each in kept]
-        unpickler = pickle.Unpickler(io.BytesIO(self._octets))
+    def copy(filling: object = None) -> T:
+        unpickler = pickle.Unpickler(io.BytesIO(octets.getvalue()))
         # As an attribute it costs no frame of Python at each call.
+        kept = [filling if each is slot else each for each in pickler.kept]
         unpickler.persistent_load = kept.__getitem__  # type: ignore[method-assign]
         return cast("T", unpickler.load())
 
-
-def copied(value: T, keep: Iterable[object] = ()) -> Copied[T]:
-    """Return what makes copies of `value`, in which `keep` go by reference. Later changes of `value` do not matter."""
-    octets = io.BytesIO()
-    pickler = _Pickler(octets, [*_constants(), *keep])
-    pickler.dump(value)
-    return Copied(octets.getvalue(), pickler.kept)
+    return copy
 
 
 class _Pickler(pickle.Pickler):
-    def __init__(self, octets: io.BytesIO, keep: Iterable[object]) -> None:
+    def __init__(self, octets: io.BytesIO, kept_ids: set[int]) -> None:
         super().__init__(octets, pickle.HIGHEST_PROTOCOL)
         self.kept: list[object] = []
-        self._kept_ids = {id(each) for each in keep}
+        self._kept_ids = kept_ids
         self._numbers: dict[int, int] = {}
 
     def persistent_id(self, value: object) -> int | None:
@@ -101,11 +93,11 @@ def _fill(function: types.FunctionType, contents: list[object]) -> None:
         cell.cell_contents = value
 
 
-def _constants() -> list[object]:
-    """Return the values that leveret's modules and classes hold, with those inside their tables."""
+@lru_cache(maxsize=1)
+def _constants(modules: tuple[str, ...]) -> dict[int, object]:
+    """Return, by id, the values that these modules and their classes hold, with those inside their tables."""
     found: dict[int, object] = {}
-    modules = [module for name, module in list(sys.modules.items()) if name.partition(".")[0] == "leveret"]
-    waiting: list[object] = [value for module in modules for value in list(vars(module).values())]
+    waiting: list[object] = [value for name in modules for value in list(vars(sys.modules[name]).values())]
     while waiting:
         value = waiting.pop()
         if id(value) in found:
@@ -117,4 +109,4 @@ def _constants() -> list[object]:
             found[id(value)] = value
             waiting += value if isinstance(value, tuple | list | set | frozenset) else ()
             waiting += (*value, *value.values()) if isinstance(value, dict | types.MappingProxyType) else ()
-    return [value for value in found.values() if not isinstance(value, type)]
+    return found

@@ -6,6 +6,7 @@ queue, to be redelivered. Their end happens once, on a copy, when the snapshot i
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING, Final, cast
@@ -13,7 +14,7 @@ from typing import TYPE_CHECKING, Final, cast
 from leveret.core.hooks import Hooks
 from leveret.core.model.errors import Shutdown
 from leveret.core.model.node import Node
-from leveret.engine.copying import Copied, copied
+from leveret.engine.copying import copier
 from leveret.errors import BrokerError
 from leveret.trace import events
 from leveret.trace.events import RawEvent
@@ -33,9 +34,8 @@ class Snapshot:
     text: str
     # What the brokers that take it have in common.
     kind: dict[str, object]
-    node: Copied[Node] = field(repr=False)
-    # Those of the node, in whose place a copy gets those of its broker.
-    hooks: Hooks = field(repr=False)
+    # Makes a node, with the hooks of its broker.
+    new_node: Callable[[Hooks], Node] = field(repr=False)
     # What had happened, oldest first, and whether older events were forgotten.
     events: list[RawEvent] = field(repr=False)
     has_dropped: bool
@@ -72,7 +72,7 @@ class Snapshot:
                 hooks.tap(event)
         engine.clock.set(self.now, is_held=self.is_held)
         engine.connection_count = self.connection_count
-        return self.node.load([(self.hooks, hooks)])
+        return self.new_node(hooks)
 
 
 def snapshot_of(engine: Engine) -> Snapshot:
@@ -84,7 +84,7 @@ def snapshot_of(engine: Engine) -> Snapshot:
 def _taken(engine: Engine) -> Snapshot:
     happened = [event for event in engine.recorder.raw() if event[0] not in _OF_TESTS]
     hooks = Hooks(None if engine.recorder.tap is None else happened.append)
-    node = copied(engine.node, keep=[engine, engine.node.hooks]).load([(engine.node.hooks, hooks)])
+    node = copier(engine.node, keep=[engine], slot=engine.node.hooks)(hooks)
     clients = cast("list[Connection]", list(node.connections.values()))
     for client in clients:
         # First of all, so that nothing comes back to a client that is ending too.
@@ -93,13 +93,11 @@ def _taken(engine: Engine) -> Snapshot:
     for client in clients:
         client.shut_down(Shutdown())
     node.finish_work()
-    queues = [queue for vhost in node.vhosts.values() for queue in vhost.queues.values()]
-    counts = count_text(len(queues), "queue"), count_text(sum(len(queue.ready) for queue in queues), "message")
+    queue_count = sum(len(vhost.queues) for vhost in node.vhosts.values())
     return Snapshot(
-        f"RabbitMQ {engine.compat.version} with {' and '.join(counts)}",
+        f"RabbitMQ {engine.compat.version} with {count_text(queue_count, 'queue')}",
         _kind(engine),
-        copied(node, keep=[hooks]),
-        hooks,
+        copier(node, slot=hooks),
         happened,
         engine.recorder.has_dropped,
         engine.clock.now(),
@@ -109,9 +107,5 @@ def _taken(engine: Engine) -> Snapshot:
 
 
 def _kind(engine: Engine) -> dict[str, object]:
-    return {
-        "rabbitmq": engine.compat.version,
-        "permit": engine.permit,
-        "plugins": engine.plugins,
-        "settings": engine.settings,
-    }
+    words = {"permit": engine.permit, "plugins": engine.plugins, "settings": engine.settings}
+    return {"rabbitmq": engine.compat.version, **words}
