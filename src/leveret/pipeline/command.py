@@ -444,6 +444,13 @@ def _print_ingested(done: Ingested) -> None:
         print(f"refused {printable(path)}: {file.problem}")
     for path in sorted(done.truncated):
         print(f"cut {printable(path)}: only its complete lines are used")
+    for path, file in sorted(done.files.items()):
+        if file.conflicts:
+            events = f"{count_text(file.conflicts, 'event')} of worker {printable(file.worker)}"
+            print(
+                f"conflict {printable(path)}: another file says other things of {events} of run {printable(file.run)}, "
+                "and one of both counts; give each job a run of its own"
+            )
     for run, day in sorted(done.expired.items()):
         print(f"expired {run}: it began on {day}, and the warehouse has let such runs expire; its events are left out")
     used = len(done.files) - len(done.refused)

@@ -23,8 +23,8 @@ from leveret.pipeline import rules
 from leveret.pipeline.computing.tasks import SCHEMAS, TABLE_NAMES
 from leveret.pipeline.computing.work import Work, in_groups
 from leveret.pipeline.kernel import schema
-from leveret.pipeline.kernel.events import each_once
 from leveret.pipeline.kernel.grouping import grouped
+from leveret.pipeline.kernel.shards import merged
 from leveret.pipeline.progress import Progress, silence
 from leveret.pipeline.sources import find, path_text
 from leveret.pipeline.warehouse.keeping import expire, tidy
@@ -189,7 +189,8 @@ def _ingest(warehouse: Warehouse, state: Contents, paths: Iterable[Path], work: 
     for row in files.values():
         row["since"] = row["day"] or today
     runs = {row["run"] for row in files.values()}
-    old, added = _merged(warehouse, state, files_in(results, "events"), _repeated(warehouse, state, files.values()))
+    repeated = _repeated(warehouse, state, files.values())
+    old, added = _merged(warehouse, state, files_in(results, "events"), repeated, files)
     warehouse.commit(state, "events", schema.STORED_EVENTS, runs, added, old)
     writer = PartWriter(warehouse.url)
     rows = [{**row, "day": date.fromisoformat(row["day"]) if row["day"] else None} for row in files.values()]
@@ -215,9 +216,17 @@ def _repeated(warehouse: Warehouse, state: Contents, rows: Iterable[Mapping[str,
 
 
 def _merged(
-    warehouse: Warehouse, state: Contents, added: Sequence[DataFile], runs: set[str]
+    warehouse: Warehouse,
+    state: Contents,
+    added: Sequence[DataFile],
+    runs: set[str],
+    files: Mapping[str, dict[str, Any]],
 ) -> tuple[list[DataFile], list[DataFile]]:
-    """Return the files of `events` to remove, and those to add instead of these, with each event of these runs once."""
+    """Return the files of `events` to remove, and those to add instead of these, with each event of these runs once.
+
+    Notes in the rows of these trace files how many conflicts they brought.
+    """
+    last = {(row["run"], row["worker"], row["started"]): row for _, row in sorted(files.items()) if row["events"]}
     old = warehouse.with_rows_of("events", state.files_of("events"), runs)
     new = warehouse.with_rows_of("events", added, runs)
     result = [file for file in added if file not in new]
@@ -233,7 +242,11 @@ def _merged(
         writer = PartWriter(warehouse.url)
         rows = read_rows(warehouse.url, "events", [*old, *new], schema.STORED_EVENTS, runs=group)
         for run in group:
-            writer.table("events", schema.STORED_EVENTS).add(each_once(of_runs(rows, [run])))
+            once, conflicts = merged(of_runs(rows, [run]))
+            writer.table("events", schema.STORED_EVENTS).add(once)
+            for shard, count in conflicts.items():
+                if (run, *shard) in last:
+                    last[run, *shard]["conflicts"] = count
         result += writer.close().values()
     return list(old), result
 

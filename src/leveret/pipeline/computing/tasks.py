@@ -12,11 +12,14 @@ from datetime import date
 from pathlib import Path
 from typing import Any, Final
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from leveret.pipeline.kernel import schema
+from leveret.pipeline.kernel.columns import NameColumn
 from leveret.pipeline.kernel.events import NEEDED
+from leveret.pipeline.kernel.shards import renamed
 from leveret.pipeline.kernel.subjects.runs import Row, began_of, commit_of, runs_of, truncated_of
 from leveret.pipeline.kernel.tables import tables_of
 from leveret.pipeline.kernel.trace import TraceTables
@@ -50,7 +53,7 @@ def ingest(piece: dict[str, Any]) -> dict[str, Any]:
         if day is None or day.isoformat() >= piece["expired_before"]:
             for table in reader.tables():
                 seqs.add(table["seq"])
-                events.add(table.cast(schema.STORED_EVENTS))
+                events.add(_stored(table, reader.file))
         rows.append(_row_of(reader.file, events.rows - before, seqs) | {"ingest": piece["ingest"]})
     return {"files": rows, "added": writer.close()}
 
@@ -64,6 +67,18 @@ def update(piece: dict[str, Any]) -> dict[str, Any]:
         for table, rows in _tables_of_run(events, [_parsed(row) for row in about["files"]], told).items():
             writer.table(table, rows.schema).add(rows)
     return {"added": writer.close()}
+
+
+def _stored(events: pa.Table, file: InspectedFile) -> pa.Table:
+    """Return events of a file as they are stored."""
+    started = NameColumn(np.zeros(len(events), np.int32), pa.array([_started(file)], pa.string())).arrow()
+    events = events.append_column("started", started).append_column("_worker", pa.nulls(len(events), schema.TEXT))
+    return events.cast(schema.STORED_EVENTS)
+
+
+def _started(file: InspectedFile) -> str | None:
+    text: str | None = fitting(file.header.get("started"), "string")
+    return text
 
 
 class _Seqs:
@@ -99,6 +114,7 @@ def _row_of(file: InspectedFile, events: int, seqs: _Seqs) -> Row:
         "events": events,
         "first_seq": seqs.first,
         "last_seq": seqs.last,
+        "conflicts": 0,
         "truncated": file.is_truncated,
         "problem": file.problem,
     }
@@ -110,7 +126,7 @@ def _parsed(row: Row) -> Row:
 
 def _tables_of_run(events: pa.Table, files: Sequence[Row], told: Row) -> dict[str, pa.Table]:
     by_worker = events["worker"].cast(pa.string()).value_counts().to_pylist()
-    runs = runs_of(files, {each["values"]: each["counts"] for each in by_worker})
+    runs = runs_of(renamed(files), {each["values"]: each["counts"] for each in by_worker})
     tables = tables_of(events, commit=commit_of(runs), began=began_of(runs), truncated=truncated_of(runs))
     for name, value in told.items():
         runs = runs.append_column(name, pa.array([value] * len(runs), pa.string()))

@@ -52,7 +52,7 @@ FILES: Final = pa.schema(
         "since": pa.string(),
         "day": pa.date32(),
         **_HEADER_OF_FILE,
-        **_longs("events", "first_seq", "last_seq"),
+        **_longs("events", "first_seq", "last_seq", "conflicts"),
         "truncated": pa.bool_(),
         "problem": pa.string(),
     }
@@ -66,6 +66,7 @@ RUNS: Final = pa.schema(
         "files": _INT,
         "truncated": pa.bool_(),
         "refused": _INT,
+        **_longs("conflicts"),
     }
 )
 
@@ -76,6 +77,8 @@ STORED_EVENTS: Final = pa.schema(
         pa.field(field.name, TEXT if pa.types.is_string(field.type) and field.name not in _UNLIKE else field.type)
         for field in EVENTS
     ]
+    # When the file began, and its name of the worker, if the name of the shard is another one.
+    + [pa.field("started", TEXT), pa.field("_worker", TEXT)]
 )
 
 CONTROL: Final = pa.schema(

@@ -62,7 +62,8 @@ def _add_links(tests: Iterable[Row], files: Mapping[str, FileState], folder: Pat
     """
     folders = {(file.run, file.worker): Path(path).parent for path, file in files.items() if file.problem is None}
     for test in tests:
-        trace_folder = folders.get((test["run"], test["worker"]))
+        # Shards of a worker have a number after its name.
+        trace_folder = folders.get((test["run"], test["worker"].partition("#")[0]))
         if trace_folder is not None and test["page"] is not None:
             test["link"] = _link(trace_folder / test["page"], test["page_hash"], folder)
 

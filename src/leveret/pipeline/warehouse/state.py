@@ -30,6 +30,8 @@ class FileState(NamedTuple):
     since: str = ""
     is_truncated: bool = False
     events: int = 0
+    # The events of which an earlier file of the same worker says other things.
+    conflicts: int = 0
     # Of several rows of a path, the greatest number counts.
     ingest: int = 0
 

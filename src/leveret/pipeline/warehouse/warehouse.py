@@ -295,6 +295,7 @@ _FILE_TYPES: Final = {
     "size_bytes": pa.int64(),
     "modified_ns": pa.int64(),
     "events": pa.int64(),
+    "conflicts": pa.int64(),
     "ingest": pa.int64(),
     "truncated": pa.bool_(),
 }

@@ -15,7 +15,9 @@ from leveret.pipeline.kernel.schema import FILES, RUNS
 
 Row = dict[str, Any]
 
-_OF_HEADER: Final = [name for name in RUNS.names if name in FILES.names and name not in ("day", "events", "truncated")]
+_OF_HEADER: Final = [
+    name for name in RUNS.names if name in FILES.names and name not in ("day", "events", "truncated", "conflicts")
+]
 
 
 def latest(files: Iterable[Row]) -> list[Row]:
@@ -77,6 +79,7 @@ def _run(files: Collection[Row], counted: Mapping[str, int] | None) -> Row:
         "events": events if counted is None else counted.get(worker, 0),
         "files": len(used),
         "refused": len(files) - len(used),
+        "conflicts": sum(row["conflicts"] or 0 for row in files),
         "truncated": any(row["truncated"] and not _is_continued(row, used) for row in used),
     }
 
