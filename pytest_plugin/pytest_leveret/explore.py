@@ -6,49 +6,87 @@ that reports it. Only one run is reported: the plain one if all passed, or else 
 
 from __future__ import annotations
 
-import _thread
 import logging
-import signal
 import threading
-from dataclasses import dataclass, field
 from functools import partial
 from time import perf_counter
 from typing import TYPE_CHECKING, Any, Final
 
 import pytest
 
-from pytest_leveret.brokers import run_again
 from pytest_leveret.brokers.harness import harness_of
-from pytest_leveret.options import EXPLORE_ONLY
 from pytest_leveret.options.markers import EXPLORE_NAME, failure_at
+from pytest_leveret.options import EXPLORE_ONLY
 from pytest_leveret.reports.report import add_section, show_progress
+from pytest_leveret.trials.runner import Trial, ending_of, run, trial_of
 
 if TYPE_CHECKING:
     from leveret import Broker, Exploration
-    from leveret.exploration import Run, Schedule, Settings
+    from leveret.exploration import Schedule, Settings
     from leveret.exploration.watcher import Watcher
 
 WORDS: Final = ("faults", "on", "pairs", "only", "limit", "keep_going", "seed", "seconds")
 _GRACE_S: Final = 2.0
 
 
-@dataclass(slots=True)
-class Play:
+class Play(Trial):
     """One run of a test: its schedule and outcome, and pytest's reports of it."""
 
-    run: Run
-    settings: Settings
-    broker: Broker | None = None
-    watcher: Watcher | None = None
-    reports: list[pytest.TestReport] = field(default_factory=list)
+    def __init__(self, item: pytest.Item, schedule: Schedule, settings: Settings) -> None:
+        from leveret.exploration import Run
 
+        self.run: Final = Run(schedule)
+        self.is_faulty = bool(schedule.placements)
+        self._item: Final = item
+        self._settings: Final = settings
+        self._broker: Broker | None = None
+        self._watcher: Watcher | None = None
+        self._thread: Final = threading.get_ident()
+        self.reports: list[pytest.TestReport] = []
 
-_PLAY: Final = pytest.StashKey[Play]()
+    def play(self) -> None:
+        """Run the test."""
+        from leveret.trials.watchdog import Watchdog
+
+        self.reports = run(self._item, self, Watchdog(self._hangs, self._end, (_GRACE_S,)))
+        self.run.is_skipped = ending_of(self.reports)[1] == "skipped"
+        if self._broker is not None and self._watcher is not None:
+            self.run.collect(self._broker, self._watcher)
+
+    def explore(self, broker: Broker) -> None:
+        """Watch the steps of the test's broker."""
+        from leveret.exploration.watcher import Watcher
+
+        self._broker, self._watcher = broker, Watcher(broker, self.run.schedule, self._settings.kinds)
+        self._watcher.start()
+
+    def note(self, item: pytest.Item, report: pytest.TestReport, call: pytest.CallInfo[None]) -> None:
+        """Keep the first exception."""
+        if report.failed and call.excinfo is not None and self.run.error is None:
+            self.run.error = call.excinfo.value
+
+    def finish(self) -> None:
+        """Stop watching, because what happens from now on is the teardown of fixtures."""
+        if self._watcher is not None:
+            self._watcher.stop()
+
+    def _hangs(self, over: threading.Event) -> bool:
+        from leveret.trials.watchdog import ends_within
+
+        return not ends_within(over, self._thread, self._settings.limit)
+
+    def _end(self) -> None:
+        from leveret.trials.watchdog import hang_text
+
+        self.run.hang = hang_text(self._thread, self._settings.limit)
+        if self._broker is not None:
+            self.run.state = harness_of(self._broker).report()
+            self._broker.stop()
 
 
 def refuse_wrong_marker(item: pytest.Item) -> None:
     """Fail a test whose marker is invalid, with the place of the test."""
-    if item.get_closest_marker(EXPLORE_NAME) is None or item.stash.get(_PLAY, None) is not None:
+    if item.get_closest_marker(EXPLORE_NAME) is None or trial_of(item) is not None:
         return
     try:
         _settings_of(item)
@@ -79,34 +117,10 @@ def _settings_of(item: pytest.Item) -> Settings:
     return Settings(**words | ({"only": only} if only is not None else {}))
 
 
-def is_faulty(item: pytest.Item) -> bool:
-    """Return whether this run of a test has a fault, so that strict checks do not apply to its broker."""
-    play = item.stash.get(_PLAY, None)
-    return play is not None and bool(play.run.schedule.placements)
-
-
 def watch(item: pytest.Item, broker: Broker) -> None:
     """Watch the steps of a test's broker, if the test is explored."""
-    play = item.stash.get(_PLAY, None)
-    if play is not None:
-        from leveret.exploration.watcher import Watcher
-
-        play.broker, play.watcher = broker, Watcher(broker, play.run.schedule, play.settings.kinds)
-        play.watcher.start()
-
-
-def end_watch(item: pytest.Item) -> None:
-    """Stop watching, because what happens from now on is the teardown of fixtures."""
-    play = item.stash.get(_PLAY, None)
-    if play is not None and play.watcher is not None and play.broker is not None:
-        play.watcher.stop()
-
-
-def note_failure(item: pytest.Item, call: pytest.CallInfo[None]) -> None:
-    """Keep the first exception of a run of an explored test."""
-    play = item.stash.get(_PLAY, None)
-    if play is not None and call.excinfo is not None and play.run.error is None:
-        play.run.error = call.excinfo.value
+    if isinstance(trial := trial_of(item), Play):
+        trial.explore(broker)
 
 
 class Explorer:
@@ -157,7 +171,6 @@ class Progress(logging.Handler):
 
 def _last_teardown(item: pytest.Item, nextitem: pytest.Item | None) -> list[pytest.TestReport]:
     """Tear down what the next test does not need. Between runs, only the test's own fixtures were torn down."""
-    del item.stash[_PLAY]
     call = pytest.CallInfo.from_call(lambda: item.session._setupstate.teardown_exact(nextitem), when="teardown")
     if call.excinfo is None:
         return []
@@ -182,7 +195,7 @@ class ExploredTest:
         from leveret.exploration.search import report
 
         plain = self._play(Schedule())
-        if plain.run.has_failed or not _have_passed(plain.reports):
+        if plain.run.has_failed or ending_of(plain.reports)[1] != "passed":
             return self._plain_failure(plain)
         found = self._settings.search(lambda schedule: self._play(schedule).run, plain.run)
         if (capture := self._item.config.pluginmanager.get_plugin("logging-plugin")) is not None:
@@ -201,14 +214,8 @@ class ExploredTest:
         return plain.reports
 
     def _play(self, schedule: Schedule) -> Play:
-        from leveret.exploration import Run
-
-        play = self._item.stash[_PLAY] = Play(Run(schedule), self._settings)
-        with Watchdog(self._item, play):
-            play.reports = run_again(self._item)
-        play.run.is_skipped = any(report.skipped and not hasattr(report, "wasxfail") for report in play.reports)
-        if play.broker is not None and play.watcher is not None:
-            play.run.collect(play.broker, play.watcher)
+        play = Play(self._item, schedule, self._settings)
+        play.play()
         if play.run.has_failed:
             self._failed.append(play)
         return play
@@ -238,10 +245,6 @@ class ExploredTest:
         return play.reports
 
 
-def _have_passed(reports: list[pytest.TestReport]) -> bool:
-    return bool(reports) and all(report.outcome == "passed" and not hasattr(report, "wasxfail") for report in reports)
-
-
 def _with_failure(reports: list[pytest.TestReport], text: str) -> list[pytest.TestReport]:
     """Turn the reports of a run that passed into those of a failure."""
     report = next((report for report in reports if report.when == "call"), reports[0])
@@ -252,73 +255,3 @@ def _with_failure(reports: list[pytest.TestReport], text: str) -> list[pytest.Te
 def _report(item: pytest.Item) -> pytest.TestReport:
     """Return a report for a test that was interrupted, because pytest makes none."""
     return pytest.TestReport(item.nodeid, item.location, dict(item.keywords), "failed", None, "call")
-
-
-class Watchdog:
-    """A watchdog that ends a run that takes too long.
-
-    It first stops the broker, so that clients give up. If the run goes on, it interrupts the thread of the test.
-    """
-
-    def __init__(self, item: pytest.Item, play: Play) -> None:
-        self._item: Final = item
-        self._play: Final = play
-        self._over: Final = threading.Event()
-        self._lock: Final = threading.Lock()
-        self._has_interrupted = False
-        self._watched: Final = threading.get_ident()
-        is_main = threading.current_thread() is threading.main_thread()
-        self._is_background: Final = is_main and signal.getsignal(signal.SIGINT) is signal.SIG_IGN
-
-    def __enter__(self) -> None:
-        # A process in the background of a shell inherits that SIGINT is ignored: then nothing would interrupt the test.
-        if self._is_background:
-            signal.signal(signal.SIGINT, signal.default_int_handler)
-        threading.Thread(target=self._watch, daemon=True, name="leveret watchdog").start()
-
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, traceback: object) -> bool:
-        with self._lock:
-            self._over.set()
-        if self._is_background:
-            signal.signal(signal.SIGINT, signal.SIG_IGN)
-        if not (self._has_interrupted and isinstance(error, KeyboardInterrupt)):
-            return False
-        # Do what pytest does at the end of a test that is not interrupted.
-        self._item.session._setupstate.teardown_exact(self._item.parent)  # type: ignore[arg-type]
-        if isinstance(self._item, pytest.Function):
-            self._item._request = False  # type: ignore[assignment]
-            self._item.funcargs = None  # type: ignore[assignment]
-        return True
-
-    def _watch(self) -> None:
-        from leveret.observe.calls.callers import is_at_prompt
-
-        while not self._over.wait(self._play.settings.limit):
-            if not is_at_prompt(self._watched):
-                self._end()
-                return
-
-    def _end(self) -> None:
-        from leveret.exploration.run import hang_text
-
-        with self._lock:
-            if self._over.is_set():
-                return
-            self._play.run.hang = hang_text(self._watched, self._play.settings.limit)
-        if self._play.broker is not None:
-            self._play.run.state = harness_of(self._play.broker).report()
-            self._play.broker.stop()
-        if self._over.wait(_GRACE_S):
-            return
-        with self._lock:
-            if not self._over.is_set():
-                self._has_interrupted = True
-                interrupt(self._watched)
-
-
-def interrupt(thread: int) -> None:
-    """Raise KeyboardInterrupt in a thread, which is the main one."""
-    if hasattr(signal, "pthread_kill"):
-        signal.pthread_kill(thread, signal.SIGINT)
-    else:
-        _thread.interrupt_main()

@@ -192,11 +192,10 @@ def pytest_runtest_teardown(item: pytest.Item) -> Generator[None, object, object
     __tracebackhide__ = True
     if not is_used(item.config):
         return (yield)
-    from pytest_leveret import brokers, explore, standins
+    from pytest_leveret import brokers, standins
     from pytest_leveret.brokers.harness import harness_of
     from pytest_leveret.rehearsals import rehearsal
 
-    explore.end_watch(item)
     if used := brokers.used_brokers(item):
         rehearsal.note_traces(item, used)
         standins.note_use(item, used)
@@ -228,7 +227,7 @@ def pytest_runtest_makereport(
         result = yield
     if not is_used(item.config):
         return result
-    from pytest_leveret import brokers, explore
+    from pytest_leveret import brokers
     from pytest_leveret.brokers import recording
     from pytest_leveret.real import differences
     from pytest_leveret.rehearsals import rehearsal
@@ -238,8 +237,6 @@ def pytest_runtest_makereport(
     if result.failed:
         with Guarded("describe the brokers", item, result):
             report.add_sections(item, result)
-        with Guarded("note the failure", item, result):
-            explore.note_failure(item, call)
     with Guarded("write the page", item, result):
         pages.add_page(item, result, call)
     with Guarded("add the page to the reports", item, result):

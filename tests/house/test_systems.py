@@ -25,7 +25,7 @@ FORGIVEN = {
     ("src/leveret/server/loop.py", "register_at_fork"),
     ("src/leveret/observe/calls/callers.py", "register_at_fork"),
     ("src/leveret/pipeline/computing/engines.py", "sched_getaffinity"),
-    ("pytest_plugin/pytest_leveret/explore.py", "pthread_kill"),
+    ("src/leveret/trials/watchdog.py", "pthread_kill"),
     # pytest-timeout has this method only where there is such a signal.
     ("pytest_plugin/pytest_leveret/reports/diagnosing.py", "SIGALRM"),
     # The first is not reached without /proc; the second catches AttributeError.

@@ -13,7 +13,6 @@ from tempfile import TemporaryFile
 from typing import TYPE_CHECKING, Any, Final
 
 import pytest
-from _pytest.runner import runtestprotocol
 
 from pytest_leveret.brokers import recording
 from pytest_leveret.brokers.harness import harness_of
@@ -267,15 +266,6 @@ def forget(item: pytest.Item) -> None:
     """Forget the brokers of a test that has ended, because its item exists until the run ends."""
     item.stash[_STARTED] = []
     item.stash[_PASSED] = False
-
-
-def run_again(item: pytest.Item) -> list[pytest.TestReport]:
-    """Run a test, which may have run before, and return the reports of this run, which are not logged."""
-    forget(item)
-    # Drop what an earlier run logged and printed.
-    item._report_sections.clear()
-    # With the test's parent as the next item, only the fixtures of the test itself are torn down.
-    return runtestprotocol(item, log=False, nextitem=item.parent)  # type: ignore[arg-type]
 
 
 def stop_and_check(brokers: Iterable[Broker], *, is_judged: bool, item: pytest.Item | None = None) -> None:

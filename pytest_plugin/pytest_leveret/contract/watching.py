@@ -13,11 +13,11 @@ from weakref import WeakKeyDictionary
 
 import pytest
 
-from pytest_leveret import explore
 from pytest_leveret.brokers import WATCHERS, brokers_of, has_passed
 from pytest_leveret.contract.observing import EventReader
 from pytest_leveret.guard import Guarded
 from pytest_leveret.options.markers import failure_at
+from pytest_leveret.trials.runner import is_faulty
 
 if TYPE_CHECKING:
     from leveret import Broker
@@ -82,7 +82,7 @@ class Watch(ABC, Generic[Shown]):
         self._unread.add(item.nodeid)
 
     def _shows_something(self, item: pytest.Item) -> bool:
-        return item.nodeid not in self._unread and not explore.is_faulty(item)
+        return item.nodeid not in self._unread and not is_faulty(item)
 
     @pytest.hookimpl(wrapper=True, trylast=True)
     def pytest_runtest_call(self, item: pytest.Item) -> Generator[None, object, object]:

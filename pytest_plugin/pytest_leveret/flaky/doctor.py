@@ -3,43 +3,76 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Generator, Sequence
 from functools import partial
 from pathlib import Path
 from tempfile import mkdtemp
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 import pytest
 
 from leveret.trials.pool import Pool
-from pytest_leveret import brokers
 from pytest_leveret.flaky import ADDRESS
-from pytest_leveret.flaky.play import Order, Outcome
+from pytest_leveret.flaky.play import Order, Outcome, Play
 from pytest_leveret.flaky.report import Diagnosis, page_of, statement_of, text_of_diagnosis
 from pytest_leveret.flaky.search import search
-from pytest_leveret.flaky.worker import Job, Runner
 from pytest_leveret.reports.report import show_progress
-from pytest_leveret.trials.processes import Seldom, Serving, pool, refuse_broken
+from pytest_leveret.trials.processes import Seldom, Serving, pool, refuse_broken, serve_session
+from pytest_leveret.trials.runner import run, taking_part
 
 if TYPE_CHECKING:
+    from multiprocessing.connection import Connection
+
     from _pytest.terminal import TerminalReporter
 
-_Workers = Pool[Job, Outcome]
 # How long the doctor runs without a line of progress.
 _PROGRESS_S: Final = 5.0
 
 
 def prepare(config: pytest.Config, count: int | None, seed: int | None) -> None:
     """Let this session be a doctor's, one of its workers, or the replay of a seed."""
-    runner = Runner()
     if ADDRESS in os.environ:
-        config.pluginmanager.register(Serving(ADDRESS, runner.serve), "leveret-flaky-worker")
+        config.pluginmanager.register(Serving(ADDRESS, _serve), "leveret-flaky-worker")
     elif count is not None:
         config.pluginmanager.register(Doctor(config, count), "leveret-flaky-doctor")
-        return
-    runner.prepare(Job(seed or 0))
-    config.pluginmanager.register(runner, "leveret-flaky-runner")
-    config.stash.setdefault(brokers.WATCHERS, []).append(runner.watch)
+    else:
+        config.pluginmanager.register(Replay(seed or 0), "leveret-flaky-replay")
+
+
+def _serve(session: pytest.Session, connection: Connection) -> None:
+    """Run the test of a session as the doctor asks, until it hangs up."""
+
+    def play(job: Job) -> tuple[Outcome, bool]:
+        trial = Play(*job)
+        run(session.items[0], trial)
+        return trial.outcome, False
+
+    serve_session(session, connection, play)
+
+
+class Job(NamedTuple):
+    """One run to do."""
+
+    seed: int
+    order: Order | None = None
+    # Where to write the page of the run, if anywhere.
+    page: str | None = None
+
+
+_Workers = Pool[Job, Outcome]
+
+
+class Replay:
+    """The part of the plugin that runs each test in the order of one seed."""
+
+    def __init__(self, seed: int) -> None:
+        self._seed: Final = seed
+
+    @pytest.hookimpl(wrapper=True)
+    def pytest_runtest_protocol(self, item: pytest.Item) -> Generator[None, object, object]:
+        """Let pytest run the test."""
+        with taking_part(item, Play(self._seed)):
+            return (yield)
 
 
 class Doctor:

@@ -10,18 +10,20 @@ from __future__ import annotations
 import inspect
 import sys
 import threading
+from collections.abc import Generator
 from dataclasses import dataclass, field
 from dis import opname
 from functools import partial
 from random import Random
 from typing import TYPE_CHECKING, Any, Final, Literal
 
+import pytest
+
 from pytest_leveret.flaky.steps import BEGINNING, LINE, Name, Naming, line_name
+from pytest_leveret.trials.runner import Trial, unmarked_outcome
 
 if TYPE_CHECKING:
     from types import CodeType, FrameType
-
-    import pytest
 
     from leveret import Broker
     from leveret.faults import Occasion
@@ -85,12 +87,14 @@ class Outcome:
         return self.outcome == "failed"
 
 
-class Play:
+class Play(Trial):
     """One run while it goes on."""
 
-    def __init__(self, seed: int, order: Order | None = None) -> None:
-        """A seed of 0 delays nothing."""
+    def __init__(self, seed: int, order: Order | None = None, page: str | None = None) -> None:
+        """A seed of 0 delays nothing. `page` is where to write the page of the run, if anywhere."""
         self.steps: Final[list[Name]] = []
+        self.outcome: Final = Outcome(seed, "passed", self.steps)
+        self._page: Final = page
         self._seed: Final = seed
         self._order: Final = order
         self._naming: Final = Naming()
@@ -121,13 +125,34 @@ class Play:
         self._brokers.append(broker)
         delays.start()
 
-    def begin(self) -> None:
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_runtest_setup(self, item: pytest.Item) -> None:
         """Change how often threads take turns."""
+        super().pytest_runtest_setup(item)
         if self._seed and self._order is None:
             sys.setswitchinterval(Random(f"{self._seed} turns").choice(_SWITCH_S))
         elif self._order is not None and self._order.received is not None:
             # A line that follows at once has to overtake what a client does meanwhile.
             sys.setswitchinterval(_SWITCH_S[-1])
+
+    def note(self, item: pytest.Item, report: pytest.TestReport, call: pytest.CallInfo[None]) -> None:
+        """Note how the run went."""
+        outcome, how = self.outcome, unmarked_outcome(report, call)
+        if how == "failed" and outcome.outcome != "failed":
+            outcome.outcome = "failed"
+            error = None if call.excinfo is None else call.excinfo.value
+            if report.when == "call":
+                outcome.line, outcome.is_in_coroutine = failed_at(item, error)
+            outcome.error = "" if call.excinfo is None else call.excinfo.exconly().strip()
+        elif how == "skipped" and outcome.outcome == "passed":
+            outcome.outcome = "skipped"
+        if report.when == "call" and self._page is not None:
+            _write_page(item, report, call, self._page)
+
+    def finish(self) -> None:
+        """End the waits, so that fixtures end as they always do."""
+        self.outcome.expired = self.expired()
+        self.end()
 
     def end(self) -> None:
         """End all waits."""
@@ -223,6 +248,15 @@ class Play:
 
     # The lines of the test.
 
+    @pytest.hookimpl(wrapper=True, tryfirst=True)
+    def pytest_pyfunc_call(self, pyfuncitem: pytest.Item) -> Generator[None, object, object]:
+        """Note the lines of the test."""
+        self.trace(pyfuncitem)
+        try:
+            return (yield)
+        finally:
+            self.end_trace()
+
     def trace(self, item: pytest.Item) -> None:
         """Note the lines of the test, and of other functions in its file, as this thread runs them."""
         file = file_of(item)
@@ -271,6 +305,15 @@ class Play:
         line = self._open.pop(frame, None)
         if line is not None:
             self._note([line])
+
+
+def _write_page(item: pytest.Item, report: pytest.TestReport, call: pytest.CallInfo[None], path: str) -> None:
+    from leveret.page.formats.html import save
+    from pytest_leveret.reports.pages import story_of_test
+
+    story = story_of_test(item, report, call)
+    if story is not None:
+        save(story, path)
 
 
 def file_of(item: pytest.Item) -> str:

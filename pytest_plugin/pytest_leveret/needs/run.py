@@ -18,10 +18,10 @@ from typing import TYPE_CHECKING, Any, Final
 
 import pytest
 
-from pytest_leveret import brokers
-from pytest_leveret.brokers.harness import harness_of
+from leveret.observe.calls.callers import raising_line, standing_line
+from leveret.trials.watchdog import Watchdog
 from pytest_leveret.contract.observing import name_pattern
-from pytest_leveret.explore import interrupt
+from pytest_leveret.brokers.harness import harness_of
 from pytest_leveret.needs.bodies import Change, Kind, Path, changed, fields_of, parsed, type_of
 from pytest_leveret.needs.effects import (
     BREAKING,
@@ -37,6 +37,7 @@ from pytest_leveret.needs.effects import (
 )
 from pytest_leveret.needs.reading import noted_reads
 from pytest_leveret.rehearsals.fingerprint import normal
+from pytest_leveret.trials.runner import Trial, run
 
 if TYPE_CHECKING:
     from leveret import Broker
@@ -121,7 +122,7 @@ class _Quiet:
             self.ticks += monotonic() - began < _LATE_S
 
 
-class Run:
+class Run(Trial):
     """One run while it goes on."""
 
     def __init__(self, item: pytest.Item, job: Job, outcome: Outcome, reply: Callable[[Outcome], None]) -> None:
@@ -132,16 +133,19 @@ class Run:
         self._effects: Final = Effects()
         self._brokers: Final[list[Broker]] = []
         self._errors: Final[list[Fact]] = []
-        self._lock: Final = threading.Lock()
-        self._is_over = False
-        self.is_cut = False
-        self._ended: Final = threading.Event()
+        self._has_finished = False
+        self._dog: Final = Watchdog(self._look, self._cut, (0, _AGAIN_S))
         self._bodies: Final[dict[str, tuple[Kind, dict[str, object]]]] = {}
         self._thread: Final = threading.get_ident()
         # Bodies before their change, by the text of the changed ones, and where messages were published to, by broker
         # and number.
         self._originals: Final[dict[str, object]] = {}
         self._places: Final[dict[tuple[VirtualHost, int], tuple[str, str]]] = {}
+
+    @property
+    def is_cut(self) -> bool:
+        """Whether the run was ended early. Its outcome was sent then."""
+        return self._dog.has_bitten
 
     def play(self) -> None:
         """Run the test."""
@@ -163,12 +167,10 @@ class Run:
 
         logging.setLogRecordFactory(record_of)
         threading.excepthook = on_exception
-        threading.Thread(target=self._look, daemon=True, name="leveret needs").start()
         try:
             with noted_reads(self._bodies, self.outcome.reads) if self._job.is_reading else nullcontext():
-                brokers.run_again(item)
+                run(item, self, self._dog)
         finally:
-            self._ended.set()
             self.finish()
             logging.setLogRecordFactory(factory)
             threading.excepthook = hook
@@ -221,10 +223,10 @@ class Run:
 
     # How it goes, on a thread of its own.
 
-    def _look(self) -> None:
+    def _look(self, over: threading.Event) -> bool:
         quiet, decided, expected = _Quiet(self._now), 0, self._job.expected
         difference = Difference([], {})
-        while not self._is_over:
+        while not over.is_set():
             quiet.wait()
             self._effects.quiet_ticks = max(self._effects.quiet_ticks, quiet.ticks)
             if expected is None:
@@ -235,8 +237,8 @@ class Run:
             # A value that is another one will stay so, and what the test waits for may never come.
             patience = _PATIENCE * expected.quiet_ticks + (_OTHER_TICKS if difference.more else _QUIET_TICKS)
             if decided > _GRACE_TICKS or (self._brokers and quiet.ticks > patience):
-                self._cut()
-                return
+                return True
+        return False
 
     def _now(self) -> int:
         return sum(broker._engine.recorder.recorded_count for broker in self._brokers) + len(self._errors)
@@ -248,33 +250,29 @@ class Run:
         return facts
 
     def _cut(self) -> None:
-        """Report what there is, end the test, and with it this process."""
-        with self._lock:
-            if self._is_over:
-                return
-            self._is_over = self.is_cut = True
-            self._effects.facts = self._facts()
-            if not any(fact.what in BREAKING for fact in self._effects.facts):
-                from leveret.observe.calls.callers import standing_line
-
-                line = standing_line(self._thread)
-                self._effects.facts[Fact(TEST, "", value=f"the test waits at {line}" if line else "it hangs")] += 1
-            self.outcome.effects.append(self._effects)
-            self._reply(self.outcome)
+        """Report what there is, and begin to end the test, and with it this process."""
+        self._effects.facts = self._facts()
+        if not any(fact.what in BREAKING for fact in self._effects.facts):
+            line = standing_line(self._thread)
+            self._effects.facts[Fact(TEST, "", value=f"the test waits at {line}" if line else "it hangs")] += 1
+        self.outcome.effects.append(self._effects)
+        self._reply(self.outcome)
         backup = threading.Timer(_END_S, os._exit, (0,))
         backup.daemon = True
         backup.start()
         for broker in self._brokers:
             broker.stop()
-        interrupt(self._thread)
-        # Code that catches everything may have swallowed it.
-        if not self._ended.wait(_AGAIN_S):
-            interrupt(self._thread)
 
     # How it ends, on the test's thread.
 
-    def note_failure(self, error: BaseException) -> None:
-        """Note what the test failed with."""
+    def note(self, item: pytest.Item, report: pytest.TestReport, call: pytest.CallInfo[None]) -> None:
+        """Note what the test failed with, until it is torn down, and whether it was skipped."""
+        if report.failed and call.when != "teardown" and call.excinfo is not None:
+            self._note_failure(call.excinfo.value)
+        if report.skipped:
+            self.outcome.is_skipped = True
+
+    def _note_failure(self, error: BaseException) -> None:
         if self._job.expected is None:
             self.outcome.error = _text_of(error)
         elif isinstance(error, AssertionError | TimeoutError):
@@ -283,17 +281,16 @@ class Run:
             self._note_error(error)
 
     def finish(self) -> None:
-        """Wait until nothing more happens, and take the effects."""
+        """Wait until nothing more happens, and take the effects, before fixtures end."""
         expected, quiet = self._job.expected, _Quiet(self._now)
-        while not self._is_over and quiet.ticks < _PLAIN_TICKS:
+        while not (self._has_finished or self.is_cut) and quiet.ticks < _PLAIN_TICKS:
             if not expected.differs_from(self._facts()) if expected is not None else self._is_idle(quiet.ticks):
                 break
             quiet.wait()
-        with self._lock:
-            if not self._is_over:
-                self._is_over = True
-                self._effects.facts = self._facts()
-                self.outcome.effects.append(self._effects)
+        if self._dog.call_off() and not self._has_finished:
+            self._has_finished = True
+            self._effects.facts = self._facts()
+            self.outcome.effects.append(self._effects)
 
     def _is_idle(self, quiet_ticks: int) -> bool:
         """Return whether a plain run is over before its time, because nothing is in flight."""
@@ -352,8 +349,6 @@ def _send(occasion: Occasion, message: Message, body: bytes) -> None:
 
 def _text_of(error: BaseException) -> str:
     """Return an error in one line, with the line of the user's code that raised it."""
-    from leveret.observe.calls.callers import raising_line
-
     # pytest explains an assertion in further lines.
     message = str(error).partition("\n")[0] if isinstance(error, AssertionError) else str(error)
     text = normal(" ".join(f"{type(error).__name__}: {message}".split()))

@@ -29,7 +29,7 @@ from pytest_leveret.needs.findings import Effect, FieldNeed, Findings, MessageNe
 from pytest_leveret.needs.locking import write_needs
 from pytest_leveret.needs.report import lines_of
 from pytest_leveret.needs.run import Job, Outcome
-from pytest_leveret.needs.worker import prepare
+from pytest_leveret.needs.worker import serve_survey
 from pytest_leveret.options import general_settings
 from pytest_leveret.reports.report import show_progress
 from pytest_leveret.trials.processes import Seldom, pool, refuse_broken
@@ -87,12 +87,11 @@ class Survey:
         plugins = session.config.pluginmanager
         is_watched = getattr(plugins.get_plugin("terminalreporter"), "isatty", False)
         seldom = Seldom(partial(show_progress, plugins), _PROGRESS_S if is_watched else _LOGGED_PROGRESS_S)
-        runner = prepare(session.config)
         import_module("leveret.broker")
 
         def fork(connection: Connection) -> None:
             _be_quiet()
-            runner.serve(session, connection)
+            serve_survey(session, connection)
 
         began = monotonic()
         self._until = began + self._seconds

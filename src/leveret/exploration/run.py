@@ -25,7 +25,7 @@ from leveret.exploration.logs import buffered_logs
 from leveret.exploration.losses import confirmed_messages, lost_messages
 from leveret.exploration.schedule import Schedule, Seen
 from leveret.exploration.watcher import Watcher
-from leveret.observe.calls.callers import is_at_prompt, standing_line
+from leveret.trials.watchdog import ends_within, hang_text
 
 if TYPE_CHECKING:
     from logging import LogRecord
@@ -218,14 +218,8 @@ class ScenarioThread:
         return self._thread.ident or 0
 
     def wait(self, seconds: float) -> bool:
-        """Wait for the scenario to end, and return whether it did.
-
-        Wait for at most `seconds`, but longer while a debugger is at its prompt.
-        """
-        while not self._done.wait(seconds):
-            if not is_at_prompt(self.ident):
-                return False
-        return True
+        """Wait for the scenario to end, and return whether it did within this time."""
+        return ends_within(self._done, self.ident, seconds)
 
     def cancel(self) -> None:
         """Cancel a coroutine. A function that blocks ends when its clients give up."""
@@ -259,12 +253,6 @@ class ScenarioThread:
                 loop.run_until_complete(task)
             finally:
                 self._cancel = None
-
-
-def hang_text(thread: int, limit: float) -> str:
-    """Return the text for a scenario that did not end within `limit` seconds, with the line where its thread waits."""
-    line = standing_line(thread)
-    return f"it did not end within {limit:g} s: it was waiting {f'at {line}' if line else 'outside your code'}"
 
 
 @contextmanager

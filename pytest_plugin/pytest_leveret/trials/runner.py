@@ -1,0 +1,130 @@
+"""One run of a test as a trial: what takes part in its set-up, its call and its teardown, and how it ended."""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Iterable, Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from typing import TYPE_CHECKING, Final
+
+import pytest
+from _pytest.runner import runtestprotocol
+
+from pytest_leveret import brokers
+
+if TYPE_CHECKING:
+    from leveret import Broker
+
+
+class Trial:
+    """One run of a test, in which this takes part as a plugin. A kind of trial says what it does and what it notes."""
+
+    # Whether something is done to its broker that its strict checks and its contract are not about.
+    is_faulty = False
+
+    def watch(self, broker: Broker) -> None:
+        """Take a broker that has started, or that the test shares."""
+
+    def note(self, item: pytest.Item, report: pytest.TestReport, call: pytest.CallInfo[None]) -> None:
+        """Note how a phase has ended."""
+
+    def finish(self) -> None:
+        """End before the fixtures do, which are no part of the trial."""
+
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_runtest_setup(self, item: pytest.Item) -> None:
+        """Take the brokers that run already."""
+        for broker in brokers.shared_brokers(item):
+            self.watch(broker)
+
+    @pytest.hookimpl(wrapper=True, tryfirst=True)
+    def pytest_runtest_makereport(
+        self, item: pytest.Item, call: pytest.CallInfo[None]
+    ) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+        """Note how a phase has ended."""
+        report = yield
+        self.note(item, report, call)
+        return report
+
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_runtest_teardown(self) -> None:
+        """End before the fixtures do."""
+        self.finish()
+
+
+_TRIAL: Final = pytest.StashKey[Trial]()
+
+
+def trial_of(item: pytest.Item) -> Trial | None:
+    """Return the trial that a test runs in, if it does."""
+    return item.stash.get(_TRIAL, None)
+
+
+def is_faulty(item: pytest.Item) -> bool:
+    """Return whether this run of a test has a fault, so that strict checks do not apply to its broker."""
+    trial = trial_of(item)
+    return trial is not None and trial.is_faulty
+
+
+@contextmanager
+def taking_part(item: pytest.Item, trial: Trial) -> Iterator[None]:
+    """Let a trial take part in what runs a test in this block."""
+    plugins, watchers = item.config.pluginmanager, item.config.stash.setdefault(brokers.WATCHERS, [])
+    item.stash[_TRIAL] = trial
+    watchers.append(trial.watch)
+    plugins.register(trial)
+    try:
+        yield
+    finally:
+        plugins.unregister(trial)
+        watchers.remove(trial.watch)
+        del item.stash[_TRIAL]
+
+
+def run(item: pytest.Item, trial: Trial, dog: AbstractContextManager[object] | None = None) -> list[pytest.TestReport]:
+    """Run a test, which may have run before, as a trial, and return the reports, which are not logged.
+
+    There are none if `dog` has interrupted it.
+    """
+    brokers.forget(item)
+    # Drop what an earlier run logged and printed.
+    item._report_sections.clear()
+    reports: list[pytest.TestReport] = []
+    with taking_part(item, trial):
+        with dog or nullcontext():
+            # With the test's parent as the next item, only the fixtures of the test itself are torn down.
+            reports = runtestprotocol(item, log=False, nextitem=item.parent)  # type: ignore[arg-type]
+        if not reports:
+            _end_interrupted(item)
+    return reports
+
+
+def _end_interrupted(item: pytest.Item) -> None:
+    """Do what pytest does at the end of a test that is not interrupted."""
+    item.session._setupstate.teardown_exact(item.parent)  # type: ignore[arg-type]
+    if isinstance(item, pytest.Function):
+        item._request = False  # type: ignore[assignment]
+        item.funcargs = None  # type: ignore[assignment]
+
+
+def ending_of(reports: Iterable[pytest.TestReport]) -> tuple[str, str]:
+    """Return the phase that decided the outcome, and passed, failed, error, skipped, xfailed or xpassed."""
+    for report in reports:
+        if report.failed:
+            return report.when or "", "failed" if report.when == "call" else "error"
+        if report.skipped:
+            return report.when or "", "xfailed" if hasattr(report, "wasxfail") else "skipped"
+        if report.when == "call" and hasattr(report, "wasxfail"):
+            return report.when, "xpassed"
+    return "call", "passed"
+
+
+def unmarked_outcome(report: pytest.TestReport, call: pytest.CallInfo[None]) -> str:
+    """Return how a phase has ended, whether or not a mark expects it to fail: passed, failed or skipped."""
+    if report.failed and report.when == "call" and call.excinfo is None and "xfail" in report.keywords:
+        # It passed, and the mark is strict.
+        return "passed"
+    if report.skipped and hasattr(report, "wasxfail"):
+        error = None if call.excinfo is None else call.excinfo.value
+        is_not_run = report.when == "setup" and isinstance(error, pytest.xfail.Exception)
+        return "skipped" if is_not_run else "failed"
+    return report.outcome
