@@ -12,7 +12,8 @@ from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from leveret.faults.plan import watch
+from leveret.engine.harness import Harness
+from leveret.faults.plan import Treatment
 
 if TYPE_CHECKING:
     from leveret.broker import Broker
@@ -41,8 +42,7 @@ class Delays:
 
     def __init__(self, broker: Broker, wait_of: Callable[[Occasion], Wait], passed: Callable[[Occasion], None]) -> None:
         """Under the broker's lock, `wait_of` gets each occasion once, and `passed` gets it when it goes on."""
-        self._engine: Final = broker._engine
-        self._plan: Final = broker.faults
+        self.harness: Final = Harness(broker)
         self._wait_of: Final = wait_of
         self._passed: Final = passed
         # What waits to be sent, in order, and the method of each connection that waits to be handled.
@@ -53,14 +53,11 @@ class Delays:
 
     def start(self) -> None:
         """Start delaying."""
-        with self._engine.looking():
-            watch(self._plan, self._on_occasion)
-            self._engine.before_answer = self._catch_up
+        self.harness.treat(Treatment("--leveret-flaky", self._on_occasion, self._catch_up))
 
     def stop(self) -> None:
         """Stop delaying, and let go of everything that waits."""
-        self._engine.before_answer = None
-        self._engine.ask(self._let_all_pass)
+        self.harness.end_treatment(self._let_all_pass)
 
     def release(self, occasion: Occasion) -> None:
         """Let what waits go on before its time, at the end of the broker's current step."""
@@ -74,17 +71,13 @@ class Delays:
 
     def open(self) -> None:
         """Send what was kept, as soon as the broker is at it."""
-        node = self._engine.node
-        node.liveness.add(node.wall_now, self._open_all)
-        # Its timers have changed.
-        self._engine.loop.wake()
+        self.harness.call_soon(self._open_all)
 
     def _open_all(self) -> None:
         for wire in self._wires.values():
             wire.open()
 
     def _let_all_pass(self) -> None:
-        watch(self._plan, None)
         self._open_all()
         for connection in list(self._incoming):
             self._let_all_in(connection)

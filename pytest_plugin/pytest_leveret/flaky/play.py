@@ -102,7 +102,7 @@ class Play(Trial):
         self._left_us = BUDGET_US
         self._delays: Final[list[Delays]] = []
         self._brokers: Final[list[Broker]] = []
-        self._held: Final[list[tuple[Delays, Broker, Occasion]]] = []
+        self._held: Final[list[tuple[Delays, Occasion]]] = []
         self._first_came: Final = threading.Event()
         # Whether the line that is to come second has begun, and whether the second step has come.
         self._is_at_line = False
@@ -170,16 +170,15 @@ class Play(Trial):
             with self._lock:
                 is_held = self._is_too_early(names, self._order)
                 if is_held:
-                    self._held.append((delays, broker, occasion))
+                    self._held.append((delays, occasion))
             return Wait(FORCED_US, is_firm=True) if is_held else Wait(0)
-        engine = broker._engine
         # A delivery without an ack is over once it is sent, so no wait of the test would cover its way.
         has_ack = occasion.subscription is not None and not occasion.subscription.no_ack
         # Autojump waits for deliveries that clients hold, and would jump while anything else is late.
-        is_jumped_over = engine.time_mover is not None and not has_ack and occasion.delivery is None
+        is_jumped_over = delays.harness.has_autojump and not has_ack and occasion.delivery is None
         span_us = self._span_us(names[0]) if self._seed and not is_jumped_over else 0
         # While time is held, a wait for consumers sees only what was sent, so nothing waits before that.
-        is_sent_first = self._seed % 2 == 1 or engine.clock.is_held
+        is_sent_first = self._seed % 2 == 1 or broker.clock.is_held
         return Wait(span_us, is_on_its_way=has_ack and bool(span_us) and is_sent_first)
 
     def _is_too_early(self, names: list[Name], order: Order) -> bool:
@@ -228,10 +227,10 @@ class Play(Trial):
 
     def _let_go(self, span_us: int) -> None:
         """Let what is held back go on after so many microseconds."""
-        for delays, broker, occasion in self._held:
+        for delays, occasion in self._held:
             occasion.call_in_real_time(span_us, partial(delays.release, occasion))
             # Its timers have changed.
-            broker._engine.loop.wake()
+            delays.harness.wake()
 
     @property
     def is_held(self) -> bool:

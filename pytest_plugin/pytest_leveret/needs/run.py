@@ -177,12 +177,11 @@ class Run(Trial):
 
     def watch(self, broker: Broker) -> None:
         """Change what this broker delivers."""
-        from leveret.faults.plan import watch
+        from leveret.faults.plan import Treatment
 
         self._brokers.append(broker)
         self.outcome.has_broker = True
-        with broker._engine.looking():
-            watch(broker.faults, self._on_occasion)
+        harness_of(broker).treat(Treatment("leveret needs", self._on_occasion))
 
     # What passes, on the broker's thread.
 
@@ -241,7 +240,7 @@ class Run(Trial):
         return False
 
     def _now(self) -> int:
-        return sum(broker._engine.recorder.recorded_count for broker in self._brokers) + len(self._errors)
+        return sum(harness_of(broker).recorded_count for broker in self._brokers) + len(self._errors)
 
     def _facts(self) -> Facts:
         facts = Facts(self._errors)

@@ -6,7 +6,7 @@ failed test. It raises nothing about a broker that has stopped or belongs to ano
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Final, Protocol
 
 from leveret.observe.checks.judge import Verdict
@@ -15,7 +15,9 @@ from leveret.trace import events
 from leveret.trace.events import Event, RawEvent
 
 if TYPE_CHECKING:
+    from leveret.core.model.node import Node
     from leveret.engine.engine import Engine
+    from leveret.faults.plan import Treatment
     from leveret.observe.texts.report import Report
     from leveret.page.readings.reading import Reading
     from leveret.story.asked import Asked
@@ -111,6 +113,44 @@ class Harness:
         with self._engine.lock:
             writer.write()
             return writer.open()
+
+    def treat(self, treatment: Treatment) -> None:
+        """Let the broker have a treatment from now on. Raises BrokerError if it has another one."""
+        from leveret.faults.plan import treat
+
+        with self._engine.looking():
+            treat(self._engine.faults, treatment)
+            self._engine.before_answer = treatment.catch_up
+
+    def end_treatment(self, let_go: Callable[[], None] = lambda: None) -> None:
+        """End the treatment of the broker, and `let_go` of what it keeps back, on the loop's thread."""
+        from leveret.faults.plan import treat
+
+        def end() -> None:
+            treat(self._engine.faults, None)
+            let_go()
+
+        self._engine.before_answer = None
+        self._engine.ask(end)
+
+    def call_soon(self, act: Callable[[], None]) -> None:
+        """Call `act` on the loop's thread, as soon as the broker is at it."""
+        self.node.liveness.add(self.node.wall_now, act)
+        self.wake()
+
+    def wake(self) -> None:
+        """Make the loop look at its timers again."""
+        self._engine.loop.wake()
+
+    @property
+    def node(self) -> Node:
+        """The state of the broker."""
+        return self._engine.node
+
+    @property
+    def has_autojump(self) -> bool:
+        """Whether time moves by itself."""
+        return self._engine.time_mover is not None
 
     def _tap(self, kind: str, *fields: object) -> None:
         if self._is_ours:

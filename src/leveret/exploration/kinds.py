@@ -16,7 +16,7 @@ from leveret.errors import unknown
 from leveret.exploration.faults import Killed, LostAfter, OutOfOrder
 from leveret.exploration.schedule import Step
 from leveret.faults import Duplicate, Fault, Occasion, Redeliver, Reorder, ResetPeer, Restart
-from leveret.faults.plan import WATCHED
+from leveret.faults.plan import TREATED
 
 # The names, for type checkers, in the order of `KINDS`.
 FaultKind = Literal[
@@ -145,7 +145,7 @@ def _kind_of(fault: object) -> Kind:
         raise ValueError(
             f"faults={fault!r} needs several deliveries and cannot be placed at one step; use the kind 'out of order'"
         )
-    if not set(WATCHED) & set(fault.points):
+    if not set(TREATED) & set(fault.points):
         raise ValueError(
             f"faults={fault!r} cannot be placed at a step; give a fault that applies to methods or deliveries"
         )

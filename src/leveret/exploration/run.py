@@ -79,13 +79,13 @@ class Run:
 
     def collect(self, broker: Broker, watcher: Watcher) -> None:
         """Collect the outcome from a broker that has stopped, and from its watcher."""
-        engine = broker._engine
+        harness = Harness(broker)
         self.seen, self.missing = watcher.seen, [str(placement) for placement in watcher.missing]
-        self.raw_events = engine.recorder.raw()
-        if engine.recorder.is_on and not engine.recorder.has_dropped:
+        self.raw_events, _, are_all = harness.events_after(0)
+        if are_all:
             confirmed = confirmed_messages(self.raw_events, watcher.undelivered)
-            self.losses = lost_messages(self.raw_events, engine.node, confirmed)
-        errors = Harness(broker).take_internal_errors()
+            self.losses = lost_messages(self.raw_events, harness.node, confirmed)
+        errors = harness.take_internal_errors()
         if errors and self.error is None:
             self.error = errors[0]
 

@@ -8,10 +8,11 @@ from typing import TYPE_CHECKING, Final
 
 from leveret.core.protocol.state import ChannelState, State
 from leveret.core.wire.methods import BasicAck
+from leveret.engine.harness import Harness
 from leveret.exploration.faults import LostAfter, OutOfOrder
 from leveret.exploration.kinds import Kind
 from leveret.exploration.schedule import CLIENT_TO_SERVER, SERVER_TO_CLIENT, THEN, Placement, Schedule, Seen, Step
-from leveret.faults.plan import apply, watch
+from leveret.faults.plan import Treatment, apply
 from leveret.trace.events import content
 from leveret.wording import masked
 
@@ -35,7 +36,7 @@ class Watcher:
         self.applied: Final[list[Placement]] = []
         # Confirms that never reached their publishers.
         self.undelivered: Final[list[Confirm]] = []
-        self._engine: Final = broker._engine
+        self._harness: Final = Harness(broker)
         self._plan: Final = broker.faults
         self._kinds: Final = kinds
         self._counts: Final[dict[tuple[int, int, str, str], int]] = {}
@@ -49,13 +50,11 @@ class Watcher:
 
     def start(self) -> None:
         """Start watching."""
-        with self._engine.looking():
-            watch(self._plan, self._on_occasion)
+        self._harness.treat(Treatment("exploration", self._on_occasion))
 
     def stop(self) -> None:
         """Stop watching, because what happens from now on is cleanup and not the scenario."""
-        with self._engine.looking():
-            watch(self._plan, None)
+        self._harness.end_treatment()
 
     @property
     def missing(self) -> list[Placement]:

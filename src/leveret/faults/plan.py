@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from contextlib import AbstractContextManager
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final, Unpack, cast
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, Unpack, cast
 
 from leveret.core.model.message import Message, QueueEntry
 from leveret.core.model.node import Node
@@ -39,9 +39,19 @@ if TYPE_CHECKING:
     from random import Random
 
 Acting = Callable[[], AbstractContextManager["Node"]]
-Watch = Callable[[Occasion], bool]
-# The points a watch sees: each method, reply and delivery is one occasion.
-WATCHED: Final[tuple[Point, ...]] = ("method", "reply", "deliver")
+# The points a treatment sees: each method, reply and delivery is one occasion.
+TREATED: Final[tuple[Point, ...]] = ("method", "reply", "deliver")
+
+
+class Treatment(NamedTuple):
+    """What is done to a broker in a trial. It sees each occasion before the rules do, and survives a reset."""
+
+    # How a refusal calls it.
+    name: str
+    # Called under the broker's lock. If it returns True, it takes over from the rules and the broker.
+    takes: Callable[[Occasion], bool]
+    # What it keeps back from the broker and has to let go at each barrier.
+    catch_up: Callable[[], None] | None = None
 
 
 @checks_calls
@@ -69,7 +79,7 @@ class FaultPlan(NamedFaults, Hinting):
         self._new_dice: Final = new_dice
         self._test: Final = test
         self._on_unused: Final = on_unused
-        self._watch: Watch | None = None
+        self._treatment: Treatment | None = None
         # Set by `attach`.
         self._node: Node
         self._dice: Random
@@ -119,11 +129,11 @@ class FaultPlan(NamedFaults, Hinting):
                     rule.fault.end(node)
 
     def _arm(self) -> None:
-        """Set the hooks that a rule or the watch needs, and clear all others."""
+        """Set the hooks that a rule or the treatment needs, and clear all others."""
         faults, hooks = self._node.hooks.faults, self._node.hooks
         points: list[Point] = [rule.point for rule in self._rules if not rule.is_spent]
-        if self._watch is not None:
-            points += WATCHED
+        if self._treatment is not None:
+            points += TREATED
         faults.accept = self._on_accept if "accept" in points else None
         # For publishes outside confirm mode, which never reach the point "confirm"; see `_note_unconfirmed`.
         faults.method = self._on_method if "method" in points or "confirm" in points else None
@@ -134,20 +144,20 @@ class FaultPlan(NamedFaults, Hinting):
         faults.is_armed = any(point != "now" for point in points)
 
     def _offer(self, occasion: Occasion) -> bool:
-        """Offer an occasion to the watch, then to each matching rule, until one takes over."""
+        """Offer an occasion to the treatment, then to each matching rule, until one takes over."""
         if self._passing == occasion.point:
             self._passing = None
             return False
-        if self._watch is not None and occasion.point in WATCHED:
+        if self._treatment is not None and occasion.point in TREATED:
             act = occasion.proceed
             occasion.proceed = partial(self._go_on, occasion, act)
-            if self._watch(occasion):
+            if self._treatment.takes(occasion):
                 return True
             occasion.proceed = act
         return self._offer_to_rules(occasion)
 
     def _go_on(self, occasion: Occasion, act: Callable[[], None]) -> None:
-        """Offer to the rules what the watch has kept until now, and let the broker proceed if none takes over."""
+        """Offer to the rules what the treatment has kept until now, and let the broker proceed if none takes over."""
         occasion.proceed = act
         if occasion.is_gone or not self._offer_to_rules(occasion):
             act()
@@ -302,17 +312,20 @@ def attach(plan: FaultPlan, node: Node) -> None:
     plan._node, plan._dice = node, plan._new_dice()
     plan._rules, plan._held, plan._passing = [], {}, None
     plan._tap = node.hooks.tap
-    if plan._watch is not None:
+    if plan._treatment is not None:
         plan._arm()
 
 
-def watch(plan: FaultPlan, watcher: Watch | None) -> None:
-    """Call `watcher` with every method, reply and delivery before the rules; None stops that.
+def treat(plan: FaultPlan, treatment: Treatment | None) -> None:
+    """Let a treatment begin, or end it with None. Call this under the broker's lock.
 
-    If `watcher` returns True, it takes over from the rules and the broker. It survives a reset. Call this under the
-    broker's lock.
+    Raises BrokerError if the broker has another one.
     """
-    plan._watch = watcher
+    if treatment is not None and plan._treatment is not None:
+        raise BrokerError(
+            f"{treatment.name} cannot treat this broker, because {plan._treatment.name} does; run one after the other"
+        )
+    plan._treatment = treatment
     plan._arm()
 
 
