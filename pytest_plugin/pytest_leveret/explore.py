@@ -15,10 +15,11 @@ from typing import TYPE_CHECKING, Any, Final
 import pytest
 
 from pytest_leveret.brokers.harness import harness_of
-from pytest_leveret.options.markers import EXPLORE_NAME, failure_at
+from pytest_leveret.brokers.recording import ending_of
 from pytest_leveret.options import EXPLORE_ONLY
+from pytest_leveret.options.markers import EXPLORE_NAME, failure_at
 from pytest_leveret.reports.report import add_section, show_progress
-from pytest_leveret.trials.runner import Trial, ending_of, run, trial_of
+from pytest_leveret.trials.runner import Trial, run, trial_of
 
 if TYPE_CHECKING:
     from leveret import Broker, Exploration

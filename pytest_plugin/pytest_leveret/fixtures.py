@@ -53,7 +53,6 @@ def make_leveret(request: pytest.FixtureRequest, _leveret_rabbitmq: str | None) 
     __tracebackhide__ = True
     from pytest_leveret import brokers
     from pytest_leveret.rehearsals import rehearsal
-    from pytest_leveret.trials import runner
 
     general = settings_for(request.config, rehearsal.version_of(request.node))
     settings = with_marked(general, marked_settings(request.node))
@@ -71,7 +70,7 @@ def make_leveret(request: pytest.FixtureRequest, _leveret_rabbitmq: str | None) 
 
     yield make
     brokers.end_expecting(started)
-    is_faulty = runner.is_faulty(request.node)
+    is_faulty = brokers.is_faulty(request.node)
     if not is_faulty:
         rehearsal.note_traces(request.node, started)
     is_judged = brokers.has_passed(request.node) and not is_faulty

@@ -39,6 +39,8 @@ _CURRENT: Final = pytest.StashKey[str]()
 STARTER: Final[pytest.StashKey[Callable[[dict[str, Any]], Broker]]] = pytest.StashKey()
 # What wants to know of each broker that starts.
 WATCHERS: Final = pytest.StashKey[list[Callable[["Broker"], None]]]()
+# Whether something is done to a test's broker that strict checks and its contract are not about.
+IS_FAULTY: Final = pytest.StashKey[bool]()
 _PASSED: Final = pytest.StashKey[bool]()
 
 
@@ -260,6 +262,11 @@ def note_end(item: pytest.Item, report: pytest.TestReport, error: str | None) ->
 def has_passed(item: pytest.Item) -> bool:
     """Return whether the test's call phase has passed. Until then, it has not."""
     return item.stash.get(_PASSED, False)
+
+
+def is_faulty(item: pytest.Item) -> bool:
+    """Return whether this run of a test has a fault, so that strict checks do not apply to its broker."""
+    return item.stash.get(IS_FAULTY, False)
 
 
 def forget(item: pytest.Item) -> None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Generator
+from collections.abc import Generator, Iterable
 from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -150,8 +150,6 @@ def _end(item: pytest.Item, attempt: Attempt) -> None:
     for broker in attempt.brokers:
         # Reading this property makes the broker write its pending events, which come before the end of the test.
         _ = harness_of(broker).trace_file
-    from pytest_leveret.trials.runner import ending_of
-
     phase, outcome = ending_of(attempt.reports)
     duration = round(sum(report.duration for report in attempt.reports), 6)
     ending: dict[str, object] = {"outcome": outcome, "duration": duration, "phase": phase}
@@ -178,3 +176,15 @@ def _about_page(page: str, trace: str) -> dict[str, str]:
         way = os.path.relpath(page, os.path.dirname(trace)).replace(os.sep, "/")
         return {"page": way, "page_hash": body_hash(Path(page).read_bytes())}
     return {}
+
+
+def ending_of(reports: Iterable[pytest.TestReport]) -> tuple[str, str]:
+    """Return the phase that decided the outcome, and passed, failed, error, skipped, xfailed or xpassed."""
+    for report in reports:
+        if report.failed:
+            return report.when or "", "failed" if report.when == "call" else "error"
+        if report.skipped:
+            return report.when or "", "xfailed" if hasattr(report, "wasxfail") else "skipped"
+        if report.when == "call" and hasattr(report, "wasxfail"):
+            return report.when, "xpassed"
+    return "call", "passed"

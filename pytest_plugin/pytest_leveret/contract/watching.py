@@ -13,11 +13,10 @@ from weakref import WeakKeyDictionary
 
 import pytest
 
-from pytest_leveret.brokers import WATCHERS, brokers_of, has_passed
+from pytest_leveret.brokers import WATCHERS, brokers_of, has_passed, is_faulty
 from pytest_leveret.contract.observing import EventReader
 from pytest_leveret.guard import Guarded
 from pytest_leveret.options.markers import failure_at
-from pytest_leveret.trials.runner import is_faulty
 
 if TYPE_CHECKING:
     from leveret import Broker

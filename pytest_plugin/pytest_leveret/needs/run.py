@@ -20,8 +20,8 @@ import pytest
 
 from leveret.observe.calls.callers import raising_line, standing_line
 from leveret.trials.watchdog import Watchdog
-from pytest_leveret.contract.observing import name_pattern
 from pytest_leveret.brokers.harness import harness_of
+from pytest_leveret.contract.observing import name_pattern
 from pytest_leveret.needs.bodies import Change, Kind, Path, changed, fields_of, parsed, type_of
 from pytest_leveret.needs.effects import (
     BREAKING,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterable, Iterator
+from collections.abc import Generator, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import TYPE_CHECKING, Final
 
@@ -59,17 +59,11 @@ def trial_of(item: pytest.Item) -> Trial | None:
     return item.stash.get(_TRIAL, None)
 
 
-def is_faulty(item: pytest.Item) -> bool:
-    """Return whether this run of a test has a fault, so that strict checks do not apply to its broker."""
-    trial = trial_of(item)
-    return trial is not None and trial.is_faulty
-
-
 @contextmanager
 def taking_part(item: pytest.Item, trial: Trial) -> Iterator[None]:
     """Let a trial take part in what runs a test in this block."""
     plugins, watchers = item.config.pluginmanager, item.config.stash.setdefault(brokers.WATCHERS, [])
-    item.stash[_TRIAL] = trial
+    item.stash[_TRIAL], item.stash[brokers.IS_FAULTY] = trial, trial.is_faulty
     watchers.append(trial.watch)
     plugins.register(trial)
     try:
@@ -77,7 +71,7 @@ def taking_part(item: pytest.Item, trial: Trial) -> Iterator[None]:
     finally:
         plugins.unregister(trial)
         watchers.remove(trial.watch)
-        del item.stash[_TRIAL]
+        del item.stash[_TRIAL], item.stash[brokers.IS_FAULTY]
 
 
 def run(item: pytest.Item, trial: Trial, dog: AbstractContextManager[object] | None = None) -> list[pytest.TestReport]:
@@ -104,18 +98,6 @@ def _end_interrupted(item: pytest.Item) -> None:
     if isinstance(item, pytest.Function):
         item._request = False  # type: ignore[assignment]
         item.funcargs = None  # type: ignore[assignment]
-
-
-def ending_of(reports: Iterable[pytest.TestReport]) -> tuple[str, str]:
-    """Return the phase that decided the outcome, and passed, failed, error, skipped, xfailed or xpassed."""
-    for report in reports:
-        if report.failed:
-            return report.when or "", "failed" if report.when == "call" else "error"
-        if report.skipped:
-            return report.when or "", "xfailed" if hasattr(report, "wasxfail") else "skipped"
-        if report.when == "call" and hasattr(report, "wasxfail"):
-            return report.when, "xpassed"
-    return "call", "passed"
 
 
 def unmarked_outcome(report: pytest.TestReport, call: pytest.CallInfo[None]) -> str:
