@@ -27,7 +27,6 @@ from pytest_leveret.needs.effects import (
     SENT,
     TEST,
     Effects,
-    Fact,
     expected_of,
 )
 from pytest_leveret.needs.findings import Effect, FieldNeed, Findings, MessageNeeds
@@ -36,6 +35,7 @@ from pytest_leveret.needs.reading import noted_reads
 from pytest_leveret.needs.report import lines_of
 
 from leveret.trace.shapes import add_message
+from leveret.trials.facts import Fact
 from tests.house.blocks import blocks_of
 
 ORDERS = Kind("", "orders", "orders")

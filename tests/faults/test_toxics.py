@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from pamqp.commands import Basic, Queue
 
-from leveret.faults.plan import watch
+from leveret.faults.plan import Treatment, treat
 from tests.faults.world import FaultyServer
 from tests.protocol.peer import Peer, declare, names, octets, publish_octets, split
 
@@ -263,7 +263,8 @@ def test_a_stall_that_begins_between_two_slices_holds_the_rest(server, peer):
 
 def test_a_rule_that_is_removed_while_the_broker_handles_a_slice_lets_the_rest_through_in_order(server, peer):
     rule = server.faults.slicer(3, direction="to_broker")
-    watch(server.faults, lambda occasion: rule.remove() if occasion.on == "queue.declare" else False)
+    removing = Treatment("a test", lambda occasion: rule.remove() if occasion.on == "queue.declare" else False)
+    treat(server.faults, removing)
 
     peer.send(1, *(declare(str(number)) for number in range(5)))
 
@@ -393,7 +394,7 @@ def test_a_rule_that_is_removed_before_it_could_act_on_an_event_does_not_act(ser
     peer.send(1, declare("new"), Basic.Consume(queue="new"))
     peer.read()
     rule = server.faults.stall(on="published")
-    watch(server.faults, lambda occasion: occasion.on == "basic.deliver" and rule.remove())
+    treat(server.faults, Treatment("a test", lambda occasion: occasion.on == "basic.deliver" and rule.remove()))
 
     peer.publish(1, b"x", "new")
 

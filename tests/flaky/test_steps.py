@@ -6,8 +6,9 @@ import pika
 from pytest_leveret.flaky.steps import Naming, text_of
 
 from leveret import Broker
+from leveret.engine.harness import Harness
 from leveret.faults import Occasion
-from leveret.faults.plan import watch
+from leveret.faults.plan import Treatment
 
 
 def steps_with(seed: int) -> list[str]:
@@ -20,8 +21,7 @@ def steps_with(seed: int) -> list[str]:
         return False
 
     with Broker(seed=seed) as broker:
-        with broker._engine.looking():
-            watch(broker.faults, note)
+        Harness(broker).treat(Treatment("a test", note))
         with pika.BlockingConnection(pika.URLParameters(broker.url)) as connection:
             channel = connection.channel()
             queue = channel.queue_declare("", exclusive=True).method.queue

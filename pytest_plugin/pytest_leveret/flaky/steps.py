@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from leveret.trace.events import content
+from leveret.trials.steps import ClientNames
 from leveret.wording import MADE_UP, masked, masked_name
 
 if TYPE_CHECKING:
@@ -51,7 +52,7 @@ class Naming:
 
     def __init__(self) -> None:
         self._counts: Final[dict[Name, int]] = {}
-        self._clients: Final[dict[int, str]] = {}
+        self._clients: Final = ClientNames()
 
     def names_of(self, occasion: Occasion) -> list[Name]:
         """Return the names of a step that comes now."""
@@ -65,7 +66,7 @@ class Naming:
         return names
 
     def _client(self, connection: Connection) -> str:
-        name = self._clients.get(id(connection))
+        name = self._clients.get(connection)
         if name is None:
             field = connection.client_properties.get("connection_name")
             if field is None and "product" not in connection.client_properties.to_python():
@@ -75,10 +76,8 @@ class Naming:
             if field is None and connection.opener is not None:
                 outer = connection.opener.called_from or connection.opener
                 given = f"the client of {outer.file} in {outer.function}"
-            count = sum(1 for other in self._clients.values() if other.partition(" (")[0] == given) + 1
-            name = given if count == 1 else f"{given} ({count})"
-            if field is not None or connection.opened_at is not None:
-                self._clients[id(connection)] = name
+            is_final = field is not None or connection.opened_at is not None
+            name = self._clients.name_of(connection, given, is_final=is_final)
         return name
 
 

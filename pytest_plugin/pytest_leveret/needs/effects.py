@@ -8,16 +8,16 @@ difference.
 from __future__ import annotations
 
 import json
-from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import datetime
 from time import time
-from typing import Final, NamedTuple, cast
+from typing import Final, cast
 
 from leveret.trace import events
 from leveret.trace.events import Event, PlainValue, TracedMessage
+from leveret.trials.facts import Fact, Facts, noise_of, without_noise
 from pytest_leveret.contract.observing import OF_BROKER
 from pytest_leveret.needs.bodies import leaves_of, parsed
 from pytest_leveret.rehearsals.fingerprint import normal
@@ -42,23 +42,6 @@ _DAY_S: Final = 86_400
 _ISO_MIN: Final = len("2026-01-01T00:00")
 # A number of seconds since 1970 that is as large lies in the year 5138.
 _MILLISECONDS_MIN: Final = 100_000_000_000
-
-
-class Fact(NamedTuple):
-    """Something that happened: what, where, in which field, and with which value."""
-
-    what: str
-    where: str
-    path: str = ""
-    value: str = ""
-
-    @property
-    def spot(self) -> Fact:
-        """The fact without its value."""
-        return self._replace(value="")
-
-
-Facts = Counter[Fact]
 
 
 def facts_of(trace: Iterable[Event], originals: Mapping[str, object]) -> Facts:
@@ -150,12 +133,12 @@ class Expected:
     least: Facts
     most: Facts
     # The fields whose values differ between plain runs.
-    noisy: set[Fact]
+    noise: set[Fact]
     quiet_ticks: int
 
     def difference(self, facts: Facts) -> Difference:
         """Return what the facts of another run have more, and less."""
-        seen = self._without_noise(facts)
+        seen = without_noise(facts, self.noise)
         more = [fact for fact, count in seen.items() if count > self.most[fact]]
         less = {fact: seen[fact] for fact, count in self.least.items() if seen[fact] < count}
         return Difference(more, less)
@@ -164,20 +147,12 @@ class Expected:
         """Return whether another run showed anything else."""
         return self.difference(facts).severity != NOTHING
 
-    def _without_noise(self, facts: Facts) -> Facts:
-        plain = Facts()
-        for fact, count in facts.items():
-            plain[fact.spot if fact.spot in self.noisy else fact] += count
-        return plain
-
 
 def expected_of(runs: Sequence[Effects]) -> Expected:
     """Return what to expect after these plain runs."""
-    all_facts = set().union(*(run.facts for run in runs))
-    varying = {fact for fact in all_facts if len({run.facts[fact] for run in runs}) > 1}
-    noisy = {fact.spot for fact in varying if fact.what == FIELD}
-    expected = Expected(Facts(), Facts(), noisy, max(run.quiet_ticks for run in runs))
-    plain = [expected._without_noise(run.facts) for run in runs]
+    noise = {fact for fact in noise_of([run.facts for run in runs]) if fact.what == FIELD}
+    expected = Expected(Facts(), Facts(), noise, max(run.quiet_ticks for run in runs))
+    plain = [without_noise(run.facts, noise) for run in runs]
     for fact in set().union(*plain):
         expected.least[fact] = min(each[fact] for each in plain)
         expected.most[fact] = max(each[fact] for each in plain)

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any, Final
 import pytest
 
 from leveret.observe.calls.callers import raising_line, standing_line
+from leveret.trials.facts import Fact, Facts
 from leveret.trials.watchdog import Watchdog
 from pytest_leveret.brokers.harness import harness_of
 from pytest_leveret.contract.observing import name_pattern
@@ -30,8 +31,6 @@ from pytest_leveret.needs.effects import (
     Difference,
     Effects,
     Expected,
-    Fact,
-    Facts,
     facts_of,
     text_of,
 )

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from pytest_leveret.needs.effects import TEST, Fact
+from leveret.trials.facts import Fact
+from pytest_leveret.needs.effects import TEST
 from pytest_leveret.needs.run import Job, Outcome, Run
 from pytest_leveret.trials.processes import serve_session
 

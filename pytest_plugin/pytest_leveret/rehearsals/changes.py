@@ -15,7 +15,8 @@ from typing import Final
 
 from leveret.core.compat import PERMITTED
 from leveret.observe.texts.advice import ways_out
-from pytest_leveret.rehearsals.fingerprint import SHARED, X_DEATH, Fact, Refusal, normal
+from leveret.trials.facts import Facts
+from pytest_leveret.rehearsals.fingerprint import SHARED, X_DEATH, Refusal, normal
 
 
 @dataclass(slots=True)
@@ -27,7 +28,7 @@ class Run:
     # The line and the message of its failure.
     place: str = ""
     message: str = ""
-    facts: Counter[Fact] = field(default_factory=Counter)
+    facts: Facts = field(default_factory=Facts)
     refusals: list[Refusal] = field(default_factory=list)
     is_recorded: bool = False
     is_complete: bool = False

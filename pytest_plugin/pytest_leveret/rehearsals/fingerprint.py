@@ -9,7 +9,6 @@ can pass between processes.
 from __future__ import annotations
 
 import re
-from collections import Counter
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Final, cast
@@ -17,6 +16,7 @@ from typing import TYPE_CHECKING, Final, cast
 from leveret.observe.views.message_view import MessageView
 from leveret.trace import events
 from leveret.trace.events import Event
+from leveret.trials.facts import Fact, Facts
 from leveret.wording import MADE_UP
 
 if TYPE_CHECKING:
@@ -41,16 +41,6 @@ _MADE_UP: Final = (
 
 
 @dataclass(frozen=True, slots=True)
-class Fact:
-    """A fact: `what` happened `where`, and for what happens on every version, its `value`."""
-
-    what: str
-    where: str
-    # Empty for facts that can only be counted.
-    value: str = ""
-
-
-@dataclass(frozen=True, slots=True)
 class Refusal:
     """A refused client, by name, and the line that was in the call or that opened the connection."""
 
@@ -66,7 +56,7 @@ class Fingerprint:
     """The counted facts and refusals of one test's brokers."""
 
     def __init__(self) -> None:
-        self.facts: Counter[Fact] = Counter()
+        self.facts = Facts()
         self.refusals: dict[Refusal, None] = {}
         # False if no broker recorded a trace.
         self.is_recorded = False
@@ -134,7 +124,7 @@ class _View:
                 return [Fact(f"consumer cancelled by the broker ({event.reason})", _place(event))]
             case events.QOS if event.count and event.is_global_asked:
                 where = f"that {self._clients.get(event.conn, 'a client')} sets with global=True"
-                return [Fact("prefetch limit", where, SHARED if event.is_global else _SINGLE)]
+                return [Fact("prefetch limit", where, value=SHARED if event.is_global else _SINGLE)]
         return []
 
     def _delivered(self, event: Event) -> list[Fact]:
@@ -143,13 +133,14 @@ class _View:
             return []
         self._seen.add(event.copy)
         is_letter = event.copy in self._arrived
-        facts = [Fact("dead letter" if is_letter else "message", _place(event), f"redelivered={event.redelivered}")]
+        facts = [
+            Fact("dead letter" if is_letter else "message", _place(event), value=f"redelivered={event.redelivered}")
+        ]
         if is_letter and event.message.id in self._republished:
             # On every version, later deaths continue the count from here.
             self._republished.discard(event.message.id)
-            facts.append(
-                Fact(X_DEATH, f"{_place(event)} of a message that a client published with one", _deaths(event))
-            )
+            where = f"{_place(event)} of a message that a client published with one"
+            facts.append(Fact(X_DEATH, where, value=_deaths(event)))
         return facts
 
 

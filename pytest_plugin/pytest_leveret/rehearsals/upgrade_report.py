@@ -6,16 +6,16 @@ It receives the reports of every test, also from workers of xdist. It does not c
 from __future__ import annotations
 
 import os
-from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 import pytest
 
+from leveret.trials.facts import Fact, Facts
 from leveret.wording import count_text
 from pytest_leveret.guard import register
 from pytest_leveret.rehearsals.changes import Change, Run, changes, late_passes, steps
-from pytest_leveret.rehearsals.fingerprint import Fact, Refusal
+from pytest_leveret.rehearsals.fingerprint import Refusal
 from pytest_leveret.rehearsals.rehearsal import ATTRIBUTE
 
 _LISTED: Final = 10
@@ -62,7 +62,7 @@ def _take(run: Run, report: pytest.TestReport, attached: Mapping[str, Any]) -> N
     elif report.passed and report.when == "call" and not hasattr(report, "wasxfail"):
         run.outcome = "passed"
     if "facts" in attached:
-        run.facts = Counter({Fact(what, where, value): count for what, where, value, count in attached["facts"]})
+        run.facts = Facts({Fact(what, where, value=value): count for what, where, value, count in attached["facts"]})
         run.refusals = [Refusal(**refusal) for refusal in attached["refusals"]]
         run.is_recorded, run.is_complete = attached["is_recorded"], attached["is_complete"]
         run.published_count = attached["published_count"]

@@ -5,7 +5,6 @@ Pure functions over runs.
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Final
 
@@ -13,6 +12,7 @@ from leveret.errors import did_you_mean
 from leveret.exploration.kinds import KINDS, Kind
 from leveret.trace import events
 from leveret.trace.events import Event, content
+from leveret.trials.facts import Fact, Facts, noise_of, without_noise
 from leveret.wording import count_text, masked, without_generated_end
 
 if TYPE_CHECKING:
@@ -36,14 +36,15 @@ def failure_text(exploration: Exploration, kinds: Mapping[str, Kind], replay: st
     first, smaller = exploration.failed_runs[0], exploration.smaller
     run, plain = (first, exploration.plain) if smaller is None else (smaller.failed, smaller.plain)
     count = len(plain.published)
-    unsteady = _unsteady(exploration)
+    # Two runs without a fault may do something with different bodies, such as a process's number.
+    noise = noise_of([_facts(it) for it in (exploration.plain, exploration.again) if it is not None])
     parts = [
         _title(first),
         _section(f"These of the {count} messages that the scenario publishes are enough:", _some(smaller.needed))
         if smaller is not None
         else "",
         _section("What happened:" if smaller is None else "What happened with these alone:", _story(run, kinds)),
-        _section("Unlike the run without a fault:", _differences(run, plain, unsteady)),
+        _section("Unlike the run without a fault:", _differences(run, plain, noise)),
         _section("Confirmed and lost:", run.losses),
         _section("Errors in other threads:", list(dict.fromkeys(run.thread_errors))[:_LISTED]),
         _section("How the scenario failed:", _outcome(run)),
@@ -141,45 +142,30 @@ def _lines_of(seen: Seen, kinds: Mapping[str, Kind]) -> Iterator[str]:
         yield f"    *** {kinds[seen.applied].describe(seen.step)} ***"
 
 
-def _unsteady(exploration: Exploration) -> set[tuple[str, str]]:
-    """Return what the two runs without a fault did with different bodies, such as a process's number, masked."""
-    if exploration.again is None:
-        return set()
-    first, second = _counts(exploration.plain), _counts(exploration.again)
-    return {(verb, masked(what)) for verb, what in (first - second) + (second - first)}
-
-
-def _differences(run: Run, plain: Run, unsteady: set[tuple[str, str]]) -> list[str]:
+def _differences(run: Run, plain: Run, noise: set[Fact]) -> list[str]:
     """Return lines for what happened more or less often than in the plain run, whatever is made up anew in each."""
-    now, before = _masked(_counts(run), unsteady), _masked(_counts(plain), unsteady)
+    now, before = without_noise(_facts(run), noise), without_noise(_facts(plain), noise)
     return _some(
         [
-            _difference(verb, what, now[verb, what], before[verb, what])
-            for verb, what in dict.fromkeys([*before, *now])
-            if now[verb, what] != before[verb, what]
+            _difference(fact, now[fact], before[fact])
+            for fact in dict.fromkeys([*before, *now])
+            if now[fact] != before[fact]
         ]
     )
 
 
-def _masked(counts: Counter[tuple[str, str]], unsteady: set[tuple[str, str]]) -> Counter[tuple[str, str]]:
-    result: Counter[tuple[str, str]] = Counter()
-    for (verb, what), count in counts.items():
-        key = verb, masked(what)
-        result[key if key in unsteady else (verb, what)] += count
-    return result
-
-
-def _difference(verb: str, what: str, count: int, plain_count: int) -> str:
+def _difference(fact: Fact, count: int, plain_count: int) -> str:
+    what = fact.value or fact.where
     if not count:
-        return f"{what} was never {verb}"
+        return f"{what} was never {fact.what}"
     instead = f" instead of {_times(plain_count)}" if plain_count else ", and never without the fault"
-    return f"{what} was {verb} {_times(count)}{instead}"
+    return f"{what} was {fact.what} {_times(count)}{instead}"
 
 
-def _counts(run: Run) -> Counter[tuple[str, str]]:
-    return Counter(
-        (_COMPARED[event.kind], _what(event)) for event in map(Event, run.raw_events) if event.kind in _COMPARED
-    )
+def _facts(run: Run) -> Facts:
+    """Return how often what happened, in which each body is a value."""
+    compared = [event for event in map(Event, run.raw_events) if event.kind in _COMPARED]
+    return Facts(Fact(_COMPARED[it.kind], masked(_what(it)), value=_what(it)) for it in compared)
 
 
 def _what(event: Event) -> str:

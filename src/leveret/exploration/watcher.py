@@ -14,6 +14,7 @@ from leveret.exploration.kinds import Kind
 from leveret.exploration.schedule import CLIENT_TO_SERVER, SERVER_TO_CLIENT, THEN, Placement, Schedule, Seen, Step
 from leveret.faults.plan import Treatment, apply
 from leveret.trace.events import content
+from leveret.trials.steps import ClientNames
 from leveret.wording import masked
 
 if TYPE_CHECKING:
@@ -40,9 +41,7 @@ class Watcher:
         self._plan: Final = broker.faults
         self._kinds: Final = kinds
         self._counts: Final[dict[tuple[int, int, str, str], int]] = {}
-        # The names of connections in steps, by number, and how many connections have had each name.
-        self._names: Final[dict[int, str]] = {}
-        self._name_counts: Final[dict[str, int]] = {}
+        self._clients: Final = ClientNames()
         # Connections that a fault is about to end.
         self._ending: Final[list[Connection]] = []
         self._last_of: Final[dict[int, Step]] = {}
@@ -113,20 +112,14 @@ class Watcher:
         return Step(*key, nth)
 
     def _name_of(self, connection: Connection) -> int | str:
-        """Return the name that the client gives the connection, or else its number.
-
-        Unlike the number, the name does not depend on which client connects first.
-        """
-        name = self._names.get(connection.number)
+        """Return the name that the client gives the connection, or else its number."""
+        name = self._clients.get(connection)
         if name is None:
-            field = connection.client_properties.get("connection_name")
-            given = field.value.decode("utf-8", "replace") if field and isinstance(field.value, bytes) else ""
             # Parts that are different in each run, such as random ids, cannot identify a connection.
-            given = masked(given)
+            given = masked(connection.client_name) if "connection_name" in connection.client_properties else ""
             if not given or given.isdecimal() or not given.isprintable() or THEN in given:
                 return connection.number
-            count = self._name_counts[given] = self._name_counts.get(given, 0) + 1
-            name = self._names[connection.number] = given if count == 1 else f"{given} ({count})"
+            name = self._clients.name_of(connection, given)
         return name
 
     def _is_ended_by_confirms(self, occasion: Occasion, connection: Connection) -> bool:
