@@ -22,7 +22,7 @@ from pytest_leveret.reports.report import add_section, show_progress
 from pytest_leveret.trials.runner import Trial, run, trial_of
 
 if TYPE_CHECKING:
-    from leveret import Broker, Exploration
+    from leveret import Broker
     from leveret.exploration import Schedule, Settings
     from leveret.exploration.watcher import Watcher
 
@@ -190,29 +190,32 @@ class ExploredTest:
     def explore(self) -> list[pytest.TestReport]:
         """Run all schedules and return the reports of the run to show."""
         from leveret.errors import LeveretWarning
-        from leveret.exploration import Schedule
+        from leveret.exploration import ExplorationFailedError, Schedule
         from leveret.exploration.logs import STRAYS
-        from leveret.exploration.report import divergence_text, skipped_text
-        from leveret.exploration.search import report
+        from leveret.exploration.report import plain_hang_text
 
         plain = self._play(Schedule())
+        if plain.run.hang is not None:
+            return self._with_text(plain, plain_hang_text(plain.run))
         if plain.run.has_failed or ending_of(plain.reports)[1] != "passed":
-            return self._plain_failure(plain)
+            return plain.reports
         found = self._settings.search(lambda schedule: self._play(schedule).run, plain.run)
         if (capture := self._item.config.pluginmanager.get_plugin("logging-plugin")) is not None:
             STRAYS.hide((capture.caplog_handler, capture.report_handler))
-        if found.failed_runs:
-            return self._reports_of(found)
-        if not found.run_count:
-            return _with_failure(plain.reports, self._settings.no_steps_text(found))
-        if found.diverged_runs and self._settings.only is not None:
-            return _with_failure(plain.reports, f"{divergence_text(found)}\nnothing was explored")
-        if found.diverged_runs:
-            self._item.warn(LeveretWarning(divergence_text(found)))
-        if found.skipped:
-            self._item.warn(LeveretWarning(skipped_text(found)))
-        report(str(found))
+        try:
+            warned = self._settings.conclude(found, self._replay)
+        except ExplorationFailedError as failure:
+            run = found.failed_runs[0] if found.failed_runs else plain.run
+            play = next((play for play in self._failed if play.run is run), plain)
+            return self._with_text(play, str(failure))
+        except ValueError as error:
+            return self._with_text(plain, str(error))
+        for text in warned:
+            self._item.warn(LeveretWarning(text))
         return plain.reports
+
+    def _replay(self, schedule: Schedule) -> str:
+        return f"pytest '{self._item.nodeid}' --leveret-explore-only='{schedule}'"
 
     def _play(self, schedule: Schedule) -> Play:
         play = Play(self._item, schedule, self._settings)
@@ -220,22 +223,6 @@ class ExploredTest:
         if play.run.has_failed:
             self._failed.append(play)
         return play
-
-    def _plain_failure(self, plain: Play) -> list[pytest.TestReport]:
-        if plain.run.hang is None:
-            return plain.reports
-        from leveret.exploration.report import plain_hang_text
-
-        return self._with_text(plain, plain_hang_text(plain.run))
-
-    def _reports_of(self, found: Exploration) -> list[pytest.TestReport]:
-        """Return the reports of the first run that failed, with the report of the exploration."""
-        from leveret.exploration.report import failure_text
-
-        run = found.failed_runs[0]
-        play = next(play for play in self._failed if play.run is run)
-        line = f"pytest '{self._item.nodeid}' --leveret-explore-only='{run.schedule}'"
-        return self._with_text(play, failure_text(found, self._settings.kinds, line))
 
     def _with_text(self, play: Play, text: str) -> list[pytest.TestReport]:
         """Add a text to the reports of a run that failed, and return them."""

@@ -10,7 +10,7 @@ import logging
 import os
 import threading
 import warnings
-from collections.abc import Coroutine, Iterable, Mapping
+from collections.abc import Callable, Coroutine, Iterable, Mapping
 from dataclasses import dataclass
 from time import perf_counter
 from typing import TYPE_CHECKING, Final, Unpack
@@ -20,7 +20,14 @@ from leveret.errors import LeveretWarning, did_you_mean, unknown_keyword
 from leveret.exploration.kinds import DEFAULT, KINDS, FaultKind, Kind, kinds_of
 from leveret.exploration.logs import STRAYS, buffered_logs, lines_of
 from leveret.exploration.processes import Players, brief_of
-from leveret.exploration.report import divergence_text, failure_text, plain_hang_text, replay_line, unrepeated_text
+from leveret.exploration.report import (
+    divergence_text,
+    failure_text,
+    plain_hang_text,
+    replay_line,
+    skipped_text,
+    unrepeated_text,
+)
 from leveret.exploration.run import Execute, Run, Scenario, ScenarioRunner, attempt
 from leveret.exploration.schedule import Schedule
 from leveret.exploration.search import Exploration, ExplorationFailedError, Search, differing_steps, report
@@ -86,7 +93,9 @@ def explore(
         shrinker = Shrinker(runner, exploration.failed_runs[0], plain)
         exploration.smaller = shrinker if shrinker.shrink() else None
         exploration.seconds += perf_counter() - began
-    settings.raise_or_warn(exploration, getattr(scenario, "__name__", "scenario"))
+    name = getattr(scenario, "__name__", "scenario")
+    for text in settings.conclude(exploration, lambda schedule: replay_line(name, schedule, settings.kinds)):
+        warnings.warn(text, LeveretWarning, stacklevel=2)
     return exploration
 
 
@@ -183,29 +192,32 @@ class Settings:
         STRAYS.hide(logging.getLogger().handlers)
         return exploration
 
-    def raise_or_warn(self, exploration: Exploration, name: str) -> None:
-        """Raise if a schedule failed, and warn if one diverged. With `only`, a schedule that diverged has failed.
+    def conclude(self, exploration: Exploration, replay: Callable[[Schedule], str]) -> list[str]:
+        """Log the summary, and return what to warn of. `replay` returns how to run one schedule again.
 
-        If all passed, log the summary.
+        Raises ExplorationFailedError if a schedule failed, or diverged and was the only one. Raises ValueError if there
+        was none.
         """
         __tracebackhide__ = True
         if exploration.failed_runs:
             run = exploration.failed_runs[0]
             for record in run.logs:
                 logging.getLogger(record.name).handle(record)
-            line = replay_line(name, run.schedule, self.kinds)
-            raise ExplorationFailedError(failure_text(exploration, self.kinds, line), exploration) from run.error
+            text = failure_text(exploration, self.kinds, replay(run.schedule))
+            raise ExplorationFailedError(text, exploration) from run.error
         if exploration.diverged_runs and self.only is not None:
             raise ExplorationFailedError(f"{divergence_text(exploration)}\nnothing was explored", exploration)
-        if exploration.diverged_runs:
-            warnings.warn(divergence_text(exploration), LeveretWarning, stacklevel=3)
-        if exploration.unrepeated:
-            warnings.warn(unrepeated_text(exploration), LeveretWarning, stacklevel=3)
         if not exploration.run_count:
-            raise ValueError(self.no_steps_text(exploration))
+            raise ValueError(self._no_steps_text(exploration))
         report(str(exploration))
+        warned = {
+            divergence_text: exploration.diverged_runs,
+            skipped_text: exploration.skipped,
+            unrepeated_text: exploration.unrepeated,
+        }
+        return [text_of(exploration) for text_of, found in warned.items() if found]
 
-    def no_steps_text(self, exploration: Exploration) -> str:
+    def _no_steps_text(self, exploration: Exploration) -> str:
         """Return the error for an exploration without a step at which a fault can be placed."""
         names = ", ".join(self.kinds)
         if not exploration.steps:
