@@ -22,7 +22,7 @@ def prepare(config: pytest.Config) -> None:
     """Let this session be a worker, if a survey has started it."""
     if ADDRESS in os.environ:
         # Most runs need none of it.
-        from pytest_leveret.needs.worker import serve_survey
+        from pytest_leveret.needs.run import serve_survey
         from pytest_leveret.trials.processes import Serving
 
         config.pluginmanager.register(Serving(ADDRESS, serve_survey), "leveret-needs-worker")

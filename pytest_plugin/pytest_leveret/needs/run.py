@@ -9,9 +9,10 @@ from __future__ import annotations
 
 import logging
 import os
+import sys
 import threading
 from collections.abc import Callable
-from contextlib import nullcontext
+from contextlib import nullcontext, suppress
 from dataclasses import dataclass, field
 from time import monotonic
 from typing import TYPE_CHECKING, Any, Final
@@ -36,9 +37,12 @@ from pytest_leveret.needs.effects import (
 )
 from pytest_leveret.needs.reading import noted_reads
 from pytest_leveret.rehearsals.fingerprint import normal
+from pytest_leveret.trials.processes import serve_session
 from pytest_leveret.trials.runner import Trial, run
 
 if TYPE_CHECKING:
+    from multiprocessing.connection import Connection
+
     from leveret import Broker
     from leveret.core.model.message import Message
     from leveret.core.model.vhost import VirtualHost
@@ -298,6 +302,39 @@ class Run(Trial):
         fact = Fact(ERROR, "", value=_text_of(error))
         if fact not in self._errors:
             self._errors.append(fact)
+
+
+def _play(item: pytest.Item, job: Job, reply: Callable[[Outcome], None]) -> tuple[Outcome, bool] | None:
+    """Do a job, and return its outcome and whether this process is spent; None if `reply` got it already."""
+    outcome = Outcome()
+    for turn in range(1 if job.expected is not None else 2):
+        trial = Run(item, job, outcome, reply)
+        trial.play()
+        if trial.is_cut:
+            return None
+        if turn and outcome.error:
+            # It passes only once in a process, so each of its runs has one of its own.
+            outcome.error = ""
+            outcome.effects[-1].facts[Fact(TEST, "", value="the test fails")] += 1
+            return outcome, True
+        if job.is_alone or outcome.error:
+            return outcome, True
+    if job.expected is None:
+        outcome.modules = [name for name in sys.modules if name.startswith("leveret.")]
+        return outcome, False
+    return outcome, job.expected.differs_from(outcome.effects[-1].facts)
+
+
+def serve_survey(session: pytest.Session, connection: Connection) -> None:
+    """Run the tests of a session as the other side of the connection asks, until it hangs up."""
+    items = {item.nodeid: item for item in session.items}
+
+    def do(job: Job) -> tuple[Outcome, bool] | None:
+        return _play(items[job.test], job, lambda outcome: connection.send((outcome, True)))
+
+    # A run may be cut when it has just ended.
+    with suppress(KeyboardInterrupt):
+        serve_session(session, connection, do)
 
 
 def _place_of(message: Message) -> tuple[str, str]:

@@ -28,8 +28,7 @@ from pytest_leveret.needs.effects import BREAKS, NOTHING, Expected, expected_of
 from pytest_leveret.needs.findings import Effect, FieldNeed, Findings, MessageNeeds
 from pytest_leveret.needs.locking import write_needs
 from pytest_leveret.needs.report import lines_of
-from pytest_leveret.needs.run import Job, Outcome
-from pytest_leveret.needs.worker import serve_survey
+from pytest_leveret.needs.run import Job, Outcome, serve_survey
 from pytest_leveret.options import general_settings
 from pytest_leveret.reports.report import show_progress
 from pytest_leveret.trials.processes import Seldom, pool, refuse_broken

@@ -19,7 +19,7 @@ from leveret.broker import KEYWORDS
 from leveret.errors import LeveretWarning, did_you_mean, unknown_keyword
 from leveret.exploration.kinds import DEFAULT, KINDS, FaultKind, Kind, kinds_of
 from leveret.exploration.logs import STRAYS, buffered_logs, lines_of
-from leveret.exploration.processes import Players, brief_of
+from leveret.exploration.processes import Players
 from leveret.exploration.report import (
     divergence_text,
     failure_text,
@@ -161,7 +161,7 @@ class Settings:
         if count == 1 or self.only is not None:
             return None
         try:
-            return Players(brief_of(runner.scenario, self._faults, self.limit, runner.options), count)
+            return Players(runner, self._faults, count)
         except ValueError as error:
             if self.processes is None:
                 return None

@@ -15,59 +15,43 @@ from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import Any, Final
 
 from leveret.engine.urls import VARIABLES
 from leveret.exploration.kinds import FaultKind, kinds_of
 from leveret.exploration.logs import STRAYS, lines_of
-from leveret.exploration.run import Run, Scenario, ScenarioRunner, attempt, new_folder
+from leveret.exploration.run import Run, ScenarioRunner, attempt, new_folder
 from leveret.exploration.schedule import Schedule
 from leveret.faults import Fault
 from leveret.trials.pool import Address, NotStartedError, Pool, serve
 from leveret.workers import fork_server
 from leveret.workers.processes import Note, Process, forked
 
-if TYPE_CHECKING:
-    from leveret.engine.broker_options import BrokerOptions
-
 # How long a process may take to answer beyond the limits of the two runs of a schedule.
 _ANSWER_S: Final = 30.0
-
-
-class Brief(NamedTuple):
-    """What a process needs to run a scenario."""
-
-    module: str
-    file: str
-    # The scenario, the faults, the options of the broker and the variables with the URLs of the run, pickled.
-    content: bytes
-    limit: float
-
-
-def brief_of(scenario: Scenario, faults: Sequence[FaultKind | Fault], limit: float, options: BrokerOptions) -> Brief:
-    """Return the brief for a scenario. Raises ValueError if another process cannot import it."""
-    function: Any = scenario
-    while isinstance(function, partial):
-        function = function.func
-    module = sys.modules.get(getattr(function, "__module__", ""))
-    if module is None or module.__name__ == "__main__":
-        raise ValueError("another process cannot import the scenario; define it in a module of its own")
-    try:
-        content = pickle.dumps((scenario, faults, options, VARIABLES))
-    except Exception as error:
-        raise ValueError(
-            f"another process cannot import the scenario ({error}); define it at the top of a module"
-        ) from error
-    return Brief(module.__name__, getattr(module, "__file__", None) or "", content, limit)
+_SHOWN_LINES: Final = 20
 
 
 class Players:
     """Processes that run the schedules of one scenario. They start with the first schedule."""
 
-    def __init__(self, brief: Brief, count: int) -> None:
-        self._brief: Final = brief
+    def __init__(self, runner: ScenarioRunner, faults: Sequence[FaultKind | Fault], count: int) -> None:
+        """Raises ValueError if another process cannot import the scenario."""
+        function: Any = runner.scenario
+        while isinstance(function, partial):
+            function = function.func
+        module = sys.modules.get(getattr(function, "__module__", ""))
+        if module is None or module.__name__ == "__main__":
+            raise ValueError("another process cannot import the scenario; define it in a module of its own")
+        self._module: Final = module
+        try:
+            self._content: Final = pickle.dumps((runner.scenario, faults, runner.limit, runner.options, VARIABLES))
+        except Exception as error:
+            raise ValueError(
+                f"another process cannot import the scenario ({error}); define it at the top of a module"
+            ) from error
         self._pool: Final = Pool[Schedule | None, Run | list[str]](
-            self._begun, count=count, hang_s=2 * brief.limit + _ANSWER_S
+            self._begun, count=count, hang_s=2 * runner.limit + _ANSWER_S
         )
         # Removes what processes leave that are killed.
         self._ending: Final = ExitStack()
@@ -106,17 +90,20 @@ class Players:
                 assert schedule is not None
                 yield run if isinstance(run, Run) else Run(schedule, error=ChildProcessError(done.error))
         except NotStartedError as error:
-            why = f"another process cannot run the scenario; it printed:\n{error.output or ''}"
+            said = "\n".join((error.output or "").splitlines()[-_SHOWN_LINES:])
+            why = f"another process cannot run the scenario; it printed:\n{said}"
             raise ValueError(f"processes={self._pool.count}: {why}; pass processes=1 to run it here") from None
 
     def _begun(self, address: Address, note: Note) -> Process:
-        return forked(_play, (address, self._folder, *self._brief), os.environ, None, note)
+        file = getattr(self._module, "__file__", None) or ""
+        arguments = (address, self._folder, self._module.__name__, file, self._content)
+        return forked(_play, arguments, os.environ, None, note)
 
 
-def _play(address: Address, folder: str, module: str, file: str, content: bytes, limit: float) -> None:
+def _play(address: Address, folder: str, module: str, file: str, content: bytes) -> None:
     """Run schedules in this process, as the test's process asks through a socket."""
     fork_server.load_module(module, file)
-    scenario, faults, options, variables = pickle.loads(content)
+    scenario, faults, limit, options, variables = pickle.loads(content)
     VARIABLES.update(variables)
     runner = ScenarioRunner(scenario, kinds_of(faults), limit, options, folder)
     before, strays = frozenset(threading.enumerate()), list[threading.Thread]()
