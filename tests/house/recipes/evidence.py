@@ -169,8 +169,8 @@ def test_three_acks_of_a_copy_break_the_rule() -> None:
 
 @recipe("a rule of the pipeline")
 def add_rule(tree: Tree) -> None:
-    row = '    Rule("acked_thrice", acked_thrice, "acknowledged {acks} times"),\n'
-    tree.insert("src/leveret/pipeline/kernel/rules.py", before='    Rule("delivered_after_ack"', text=row)
+    row = '    TraceRule("acked_thrice", acked_thrice, "acknowledged {acks} times"),\n'
+    tree.insert("src/leveret/pipeline/kernel/rules.py", before='    TraceRule("delivered_after_ack"', text=row)
     tree.insert("src/leveret/pipeline/kernel/rules.py", before="def delivered_after_ack(", text=RULE)
     words = '    "acked_thrice": ("A message was acknowledged three times.", "Find out who settles it again."),\n'
     tree.insert("src/leveret/pipeline/report/words.py", before='    "delivered_after_ack": (', text=words)
