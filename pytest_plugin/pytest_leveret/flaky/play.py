@@ -10,20 +10,21 @@ from __future__ import annotations
 import inspect
 import sys
 import threading
-from collections.abc import Generator
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from dis import opname
 from functools import partial
 from random import Random
 from typing import TYPE_CHECKING, Any, Final, Literal
 
-import pytest
-
 from pytest_leveret.flaky.steps import BEGINNING, LINE, Name, Naming, line_name
 from pytest_leveret.trials.runner import Trial, unmarked_outcome
 
 if TYPE_CHECKING:
     from types import CodeType, FrameType
+
+    import pytest
 
     from leveret import Broker
     from leveret.faults import Occasion
@@ -125,10 +126,8 @@ class Play(Trial):
         self._brokers.append(broker)
         delays.start()
 
-    @pytest.hookimpl(tryfirst=True)
-    def pytest_runtest_setup(self, item: pytest.Item) -> None:
+    def begin(self) -> None:
         """Change how often threads take turns."""
-        super().pytest_runtest_setup(item)
         if self._seed and self._order is None:
             sys.setswitchinterval(Random(f"{self._seed} turns").choice(_SWITCH_S))
         elif self._order is not None and self._order.received is not None:
@@ -247,12 +246,12 @@ class Play(Trial):
 
     # The lines of the test.
 
-    @pytest.hookimpl(wrapper=True, tryfirst=True)
-    def pytest_pyfunc_call(self, pyfuncitem: pytest.Item) -> Generator[None, object, object]:
+    @contextmanager
+    def calling(self, item: pytest.Item) -> Iterator[None]:
         """Note the lines of the test."""
-        self.trace(pyfuncitem)
+        self.trace(item)
         try:
-            return (yield)
+            yield
         finally:
             self.end_trace()
 

@@ -16,13 +16,20 @@ if TYPE_CHECKING:
 
 
 class Trial:
-    """One run of a test, in which this takes part as a plugin. A kind of trial says what it does and what it notes."""
+    """One run of a test. A kind of trial says what it does to the brokers, and what it notes."""
 
     # Whether something is done to its broker that its strict checks and its contract are not about.
     is_faulty = False
 
+    def begin(self) -> None:
+        """Begin, once it has taken the brokers that run already."""
+
     def watch(self, broker: Broker) -> None:
         """Take a broker that has started, or that the test shares."""
+
+    def calling(self, item: pytest.Item) -> AbstractContextManager[None]:
+        """Return what surrounds the call of the test function."""
+        return nullcontext()
 
     def note(self, item: pytest.Item, report: pytest.TestReport, call: pytest.CallInfo[None]) -> None:
         """Note how a phase has ended."""
@@ -30,11 +37,28 @@ class Trial:
     def finish(self) -> None:
         """End before the fixtures do, which are no part of the trial."""
 
+
+class Runner:
+    """The part of the plugin through which a trial takes part in the run of its test.
+
+    There is one for all trials of a run, because pytest keeps each plugin that it has had.
+    """
+
+    def __init__(self) -> None:
+        self.trial = Trial()
+
     @pytest.hookimpl(tryfirst=True)
     def pytest_runtest_setup(self, item: pytest.Item) -> None:
-        """Take the brokers that run already."""
+        """Begin a trial."""
         for broker in brokers.shared_brokers(item):
-            self.watch(broker)
+            self.trial.watch(broker)
+        self.trial.begin()
+
+    @pytest.hookimpl(wrapper=True, tryfirst=True)
+    def pytest_pyfunc_call(self, pyfuncitem: pytest.Item) -> Generator[None, object, object]:
+        """Surround the test function."""
+        with self.trial.calling(pyfuncitem):
+            return (yield)
 
     @pytest.hookimpl(wrapper=True, tryfirst=True)
     def pytest_runtest_makereport(
@@ -42,16 +66,21 @@ class Trial:
     ) -> Generator[None, pytest.TestReport, pytest.TestReport]:
         """Note how a phase has ended."""
         report = yield
-        self.note(item, report, call)
+        self.trial.note(item, report, call)
         return report
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_runtest_teardown(self) -> None:
-        """End before the fixtures do."""
-        self.finish()
+        """End a trial before the fixtures end."""
+        self.trial.finish()
+
+    def watch(self, broker: Broker) -> None:
+        """Take a broker that has started."""
+        self.trial.watch(broker)
 
 
 _TRIAL: Final = pytest.StashKey[Trial]()
+_RUNNER: Final = pytest.StashKey[Runner]()
 
 
 def trial_of(item: pytest.Item) -> Trial | None:
@@ -62,16 +91,23 @@ def trial_of(item: pytest.Item) -> Trial | None:
 @contextmanager
 def taking_part(item: pytest.Item, trial: Trial) -> Iterator[None]:
     """Let a trial take part in what runs a test in this block."""
-    plugins, watchers = item.config.pluginmanager, item.config.stash.setdefault(brokers.WATCHERS, [])
+    runner = _runner_of(item.config)
     item.stash[_TRIAL], item.stash[brokers.IS_FAULTY] = trial, trial.is_faulty
-    watchers.append(trial.watch)
-    plugins.register(trial)
+    runner.trial = trial
     try:
         yield
     finally:
-        plugins.unregister(trial)
-        watchers.remove(trial.watch)
+        runner.trial = Trial()
         del item.stash[_TRIAL], item.stash[brokers.IS_FAULTY]
+
+
+def _runner_of(config: pytest.Config) -> Runner:
+    runner = config.stash.get(_RUNNER, None)
+    if runner is None:
+        runner = config.stash[_RUNNER] = Runner()
+        config.stash.setdefault(brokers.WATCHERS, []).append(runner.watch)
+        config.pluginmanager.register(runner, "leveret-runner")
+    return runner
 
 
 def run(item: pytest.Item, trial: Trial, dog: AbstractContextManager[object] | None = None) -> list[pytest.TestReport]:
