@@ -170,10 +170,10 @@ def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, object, object
         raise
     finally:
         if is_used(item.config):
-            from pytest_leveret import brokers
+            from pytest_leveret.brokers import recording
             from pytest_leveret.reports import diagnosing
 
-            brokers.forget(item)
+            recording.forget(item)
             diagnosing.forget(item)
 
 

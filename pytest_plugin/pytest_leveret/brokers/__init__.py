@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
 from errno import EADDRINUSE
 from inspect import signature
 from tempfile import TemporaryFile
@@ -16,6 +17,7 @@ import pytest
 
 from pytest_leveret.brokers import recording
 from pytest_leveret.brokers.harness import harness_of
+from pytest_leveret.brokers.recording import attempt_of
 from pytest_leveret.options import GENERAL, RUNNING, Setting, Settings, general_settings, read_settings
 from pytest_leveret.options.kinds import read_levels
 from pytest_leveret.options.table import OPTIONS
@@ -23,25 +25,33 @@ from pytest_leveret.options.table import OPTIONS
 if TYPE_CHECKING:
     from leveret import Broker
 
-_STARTED: Final = pytest.StashKey["list[Broker]"]()
-# Whether a fixture, an option or a stand-in has started a broker in this run.
-_HAS_STARTED: Final = pytest.StashKey[bool]()
-# The brokers that serve several tests, by fixture. An inner fixture may hide an outer one of the same name.
-_SHARED: Final = pytest.StashKey["dict[str, list[Broker]]"]()
-# The names of those that serve all tests while they run.
-_WITH_ALL: Final = pytest.StashKey[set[str]]()
-# How much each of these had recorded when a test began, by the broker's id.
-_RECORDED: Final = pytest.StashKey[dict[int, int]]()
-# Those whose clock was held when the test itself began.
-_HELD: Final = pytest.StashKey["list[Broker]"]()
-_CURRENT: Final = pytest.StashKey[str]()
 # What starts a broker in front of a real server, with these keywords.
 STARTER: Final[pytest.StashKey[Callable[[dict[str, Any]], Broker]]] = pytest.StashKey()
 # What wants to know of each broker that starts.
 WATCHERS: Final = pytest.StashKey[list[Callable[["Broker"], None]]]()
 # Whether something is done to a test's broker that strict checks and its contract are not about.
 IS_FAULTY: Final = pytest.StashKey[bool]()
-_PASSED: Final = pytest.StashKey[bool]()
+
+
+@dataclass(slots=True)
+class SharedBrokers:
+    """The brokers of a run that serve several tests."""
+
+    # By fixture. An inner one may hide an outer one of the same name.
+    by_fixture: dict[str, list[Broker]] = field(default_factory=dict)
+    # The fixtures of those that serve all tests while they run.
+    with_all: set[str] = field(default_factory=set)
+    # The test that runs.
+    current: str = ""
+    # Whether a fixture, an option or a stand-in has started any broker.
+    has_started: bool = False
+
+
+_SHARED: Final = pytest.StashKey[SharedBrokers]()
+
+
+def _shared(config: pytest.Config) -> SharedBrokers:
+    return config.stash.setdefault(_SHARED, SharedBrokers())
 
 
 def start_broker(config: pytest.Config, settings: Settings, overrides: dict[str, Any]) -> Broker:
@@ -128,7 +138,7 @@ def unused_port(config: pytest.Config, *, has_failures: bool) -> list[str]:
     A controller of pytest-xdist does not know what its workers start.
     """
     setting = general_settings(config).get("port")
-    has_started = config.stash.get(_HAS_STARTED, False) or config.getoption("tx", None)
+    has_started = _shared(config).has_started or config.getoption("tx", None)
     if setting is None or not setting.value or has_started or not has_failures:
         return []
     return [
@@ -153,8 +163,8 @@ def add_to_test(item: pytest.Item, broker: Broker, name: str | None = None) -> N
     """Note that a broker was started for a test, which calls it by a name."""
     if name is not None:
         harness_of(broker).call(name)
-    item.stash.setdefault(_STARTED, []).append(broker)
-    item.config.stash[_HAS_STARTED] = True
+    attempt_of(item).started.append(broker)
+    _shared(item.config).has_started = True
     harness_of(broker).belong_to(item.nodeid)
     recording.begin(item, broker)
     harness_of(broker).begin_test(item.nodeid)
@@ -177,37 +187,38 @@ def end_expecting(started: list[Broker]) -> None:
 
 def share(session: pytest.Session, fixture: str, broker: Broker, *, with_all: bool = False) -> None:
     """Note the broker that a fixture gives to several tests, or to all tests while it runs."""
+    shared = _shared(session.config)
     if with_all:
-        session.stash.setdefault(_WITH_ALL, set()).add(fixture)
+        shared.with_all.add(fixture)
     else:
         harness_of(broker).name_in_tests(fixture)
-    session.config.stash[_HAS_STARTED] = True
-    shared = session.stash.setdefault(_SHARED, {}).setdefault(fixture, [])
-    shared.append(broker)
-    if broker in shared[:-1]:
+    shared.has_started = True
+    known = shared.by_fixture.setdefault(fixture, [])
+    known.append(broker)
+    if broker in known[:-1]:
         return
     if (item := session.config.stash.get(RUNNING, None)) is not None:
         recording.begin(item, broker)
-    harness_of(broker).begin_test(session.stash.get(_CURRENT, ""))
+    harness_of(broker).begin_test(shared.current)
     for watcher in session.config.stash.get(WATCHERS, ()):
         watcher(broker)
 
 
 def unshare(session: pytest.Session, fixture: str) -> None:
     """Forget the broker of a fixture that ends."""
-    session.stash[_SHARED][fixture].pop()
+    _shared(session.config).by_fixture[fixture].pop()
 
 
 def brokers_of(item: pytest.Item) -> list[Broker]:
     """Return the brokers of a test: its own, and those that it shares with other tests and has used."""
-    return [*item.stash.get(_STARTED, []), *used_brokers(item)]
+    return [*attempt_of(item).started, *used_brokers(item)]
 
 
 def shared_brokers(item: pytest.Item) -> list[Broker]:
     """Return the brokers that this test shares with others, as far as they were started."""
-    fixtures = {*getattr(item, "fixturenames", ()), *item.session.stash.get(_WITH_ALL, ())}
-    shared = item.session.stash.get(_SHARED, {})
-    return [started[-1] for name, started in shared.items() if started and name in fixtures]
+    shared = _shared(item.config)
+    fixtures = {*getattr(item, "fixturenames", ()), *shared.with_all}
+    return [started[-1] for name, started in shared.by_fixture.items() if started and name in fixtures]
 
 
 def used_brokers(item: pytest.Item) -> list[Broker]:
@@ -217,19 +228,19 @@ def used_brokers(item: pytest.Item) -> list[Broker]:
 
 def _is_used(item: pytest.Item, broker: Broker) -> bool:
     """Return whether a test asks for a shared broker, or anything has happened on it since the test began."""
-    shared = item.session.stash[_SHARED]
+    shared = _shared(item.config).by_fixture
     if any(broker in shared.get(name, ()) for name in getattr(item, "fixturenames", ())):
         return True
-    return harness_of(broker).moment > item.stash.get(_RECORDED, {}).get(id(broker), -1)
+    return harness_of(broker).moment > attempt_of(item).recorded.get(id(broker), -1)
 
 
 def _note_recorded(item: pytest.Item, brokers: Iterable[Broker]) -> None:
-    item.stash.setdefault(_RECORDED, {}).update({id(broker): harness_of(broker).moment for broker in brokers})
+    attempt_of(item).recorded.update({id(broker): harness_of(broker).moment for broker in brokers})
 
 
 def note_start(item: pytest.Item) -> None:
     """Record in the traces of shared brokers that a test begins. A test's own broker records it when it starts."""
-    item.session.stash[_CURRENT] = item.nodeid
+    _shared(item.config).current = item.nodeid
     serving = shared_brokers(item)
     for shared in serving:
         recording.begin(item, shared)
@@ -239,19 +250,21 @@ def note_start(item: pytest.Item) -> None:
 
 def note_call(item: pytest.Item) -> None:
     """Remember which clocks of shared brokers the fixtures of a test have held."""
-    item.stash[_HELD] = [broker for broker in shared_brokers(item) if broker.clock.is_held]
+    attempt_of(item).held = [broker for broker in shared_brokers(item) if broker.clock.is_held]
 
 
 def release_clocks(item: pytest.Item) -> None:
     """Let time run on in shared brokers whose clock the test itself has held."""
+    if (held := attempt_of(item).held) is None:
+        return
     for broker in shared_brokers(item):
-        if broker.clock.is_held and broker not in item.stash.get(_HELD, [broker]):
+        if broker.clock.is_held and broker not in held:
             broker.clock.release()
 
 
 def note_end(item: pytest.Item, report: pytest.TestReport, error: str | None) -> None:
     """Record in the traces of a test's brokers how the test ended, and with which error, and remember that."""
-    item.stash[_PASSED] = report.passed
+    attempt_of(item).has_passed = report.passed
     used = brokers_of(item)
     unused = [broker for broker in shared_brokers(item) if broker not in used]
     for broker in (*used, *unused):
@@ -261,18 +274,12 @@ def note_end(item: pytest.Item, report: pytest.TestReport, error: str | None) ->
 
 def has_passed(item: pytest.Item) -> bool:
     """Return whether the test's call phase has passed. Until then, it has not."""
-    return item.stash.get(_PASSED, False)
+    return attempt_of(item).has_passed
 
 
 def is_faulty(item: pytest.Item) -> bool:
     """Return whether this run of a test has a fault, so that strict checks do not apply to its broker."""
     return item.stash.get(IS_FAULTY, False)
-
-
-def forget(item: pytest.Item) -> None:
-    """Forget the brokers of a test that has ended, because its item exists until the run ends."""
-    item.stash[_STARTED] = []
-    item.stash[_PASSED] = False
 
 
 def stop_and_check(brokers: Iterable[Broker], *, is_judged: bool, item: pytest.Item | None = None) -> None:

@@ -30,21 +30,32 @@ if TYPE_CHECKING:
 
 @dataclass(slots=True)
 class Attempt:
-    """One attempt of a test: its brokers, the trace files that record it, and its reports."""
+    """One attempt of a test: its brokers, the trace files that record it, and its reports.
 
+    It exists from the set-up to the end of the teardown, so that a test that has ended keeps no broker.
+    """
+
+    # The brokers that serve it, and those of them that were started for it alone.
     brokers: list[Broker] = field(default_factory=list)
+    started: list[Broker] = field(default_factory=list)
+    # How much each shared broker had recorded when the test began, by the broker's id.
+    recorded: dict[int, int] = field(default_factory=dict)
+    # The shared brokers whose clock was held when the test itself began; None before that.
+    held: list[Broker] | None = None
+    # Whether its call has passed.
+    has_passed: bool = False
     files: list[TraceFile] = field(default_factory=list)
     reports: list[pytest.TestReport] = field(default_factory=list)
     # The text of the first error.
     error: str | None = None
     # What the assertion that failed is about.
     failure: Failure | None = None
+    # The path of its page, if one was written.
+    page: str | None = None
 
 
 # The most characters of an error that are recorded.
 _ERROR_MAX: Final = 20_000
-# The path of the page of the attempt that is running or ending, if one was written.
-PAGE: Final = pytest.StashKey[str]()
 _ATTEMPT: Final = pytest.StashKey[Attempt]()
 # The variable in which the workers of xdist find the name of their run, with its date.
 _DATED_RUN: Final = "LEVERET_RUN"
@@ -67,13 +78,22 @@ def failure_of(call: pytest.CallInfo[None]) -> Failure | None:
 def begin_attempt(item: pytest.Item) -> None:
     """Note that a test begins, or runs again."""
     item.stash[_ATTEMPT] = Attempt()
-    if PAGE in item.stash:
-        del item.stash[PAGE]
+
+
+def attempt_of(item: pytest.Item) -> Attempt:
+    """Return the attempt of a test that is running or ending."""
+    return item.stash.setdefault(_ATTEMPT, Attempt())
+
+
+def forget(item: pytest.Item) -> None:
+    """Forget the attempt of a test that has ended, because its item exists until the run ends."""
+    item.stash.setdefault(_ATTEMPT, Attempt())
+    del item.stash[_ATTEMPT]
 
 
 def begin(item: pytest.Item, broker: Broker) -> None:
     """Note that a broker serves a test, and record the test in the broker's trace file unless it has it already."""
-    attempt = item.stash.setdefault(_ATTEMPT, Attempt())
+    attempt = attempt_of(item)
     attempt.brokers.append(broker)
     file = harness_of(broker).trace_file
     if file is None or file in attempt.files:
@@ -119,7 +139,6 @@ class Recording:
                 if result.failed and attempt.error is None:
                     attempt.error, attempt.failure = error_text(call), failure_of(call)
                 if result.when == "teardown":
-                    del item.stash[_ATTEMPT]
                     try:
                         _end(item, attempt)
                     except Warning as warning:
@@ -145,7 +164,9 @@ class Recording:
 
 
 def _end(item: pytest.Item, attempt: Attempt) -> None:
-    if not attempt.files:
+    # A later teardown, which the next test did not need, ends no test.
+    files, attempt.files = attempt.files, []
+    if not files:
         return
     for broker in attempt.brokers:
         # Reading this property makes the broker write its pending events, which come before the end of the test.
@@ -159,8 +180,8 @@ def _end(item: pytest.Item, attempt: Attempt) -> None:
         from leveret.trace.redaction import Redaction
 
         ending["error"] = Redaction().text(attempt.error)
-    page = item.stash.get(PAGE, None)
-    for file in attempt.files:
+    page = attempt.page
+    for file in files:
         file.end_test(item.nodeid, ending if page is None else {**ending, **_about_page(page, file.path)})
 
 

@@ -10,7 +10,7 @@ import logging
 import sys
 import threading
 from collections.abc import Generator, Iterable, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from queue import Empty
 from time import time_ns
 from traceback import walk_tb
@@ -39,12 +39,6 @@ _OF_THE_WAY: Final = frozenset({"outcome", "queue", "to", "reason", "times"})
 _MAKES_BROKERS: Final = "make_leveret"
 # The packages between an assert and the hook that pytest calls for it.
 _BETWEEN: Final = ("_pytest", "pluggy", "pytest_leveret")
-_DEATHS: Final = pytest.StashKey["list[Noted]"]()
-_CAUGHT: Final = pytest.StashKey["list[Noted]"]()
-_MOMENT: Final = pytest.StashKey["Moment"]()
-_NAMES: Final = pytest.StashKey["dict[Broker, str]"]()
-_STACKS: Final = pytest.StashKey["Sequence[Stack]"]()
-_DIAGNOSES: Final = pytest.StashKey["list[tuple[Broker, Diagnosis]]"]()
 
 
 class Moment(NamedTuple):
@@ -79,6 +73,32 @@ class Noted(NamedTuple):
         return next((count for one, count in self.recorded if one is broker), None)
 
 
+@dataclass(slots=True)
+class FailureNotes:
+    """What is known of how a test fails."""
+
+    deaths: list[Noted] = field(default_factory=list)
+    # The errors that code has caught and logged.
+    caught: list[Noted] = field(default_factory=list)
+    # Where threads stood when its call raised.
+    stacks: Sequence[Stack] = ()
+    moment: Moment | None = None
+    # The reports that its error carried, and what to use in place of a fixture that does not exist.
+    taken: list[Report] = field(default_factory=list)
+    missing: str | None = None
+    # What it calls its brokers, and what went wrong as each shows it.
+    names: dict[Broker, str] = field(default_factory=dict)
+    diagnoses: list[tuple[Broker, Diagnosis]] = field(default_factory=list)
+
+
+_NOTES: Final = pytest.StashKey[FailureNotes]()
+
+
+def notes_of(item: pytest.Item) -> FailureNotes:
+    """Return the notes on a test that is running or ending."""
+    return item.stash.setdefault(_NOTES, FailureNotes())
+
+
 class _Errors(logging.Handler):
     """The errors that code logs: those of tasks that nothing retrieves, and those that it has caught."""
 
@@ -95,7 +115,8 @@ class _Errors(logging.Handler):
                 return
             is_task = record.name == "asyncio"
             death = _death_of_task(error) if is_task else _death("", None, error)
-            self._item.stash[_DEATHS if is_task else _CAUGHT].append(Noted.now(self._item, death))
+            notes = notes_of(self._item)
+            (notes.deaths if is_task else notes.caught).append(Noted.now(self._item, death))
 
 
 class Diagnosing:
@@ -111,8 +132,7 @@ class Diagnosing:
         if not (brokers_of(item) or shared_brokers(item) or _MAKES_BROKERS in getattr(item, "fixturenames", ())):
             return (yield)
         before = threading.excepthook
-        deaths: list[Noted] = item.stash.setdefault(_DEATHS, [])
-        item.stash.setdefault(_CAUGHT, [])
+        notes = notes_of(item)
         logged, earlier = _Errors(item), threading.enumerate()
 
         def note(ended: threading.ExceptHookArgs) -> None:
@@ -120,7 +140,7 @@ class Diagnosing:
                 if ended.exc_value is not None and ended.thread not in earlier:
                     name = None if ended.thread is None else ended.thread.name
                     what = "a thread" if name is None else f"thread {name!r}"
-                    deaths.append(Noted.now(item, _death(what, name, ended.exc_value)))
+                    notes.deaths.append(Noted.now(item, _death(what, name, ended.exc_value)))
             before(ended)
 
         threading.excepthook = note
@@ -133,7 +153,7 @@ class Diagnosing:
             with Guarded("note where threads stood", item):
                 from leveret.observe.calls.callers import stacks_of_users
 
-                item.stash[_STACKS] = stacks_of_users(but_for=threading.get_ident())
+                notes.stacks = stacks_of_users(but_for=threading.get_ident())
             raise
         finally:
             self._item = None
@@ -177,10 +197,11 @@ class Diagnosing:
         return result
 
 
-def note_failure(item: pytest.Item, call: pytest.CallInfo[None], reports: list[Report]) -> None:
-    """Find out when a test failed, and what went wrong. `reports` are those that its error carried."""
+def note_failure(item: pytest.Item, call: pytest.CallInfo[None]) -> None:
+    """Find out when a test failed, and what went wrong, with the reports that its error carried."""
     assert call.excinfo is not None
-    moment = item.stash.get(_MOMENT, None)
+    notes = notes_of(item)
+    moment, reports = notes.moment, notes.taken
     if moment is not None and moment.code is not None and not _is_raised_in(call.excinfo.value, moment.code):
         moment = None
     if reports:
@@ -192,50 +213,49 @@ def note_failure(item: pytest.Item, call: pytest.CallInfo[None], reports: list[R
         ]
         moment = Moment(reports[0].wall, recorded, stacks=reports[0].stacks)
     if moment is None:
-        moment = Moment(round(call.stop * 1_000_000), [], stacks=item.stash.get(_STACKS, ()))
-    item.stash[_MOMENT] = moment
-    item.stash[_NAMES] = names_of(brokers_of(item), call)
-    item.stash[_DIAGNOSES] = _diagnosed(item, call, moment)
+        moment = Moment(round(call.stop * 1_000_000), [], stacks=notes.stacks)
+    notes.moment, notes.names = moment, names_of(brokers_of(item), call)
+    notes.diagnoses = _diagnosed(item, call, moment)
 
 
 def failed_at(item: pytest.Item) -> int | None:
     """Return when a test failed, in microseconds since the epoch."""
-    moment = item.stash.get(_MOMENT, None)
+    moment = notes_of(item).moment
     return None if moment is None else moment.wall
 
 
 def stacks_at_failure(item: pytest.Item) -> Sequence[Stack]:
     """Return where threads and tasks stood when a test failed."""
-    moment = item.stash.get(_MOMENT, None)
+    moment = notes_of(item).moment
     return () if moment is None else moment.stacks
 
 
 def variables_at_failure(item: pytest.Item) -> dict[str, str]:
     """Return the variables in which a test that failed holds several brokers, by what their reports call these."""
-    names = item.stash.get(_NAMES, {})
-    return {harness_of(one).name: name for one, name in names.items() if harness_of(one).given_name is None}
+    names = notes_of(item).names.items()
+    return {harness_of(one).name: name for one, name in names if harness_of(one).given_name is None}
 
 
 def later_count(item: pytest.Item, broker: Broker) -> int:
     """Return how much a broker has recorded since a test failed: what the test did to clean up."""
-    moment = item.stash.get(_MOMENT, None)
+    moment = notes_of(item).moment
     count = None if moment is None else moment.recorded_by(broker)
     return 0 if count is None else harness_of(broker).moment - count
 
 
 def diagnosis_of(item: pytest.Item, broker: Broker) -> Diagnosis | None:
     """Return what went wrong in a test and what else was noticed, as far as this broker shows it."""
-    return next((known for one, known in item.stash.get(_DIAGNOSES, []) if one is broker), None)
+    return next((known for one, known in notes_of(item).diagnoses if one is broker), None)
 
 
 def sentences_of(item: pytest.Item) -> list[str]:
     """Return what went wrong in a test, a sentence each: never more than three."""
-    return _sentences(known.causes for _, known in item.stash.get(_DIAGNOSES, []))
+    return _sentences(known.causes for _, known in notes_of(item).diagnoses)
 
 
 def noticed_in(item: pytest.Item) -> list[str]:
     """Return what else was noticed in a test, a sentence each: never more than three."""
-    return _sentences(known.noticed for _, known in item.stash.get(_DIAGNOSES, []))
+    return _sentences(known.noticed for _, known in notes_of(item).diagnoses)
 
 
 def _sentences(causes: Iterable[Sequence[Cause]]) -> list[str]:
@@ -249,10 +269,8 @@ def _sentences(causes: Iterable[Sequence[Cause]]) -> list[str]:
 
 def forget(item: pytest.Item) -> None:
     """Forget how a test failed that has ended, with its brokers, because its item exists until the run ends."""
-    keys: tuple[pytest.StashKey[Any], ...] = (_MOMENT, _NAMES, _DIAGNOSES, _DEATHS, _CAUGHT, _STACKS)
-    for key in keys:
-        if key in item.stash:
-            del item.stash[key]
+    notes_of(item)
+    del item.stash[_NOTES]
 
 
 def _diagnosed(item: pytest.Item, call: pytest.CallInfo[None], moment: Moment) -> list[tuple[Broker, Diagnosis]]:
@@ -265,7 +283,7 @@ def _diagnosed(item: pytest.Item, call: pytest.CallInfo[None], moment: Moment) -
         if known is not None:
             found.append((broker, known))
     if len(found) > 1:
-        names = {broker: harness_of(broker).name for broker in brokers} | item.stash[_NAMES]
+        names = {broker: harness_of(broker).name for broker in brokers} | notes_of(item).names
         for part in ("causes", "noticed"):
             _keep_worst(found, part, names)
     return found
@@ -304,11 +322,11 @@ def _asked(item: pytest.Item, call: pytest.CallInfo[None], moment: Moment, broke
     asked.is_wait = asked.is_wait or isinstance(error, WaitTimeoutError)
     asked.is_timeout = asked.is_timeout or (isinstance(error, TimeoutError | Empty) and not asked.is_wait)
     asked.error = "" if isinstance(error, AssertionError) else safe_text(error, str, _MESSAGE_MAX)
-    deaths = [*item.stash.get(_DEATHS, []), *_deaths_of_tasks(call)]
+    deaths = [*notes_of(item).deaths, *_deaths_of_tasks(call)]
     asked.deaths = [one.death._replace(place=one.place(broker)) for one in deaths]
     asked.caught = [
         Caught(one.death.error, one.death.line, place)
-        for one in item.stash.get(_CAUGHT, [])
+        for one in notes_of(item).caught
         if (place := one.place(broker)) is not None
     ]
     return asked
@@ -372,7 +390,7 @@ def _note_moment(item: pytest.Item, asked: Asked | None, code: CodeType | None) 
     from leveret.observe.calls.callers import stacks_of_users
 
     recorded = [(broker, harness_of(broker).moment) for broker in brokers_of(item)]
-    item.stash[_MOMENT] = Moment(time_ns() // 1_000, recorded, asked, code, stacks_of_users())
+    notes_of(item).moment = Moment(time_ns() // 1_000, recorded, asked, code, stacks_of_users())
 
 
 def _is_raised_in(error: BaseException, code: CodeType) -> bool:

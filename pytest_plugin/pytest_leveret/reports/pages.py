@@ -19,7 +19,7 @@ import pytest
 
 from pytest_leveret.brokers import brokers_of, refuse_directory
 from pytest_leveret.brokers.harness import harness_of
-from pytest_leveret.brokers.recording import PAGE, error_text, failure_of
+from pytest_leveret.brokers.recording import attempt_of, error_text, failure_of
 from pytest_leveret.guard import register
 from pytest_leveret.options import read_settings
 from pytest_leveret.options.table import PAGES, PAGES_MAX
@@ -110,7 +110,7 @@ class Pages:
             add_section(report, "leveret", line)
 
     def _write(self, item: pytest.Item, report: pytest.TestReport, call: pytest.CallInfo[None]) -> str | None:
-        known = item.stash.get(PAGE, None)
+        known = attempt_of(item).page
         if known is not None and report.when == "teardown":
             # The test has failed already. That page was written before its brokers stopped.
             return f"page: {Path(known).as_uri()}"
@@ -129,7 +129,7 @@ class Pages:
             vars(report)[_ATTRIBUTE] = {"left_out": report.outcome}
             return f"page: none, because --leveret-pages-limit={self._limit} was reached"
         name = story["file"] = file_name(item.config, item.nodeid, ".html")
-        path = item.stash[PAGE] = save(story, os.path.join(folder, name))
+        path = attempt_of(item).page = save(story, os.path.join(folder, name))
         write(facts.written(facts.facts_of(story, name)), os.path.splitext(path)[0] + ".json")
         error = story["test"].get("error", {}).get("text", "")
         causes = [cause["sentence"] for cause in story["causes"]]

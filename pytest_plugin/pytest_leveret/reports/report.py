@@ -17,22 +17,19 @@ import pytest
 
 from pytest_leveret.brokers import brokers_of, url_env
 from pytest_leveret.brokers.harness import harness_of
-from pytest_leveret.brokers.recording import PAGE
+from pytest_leveret.brokers.recording import attempt_of
 from pytest_leveret.guard import LINES, Guarded, register
 from pytest_leveret.options.scopes import explain_mismatch, explain_missing
 from pytest_leveret.reports import diagnosing
 
 if TYPE_CHECKING:
     from leveret import Broker
-    from leveret.observe.texts.report import Report
 
 _ON_GITHUB: Final = "GITHUB_ACTIONS"
 _PAGE_TITLE: Final = "leveret: what happened"
 # The attribute of a report, and the name in what a worker of xdist hands over, that hold what could not be done.
 _NOT_DONE: Final = "leveret_not_done"
 _NOT_DONE_MAX: Final = 10
-_TAKEN: Final[pytest.StashKey[list[Report]]] = pytest.StashKey()
-_MISSING: Final = pytest.StashKey["str | None"]()
 
 
 class Reporting:
@@ -42,17 +39,18 @@ class Reporting:
         """Take the reports from the error of a test. pytest's own hook runs next and makes the text of the error."""
         if call.excinfo is None:
             return
-        item.stash[_TAKEN], item.stash[_MISSING] = [], None
+        notes = diagnosing.notes_of(item)
+        notes.taken, notes.missing = [], None
         with Guarded("explain the error", item, call):
             explain_mismatch(item, call.excinfo.value)
-            item.stash[_MISSING] = explain_missing(call.excinfo.value)
+            notes.missing = explain_missing(call.excinfo.value)
             if hasattr(call.excinfo.value, "__notes__"):
                 from leveret.observe.texts.report import take_reports
 
-                item.stash[_TAKEN] = take_reports(call.excinfo.value)
+                notes.taken = take_reports(call.excinfo.value)
         with Guarded("say what went wrong", item, call):
             if not isinstance(call.excinfo.value, pytest.skip.Exception):
-                diagnosing.note_failure(item, call, item.stash[_TAKEN])
+                diagnosing.note_failure(item, call)
 
 
 class NotDone:
@@ -119,7 +117,7 @@ def add_sections(item: pytest.Item, report: pytest.TestReport) -> None:
         add_section(report, "leveret: what went wrong", "\n".join(sentences))
     if noticed := diagnosing.noticed_in(item):
         add_section(report, "leveret: also noticed", "\n".join(noticed))
-    taken = item.stash.get(_TAKEN, [])
+    taken = diagnosing.notes_of(item).taken
     names = diagnosing.variables_at_failure(item)
     texts: list[str] = [*taken]
     for broker in brokers_of(item):
@@ -133,7 +131,7 @@ def add_sections(item: pytest.Item, report: pytest.TestReport) -> None:
     for broker in brokers_of(item):
         for name, lines in harness_of(broker).outputs():
             add_section(report, f"leveret: output of worker {name!r}", lines)
-    if missing := item.stash.get(_MISSING, None):
+    if missing := diagnosing.notes_of(item).missing:
         add_section(report, "leveret", missing)
     if texts and "leveret_session" not in getattr(item, "fixturenames", ()) and (hint := url_env.hint(item)):
         add_section(report, "leveret: another broker", hint)
@@ -185,7 +183,7 @@ def _text(broker: Broker, item: pytest.Item) -> str:
 
 def add_to_reports(item: pytest.Item, report: pytest.TestReport) -> None:
     """Add the page of a test to the reports of the plugins that a run has."""
-    path = item.stash.get(PAGE, None)
+    path = attempt_of(item).page
     if path is None or not report.failed:
         return
     plugins = item.config.pluginmanager
