@@ -10,6 +10,7 @@ import pytest
 from _pytest.runner import runtestprotocol
 
 from pytest_leveret import brokers
+from pytest_leveret.brokers import recording
 
 if TYPE_CHECKING:
     from leveret import Broker
@@ -115,7 +116,7 @@ def run(item: pytest.Item, trial: Trial, dog: AbstractContextManager[object] | N
 
     There are none if `dog` has interrupted it.
     """
-    brokers.forget(item)
+    recording.forget(item)
     # Drop what an earlier run logged and printed.
     item._report_sections.clear()
     reports: list[pytest.TestReport] = []
