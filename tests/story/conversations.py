@@ -14,7 +14,7 @@ from pamqp.commands import Basic, Exchange, Queue
 from leveret.core.protocol.connection import Connection
 from leveret.story.timeline import Timeline
 from tests.faults.world import FaultyServer
-from tests.properties.programs import NAMES, PLAIN_CHANNEL, Client, Interpreter, Step
+from tests.properties.programs import NAMES, PLAIN_CHANNEL, TX_CHANNEL, Client, Interpreter, Step
 from tests.protocol.peer import declare
 
 # Steps beside those of the programs, as often as each stands here.
@@ -23,9 +23,10 @@ MORE_NAMES = (
     *("rebind", "rebind", "unbind", "route", "route", "delete_exchange"),
     *("own_queue", "own_queue", "fleeting_queue", "fault", "fault", "restart", "reset"),
 )
+# None of those that hold a delivery back: until it is sent, only the broker knows of it.
 FAULTS: tuple[tuple[str, dict[str, object]], ...] = (
     *(("drop", {"on": on}) for on in ("basic.publish", "basic.deliver", "basic.ack")),
-    *(("duplicate", {}), ("redeliver", {}), ("expire", {}), ("reorder", {}), ("nack_publishes", {})),
+    *(("duplicate", {}), ("redeliver", {}), ("expire", {}), ("nack_publishes", {})),
     *(("withhold_confirms", {}), ("cancel_consumers", {"on": "basic.ack"}), ("close_channel", {"on": "basic.publish"})),
     *((name, {"on": "basic.ack"}) for name in ("close_connection", "reset_peer")),
     ("reset_peer", {"on": "basic.publish", "when": "after"}),
@@ -96,6 +97,11 @@ class Conversation(Interpreter):
         state = client.peer.connection.channels.get(channel)
         if state is None or all(delivery.queue.type_name != "stream" for delivery in state.unacked.values()):
             super()._recover(client, channel, *numbers)
+
+    def _rollback(self, client: Client, *numbers: int) -> None:
+        # A fault may have ended the channel.
+        if TX_CHANNEL in client.peer.connection.channels:
+            super()._rollback(client, *numbers)
 
     def _rebind(self, client: Client, channel: int, where: int, *_: int) -> None:
         queue = ("plain", "ranked", "grave")[where % 3]

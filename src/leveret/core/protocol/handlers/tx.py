@@ -95,7 +95,8 @@ def _enqueue_after_close(channel: Channel, publishes: Sequence[HeldPublish]) -> 
 
     def enqueue() -> None:
         for publish in publishes:
-            channel.vhost.put(publish.message, publish.queues, channel)
+            gone = publish.deleted_queues
+            channel.vhost.put(publish.message, [queue for queue in publish.queues if queue not in gone], channel)
 
     for publish in publishes:
         publishing.return_unroutable(channel, publish)
