@@ -30,7 +30,7 @@ WORDS: Final = ("faults", "on", "pairs", "only", "limit", "keep_going", "seed", 
 _GRACE_S: Final = 2.0
 
 
-class Play(Trial):
+class ScheduledTrial(Trial):
     """One run of a test: its schedule and outcome, and pytest's reports of it."""
 
     def __init__(self, item: pytest.Item, schedule: Schedule, settings: Settings) -> None:
@@ -120,7 +120,7 @@ def _settings_of(item: pytest.Item) -> Settings:
 
 def watch(item: pytest.Item, broker: Broker) -> None:
     """Watch the steps of a test's broker, if the test is explored."""
-    if isinstance(trial := trial_of(item), Play):
+    if isinstance(trial := trial_of(item), ScheduledTrial):
         trial.explore(broker)
 
 
@@ -185,7 +185,7 @@ class ExploredTest:
     def __init__(self, item: pytest.Item, settings: Settings) -> None:
         self._item: Final = item
         self._settings: Final = settings
-        self._failed: Final[list[Play]] = []
+        self._failed: Final[list[ScheduledTrial]] = []
 
     def explore(self) -> list[pytest.TestReport]:
         """Run all schedules and return the reports of the run to show."""
@@ -217,14 +217,14 @@ class ExploredTest:
     def _replay(self, schedule: Schedule) -> str:
         return f"pytest '{self._item.nodeid}' --leveret-explore-only='{schedule}'"
 
-    def _play(self, schedule: Schedule) -> Play:
-        play = Play(self._item, schedule, self._settings)
+    def _play(self, schedule: Schedule) -> ScheduledTrial:
+        play = ScheduledTrial(self._item, schedule, self._settings)
         play.play()
         if play.run.has_failed:
             self._failed.append(play)
         return play
 
-    def _with_text(self, play: Play, text: str) -> list[pytest.TestReport]:
+    def _with_text(self, play: ScheduledTrial, text: str) -> list[pytest.TestReport]:
         """Add a text to the reports of a run that failed, and return them."""
         failed = next((report for report in play.reports if report.failed), None)
         if failed is None:

@@ -15,7 +15,17 @@ from pathlib import Path
 import pytest
 from pytest_leveret.contract.lock import Lock, LockedConsumer, LockedMessage, MessageKey, read
 from pytest_leveret.contract.meeting import meet
-from pytest_leveret.needs.bodies import NULL, REMOVED, RETYPED, Change, Kind, changed, fields_of, path_text, retyped
+from pytest_leveret.needs.bodies import (
+    NULL,
+    REMOVED,
+    RETYPED,
+    FieldChange,
+    MessageKind,
+    changed,
+    fields_of,
+    path_text,
+    retyped,
+)
 from pytest_leveret.needs.bodies import Path as Path_
 from pytest_leveret.needs.effects import (
     BREAKS,
@@ -29,16 +39,16 @@ from pytest_leveret.needs.effects import (
     Effects,
     expected_of,
 )
-from pytest_leveret.needs.findings import Effect, FieldNeed, Findings, MessageNeeds
+from pytest_leveret.needs.findings import FieldNeed, Findings, MessageNeeds, WorstEffect
 from pytest_leveret.needs.locking import need_text
 from pytest_leveret.needs.reading import noted_reads
 from pytest_leveret.needs.report import lines_of
 
 from leveret.trace.shapes import add_message
-from leveret.trials.facts import Fact
+from leveret.trials.facts import CountedFact
 from tests.house.blocks import blocks_of
 
-ORDERS = Kind("", "orders", "orders")
+ORDERS = MessageKind("", "orders", "orders")
 ORDERS_KEY = MessageKey("/", "", "orders", "")
 GETTING = """
 import json
@@ -307,17 +317,17 @@ def test_a_budget_of_nothing_is_refused_before_and_after_the_tests(tmp_path: Pat
 def test_a_field_is_removed_from_each_object_of_an_array() -> None:
     body = b'{"items": [{"sku": "a", "qty": 1}, {"sku": "b"}]}'
 
-    assert changed(body, [Change(ORDERS, ("items", None, "sku"), REMOVED)])[0] == b'{"items": [{"qty": 1}, {}]}'
+    assert changed(body, [FieldChange(ORDERS, ("items", None, "sku"), REMOVED)])[0] == b'{"items": [{"qty": 1}, {}]}'
 
 
 def test_a_change_that_does_not_find_its_field_is_not_made() -> None:
-    change = Change(ORDERS, ("total",), NULL)
+    change = FieldChange(ORDERS, ("total",), NULL)
 
     assert changed(b'{"id": 7}', [change])[1] == []
 
 
 def test_changes_within_one_another_are_made_from_within() -> None:
-    changes = [Change(ORDERS, ("a",), NULL), Change(ORDERS, ("a", "b"), REMOVED)]
+    changes = [FieldChange(ORDERS, ("a",), NULL), FieldChange(ORDERS, ("a", "b"), REMOVED)]
 
     body, applied = changed(b'{"a": {"b": 1}}', changes)
 
@@ -363,21 +373,21 @@ def test_the_fields_of_a_task_are_its_arguments_as_the_lock_names_them(head: dic
 
 # Effects.
 
-ACKED = Fact("acked", "orders")
-SENDS = Fact(SENT, "orders")
-INVOICE = Fact(PUBLISHED, "invoices")
+ACKED = CountedFact("acked", "orders")
+SENDS = CountedFact(SENT, "orders")
+INVOICE = CountedFact(PUBLISHED, "invoices")
 
 
-def effects(*facts: Fact) -> Effects:
+def effects(*facts: CountedFact) -> Effects:
     return Effects(Counter(facts))
 
 
-def total(value: str) -> Fact:
-    return Fact(FIELD, "invoices", "total", value)
+def total(value: str) -> CountedFact:
+    return CountedFact(FIELD, "invoices", "total", value)
 
 
-def number(value: str) -> Fact:
-    return Fact(FIELD, "invoices", "id", value)
+def number(value: str) -> CountedFact:
+    return CountedFact(FIELD, "invoices", "id", value)
 
 
 PLAIN = [effects(SENDS, ACKED, INVOICE, total("5"), number(value)) for value in "ab"]
@@ -400,14 +410,14 @@ def test_a_message_that_is_not_published_is_a_failure() -> None:
 
 
 def test_an_error_that_is_logged_is_a_failure() -> None:
-    error = Fact(ERROR, "", value="KeyError: 'total'")
+    error = CountedFact(ERROR, "", value="KeyError: 'total'")
 
     assert expected_of(PLAIN).difference(effects(*PLAIN[0].facts, error).facts).severity == BREAKS
 
 
 def test_what_a_test_does_not_send_because_it_ended_early_is_no_failure_of_the_consumer() -> None:
     whole = effects(SENDS, ACKED, INVOICE, SENDS, ACKED, INVOICE)
-    failed = Fact(TEST, "", value="the test fails: AssertionError")
+    failed = CountedFact(TEST, "", value="the test fails: AssertionError")
 
     assert expected_of([whole]).difference(effects(SENDS, ACKED, INVOICE, failed).facts).severity == CHANGES
 
@@ -416,7 +426,7 @@ def test_what_a_test_does_not_send_because_it_ended_early_is_no_failure_of_the_c
 
 
 def need(types: set[str], **severities: str) -> FieldNeed:
-    return FieldNeed(types, {variant: Effect(severity) for variant, severity in severities.items()})
+    return FieldNeed(types, {variant: WorstEffect(severity) for variant, severity in severities.items()})
 
 
 @pytest.mark.parametrize(
@@ -459,7 +469,7 @@ def test_a_lock_that_is_none_is_refused_before_any_test_runs(tmp_path: Path) -> 
 
 
 def test_a_long_error_leaves_its_table_narrow() -> None:
-    error = Effect(
+    error = WorstEffect(
         BREAKS, ["ValidationError: 1 validation error for order: Input should be a valid string [type=string]"]
     )
     field = FieldNeed({"string"}, dict.fromkeys((REMOVED, NULL, RETYPED), error))
@@ -474,7 +484,7 @@ def test_a_long_error_leaves_its_table_narrow() -> None:
 
 
 def test_what_the_code_looks_up_in_a_body_is_noted() -> None:
-    reads: dict[Kind, set[Path_]] = {}
+    reads: dict[MessageKind, set[Path_]] = {}
     body = '{"id": 7, "lines": [{"sku": "tea", "note": ""}], "total": 5}'
 
     with noted_reads({body: (ORDERS, {})}, reads):
@@ -489,7 +499,7 @@ def test_what_the_code_looks_up_in_a_body_is_noted() -> None:
 
 
 def test_what_the_code_looks_up_in_an_argument_of_a_task_is_noted_at_its_place() -> None:
-    reads: dict[Kind, set[Path_]] = {}
+    reads: dict[MessageKind, set[Path_]] = {}
     body = '[[{"name": "cat.png"}], {"picture": {"width": 5}}, {}]'
 
     with noted_reads({body: (ORDERS, {"task": "make"})}, reads):

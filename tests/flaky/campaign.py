@@ -18,7 +18,7 @@ from pathlib import Path
 from time import perf_counter
 
 import pytest
-from pytest_leveret.flaky.report import Diagnosis, text_of_diagnosis
+from pytest_leveret.flaky.report import FlakyDiagnosis, text_of_diagnosis
 from pytest_leveret.flaky.steps import LINE
 
 from tests.flaky import patterns, races
@@ -84,7 +84,7 @@ class Examined:
     """One test, what the doctor says about it, and how long that took."""
 
     name: str
-    diagnosis: Diagnosis
+    diagnosis: FlakyDiagnosis
     seconds: float
 
     @property
@@ -118,7 +118,7 @@ class Examined:
 class _Witness:
     """A plugin that takes what the doctor of a session has found."""
 
-    diagnosis: Diagnosis | None = None
+    diagnosis: FlakyDiagnosis | None = None
 
     def pytest_sessionfinish(self, session: pytest.Session) -> None:
         doctor = session.config.pluginmanager.get_plugin("leveret-flaky-doctor")

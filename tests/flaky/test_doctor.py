@@ -21,8 +21,8 @@ import pytest_leveret.plugin  # noqa: F401
 from pika.adapters.blocking_connection import BlockingChannel
 from pytest_leveret.flaky.delays import Delays, Wait
 from pytest_leveret.flaky.play import Order, Outcome, Play, failed_at
-from pytest_leveret.flaky.report import Diagnosis, text_of_diagnosis
-from pytest_leveret.flaky.search import Finding, search
+from pytest_leveret.flaky.report import FlakyDiagnosis, text_of_diagnosis
+from pytest_leveret.flaky.search import OrderFinding, search
 from pytest_leveret.flaky.steps import BEGINNING, LINE, Name, line_name, text_of
 
 from leveret import Broker
@@ -217,7 +217,7 @@ def test_a_doctor_whose_runs_are_all_skipped_has_examined_nothing(run: Run) -> N
 def test_a_test_that_fails_or_is_skipped_is_not_called_steady() -> None:
     runs = [Outcome(0, "failed", error="AssertionError"), *[Outcome(1, "skipped")] * 2]
 
-    text = "\n".join(text_of_diagnosis(Diagnosis("test_it", "test_it.py", runs)))
+    text = "\n".join(text_of_diagnosis(FlakyDiagnosis("test_it", "test_it.py", runs)))
 
     assert "No run passed: 1 failed, and 2 were skipped. Whether it is flaky is not known." in text
     assert "not flaky" not in text
@@ -226,7 +226,7 @@ def test_a_test_that_fails_or_is_skipped_is_not_called_steady() -> None:
 def test_a_test_whose_first_runs_are_skipped_leaves_nothing_behind() -> None:
     runs = [Outcome(0, "skipped"), *(Outcome(turn, "failed", turn=turn) for turn in range(1, 9))]
 
-    assert not Diagnosis("test_it", "test_it.py", runs).leaves_something
+    assert not FlakyDiagnosis("test_it", "test_it.py", runs).leaves_something
 
 
 @pytest.mark.parametrize(
@@ -677,7 +677,7 @@ def test_the_search_says_if_only_one_way_could_be_forced() -> None:
 
 
 def report_on(runs: list[Outcome], force: Callable[[Order, int], list[Outcome]]) -> str:
-    return "\n".join(text_of_diagnosis(Diagnosis("test_it", __file__, runs, search(runs, force))))
+    return "\n".join(text_of_diagnosis(FlakyDiagnosis("test_it", __file__, runs, search(runs, force))))
 
 
 def test_no_wait_is_named_for_two_publishers_that_race() -> None:
@@ -769,9 +769,9 @@ def test_a_client_that_is_known_by_its_message_only_is_named() -> None:
         *[played([delivery, by_message, ack, LOOK], line=None)] * 5,
         *[played([delivery, by_message, LOOK, ack], line=31)] * 5,
     ]
-    finding = Finding(31, "between", Order(LOOK, ack), Order(by_message, LOOK), Order(ack, LOOK), by_message)
+    finding = OrderFinding(31, "between", Order(LOOK, ack), Order(by_message, LOOK), Order(ack, LOOK), by_message)
 
-    text = "\n".join(text_of_diagnosis(Diagnosis("test_it", __file__, runs, finding)))
+    text = "\n".join(text_of_diagnosis(FlakyDiagnosis("test_it", __file__, runs, finding)))
 
     assert "Line 31 looks at what billing does between the delivery of orders '1' and its ack of orders." in text
 

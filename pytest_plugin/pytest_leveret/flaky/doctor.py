@@ -14,7 +14,7 @@ import pytest
 from leveret.trials.pool import Pool
 from pytest_leveret.flaky import ADDRESS
 from pytest_leveret.flaky.play import Order, Outcome, Play
-from pytest_leveret.flaky.report import Diagnosis, page_of, statement_of, text_of_diagnosis
+from pytest_leveret.flaky.report import FlakyDiagnosis, page_of, statement_of, text_of_diagnosis
 from pytest_leveret.flaky.search import search
 from pytest_leveret.reports.report import show_progress
 from pytest_leveret.trials.processes import Seldom, Serving, pool, refuse_broken, serve_session
@@ -81,7 +81,7 @@ class Doctor:
     def __init__(self, config: pytest.Config, count: int) -> None:
         self._config: Final = config
         self._count: Final = count
-        self.diagnosis: Diagnosis | None = None
+        self.diagnosis: FlakyDiagnosis | None = None
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_runtestloop(self, session: pytest.Session) -> bool:
@@ -101,7 +101,7 @@ class Doctor:
         session.testsfailed += bool(diagnosis.failed)
         return True
 
-    def _write_pages(self, diagnosis: Diagnosis, workers: _Workers) -> str | None:
+    def _write_pages(self, diagnosis: FlakyDiagnosis, workers: _Workers) -> str | None:
         cache = getattr(self._config, "cache", None)
         folder = Path(mkdtemp(prefix="leveret-flaky-") if cache is None else cache.mkdir("leveret-flaky"))
         failed, passed = diagnosis.examples
@@ -124,7 +124,7 @@ class Doctor:
                 terminalreporter.write_line(line)
 
 
-def examine(item: pytest.Item, workers: _Workers, count: int, report: Callable[[str], None]) -> Diagnosis:
+def examine(item: pytest.Item, workers: _Workers, count: int, report: Callable[[str], None]) -> FlakyDiagnosis:
     """Run a test many times, and search for the cause if some runs fail and others pass."""
     seldom = Seldom(report, _PROGRESS_S)
 
@@ -136,7 +136,7 @@ def examine(item: pytest.Item, workers: _Workers, count: int, report: Callable[[
         return run_all(workers, [Job(0, order)] * times)
 
     runs = run_all(workers, [Job(seed) for seed in range(count)], note)
-    diagnosis = Diagnosis(item.nodeid, str(item.path), runs)
+    diagnosis = FlakyDiagnosis(item.nodeid, str(item.path), runs)
     if diagnosis.failed and diagnosis.passed and not diagnosis.leaves_something:
         report(f"{count} of {count} runs, {len(diagnosis.failed)} failed; now leveret forces orders")
         diagnosis.finding = search(runs, force)

@@ -13,7 +13,7 @@ from pytest_leveret.flaky.play import Order, Outcome, is_line
 from pytest_leveret.flaky.steps import BEGINNING, LINE, Name, act_of, text_of
 
 if TYPE_CHECKING:
-    from pytest_leveret.flaky.search import Finding
+    from pytest_leveret.flaky.search import OrderFinding
     from pytest_leveret.flaky.steps import Name
 
 _RULED_OUT_SHOWN = 3
@@ -35,13 +35,13 @@ _STYLE = (
 
 
 @dataclass(slots=True)
-class Diagnosis:
+class FlakyDiagnosis:
     """All runs of a test, and what the search has made of them."""
 
     node_id: str
     path: str
     runs: list[Outcome]
-    finding: Finding | None = None
+    finding: OrderFinding | None = None
     # The address of the page that shows a failed and a passed run.
     page: str | None = None
 
@@ -92,7 +92,7 @@ def _is_of_test(name: Name) -> bool:
     return name.act in (LINE, BEGINNING)
 
 
-def text_of_diagnosis(diagnosis: Diagnosis) -> list[str]:
+def text_of_diagnosis(diagnosis: FlakyDiagnosis) -> list[str]:
     """Return the lines of the report."""
     count, failed = len(diagnosis.runs), diagnosis.failed
     in_orders = diagnosis.order_text
@@ -135,7 +135,7 @@ def statement_of(order: Order) -> str:
     return f"{text_of(order.first)} comes before {text_of(order.second)}"
 
 
-def _cause(diagnosis: Diagnosis, finding: Finding) -> list[str]:
+def _cause(diagnosis: FlakyDiagnosis, finding: OrderFinding) -> list[str]:
     order, count = finding.order, finding.run_count
     if order is None:
         return _no_cause(diagnosis, finding)
@@ -166,7 +166,7 @@ def _cause(diagnosis: Diagnosis, finding: Finding) -> list[str]:
     return [*lines, *_failing_line(diagnosis, finding, order)]
 
 
-def _no_cause(diagnosis: Diagnosis, finding: Finding) -> list[str]:
+def _no_cause(diagnosis: FlakyDiagnosis, finding: OrderFinding) -> list[str]:
     lines = [_ruled_out(finding)]
     expired = frozenset.intersection(*(run.expired for run in diagnosis.failed)).difference(
         *(run.expired for run in diagnosis.passed)
@@ -191,14 +191,14 @@ def _no_cause(diagnosis: Diagnosis, finding: Finding) -> list[str]:
     return [*lines, *_failing_line(diagnosis, finding)]
 
 
-def _there(finding: Finding) -> str:
+def _there(finding: OrderFinding) -> str:
     """Return in which line the cause lets the test fail, if it also fails elsewhere."""
     if not finding.elsewhere_count:
         return ""
     return " outside its own lines" if finding.line is None else f" in line {finding.line}"
 
 
-def _ruled_out(finding: Finding) -> str:
+def _ruled_out(finding: OrderFinding) -> str:
     """Return what was forced in vain, and what was only compared."""
     forced, unforced = finding.forced_count, finding.unforced_count
     if not forced and not unforced:
@@ -223,7 +223,7 @@ def _client(runs: list[Outcome], received: Name) -> str:
     return received.who or (names.pop() if len(names) == 1 else "") or "its client"
 
 
-def _look(diagnosis: Diagnosis, finding: Finding, order: Order) -> list[str]:
+def _look(diagnosis: FlakyDiagnosis, finding: OrderFinding, order: Order) -> list[str]:
     """Return what a line looks at that a client does by itself, and how that was shown."""
     step, received = order.second, finding.received
     assert received is not None
@@ -254,7 +254,7 @@ def _look(diagnosis: Diagnosis, finding: Finding, order: Order) -> list[str]:
     ]
 
 
-def _way_out(diagnosis: Diagnosis, finding: Finding, order: Order) -> list[str]:
+def _way_out(diagnosis: FlakyDiagnosis, finding: OrderFinding, order: Order) -> list[str]:
     """Return the line of code that makes a test wait for the step that a line misses, if that settles the order."""
     if finding.kind == "after":
         return [
@@ -281,7 +281,7 @@ def _wait_for(step: Name, times: int | None, *more: str) -> str | None:
     return f"{_WAITS[step.act]}({', '.join([repr(arguments[0]), *key, *counted, *more])})"
 
 
-def _failing_line(diagnosis: Diagnosis, finding: Finding, order: Order | None = None) -> list[str]:
+def _failing_line(diagnosis: FlakyDiagnosis, finding: OrderFinding, order: Order | None = None) -> list[str]:
     """Return what the line that fails looked at, and what it takes for granted."""
     run = next(run for run in diagnosis.failed if run.line == finding.line)
     lines = []
@@ -303,7 +303,7 @@ def _first_line(text: str) -> str:
     return text.partition("\n")[0][:300]
 
 
-def page_of(diagnosis: Diagnosis, outcomes: list[Outcome], names: tuple[str, str]) -> str:
+def page_of(diagnosis: FlakyDiagnosis, outcomes: list[Outcome], names: tuple[str, str]) -> str:
     """Return a page with two runs beside each other: their steps, the first difference marked, and their own pages."""
     columns = [[text_of(name) for name in run.steps if name.who or is_line(name)] for run in outcomes]
     rows, is_marked = [], False

@@ -84,7 +84,7 @@ class Counts:
 
 
 @dataclass(slots=True)
-class Finding:
+class OrderFinding:
     """What the search has found."""
 
     # The line in which most runs failed.
@@ -237,7 +237,7 @@ class _Runs:
         return sum(at) / max(1, len(at))
 
 
-def search(runs: Sequence[Outcome], force: Force) -> Finding:
+def search(runs: Sequence[Outcome], force: Force) -> OrderFinding:
     """Return what separates the failed runs from the passed ones."""
     lines = Counter(run.line for run in runs if run.has_failed)
     line, count = lines.most_common(1)[0]
@@ -257,7 +257,7 @@ def search(runs: Sequence[Outcome], force: Force) -> Finding:
     return finding
 
 
-def _conclude(runs: _Runs) -> Finding:
+def _conclude(runs: _Runs) -> OrderFinding:
     """Return the strongest statement that the runs support."""
     line, fails, passes, looks = runs.line, runs.fails, runs.passes, _looks(runs)
     found = _candidates(runs)
@@ -271,28 +271,28 @@ def _conclude(runs: _Runs) -> Finding:
         late, reverse = Order(received, order.first, "others"), replace(order.reverse, received=received)
         if fails(late):
             if passes(reverse):
-                return Finding(line, "between", order, late, reverse, received)
+                return OrderFinding(line, "between", order, late, reverse, received)
             if not runs.forced[reverse].is_forced and runs.seen(reverse).often_passes:
-                return Finding(line, "between", order, late, None, received)
+                return OrderFinding(line, "between", order, late, None, received)
     if (cause := _cause(candidates, runs)) is not None:
         return cause
     for it in candidates:
         # The line needs what follows from the step, too.
         order, early = it.order, Order(it.order.second, it.order.first)
         if is_line(order.first) and fails(order) and passes(early):
-            return Finding(line, "cause", order, order, early, mismatch_count=it.mismatch_count)
+            return OrderFinding(line, "cause", order, order, early, mismatch_count=it.mismatch_count)
     for first, received in dict.fromkeys((*((it.first, received) for it, received in looks), *_beginnings(runs))):
         late, early = Order(received, first, "others"), Order(received, first)
         if fails(late) and passes(early):
-            return Finding(line, "after", Order(first, received), late, early, received)
+            return OrderFinding(line, "after", Order(first, received), late, early, received)
     for order in [it.order for it in candidates if not it.mismatch_count]:
         if runs.allows(order):
             passes(order.reverse)
             has_failed = fails(order)
             if runs.allows(order):
-                return Finding(line, "perhaps", order, order if has_failed else None)
+                return OrderFinding(line, "perhaps", order, order if has_failed else None)
     forced = {(order.first, order.second) for order, counts in runs.forced.items() if counts.is_forced}
-    return Finding(
+    return OrderFinding(
         line,
         refuted=[it.order for it in candidates if runs.refutes(it.order)],
         forced_count=len(forced),
@@ -301,11 +301,11 @@ def _conclude(runs: _Runs) -> Finding:
     )
 
 
-def _cause(candidates: list[Candidate], runs: _Runs) -> Finding | None:
+def _cause(candidates: list[Candidate], runs: _Runs) -> OrderFinding | None:
     for it in candidates:
         order, reverse = it.order, it.order.reverse
         if runs.fails(order) and runs.passes(reverse):
-            return Finding(runs.line, "cause", order, order, reverse, mismatch_count=it.mismatch_count)
+            return OrderFinding(runs.line, "cause", order, order, reverse, mismatch_count=it.mismatch_count)
     return None
 
 

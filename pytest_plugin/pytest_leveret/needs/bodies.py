@@ -22,7 +22,7 @@ NULL: Final = "null"
 RETYPED: Final = "retyped"
 
 
-class Kind(NamedTuple):
+class MessageKind(NamedTuple):
     """A kind of message that a consumer receives."""
 
     # Where it was published to, and the queue that it came from, without generated parts.
@@ -34,10 +34,10 @@ class Kind(NamedTuple):
     vhost: str = "/"
 
 
-class Change(NamedTuple):
+class FieldChange(NamedTuple):
     """What happens to one field of one kind of message."""
 
-    kind: Kind
+    kind: MessageKind
     path: Path
     variant: str
 
@@ -106,7 +106,7 @@ def path_text(path: Path) -> str:
     return text
 
 
-def changed(body: bytes, changes: Sequence[Change]) -> tuple[bytes, list[Change]]:
+def changed(body: bytes, changes: Sequence[FieldChange]) -> tuple[bytes, list[FieldChange]]:
     """Return a body with these changes, and those of them that found their field."""
     value, applied = parsed(body), []
     # The inner fields first: with the outer one, they would be gone.

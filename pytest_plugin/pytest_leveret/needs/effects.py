@@ -17,7 +17,7 @@ from typing import Final, cast
 
 from leveret.trace import events
 from leveret.trace.events import Event, PlainValue, TracedMessage
-from leveret.trials.facts import Fact, Facts, noise_of, without_noise
+from leveret.trials.facts import CountedFact, Facts, noise_of, without_noise
 from pytest_leveret.contract.observing import OF_BROKER
 from pytest_leveret.needs.bodies import leaves_of, parsed
 from pytest_leveret.rehearsals.fingerprint import normal
@@ -58,27 +58,27 @@ def facts_of(trace: Iterable[Event], originals: Mapping[str, object]) -> Facts:
             open_copies[event.copy] = normal(event.queue or "")
         elif event.kind in _SETTLED:
             open_copies.pop(event.copy, None)
-    facts.update(Fact(OPEN, queue) for queue in open_copies.values())
+    facts.update(CountedFact(OPEN, queue) for queue in open_copies.values())
     return facts
 
 
-def _facts(event: Event, consuming: set[int | None], originals: Mapping[str, object]) -> Iterator[Fact]:
+def _facts(event: Event, consuming: set[int | None], originals: Mapping[str, object]) -> Iterator[CountedFact]:
     kind = event.kind
     if kind in _SETTLED:
         reason = cast("str | None", event.get("reason"))
         if kind != events.ACKED or reason is None:
-            yield Fact(kind, normal(event.queue or event.message.exchange), value=reason or "")
+            yield CountedFact(kind, normal(event.queue or event.message.exchange), value=reason or "")
     elif kind == events.PUBLISHED:
         where = normal(f"{event.message.exchange} {event.message.routing_key}".strip())
         if event.conn is None or event.conn not in consuming:
-            yield Fact(SENT, where)
+            yield CountedFact(SENT, where)
         if event.conn is not None:
-            yield Fact(PUBLISHED, where)
+            yield CountedFact(PUBLISHED, where)
             yield from _fields_of(event.message, where, originals)
     elif kind == events.REFUSED:
-        yield Fact(kind, normal(event.client), value=normal(event.text))
+        yield CountedFact(kind, normal(event.client), value=normal(event.text))
     elif kind == events.CONN_CLOSE and event.reason is not None and not event.is_shutdown:
-        yield Fact(kind, "", value=normal(event.reason))
+        yield CountedFact(kind, "", value=normal(event.reason))
 
 
 def text_of(body: object) -> str:
@@ -86,20 +86,20 @@ def text_of(body: object) -> str:
     return json.dumps(body, sort_keys=True)
 
 
-def _fields_of(message: TracedMessage, where: str, originals: Mapping[str, object]) -> Iterator[Fact]:
+def _fields_of(message: TracedMessage, where: str, originals: Mapping[str, object]) -> Iterator[CountedFact]:
     body = parsed(message.body)
     if originals and body is not None:
         body = originals.get(text_of(body), body)
     if body is None:
-        yield Fact(FIELD, where, "body", repr(message.body))
+        yield CountedFact(FIELD, where, "body", repr(message.body))
     else:
-        yield from (Fact(FIELD, where, path, _value_text(value)) for path, value in leaves_of(body))
+        yield from (CountedFact(FIELD, where, path, _value_text(value)) for path, value in leaves_of(body))
     for name, value in message.properties.to_python().items():
         plain = value.to_python() if isinstance(value, PlainValue) else value
         items = plain.items() if isinstance(plain, dict) else [("", plain)]
         # Their times and counts are the broker's, also if a client publishes a message with all headers that it got.
         items = [(key, item) for key, item in items if not OF_BROKER.fullmatch(key)]
-        yield from (Fact(FIELD, where, f"{name} {key}".strip(), _value_text(item)) for key, item in items)
+        yield from (CountedFact(FIELD, where, f"{name} {key}".strip(), _value_text(item)) for key, item in items)
 
 
 def _value_text(value: object) -> str:
@@ -133,7 +133,7 @@ class Expected:
     least: Facts
     most: Facts
     # The fields whose values differ between plain runs.
-    noise: set[Fact]
+    noise: set[CountedFact]
     quiet_ticks: int
 
     def difference(self, facts: Facts) -> Difference:
@@ -163,12 +163,12 @@ def expected_of(runs: Sequence[Effects]) -> Expected:
 class Difference:
     """What one run has more, and less, than is expected."""
 
-    more: list[Fact]
+    more: list[CountedFact]
     # With how many there are nevertheless.
-    less: dict[Fact, int]
+    less: dict[CountedFact, int]
 
     @property
-    def _lost(self) -> list[Fact]:
+    def _lost(self) -> list[CountedFact]:
         """What a consumer did not do. If the test has ended early, it may have had no occasion."""
         lost = [fact for fact in self.less if fact.what in (events.ACKED, PUBLISHED)]
         if any(fact.what == SENT for fact in self.less):

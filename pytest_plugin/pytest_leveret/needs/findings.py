@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Final
 
-from pytest_leveret.needs.bodies import NULL, REMOVED, RETYPED, Kind, Path
+from pytest_leveret.needs.bodies import NULL, REMOVED, RETYPED, MessageKind, Path
 from pytest_leveret.needs.effects import BREAKS, CHANGES, NOTHING, SEVERITY
 
 # What a consumer makes of a field. It needs it; it reads it, and does without; it needs its type if the field comes; no
@@ -24,7 +24,7 @@ UNMEASURED: Final = "not measured"
 
 
 @dataclass(slots=True)
-class Effect:
+class WorstEffect:
     """The worst that a change did."""
 
     severity: str
@@ -36,13 +36,13 @@ class FieldNeed:
     """One field of one kind of message."""
 
     types: set[str]
-    effects: dict[str, Effect] = field(default_factory=dict)
+    effects: dict[str, WorstEffect] = field(default_factory=dict)
     # Whether the code was seen to look it up.
     is_read: bool = False
     # Whether the time was over before some run that might have shown more.
     is_open: bool = False
 
-    def add(self, variant: str, effect: Effect) -> None:
+    def add(self, variant: str, effect: WorstEffect) -> None:
         """Add what a change did in one more run."""
         before = self.effects.get(variant)
         if before is None or SEVERITY.index(effect.severity) > SEVERITY.index(before.severity):
@@ -73,7 +73,7 @@ class FieldNeed:
 class MessageNeeds:
     """What was found out about one kind of message."""
 
-    kind: Kind
+    kind: MessageKind
     fields: dict[Path, FieldNeed] = field(default_factory=dict)
     clients: set[str] = field(default_factory=set)
     tests: dict[str, None] = field(default_factory=dict)
@@ -88,7 +88,7 @@ class MessageNeeds:
 class Findings:
     """What was found out about all messages."""
 
-    messages: dict[Kind, MessageNeeds] = field(default_factory=dict)
+    messages: dict[MessageKind, MessageNeeds] = field(default_factory=dict)
     # Tests that fail as they are, or in which no run is like the other, with the reason.
     unusable: dict[str, str] = field(default_factory=dict)
     skipped_count: int = 0
@@ -101,7 +101,7 @@ class Findings:
     # How many runs were left when the time was over.
     left_count: int = 0
 
-    def need(self, kind: Kind, path: Path) -> FieldNeed:
+    def need(self, kind: MessageKind, path: Path) -> FieldNeed:
         """Return what is known of a field."""
         return self.messages[kind].fields[path]
 

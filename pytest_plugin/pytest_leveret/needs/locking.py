@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Final
 
 from pytest_leveret.contract.lock import ANY, Lock, read, types_text, update
-from pytest_leveret.needs.bodies import NULL, RETYPED, Kind, path_text
+from pytest_leveret.needs.bodies import NULL, RETYPED, MessageKind, path_text
 from pytest_leveret.needs.effects import BREAKS, NOTHING
 from pytest_leveret.needs.findings import REQUIRED, TYPED, UNREAD, USED, FieldNeed, Findings, MessageNeeds
 from pytest_leveret.needs.report import name_of
@@ -31,7 +31,7 @@ def write_needs(findings: Findings, file: Path) -> list[str]:
     """
     if not file.exists():
         return [f"{file.name} does not exist yet; {_WRITE}"]
-    written, missing = 0, list[Kind]()
+    written, missing = 0, list[MessageKind]()
 
     def measured() -> Lock:
         nonlocal written

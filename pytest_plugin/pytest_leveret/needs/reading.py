@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
-from pytest_leveret.needs.bodies import EACH, Kind, Path, arguments_of
+from pytest_leveret.needs.bodies import EACH, MessageKind, Path, arguments_of
 
 Read = Callable[[Path], None]
 
@@ -75,7 +75,7 @@ def _is_asked_by_leveret() -> bool:
 
 @contextmanager
 def noted_reads(
-    bodies: Mapping[str, tuple[Kind, Mapping[str, object]]], reads: dict[Kind, set[Path]]
+    bodies: Mapping[str, tuple[MessageKind, Mapping[str, object]]], reads: dict[MessageKind, set[Path]]
 ) -> Iterator[None]:
     """Note in `reads` which fields of these bodies the code looks up; each has its kind, and the headers."""
     decode = json.JSONDecoder.decode

@@ -6,9 +6,9 @@ from collections.abc import Iterator, Sequence
 from typing import Final
 
 from leveret.wording import count_text
-from pytest_leveret.needs.bodies import NULL, REMOVED, RETYPED, Kind, path_text
+from pytest_leveret.needs.bodies import NULL, REMOVED, RETYPED, MessageKind, path_text
 from pytest_leveret.needs.effects import CHANGES, NOTHING
-from pytest_leveret.needs.findings import UNREAD, Effect, FieldNeed, Findings, MessageNeeds
+from pytest_leveret.needs.findings import UNREAD, FieldNeed, Findings, MessageNeeds, WorstEffect
 
 # A table has three of these cells beside one another.
 _CELL_MAX: Final = 60
@@ -61,7 +61,7 @@ def lines_of(findings: Findings, seconds: float) -> Iterator[str]:
     )
 
 
-def name_of(kind: Kind) -> str:
+def name_of(kind: MessageKind) -> str:
     """Return a kind of message as a heading: where it was published to, and the queue."""
     task = f" task {kind.name!r}" if kind.name else ""
     if not kind.exchange and kind.routing_key == kind.queue:
@@ -89,7 +89,7 @@ def _row(name: str, need: FieldNeed, message: MessageNeeds) -> Sequence[str]:
     return (name, " or ".join(sorted(need.types)), verdict, *cells)
 
 
-def _cell(effect: Effect | None) -> str:
+def _cell(effect: WorstEffect | None) -> str:
     if effect is None:
         return "?"
     if effect.severity == NOTHING:

@@ -20,11 +20,11 @@ from typing import TYPE_CHECKING, Any, Final
 import pytest
 
 from leveret.observe.calls.callers import raising_line, standing_line
-from leveret.trials.facts import Fact, Facts
+from leveret.trials.facts import CountedFact, Facts
 from leveret.trials.watchdog import Watchdog
 from pytest_leveret.brokers.harness import harness_of
 from pytest_leveret.contract.observing import name_pattern
-from pytest_leveret.needs.bodies import Change, Kind, Path, changed, fields_of, parsed, type_of
+from pytest_leveret.needs.bodies import FieldChange, MessageKind, Path, changed, fields_of, parsed, type_of
 from pytest_leveret.needs.effects import (
     BREAKING,
     ERROR,
@@ -68,11 +68,11 @@ _END_S: Final = 10.0
 
 
 @dataclass(frozen=True, slots=True)
-class Job:
+class SurveyJob:
     """A test to run: as it is, twice, or once with changes."""
 
     test: str
-    changes: tuple[Change, ...] = ()
+    changes: tuple[FieldChange, ...] = ()
     expected: Expected | None = None
     # Whether its process does nothing else before and after, because the test leaves something behind.
     is_alone: bool = False
@@ -81,22 +81,22 @@ class Job:
 
 
 @dataclass(slots=True)
-class Outcome:
+class SurveyOutcome:
     """What became of a job."""
 
     # Of one run, or of the two plain ones.
     effects: list[Effects] = field(default_factory=list)
     # The fields of the messages that consumers received, by kind, each with the types of its values.
-    fields: dict[Kind, dict[Path, set[str]]] = field(default_factory=dict)
+    fields: dict[MessageKind, dict[Path, set[str]]] = field(default_factory=dict)
     # The names of the clients that received them.
-    clients: dict[Kind, set[str]] = field(default_factory=dict)
+    clients: dict[MessageKind, set[str]] = field(default_factory=dict)
     # Whether a broker of leveret's fixtures served the test.
     has_broker: bool = False
     # How many messages had no JSON body.
     unread_count: int = 0
-    applied: set[Change] = field(default_factory=set)
+    applied: set[FieldChange] = field(default_factory=set)
     # The fields that the code looked up.
-    reads: dict[Kind, set[Path]] = field(default_factory=dict)
+    reads: dict[MessageKind, set[Path]] = field(default_factory=dict)
     # What the plain test failed with.
     error: str = ""
     is_skipped: bool = False
@@ -125,20 +125,22 @@ class _Quiet:
             self.ticks += monotonic() - began < _LATE_S
 
 
-class Run(Trial):
+class ChangedRun(Trial):
     """One run while it goes on."""
 
-    def __init__(self, item: pytest.Item, job: Job, outcome: Outcome, reply: Callable[[Outcome], None]) -> None:
+    def __init__(
+        self, item: pytest.Item, job: SurveyJob, outcome: SurveyOutcome, reply: Callable[[SurveyOutcome], None]
+    ) -> None:
         self.outcome: Final = outcome
         self._item: Final = item
         self._job: Final = job
         self._reply: Final = reply
         self._effects: Final = Effects()
         self._brokers: Final[list[Broker]] = []
-        self._errors: Final[list[Fact]] = []
+        self._errors: Final[list[CountedFact]] = []
         self._has_finished = False
         self._dog: Final = Watchdog(self._look, self._cut, (0, _AGAIN_S))
-        self._bodies: Final[dict[str, tuple[Kind, dict[str, object]]]] = {}
+        self._bodies: Final[dict[str, tuple[MessageKind, dict[str, object]]]] = {}
         self._thread: Final = threading.get_ident()
         # Bodies before their change, by the text of the changed ones, and where messages were published to, by broker
         # and number.
@@ -161,7 +163,7 @@ class Run(Trial):
             if record.exc_info and isinstance(record.exc_info[1], Exception):
                 self._note_error(record.exc_info[1])
             elif record.levelno >= logging.ERROR:
-                self._errors.append(Fact(ERROR, "", value=normal(record.getMessage().splitlines()[0][:200])))
+                self._errors.append(CountedFact(ERROR, "", value=normal(record.getMessage().splitlines()[0][:200])))
             return record
 
         def on_exception(arguments: threading.ExceptHookArgs) -> None:
@@ -256,7 +258,7 @@ class Run(Trial):
         self._effects.facts = self._facts()
         if not any(fact.what in BREAKING for fact in self._effects.facts):
             line = standing_line(self._thread)
-            self._effects.facts[Fact(TEST, "", value=f"the test waits at {line}" if line else "it hangs")] += 1
+            self._effects.facts[CountedFact(TEST, "", value=f"the test waits at {line}" if line else "it hangs")] += 1
         self.outcome.effects.append(self._effects)
         self._reply(self.outcome)
         backup = threading.Timer(_END_S, os._exit, (0,))
@@ -278,7 +280,7 @@ class Run(Trial):
         if self._job.expected is None:
             self.outcome.error = _text_of(error)
         elif isinstance(error, AssertionError | TimeoutError):
-            self._errors.append(Fact(TEST, "", value=f"the test fails: {_text_of(error)}"))
+            self._errors.append(CountedFact(TEST, "", value=f"the test fails: {_text_of(error)}"))
         elif isinstance(error, Exception):
             self._note_error(error)
 
@@ -299,23 +301,25 @@ class Run(Trial):
         return quiet_ticks >= _IDLE_TICKS and all(harness_of(broker).is_complete for broker in self._brokers)
 
     def _note_error(self, error: BaseException) -> None:
-        fact = Fact(ERROR, "", value=_text_of(error))
+        fact = CountedFact(ERROR, "", value=_text_of(error))
         if fact not in self._errors:
             self._errors.append(fact)
 
 
-def _play(item: pytest.Item, job: Job, reply: Callable[[Outcome], None]) -> tuple[Outcome, bool] | None:
+def _play(
+    item: pytest.Item, job: SurveyJob, reply: Callable[[SurveyOutcome], None]
+) -> tuple[SurveyOutcome, bool] | None:
     """Do a job, and return its outcome and whether this process is spent; None if `reply` got it already."""
-    outcome = Outcome()
+    outcome = SurveyOutcome()
     for turn in range(1 if job.expected is not None else 2):
-        trial = Run(item, job, outcome, reply)
+        trial = ChangedRun(item, job, outcome, reply)
         trial.play()
         if trial.is_cut:
             return None
         if turn and outcome.error:
             # It passes only once in a process, so each of its runs has one of its own.
             outcome.error = ""
-            outcome.effects[-1].facts[Fact(TEST, "", value="the test fails")] += 1
+            outcome.effects[-1].facts[CountedFact(TEST, "", value="the test fails")] += 1
             return outcome, True
         if job.is_alone or outcome.error:
             return outcome, True
@@ -329,7 +333,7 @@ def serve_survey(session: pytest.Session, connection: Connection) -> None:
     """Run the tests of a session as the other side of the connection asks, until it hangs up."""
     items = {item.nodeid: item for item in session.items}
 
-    def do(job: Job) -> tuple[Outcome, bool] | None:
+    def do(job: SurveyJob) -> tuple[SurveyOutcome, bool] | None:
         return _play(items[job.test], job, lambda outcome: connection.send((outcome, True)))
 
     # A run may be cut when it has just ended.
@@ -343,13 +347,13 @@ def _place_of(message: Message) -> tuple[str, str]:
     return (own[-1].exchange, own[-1].routing_keys[0]) if own else (message.exchange, message.routing_key)
 
 
-def _kind_of(occasion: Occasion, message: Message, place: tuple[str, str]) -> Kind:
+def _kind_of(occasion: Occasion, message: Message, place: tuple[str, str]) -> MessageKind:
     from leveret.trace.shapes import message_name
 
     names = (*place, occasion.queue_name or _queue_of_get(occasion))
     exchange, routing_key, queue = map(name_pattern, names)
     name = message_name(message.body, message.properties.to_python())
-    return Kind(exchange, routing_key, queue, name, occasion.vhost or "/")
+    return MessageKind(exchange, routing_key, queue, name, occasion.vhost or "/")
 
 
 def _queue_of_get(occasion: Occasion) -> str:

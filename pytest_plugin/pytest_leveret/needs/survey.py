@@ -23,12 +23,12 @@ from leveret.trials.pool import Done
 from pytest_leveret.brokers import url_env
 from pytest_leveret.contract import locks_of
 from pytest_leveret.needs import ADDRESS, IS_SURVEY
-from pytest_leveret.needs.bodies import NULL, REMOVED, RETYPED, Change
+from pytest_leveret.needs.bodies import NULL, REMOVED, RETYPED, FieldChange
 from pytest_leveret.needs.effects import BREAKS, NOTHING, Expected, expected_of
-from pytest_leveret.needs.findings import Effect, FieldNeed, Findings, MessageNeeds
+from pytest_leveret.needs.findings import FieldNeed, Findings, MessageNeeds, WorstEffect
 from pytest_leveret.needs.locking import write_needs
 from pytest_leveret.needs.report import lines_of
-from pytest_leveret.needs.run import Job, Outcome, serve_survey
+from pytest_leveret.needs.run import SurveyJob, SurveyOutcome, serve_survey
 from pytest_leveret.options import general_settings
 from pytest_leveret.reports.report import show_progress
 from pytest_leveret.trials.processes import Seldom, pool, refuse_broken
@@ -47,12 +47,12 @@ _LOGGED_PROGRESS_S: Final = 20.0
 class _Test:
     """What is known of one test."""
 
-    plain: list[Outcome] = field(default_factory=list)
+    plain: list[SurveyOutcome] = field(default_factory=list)
     expected: Expected | None = None
     is_alone: bool = False
     # How many runs with a field removed are not over yet, and the fields of which nothing came.
     open_count: int = 0
-    silent: list[Change] = field(default_factory=list)
+    silent: list[FieldChange] = field(default_factory=list)
 
 
 class Survey:
@@ -65,7 +65,7 @@ class Survey:
         self._seconds: Final = seconds
         self._lock: Final = lock
         self._tests: Final[dict[str, _Test]] = {}
-        self._jobs: Final[deque[Job]] = deque()
+        self._jobs: Final[deque[SurveyJob]] = deque()
         self._until = 0.0
 
     @pytest.hookimpl(wrapper=True, tryfirst=True)
@@ -98,7 +98,7 @@ class Survey:
         with pool(session.config, ADDRESS, asked_by="leveret needs", fork=fork, count=count) as workers:
             for item in session.items:
                 self._tests[item.nodeid] = _Test()
-                self._jobs.extend([Job(item.nodeid)] * 2)
+                self._jobs.extend([SurveyJob(item.nodeid)] * 2)
             for done in workers.drive(self._next):
                 self.take(done)
                 counts = f"{self.findings.run_count} runs done, {len(self._jobs)} planned"
@@ -110,14 +110,14 @@ class Survey:
                 self._need(change).is_open = True
         return True
 
-    def _next(self) -> Job | None:
+    def _next(self) -> SurveyJob | None:
         while self._jobs and monotonic() < self._until:
             job = self._pruned(self._jobs.popleft())
             if job is not None:
                 return job
         return None
 
-    def _pruned(self, job: Job) -> Job | None:
+    def _pruned(self, job: SurveyJob) -> SurveyJob | None:
         """Return a job without changes that are known to break something; None if none is left."""
         if not job.changes:
             return job
@@ -125,13 +125,13 @@ class Survey:
         if not changes:
             self._end_removal(job, [])
             return None
-        return Job(job.test, changes, job.expected, job.is_alone)
+        return SurveyJob(job.test, changes, job.expected, job.is_alone)
 
-    def take(self, done: Done[Job, Outcome]) -> None:
+    def take(self, done: Done[SurveyJob, SurveyOutcome]) -> None:
         """Take what a run showed."""
         job, outcome = done.job, done.outcome
         if job.expected is None:
-            self._take_plain(job.test, outcome or Outcome(error=f"its process ended: {done.error}"))
+            self._take_plain(job.test, outcome or SurveyOutcome(error=f"its process ended: {done.error}"))
             return
         self.findings.run_count += 1
         if job.is_reading:
@@ -145,39 +145,39 @@ class Survey:
             return
         if outcome is None or not outcome.effects:
             texts = [f"the process of the test ended: {done.error}"]
-            self._note(job, Effect(BREAKS, texts))
+            self._note(job, WorstEffect(BREAKS, texts))
             return
         assert job.expected is not None
         difference = job.expected.difference(outcome.effects[0].facts)
         if difference.severity == NOTHING:
             self._note_nothing(job, outcome)
         else:
-            self._note(job, Effect(difference.severity, difference.texts))
+            self._note(job, WorstEffect(difference.severity, difference.texts))
 
-    def _note_nothing(self, job: Job, outcome: Outcome) -> None:
+    def _note_nothing(self, job: SurveyJob, outcome: SurveyOutcome) -> None:
         for change in job.changes:
             if change in outcome.applied or _is_within(change, outcome.applied):
-                self._need(change).add(change.variant, Effect(NOTHING))
+                self._need(change).add(change.variant, WorstEffect(NOTHING))
         self._end_removal(job, job.changes)
 
-    def _note(self, job: Job, effect: Effect) -> None:
+    def _note(self, job: SurveyJob, effect: WorstEffect) -> None:
         if len(job.changes) == 1:
             change = job.changes[0]
             self._need(change).add(change.variant, effect)
             self._end_removal(job, [])
             if change.variant == REMOVED:
                 self._jobs.extendleft(
-                    Job(job.test, (change._replace(variant=variant),), job.expected, job.is_alone)
+                    SurveyJob(job.test, (change._replace(variant=variant),), job.expected, job.is_alone)
                     for variant in (RETYPED, NULL)
                 )
             return
         # Which of them it was, halves will show.
         middle = len(job.changes) // 2
         halves = [job.changes[:middle], job.changes[middle:]]
-        self._jobs.extendleft(Job(job.test, half, job.expected, job.is_alone) for half in halves)
+        self._jobs.extendleft(SurveyJob(job.test, half, job.expected, job.is_alone) for half in halves)
         self._tests[job.test].open_count += job.changes[0].variant == REMOVED
 
-    def _end_removal(self, job: Job, silent: Sequence[Change]) -> None:
+    def _end_removal(self, job: SurveyJob, silent: Sequence[FieldChange]) -> None:
         """Note the end of a run that removed fields. After the last one, the fields without effect change together."""
         if job.changes[0].variant != REMOVED:
             return
@@ -187,10 +187,10 @@ class Survey:
         if test.open_count == 0 and test.silent:
             for variant in (NULL, RETYPED):
                 together = tuple(change._replace(variant=variant) for change in test.silent)
-                self._jobs.append(Job(job.test, together, job.expected, job.is_alone))
-            self._jobs.append(Job(job.test, (), job.expected, job.is_alone, is_reading=True))
+                self._jobs.append(SurveyJob(job.test, together, job.expected, job.is_alone))
+            self._jobs.append(SurveyJob(job.test, (), job.expected, job.is_alone, is_reading=True))
 
-    def _take_plain(self, name: str, outcome: Outcome) -> None:
+    def _take_plain(self, name: str, outcome: SurveyOutcome) -> None:
         for module in outcome.modules:
             import_module(module)
         test = self._tests[name]
@@ -217,15 +217,15 @@ class Survey:
 
     def _plan(self, name: str, test: _Test) -> None:
         """Add the runs in which each field of a test is removed."""
-        alone: list[Change] = []
-        together: list[Change] = []
+        alone: list[FieldChange] = []
+        together: list[FieldChange] = []
         for outcome in test.plain:
             for kind, fields in outcome.fields.items():
                 message = self.findings.messages.setdefault(kind, MessageNeeds(kind))
                 message.tests[name] = None
                 message.clients |= outcome.clients[kind]
                 for path, types in fields.items():
-                    change = Change(kind, path, REMOVED)
+                    change = FieldChange(kind, path, REMOVED)
                     if path not in message.fields:
                         message.fields[path] = FieldNeed(set(types))
                         alone.append(change)
@@ -234,9 +234,9 @@ class Survey:
                         together.append(change)
         jobs = [(change,) for change in alone] + ([tuple(together)] if together else [])
         test.open_count = len(jobs)
-        self._jobs.extend(Job(name, changes, test.expected, test.is_alone) for changes in jobs)
+        self._jobs.extend(SurveyJob(name, changes, test.expected, test.is_alone) for changes in jobs)
 
-    def _need(self, change: Change) -> FieldNeed:
+    def _need(self, change: FieldChange) -> FieldNeed:
         return self.findings.need(change.kind, change.path)
 
     def pytest_terminal_summary(self, terminalreporter: TerminalReporter) -> None:
@@ -253,7 +253,7 @@ class Survey:
                 self.error = error
 
 
-def _is_within(change: Change, applied: Iterable[Change]) -> bool:
+def _is_within(change: FieldChange, applied: Iterable[FieldChange]) -> bool:
     """Return whether a change was not needed, because it was within another one that was made."""
     return any(
         other.kind == change.kind and other.path == change.path[: len(other.path)] and other != change

@@ -20,7 +20,7 @@ from pytest_leveret.rehearsals.fingerprint import SHARED, X_DEATH, Refusal, norm
 
 
 @dataclass(slots=True)
-class Run:
+class VersionRun:
     """One test on one version."""
 
     # "passed", "failed", or "skipped" for every other outcome.
@@ -36,7 +36,7 @@ class Run:
 
 
 @dataclass(slots=True)
-class Change:
+class VersionChange:
     """One cause, and the tests that met it."""
 
     lines: list[str]
@@ -55,9 +55,9 @@ _COUNT_RESTARTS: Final = [
 Step = tuple[str, str]
 
 
-def changes(runs: Mapping[str, Mapping[str, Run]], versions: Sequence[str]) -> dict[Step, list[Change]]:
+def changes(runs: Mapping[str, Mapping[str, VersionRun]], versions: Sequence[str]) -> dict[Step, list[VersionChange]]:
     """Return the changes by step between versions, for runs by test and version."""
-    found: dict[Step, dict[tuple[str, ...], Change]] = {}
+    found: dict[Step, dict[tuple[str, ...], VersionChange]] = {}
     for test, by_version in runs.items():
         for older, newer in steps(by_version, versions):
             causes = found.setdefault((older, newer), {})
@@ -66,7 +66,9 @@ def changes(runs: Mapping[str, Mapping[str, Run]], versions: Sequence[str]) -> d
     return {step: list(found[step].values()) for step in in_order if found[step]}
 
 
-def late_passes(runs: Mapping[str, Mapping[str, Run]], versions: Sequence[str]) -> dict[tuple[str, ...], list[str]]:
+def late_passes(
+    runs: Mapping[str, Mapping[str, VersionRun]], versions: Sequence[str]
+) -> dict[tuple[str, ...], list[str]]:
     """Return the tests that fail on the oldest version and pass on a newer one, by the versions they pass on."""
     found: dict[tuple[str, ...], list[str]] = {}
     for test, by_version in runs.items():
@@ -78,13 +80,15 @@ def late_passes(runs: Mapping[str, Mapping[str, Run]], versions: Sequence[str]) 
     return found
 
 
-def steps(by_version: Mapping[str, Run], versions: Sequence[str]) -> Iterator[Step]:
+def steps(by_version: Mapping[str, VersionRun], versions: Sequence[str]) -> Iterator[Step]:
     """Return the steps from each version on which a test passes to the next on which it passes or fails."""
     decided = [version for version in versions if version in by_version and by_version[version].outcome != "skipped"]
     return ((older, newer) for older, newer in pairwise(decided) if by_version[older].outcome == "passed")
 
 
-def _compare(test: str, before: Run, after: Run, step: Step, causes: dict[tuple[str, ...], Change]) -> None:
+def _compare(
+    test: str, before: VersionRun, after: VersionRun, step: Step, causes: dict[tuple[str, ...], VersionChange]
+) -> None:
     new_refusals = _missing(after.refusals, before.refusals)
     entries = [_refused(refusal) for refusal in new_refusals]
     if after.outcome == "failed":
@@ -93,7 +97,7 @@ def _compare(test: str, before: Run, after: Run, step: Step, causes: dict[tuple[
         entries += [((line,), [line, *more]) for line, *more in _differences(before, after, step)]
         entries += [_not_refused(refusal, step) for refusal in _missing(before.refusals, after.refusals)]
     for key, lines in entries:
-        change = causes.setdefault(key, Change(lines))
+        change = causes.setdefault(key, VersionChange(lines))
         (change.failing if after.outcome == "failed" else change.passing)[test] = None
 
 
@@ -119,7 +123,7 @@ def _not_refused(refusal: Refusal, step: Step) -> tuple[tuple[str, ...], list[st
     return (line,), [line]
 
 
-def _failed(run: Run, differences: list[list[str]]) -> tuple[tuple[str, ...], list[str]]:
+def _failed(run: VersionRun, differences: list[list[str]]) -> tuple[tuple[str, ...], list[str]]:
     """Return the entry for a failure without a refused client. A call of the test itself may have been refused."""
     summary = run.message.strip().partition("\n")[0]
     # Of a failure, pytest keeps its message only.
@@ -131,7 +135,7 @@ def _failed(run: Run, differences: list[list[str]]) -> tuple[tuple[str, ...], li
     return ("failed", run.place, normal(summary)), [f"{summary} at {run.place}", *_indented(outcomes)]
 
 
-def _differences(before: Run, after: Run, step: Step) -> list[list[str]]:
+def _differences(before: VersionRun, after: VersionRun, step: Step) -> list[list[str]]:
     """Return the differences between two fingerprints, each as a sentence and lines that explain it."""
     subjects = dict.fromkeys((fact.what, fact.where) for fact in (*before.facts, *after.facts))
     are_complete = before.is_complete and after.is_complete
@@ -151,7 +155,7 @@ def _differences(before: Run, after: Run, step: Step) -> list[list[str]]:
     return sorted(found, key=len, reverse=True)
 
 
-def _values(run: Run, what: str, where: str) -> Counter[str]:
+def _values(run: VersionRun, what: str, where: str) -> Counter[str]:
     return Counter({fact.value: n for fact, n in run.facts.items() if (fact.what, fact.where) == (what, where)})
 
 

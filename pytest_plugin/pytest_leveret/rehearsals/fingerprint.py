@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Final, cast
 from leveret.observe.views.message_view import MessageView
 from leveret.trace import events
 from leveret.trace.events import Event
-from leveret.trials.facts import Fact, Facts
+from leveret.trials.facts import CountedFact, Facts
 from leveret.wording import MADE_UP
 
 if TYPE_CHECKING:
@@ -102,7 +102,7 @@ class _View:
         # Messages that a client published with an x-death header, until they are delivered as dead letters.
         self._republished: set[object] = set()
 
-    def facts(self, event: Event) -> list[Fact]:
+    def facts(self, event: Event) -> list[CountedFact]:
         match event.kind:
             case events.CONN_OPEN:
                 self._clients[event.conn] = normal(event.client)
@@ -113,34 +113,36 @@ class _View:
             case kind if kind in events.DELIVERIES:
                 return self._delivered(event)
             case events.ACKED:
-                return [Fact("acked by no-ack" if event.reason else "acked", _place(event))]
+                return [CountedFact("acked by no-ack" if event.reason else "acked", _place(event))]
             case kind if kind in (*events.REFUSING, *events.WITHOUT_REASON):
-                return [Fact(event.kind, _place(event))]
+                return [CountedFact(event.kind, _place(event))]
             case kind if kind in events.RETURNS:
-                return [Fact(kind, f"to the publisher ({event.reason})")]
+                return [CountedFact(kind, f"to the publisher ({event.reason})")]
             case kind if kind in (*events.DEATHS, *events.LOSSES):
-                return [Fact(f"{kind.replace('_', '-')} ({event.reason})", _place(event))]
+                return [CountedFact(f"{kind.replace('_', '-')} ({event.reason})", _place(event))]
             case events.CANCEL if event.reason is not None:
-                return [Fact(f"consumer cancelled by the broker ({event.reason})", _place(event))]
+                return [CountedFact(f"consumer cancelled by the broker ({event.reason})", _place(event))]
             case events.QOS if event.count and event.is_global_asked:
                 where = f"that {self._clients.get(event.conn, 'a client')} sets with global=True"
-                return [Fact("prefetch limit", where, value=SHARED if event.is_global else _SINGLE)]
+                return [CountedFact("prefetch limit", where, value=SHARED if event.is_global else _SINGLE)]
         return []
 
-    def _delivered(self, event: Event) -> list[Fact]:
+    def _delivered(self, event: Event) -> list[CountedFact]:
         """Return the facts about a copy's first delivery. Later deliveries are redelivered on every version."""
         if event.copy in self._seen:
             return []
         self._seen.add(event.copy)
         is_letter = event.copy in self._arrived
         facts = [
-            Fact("dead letter" if is_letter else "message", _place(event), value=f"redelivered={event.redelivered}")
+            CountedFact(
+                "dead letter" if is_letter else "message", _place(event), value=f"redelivered={event.redelivered}"
+            )
         ]
         if is_letter and event.message.id in self._republished:
             # On every version, later deaths continue the count from here.
             self._republished.discard(event.message.id)
             where = f"{_place(event)} of a message that a client published with one"
-            facts.append(Fact(X_DEATH, where, value=_deaths(event)))
+            facts.append(CountedFact(X_DEATH, where, value=_deaths(event)))
         return facts
 
 

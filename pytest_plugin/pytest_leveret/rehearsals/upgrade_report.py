@@ -11,10 +11,10 @@ from typing import Any, Final
 
 import pytest
 
-from leveret.trials.facts import Fact, Facts
+from leveret.trials.facts import CountedFact, Facts
 from leveret.wording import count_text
 from pytest_leveret.guard import register
-from pytest_leveret.rehearsals.changes import Change, Run, changes, late_passes, steps
+from pytest_leveret.rehearsals.changes import VersionChange, VersionRun, changes, late_passes, steps
 from pytest_leveret.rehearsals.fingerprint import Refusal
 from pytest_leveret.rehearsals.rehearsal import ATTRIBUTE
 
@@ -33,7 +33,7 @@ class UpgradeReport:
 
     def __init__(self, versions: Sequence[str]) -> None:
         self._versions = versions
-        self._runs: dict[str, dict[str, Run]] = {}
+        self._runs: dict[str, dict[str, VersionRun]] = {}
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         """Add the report of one phase of a test."""
@@ -43,8 +43,8 @@ class UpgradeReport:
         by_version = self._runs.setdefault(attached["test"], {})
         if report.when == "setup":
             # If a test runs again, only its last run counts.
-            by_version[attached["version"]] = Run()
-        _take(by_version.setdefault(attached["version"], Run()), report, attached)
+            by_version[attached["version"]] = VersionRun()
+        _take(by_version.setdefault(attached["version"], VersionRun()), report, attached)
 
     def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
         """Write the section."""
@@ -55,14 +55,16 @@ class UpgradeReport:
             terminalreporter.write_line(line)
 
 
-def _take(run: Run, report: pytest.TestReport, attached: Mapping[str, Any]) -> None:
+def _take(run: VersionRun, report: pytest.TestReport, attached: Mapping[str, Any]) -> None:
     if report.failed:
         run.outcome = "failed"
         run.place, run.message = _crash(report)
     elif report.passed and report.when == "call" and not hasattr(report, "wasxfail"):
         run.outcome = "passed"
     if "facts" in attached:
-        run.facts = Facts({Fact(what, where, value=value): count for what, where, value, count in attached["facts"]})
+        run.facts = Facts(
+            {CountedFact(what, where, value=value): count for what, where, value, count in attached["facts"]}
+        )
         run.refusals = [Refusal(**refusal) for refusal in attached["refusals"]]
         run.is_recorded, run.is_complete = attached["is_recorded"], attached["is_complete"]
         run.published_count = attached["published_count"]
@@ -76,7 +78,7 @@ def _crash(report: pytest.TestReport) -> tuple[str, str]:
     return f"{crash.path.removeprefix(os.path.join(os.getcwd(), ''))}:{crash.lineno}", crash.message
 
 
-def report_lines(runs: Mapping[str, Mapping[str, Run]], versions: Sequence[str]) -> list[str]:
+def report_lines(runs: Mapping[str, Mapping[str, VersionRun]], versions: Sequence[str]) -> list[str]:
     """Return the lines of the section for these runs, by test and version."""
     head = [f"{count_text(len(runs), 'test')} with a broker, on RabbitMQ {', '.join(versions)}"]
     head += _unrecorded(runs, versions)
@@ -97,7 +99,7 @@ def report_lines(runs: Mapping[str, Mapping[str, Run]], versions: Sequence[str])
     return head + lines
 
 
-def _unrecorded(runs: Mapping[str, Mapping[str, Run]], versions: Sequence[str]) -> list[str]:
+def _unrecorded(runs: Mapping[str, Mapping[str, VersionRun]], versions: Sequence[str]) -> list[str]:
     """Return lines about what could not be compared, by version."""
     lines = []
     for version in versions:
@@ -118,7 +120,7 @@ def _unrecorded(runs: Mapping[str, Mapping[str, Run]], versions: Sequence[str]) 
     return lines
 
 
-def _change_lines(change: Change) -> list[str]:
+def _change_lines(change: VersionChange) -> list[str]:
     head, *more = change.lines
     lines = [head if change.failing else f"passes on both, but: {head}", *more]
     lines += _names("fails: ", list(change.failing))

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from leveret import Broker
     from leveret.observe.calls.callers import Stack
     from leveret.observe.texts.report import Report
-    from leveret.story.asked import Asked, Death
+    from leveret.story.asked import Asked, TaskDeath
     from leveret.story.causes import Cause
     from leveret.story.diagnosis import Diagnosis
 
@@ -60,11 +60,11 @@ class Moment(NamedTuple):
 class Noted(NamedTuple):
     """An error that ended a thread or a task, or was logged, and how much each broker of the test had recorded then."""
 
-    death: Death
+    death: TaskDeath
     recorded: list[tuple[Broker, int]]
 
     @classmethod
-    def now(cls, item: pytest.Item, death: Death) -> Noted:
+    def now(cls, item: pytest.Item, death: TaskDeath) -> Noted:
         """Return it as something that has just happened in a test."""
         return cls(death, [(broker, harness_of(broker).recorded_count) for broker in brokers_of(item)])
 
@@ -418,7 +418,7 @@ def _deaths_of_tasks(call: pytest.CallInfo[None]) -> list[Noted]:
     ]
 
 
-def _death_of_task(error: BaseException) -> Death:
+def _death_of_task(error: BaseException) -> TaskDeath:
     """Name a task by the outermost user code in it: a client's own task runs the user's handler."""
     from leveret.observe.calls.callers import is_of_user
 
@@ -427,13 +427,13 @@ def _death_of_task(error: BaseException) -> Death:
     return _death("a task" if named is None else f"task {named.f_code.co_name!r}", None, error)
 
 
-def _death(what: str, name: str | None, error: BaseException) -> Death:
+def _death(what: str, name: str | None, error: BaseException) -> TaskDeath:
     from leveret.observe.calls.callers import raising_line
-    from leveret.story.asked import Death
+    from leveret.story.asked import TaskDeath
     from leveret.wording import safe_text
 
     text = f"{type(error).__name__}: {safe_text(error, str, _MESSAGE_MAX)}".partition("\n")[0]
-    return Death(what, name, text, raising_line(error), is_client=_is_of_client(error))
+    return TaskDeath(what, name, text, raising_line(error), is_client=_is_of_client(error))
 
 
 def _is_of_client(error: BaseException) -> bool:

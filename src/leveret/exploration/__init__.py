@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Final, Unpack
 
 from leveret.broker import KEYWORDS
 from leveret.errors import LeveretWarning, did_you_mean, unknown_keyword
-from leveret.exploration.kinds import DEFAULT, KINDS, FaultKind, Kind, kinds_of
+from leveret.exploration.kinds import DEFAULT, KINDS, FaultKind, FaultMaker, kinds_of
 from leveret.exploration.logs import STRAYS, buffered_logs, lines_of
 from leveret.exploration.processes import Players
 from leveret.exploration.report import (
@@ -137,7 +137,7 @@ class Settings:
         self._faults = (self.faults,) if isinstance(self.faults, str | Fault) else tuple(self.faults)
         kinds = kinds_of(self._faults)
         # The one schedule to run may use any kind.
-        self.kinds: Mapping[str, Kind] = kinds if self.only is None else {**KINDS, **kinds}
+        self.kinds: Mapping[str, FaultMaker] = kinds if self.only is None else {**KINDS, **kinds}
         for name, number in (("pairs", self.pairs), ("limit", self.limit), ("seconds", self.seconds or 0)):
             if not isinstance(number, int | float):
                 raise TypeError(f"{name}={number!r} must be a number")

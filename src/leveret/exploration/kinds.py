@@ -34,7 +34,7 @@ OUT_OF_ORDER: Final = "out of order"
 
 
 @dataclass(frozen=True, slots=True)
-class Kind:
+class FaultMaker:
     """One kind of fault: how to make one, and a description of what it does at a step."""
 
     name: str
@@ -82,28 +82,32 @@ def _restart_before(step: Step) -> str:
 KINDS: Final = {
     kind.name: kind
     for kind in (
-        Kind("lost before", lambda: ResetPeer("before"), _lost_before, is_ending=True),
-        Kind("lost after", LostAfter, _lost_after, is_ending=True, is_possible_in=lambda state: not state.is_over),
-        Kind(
+        FaultMaker("lost before", lambda: ResetPeer("before"), _lost_before, is_ending=True),
+        FaultMaker(
+            "lost after", LostAfter, _lost_after, is_ending=True, is_possible_in=lambda state: not state.is_over
+        ),
+        FaultMaker(
             "killed before",
             lambda: Killed("before"),
             lambda step: f"the process of connection {step.connection} is killed before the broker handles this",
             is_ending=True,
         ),
-        Kind(
+        FaultMaker(
             "killed after",
             lambda: Killed("after"),
             lambda step: f"the process of connection {step.connection} is killed after the broker has handled this",
             is_ending=True,
         ),
-        Kind("redelivered", Redeliver, lambda step: "this is delivered twice, the second time flagged as redelivered"),
-        Kind(
+        FaultMaker(
+            "redelivered", Redeliver, lambda step: "this is delivered twice, the second time flagged as redelivered"
+        ),
+        FaultMaker(
             OUT_OF_ORDER,
             OutOfOrder,
             lambda step: "this is overtaken by what follows it and comes late, flagged as redelivered",
         ),
-        Kind("duplicated", Duplicate, lambda step: "this is delivered twice, the second time without a flag"),
-        Kind(
+        FaultMaker("duplicated", Duplicate, lambda step: "this is delivered twice, the second time without a flag"),
+        FaultMaker(
             "restart before",
             Restart,
             _restart_before,
@@ -121,7 +125,7 @@ DEFAULT: Final[tuple[FaultKind, ...]] = (
 )
 
 
-def kinds_of(faults: FaultKind | Fault | Iterable[FaultKind | Fault]) -> dict[str, Kind]:
+def kinds_of(faults: FaultKind | Fault | Iterable[FaultKind | Fault]) -> dict[str, FaultMaker]:
     """Return the kinds for these names and faults, by name. Raises ValueError or TypeError if one cannot be placed."""
     several = (faults,) if isinstance(faults, str | Fault) else faults
     kinds = [_kind_named(fault) if isinstance(fault, str) else _kind_of(fault) for fault in several]
@@ -130,13 +134,13 @@ def kinds_of(faults: FaultKind | Fault | Iterable[FaultKind | Fault]) -> dict[st
     return {kind.name: kind for kind in kinds}
 
 
-def _kind_named(name: str) -> Kind:
+def _kind_named(name: str) -> FaultMaker:
     if name not in KINDS:
         raise ValueError(unknown("kind of fault", name, KINDS))
     return KINDS[name]
 
 
-def _kind_of(fault: object) -> Kind:
+def _kind_of(fault: object) -> FaultMaker:
     if not isinstance(fault, Fault):
         raise TypeError(
             f"faults={fault!r} is neither the name of a kind nor a fault; give one, such as faults=[CloseChannel(404)]"
@@ -150,4 +154,4 @@ def _kind_of(fault: object) -> Kind:
             f"faults={fault!r} cannot be placed at a step; give a fault that applies to methods or deliveries"
         )
     # Each run gets a copy that has not applied yet.
-    return Kind(fault.name, lambda: deepcopy(fault), lambda step: f"{fault!r} applies here")
+    return FaultMaker(fault.name, lambda: deepcopy(fault), lambda step: f"{fault!r} applies here")

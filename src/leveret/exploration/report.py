@@ -9,10 +9,10 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Final
 
 from leveret.errors import did_you_mean
-from leveret.exploration.kinds import KINDS, Kind
+from leveret.exploration.kinds import KINDS, FaultMaker
 from leveret.trace import events
 from leveret.trace.events import Event, content
-from leveret.trials.facts import Fact, Facts, noise_of, without_noise
+from leveret.trials.facts import CountedFact, Facts, noise_of, without_noise
 from leveret.wording import count_text, masked, without_generated_end
 
 if TYPE_CHECKING:
@@ -31,7 +31,7 @@ _TIMES: Final = ("never", "once", "twice")
 _COMPARED: Final = {events.PUBLISHED: "published", events.DELIVERED: "delivered", events.ACKED: "acknowledged"}
 
 
-def failure_text(exploration: Exploration, kinds: Mapping[str, Kind], replay: str) -> str:
+def failure_text(exploration: Exploration, kinds: Mapping[str, FaultMaker], replay: str) -> str:
     """Return the report of an exploration that failed. It describes the first failed run in full."""
     first, smaller = exploration.failed_runs[0], exploration.smaller
     run, plain = (first, exploration.plain) if smaller is None else (smaller.failed, smaller.plain)
@@ -114,7 +114,7 @@ def _some(lines: list[str]) -> list[str]:
     return lines[:_LISTED] + more
 
 
-def _story(run: Run, kinds: Mapping[str, Kind]) -> list[str]:
+def _story(run: Run, kinds: Mapping[str, FaultMaker]) -> list[str]:
     """Return lines for the steps around the faults, and for what the faults did there."""
     shown = [seen for seen in run.seen if seen.applied is not None or _is_relevant(seen)]
     faulty = [index for index, seen in enumerate(shown) if seen.applied is not None]
@@ -135,14 +135,14 @@ def _is_relevant(seen: Seen) -> bool:
     return step.method != "channel.open" and not (step.method.endswith("-ok") and not step.is_from_client)
 
 
-def _lines_of(seen: Seen, kinds: Mapping[str, Kind]) -> Iterator[str]:
+def _lines_of(seen: Seen, kinds: Mapping[str, FaultMaker]) -> Iterator[str]:
     about = f"  {seen.about}" if seen.about else ""
     yield f"{seen.step}{about}{' (redelivered)' if seen.is_redelivered else ''}"
     if seen.applied is not None:
         yield f"    *** {kinds[seen.applied].describe(seen.step)} ***"
 
 
-def _differences(run: Run, plain: Run, noise: set[Fact]) -> list[str]:
+def _differences(run: Run, plain: Run, noise: set[CountedFact]) -> list[str]:
     """Return lines for what happened more or less often than in the plain run, whatever is made up anew in each."""
     now, before = without_noise(_facts(run), noise), without_noise(_facts(plain), noise)
     return _some(
@@ -154,7 +154,7 @@ def _differences(run: Run, plain: Run, noise: set[Fact]) -> list[str]:
     )
 
 
-def _difference(fact: Fact, count: int, plain_count: int) -> str:
+def _difference(fact: CountedFact, count: int, plain_count: int) -> str:
     what = fact.value or fact.where
     if not count:
         return f"{what} was never {fact.what}"
@@ -165,7 +165,7 @@ def _difference(fact: Fact, count: int, plain_count: int) -> str:
 def _facts(run: Run) -> Facts:
     """Return how often what happened, in which each body is a value."""
     compared = [event for event in map(Event, run.raw_events) if event.kind in _COMPARED]
-    return Facts(Fact(_COMPARED[it.kind], masked(_what(it)), value=_what(it)) for it in compared)
+    return Facts(CountedFact(_COMPARED[it.kind], masked(_what(it)), value=_what(it)) for it in compared)
 
 
 def _what(event: Event) -> str:
@@ -191,7 +191,7 @@ def _outcome(run: Run) -> list[str]:
     return []
 
 
-def replay_line(name: str, schedule: Schedule, kinds: Mapping[str, Kind]) -> str:
+def replay_line(name: str, schedule: Schedule, kinds: Mapping[str, FaultMaker]) -> str:
     """Return the line of code that runs one schedule again."""
     faults = [kinds[placement.kind].new() for placement in schedule.placements if placement.kind not in KINDS]
     own = f"faults=[{', '.join(map(_expression, faults))}], " if faults else ""

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Final, cast
 
 from leveret.broker import Broker
 from leveret.engine.harness import Harness
-from leveret.exploration.kinds import Kind
+from leveret.exploration.kinds import FaultMaker
 from leveret.exploration.logs import buffered_logs
 from leveret.exploration.losses import confirmed_messages, lost_messages
 from leveret.exploration.schedule import Schedule, Seen
@@ -127,7 +127,7 @@ class ScenarioRunner:
     """A scenario that can be run under one schedule after another."""
 
     scenario: Scenario
-    kinds: Mapping[str, Kind]
+    kinds: Mapping[str, FaultMaker]
     # In seconds of real time, for each run.
     limit: float
     # Those of the broker.

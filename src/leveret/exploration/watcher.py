@@ -10,7 +10,7 @@ from leveret.core.protocol.state import ChannelState, State
 from leveret.core.wire.methods import BasicAck
 from leveret.engine.harness import Harness
 from leveret.exploration.faults import LostAfter, OutOfOrder
-from leveret.exploration.kinds import Kind
+from leveret.exploration.kinds import FaultMaker
 from leveret.exploration.schedule import CLIENT_TO_SERVER, SERVER_TO_CLIENT, THEN, Placement, Schedule, Seen, Step
 from leveret.faults.plan import Treatment, apply
 from leveret.trace.events import content
@@ -29,7 +29,7 @@ Confirm = tuple[int, int, int, bool]
 class Watcher:
     """The watcher of one broker. It starts before the first client connects."""
 
-    def __init__(self, broker: Broker, schedule: Schedule, kinds: Mapping[str, Kind]) -> None:
+    def __init__(self, broker: Broker, schedule: Schedule, kinds: Mapping[str, FaultMaker]) -> None:
         """`kinds` are all kinds that can be placed. They include those of the schedule."""
         self.schedule: Final = schedule
         # Every step that occurred, in order.

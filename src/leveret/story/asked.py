@@ -22,7 +22,7 @@ _VALUES_MAX: Final = 20_000
 _DEEPEST: Final = 8
 
 
-class Death(NamedTuple):
+class TaskDeath(NamedTuple):
     """What ended a thread or a task: what it was, its error, and the line that raised it."""
 
     what: str
@@ -72,7 +72,7 @@ class Asked:
     is_wait: bool = False
     # Whether strict checks failed the test: it asks for whatever they found.
     is_check: bool = False
-    deaths: Sequence[Death] = ()
+    deaths: Sequence[TaskDeath] = ()
     caught: Sequence[Caught] = field(default_factory=list)
 
 

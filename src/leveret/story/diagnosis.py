@@ -17,7 +17,7 @@ from leveret.story.asked import Asked
 from leveret.story.causes import Cause, ranked
 from leveret.story.entities import NOTABLE_US, Fact, MessageLife, Place
 from leveret.story.timeline import Timeline
-from leveret.story.ways.inquiry import FORCED, Inquiry, State
+from leveret.story.ways.inquiry import FORCED, HiddenState, Inquiry
 from leveret.story.ways.walk import Walk
 from leveret.trace import events
 from leveret.trace.events import Event
@@ -57,7 +57,7 @@ def diagnosis(
     timeline: Timeline,
     asked: Asked,
     found: Iterable[Cause] | None = None,
-    state: State | None = None,
+    state: HiddenState | None = None,
     *,
     began: int = 0,
 ) -> Diagnosis:
@@ -66,7 +66,7 @@ def diagnosis(
     `found` is what its checks have found; without them, the facts alone show which messages are lost. `state` is what
     the broker knows beside its events, and `began` the place at which the test began.
     """
-    walk = Walk(timeline, asked, state or State(), began=began)
+    walk = Walk(timeline, asked, state or HiddenState(), began=began)
     findings = [_completed(walk, cause) for cause in (_lost(walk) if found is None else found)]
     on_way = _Way(walk)
     connected = [cause for cause in findings if asked.is_check or on_way.has(cause)]

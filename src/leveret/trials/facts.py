@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 
-class Fact(NamedTuple):
+class CountedFact(NamedTuple):
     """Something that happened: what, where, in which field, and with which value."""
 
     what: str
@@ -16,20 +16,20 @@ class Fact(NamedTuple):
     value: str = ""
 
     @property
-    def spot(self) -> Fact:
+    def spot(self) -> CountedFact:
         """The fact without its value."""
         return self._replace(value="")
 
 
-Facts = Counter[Fact]
+Facts = Counter[CountedFact]
 
 
-def noise_of(runs: Sequence[Facts]) -> set[Fact]:
+def noise_of(runs: Sequence[Facts]) -> set[CountedFact]:
     """Return the facts, without their values, that runs of the same trial do not have alike."""
     return {fact.spot for fact in set().union(*runs) if len({facts[fact] for facts in runs}) > 1}
 
 
-def without_noise(facts: Facts, noise: set[Fact]) -> Facts:
+def without_noise(facts: Facts, noise: set[CountedFact]) -> Facts:
     """Return facts in which those of `noise` have no value."""
     plain = Facts()
     for fact, count in facts.items():

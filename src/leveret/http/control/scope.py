@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from leveret.errors import WaitTimeoutError
     from leveret.faults.rule import Rule
     from leveret.observe.checks.judge import Judge
-    from leveret.page.readings.reading import Check, Reading
+    from leveret.page.readings.reading import PageFinding, Reading
     from leveret.story.timeline import Timeline
     from leveret.trace.events import RawEvent
     from leveret.trace.ring import EventRing, KeptEvents
@@ -131,7 +131,7 @@ class Scope(BrokerActions, CheckedAssertions, Hinting):
         """Return the rules for faults that were added for this virtual host."""
         return [rule for rule in self._engine.fault_rules() if rule.places.get("vhost") == self.vhost]
 
-    def findings(self) -> list[Check]:
+    def findings(self) -> list[PageFinding]:
         """Return what the strict checks have found in the virtual host."""
         from leveret.page.readings.live import checks_of
 

@@ -12,7 +12,7 @@ from leveret.story.asked import Asked
 from leveret.story.causes import Cause
 from leveret.story.diagnosis import Diagnosis, diagnosis
 from leveret.story.timeline import Timeline
-from leveret.story.ways.inquiry import Ended, State
+from leveret.story.ways.inquiry import Ended, HiddenState
 from leveret.trace import events
 
 if TYPE_CHECKING:
@@ -70,7 +70,7 @@ def diagnosed(
     return diagnosis(timeline, asked, found, state, began=len(before))
 
 
-def _state(node: Node, timeline: Timeline, *, is_clock_held: bool, ended: Sequence[Ended]) -> State:
+def _state(node: Node, timeline: Timeline, *, is_clock_held: bool, ended: Sequence[Ended]) -> HiddenState:
     alarms = ", ".join(node.alarms)
     settled = {
         delivery.entry.copy: str(connection.client_name or "a client")
@@ -78,7 +78,7 @@ def _state(node: Node, timeline: Timeline, *, is_clock_held: bool, ended: Sequen
         for channel in connection.channels.values()
         for delivery in (() if channel.transaction is None else channel.transaction.deliveries)
     }
-    return State(
+    return HiddenState(
         uncommitted(node),
         settled,
         {connection.number: alarms or "a fault" for connection in connections(node) if connection.is_blocked},

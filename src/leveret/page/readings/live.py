@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final, Protocol
 
 from leveret.observe.checks.texts import PublisherTexts, group_text
 from leveret.observe.views.views import ExchangeView, QueueFacts, exchange_view, queue_facts
-from leveret.page.readings.reading import Check, Fault, Picture, Reading, RealTime
+from leveret.page.readings.reading import PageFault, PageFinding, Picture, Reading, RealTime
 from leveret.page.story import Test
 from leveret.trace import events
 from leveret.trace.events import Event, RawEvent
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 _EVENTS_MAX: Final = 20_000
 
 
-class Rule(Protocol):
+class FaultRule(Protocol):
     """What a page needs of a fault that the test added: a rule of `leveret.faults`."""
 
     fired: int
@@ -54,7 +54,7 @@ def reading_of(
     seed: int,
     moves: Collection[tuple[int, int]],
     redact: Iterable[str] | str,
-    rules: Sequence[Rule],
+    rules: Sequence[FaultRule],
     judge: Judge,
     vhost: str | None = None,
 ) -> Reading:
@@ -76,7 +76,7 @@ def reading_of(
         seed=seed,
         clock="held" if moves else "real",
         picture=picture_of(node, redaction),
-        faults=[Fault(repr(rule), rule.on, repr(rule.fault), rule.fired) for rule in rules],
+        faults=[PageFault(repr(rule), rule.on, repr(rule.fault), rule.fired) for rule in rules],
         checks=checks_of(judge, recorder.raw(), vhost),
         noticed=[finding.cause for finding in found],
         dropped_count=int(recorder.has_dropped),
@@ -95,12 +95,12 @@ def test_of(raw_events: Sequence[RawEvent]) -> Test:
     return Test()
 
 
-def checks_of(judge: Judge, raw_events: Sequence[RawEvent], vhost: str | None = None) -> list[Check]:
+def checks_of(judge: Judge, raw_events: Sequence[RawEvent], vhost: str | None = None) -> list[PageFinding]:
     """Return what strict checks have found so far, of one virtual host or of all. It stays to be reported."""
     groups = judge.found_so_far(vhost)
     publishers = PublisherTexts(raw_events if groups else ())
     return [
-        Check(
+        PageFinding(
             name,
             "error" if judge.level_of(name) == "error" else "warn",
             group_text(name, findings, publishers, judge.broker_name),

@@ -27,7 +27,7 @@ Times = tuple[int | None, int | None]
 
 
 @dataclass(slots=True)
-class Fault:
+class PageFault:
     """A fault that the test added: its text, on what it waits, its name, and how often it fired."""
 
     text: str
@@ -37,7 +37,7 @@ class Fault:
 
 
 @dataclass(slots=True)
-class Check:
+class PageFinding:
     """A finding of a strict check, and the messages that it is about."""
 
     name: str
@@ -70,8 +70,8 @@ class Reading:
     clock: str = "real"
     # What the test had when the page was written; None if only its events are known.
     picture: Picture | None = None
-    faults: list[Fault] = field(default_factory=list)
-    checks: list[Check] = field(default_factory=list)
+    faults: list[PageFault] = field(default_factory=list)
+    checks: list[PageFinding] = field(default_factory=list)
     # What went wrong, the worst first, and how many of the last facts came after the failure.
     causes: Sequence[Cause] = ()
     # What else was noticed.

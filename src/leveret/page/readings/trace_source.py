@@ -16,7 +16,7 @@ from typing import Any, Final, NamedTuple, cast
 
 from leveret.errors import UnreadableTraceError, did_you_mean
 from leveret.page.readings.firehose import Completion, PageRow
-from leveret.page.readings.reading import Fault, Reading
+from leveret.page.readings.reading import PageFault, Reading
 from leveret.page.story import Test
 from leveret.story.asked import Asked
 from leveret.story.diagnosis import diagnosis
@@ -219,7 +219,7 @@ def _renumber(row: PageRow, connections: dict[object, int]) -> None:
         row["conn"] = connections.setdefault(conn, len(connections) + 1)
 
 
-def _faults(timeline: Timeline) -> list[Fault]:
+def _faults(timeline: Timeline) -> list[PageFault]:
     """Return the faults that fired. Which others were planned is not recorded."""
     fired = Counter((str(fact.get("fault")), str(fact.get("on"))) for fact in timeline.faults)
-    return [Fault(f"{name} on {on}", on, name, count) for (name, on), count in fired.items()]
+    return [PageFault(f"{name} on {on}", on, name, count) for (name, on), count in fired.items()]

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from leveret.story.asked import Caught, Death
+from leveret.story.asked import Caught, TaskDeath
 from leveret.story.causes import Cause
 from leveret.story.entities import DeliveryLife, Fact
 from leveret.story.ways.inquiry import FORCED, Inquiry
@@ -26,7 +26,7 @@ class Handling:
 
     def error_of(self, delivery: DeliveryLife) -> dict[str, object]:
         """Return the error with which a client handled a delivery, if one is known: it died of it, or logged it."""
-        known: list[Death | Caught] = [*self._inquiry.asked.caught, *self.client_deaths]
+        known: list[TaskDeath | Caught] = [*self._inquiry.asked.caught, *self.client_deaths]
         if not known:
             return {}
         settled = len(self._timeline.facts) if delivery.settled is None else delivery.settled.place
@@ -41,13 +41,13 @@ class Handling:
             near = self._only_task()
         return {"error": near[0].error, "line": near[0].line} if len(near) == 1 else {}
 
-    def _only_task(self) -> list[Death | Caught]:
+    def _only_task(self) -> list[TaskDeath | Caught]:
         """Return the one task of a client that an error has ended, if one delivery alone was refused: it was that.
 
         asyncio reports the error of a task only once the task is collected.
         """
         deliveries = (delivery for copy in self._timeline.copies.values() for delivery in copy.deliveries)
-        tasks: list[Death | Caught] = [death for death in self.client_deaths if death.name is None]
+        tasks: list[TaskDeath | Caught] = [death for death in self.client_deaths if death.name is None]
         return tasks if sum(map(_is_refused, deliveries)) == 1 == len(tasks) else []
 
     def deaths_of(self, delivery: DeliveryLife) -> Iterator[Cause]:
@@ -58,7 +58,7 @@ class Handling:
                     "died", delivery, delivery.fact, what=death.what, error=death.error, line=death.line
                 )
 
-    def _is_of(self, death: Death, delivery: DeliveryLife) -> bool:
+    def _is_of(self, death: TaskDeath, delivery: DeliveryLife) -> bool:
         """Return whether what died was at work on a delivery: it is of that client, and died in that time."""
         if death.place is not None and death.place <= delivery.fact.place:
             return False

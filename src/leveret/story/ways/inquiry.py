@@ -29,7 +29,7 @@ class Ended(NamedTuple):
 
 
 @dataclass(slots=True)
-class State:
+class HiddenState:
     """What the broker knows and its events do not show."""
 
     # The messages that open transactions hold back, with the client that has to commit; and the copies that are
@@ -49,7 +49,7 @@ class State:
 class Inquiry:
     """What a test asked for, and what its broker shows of it. `began` is the place at which the test began."""
 
-    def __init__(self, timeline: Timeline, asked: Asked, state: State, began: int = 0) -> None:
+    def __init__(self, timeline: Timeline, asked: Asked, state: HiddenState, began: int = 0) -> None:
         self.timeline: Final = timeline
         self.asked: Final = asked
         self.state: Final = state

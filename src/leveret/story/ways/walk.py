@@ -16,7 +16,7 @@ from leveret.story.causes import Cause
 from leveret.story.entities import ConnectionLife, CopyLife, MessageLife
 from leveret.story.timeline import Timeline
 from leveret.story.ways.handling import Handling
-from leveret.story.ways.inquiry import Inquiry, State, key
+from leveret.story.ways.inquiry import HiddenState, Inquiry, key
 from leveret.story.ways.replies import Replies
 from leveret.story.ways.roots import Roots
 from leveret.story.ways.stops import Stops
@@ -28,7 +28,7 @@ _PRIORITIES: Final = "x-max-priority"
 class Walk:
     """The ways of what a test asked for, on the timeline of one broker."""
 
-    def __init__(self, timeline: Timeline, asked: Asked, state: State, *, began: int = 0) -> None:
+    def __init__(self, timeline: Timeline, asked: Asked, state: HiddenState, *, began: int = 0) -> None:
         """Find the messages that were asked for. `began` is the place at which the test began."""
         self.inquiry: Final = Inquiry(timeline, asked, state, began)
         self.replies: Final = Replies(self.inquiry)
