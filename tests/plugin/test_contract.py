@@ -465,7 +465,7 @@ def count(leveret):
     events = [re.findall("events: .*", result.stdout.str()) for result in (with_contract, without)]
     assert events[0] == events[1] != []
     assert "contract.run" in with_contract.stdout.str()
-    without.stdout.fnmatch_lines(["*modules: ['pytest_leveret.contract.beginning']"])
+    without.stdout.fnmatch_lines(["*modules: [[]'pytest_leveret.contract.beginning']"])
 
 
 SECRETS = (
