@@ -71,7 +71,7 @@ class Delays:
 
     def open(self) -> None:
         """Send what was kept, as soon as the broker is at it."""
-        self.harness.call_soon(self._open_all)
+        self.harness.call_in_real_time(0, self._open_all)
 
     def _open_all(self) -> None:
         for wire in self._wires.values():

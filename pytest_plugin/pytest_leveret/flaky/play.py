@@ -227,9 +227,7 @@ class Play(Trial):
     def _let_go(self, span_us: int) -> None:
         """Let what is held back go on after so many microseconds."""
         for delays, occasion in self._held:
-            occasion.call_in_real_time(span_us, partial(delays.release, occasion))
-            # Its timers have changed.
-            delays.harness.wake()
+            delays.harness.call_in_real_time(span_us, partial(delays.release, occasion))
 
     @property
     def is_held(self) -> bool:

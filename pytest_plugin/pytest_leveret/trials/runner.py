@@ -45,8 +45,10 @@ class Runner:
     There is one for all trials of a run, because pytest keeps each plugin that it has had.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, config: pytest.Config) -> None:
         self.trial = Trial()
+        config.stash.setdefault(brokers.WATCHERS, []).append(lambda broker: self.trial.watch(broker))
+        config.pluginmanager.register(self, "leveret-runner")
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_runtest_setup(self, item: pytest.Item) -> None:
@@ -75,39 +77,32 @@ class Runner:
         """End a trial before the fixtures end."""
         self.trial.finish()
 
-    def watch(self, broker: Broker) -> None:
-        """Take a broker that has started."""
-        self.trial.watch(broker)
 
-
-_TRIAL: Final = pytest.StashKey[Trial]()
 _RUNNER: Final = pytest.StashKey[Runner]()
 
 
 def trial_of(item: pytest.Item) -> Trial | None:
     """Return the trial that a test runs in, if it does."""
-    return item.stash.get(_TRIAL, None)
+    runner = item.config.stash.get(_RUNNER, None)
+    return None if runner is None else runner.trial
 
 
 @contextmanager
 def taking_part(item: pytest.Item, trial: Trial) -> Iterator[None]:
     """Let a trial take part in what runs a test in this block."""
     runner = _runner_of(item.config)
-    item.stash[_TRIAL], item.stash[brokers.IS_FAULTY] = trial, trial.is_faulty
-    runner.trial = trial
+    runner.trial, item.stash[brokers.IS_FAULTY] = trial, trial.is_faulty
     try:
         yield
     finally:
         runner.trial = Trial()
-        del item.stash[_TRIAL], item.stash[brokers.IS_FAULTY]
+        del item.stash[brokers.IS_FAULTY]
 
 
 def _runner_of(config: pytest.Config) -> Runner:
     runner = config.stash.get(_RUNNER, None)
     if runner is None:
-        runner = config.stash[_RUNNER] = Runner()
-        config.stash.setdefault(brokers.WATCHERS, []).append(runner.watch)
-        config.pluginmanager.register(runner, "leveret-runner")
+        runner = config.stash[_RUNNER] = Runner(config)
     return runner
 
 

@@ -133,13 +133,10 @@ class Harness:
         self._engine.before_answer = None
         self._engine.ask(end)
 
-    def call_soon(self, act: Callable[[], None]) -> None:
-        """Call `act` on the loop's thread, as soon as the broker is at it."""
-        self.node.liveness.add(self.node.wall_now, act)
-        self.wake()
-
-    def wake(self) -> None:
-        """Make the loop look at its timers again."""
+    def call_in_real_time(self, delay_us: int, act: Callable[[], None]) -> None:
+        """Call `act` on the loop's thread after `delay_us` microseconds of real time."""
+        self.node.liveness.add(self.node.wall_now + delay_us, act)
+        # Its timers have changed.
         self._engine.loop.wake()
 
     @property

@@ -140,7 +140,7 @@ class Pool(Generic[J, O]):
 
     def dismiss(self, job: J) -> Iterator[O]:
         """Give each idle process a last job, and yield the outcomes."""
-        idle = [player for player in self._players if player.job is None and player.has_connected]
+        idle = [player for player in self._players if player.job is None and player.turns]
         for player in idle:
             player.connection.send(job)
         for player in idle:
@@ -230,11 +230,6 @@ class _Player(Generic[J]):
         self.number = 0
         self.began = 0.0
         self.turns = 0
-
-    @property
-    def has_connected(self) -> bool:
-        """Whether it has ever had a job."""
-        return self._connection is not None
 
     @property
     def connection(self) -> Connection:

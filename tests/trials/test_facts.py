@@ -1,0 +1,22 @@
+"""Counted facts: what runs of the same trial do not agree on loses its value."""
+
+from __future__ import annotations
+
+from leveret.trials.facts import Fact, Facts, noise_of, without_noise
+
+FIRST, SECOND = (Fact("published", "orders", "id", value) for value in ("1", "2"))
+ACKED = Fact("acked", "orders")
+
+
+def test_what_two_runs_have_with_other_values_is_noise() -> None:
+    assert noise_of([Facts([FIRST, ACKED]), Facts([SECOND, ACKED])]) == {FIRST.spot}
+
+
+def test_what_two_runs_have_alike_is_no_noise() -> None:
+    assert noise_of([Facts([FIRST, ACKED]), Facts([FIRST, ACKED])]) == set()
+
+
+def test_noise_counts_without_its_value() -> None:
+    facts = without_noise(Facts([FIRST, SECOND, ACKED]), {FIRST.spot})
+
+    assert facts == Facts({FIRST.spot: 2, ACKED: 1})
