@@ -281,6 +281,18 @@ def test_code_that_has_read_its_url_is_measured_on_that_port(tmp_path: Path) -> 
     assert done.returncode == 0
 
 
+def test_a_test_that_shares_its_broker_runs_again_in_one_process(tmp_path: Path) -> None:
+    noted = 'with open("pids.txt", "a") as file:\n        file.write(f"{os.getpid()}\\n")\n    leveret_session.declare'
+    source = ONE_PORT.replace('os.environ["AMQP_URL"]', '""').replace("URL,", "leveret_session.url,")
+
+    done = needs(tmp_path, {"it": source.replace("leveret_session.declare", noted)})
+
+    pids = (tmp_path / "pids.txt").read_text(encoding="utf-8").split()
+    assert verdicts(done.stdout) == {"cents": "required", "since": "never read"}
+    # Each process of the first runs runs the test twice, and goes on if nothing breaks.
+    assert len(pids) >= 2 * len(set(pids[:4])) == 4
+
+
 def test_a_survey_of_skipped_tests_alone_has_measured_nothing(tmp_path: Path) -> None:
     done = needs(tmp_path, {"it": "import pytest\n\ndef test_it(leveret):\n    pytest.skip('no')\n"})
 

@@ -177,6 +177,8 @@ class ChangedRun(Trial):
                 run(item, self, self._dog)
         finally:
             self.finish()
+            for broker in self._brokers:
+                harness_of(broker).end_treatment()
             logging.setLogRecordFactory(factory)
             threading.excepthook = hook
 
