@@ -5,7 +5,7 @@ from contextlib import nullcontext
 
 import pytest
 
-from leveret.core.compat import Compat
+from leveret.core.compat import V4_3
 from leveret.core.hooks import Hooks
 from leveret.core.model.message import Message
 from leveret.core.model.node import Node
@@ -96,7 +96,7 @@ class World:
 
     def __init__(self, recorder):
         self.recorder = recorder
-        self.node = Node(compat=Compat(), dice=random.Random(0), now=START, hooks=Hooks(tap=recorder.tap))
+        self.node = Node(compat=V4_3, dice=random.Random(0), now=START, hooks=Hooks(tap=recorder.tap))
         self.vhost = self.node.vhosts["/"]
         self.lock = self.explaining = nullcontext()
         self.connection_count = 0

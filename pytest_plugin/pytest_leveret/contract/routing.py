@@ -14,7 +14,7 @@ from contextlib import suppress
 from itertools import product
 from typing import Final, NamedTuple, TypeVar
 
-from leveret.core.compat import Compat
+from leveret.core.compat import V4_3, Compat
 from leveret.core.model.binding import Binding, Destination
 from leveret.core.model.errors import AmqpError
 from leveret.core.model.exchanges import exchange_class
@@ -137,7 +137,7 @@ class Routing:
         # What one lock declares otherwise than another.
         self.refused: Final[list[LockChange]] = []
         self._choices: Final = _Choices()
-        self._node: Final = Node(compat=Compat(), dice=self._choices)
+        self._node: Final = Node(compat=V4_3, dice=self._choices)
         self._leading: Final = leading_to_headers(*locks.values())
         # By virtual host, the headers that bindings ask for, with the values that they ask for.
         self._asked: Final[dict[str, dict[str, list[object]]]] = {}

@@ -150,11 +150,6 @@ def test_a_purge_tells_how_much_it_took_from_4_3_on(version: str, count: int) ->
 )
 def add_difference(tree: Tree) -> None:
     add_field(tree)
-    tree.insert(
-        "src/leveret/core/compat.py",
-        before="    commit_to_deleted_queue_is_hard=False,\n",
-        text="    purge_tells_count=False,\n",
-    )
     tree.replace(
         "src/leveret/core/protocol/handlers/queue.py",
         "channel.send(methods.QueuePurgeOk(count))",
@@ -164,9 +159,10 @@ def add_difference(tree: Tree) -> None:
 
 
 def add_field(tree: Tree) -> None:
-    """Add a field of Compat that is on."""
+    """Add a flag of Compat that is on in the newest version."""
     field = (
-        "    # queue.purge-ok tells how many messages were purged; otherwise 0.\n    purge_tells_count: bool = True\n"
+        "    # queue.purge-ok tells how many messages were purged; otherwise 0.\n"
+        '    purge_tells_count: bool = since("4.3")\n'
     )
     tree.insert("src/leveret/core/compat.py", before="    checks_delivery_mode: bool =", text=field)
 
@@ -189,7 +185,7 @@ def test_the_version_differs_in_one_thing() -> None:
     assert Broker(rabbitmq="4.4").rabbitmq == "4.4"
 '''
 VERSION = """\
-V4_4: Final = V4_3._replace(version="4.4", product_version="4.4.0", replies_take_no_tag=True)
+_V4_4: Final = _V4_3._replace(version="4.4", product_version="4.4.0", replies_take_no_tag=True)
 
 """
 
@@ -197,9 +193,9 @@ V4_4: Final = V4_3._replace(version="4.4", product_version="4.4.0", replies_take
 @recipe("a RabbitMQ version", only="version or page_is_that")
 def add_version(tree: Tree) -> None:
     compat = "src/leveret/core/compat.py"
-    tree.insert(compat, before="V4_2: Final = ", text=VERSION)
-    tree.replace(compat, 'RabbitMQVersion = Literal["4.3",', 'RabbitMQVersion = Literal["4.3", "4.4",')
-    tree.replace(compat, "for each in (V4_3,", "for each in (V4_3, V4_4,")
+    tree.insert(compat, before="_V4_2: Final = ", text=VERSION)
+    tree.replace(compat, 'RabbitMQVersion = Literal["4.3",', 'RabbitMQVersion = Literal["4.4", "4.3",')
+    tree.replace(compat, "for each in (_V4_3,", "for each in (_V4_4, _V4_3,")
     tree.append("README.md", "leveret behaves as RabbitMQ 4.4 too.\n")
     tree.append("docs/reference/options.md", "`rabbitmq` may be 4.4.\n")
     tree.show("tests/model/test_version_4_4.py", VERSION_TEST)
