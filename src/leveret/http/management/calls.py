@@ -196,7 +196,7 @@ class ManagementCall:
         return {name: value for name, value in description.items() if name not in self.compat.hidden_keys}
 
     def asks_for(self, part: str, name: str) -> bool:
-        """Return whether the path has this name at a part, or no such part, so that all are meant."""
+        """Return whether the path has this name at a part, or has no such part and so selects all."""
         return self.values.get(part, name) == name
 
     @property
