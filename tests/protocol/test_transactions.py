@@ -164,3 +164,17 @@ def test_confirms_can_not_join_a_transaction(peer: Peer) -> None:
     close = the(peer.call(1, commands.Confirm.Select()), Channel.Close)
 
     assert close.reply_text == "PRECONDITION_FAILED - cannot switch from tx to confirm mode"
+
+
+def test_what_a_refused_commit_held_for_a_deleted_queue_enters_no_queue() -> None:
+    server = Server()
+    peer = server.peer(channels=(1, 2))
+    peer.send(2, declare(), declare("log", queue_type="stream"))
+    peer.send(1, Tx.Select())
+    peer.publish(1, b"1")
+    peer.publish(1, b"2", "log")
+    peer.send(2, Queue.Delete(queue="q"), declare(), Queue.Delete(queue="log"))
+    peer.read()
+
+    assert peer.told(1, Tx.Commit()) == ["Connection.Close"]
+    assert server.events("enqueued") == []

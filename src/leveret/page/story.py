@@ -269,17 +269,20 @@ class BrokerStory:
 
     def times_of(self, fact: Fact) -> Times:
         """Return when a fact happened since the start of the test, by both clocks, as far as that is known."""
-        known = zip(self.reading.times(fact), self._start, strict=True)
-        t, wall = (None if at is None or start is None else at - start for at, start in known)
-        return t, wall
+        return self._since_start(self.reading.times(fact))
+
+    def _since_start(self, times: Times) -> Times:
+        (ts, real), (start_ts, start_wall) = times, self._start
+        t = None if ts is None or start_ts is None else ts - start_ts
+        return t, None if real is None or start_wall is None else real - start_wall
 
     def _times(self, fact: Fact) -> dict[str, int]:
-        t, wall = self.times_of(fact)
+        ts, real = self.reading.times(fact)
+        t, wall = self._since_start((ts, real))
         times = {name: at for name, at in (("t", t), ("wall", wall)) if at is not None}
         if self.events and t is not None and wall is not None:
             last = times | self.events[-1]
             leap = int(t - last["t"] - (wall - last["wall"]))
-            ts, real = self.reading.times(fact)
             # A clock that was never moved is never ahead of real time.
             if leap >= _LEAP_MIN and (ts or 0) > (real or 0):
                 times["leap"] = leap
