@@ -311,10 +311,8 @@ class Compat(NamedTuple):
     stream_internals: Mapping[str, object] = _STREAM_IN_4_3
     # A quorum queue shows its delivery limit and its single active consumer.
     shows_delivery_limit: bool = since("4.0")
-    # A stream shows where it is even without statistics.
-    places_streams: bool = since("3.13")
-    # A quorum queue shows its node even without statistics.
-    places_quorum_queues: bool = since("3.13")
+    # All show where they are without statistics: streams and quorum queues their nodes, classic queues who is online.
+    places_all_queues: bool = since("3.13")
     # The list of queues shows nearly all that the description of one does.
     lists_queues_in_detail: bool = before("3.13")
     # The state of a queue that is shown without statistics.
@@ -351,14 +349,11 @@ class Compat(NamedTuple):
     resets_default_queue_type: bool = since("4.2")
     # Texts about invalid parameters are escaped for HTML.
     escapes_texts: bool = before("4.2")
-    # Definitions name the type of each queue; otherwise, in those of a virtual host, only its default type.
+    # Definitions name the type of each queue, and leave out internal exchanges. Otherwise those of a virtual host name
+    # its default type, and the query may choose columns.
     definitions_name_queue_types: bool = since("4.2")
-    # Definitions have internal exchanges.
-    definitions_have_internal_exchanges: bool = before("4.2")
     # The definitions of a virtual host name it in each parameter and policy.
     repeats_vhost_in_definitions: bool = before("3.13")
-    # The query may choose columns of definitions.
-    definitions_have_columns: bool = before("4.2")
     # Keys that definitions do not have.
     hidden_definitions: tuple[str, ...] = ()
     # The answer of /auth, None if there is none.
@@ -367,24 +362,21 @@ class Compat(NamedTuple):
     names_crypto: bool = since("4.2")
     # Virtual hosts can be protected from deletion.
     protects_vhosts: bool = since("4.2")
-    # The list of queues with totals only names who is online.
-    totals_show_online: bool = since("3.13")
     # A topic permission is refused for an exchange that does not exist.
     topic_permissions_need_exchange: bool = since("4.3")
     # The default queue type that is shown of a virtual host that was given none.
     unset_queue_type: str = "classic"
     # The check of a protocol names lists of protocols; otherwise one.
     lists_protocols: bool = since("4.2")
-    # An invalid regular expression finds nothing in a list; otherwise it is refused.
-    hides_invalid_patterns: bool = since("4.2")
+    # In a list, an invalid regular expression finds nothing, and `sort_reverse` may be anything; otherwise both are
+    # refused.
+    takes_any_query: bool = since("4.2")
     # The name under which definitions are downloaded must be a token (RFC 9110, 5.6.2).
     downloads_by_token: bool = since("4.2")
     # The check of a virtual host declares a queue, publishes to it and gets from it.
     publishes_to_check: bool = before("4.2")
     # A node that does not exist is unknown; otherwise, it is down.
     knows_nodes: bool = since("4.2")
-    # Lists take any `sort_reverse`; otherwise only a truth value.
-    takes_any_sort_reverse: bool = since("4.2")
     # Faults in definitions of a whole broker are texts, and that for a missing virtual host says what to do; otherwise
     # they are terms.
     prints_faults_of_definitions: bool = since("3.13")

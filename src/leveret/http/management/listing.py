@@ -27,7 +27,7 @@ def listed(
     wanted = call.parameters.get("sort")
     if wanted:
         ordered.sort(key=lambda item: _rank(_value(item, wanted)))
-    if call.parameters.get("sort_reverse", "true") not in ("true", "false") and not call.compat.takes_any_sort_reverse:
+    if call.parameters.get("sort_reverse", "true") not in ("true", "false") and not call.compat.takes_any_query:
         raise bad_request("sort_reverse must be true or false")
     if call.flag("sort_reverse"):
         ordered.reverse()
@@ -109,7 +109,7 @@ def _filtered(call: ManagementCall, items: list[Described]) -> list[Described]:
     except re.error as error:
         if isinstance(error, UnsupportedError):
             raise bad_request(f"name={name!r}: {error}") from None
-        if call.compat.hides_invalid_patterns:
+        if call.compat.takes_any_query:
             return []
         raise bad_request(_INVALID) from None
     return [item for item in items if pattern.search(octets(str(item.get("name", ""))))]

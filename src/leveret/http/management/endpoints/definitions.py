@@ -33,7 +33,7 @@ def get_of_vhost(call: ManagementCall) -> object:
 
 
 def _extent(call: ManagementCall) -> Extent:
-    return Extent(has_transient=True, has_internal=call.compat.definitions_have_internal_exchanges)
+    return Extent(has_transient=True, has_internal=not call.compat.definitions_name_queue_types)
 
 
 def _shown(call: ManagementCall, definitions: Described) -> Described:
@@ -67,7 +67,7 @@ def _shown(call: ManagementCall, definitions: Described) -> Described:
 
 def _named(call: ManagementCall, definitions: Described) -> object:
     """Let a browser save the answer under the name that the query gives."""
-    found = chosen(call, definitions) if call.compat.definitions_have_columns else definitions
+    found = definitions if call.compat.definitions_name_queue_types else chosen(call, definitions)
     name = call.parameters.get("download")
     if name is None:
         return found

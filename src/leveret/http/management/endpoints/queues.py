@@ -65,7 +65,7 @@ def _with_totals(call: ManagementCall, vhost: VirtualHost, queue: StoredQueue) -
     declared = _declared(call, queue)
     policies = {name: value for name, value in policies_of(vhost, queue).items() if value is not None}
     if queue.type_name == "classic":
-        online = {"online": None} if call.compat.totals_show_online else {}
+        online = {"online": None} if call.compat.places_all_queues else {}
         return {**declared, **online, **policies, **totals(queue)}
     declared["exclusive"] = None
     if queue.type_name == "stream":
@@ -153,8 +153,8 @@ def post_action(call: ManagementCall) -> object:
 
 def _declared(call: ManagementCall, queue: StoredQueue) -> Described:
     is_short = call.flag("disable_stats") and not call.flag("enable_queue_totals")
-    is_placed = queue.type_name == "quorum" or (queue.type_name == "stream" and call.compat.places_streams)
-    is_nowhere = queue.type_name == "quorum" and not call.compat.places_quorum_queues and call.flag("disable_stats")
+    is_placed = queue.type_name == "quorum" or (queue.type_name == "stream" and call.compat.places_all_queues)
+    is_nowhere = queue.type_name == "quorum" and not call.compat.places_all_queues and call.flag("disable_stats")
     return {
         **(_PLACED if is_placed else {}),
         **described_queue(queue),
