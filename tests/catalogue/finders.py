@@ -35,7 +35,7 @@ def pytest_sessionfinish(session):
     finding = doctor and doctor.diagnosis and doctor.diagnosis.finding
     print("found:", finding is not None and finding.kind)
 """
-_TIMEOUT_S = 300
+_TIMEOUT_S = 900
 
 
 class Tried:
@@ -113,7 +113,7 @@ class Tried:
         plugins = [word for name in _PLUGINS for word in ("-p", name)]
         paths = os.pathsep.join(filter(None, [folder, str(ROOT), os.environ.get("PYTHONPATH")]))
         done = subprocess.run(
-            [sys.executable, *(program or ("-m", "pytest", "test_it.py")), *plugins, "-q", "--timeout=60", *options],
+            [sys.executable, *(program or ("-m", "pytest", "test_it.py")), *plugins, "-q", "--timeout=300", *options],
             cwd=folder,
             env={**os.environ, "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1", "PYTHONPATH": paths},
             capture_output=True,
@@ -124,6 +124,8 @@ class Tried:
         return f"{done.stderr}\n{done.stdout}".rstrip()
 
 
+# Those that accuse a test file by itself.
+ALONE = ("explore", "flaky", "checks")
 FINDERS: dict[str, Callable[[Tried], bool | None]] = {
     "explore": Tried.explore,
     "flaky": Tried.flaky,
