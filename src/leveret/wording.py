@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import Final
 
 # Marks that turn the direction of the text after them, by which a name could hide what it is.
@@ -82,6 +82,11 @@ def count_text(count: int, noun: str) -> str:
 def with_article(noun: str) -> str:
     """Return a noun with its indefinite article: "a Broker", "an argument"."""
     return f"an {noun}" if noun[0] in "aeiouAEIOU" else f"a {noun}"
+
+
+def listed(texts: Sequence[str], word: str = "and") -> str:
+    """Return texts as a list in a sentence: "a, b and c"."""
+    return f" {word} ".join(filter(None, [", ".join(texts[:-1]), *texts[-1:]]))
 
 
 def place_text(connection: int, channel: int | None = None) -> str:

@@ -343,3 +343,39 @@ def test_what_reaches_a_generated_queue_of_one_service_does_not_reach_that_of_an
     code, output = check(shop(mine), consumer(theirs, "news", "late").replace('"books"', f'"{name}"'))
 
     assert (code, "no publisher sends it" in output) == ((1, False) if name == "books" else (0, True))
+
+
+@pytest.mark.parametrize(("needs", "breaks"), [('needs = { "body.id" = "uuid" }\n', True), ("", False)])
+def test_a_publisher_breaks_a_consumer_of_its_own_suite_only_by_what_was_measured(
+    check: Check, needs: str, breaks: bool
+) -> None:
+    received = SECOND.format("uuid").replace("books", "prints").replace("reader", "printer").rstrip() + f"\n{needs}\n"
+    declared = TYPED.format("orders", "topic") + bound("orders", "#", target="prints")
+
+    code, output = check(shop(received + declared), consumer(""))
+
+    assert (code, "printer reads `id` as uuid" in output) == (int(breaks), breaks)
+
+
+@pytest.mark.parametrize(("publishers", "breaks"), [("[]", False), ('["archive"]', True)])
+def test_the_words_of_a_message_that_only_the_test_of_a_consumer_sends_say_nothing(
+    check: Check, publishers: str, breaks: bool
+) -> None:
+    declared = TYPED.format("orders", "topic") + bound("orders", "#")
+    sent = shop(declared).replace('id = "integer"', 'id = "enum(paid, sent)"')
+    received = consumer(declared, "orders", "order.created").replace('id = "uuid"', 'id = "enum(open, paid)"')
+
+    code, output = check(sent, received.replace("publishers = []", f"publishers = {publishers}"))
+
+    assert (code, "reader has received `id` as enum(open, paid)" in output) == (int(breaks), breaks)
+
+
+def test_a_header_by_which_brokers_route_may_differ_for_another_key(check: Check) -> None:
+    declared = TYPED.format("orders", "topic") + bound("orders", "#") + TYPED.format("sorted", "headers")
+    asks = bound("sorted", arguments='kind = "pay"', target="other")
+    received = consumer(declared, "orders", "order.paid", "").replace('id = "uuid"', 'id = "integer"')
+    received = received.replace("[[message.consumer]]", '[message.headers]\nkind = "uuid"\n\n[[message.consumer]]', 1)
+
+    code, output = check(shop(declared + asks), received)
+
+    assert (code, "reader has received the header" in output) == (0, False)

@@ -692,3 +692,136 @@ def test_what_killed_runs_left_more_than_a_day_ago_is_deleted(run: Run, server: 
     result.stdout.re_match_lines([rf".*its own is leveret-{time.strftime('%Y')}\d{{4}}T\d{{4}}-[0-9a-f]{{12}}$"])
     assert sorted(server.admin.list_vhosts()) == sorted(["/", *theirs])
     assert sorted(server.admin.list_users()) == sorted([f"{new}.app", f"{used}.app", "guest"])
+
+
+def test_what_the_server_has_refused_was_not_published(run_real: Run) -> None:
+    result = run_real(
+        """
+        import pika
+        import pytest
+        from client import connect
+
+        def test_it(leveret):
+            leveret.declare_queue("orders")
+            with connect(leveret.url) as connection:
+                channel = connection.channel()
+                channel.basic_publish("nowhere", "orders", b"x")
+                with pytest.raises(pika.exceptions.ChannelClosedByBroker):
+                    channel.queue_declare("orders", passive=True)
+                connection.channel().basic_publish("", "orders", b"x")
+                leveret.assert_published("", routing_key="orders", times=1, timeout=10)
+        """,
+        "--leveret-checks=all=off",
+    )
+
+    result.assert_outcomes(passed=1)
+
+
+def test_the_reason_for_which_the_server_drops_a_message_is_seen(run_real: Run) -> None:
+    result = run_real(
+        """
+        def test_a_full_queue(leveret):
+            leveret.declare_queue("log", arguments={"x-max-length": 1})
+            leveret.publish("", "log", b"1")
+            leveret.publish("", "log", b"2")
+            leveret.assert_dropped("log", reason="maxlen", timeout=10)
+            assert [message.body for message in leveret.queue("log").ready] == [b"2"]
+
+        def test_the_shorter_of_two_times_to_live(leveret):
+            leveret.declare_queue("jobs", arguments={"x-message-ttl": 60_000})
+            leveret.publish("", "jobs", b"1", expiration="200")
+            leveret.clock.advance(1)
+            leveret.assert_dropped("jobs", reason="expired")
+        """,
+        "--leveret-checks=all=off",
+    )
+
+    result.assert_outcomes(passed=2)
+
+
+def test_a_message_that_comes_back_counts_its_deliveries_and_its_failures(run_real: Run) -> None:
+    result = run_real(
+        """
+        from client import connect
+
+        def test_it(leveret):
+            leveret.declare_queue("jobs", arguments={"x-queue-type": "quorum"})
+            leveret.publish("", "jobs", b"1")
+            with connect(leveret.url) as connection:
+                channel = connection.channel()
+                for _ in range(2):
+                    method = next(channel.consume("jobs", inactivity_timeout=10))[0]
+                    channel.basic_reject(method.delivery_tag, requeue=True)
+                method = next(channel.consume("jobs", inactivity_timeout=10))[0]
+                (held,) = leveret.queue("jobs").unacked
+                assert (held.redelivered, held.delivery_count) == (True, 2)
+                assert [event.count for event in leveret.events if event.kind == "delivered"] == [0, 1, 2]
+                channel.basic_ack(method.delivery_tag)
+        """
+    )
+
+    result.assert_outcomes(passed=1)
+
+
+def test_confirms_of_several_publishes_at_once_are_all_seen(run_real: Run) -> None:
+    result = run_real(
+        """
+        import asyncio
+        import aio_pika
+
+        def test_it(leveret):
+            leveret.declare_queue("orders")
+
+            async def publish():
+                async with await aio_pika.connect(leveret.url) as connection:
+                    channel = await connection.channel()
+                    send = channel.default_exchange.publish
+                    await asyncio.gather(*(send(aio_pika.Message(b"%d" % number), "orders") for number in range(60)))
+
+            asyncio.run(publish())
+            leveret.assert_confirmed("", times=60)
+        """
+    )
+
+    result.assert_outcomes(passed=1)
+
+
+def test_a_restart_loses_no_queue_that_goes_with_its_connection_anyway(run_real: Run) -> None:
+    result = run_real(
+        """
+        from client import connect
+
+        def test_it(leveret):
+            connection = connect(leveret.url)
+            connection.channel().queue_declare("", exclusive=True)
+            leveret.restart()
+            assert leveret.connections == []
+        """
+    )
+
+    result.assert_outcomes(passed=1)
+
+
+def test_a_message_that_only_the_test_has_looked_at_is_delivered_as_new(run_real: Run) -> None:
+    result = run_real(
+        """
+        from client import connect
+
+        def test_it(leveret):
+            back = {"x-message-ttl": 100, "x-dead-letter-exchange": "", "x-dead-letter-routing-key": "late"}
+            leveret.declare_queue("late")
+            leveret.declare_queue("jobs", arguments=back)
+            leveret.publish("", "jobs", b"1")
+            leveret.clock.advance(1)
+            leveret.assert_ready("late", timeout=10)
+            with connect(leveret.url) as connection:
+                channel = connection.channel()
+                method = next(channel.consume("late", inactivity_timeout=10))[0]
+                assert not method.redelivered
+                (held,) = leveret.queue("late").unacked
+                assert not held.redelivered
+                channel.basic_ack(method.delivery_tag)
+        """
+    )
+
+    result.assert_outcomes(passed=1)

@@ -16,7 +16,7 @@ from leveret.story.words import deliveries_text, end_of, filled, why
 from leveret.trace import events
 from leveret.trace.events import Event
 from leveret.trace.redaction import plain
-from leveret.wording import count_text, span_text
+from leveret.wording import count_text, listed, span_text
 
 
 class Cause(NamedTuple):
@@ -351,11 +351,7 @@ def _slot(name: str, cause: Cause) -> str:
 def _numbers(numbers: Sequence[object]) -> str:
     """Return messages by their numbers: "#2", "#2 and #3", "#2, #3 and 4 more"."""
     shown = [f"#{number}" for number in numbers[: _LISTED if len(numbers) == _LISTED else _LISTED - 1]]
-    return _joined([*shown, f"{len(numbers) - len(shown)} more"] if len(numbers) > len(shown) else shown)
-
-
-def _joined(texts: Sequence[str]) -> str:
-    return " and ".join(filter(None, [", ".join(texts[:-1]), *texts[-1:]]))
+    return listed([*shown, f"{len(numbers) - len(shown)} more"] if len(numbers) > len(shown) else shown)
 
 
 def _all_of(cause: Cause) -> list[int]:
@@ -390,7 +386,7 @@ _OWN_SLOTS: Final[dict[str, Callable[[Cause], str]]] = {
     "its": lambda cause: "their acks" if len(_all_of(cause)) > 1 else "its ack",
     "request": lambda cause: _numbers([cause.numbers["request"]] if "request" in cause.numbers else []),
     "others": lambda cause: _numbers(cast("list[int]", cause.names.get("others", []))),
-    "clients": lambda cause: _joined(cast("list[str]", cause.names.get("clients", []))),
+    "clients": lambda cause: listed(cast("list[str]", cause.names.get("clients", []))),
     "it": lambda cause: "they" if len(_all_of(cause)) > 1 else "it",
     "unconfirmed": lambda cause: "published without confirms" if cause.names.get("unconfirmed") else "",
     "gone": lambda cause: "the messages are gone" if len(_all_of(cause)) > 1 else "the message is gone",

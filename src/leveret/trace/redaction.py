@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import base64
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from datetime import datetime
 from decimal import Decimal
 from math import isfinite
@@ -96,7 +96,7 @@ def words_of(name: str) -> list[str]:
     return [word.lower() for word in _WORDS.findall(name)]
 
 
-def plain(value: object) -> object:
+def plain(value: object, decimal: Callable[[Decimal], object] = str) -> object:
     """Return a value as one that JSON has: bytes as `body_text` does, dates in ISO 8601, decimals as text."""
     match value:
         case None | bool() | int() | str():
@@ -108,11 +108,11 @@ def plain(value: object) -> object:
         case datetime():
             return value.isoformat()
         case Decimal():
-            return str(value)
+            return decimal(value)
         case Mapping():
-            return {safe_text(name, str): plain(item) for name, item in value.items()}
+            return {safe_text(name, str): plain(item, decimal) for name, item in value.items()}
         case list() | tuple():
-            return [plain(item) for item in value]
+            return [plain(item, decimal) for item in value]
     return safe_text(value, str)
 
 

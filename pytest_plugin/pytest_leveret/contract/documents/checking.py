@@ -7,21 +7,19 @@ document that expects it.
 
 from __future__ import annotations
 
-import base64
 import json
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
-from datetime import date, datetime
-from decimal import Decimal
+from datetime import date
 from functools import lru_cache
 from typing import Any, Final, cast
 
 import jsonschema_rs
 
-from leveret.trace.redaction import Redaction
+from leveret.trace.redaction import Redaction, plain
 from leveret.trace.shapes import FORMAT_PATTERNS, field_path, key_pattern, message_name
-from leveret.wording import count_text
+from leveret.wording import count_text, listed
 from pytest_leveret.contract.comparing import named_field
 from pytest_leveret.contract.documents.files import Place
 from pytest_leveret.contract.documents.reading import DRAFTS, ChannelSpec, Document, MessageSpec, Schema
@@ -133,7 +131,7 @@ class Checker:
                         yield Mismatch("body", "", "is no JSON", expected, spec.place, "contentType", 0)
                     continue
             else:
-                value = _plain(_part(part, schema, properties))
+                value = plain(_part(part, schema, properties), float)
             validator = self._validator(schema)
             if not validator.is_valid(value):
                 for error in validator.iter_errors(value):
@@ -258,22 +256,6 @@ def _part(part: str, schema: Schema, properties: Mapping[str, Any]) -> Mapping[s
     return {**{name: value for name, value in own.items() if name in names}, **(properties.get("headers") or {})}
 
 
-def _plain(value: object) -> Any:
-    """Return a value of a header as JSON has it."""
-    if isinstance(value, Mapping):
-        return {str(name): _plain(each) for name, each in value.items()}
-    if isinstance(value, list | tuple):
-        return [_plain(each) for each in value]
-    if isinstance(value, bytes | bytearray):
-        try:
-            return value.decode()
-        except UnicodeDecodeError:
-            return base64.b64encode(value).decode()
-    if isinstance(value, datetime):
-        return value.isoformat()
-    return float(value) if isinstance(value, Decimal) else value
-
-
 def _findings_of(part: str, schema: Schema, error: jsonschema_rs.ValidationError) -> Iterator[Mismatch]:
     """Yield the findings that one error of the library stands for."""
     name, facts = error.kind.name, error.kind.as_dict()
@@ -312,7 +294,7 @@ def _branch_findings(
     if not within:
         types = dict.fromkeys(name for branch in branches for each in branch for name in _types(each))
         given = f"is {_shown(error.instance, path)}"
-        yield Mismatch(part, path, given, _either(types), place, "type", depth)
+        yield Mismatch(part, path, given, listed([*types], "or"), place, "type", depth)
         return
     # What distinguishes the alternatives is at their top.
     marks = [
@@ -320,7 +302,7 @@ def _branch_findings(
         for branch in within
     ]
     if len(within) > 1 and (common := [name for name in marks[0] if all(name in each for each in marks)]):
-        expected = _either(dict.fromkeys(each[common[0]].expected for each in marks))
+        expected = listed([*dict.fromkeys(each[common[0]].expected for each in marks)], "or")
         yield replace(marks[0][common[0]], expected=expected, place=place)
         return
     yield from within[min(range(len(within)), key=lambda index: (len(marks[index]), len(within[index])))]
@@ -331,8 +313,8 @@ def _types(error: jsonschema_rs.ValidationError) -> Iterable[str]:
 
 
 _EXPECTED: Final[dict[str, Callable[[Mapping[str, Any]], str]]] = {
-    "type": lambda facts: _either(facts["types"]),
-    "enum": lambda facts: _either(map(_json, facts["options"])),
+    "type": lambda facts: listed(facts["types"], "or"),
+    "enum": lambda facts: listed([*map(_json, facts["options"])], "or"),
     "const": lambda facts: _json(facts["expected_value"]),
     "format": lambda facts: f"the format {facts['format']}",
     "pattern": lambda facts: f"a text that has {facts['pattern']}",
@@ -351,11 +333,6 @@ _EXPECTED: Final[dict[str, Callable[[Mapping[str, Any]], str]]] = {
     "oneOf": lambda facts: "a value that fits exactly one of several schemas",
     "not": lambda facts: f"no value that fits {_json(facts['schema'])}",
 }
-
-
-def _either(names: Iterable[str]) -> str:
-    *others, last = names
-    return f"{', '.join(others)} or {last}" if others else last
 
 
 def _json(value: object) -> str:

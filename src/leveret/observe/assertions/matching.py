@@ -25,7 +25,7 @@ from leveret.core.wire.properties import PROPERTY_NAMES
 from leveret.observe.calls.calls import shown
 from leveret.observe.views.message_view import MessageView
 from leveret.trace.events import preview
-from leveret.wording import count_text, safe_text
+from leveret.wording import count_text, listed, safe_text
 
 _MISSING: Final = object()
 # Functions and classes: a caller who passes one expects leveret to call it, which it does not.
@@ -323,7 +323,7 @@ def _names(names: Sequence[object]) -> str:
     texts = [shown(name) for name in names[:_LISTED]]
     if len(names) > _LISTED:
         texts.append(f"{len(names) - _LISTED} more")
-    return " and ".join(filter(None, [", ".join(texts[:-1]), texts[-1]]))
+    return listed(texts)
 
 
 def _leaf_count(value: object) -> int:
