@@ -10,7 +10,7 @@ if TYPE_CHECKING:
 
 
 class ClientNames:
-    """The clients of one trial by what they are called, with " (2)" for the second of a name.
+    """The names of the clients of one trial, with " (2)" for the second of a name.
 
     Unlike a number, a name does not depend on which client connects first.
     """
@@ -24,7 +24,7 @@ class ClientNames:
         return self._names.get(connection)
 
     def name_of(self, connection: Connection, given: str, *, is_final: bool = True) -> str:
-        """Return what to call a client that is called so; from now on, if that `is_final`."""
+        """Return the name of a client that gives itself this one, and keep it for the client if that `is_final`."""
         count = self._counts[given] + 1
         name = given if count == 1 else f"{given} ({count})"
         if is_final:
