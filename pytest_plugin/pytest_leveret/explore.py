@@ -87,7 +87,7 @@ class ScheduledTrial(Trial):
 
 def refuse_wrong_marker(item: pytest.Item) -> None:
     """Fail a test whose marker is invalid, with the place of the test."""
-    if item.get_closest_marker(EXPLORE_NAME) is None or isinstance(trial_of(item), Play):
+    if item.get_closest_marker(EXPLORE_NAME) is None or isinstance(trial_of(item), ScheduledTrial):
         return
     try:
         _settings_of(item)
