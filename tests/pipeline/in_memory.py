@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from leveret.errors import unknown
 from leveret.pipeline.kernel.subjects.across import ACROSS
-from leveret.pipeline.kernel.subjects.runs import began_of
+from leveret.pipeline.kernel.subjects.runs import RunFacts, began_of
 from leveret.pipeline.kernel.tables import tables_of
 from leveret.pipeline.reading import Read, Where, chosen
 from leveret.pipeline.sources import InspectedFile, find
@@ -72,7 +72,8 @@ def _reader(parts: Iterable[tuple[pa.Table, Any, int | None, bool]], runs: pa.Ta
         key = (_content(events.drop_columns(["day", "run"])), is_truncated)
         if key not in computed:
             workers = events["worker"].unique().to_pylist() if is_truncated else []
-            computed[key] = tables_of(events, commit=commit, began=began, truncated=workers)
+            run = events["run"].unique().to_pylist()
+            computed[key] = tables_of(events, dict.fromkeys(run, RunFacts(commit, began, frozenset(workers))))
         own = {name: events[name][:1].to_pylist() for name in ("day", "run")} | {"commit": [commit], "began": [began]}
         every.append({"events": events, **{name: _named(rows, own) for name, rows in computed[key].items()}})
     return _of_tables({"runs": runs, **{name: pa.concat_tables([of[name] for of in every]) for name in every[0]}})

@@ -9,6 +9,7 @@ With --disturbed, the traces have gaps, and what was planted is not compared.
 from __future__ import annotations
 
 import argparse
+import itertools
 import sys
 import time
 from collections import Counter, defaultdict
@@ -19,6 +20,7 @@ from typing import Any, Final
 import pyarrow as pa
 
 from leveret.pipeline.kernel.schema import TABLES
+from leveret.pipeline.kernel.subjects.runs import RunFacts
 from leveret.pipeline.kernel.tables import tables_of
 from leveret.trace import schema as trace_schema
 from tests.pipeline import plain, random_traces
@@ -65,19 +67,20 @@ def compare(made: list[Made]) -> Compared:
 
 
 def tables_of_runs(traces: Iterable[Trace]) -> list[dict[str, pa.Table]]:
-    """Return the kernel's tables for each run of these traces."""
+    """Return the kernel's tables of these traces: those of all runs at once, and those of each run."""
     by_run: dict[str, list[Trace]] = defaultdict(list)
     for trace in traces:
         by_run[trace.run].append(trace)
-    return [
-        tables_of(
-            events_of(of_run),
-            commit=of_run[0].commit,
-            began=of_run[0].began,
-            truncated=[trace.worker for trace in of_run if trace.truncated],
-        )
-        for of_run in by_run.values()
-    ]
+    facts = {
+        run: RunFacts(of[0].commit, of[0].began, frozenset(trace.worker for trace in of if trace.truncated))
+        for run, of in by_run.items()
+    }
+    at_once = tables_of(events_of(itertools.chain(*by_run.values())), facts)
+    one_by_one = [tables_of(events_of(of_run), facts) for of_run in by_run.values()]
+    for name, rows in at_once.items():
+        each = [row for of_run in one_by_one for row in of_run[name].to_pylist(maps_as_pydicts="strict")]
+        assert texts(rows.to_pylist(maps_as_pydicts="strict")) == texts(each), name
+    return [at_once]
 
 
 def events_of(traces: Iterable[Trace]) -> pa.Table:

@@ -17,6 +17,7 @@ from leveret.pipeline.kernel.columns import NEVER, NO_ROW, NULL
 from leveret.pipeline.kernel.groups import Segments, identified, in_order, numbered
 from leveret.pipeline.kernel.schema import TABLES
 from leveret.pipeline.kernel.subjects.coverage import TypedBinding
+from leveret.pipeline.kernel.subjects.runs import RunFacts
 from leveret.pipeline.kernel.tables import tables_of
 from tests.pipeline import plain, random_traces
 from tests.pipeline.kernel_campaign import EVENTS, NAMES, Compared, compare, events_of, tables_of_runs, texts
@@ -108,7 +109,8 @@ def test_order_repetition_and_encoding_of_the_events_do_not_matter(tables_of_few
             for name in ["queue"]
         ]
         cut = [trace.worker for trace in traces if trace.truncated]
-        found.append(tables_of(pa.concat_tables(coded), commit=traces[0].commit, began=traces[0].began, truncated=cut))
+        facts = {run: RunFacts(traces[0].commit, traces[0].began, frozenset(cut))}
+        found.append(tables_of(pa.concat_tables(coded), facts))
 
     assert all_texts(found) == all_texts(tables_of_few)
 

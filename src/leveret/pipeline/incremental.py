@@ -20,8 +20,8 @@ import pyarrow as pa
 
 from leveret.errors import ConflictError
 from leveret.pipeline import rules
-from leveret.pipeline.computing.tasks import SCHEMAS, TABLE_NAMES
-from leveret.pipeline.computing.work import Work, in_groups
+from leveret.pipeline.computing.tasks import SCHEMAS, TABLE_NAMES, in_groups
+from leveret.pipeline.computing.work import EVENTS_A_TASK, Work
 from leveret.pipeline.kernel import schema
 from leveret.pipeline.kernel.grouping import grouped
 from leveret.pipeline.kernel.shards import merged
@@ -236,9 +236,8 @@ def _merged(
             rows = read_rows(warehouse.url, "events", [file], schema.STORED_EVENTS, without=runs)
             writer.table("events", schema.STORED_EVENTS).add(rows)
             result += writer.close().values()
-    for group in in_groups(
-        {run: sum(file.rows for file in (*old, *new) if file.may_hold([run])) for run in sorted(runs)}
-    ):
+    sizes = {run: float(sum(file.rows for file in (*old, *new) if file.may_hold([run]))) for run in sorted(runs)}
+    for group in in_groups(sizes, EVENTS_A_TASK):
         writer = PartWriter(warehouse.url)
         rows = read_rows(warehouse.url, "events", [*old, *new], schema.STORED_EVENTS, runs=group)
         for run in group:

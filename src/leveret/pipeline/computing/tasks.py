@@ -7,7 +7,7 @@ again leaves only files that no table has.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from datetime import date
 from pathlib import Path
 from typing import Any, Final
@@ -19,8 +19,9 @@ import pyarrow.compute as pc
 from leveret.pipeline.kernel import schema
 from leveret.pipeline.kernel.columns import NameColumn
 from leveret.pipeline.kernel.events import NEEDED
+from leveret.pipeline.kernel.grouping import grouped
 from leveret.pipeline.kernel.shards import renamed
-from leveret.pipeline.kernel.subjects.runs import Row, began_of, commit_of, runs_of, truncated_of
+from leveret.pipeline.kernel.subjects.runs import Row, facts_of, runs_of
 from leveret.pipeline.kernel.tables import tables_of
 from leveret.pipeline.kernel.trace import TraceTables
 from leveret.pipeline.sources import InspectedFile, path_text
@@ -28,6 +29,9 @@ from leveret.pipeline.warehouse.parts import DataFile, PartWriter, of_runs, read
 from leveret.pipeline.warehouse.warehouse import REVISION, TABLES
 from leveret.trace.jsonl import fitting
 from leveret.trace.schema import HEADER
+
+# The kernel takes the runs of so many events at once: many small ones, or a large one.
+EVENTS_AT_ONCE: Final = 100_000
 
 # Works on a piece, and returns the files that it wrote, by their tables, and what else the driver has to know.
 Task = Callable[[dict[str, Any]], dict[str, Any]]
@@ -61,12 +65,36 @@ def ingest(piece: dict[str, Any]) -> dict[str, Any]:
 def update(piece: dict[str, Any]) -> dict[str, Any]:
     """Compute all tables of the runs in `runs`."""
     writer = PartWriter(piece["url"])
-    for name, events in _events_of_runs(piece["url"], piece["events"], list(piece["runs"])):
-        about = piece["runs"][name]
-        told = {REVISION: about["revision"], TABLES: piece["tables"]}
-        for table, rows in _tables_of_run(events, [_parsed(row) for row in about["files"]], told).items():
+    names = list(piece["runs"])
+    events = read_rows(piece["url"], "events", [DataFile(*file) for file in piece["events"]], READ, runs=names)
+    counted: dict[str, dict[str, int]] = {name: {} for name in names}
+    for row in grouped(events, ("run", "worker")):
+        counted[row["run"]][row["worker"]] = row["count"]
+    facts = {}
+    for name, about in piece["runs"].items():
+        runs = runs_of(renamed(map(_parsed, about["files"])), counted[name])
+        facts[name] = facts_of(runs)
+        for column, value in ((REVISION, about["revision"]), (TABLES, piece["tables"])):
+            runs = runs.append_column(column, pa.array([value] * len(runs), pa.string()))
+        writer.table("runs", _RUNS).add(runs)
+    for group in in_groups({name: float(sum(of.values())) for name, of in counted.items()}, EVENTS_AT_ONCE):
+        for table, rows in tables_of(of_runs(events, group), facts).items():
             writer.table(table, rows.schema).add(rows)
     return {"added": writer.close()}
+
+
+def in_groups(sizes: Mapping[str, float], share: float) -> Iterator[list[str]]:
+    """Yield neighbours in groups of about this size, none of which is much larger."""
+    group: list[str] = []
+    held = 0.0
+    for name, size in sizes.items():
+        if group and held + size / 2 > share:
+            yield group
+            group, held = [], 0.0
+        group.append(name)
+        held += size
+    if group:
+        yield group
 
 
 def _stored(events: pa.Table, file: InspectedFile) -> pa.Table:
@@ -122,22 +150,6 @@ def _row_of(file: InspectedFile, events: int, seqs: _Seqs) -> Row:
 
 def _parsed(row: Row) -> Row:
     return row | {"day": date.fromisoformat(row["day"]) if row["day"] else None}
-
-
-def _tables_of_run(events: pa.Table, files: Sequence[Row], told: Row) -> dict[str, pa.Table]:
-    by_worker = events["worker"].cast(pa.string()).value_counts().to_pylist()
-    runs = runs_of(renamed(files), {each["values"]: each["counts"] for each in by_worker})
-    tables = tables_of(events, commit=commit_of(runs), began=began_of(runs), truncated=truncated_of(runs))
-    for name, value in told.items():
-        runs = runs.append_column(name, pa.array([value] * len(runs), pa.string()))
-    return {"runs": runs, **tables}
-
-
-def _events_of_runs(url: str, files: Iterable[Sequence[Any]], runs: Sequence[str]) -> Iterator[tuple[str, pa.Table]]:
-    """Yield the events of each run."""
-    rows = read_rows(url, "events", [DataFile(*file) for file in files], READ, runs=runs)
-    for name in runs:
-        yield name, of_runs(rows, [name])
 
 
 _TASKS: Final[dict[str, Task]] = {task.__name__: task for task in (ingest, update)}

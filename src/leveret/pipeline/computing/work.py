@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from leveret.pipeline.computing.engines import ProcessEngine, SparkEngine
+from leveret.pipeline.computing.tasks import in_groups
 from leveret.pipeline.progress import Progress
 from leveret.pipeline.sources import guessed_events
 from leveret.pipeline.warehouse.state import Contents
@@ -77,17 +78,3 @@ class Work:
                 results.append(json.loads(result))
                 advance(total // len(pieces))
         return results
-
-
-def in_groups(sizes: Mapping[str, float], share: float = EVENTS_A_TASK) -> Iterator[list[str]]:
-    """Yield neighbours in groups of about this size, none of which is much larger."""
-    group: list[str] = []
-    held = 0.0
-    for name, size in sizes.items():
-        if group and held + size / 2 > share:
-            yield group
-            group, held = [], 0.0
-        group.append(name)
-        held += size
-    if group:
-        yield group

@@ -1,8 +1,9 @@
-"""The events of one run as columns, in the order of time within each worker.
+"""The events of some runs as columns, in the order of time within each worker.
 
 The position of an event in this order stands for its `seq` everywhere: positions are dense, so sorts and sums over them
-are cheap, and one position is one event of one worker. A run's events are sorted by worker and seq only if its files do
-not have them in this order already.
+are cheap, and one position is one event of one worker. The events are sorted by worker and seq only if they are not in
+this order already. A worker of one run has another code than one of the same name of another run, and so have days: a
+key with one of them keeps runs apart.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ import pyarrow as pa
 
 from leveret.pipeline.kernel.codes import COPY_KINDS
 from leveret.pipeline.kernel.columns import Array, NameColumn, flags, numbers
-from leveret.pipeline.kernel.groups import identified
+from leveret.pipeline.kernel.groups import identified, numbered
 
 # The columns of `events` that the tables need.
 NEEDED = (
@@ -30,10 +31,11 @@ EVENT_KEY = ("run", "worker", "seq")
 
 @dataclass(frozen=True)
 class Events:
-    """The events of a run: an array or a NameColumn for each column, with a value for each event."""
+    """The events of some runs: an array or a NameColumn for each column, with a value for each event."""
 
     # The rows in Arrow, of which `control` keeps a few.
     table: pa.Table
+    run: NameColumn
     day: NameColumn
     seq: Array
     ts: Array
@@ -69,6 +71,8 @@ class Events:
                 columns[name] = flags(table[name])
             elif name != "table":
                 columns[name] = NameColumn.of(table[name])
+        columns["run"], columns["day"] = _of_pairs(columns["run"], columns["day"])
+        columns["worker"] = _of_pairs(columns["run"], columns["worker"])[1]
         return cls(table, **columns)
 
     def __len__(self) -> int:
@@ -92,11 +96,7 @@ class Events:
 
     def run_of(self, rows: Array) -> dict[str, object]:
         """Return the columns day and run of these events."""
-        runs = self.table["run"].slice(0, 1).cast(pa.string()).combine_chunks()
-        return {
-            "day": self.day.at(rows),
-            "run": NameColumn(np.zeros(len(rows), np.int32), runs),
-        }
+        return {"day": self.day.at(rows), "run": self.run.at(rows)}
 
     def file_of(self, rows: Array) -> dict[str, object]:
         """Return the columns day, run and worker of these events."""
@@ -108,8 +108,9 @@ class Events:
 
 
 def each_once(table: pa.Table) -> pa.Table:
-    """Return the events in the order of worker and seq, each once."""
-    worker, seq = NameColumn.of(table["worker"]).codes, numbers(table["seq"])
+    """Return the events in the order of run, worker and seq, each once."""
+    seq = numbers(table["seq"])
+    worker = numbered(*(NameColumn.of(table[name]).codes for name in ("run", "worker"))).number
     if _is_sorted(worker, seq):
         return table
     order = np.lexsort((seq, worker))
@@ -117,6 +118,14 @@ def each_once(table: pa.Table) -> pa.Table:
     is_first = np.ones(len(order), bool)
     is_first[1:] = (worker[1:] != worker[:-1]) | (seq[1:] != seq[:-1])
     return table.take(pa.array(order[is_first]))
+
+
+def _of_pairs(left: NameColumn, right: NameColumn) -> tuple[NameColumn, NameColumn]:
+    """Return two columns with one code for each pair of their values."""
+    pairs = numbered(left.codes, right.codes)
+    codes = pairs.number.astype(np.int32)
+    left, right = (NameColumn(codes, of.at(pairs.first).arrow().dictionary_decode()) for of in (left, right))
+    return left, right
 
 
 def _is_sorted(worker: Array, seq: Array) -> bool:

@@ -1,8 +1,8 @@
-"""All tables of one run, from its events."""
+"""All tables of some runs, from their events."""
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Mapping
 
 import pyarrow as pa
 
@@ -24,16 +24,16 @@ from leveret.pipeline.kernel.subjects import (
     tests,
     violations,
 )
+from leveret.pipeline.kernel.subjects.runs import RunFacts
 
 
-def tables_of(
-    events: pa.Table, *, commit: str | None = None, began: int | None = None, truncated: Collection[str] = ()
-) -> dict[str, pa.Table]:
-    """Return the tables of one run by their names.
+def tables_of(events: pa.Table, facts: Mapping[str, RunFacts] | None = None) -> dict[str, pa.Table]:
+    """Return the tables of some runs by their names. Those of several runs are those of each, one after the other.
 
-    `events` has the columns `events.NEEDED`, in any order; strings may be dictionary codes. The others come from
-    `runs`: the run's commit, the microsecond at which it began, and the workers of which a part is missing.
+    `events` has the columns `events.NEEDED`, in any order; strings may be dictionary codes. `facts` has what else is
+    known of a run, by its name.
     """
+    facts = facts or {}
     every = Events.of(events)
     controls = control.control_of(every)
     all_copies = copies.copies_of(every, copies.lives_of(every))
@@ -43,7 +43,7 @@ def tables_of(
     all_tests = tests.tests_of(controls)
     all_queues = queues.test_queues_of(all_copies)
     run = RuleInput(every, controls, all_tests, all_copies, all_messages, all_holds, all_consumers, all_queues)
-    about = {"commit": commit, "began": began}
+    about = {run: facts.get(run, RunFacts()) for run in every.run.texts}
     found = {
         "control": control.control(controls),
         "copies": copies.copies(all_copies, *holds.holder_numbers(all_copies, all_holds, all_consumers)),
@@ -55,7 +55,7 @@ def tables_of(
         "latency_hist": queues.latency_hist(all_copies),
         "run_lineage": lineage.run_lineage(all_copies),
         **shapes.shapes_of(controls, all_tests, all_copies, all_holds, all_messages, about),
-        "violations": violations.violations(run, truncated),
+        "violations": violations.violations(run, about),
     }
     # These are made of the tables before them.
     found |= {
@@ -63,7 +63,7 @@ def tables_of(
         "consumer_stats": holds.consumer_stats(found["consumers"]),
         "run_coverage": coverage.run_coverage(found["control"], found["routes"], found["consumers"]),
         "run_counts": changes.run_counts(found, all_copies, about),
-        "fingerprints": fingerprints.fingerprints(found["copies"], found["tests"], commit),
+        "fingerprints": fingerprints.fingerprints(found["copies"], found["tests"], about),
         "fault_effect": faults.fault_effect(controls, all_tests, found["test_queues"]),
     }
     return {name: found[name] for name in TABLES}

@@ -30,6 +30,7 @@ from leveret.pipeline.kernel.columns import NO_ROW, NULL, Array, NameColumn, num
 from leveret.pipeline.kernel.grouping import Row, grouped
 from leveret.pipeline.kernel.groups import Numbering, Segments, in_order, numbered
 from leveret.pipeline.kernel.subjects.copies import Copies
+from leveret.pipeline.kernel.subjects.runs import RunFacts
 
 # The last runs of a test that are looked at.
 RUNS: Final = 100
@@ -61,8 +62,8 @@ class LevelChange(NamedTuple):
     holds: bool
 
 
-def run_counts(tables: Mapping[str, pa.Table], copies: Copies, about: Mapping[str, object]) -> pa.Table:
-    """Return the table `run_counts`, from other tables; `about` holds the run's `commit`, and when it `began`."""
+def run_counts(tables: Mapping[str, pa.Table], copies: Copies, about: Mapping[str, RunFacts]) -> pa.Table:
+    """Return the table `run_counts`, from other tables and what is known of each run."""
     of_queue = ("day", "run", "test", "vhost", "queue")
     is_published = (copies.enqueue != NO_ROW) & (copies.src_copy == NULL)
     published = Numbering(copies.place, copies.place_event).counts(is_published)
@@ -80,7 +81,7 @@ def run_counts(tables: Mapping[str, pa.Table], copies: Copies, about: Mapping[st
     for row in tables["tests"].select(["day", "run", "test", "outcome"]).to_pylist():
         if row["outcome"] in OUTCOMES:
             rows.append({**row, "measure": "outcome", "n": OUTCOMES.index(row["outcome"])})
-    return pa.Table.from_pylist([{**row, **about} for row in rows], schema.RUN_COUNTS)
+    return pa.Table.from_pylist([{**row, **about[row["run"]].columns} for row in rows], schema.RUN_COUNTS)
 
 
 def changes(rows: pa.Table) -> pa.Table:

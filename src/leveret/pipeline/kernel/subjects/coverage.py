@@ -81,9 +81,14 @@ def _origins(events: Events, messages: Messages, enqueued: Array) -> Array:
     return np.where(is_published, pick(messages.event, published, NO_ROW), pick(died, death, NO_ROW))
 
 
+# A run on a day.
+_Scope = tuple[str, date | None]
+
+
 class Named(NamedTuple):
     """A declaration or a row of `routes`."""
 
+    run: str
     day: date | None
     kind: str
     vhost: str | None
@@ -95,6 +100,11 @@ class Named(NamedTuple):
     def of(cls, row: Row) -> Named:
         """Return a row of the table `control` or `routes`."""
         return cls(*(row[name] for name in cls._fields))
+
+    @property
+    def scope(self) -> _Scope:
+        """The run and the day."""
+        return self.run, self.day
 
     @property
     def exchange_label(self) -> str | None:
@@ -127,8 +137,8 @@ class TypedBinding(NamedTuple):
         return self.exchange_type != "topic" or _matches_topic(_words(self.key), _words(routing_key))
 
 
-# Day, kind and name of a thing that a run declares or uses.
-_Thing = tuple[date | None, str, str]
+# Scope, kind and name of a thing that a run declares or uses.
+_Thing = tuple[_Scope, str, str]
 
 
 def run_coverage(control: pa.Table, routes: pa.Table, consumers: pa.Table) -> pa.Table:
@@ -143,24 +153,23 @@ def run_coverage(control: pa.Table, routes: pa.Table, consumers: pa.Table) -> pa
     used: Counter[_Thing] = Counter()
     for route, count in rows:
         for kind, name in _used(route):
-            used[route.day, kind, name] += count
+            used[route.scope, kind, name] += count
     named = consumers.filter(pc.and_(pc.is_valid(consumers["consumer"]), pc.is_valid(consumers["queue"])))
-    for row in grouped(named, ("day", "vhost", "queue"), sums=["deliveries"]):
-        used[row["day"], "consumer", _label(row["vhost"], row["queue"]) or ""] += row["deliveries"]
+    for row in grouped(named, ("run", "day", "vhost", "queue"), sums=["deliveries"]):
+        used[(row["run"], row["day"]), "consumer", _label(row["vhost"], row["queue"]) or ""] += row["deliveries"]
     topologies = _topologies(declarations)
-    for (day, _), bindings in topologies.items():
-        declared.update((day, "binding", binding.name) for of in bindings.values() for binding in of)
+    for (scope, _), bindings in topologies.items():
+        declared.update((scope, "binding", binding.name) for of in bindings.values() for binding in of)
     for route, count in rows:
         if route.kind in ARRIVALS:
-            for name in _used_bindings(route, topologies.get((route.day, route.vhost), {})):
-                used[route.day, "binding", name] += count
-    run = next((rows["run"][0].as_py() for rows in (control, routes, consumers) if len(rows)), None)
+            for name in _used_bindings(route, topologies.get((route.scope, route.vhost), {})):
+                used[route.scope, "binding", name] += count
     things = list(dict.fromkeys([*declared, *used]))
     return table(
         schema.RUN_COVERAGE,
         {
-            "day": [day for day, _, _ in things],
-            "run": [run] * len(things),
+            "day": [day for (_, day), _, _ in things],
+            "run": [run for (run, _), _, _ in things],
             "kind": [kind for _, kind, _ in things],
             "name": [name for _, _, name in things],
             "declared": [thing in declared for thing in things],
@@ -172,14 +181,14 @@ def run_coverage(control: pa.Table, routes: pa.Table, consumers: pa.Table) -> pa
 def _declared(each: Named, attributes: dict[str, Any]) -> Iterator[_Thing]:
     exchange, queue = each.exchange_label, each.queue_label
     if each.kind == EXCHANGE_DECLARE and exchange is not None:
-        yield each.day, "exchange", exchange
+        yield each.scope, "exchange", exchange
     if each.kind == QUEUE_DECLARE and queue is not None:
-        yield each.day, "queue", queue
+        yield each.scope, "queue", queue
         target = text_at(attributes, "arguments", "x-dead-letter-exchange")
         if target is not None:
-            yield each.day, "dlx", f"{queue} -> {target}"
+            yield each.scope, "dlx", f"{queue} -> {target}"
     if each.kind == CONSUME and queue is not None:
-        yield each.day, "consumer", queue
+        yield each.scope, "consumer", queue
 
 
 def _used(route: Named) -> Iterator[tuple[str, str]]:
@@ -194,25 +203,25 @@ def _used(route: Named) -> Iterator[tuple[str, str]]:
 
 # The bindings of a virtual host on a day, each once, by their exchange.
 _Topology = dict[str | None, dict[TypedBinding, None]]
-# A virtual host on a day.
-_Scope = tuple[date | None, str | None]
+# A virtual host of a run on a day.
+_Host = tuple[_Scope, str | None]
 
 
-def _topologies(declarations: list[_Declaration]) -> dict[_Scope, _Topology]:
-    types: dict[tuple[date | None, str | None, str | None], str] = {}
+def _topologies(declarations: list[_Declaration]) -> dict[_Host, _Topology]:
+    types: dict[tuple[_Scope, str | None, str | None], str] = {}
     for each, attributes in declarations:
         if each.kind == EXCHANGE_DECLARE:
             kind = text_at(attributes, "arguments", "x-delayed-type") or text_at(attributes, "type")
-            key = (each.day, each.vhost, each.exchange)
+            key = (each.scope, each.vhost, each.exchange)
             if kind is not None:
                 types[key] = max(kind, types.get(key, ""))
-    found: dict[_Scope, _Topology] = defaultdict(lambda: defaultdict(dict))
+    found: dict[_Host, _Topology] = defaultdict(lambda: defaultdict(dict))
     for each, attributes in declarations:
         if each.kind == BIND:
-            kind = types.get((each.day, each.vhost, each.exchange), PREDECLARED.get(each.exchange or ""))
+            kind = types.get((each.scope, each.vhost, each.exchange), PREDECLARED.get(each.exchange or ""))
             binding = _binding(each, attributes, kind)
             if binding is not None:
-                found[each.day, each.vhost][each.exchange][binding] = None
+                found[each.scope, each.vhost][each.exchange][binding] = None
     return found
 
 

@@ -34,11 +34,12 @@ def fault_effect(control: ControlEvents, tests: dict[TestKey, TestLife], test_qu
     if not struck:
         return schema.FAULT_EFFECT.empty_table()
     seen = {
-        (row["worker"], row["test"]): {**row, "dead_letters": sum(row[name] for name in _DEATHS)}
-        for row in grouped(test_queues, ("worker", "test"), sums=("copies", "redeliveries", "leaked", *_DEATHS))
+        (row["run"], row["worker"], row["test"]): {**row, "dead_letters": sum(row[name] for name in _DEATHS)}
+        for row in grouped(test_queues, ("run", "worker", "test"), sums=("copies", "redeliveries", "leaked", *_DEATHS))
     }
     rows = np.array([first[key] for key, _, _ in struck], np.int64)
-    counts = [seen.get((events.worker.text(row), events.test.text(row)), {}) for row in rows.tolist()]
+    places = [(events.run.text(row), events.worker.text(row), events.test.text(row)) for row in rows.tolist()]
+    counts = [seen.get(place, {}) for place in places]
     return table(
         schema.FAULT_EFFECT,
         {

@@ -166,11 +166,11 @@ def bucket_of(span_us: Array) -> Array:
 def queue_stats(test_queues: pa.Table, latency_hist: pa.Table) -> pa.Table:
     """Return the table `queue_stats`: the sums of `test_queues` over tests and workers, and of depths the greatest."""
     times: dict[tuple[object, ...], list[tuple[int, int]]] = defaultdict(list)
-    for row in grouped(latency_hist, ("day", "vhost", "queue", "measure", "bucket"), sums=["n"]):
-        times[row["day"], row["vhost"], row["queue"], row["measure"]].append((row["bucket"], row["n"]))
     key = ("day", "run", "vhost", "queue")
+    for row in grouped(latency_hist, (*key, "measure", "bucket"), sums=["n"]):
+        times[*(row[name] for name in key), row["measure"]].append((row["bucket"], row["n"]))
     queues = grouped(test_queues, key, sums=schema.SUMMED_OF_QUEUES, highest=["max_depth"])
     for row in queues:
         for measure in _MEASURES:
-            row[f"{measure}_hist"] = times.get((row["day"], row["vhost"], row["queue"], measure), [])
+            row[f"{measure}_hist"] = times.get((*(row[name] for name in key), measure), [])
     return pa.Table.from_pylist(queues, schema.QUEUE_STATS)

@@ -7,13 +7,27 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
 from datetime import UTC, datetime
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import pyarrow as pa
 
 from leveret.pipeline.kernel.schema import FILES, RUNS
 
 Row = dict[str, Any]
+
+
+class RunFacts(NamedTuple):
+    """What the events of a run do not say: its commit, the microsecond at which it began, and its cut workers."""
+
+    commit: str | None = None
+    began: int | None = None
+    truncated: frozenset[str] = frozenset()
+
+    @property
+    def columns(self) -> Row:
+        """What rows of the run say of it."""
+        return {"commit": self.commit, "began": self.began}
+
 
 _OF_HEADER: Final = [
     name for name in RUNS.names if name in FILES.names and name not in ("day", "events", "truncated", "conflicts")
@@ -63,9 +77,10 @@ def moment(text: str | None) -> datetime | None:
     return instant if instant is None or instant.tzinfo else instant.replace(tzinfo=UTC)
 
 
-def truncated_of(runs: pa.Table) -> list[str]:
-    """Return the workers of which a part is missing."""
-    return [row["worker"] for row in runs.select(["worker", "truncated"]).to_pylist() if row["truncated"]]
+def facts_of(runs: pa.Table) -> RunFacts:
+    """Return what the rows of one run say of it."""
+    cut = (row["worker"] for row in runs.select(["worker", "truncated"]).to_pylist() if row["truncated"])
+    return RunFacts(commit_of(runs), began_of(runs), frozenset(cut))
 
 
 def _run(files: Collection[Row], counted: Mapping[str, int] | None) -> Row:

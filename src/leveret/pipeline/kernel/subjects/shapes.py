@@ -23,6 +23,7 @@ from leveret.pipeline.kernel.groups import Index, identified, numbered
 from leveret.pipeline.kernel.subjects.copies import Copies, among
 from leveret.pipeline.kernel.subjects.holds import Holds
 from leveret.pipeline.kernel.subjects.messages import Messages
+from leveret.pipeline.kernel.subjects.runs import RunFacts
 from leveret.pipeline.kernel.subjects.tests import TestKey, TestLife
 from leveret.trace.events import CONN_OPEN, DEATHS, DROPPED, NO_ACK, REFUSING, REQUEUES, printable
 from leveret.trace.schema import SHAPE
@@ -53,13 +54,13 @@ def shapes_of(
     copies: Copies,
     holds: Holds,
     messages: Messages,
-    about: Mapping[str, object],
+    about: Mapping[str, RunFacts],
 ) -> dict[str, pa.Table]:
-    """Return the tables `run_shapes` and `run_clients`; `about` holds the run's `commit`, and when it `began`."""
+    """Return the tables `run_shapes` and `run_clients`, with what is known of each run."""
     fields, clients = _counted(control, tests, copies, holds, messages)
     return {
         "run_shapes": _table(schema.RUN_SHAPES, control.events, fields, ("field", "type", "word"), about),
-        "run_clients": _table(schema.RUN_CLIENTS, control.events, clients, ("client", "action", "queue"), {}),
+        "run_clients": _table(schema.RUN_CLIENTS, control.events, clients, ("client", "action", "queue"), about),
     }
 
 
@@ -70,12 +71,15 @@ def _counted(
     events = control.events
     fields: _Counts = defaultdict(Counter)
     clients: _Counts = defaultdict(Counter)
+    # A shape is known in the run whose events describe it.
     shapes: dict[int, tuple[_Kind, dict[str, list[str]]]] = {}
+    shape_of = events.day.codes.astype(np.int64) * len(events.shape.texts) + events.shape.codes
+    shape_of[events.shape.codes < 0] = NO_ROW
     rows = np.flatnonzero(events.kind.is_in([SHAPE]))
     for row, attributes in zip(rows.tolist(), attributes_at(events, rows), strict=True):
         kind = (events.exchange.text(row) or "", events.routing_key.text(row) or "", text_at(attributes, "name") or "")
         if events.shape.codes[row] >= 0:
-            shapes[int(events.shape.codes[row])] = kind, _of_fields(attributes, "fields", list)
+            shapes[int(shape_of[row])] = kind, _of_fields(attributes, "fields", list)
         for field, words in _of_fields(attributes, "words", dict).items():
             counts = {(field, "word", str(word)): n for word, n in words.items() if type(n) is int}
             fields[_of_day(events, row, kind)].update(counts)
@@ -83,7 +87,7 @@ def _counted(
         return fields, clients
 
     sent = messages.event
-    is_shown = np.isin(events.shape.codes[sent], list(shapes)) & _has_passed(events, tests, sent)
+    is_shown = np.isin(shape_of[sent], list(shapes)) & _has_passed(events, tests, sent)
     names, publisher, reader = _clients(control, sent, holds.event)
     message, action = messages.index.find(events.message_id[holds.event]), _actions(copies, holds)
     read = np.flatnonzero(pick(is_shown, message, 0).astype(bool) & (reader != NO_ROW) & (action != NO_ROW))
@@ -91,17 +95,17 @@ def _counted(
     is_accepted[message[read[action[read] <= _AUTO_ACKED]]] = True
     by_client = np.flatnonzero(is_shown & (publisher != NO_ROW))
     for row, n in _grouped(events, sent[is_shown & ((publisher != NO_ROW) | is_accepted)]):
-        kind, types = shapes[int(events.shape.codes[row])]
+        kind, types = shapes[int(shape_of[row])]
         for field, of_field in types.items():
             for name in of_field if ABSENT in of_field else (*of_field, PRESENT):
                 if name != ABSENT:
                     fields[_of_day(events, row, kind)][field, str(name), None] += n
     for row, n, client in _grouped(events, sent[by_client], publisher[by_client]):
-        kind, _ = shapes[int(events.shape.codes[row])]
+        kind, _ = shapes[int(shape_of[row])]
         clients[_of_day(events, row, kind)][names[client], _PUBLISHED, None] += n
     of_read = (reader[read], action[read], events.queue.codes[holds.event[read]])
     for row, n, client, act, queue in _grouped(events, sent[message[read]], *of_read):
-        kind, _ = shapes[int(events.shape.codes[row])]
+        kind, _ = shapes[int(shape_of[row])]
         of_queue = key_pattern(printable(events.queue.texts[queue])) if queue >= 0 else None
         clients[_of_day(events, row, kind)][names[client], _ACTIONS[act], of_queue] += n
     return fields, clients
@@ -172,16 +176,17 @@ def _actions(copies: Copies, holds: Holds) -> Array:
 
 
 def _table(
-    columns: pa.Schema, events: Events, counts: _Counts, names: tuple[str, ...], about: Mapping[str, object]
+    columns: pa.Schema, events: Events, counts: _Counts, names: tuple[str, ...], about: Mapping[str, RunFacts]
 ) -> pa.Table:
     every = [(kind, of, n) for kind, of_kind in counts.items() for of, n in of_kind.items()]
     days = np.array([kind[0] for kind, _, _ in every], np.int64)
     vhosts = np.array([kind[1] for kind, _, _ in every], np.int32)
     given: dict[str, object] = {
-        **events.run_of(np.zeros(len(every), np.int64)),
+        "run": NameColumn(days, events.run.distinct),
         "day": NameColumn(days, events.day.distinct),
         "vhost": NameColumn(vhosts, events.vhost.distinct),
-        **{name: [value] * len(every) for name, value in about.items()},
+        "commit": [about[events.run.texts[day]].commit for day in days.tolist()],
+        "began": [about[events.run.texts[day]].began for day in days.tolist()],
         **{name: [kind[at] for kind, _, _ in every] for at, name in enumerate(_ADDRESS, 2)},
         **{name: [of[at] for _, of, _ in every] for at, name in enumerate(names)},
         "n": [n for _, _, n in every],

@@ -6,7 +6,7 @@ copies break a rule.
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Mapping
 
 import numpy as np
 import pyarrow as pa
@@ -15,11 +15,12 @@ from leveret.pipeline.kernel import schema
 from leveret.pipeline.kernel.columns import NULL, Array, NameColumn, table
 from leveret.pipeline.kernel.groups import numbered
 from leveret.pipeline.kernel.rules import RULES, Broken, RuleInput, TraceRule
+from leveret.pipeline.kernel.subjects.runs import RunFacts
 
 
-def violations(run: RuleInput, truncated: Collection[str]) -> pa.Table:
-    """Return the table `violations`. `truncated` are the workers of which a part is missing."""
-    is_unfinished = _unfinished(run, truncated)
+def violations(run: RuleInput, about: Mapping[str, RunFacts]) -> pa.Table:
+    """Return the table `violations`. `about` says which workers of a run were cut."""
+    is_unfinished = _unfinished(run, about)
     parts = []
     for rule in RULES:
         broken = rule.find(run)
@@ -79,14 +80,17 @@ def _part(run: RuleInput, rule: TraceRule, told: dict[int, tuple[str, list[int]]
     )
 
 
-def _unfinished(run: RuleInput, truncated: Collection[str]) -> Array:
+def _unfinished(run: RuleInput, about: Mapping[str, RunFacts]) -> Array:
     """Return for each event whether it is of a test whose end is missing because its worker's file was cut."""
     events = run.events
-    if not truncated:
+    if not any(facts.truncated for facts in about.values()):
         return np.zeros(len(events), bool)
     ended = {key for key, life in run.tests.items() if life.has_ended}
     tests = numbered(events.worker.codes, events.test.codes)
     keys = zip(events.worker.codes[tests.first].tolist(), events.test.codes[tests.first].tolist(), strict=True)
     has_ended = np.array([key in ended for key in keys], bool)
-    is_unfinished: Array = events.worker.is_in(truncated) & ~has_ended[tests.number]
+    runs = (events.run.text(row) or "" for row in tests.first.tolist())
+    workers = (events.worker.text(row) for row in tests.first.tolist())
+    is_cut = np.array([worker in about[run].truncated for run, worker in zip(runs, workers, strict=True)], bool)
+    is_unfinished: Array = (is_cut & ~has_ended)[tests.number]
     return is_unfinished
