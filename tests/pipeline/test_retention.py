@@ -157,6 +157,7 @@ def test_a_run_without_a_date_is_as_old_as_its_ingest(tmp_path: Path) -> None:
     ingest(warehouse, [write(tmp_path / "r.jsonl", [header("undated", started=None), *lives(1)])])
 
     assert expire(warehouse, 1) == []
+    assert update(warehouse) == ["undated"]
     assert warehouse.state().runs["undated"].day in (days_ago(0)[:10], days_ago(1)[:10])
 
 

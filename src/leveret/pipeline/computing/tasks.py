@@ -17,7 +17,6 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from leveret.pipeline.kernel import schema
-from leveret.pipeline.kernel.columns import NameColumn
 from leveret.pipeline.kernel.events import NEEDED
 from leveret.pipeline.kernel.grouping import grouped
 from leveret.pipeline.kernel.shards import renamed
@@ -99,14 +98,10 @@ def in_groups(sizes: Mapping[str, float], share: float) -> Iterator[list[str]]:
 
 def _stored(events: pa.Table, file: InspectedFile) -> pa.Table:
     """Return events of a file as they are stored."""
-    started = NameColumn(np.zeros(len(events), np.int32), pa.array([_started(file)], pa.string())).arrow()
-    events = events.append_column("started", started).append_column("_worker", pa.nulls(len(events), schema.TEXT))
-    return events.cast(schema.STORED_EVENTS)
-
-
-def _started(file: InspectedFile) -> str | None:
-    text: str | None = fitting(file.header.get("started"), "string")
-    return text
+    started = pa.array([fitting(file.header.get("started"), "string")], pa.string())
+    every = started.take(pa.array(np.zeros(len(events), np.int32)))
+    events = events.append_column("started", every.dictionary_encode())
+    return events.append_column("_worker", pa.nulls(len(events), schema.TEXT)).cast(schema.STORED_EVENTS)
 
 
 class _Seqs:
