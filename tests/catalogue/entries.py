@@ -46,26 +46,17 @@ ENTRIES: tuple[Entry, ...] = (
     _crash("a dual write, the database first", "DatabaseBeforeBroker"),
     _crash("the ack before the publish", "AckBeforePublish"),
     _crash("no idempotence behind the ack", "AckWithoutIdempotence"),
-    _crash("a delivery tag taken for the id of a message", "DedupByDeliveryTag"),
     _crash("`auto_ack=True`", "AutoAck"),
-    _crash("consuming once, and not after a reconnect", "ConsumesOnlyOnce"),
-    _crash("a rejection into nothing when a publish fails", "DropOnError"),
-    _crash("a task that publishes and is never awaited", "FireAndForget", "coroutines"),
     _crash("ids of finished orders in memory", "DedupInMemory", "deaths"),
     _flaky("an assertion that does not wait", "looks_at_once"),
     _flaky("a wait for the delivery instead of the result", "waits_for_the_wrong_thing"),
-    _flaky("two consumers that race", "two_consumers_race"),
     _flaky("a sleep instead of a wait", "sleeps"),
-    _flaky("a look at a list that a handler fills", "reads_a_list", "races"),
     *(
         Entry(name, dedent(BUGS[name].source))
         for name in (
             "a payment is rejected and there is no dead-letter exchange",
             "a queue of three drops its oldest",
-            "a routing key with a typo",
             "a forgotten ack and a prefetch of one",
-            "a poison message that is requeued for ever",
-            "an error that is swallowed, and no consumer after it",
         )
     ),
     *(Entry(what, bug, twin) for what, (bug, twin) in MESSAGES.items()),
