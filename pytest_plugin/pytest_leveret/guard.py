@@ -57,12 +57,17 @@ class Guarded:
         from leveret.wording import safe_text
 
         text = safe_text(error, str, 300).partition("\n")[0]
-        line = f"leveret could not {self._what}: {type(error).__name__}{': ' if text else ''}{text}"
-        self._place.stash.setdefault(LINES, []).append(line)
+        note(self._place, f"leveret could not {self._what}: {type(error).__name__}{': ' if text else ''}{text}")
         ended = self._ended
         if isinstance(ended, pytest.TestReport) and not ended.failed and isinstance(error, pytest.fail.Exception):
             ended.outcome, ended.longrepr = "failed", text
         return True
+
+
+def note(place: pytest.Item | pytest.Config, *lines: str) -> None:
+    """Keep lines with a test, or with the run, each once."""
+    kept = place.stash.setdefault(LINES, [])
+    kept.extend(line for line in lines if line not in kept)
 
 
 def register(config: pytest.Config, part: object, name: str, what: str) -> None:

@@ -25,12 +25,15 @@ def prepare(config: pytest.Config) -> None:
         raise pytest.UsageError(
             f"{FLAG}: there is no lock in {INI}; set {INI} = {FILE}, then write it with {FLAG}=write"
         )
-    if locks:
-        from pytest_leveret.contract.run import Contract
+    try:
+        if locks:
+            from pytest_leveret.contract.run import Contract
 
-        register(config, Contract(config, mode, locks[0]), "leveret-contract", "write the contract")
-    if documents:
-        _check_documents(config, documents)
+            register(config, Contract(config, mode, locks[0]), "leveret-contract", "write the contract")
+        if documents:
+            _check_documents(config, documents)
+    except (OSError, ValueError) as error:
+        raise pytest.UsageError(f"{INI}: {error}") from None
 
 
 def _check_documents(config: pytest.Config, documents: list[Path]) -> None:

@@ -36,20 +36,14 @@ class Contract(Watch[Lock]):
         self._mode: Final = mode
         self._path: Final = path
         self._problem = ""
-        # Whether the file could not be written, which fails the run.
-        self._is_unwritten = False
         self._written: list[LockChange] = []
         try:
             self._locked = self._read()
-            if mode != "check" and not path.parent.is_dir():
-                raise ValueError(f"the folder of {path} does not exist; create it, or correct the path")
         except FileNotFoundError:
-            raise pytest.UsageError(
-                f"leveret_contract: {path} does not exist; write it with {_WRITE}, and keep it in git"
-            ) from None
-        except (OSError, ValueError) as error:
-            raise pytest.UsageError(f"leveret_contract: {error}") from None
-        super().__init__(config)
+            raise ValueError(f"{path} does not exist; write it with {_WRITE}, and keep it in git") from None
+        if mode != "check" and not path.parent.is_dir():
+            raise ValueError(f"the folder of {path} does not exist; create it, or correct the path")
+        super().__init__(config, path.name)
 
     def _reader(self, broker: Broker) -> Observer:
         return Observer(broker)
@@ -84,8 +78,8 @@ class Contract(Watch[Lock]):
         # What a part of the tests does not show is no difference.
         return [change for change in changes if not change.is_absence]
 
-    def _end(self, *, has_passed: bool) -> None:
-        """Write the lock."""
+    def _end(self, session: pytest.Session) -> None:
+        """Write the lock. One that could not be written fails the run as a lock does that cannot be read."""
         if self._mode == "check":
             return
         if self._seen == Lock():
@@ -93,25 +87,18 @@ class Contract(Watch[Lock]):
             shown = "no test that passed has shown a message on a broker of leveret's fixtures"
             self._problem = f"{self._path.name} {stays}, because {shown}"
             return
-        if self._mode == "rewrite" and (self._unread or not has_passed):
-            why = "not all messages could be read" if has_passed else "the run failed"
+        before = session.exitstatus
+        if self._mode == "rewrite" and (before or self._unread):
+            why = "the run failed" if before else "not all messages could be read"
             self._problem = f"{self._path.name} was not rewritten, because {why}"
             return
-        self._is_unwritten = True
+        session.exitstatus = before or pytest.ExitCode.USAGE_ERROR
         try:
             update(self._path, self._changed)
-            self._is_unwritten = False
+            session.exitstatus = before
         except (OSError, ValueError) as error:
             reason = error.strerror if isinstance(error, OSError) else error
             self._problem = f"{self._path.name} was not written: {reason}"
-
-    def pytest_sessionfinish(self, session: pytest.Session, exitstatus: int) -> None:
-        """End the run. A lock that could not be written fails it as a lock does that cannot be read."""
-        try:
-            super().pytest_sessionfinish(session, exitstatus)
-        finally:
-            if self._is_unwritten and exitstatus == pytest.ExitCode.OK:
-                session.exitstatus = pytest.ExitCode.USAGE_ERROR
 
     def _changed(self) -> Lock:
         """Return what this run makes of the lock, to which another run may have added meanwhile."""
@@ -144,7 +131,6 @@ class Contract(Watch[Lock]):
             terminalreporter.write_line(
                 f"leveret: no run checks {self._path.name} yet; set {INI} = {quote}{self._path.name}{quote} in {name}"
             )
-        self._write_gap(terminalreporter, self._path.name)
 
 
 def _lines(change: LockChange) -> list[str]:

@@ -15,7 +15,7 @@ import pytest
 
 from pytest_leveret.brokers import WATCHERS, brokers_of, has_passed, is_faulty
 from pytest_leveret.contract.observing import EventReader
-from pytest_leveret.guard import Guarded
+from pytest_leveret.guard import Guarded, note
 from pytest_leveret.options.markers import failure_at
 
 if TYPE_CHECKING:
@@ -46,7 +46,9 @@ class Watch(ABC, Generic[Shown]):
     _kind: ClassVar[type[Any]]
     _output: ClassVar[str]
 
-    def __init__(self, config: pytest.Config) -> None:
+    def __init__(self, config: pytest.Config, name: str) -> None:
+        """Watch the tests of a run for the files of this name."""
+        self._name: Final = name
         self._config: Final = config
         self._is_worker: Final = hasattr(config, "workerinput")
         # What the tests have shown, here and in the workers.
@@ -55,7 +57,6 @@ class Watch(ABC, Generic[Shown]):
         # Two parts of what the test that is running has shown: the one that was judged, and the one that was not.
         self._judged: Shown = self._kind()
         self._of_test: Shown = self._kind()
-        self._has_gap = False
         # The tests of which leveret could not read everything. They show nothing.
         self._unread: Final[set[str]] = set()
         config.stash.setdefault(WATCHERS, []).append(self._watch)
@@ -75,8 +76,8 @@ class Watch(ABC, Generic[Shown]):
     def _observe(self, item: pytest.Item, brokers: Iterable[Broker]) -> None:
         with Guarded("read what the test has sent", item):
             for broker in brokers:
-                if broker in self._readers:
-                    self._has_gap |= not self._readers[broker].read(self._of_test)
+                if broker in self._readers and not self._readers[broker].read(self._of_test):
+                    note(self._config, f"leveret: {self._name}: {_GAP}")
             return
         self._unread.add(item.nodeid)
 
@@ -124,15 +125,15 @@ class Watch(ABC, Generic[Shown]):
         if lines:
             raise failure_at(item, "\n".join(lines))
 
-    def pytest_sessionfinish(self, session: pytest.Session, exitstatus: int) -> None:
+    def pytest_sessionfinish(self, session: pytest.Session) -> None:
         """Hand what the tests have shown to the controller, or end the run there."""
         if self._is_worker:
             output: dict[str, bytes] = self._config.workeroutput  # type: ignore[attr-defined]
-            output[self._output] = pickle.dumps((self._seen, self._has_gap, self._unread))
+            output[self._output] = pickle.dumps((self._seen, self._unread))
         else:
-            self._end(has_passed=exitstatus == pytest.ExitCode.OK)
+            self._end(session)
 
-    def _end(self, *, has_passed: bool) -> None:
+    def _end(self, session: pytest.Session) -> None:
         """Do what comes after all tests."""
 
     @pytest.hookimpl(optionalhook=True)
@@ -140,15 +141,9 @@ class Watch(ABC, Generic[Shown]):
         """Take what the tests of a worker have shown."""
         output = getattr(node, "workeroutput", {}).get(self._output)
         if output is not None:
-            seen, has_gap, unread = pickle.loads(output)
+            seen, unread = pickle.loads(output)
             self._seen.merge(seen)
-            self._has_gap |= has_gap
             self._unread.update(unread)
-
-    def _write_gap(self, reporter: pytest.TerminalReporter, names: str) -> None:
-        """Say which contracts a broker kept from seeing all messages."""
-        if self._has_gap:
-            reporter.write_line(f"leveret: {names}: {_GAP}")
 
 
 def write_lines(reporter: pytest.TerminalReporter, lines: Sequence[str], shown_max: int) -> None:

@@ -18,7 +18,7 @@ import pytest
 from pytest_leveret.brokers import brokers_of, url_env
 from pytest_leveret.brokers.harness import harness_of
 from pytest_leveret.brokers.recording import attempt_of
-from pytest_leveret.guard import LINES, Guarded, register
+from pytest_leveret.guard import LINES, Guarded, note, register
 from pytest_leveret.options.scopes import explain_mismatch, explain_missing
 from pytest_leveret.reports import diagnosing
 
@@ -99,7 +99,7 @@ class NotDone:
     @pytest.hookimpl(optionalhook=True)
     def pytest_testnodedown(self, node: Any, error: object) -> None:
         """Take the lines of a worker."""
-        self._lines.extend(getattr(node, "workeroutput", {}).get(_NOT_DONE, ()))
+        note(self._config, *getattr(node, "workeroutput", {}).get(_NOT_DONE, ()))
 
     @pytest.hookimpl(trylast=True)
     def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:

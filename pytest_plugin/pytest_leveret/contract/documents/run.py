@@ -26,17 +26,15 @@ class DocumentWatch(Watch[Shown]):
     _output = "leveret_documents"
 
     def __init__(self, config: pytest.Config, paths: list[Path]) -> None:
-        """Read the documents. Raises UsageError if one cannot be read."""
+        """Read the documents. Raises OSError or ValueError if one cannot be read."""
         try:
             self._documents: Final[list[Document]] = [read(path) for path in paths]
             self._checkers: Final = [Checker(document) for document in self._documents]
         except FileNotFoundError as error:
-            raise pytest.UsageError(
-                f"leveret_contract: {error.filename} does not exist; name a document by its path from {config.rootpath}"
+            raise ValueError(
+                f"{error.filename} does not exist; name a document by its path from {config.rootpath}"
             ) from None
-        except (OSError, ValueError) as error:
-            raise pytest.UsageError(f"leveret_contract: {error}") from None
-        super().__init__(config)
+        super().__init__(config, " and ".join(document.name for document in self._documents))
 
     def _reader(self, broker: Broker) -> MessageChecking:
         return MessageChecking(broker, self._checkers)
@@ -71,7 +69,6 @@ class DocumentWatch(Watch[Shown]):
             _write(terminalreporter, f"{count}, to which no test that passed has sent a message", unused)
             _write(terminalreporter, "sent, and in none of its channels", unknown)
             _write(terminalreporter, "accepted although AsyncAPI has it otherwise", [*_tolerances(document)])
-        self._write_gap(terminalreporter, " and ".join(document.name for document in self._documents))
 
 
 def _tolerances(document: Document) -> list[str]:
