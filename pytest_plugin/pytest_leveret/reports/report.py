@@ -42,6 +42,9 @@ class Reporting:
         notes = diagnosing.notes_of(item)
         notes.taken, notes.missing = [], None
         with Guarded("explain the error", item, call):
+            from leveret.observe.calls.hinting import end_blocks
+
+            end_blocks(call.excinfo.value)
             explain_mismatch(item, call.excinfo.value)
             notes.missing = explain_missing(call.excinfo.value)
             if hasattr(call.excinfo.value, "__notes__"):

@@ -223,10 +223,15 @@ class Loop:
         """Make the loop look again for output, a nearer deadline or a request."""
         if self._is_woken or self._thread is None:
             return
-        self._is_woken = True
-        # An error means that the loop has just ended.
-        with suppress(OSError):
+        try:
+            self._is_woken = True
             self._wake_write_end.send(b"\0")
+        except BaseException as error:
+            # The handler of a signal may raise here. The next call must not take the loop for woken.
+            self._is_woken = False
+            # An OSError means that the loop has just ended.
+            if not isinstance(error, OSError):
+                raise
 
     def ask(self, action: Callable[[], T]) -> T:
         """Run `action` on the loop's thread behind a barrier, and return or raise what it does.

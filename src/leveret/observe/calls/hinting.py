@@ -8,7 +8,9 @@ it raises on purpose is the test's.
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import _GeneratorContextManager
 from functools import wraps
+from traceback import walk_tb
 from types import FunctionType
 from typing import TYPE_CHECKING, ClassVar, Final, ParamSpec, TypeVar
 
@@ -62,8 +64,10 @@ def _checked(act: Callable[P, T]) -> Callable[P, T]:
                     signature = Signature(written)
                 signature.check(arguments, options)
             return act(*arguments, **options)
-        except Exception as error:
-            leave_out_frames(error)
+        except BaseException as error:
+            end_blocks(error)
+            if isinstance(error, Exception):
+                leave_out_frames(error)
             raise
 
     return checked_call
@@ -71,6 +75,18 @@ def _checked(act: Callable[P, T]) -> Callable[P, T]:
 
 # The code of checked calls, whose frames are no methods that the test has named.
 CHECKED_CALL: Final = _checked(nearest_call).__code__
+
+
+def end_blocks(error: BaseException) -> None:
+    """End each `with` block that the handler of a signal, such as pytest-timeout's, kept from beginning or ending.
+
+    It may raise just before or after the block. The traceback then keeps the block, and that the broker's lock, for
+    which the loop waits.
+    """
+    for frame, _ in walk_tb(error.__traceback__):
+        manager = frame.f_locals.get("self")
+        if type(manager) is _GeneratorContextManager and hasattr(manager, "gen"):
+            manager.gen.close()
 
 
 def leave_out_frames(error: Exception) -> None:
