@@ -13,9 +13,10 @@ from typing import Final
 
 import pytest
 
-from pytest_leveret import contract, flaky, needs, options
+from pytest_leveret import contract, flaky, options
 from pytest_leveret.guard import register
 from pytest_leveret.options import markers
+from pytest_leveret.trials import ADDRESS
 
 _IS_USED: Final = pytest.StashKey[bool]()
 _loaded: Final[dict[str, ModuleType]] = {}
@@ -34,7 +35,7 @@ def is_asked_for(config: pytest.Config) -> bool:
     return (
         options.has_settings(config)
         or bool(config.getoption("tx", None) or config.getini(contract.INI))
-        or any(address in os.environ for address in (flaky.ADDRESS, needs.ADDRESS))
+        or ADDRESS in os.environ
     )
 
 
@@ -90,8 +91,12 @@ def begin(config: pytest.Config) -> None:
     pairs.refuse_pairs(config)
     brokers.refuse_shared_port(config)
     report.prepare_annotations(config)
-    for module in (pages, otlp, real, standins, flaky, beginning, needs, url_env):
+    for module in (pages, otlp, real, standins, flaky, beginning, url_env):
         module.prepare(config)
+    if ADDRESS in os.environ:
+        from pytest_leveret.trials.processes import Serving
+
+        config.pluginmanager.register(Serving(), "leveret-serving")
     if versions := options.versions(config):
         from pytest_leveret.rehearsals import upgrade_report
 

@@ -7,7 +7,6 @@ says it.
 
 from __future__ import annotations
 
-import os
 from typing import Final
 
 import pytest
@@ -15,8 +14,6 @@ import pytest
 _COUNT: Final = 200
 _FLAKY: Final = "leveret_flaky"
 _SEED: Final = "leveret_flaky_seed"
-# Where the doctor listens and the key it expects, for its own workers.
-ADDRESS: Final = "LEVERET_FLAKY_WORKER"
 
 
 def add_options(parser: pytest.Parser) -> None:
@@ -48,7 +45,7 @@ def complete_arguments(arguments: list[str]) -> None:
 def prepare(config: pytest.Config) -> None:
     """Read the options. Raises UsageError if one is invalid."""
     count, seed = _number(config, _FLAKY), _number(config, _SEED)
-    if count is not None or seed is not None or ADDRESS in os.environ:
+    if count is not None or seed is not None:
         # Most runs need none of it.
         from pytest_leveret.flaky import doctor
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Collection, Generator, Sequence
 from functools import partial
 from pathlib import Path
@@ -12,12 +11,11 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 import pytest
 
 from leveret.trials.pool import Pool
-from pytest_leveret.flaky import ADDRESS
 from pytest_leveret.flaky.play import Order, Outcome, Play
 from pytest_leveret.flaky.report import FlakyDiagnosis, page_of, statement_of, text_of_diagnosis
 from pytest_leveret.flaky.search import search
 from pytest_leveret.reports.report import show_progress
-from pytest_leveret.trials.processes import Seldom, Serving, pool, refuse_broken, serve_session
+from pytest_leveret.trials.processes import Seldom, pool, refuse_broken, serve_session
 from pytest_leveret.trials.runner import run, taking_part
 
 if TYPE_CHECKING:
@@ -30,16 +28,14 @@ _PROGRESS_S: Final = 5.0
 
 
 def prepare(config: pytest.Config, count: int | None, seed: int | None) -> None:
-    """Let this session be a doctor's, one of its workers, or the replay of a seed."""
-    if ADDRESS in os.environ:
-        config.pluginmanager.register(Serving(ADDRESS, _serve), "leveret-flaky-worker")
-    elif count is not None:
+    """Let this session be a doctor's, or the replay of a seed."""
+    if count is not None:
         config.pluginmanager.register(Doctor(config, count), "leveret-flaky-doctor")
     else:
         config.pluginmanager.register(Replay(seed or 0), "leveret-flaky-replay")
 
 
-def _serve(session: pytest.Session, connection: Connection) -> None:
+def serve(session: pytest.Session, connection: Connection) -> None:
     """Run the test of a session as the doctor asks, until it hangs up."""
 
     def play(job: Job) -> tuple[Outcome, bool]:
@@ -93,7 +89,7 @@ class Doctor:
                 "pytest --leveret-flaky 'tests/test_shop.py::test_ship'"
             )
         item = session.items[0]
-        with pool(self._config, ADDRESS, asked_by="--leveret-flaky") as workers:
+        with pool(self._config, serve.__module__, asked_by="--leveret-flaky") as workers:
             report = partial(show_progress, self._config.pluginmanager)
             diagnosis = self.diagnosis = examine(item, workers, self._count, report)
             if diagnosis.finding is not None:

@@ -7,22 +7,9 @@ what it shows. The `survey` decides what to run, `findings` hold what follows fo
 
 from __future__ import annotations
 
-import os
 from typing import Final
 
 import pytest
 
-# Where the survey listens and the key it expects, for workers that are no forks.
-ADDRESS: Final = "LEVERET_NEEDS_WORKER"
 # Whether the run is a survey.
 IS_SURVEY: Final = pytest.StashKey[bool]()
-
-
-def prepare(config: pytest.Config) -> None:
-    """Let this session be a worker, if a survey has started it."""
-    if ADDRESS in os.environ:
-        # Most runs need none of it.
-        from pytest_leveret.needs.run import serve_survey
-        from pytest_leveret.trials.processes import Serving
-
-        config.pluginmanager.register(Serving(ADDRESS, serve_survey), "leveret-needs-worker")

@@ -331,7 +331,7 @@ def _play(
     return outcome, job.expected.differs_from(outcome.effects[-1].facts)
 
 
-def serve_survey(session: pytest.Session, connection: Connection) -> None:
+def serve(session: pytest.Session, connection: Connection) -> None:
     """Run the tests of a session as the other side of the connection asks, until it hangs up."""
     items = {item.nodeid: item for item in session.items}
 

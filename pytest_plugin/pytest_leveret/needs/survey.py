@@ -22,13 +22,13 @@ import pytest
 from leveret.trials.pool import Done
 from pytest_leveret.brokers import url_env
 from pytest_leveret.contract import locks_of
-from pytest_leveret.needs import ADDRESS, IS_SURVEY
+from pytest_leveret.needs import IS_SURVEY
 from pytest_leveret.needs.bodies import NULL, REMOVED, RETYPED, FieldChange
 from pytest_leveret.needs.effects import BREAKS, NOTHING, Expected, expected_of
 from pytest_leveret.needs.findings import FieldNeed, Findings, MessageNeeds, WorstEffect
 from pytest_leveret.needs.locking import write_needs
 from pytest_leveret.needs.report import lines_of
-from pytest_leveret.needs.run import SurveyJob, SurveyOutcome, serve_survey
+from pytest_leveret.needs.run import SurveyJob, SurveyOutcome, serve
 from pytest_leveret.options import general_settings
 from pytest_leveret.reports.report import show_progress
 from pytest_leveret.trials.processes import Seldom, pool, refuse_broken
@@ -90,12 +90,12 @@ class Survey:
 
         def fork(connection: Connection) -> None:
             _be_quiet()
-            serve_survey(session, connection)
+            serve(session, connection)
 
         began = monotonic()
         self._until = began + self._seconds
         count = 1 if has_one_port else None
-        with pool(session.config, ADDRESS, asked_by="leveret needs", fork=fork, count=count) as workers:
+        with pool(session.config, serve.__module__, asked_by="leveret needs", fork=fork, count=count) as workers:
             for item in session.items:
                 self._tests[item.nodeid] = _Test()
                 self._jobs.extend([SurveyJob(item.nodeid)] * 2)

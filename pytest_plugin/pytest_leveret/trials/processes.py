@@ -1,6 +1,6 @@
 """Processes that run tests again and again: forks of this one, which have collected the tests, or new pytests.
 
-A new pytest has the same arguments. Its plugin calls `Serving` in place of running the session's tests.
+A new pytest has the same arguments. Its plugin is `Serving`, in place of running the session's tests.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
+from importlib import import_module
 from multiprocessing.connection import Connection
 from time import monotonic
 from typing import Any, Final
@@ -18,6 +19,7 @@ import pytest
 
 from leveret.trials.pool import Address, NotStartedError, Pool, serve
 from leveret.workers.processes import Note, Process, program
+from pytest_leveret.trials import ADDRESS
 
 # What a run of a test that is no run of the suite writes nothing to.
 NO_RECORDS: Final = ("--leveret-pages=off", "--leveret-otlp=", "--leveret-trace-dir=")
@@ -26,7 +28,7 @@ NO_RECORDS: Final = ("--leveret-pages=off", "--leveret-otlp=", "--leveret-trace-
 @contextmanager
 def pool(
     config: pytest.Config,
-    variable: str,
+    module: str,
     *,
     asked_by: str,
     fork: Callable[[Connection], None] | None = None,
@@ -34,21 +36,21 @@ def pool(
 ) -> Iterator[Pool[Any, Any]]:
     """Yield the processes that run the tests.
 
-    `asked_by` is what the user typed. A new pytest leaves that option out, and finds the address in `variable`. Raises
-    UsageError if a process does not start.
+    `asked_by` is what the user typed. A new pytest leaves that option out, and calls `serve` of the module with its
+    session and its connection. Raises UsageError if a process does not start.
     """
-    with Pool[Any, Any](partial(_new_pytest, config, variable, asked_by), fork=fork, count=count) as processes:
+    with Pool[Any, Any](partial(_new_pytest, config, module, asked_by), fork=fork, count=count) as processes:
         try:
             yield processes
         except NotStartedError as error:
             raise pytest.UsageError(f"{asked_by}: a process that should run the test {error}") from None
 
 
-def _new_pytest(config: pytest.Config, variable: str, asked_by: str, address: Address, note: Note) -> Process:
+def _new_pytest(config: pytest.Config, module: str, asked_by: str, address: Address, note: Note) -> Process:
     arguments = [word for word in map(str, config.invocation_params.args) if not word.startswith(asked_by)]
     if config.pluginmanager.hasplugin("xdist"):
         arguments += ["-n", "0"]
-    environment = {**os.environ, variable: f"{address.port} {address.key.hex()}"}
+    environment = {**os.environ, ADDRESS: f"{module} {address.port} {address.key.hex()}"}
     command = [sys.executable, "-m", "pytest", *arguments, *NO_RECORDS, "-p", "no:cacheprovider"]
     return program(command, environment, os.fspath(config.invocation_params.dir), note)
 
@@ -64,16 +66,11 @@ def serve_session(
 class Serving:
     """The part of the plugin that serves the process which has started this one, instead of running all tests."""
 
-    def __init__(self, variable: str, serve_tests: Callable[[pytest.Session, Connection], None]) -> None:
-        """`variable` has the address of that process."""
-        self._variable: Final = variable
-        self._serve: Final = serve_tests
-
     @pytest.hookimpl(tryfirst=True)
     def pytest_runtestloop(self, session: pytest.Session) -> bool:
         """Serve until the other side hangs up."""
-        port, _, key = os.environ[self._variable].partition(" ")
-        self._serve(session, Address(int(port), bytes.fromhex(key)).connect())
+        module, port, key = os.environ[ADDRESS].split()
+        import_module(module).serve(session, Address(int(port), bytes.fromhex(key)).connect())
         return True
 
 
