@@ -124,7 +124,10 @@ WAYS: Final = {
 
 
 # Those that reach their time limit, at which the method "thread" of pytest-timeout ends the process.
-HANGING: Final = ("expected_value_hangs", "times_out_in_a_call", "times_out_in_a_wait")
+HANGING: Final = (
+    *("expected_value_hangs", "log_argument_hangs", "log_record_hangs"),
+    *("times_out_in_a_call", "times_out_in_a_wait"),
+)
 
 
 def suite_of(count: int, limit: float = 1.0, kinds: tuple[str, ...] = tuple(KINDS), method: str = "signal") -> str:

@@ -82,7 +82,7 @@ def test_ctrl_c_while_leveret_works_ends_the_run(run_apart: Run) -> None:
         """
         class Stop(Exception):
             @property
-            def msg(self):
+            def __notes__(self):
                 raise KeyboardInterrupt
 
         def test_fails(leveret):
@@ -150,6 +150,25 @@ def test_an_address_in_place_of_a_folder_in_an_ini_file_is_refused_at_the_start(
     result.stderr.fnmatch_lines(
         ["ERROR: ini option leveret_otlp: *v1/traces' is an address; give the path of a folder *"]
     )
+
+
+def test_an_error_of_the_users_is_not_asked_for_what_errors_of_pytest_have(run: Run) -> None:
+    result = run(
+        """
+        ASKED = []
+
+        class Odd(Exception):
+            msg = argname = property(lambda self: ASKED.append(self))
+
+        def test_fails(leveret):
+            raise Odd
+
+        def test_next():
+            assert ASKED == []
+        """
+    )
+
+    result.assert_outcomes(failed=1, passed=1)
 
 
 def test_an_error_with_an_odd_message_fails_its_test_only(run: Run) -> None:

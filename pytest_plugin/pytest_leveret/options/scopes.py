@@ -31,8 +31,8 @@ def _fixtures_of(item: pytest.Item) -> Iterator[tuple[str, Any]]:
 
 def explain_mismatch(item: pytest.Item, error: BaseException) -> None:
     """Add to pytest's ScopeMismatch about a broker which fixture to use instead."""
-    match = _MISMATCH.search(getattr(error, "msg", None) or "")
-    if match is None:
+    # Nothing is asked of an error of the user's: the answer may take for ever.
+    if not isinstance(error, pytest.fail.Exception) or (match := _MISMATCH.search(error.msg or "")) is None:
         return
     narrow, name, wide = match.groups()
     if name not in _OWN and not _depends_on_own(dict(_fixtures_of(item)), name):
@@ -45,13 +45,12 @@ def explain_mismatch(item: pytest.Item, error: BaseException) -> None:
             f"For one broker for each {wide}, write beside your fixture, and use there and in its tests:\n"
             f'    from pytest_leveret import leveret_fixture\n    {wide}_broker = leveret_fixture("{wide}")'
         )
-    error.msg = f"{error.msg}\n\n{subject} a new broker for each {narrow}. {advice}"  # type: ignore[attr-defined]
+    error.msg = f"{error.msg}\n\n{subject} a new broker for each {narrow}. {advice}"
 
 
 def explain_missing(error: BaseException) -> str | None:
     """Return what to use instead of a fixture that pytest has not found, if its name is like one of ours."""
-    name = getattr(error, "argname", None)
-    if not isinstance(error, pytest.FixtureLookupError) or not isinstance(name, str):
+    if not isinstance(error, pytest.FixtureLookupError) or (name := error.argname) is None:
         return None
     from leveret.observe.calls.other_names import FIXTURES
 
