@@ -397,3 +397,24 @@ def test_of_a_declaration_only_the_arguments_that_differ_are_named(before: dict,
 
     (change,) = lock_changes(old, new)
     assert (change.subject, change.text) == ("queue 'mails'", text)
+
+
+def test_a_queue_that_is_declared_in_fewer_ways_breaks_nothing() -> None:
+    old, new = Lock(), Lock()
+    old.queues["/", "jobs"] = Declared(set(), {(), (("x-max-length", 5),)})
+    new.queues["/", "jobs"] = Declared(set(), {()})
+
+    (change,) = lock_changes(old, new)
+
+    assert (str(change), change.breaks) == ("queue 'jobs': is declared in fewer ways", ())
+
+
+def test_a_binding_that_is_gone_breaks_no_consumer_of_another_virtual_host() -> None:
+    old = Lock(bindings={LockedBinding("/", "orders", "queue", "books", "#")})
+    for vhost in ("/", "other"):
+        reader = LockedConsumer("books", f"reader of {vhost}", {"acked"})
+        old.messages[ORDERS._replace(vhost=vhost)] = LockedMessage({"shop"}, {("books", reader.client): reader})
+
+    (change,) = lock_changes(old, Lock(messages=old.messages))
+
+    assert change.breaks == ("reader of / receives messages from there",)

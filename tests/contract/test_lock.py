@@ -147,3 +147,13 @@ def test_a_file_that_is_no_lock_is_refused_with_its_name(tmp_path: Path, text: s
         read(path)
 
     assert reason in str(refused.value)
+
+
+@pytest.mark.parametrize(("sets", "kinds"), [(16, 16), (17, 1)])
+def test_messages_that_are_sent_with_too_many_sets_of_headers_are_one_kind(sets: int, kinds: int) -> None:
+    lock = Lock()
+    for number in range(sets):
+        headers = json.dumps({"kind": f"kind {number}"})
+        lock.messages[MessageKey("/", "amq.headers", "", "", headers)] = LockedMessage({"shop"})
+
+    assert len(lock.folded().messages) == kinds

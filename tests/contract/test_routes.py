@@ -379,3 +379,11 @@ def test_a_header_by_which_brokers_route_may_differ_for_another_key(check: Check
     code, output = check(shop(declared + asks), received)
 
     assert (code, "reader has received the header" in output) == (0, False)
+
+
+@pytest.mark.parametrize(("kind", "code", "way"), [("word", 1, "breaking:"), ("optional word", 0, "may reach 'books'")])
+def test_a_header_that_may_be_missing_leads_to_no_certain_break(check: Check, kind: str, code: int, way: str) -> None:
+    declared = TYPED.format("orders", "headers") + bound("orders", arguments='kind = "(any)"')
+    sent = shop(declared).replace('kind = "word"', f'kind = "{kind}"')
+
+    assert (lambda found, output: (found, way in output))(*check(sent, consumer(""))) == (code, True)

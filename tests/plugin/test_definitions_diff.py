@@ -202,3 +202,9 @@ def test_a_wrong_password_exits_with_2_and_says_where_to_put_it(capsys):
     error = capsys.readouterr().err
     assert "answers 401; put user and password into the URL" in error
     assert "wrong" not in error
+
+
+def test_a_truth_value_is_no_number(diff: Diff) -> None:
+    one, other = ({"queues": [{"name": "jobs", "vhost": "/", "arguments": {"x-own": value}}]} for value in (True, 1))
+
+    assert diff(one, other) == (1, ["~ queue 'jobs': x-own true -> 1", "1 difference"])

@@ -232,3 +232,23 @@ def test_the_broker_of_the_session_is_written_for_each_of_its_tests(run, suite):
     files = [json.loads(path.read_text()) for path in Path(suite.path, "spans").glob("*.json")]
     sizes = [[span["messaging.message.body.size"] for span in spans_of(data)] for data in files]
     assert sorted(sizes) == [["1"], ["2"]]
+
+
+def test_a_delivery_to_a_client_that_leaves_ends_when_it_comes_back(written) -> None:
+    (file,) = written(
+        """
+    def test_it(leveret, channel):
+        leveret.publish("", "orders", b"7")
+        lost = connect(leveret.url, "billing")
+        lost.channel().basic_get("orders")
+        lost.close()
+        leveret.clock.advance(5)
+        method, _, _ = channel.basic_get("orders")
+        channel.basic_ack(method.delivery_tag)
+        leveret.assert_acked("orders")
+"""
+    )
+
+    spans = [span for resource in file["resourceSpans"] for span in resource["scopeSpans"][0]["spans"]]
+    lost, again = (span for span in spans if span["name"].startswith("get"))
+    assert int(lost["endTimeUnixNano"]) < int(again["startTimeUnixNano"])
