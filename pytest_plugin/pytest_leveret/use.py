@@ -81,6 +81,7 @@ def begin(config: pytest.Config) -> None:
         "not-done": (report.NotDone(config), "say what it could not do"),
         "recording": (recording.Recording(), "finish the trace"),
         "reporting": (report.Reporting(), "report"),
+        "details": (report.Details(config), "report"),
         "diagnosing": (diagnosing.Diagnosing(), "say what went wrong"),
         "differences": (differences.Differences(config), "compare the run with the last"),
         "usage": (topology.Usage(), "say what no test used of the definitions"),

@@ -97,6 +97,9 @@ def problems_of(sentence: str, facts: Facts) -> list[str]:
     for pattern, rule in RULES.items():
         found = re.fullmatch(pattern, sentence)
         if found is not None:
+            missing = [number for number in _numbers(found.groupdict().get("m") or "") if number not in facts.published]
+            if missing:
+                return [f"no publish shows {missing}"]
             return [problem for problem in rule(facts, found.groupdict()) if problem]
     return ["no row of RULES in tests/causes/truth.py reads this sentence"]
 
@@ -168,6 +171,10 @@ def _why_unrouted(facts: Facts, message: int, why: str) -> Iterable[str]:
     elif "was deleted" in why or "expired" in why:
         if not any(event.queue == key for event in facts.of_kind("queue_delete")):
             yield f"queue {key!r} was never deleted"
+    elif "had no such binding yet" in why:
+        later = [e for e in facts.events[at:] if e.kind == "bind" and e.exchange == exchange]
+        if names[0] != exchange or not {e.destination for e in later} >= set(names[1:]):
+            yield f"{exchange!r} was not bound to {names[1:]} later"
     elif "leads to exchange" not in why:
         yield f"no rule reads the reason {why!r}"
 
@@ -343,10 +350,13 @@ def _single_active(facts: Facts, g: dict[str, str]) -> Iterable[str]:
 
 
 def _shared(facts: Facts, g: dict[str, str]) -> Iterable[str]:
-    names = re.split(r", | and ", g["c"])
+    several = re.fullmatch(r"(?P<n>\d+) consumers of (?P<c>.+)", g["c"])
+    names = re.split(r", | and ", g["c"] if several is None else several["c"])
     got = [e for e in facts.of_kind("delivered") if e.queue == g["q"]]
     if not all(any(facts.is_named(name, e.conn) for e in got) for name in names):
         yield f"not all of {names} got something from {g['q']!r}"
+    if several is not None and len({e.consumer for e in got}) != int(several["n"]):
+        yield f"{len({e.consumer for e in got})} consumers of {g['q']!r} got something"
     for one, two in pairwise(sorted(got, key=lambda e: e.copy)):
         if one.copy == two.copy and facts.name(one.conn) != facts.name(two.conn):
             yield f"#{one.message.id} went to both"
@@ -561,6 +571,100 @@ def _held_without_room(facts: Facts, g: dict[str, str]) -> Iterable[str]:
             yield f"#{other} does not wait"
 
 
+def _for_later(facts: Facts, g: dict[str, str]) -> Iterable[str]:
+    for message in _numbers(g["m"]):
+        sent = facts.published[message][1].message
+        if not (sent.properties.to_python().get("headers") or {}).get("eta") and b'"eta"' not in sent.body:
+            yield f"#{message} has no eta"
+        if any(copy[-1].kind == "acked" for copy in facts.copies(message, g["q"])):
+            yield f"#{message} was acked"
+
+
+def _purged(facts: Facts, g: dict[str, str]) -> Iterable[str]:
+    for message in _numbers(g["m"]):
+        if not facts.last_copies(message, g["q"], "purged", "purged"):
+            yield f"#{message} was not purged"
+
+
+def _too_old(facts: Facts, g: dict[str, str]) -> Iterable[str]:
+    begins = [at for at, e in enumerate(facts.events) if e.kind == "consume" and e.queue == g["q"]]
+    for message in _numbers(g["m"]):
+        if not any(facts.published[message][0] < at for at in begins):
+            yield f"#{message} is younger than any consumer"
+        if any(e.kind in _DELIVERED for copy in facts.copies(message, g["q"]) for e in copy):
+            yield f"#{message} was delivered"
+
+
+def _came_again(facts: Facts, g: dict[str, str], *kinds: str) -> Iterable[str]:
+    for message in _numbers(g["m"]):
+        for copy in facts.copies(message, g["q"]):
+            got = [e for e in copy if e.kind in _DELIVERED]
+            pairs = [(one.conn, other.conn) for one, other in pairwise(got)]
+            if not any(facts.is_named(g["h"], a) and facts.is_named(g["by"], b) for a, b in pairs):
+                yield f"#{message} went to {[facts.name(e.conn) for e in got]}"
+            if not any(e.kind in kinds for e in copy):
+                yield f"none of {kinds} happened to #{message}"
+
+
+def _published_behind(facts: Facts, g: dict[str, str]) -> Iterable[str]:
+    for message in _numbers(g["m"]):
+        yield _publisher(facts, message, g["by"])
+    taken = [e for copy in facts.copies(int(g["r"]), g["q"]) for e in copy if e.kind in _DELIVERED]
+    if not any(facts.is_named(g["by"], e.conn) for e in taken):
+        yield f"{g['by']} never got #{g['r']}"
+    if not all(int(g["r"]) < number < max(_numbers(g["m"])) for number in _numbers(g["o"])):
+        yield f"{g['o']} is not between them"
+
+
+def _nothing_came(facts: Facts, g: dict[str, str]) -> Iterable[str]:
+    vhosts = {e.vhost for e in facts.of_kind("enqueued") if e.queue == g["q"]}
+    if vhosts - {g["v"]}:
+        yield f"messages came to {g['q']!r}"
+    for message in _numbers(g["m"] or ""):
+        if not facts.copies(message, g["t"]):
+            yield f"#{message} never was in {g['t']!r}"
+
+
+def _unbound(facts: Facts, g: dict[str, str]) -> Iterable[str]:
+    for message in _numbers(g["m"]):
+        before = facts.events[: facts.published[message][0]]
+        ends = [e for e in before if e.kind == "unbind" and (e.destination, e.exchange) == (g["q"], g["x"])]
+        if not any(facts.is_named(g["c"], e.conn) for e in ends):
+            yield f"{g['c']} did not unbind {g['q']!r} before #{message}"
+        if facts.copies(message, g["q"]):
+            yield f"#{message} came to {g['q']!r}"
+
+
+def _prefers(facts: Facts, g: dict[str, str]) -> Iterable[str]:
+    for name, priority in ((g["a"], g["n"]), (g["w"], g["l"])):
+        own = [e for e in facts.of_kind("consume") if e.queue == g["q"] and facts.is_named(name, e.conn)]
+        if not any((e.arguments.to_python() or {}).get("x-priority", 0) == int(priority) for e in own):
+            yield f"no consumer of {name} has the x-priority {priority}"
+
+
+def _came_by(facts: Facts, g: dict[str, str]) -> Iterable[str]:
+    for message in _numbers(g["m"]):
+        if facts.published[message][1].message.exchange != g["x"] or not facts.copies(message, g["q"]):
+            yield f"#{message} did not come to {g['q']!r} through {g['x']!r}"
+    if not any(e.destination == g["q"] and e.exchange == g["x"] for e in facts.of_kind("bind")):
+        yield f"{g['q']!r} is not bound to {g['x']!r}"
+
+
+def _without_id(facts: Facts, g: dict[str, str]) -> Iterable[str]:
+    for message in _numbers(g["m"]):
+        yield _publisher(facts, message, g["p"])
+        if facts.published[message][1].message.properties.correlation_id is not None:
+            yield f"#{message} has a correlation id"
+    if facts.published[int(g["r"])][1].message.properties.correlation_id != g["asked"]:
+        yield f"#{g['r']} has another correlation id"
+
+
+def _taken_with(facts: Facts, g: dict[str, str]) -> Iterable[str]:
+    for message in (*_numbers(g["m"]), int(g["r"])):
+        if not any(copy[-1].kind == "acked" and copy[-1].multiple for copy in facts.copies(message, g["q"])):
+            yield f"no multiple ack settled #{message}"
+
+
 def _nothing(facts: Facts, g: dict[str, str]) -> Iterable[str]:
     """Read a sentence about the code, which events do not show."""
     return ()
@@ -576,7 +680,7 @@ RULES: dict[str, Rule] = {
     rf"{_MESSAGES} (?:was|were) published (?P<what>.+), while its publisher handled .+": _while_handling,
     rf"{_MESSAGES} reached no queue and was returned to a client that drops returns: (?P<why>.+)": _unrouted,
     rf"{_MESSAGES}(?: from (?P<p>.+?))? reached no queue: (?P<why>.+)": _unrouted,
-    rf"(?P<by>.+) rejected {_MESSAGES} in {_QUEUE}(?:, (?P<which>.+))?: {_GONE}": lambda f, g: _gone(
+    rf"(?P<by>.+) rejected {_MESSAGES} in {_QUEUE}(?: after .+?)?(?:, (?P<which>.+))?: {_GONE}": lambda f, g: _gone(
         f, g, "dropped", "rejected"
     ),
     rf"{_MESSAGES} reached the delivery limit of {_QUEUE}(?:, (?P<which>.+))?: {_GONE}": lambda f, g: _gone(
@@ -618,7 +722,7 @@ RULES: dict[str, Rule] = {
     rf"(?P<h>.+) settled {_MESSAGES} of {_QUEUE} in a transaction that it has not committed": _held,
     rf"{_MESSAGES} waits? in {_QUEUE} for (?P<d>.+) more(?:: the clock is held)?": _not_due,
     r".+ was blocked by an alarm \(.+\), so nothing that it published arrived": _nothing,
-    rf"{_MESSAGES} was published to '(?P<x>.*)', and {_QUEUE} of .+ is bound to others: .+": _gone_to_others,
+    rf"{_MESSAGES} was published to '(?P<x>.*)', and {_QUEUE}(?: of .+)? is bound to others: .+": _gone_to_others,
     r"no message was published(?: to '(?P<x>.*?)')?(?: with the routing key '(?P<k>.*)')? in this test": _unpublished,
     r"queue '.+' was deleted .+": _nothing,
     rf"(?P<h>.+) held {_MESSAGES} of {_QUEUE} without an ack(?: for (?P<age>.+))?; "
@@ -630,11 +734,38 @@ RULES: dict[str, Rule] = {
     ),
     rf"(?P<c>.+) share {_QUEUE}, so each message went to only one of them": _shared,
     rf"(?P<h>.+) still held {_MESSAGES} of {_QUEUE} when the test failed(?:, after (?P<age>.+))?": _held,
-    rf"{_MESSAGES} waits? in {_QUEUE}, which has no consumer(?:: .+)?": _waits,
+    rf"{_MESSAGES} waits? in {_QUEUE}(?: of virtual host '.+')?, which has no consumer(?:: .+)?": _waits,
     rf"{_MESSAGES} (?:is|are) ready again in {_QUEUE}, because .+ without an ack that took effect": _given_back,
     rf"(?P<p>.+) published {_MESSAGES} in a transaction that it never committed.*": _uncommitted,
     rf"(?P<v>.+) is in {_MESSAGES}, which (?P<became>.+)": _value,
     rf"(?P<h>.+) held {_MESSAGES} of {_QUEUE}(?: for (?P<age>.+))?": _unacked,
+    rf"{_MESSAGES} of {_QUEUE} (?:is|are) due only at .+": _for_later,
+    rf"{_MESSAGES} (?:was|were) lost when the broker restarted: .+": lambda f, g: [
+        f"no restart dropped #{number}"
+        for number in _numbers(g["m"])
+        if not any(copy[-1].get("reason") == "restart" for copy in f.copies(number))
+    ],
+    rf"{_MESSAGES} (?:was|were) purged from {_QUEUE} while (?:it|they) waited": _purged,
+    rf"{_MESSAGES} (?:is|are) older than the consumer of .+ on stream {_QUEUE}, which sets no .+": _too_old,
+    rf"(?P<h>.+) closed its connection without an ack of {_MESSAGES}, so {_QUEUE} delivered it again, to (?P<by>.+)": (
+        lambda f, g: _came_again(f, g, "requeued")
+    ),
+    rf"(?P<h>.+) requeued {_MESSAGES} of {_QUEUE}, so it was delivered again, to (?P<by>.+)": lambda f, g: _came_again(
+        f, g, "rejected", "nacked"
+    ),
+    rf"(?P<by>.+) took #(?P<r>\d+) from {_QUEUE} and published it again as {_MESSAGES}, behind (?P<o>#.+)": (
+        _published_behind
+    ),
+    rf"no message came to {_QUEUE}(?:: {_MESSAGES} went to '(?P<t>[^']*)')?(?: of virtual host '(?P<v>.+?)')?"
+    r"(?:: .+)?": (_nothing_came),
+    rf"(?P<c>.+) had unbound {_QUEUE} from '(?P<x>.*?)' \(.+\) before {_MESSAGES} (?:was|were) published": _unbound,
+    rf"(?P<a>.+) gets the messages of {_QUEUE} first: its consumer has x-priority (?P<n>-?\d+), that of (?P<w>.+) "
+    r"(?P<l>-?\d+)": _prefers,
+    rf"{_MESSAGES} came to {_QUEUE} by its binding .+ to '(?P<x>[^']*)'(?:, which .+)?": _came_by,
+    r"policy '.+', for names like '.+', applies to no queue": _nothing,
+    r"policy '.+' does not apply to '.+': of several, only one applies, and '.+' comes first": _nothing,
+    rf"{_MESSAGES} from (?P<p>.+) answers #(?P<r>\d+) without its correlation id '(?P<asked>.+)'": _without_id,
+    rf"the ack of #(?P<r>\d+) was multiple and settled {_MESSAGES} of {_QUEUE} too": _taken_with,
     r".+\(\.\.\.\)(?:, at .+)?, did nothing: write await .+": _nothing,
     r"(?:perhaps )?the task that failed(?:, at .+)?: write await task, .+": _nothing,
     r"(?P<c>.+) got (?P<n>\d+) (?P<text>.+)": _refused,

@@ -814,3 +814,16 @@ def test_a_report_on_orders_of_which_none_went_with_the_failures_says_that_none_
 )
 def test_a_step_is_named_as_a_reader_would_name_it(name: Name, text: str) -> None:
     assert text_of(name) == text
+
+
+def test_the_doctor_says_what_went_wrong_in_a_run_that_failed(run: Run) -> None:
+    source = """
+def test_an_order(leveret):
+    leveret.declare_queue("orders")
+    leveret.publish("", "oders", b"7 teas")
+    assert [message.text for message in leveret.queue("orders").ready] == ["7 teas"]
+"""
+
+    result = run("--leveret-flaky=2", "test_shop.py", source=source)
+
+    assert "#1 from the test reached no queue: there is no queue 'oders' (nearest: 'orders')" in text_in(result)

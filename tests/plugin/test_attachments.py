@@ -14,6 +14,14 @@ def test_an_order(leveret):
     leveret.publish("", "orders", b"7")
     leveret.assert_acked("orders")
 """
+MISSING = """
+def test_a_typo_in_a_key(leveret):
+    leveret.declare_exchange("shop", type="topic")
+    leveret.declare_queue("orders")
+    leveret.bind_queue("orders", "shop", "order.*")
+    leveret.publish("shop", "orders.new", b"seven")
+    assert [message.text for message in leveret.queue("orders").ready] == ["seven"]
+"""
 LOSING = """
 from client import connect
 
@@ -50,6 +58,15 @@ def test_allure_gets_the_page(run: Run, suite: pytest.Pytester) -> None:
     )
     (attached,) = (it for it in result["attachments"] if it["name"] == "leveret: what happened")
     assert "test_an_order" in (suite.path / "allure" / attached["source"]).read_text(encoding="utf-8")
+
+
+def test_the_details_of_allure_have_the_error_and_then_its_cause(run: Run, suite: pytest.Pytester) -> None:
+    run(MISSING, "-p", "allure_pytest.plugin", "--alluredir=allure")
+
+    (path,) = (suite.path / "allure").glob("*-result.json")
+    error, *_, cause = json.loads(path.read_text(encoding="utf-8"))["statusDetails"]["message"].splitlines()
+    assert error.startswith("AssertionError: ")
+    assert cause.startswith("#1 from the test reached no queue: 'orders.new' matches no binding of 'shop'")
 
 
 def test_github_marks_the_test_that_lost_a_message(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -476,3 +476,29 @@ def test_what_asyncio_logs_without_an_error_does_not_fail_a_test(run):
     )
 
     result.assert_outcomes(passed=1)
+
+
+def test_of_several_brokers_only_those_that_a_cause_names_are_shown_in_full(run):
+    result = run(
+        """
+        def test_orders(make_leveret):
+            shop, stock, mail = (make_leveret() for _ in range(3))
+            shop.declare_queue("orders")
+            shop.publish("", "oders", b"seven teas")
+            stock.declare_queue("items")
+            assert [message.text for message in shop.queue("orders").ready] == ["seven teas"]
+        """
+    )
+
+    result.stdout.fnmatch_lines(
+        [
+            "E *AssertionError*",
+            "*leveret: what went wrong*",
+            "shop: #1 from the test reached no queue: *",
+            "*leveret: shop: state of *",
+            "set-up: *",
+            "*leveret: other brokers*",
+            "stock: state of the broker on port *",
+            "mail: state of the broker on port *",
+        ]
+    )

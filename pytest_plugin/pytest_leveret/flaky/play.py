@@ -19,6 +19,7 @@ from random import Random
 from typing import TYPE_CHECKING, Any, Final, Literal
 
 from pytest_leveret.flaky.steps import BEGINNING, LINE, Name, Naming, line_name
+from pytest_leveret.reports.diagnosing import sentences_of
 from pytest_leveret.trials.runner import Trial, unmarked_outcome
 
 if TYPE_CHECKING:
@@ -75,6 +76,8 @@ class Outcome:
     # The line of the test that failed, and what it failed with.
     line: int | None = None
     error: str = ""
+    # What went wrong in it, a sentence each.
+    causes: list[str] = field(default_factory=list)
     # Whether this line belongs to a coroutine.
     is_in_coroutine: bool = False
     # The queues in which a message expired.
@@ -143,6 +146,7 @@ class Play(Trial):
             if report.when == "call":
                 outcome.line, outcome.is_in_coroutine = failed_at(item, error)
             outcome.error = "" if call.excinfo is None else call.excinfo.exconly().strip()
+            outcome.causes = sentences_of(item)
         elif how == "skipped" and outcome.outcome == "passed":
             outcome.outcome = "skipped"
         if report.when == "call" and self._page is not None:

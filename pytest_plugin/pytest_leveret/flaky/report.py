@@ -108,7 +108,7 @@ def text_of_diagnosis(diagnosis: FlakyDiagnosis) -> list[str]:
             *lines,
             "It passes in a fresh process, and fails in one where it has run before: it leaves something behind, such "
             "as a module's variable. Clear that in the test or in a fixture. Orders were not examined.",
-            f"  {_first_line(failed[0].error)}",
+            *_error(failed[0]),
         ]
     if diagnosis.finding is None:
         every, skipped = "run" if diagnosis.is_unseen else "order", count - len(failed)
@@ -117,7 +117,7 @@ def text_of_diagnosis(diagnosis: FlakyDiagnosis) -> list[str]:
             verdict = (
                 f"No run passed: {len(failed)} failed, and {skipped} were skipped. Whether it is flaky is not known."
             )
-        return [*lines, verdict, f"  {_first_line(failed[0].error)}"]
+        return [*lines, verdict, *_error(failed[0])]
     lines += _cause(diagnosis, diagnosis.finding)
     seed = next((run.seed for run in failed if run.seed), failed[0].seed)
     lines.append(f"Replay a run that fails: pytest '{diagnosis.node_id}' --leveret-flaky-seed={seed}")
@@ -293,14 +293,16 @@ def _failing_line(diagnosis: FlakyDiagnosis, finding: OrderFinding, order: Order
         elif order is not None and not is_line(order.first):
             clause = f" assumes {text_of(order.second)} before {text_of(order.first)}"
         lines += [f"Line {finding.line}{clause}:", f"  {code}"]
-    lines.append(f"  {_first_line(run.error)}")
+    lines += _error(run)
     if finding.elsewhere_count:
         lines.append(f"{count_text(finding.elsewhere_count, 'other run')} failed in another line.")
     return lines
 
 
-def _first_line(text: str) -> str:
-    return text.partition("\n")[0][:300]
+def _error(run: Outcome) -> list[str]:
+    """Return what a run failed with, and what went wrong in it."""
+    first, _, _ = run.error.partition("\n")
+    return [f"  {first[:300]}", *(f"  {cause}" for cause in run.causes)]
 
 
 def page_of(diagnosis: FlakyDiagnosis, outcomes: list[Outcome], names: tuple[str, str]) -> str:

@@ -99,24 +99,16 @@ def notes_of(item: pytest.Item) -> FailureNotes:
     return item.stash.setdefault(_NOTES, FailureNotes())
 
 
-class _Errors(logging.Handler):
-    """The errors that code logs: those of tasks that nothing retrieves, and those that it has caught."""
-
-    def __init__(self, item: pytest.Item) -> None:
-        super().__init__()
-        self._item: Final = item
-
-    def emit(self, record: logging.LogRecord) -> None:
-        """Note an error."""
-        with Guarded("note an error that was logged", self._item):
-            # asyncio logs what is no error with exc_info=False. A time limit of the test may end it within a task.
-            error = record.exc_info[1] if record.exc_info else None
-            if error is None or isinstance(error, pytest.fail.Exception):
-                return
-            is_task = record.name == "asyncio"
-            death = _death_of_task(error) if is_task else _death("", None, error)
-            notes = notes_of(self._item)
-            (notes.deaths if is_task else notes.caught).append(Noted.now(self._item, death))
+def _note_logged(item: pytest.Item, record: logging.LogRecord) -> None:
+    """Note an error that code logs: that of a task that nothing retrieves, or one that it has caught."""
+    # asyncio logs what is no error with exc_info=False. A time limit of the test may end it within a task.
+    error = record.exc_info[1] if record.exc_info else None
+    if isinstance(error, pytest.fail.Exception) or (error is None and not _is_of_code(record)):
+        return
+    is_task = record.name == "asyncio"
+    death = _death_of_task(error) if is_task and error is not None else _logged(record, error)
+    notes = notes_of(item)
+    (notes.deaths if is_task else notes.caught).append(Noted.now(item, death))
 
 
 class Diagnosing:
@@ -133,7 +125,14 @@ class Diagnosing:
             return (yield)
         before = threading.excepthook
         notes = notes_of(item)
-        logged, earlier = _Errors(item), threading.enumerate()
+        make, earlier = logging.getLogRecordFactory(), threading.enumerate()
+
+        def note_logged(*parts: Any, **more: Any) -> logging.LogRecord:
+            # Not each logger hands its records on to the root.
+            record = make(*parts, **more)
+            with Guarded("note an error that was logged", item):
+                _note_logged(item, record)
+            return record
 
         def note(ended: threading.ExceptHookArgs) -> None:
             with Guarded("note the error of a thread", item):
@@ -144,7 +143,7 @@ class Diagnosing:
             before(ended)
 
         threading.excepthook = note
-        logging.getLogger().addHandler(logged)
+        logging.setLogRecordFactory(note_logged)
         self._item = item
         try:
             return (yield)
@@ -157,7 +156,8 @@ class Diagnosing:
             raise
         finally:
             self._item = None
-            logging.getLogger().removeHandler(logged)
+            if logging.getLogRecordFactory() is note_logged:
+                logging.setLogRecordFactory(make)
             if threading.excepthook is note:
                 threading.excepthook = before
 
@@ -248,6 +248,11 @@ def diagnosis_of(item: pytest.Item, broker: Broker) -> Diagnosis | None:
     return next((known for one, known in notes_of(item).diagnoses if one is broker), None)
 
 
+def brokers_with_causes(item: pytest.Item) -> list[Broker]:
+    """Return the brokers that show what went wrong in a test."""
+    return [broker for broker, known in notes_of(item).diagnoses if known.causes]
+
+
 def sentences_of(item: pytest.Item) -> list[str]:
     """Return what went wrong in a test, a sentence each: never more than three."""
     return _sentences(known.causes for _, known in notes_of(item).diagnoses)
@@ -303,12 +308,13 @@ def _keep_worst(found: list[tuple[Broker, Diagnosis]], part: str, names: dict[Br
 def _asked(item: pytest.Item, call: pytest.CallInfo[None], moment: Moment, broker: Broker) -> Asked:
     """Return what a failed test asked one of its brokers for."""
     from leveret.errors import CheckFailedError, WaitTimeoutError
+    from leveret.observe.calls.asking import asked_by_error
     from leveret.story.asked import Caught
     from leveret.wording import safe_text
 
     assert call.excinfo is not None
     error, failure = call.excinfo.value, failure_of(call)
-    asked = _asked_by_truth(call) if moment.asked is None else replace(moment.asked)
+    asked = asked_by_error(error) if moment.asked is None else replace(moment.asked)
     if failure is not None:
         # What came near is what was asked for only if nothing but its way differs.
         near = [one for one in failure.nearest if all(it.what in _OF_THE_WAY for it in one.differs)]
@@ -316,6 +322,7 @@ def _asked(item: pytest.Item, call: pytest.CallInfo[None], moment: Moment, broke
         asked.messages = [*(failure.messages if is_about_its_own else ()), *(one.message for one in near)]
         asked.queues = failure.queues
         asked.is_unpublished = failure.expected == "published" and not failure.seen
+        asked.is_falsy = not failure.seen and failure.expected != "published"
         keys = [one.expected for near in failure.nearest for one in near.differs if one.what == "routing_key"]
         asked.routing_key = next((key for key in keys if isinstance(key, str)), None)
     asked.is_check = isinstance(error, CheckFailedError)
@@ -325,7 +332,7 @@ def _asked(item: pytest.Item, call: pytest.CallInfo[None], moment: Moment, broke
     deaths = [*notes_of(item).deaths, *_deaths_of_tasks(call)]
     asked.deaths = [one.death._replace(place=one.place(broker)) for one in deaths]
     asked.caught = [
-        Caught(one.death.error, one.death.line, place)
+        Caught(one.death.error, one.death.line, place, one.death.text)
         for one in notes_of(item).caught
         if (place := one.place(broker)) is not None
     ]
@@ -358,21 +365,6 @@ def _flow_difference(left: object, right: object) -> list[str] | None:
     compared = ndiff(flows.lines_of(pinned), flows.lines_of(flow))
     changed = [line.rstrip() for line in compared if not line.startswith("  ")]
     return ["the flow is as pinned: '-' is pinned, '+' is what flowed", *changed]
-
-
-def _asked_by_truth(call: pytest.CallInfo[None]) -> Asked:
-    """Return what a plain assertion without a comparison asked for; nothing for any other error."""
-    from leveret.story.asked import Asked
-
-    assert call.excinfo is not None
-    traceback = call.excinfo.value.__traceback__
-    while traceback is not None and traceback.tb_next is not None:
-        traceback = traceback.tb_next
-    if traceback is None or type(call.excinfo.value) is not AssertionError:
-        return Asked()
-    from leveret.observe.calls.asking import asked_by_truth
-
-    return asked_by_truth(traceback.tb_frame.f_code.co_filename, traceback.tb_lineno)
 
 
 def _is_waiting(frame: FrameType | None) -> bool:
@@ -434,6 +426,25 @@ def _death(what: str, name: str | None, error: BaseException) -> TaskDeath:
 
     text = f"{type(error).__name__}: {safe_text(error, str, _MESSAGE_MAX)}".partition("\n")[0]
     return TaskDeath(what, name, text, raising_line(error), is_client=_is_of_client(error))
+
+
+def _is_of_code(record: logging.LogRecord) -> bool:
+    """Return whether the code under test, or a framework, has logged a warning: clients warn of their connections."""
+    from leveret.observe.calls.callers import CLIENTS
+
+    root = record.name.partition(".")[0]
+    return record.levelno >= logging.WARNING and root not in (*CLIENTS, "asyncio", "leveret")
+
+
+def _logged(record: logging.LogRecord, error: BaseException | None) -> TaskDeath:
+    """Return an error or a warning that code has logged."""
+    from leveret.story.asked import TaskDeath
+    from leveret.wording import safe_text
+
+    text = safe_text(record, lambda _: record.getMessage(), _MESSAGE_MAX).partition("\n")[0]
+    if error is not None:
+        return _death("", None, error)._replace(text=text)
+    return TaskDeath("", None, f"{record.levelname.lower()} of {record.name}: {text}", None, text=text)
 
 
 def _is_of_client(error: BaseException) -> bool:

@@ -30,6 +30,8 @@ _PAGE_TITLE: Final = "leveret: what happened"
 # The attribute of a report, and the name in what a worker of xdist hands over, that hold what could not be done.
 _NOT_DONE: Final = "leveret_not_done"
 _NOT_DONE_MAX: Final = 10
+# The attribute of a report that has what went wrong.
+_CAUSES: Final = "leveret_causes"
 
 
 class Reporting:
@@ -118,6 +120,7 @@ def add_sections(item: pytest.Item, report: pytest.TestReport) -> None:
     _forget_hidden_frames(report)
     if sentences := diagnosing.sentences_of(item):
         add_section(report, "leveret: what went wrong", "\n".join(sentences))
+        vars(report)[_CAUSES] = sentences
     if noticed := diagnosing.noticed_in(item):
         add_section(report, "leveret: also noticed", "\n".join(noticed))
     taken = diagnosing.notes_of(item).taken
@@ -126,11 +129,19 @@ def add_sections(item: pytest.Item, report: pytest.TestReport) -> None:
     for broker in brokers_of(item):
         with Guarded(f"report on {broker!r}", item, report):
             texts += [] if harness_of(broker).is_shown_by(taken) else [_text(broker, item)]
+    named = {harness_of(broker).name for broker in diagnosing.brokers_with_causes(item)}
+    others = []
     for text in texts:
         # pytest draws the title as a line, so that the first line of the report costs none of its own.
         title, _, rest = text.partition("\n")
-        variable = names.get(getattr(text, "broker", ""))
-        add_section(report, f"leveret: {title}" if variable is None else f"leveret: {variable}: {title}", rest)
+        broker_name = getattr(text, "broker", "")
+        shown = f"{variable}: {title}" if (variable := names.get(broker_name)) is not None else title
+        if named and broker_name not in named:
+            others.append(shown)
+        else:
+            add_section(report, f"leveret: {shown}", rest)
+    if others:
+        add_section(report, "leveret: other brokers", "\n".join(others))
     for broker in brokers_of(item):
         for name, lines in harness_of(broker).outputs():
             add_section(report, f"leveret: output of worker {name!r}", lines)
@@ -200,6 +211,22 @@ def add_to_reports(item: pytest.Item, report: pytest.TestReport) -> None:
 
         attach: Any = allure.attach.file
         attach(path, name=_PAGE_TITLE, attachment_type=allure.attachment_type.HTML)
+
+
+class Details:
+    """What went wrong in the details of a test's status, by which the categories of Allure's report group tests."""
+
+    def __init__(self, config: pytest.Config) -> None:
+        self._config: Final = config
+
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        """Add the sentences below the error. Allure has made the details of the same report."""
+        listener: Any = self._config.pluginmanager.get_plugin("allure_listener")
+        sentences = vars(report).get(_CAUSES)
+        with Guarded("add what went wrong to Allure's report", self._config):
+            if listener is not None and sentences:
+                result = listener.allure_logger.get_test(listener._cache.get(report.nodeid))
+                result.statusDetails.message = "\n".join([result.statusDetails.message, *sentences])
 
 
 class Annotations:

@@ -7,6 +7,7 @@ from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import TYPE_CHECKING, Final
 
 import pytest
+from _pytest.assertion import pytest_runtest_protocol
 from _pytest.runner import runtestprotocol
 
 from pytest_leveret import brokers
@@ -116,7 +117,8 @@ def run(item: pytest.Item, trial: Trial, dog: AbstractContextManager[object] | N
     item._report_sections.clear()
     reports: list[pytest.TestReport] = []
     with taking_part(item, trial):
-        with dog or nullcontext():
+        # Pytest's assertion plugin calls the hooks of a comparison that fails, within its own part of the protocol.
+        with dog or nullcontext(), contextmanager(pytest_runtest_protocol)(item):
             # With the test's parent as the next item, only the fixtures of the test itself are torn down.
             reports = runtestprotocol(item, log=False, nextitem=item.parent)  # type: ignore[arg-type]
         if not reports:

@@ -8,8 +8,9 @@ cause here, whatever else is wrong with its broker.
 from __future__ import annotations
 
 import json
+import re
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple, cast
 
@@ -20,6 +21,12 @@ from leveret.trace.events import as_python
 # The most values that a look into bodies compares, and how deep it goes.
 _VALUES_MAX: Final = 20_000
 _DEEPEST: Final = 8
+# The words of a text that is no JSON: how much of it is read, and how short they may be.
+_WORDS: Final = re.compile(r"[\s:;,=|]+")
+_TEXT_MAX: Final = 200
+_WORD_MIN: Final = 3
+# The name by which a test looks at all queues of a broker.
+QUEUES: Final = "queues"
 
 
 class TaskDeath(NamedTuple):
@@ -33,6 +40,8 @@ class TaskDeath(NamedTuple):
     place: int | None = None
     # Whether it was at work for a client of AMQP.
     is_client: bool = True
+    # What was logged with it.
+    text: str = ""
 
 
 class Caught(NamedTuple):
@@ -41,6 +50,8 @@ class Caught(NamedTuple):
     error: str
     line: Caller | None
     place: int
+    # What was logged: it may name the message by its id.
+    text: str = ""
 
 
 @dataclass(slots=True)
@@ -54,11 +65,19 @@ class Asked:
     missing: Sequence[object] = ()
     repeated: Sequence[object] = ()
     reordered: Sequence[object] = ()
-    # Those of the missing values that it has, but not often enough.
+    # Those of the missing values that it has, but not often enough; and those that it has and did not expect.
     fewer: Sequence[object] = ()
+    extra: Sequence[object] = ()
+    # The key that a lookup missed, if that is an id by which messages are matched.
+    correlation: object = None
     # How many things it expected, and how many there were; how much, and how much there was.
     count: tuple[int, int] | None = None
     total: tuple[int, int] | None = None
+    # The same for the keys of a dictionary of counts, and the keys whose values differ.
+    counts: Mapping[str, tuple[int, int]] = field(default_factory=dict)
+    keys: frozenset[str] = frozenset()
+    # The strings in the code that fills what the test compared: names of queues among others.
+    sources: frozenset[str] = frozenset()
     # The names in the comparison: they may be those of clients. What is no comparison was empty, or false.
     names: frozenset[str] = frozenset()
     is_falsy: bool = False
@@ -88,7 +107,7 @@ class Comparison(NamedTuple):
         """Note what it asked for."""
         expected, found = self.expected, self.found
         if self.operator == "in":
-            asked.missing = [*_wanted([expected])]
+            asked.missing = [*_wanted(_leaves(expected, 0))]
         elif self.operator != "==":
             return
         elif type(expected) is int and type(found) is int:
@@ -97,23 +116,48 @@ class Comparison(NamedTuple):
             self._ask_collections(asked)
 
     def _ask_collections(self, asked: Asked) -> None:
-        wanted, there = list(_leaves(self.expected, 0)), list(_leaves(self.found, 0))
+        pairs = [*self._pairs(asked)]
+        wanted, there = ([leaf for pair in pairs for leaf in _leaves(pair[side], 0)] for side in (0, 1))
         missing, extra = _without(wanted, there), _without(there, wanted)
-        if missing and len(there) >= len(wanted):
+        if len(pairs) > 1:
+            # What one key lacks, another may have.
+            both = [(list(_leaves(one, 0)), list(_leaves(other, 0))) for one, other in pairs]
+            missing = [value for one, other in both if len(other) < len(one) for value in _without(one, other)]
+            extra = [value for one, other in both if len(other) > len(one) for value in _without(other, one)]
+        elif missing and len(there) >= len(wanted):
             # Nothing is lacking: what the test has instead is another value, or the same in another form.
             return
-        forms = {_form(value) for value in extra}
+        forms = {_form(value) for value in extra} if len(pairs) == 1 else set()
         missing = [value for value in missing if _form(value) not in forms]
         is_collection = _collection(self.expected) is not None
-        if not is_collection:
+        if not is_collection and self.found is not None:
             missing = [value for value in missing if type(value) in (str, bytes)]
+        if type(self.expected) is dict and type(self.found) is dict and len(self.found) < len(self.expected):
+            # A key may be what a message says: the id of an order.
+            missing += [one for one in self.expected if type(one) is str and one not in self.found]
         asked.missing = [*_wanted(missing)]
         asked.fewer = [*_wanted(one for one in missing if one in there)]
         if is_collection and not missing:
             asked.repeated = [*_wanted(one for one in extra if one in wanted)]
-            asked.reordered = [] if extra else [*_wanted(wanted)]
+            asked.reordered = [] if extra or len(pairs) > 1 else [*_wanted(wanted)]
+        asked.extra = [*_wanted(extra)] if is_collection else []
+        asked.is_falsy = self.found is None
         if type(self.expected) in (list, tuple) and type(self.found) in (list, tuple):
             asked.count = (len(cast("list[object]", self.expected)), len(cast("list[object]", self.found)))
+
+    def _pairs(self, asked: Asked) -> Iterator[tuple[object, object]]:
+        """Yield what to compare: all of both sides, or of two dictionaries the values of each key."""
+        expected, found = self.expected, self.found
+        if type(expected) is not dict or type(found) is not dict or expected.keys() != found.keys():
+            yield expected, found
+            return
+        both = {key: (value, found[key]) for key, value in expected.items() if type(key) is str}
+        if len(both) < len(expected):
+            yield expected, found
+            return
+        asked.keys = frozenset(key for key, pair in both.items() if _form(pair[0]) != _form(pair[1]))
+        asked.counts = {key: pair for key, pair in both.items() if all(type(one) is int for one in pair)}
+        yield from both.values()
 
 
 def _form(value: object) -> str:
@@ -180,4 +224,4 @@ def _said_by_body(body: bytes) -> Iterator[object]:
     try:
         yield from _leaves(json.loads(text), 0)
     except (ValueError, RecursionError):
-        return
+        yield from (word for word in _WORDS.split(text[:_TEXT_MAX]) if len(word) >= _WORD_MIN)

@@ -69,7 +69,9 @@ CAUSES: Final[dict[str, CauseWords]] = {
     # The findings of the checks.
     "unroutable": CauseWords("{why}", "{message}[ from {publisher}] reached no queue: {why}", 10),
     "rejected_into_nothing": CauseWords(
-        "[rejected by {by}][, {why}]", "{by} rejected {message} in {queue}[, {which}]: {gone}", 10
+        "[rejected by {by}][, {why}]",
+        "{by} rejected {message} in {queue}[ after {error}][ at {line}][, {which}]: {gone}",
+        10,
     ),
     "given_up": CauseWords(
         "[rejected by {by}][, {why}]", "{message} reached the delivery limit of {queue}[, {which}]: {gone}", 10
@@ -213,7 +215,7 @@ CAUSES: Final[dict[str, CauseWords]] = {
         rank=18,
     ),
     "went_elsewhere": CauseWords(
-        "{message} was published to {exchange}, and {queue} of {client} is bound to others: {bindings}", rank=26
+        "{message} was published to {exchange}, and {queue}[ of {client}] is bound to others: {bindings}", rank=26
     ),
     "behind": CauseWords(
         "the time of {message} in {queue} is over, but only the head of a queue expires: {others} is in front of it",
@@ -230,13 +232,49 @@ CAUSES: Final[dict[str, CauseWords]] = {
         rank=25,
     ),
     "held": CauseWords("{holder} still held {message} of {queue} when the test failed[, after {age}]", rank=50),
-    "not_consumed": CauseWords("{message} {waits} in {queue}, which has no consumer[: {why}]", rank=55),
+    "not_consumed": CauseWords(
+        "{message} {waits} in {queue}[ of virtual host {vhost}], which has no consumer[: {why}]", rank=55
+    ),
     "value": CauseWords("{value} is in {message}, which {became}", rank=60),
+    "for_later": CauseWords("{message} of {queue} {is} due only at {eta}", rank=20),
+    "purged": CauseWords("{message} {was} purged from {queue} while {it} waited", rank=20),
+    "read_from_next": CauseWords(
+        "{message} {is} older than the consumer of {client} on stream {queue}, which sets no x-stream-offset and so "
+        "begins at the next message",
+        rank=22,
+    ),
+    "came_again": CauseWords(
+        "{holder} closed its connection without an ack of {message}, so {queue} delivered {it} again, to {by}", rank=12
+    ),
+    "requeued": CauseWords("{holder} requeued {message} of {queue}, so it was delivered again, to {by}", rank=22),
+    "published_behind": CauseWords(
+        "{by} took {request} from {queue} and published it again as {message}, behind {others}", rank=22
+    ),
+    "nothing_came": CauseWords(
+        "no message came to {queue}[: {message} went to {target}][ of virtual host {vhost}][: {why}]", rank=22
+    ),
+    "unbound": CauseWords(
+        "{client} had unbound {queue} from {exchange} ({binding}) before {message} {was} published", rank=9
+    ),
+    "prefers": CauseWords(
+        "{active} gets the messages of {queue} first: its consumer has x-priority {higher}, that of {waiting} {lower}",
+        rank=24,
+    ),
+    "came_by": CauseWords("{message} came to {queue} by its binding {binding} to {exchange}[, {type}]", rank=27),
+    "policy_idle": CauseWords("policy {policy}, for names like {pattern}, applies to no queue", rank=21),
+    "policy_outranked": CauseWords(
+        "policy {policy} does not apply to {queue}: of several, only one applies, and {other} comes first", rank=9
+    ),
+    "reply_without_id": CauseWords(
+        "{message} from {publisher} answers {request} without its correlation id {asked}", rank=8
+    ),
+    "taken_with": CauseWords("the ack of {request} was multiple and settled {message} of {queue} too", rank=26),
     # Why a queue has no consumer.
     "consumer_cancelled": CauseWords("{client} cancelled its consumer[ ({reason})]"),
     "consumer_channel_closed": CauseWords("the channel of {client}'s consumer closed[ ({reason})]"),
     "consumer_lost": CauseWords("{client} lost its connection[ ({reason})]"),
     "consumer_closed": CauseWords("{client} closed its connection"),
+    "consumed_elsewhere": CauseWords("{client} consumes from {target}[ of virtual host {other}]"),
     # Why a delivery was settled already.
     "taken_along": CauseWords("the ack of {request} was multiple and settled {message} too"),
     # Why a message found no queue.
@@ -285,7 +323,7 @@ CAUSES: Final[dict[str, CauseWords]] = {
 _QUOTED: Final = frozenset(
     {
         *("queue", "exchange", "routing_key", "argument", "known", "queues", "exchanges", "near"),
-        *("target", "given", "asked", "value"),
+        *("target", "given", "asked", "value", "policy", "pattern", "vhost", "other"),
     }
 )
 # Numbers that are spans of time in microseconds.

@@ -17,7 +17,7 @@ from leveret.story.asked import Asked
 from leveret.story.causes import Cause, ranked
 from leveret.story.entities import NOTABLE_US, Fact, MessageLife, Place
 from leveret.story.timeline import Timeline
-from leveret.story.ways.inquiry import FORCED, HiddenState, Inquiry
+from leveret.story.ways.inquiry import HiddenState, Inquiry
 from leveret.story.ways.walk import Walk
 from leveret.trace import events
 from leveret.trace.events import Event
@@ -30,7 +30,7 @@ _ADVICE: Final = 90
 _OF_TEST: Final = 5
 # The kinds that say more than others about the same message, or about the same client.
 _COVERED: Final = {
-    "requeued_often": ("redelivered_too_often", "loop", "ack_lost", "held", "not_consumed"),
+    "requeued_often": ("requeued", "redelivered_too_often", "loop", "ack_lost", "held", "not_consumed"),
     "redelivered_too_often": ("loop",),
     "goes_round": ("rejected_to", "held", "not_due", "not_consumed"),
     "reply_to_left": ("unroutable",),
@@ -39,6 +39,9 @@ _COVERED: Final = {
     "held_back": ("held",),
     "worker_ended": ("not_consumed",),
     "unroutable": ("return_ignored",),
+    "nothing_came": ("not_consumed", "value"),
+    "unbound": ("nothing_came", "value"),
+    "taken_with": ("swallowed",),
 }
 _COVERED_BY: Final = {
     kind: [one for one, others in _COVERED.items() if kind in others] for kind in chain.from_iterable(_COVERED.values())
@@ -71,8 +74,18 @@ def diagnosis(
     on_way = _Way(walk)
     connected = [cause for cause in findings if asked.is_check or on_way.has(cause)]
     causes = [*connected, *walk.causes()]
+    said = {cause.names.get("error") for cause in causes if cause.messages}
+    causes = [cause for cause in causes if cause.kind != "died" or cause.messages or cause.names["error"] not in said]
+    because = {id(fact.raw) for one in causes if one.because is not None for fact in _facts(one.because)}
+    causes = [one for one in causes if one.kind != "refused" or because.isdisjoint(id(it.raw) for it in _facts(one))]
     causes = list(_without_covered(causes))
-    noticed = [*_values(walk), *findings, *_refused(walk), *walk.noticed(), *_deaths(walk, asked, causes)]
+    noticed = [
+        *_values(walk),
+        *findings,
+        *map(walk.handling.refusal, walk.handling.stopping()),
+        *walk.noticed(),
+        *_deaths(walk, asked, causes),
+    ]
     named = {number for one in causes for number in (*one.messages, *cast("list[int]", one.names.get("others", [])))}
     shown = {id(fact.raw) for one in causes for fact in _facts(one)}
     others = [
@@ -93,26 +106,18 @@ def _facts(cause: Cause) -> list[Event]:
     return [*cause.evidence, *because]
 
 
-def _refused(walk: Walk) -> Iterator[Cause]:
-    """Yield the errors after which a client did nothing more."""
-    for fact in walk.inquiry.timeline.refusals:
-        client = walk.inquiry.timeline.by(fact)
-        is_over = client is None or client.last_act is None or client.last_act.place < fact.place
-        if is_over and fact.code != FORCED and fact.place >= walk.inquiry.began:
-            yield walk.handling.refusal(fact)
-
-
 class _Way:
     """What lies on the ways of what a test asked for."""
 
     def __init__(self, walk: Walk) -> None:
+        self._lives: Final = walk.inquiry.timeline.messages
         self._messages: Final = set(walk.roots.messages)
-        self._queues: Final = walk.inquiry.queues
-        self._sources: Final = {
-            one.source[1]
-            for one in walk.inquiry.timeline.bindings
-            if one.destination[1] in walk.inquiry.queues and one.source[1]
-        }
+        starved = self._starved = walk.inquiry.starved
+        self._queues: Final = walk.inquiry.queues | {queue.name for queue in starved}
+        bindings = walk.inquiry.timeline.bindings
+        self._sources: Final = {one.source[1] for one in bindings if one.destination[1] in self._queues} - {""}
+        # Who has declared a queue to which no message came.
+        self._declarers: Final = {fact.conn for queue in starved for fact in queue.declared} - {None}
         self._places: Final[set[Place]] = {
             copy.queue.place for life in walk.roots.messages.values() for copy in life.copies.values()
         }
@@ -121,6 +126,8 @@ class _Way:
         """Return whether a cause lies on a way."""
         if cause.rank <= _OF_TEST:
             return True
+        if self._queues and cause.because is not None and cause.because.kind == "dead_letter_exchange_missing":
+            return bool(self._starved)
         if cause.messages:
             return not self._messages.isdisjoint(cause.messages) or self._was_meant(cause)
         vhosts = {str(fact.get("vhost") or "/") for fact in cause.evidence}
@@ -130,7 +137,11 @@ class _Way:
         """Return whether a message reached no queue and was addressed to one at which the test looked."""
         names = {} if cause.because is None else cause.because.names
         near = {names.get("queue"), *cast("list[str]", names.get("near") or ())}
-        return bool(near & self._queues) or names.get("exchange") in self._sources
+        if near & self._queues or names.get("exchange") in self._sources:
+            return True
+        lives = [self._lives[number] for number in cause.messages if number in self._lives]
+        publishers = {life.publisher.number for life in lives if life.publisher is not None}
+        return not names.get("exchange") and not publishers.isdisjoint(self._declarers)
 
 
 def _completed(walk: Walk, cause: Cause) -> Cause:
@@ -144,6 +155,9 @@ def _completed(walk: Walk, cause: Cause) -> Cause:
     if cause.numbers.get("age", NOTABLE_US) < NOTABLE_US:
         cause = cause._replace(numbers={name: number for name, number in cause.numbers.items() if name != "age"})
     because = cause.because
+    if cause.kind == "rejected_into_nothing" and life is not None:
+        last = next((copy.deliveries[-1] for copy in life.last_ends if copy.deliveries), None)
+        names |= {} if last is None else walk.handling.error_of(last)
     if cause.kind == "unroutable" and life is not None and (request := walk.replies.request_of_lost(life)) is not None:
         asker = walk.inquiry.timeline.name(request.publisher)
         return Cause(

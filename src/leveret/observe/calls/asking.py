@@ -1,24 +1,36 @@
 """What a plain comparison asked for, by the two values that pytest compared and the code that compared them.
 
 The code says which side is the expected one: the side that is written out, else the right one. It says too whether the
-other side is a count, and at which queue of a broker it looked.
+other side is a count, at which queue of a broker it looked, and from which queues it is filled. An assertion without a
+comparison, and an error in a line of a test, have their code only.
 """
 
 from __future__ import annotations
 
 import ast
-import linecache
 from collections.abc import Iterator
-from functools import lru_cache
-from types import FrameType
+from queue import Empty
+from types import FrameType, TracebackType
 from typing import Final
 
-from leveret.story.asked import Asked, Comparison
+from leveret.errors import NotDeclaredError
+from leveret.observe.calls.callers import is_of_user
+from leveret.observe.calls.feeding import parsed, sources_of
+from leveret.story.asked import QUEUES, Asked, Comparison
 
-_OPERATORS: Final[dict[str, type[ast.cmpop]]] = {"==": ast.Eq, "in": ast.In}
+_OPERATORS: Final[dict[str, type[ast.cmpop]]] = {
+    "==": ast.Eq,
+    "in": ast.In,
+    ">=": ast.GtE,
+    ">": ast.Gt,
+    "is": ast.Is,
+    "is not": ast.IsNot,
+}
+# Those of them that compare two values.
+_EQUAL: Final = ("==", "is", ">", ">=")
 _EXPECTED: Final = "expect"
-# The method that returns a view of a queue by its name.
-_QUEUE: Final = "queue"
+# The methods that look a value up.
+_LOOKS_UP: Final = ("get", "count", "index")
 
 
 def asked_by(operator: str, left: object, right: object, frame: FrameType | None) -> Asked:
@@ -30,45 +42,99 @@ def asked_by(operator: str, left: object, right: object, frame: FrameType | None
     is_left = operator == "in" or (compared is not None and _is_left_expected(*compared))
     expected, found = (left, right) if is_left else (right, left)
     shown = None if compared is None else compared[1] if is_left else compared[0]
-    if shown is None or not _is_calculated(shown):
-        Comparison(expected, found, operator).ask(asked)
-    if shown is not None:
-        asked.names = frozenset(_names(shown))
-        asked.queues = tuple(_queues(shown))
+    if operator == "is not" and right is None:
+        asked.is_falsy, shown = True, None if compared is None else compared[0]
+    elif shown is None or not _is_calculated(shown):
+        Comparison(expected, found, "==" if operator in _EQUAL else operator).ask(asked)
+    if shown is not None and frame is not None:
+        _look_at(asked, frame, shown)
         if _is_count(shown):
             asked.count, asked.total = asked.total or asked.count, None
         elif _is_place(shown):
             asked.reordered, asked.total, asked.missing = [expected, found], None, ()
+        elif keys := list(_keys(shown)):
+            _ask_for_key(asked, keys[0], expected, found)
     return asked
 
 
-def asked_by_truth(path: str, line: int) -> Asked:
-    """Return what the assertion at a line asked for that compares nothing: its value was empty, or false."""
-    for node in _asserts(path):
-        if node.lineno <= line <= (node.end_lineno or line) and not isinstance(node.test, ast.Compare):
-            return Asked(names=frozenset(_names(node.test)), is_falsy=not isinstance(node.test, ast.UnaryOp))
-    return Asked()
+def _ask_for_key(asked: Asked, key: object, expected: object, found: object) -> None:
+    """Note that a comparison missed the value of a key, or has the key less often than it expected."""
+    if found is None:
+        asked.missing, asked.is_falsy = [*asked.missing, key], True
+    elif asked.total is not None and asked.total[0] > asked.total[1]:
+        asked.missing = asked.fewer = [key]
+
+
+def asked_by_error(error: BaseException) -> Asked:
+    """Return what the line of a test asked for that raised an error which is no comparison."""
+    asked, frames = Asked(), list(_user_frames(error.__traceback__))
+    if not frames:
+        return asked
+    frame, line = frames[-1]
+    if type(error) is AssertionError:
+        test = next((node.test for node in _asserts(frame) if _is_around(node, line)), None)
+        if test is None or isinstance(test, ast.Compare):
+            return asked
+        asked.is_falsy = not isinstance(test, ast.UnaryOp)
+        _look_at(asked, frame, test, line)
+        return asked
+    nodes = [(frame, line, node) for frame, line in frames for node in _statements(frame, line)]
+    if isinstance(error, NotDeclaredError):
+        asked.missing, asked.names = [text for *_, node in nodes for text in _texts(node)], frozenset({QUEUES})
+    elif isinstance(error, KeyError) and error.args:
+        asked.correlation = error.args[0]
+    elif isinstance(error, IndexError | TimeoutError | Empty):
+        asked.is_falsy = True
+        for frame, line, node in nodes:
+            _look_at(asked, frame, node, line)
+    return asked
+
+
+def _texts(node: ast.AST) -> Iterator[str]:
+    return (one.value for one in ast.walk(node) if isinstance(one, ast.Constant) and isinstance(one.value, str))
+
+
+def _look_at(asked: Asked, frame: FrameType, shown: ast.AST, line: int | None = None) -> None:
+    """Note the names, the queues and the sources of what a comparison shows."""
+    asked.names |= frozenset(_names(shown))
+    sources = sources_of(frame, [shown], line)
+    asked.queues = (*asked.queues, *sources.views)
+    asked.sources |= sources.strings
+
+
+def _user_frames(traceback: TracebackType | None) -> Iterator[tuple[FrameType, int]]:
+    """Yield the frames of the user's code in which an error came by, and their lines, the outermost first."""
+    while traceback is not None:
+        if is_of_user(traceback.tb_frame):
+            yield traceback.tb_frame, traceback.tb_lineno
+        traceback = traceback.tb_next
 
 
 def _compared(frame: FrameType, operator: str) -> tuple[ast.expr, ast.expr] | None:
     """Return both sides of the comparison that the assertion of a frame made."""
     kind = _OPERATORS.get(operator)
-    line = frame.f_lineno
-    for node in _asserts(frame.f_code.co_filename):
-        if node.lineno <= line <= (node.end_lineno or line):
+    for node in _asserts(frame):
+        if _is_around(node, frame.f_lineno):
             for one in ast.walk(node.test):
                 if kind is not None and isinstance(one, ast.Compare) and isinstance(one.ops[0], kind):
                     return one.left, one.comparators[0]
     return None
 
 
-@lru_cache(4)
-def _asserts(path: str) -> tuple[ast.Assert, ...]:
-    try:
-        tree = ast.parse("".join(linecache.getlines(path)))
-    except (SyntaxError, ValueError, RecursionError):
-        return ()
-    return tuple(node for node in ast.walk(tree) if isinstance(node, ast.Assert))
+def _asserts(frame: FrameType) -> Iterator[ast.Assert]:
+    return (node for node in ast.walk(parsed(frame.f_code.co_filename)) if isinstance(node, ast.Assert))
+
+
+def _statements(frame: FrameType, line: int) -> Iterator[ast.stmt]:
+    """Yield the statement of one line, without those that hold others."""
+    nodes = ast.walk(parsed(frame.f_code.co_filename))
+    return (
+        node for node in nodes if isinstance(node, ast.stmt) and not hasattr(node, "body") and _is_around(node, line)
+    )
+
+
+def _is_around(node: ast.stmt, line: int) -> bool:
+    return node.lineno <= line <= (node.end_lineno or node.lineno)
 
 
 def _is_left_expected(left: ast.expr, right: ast.expr) -> bool:
@@ -98,17 +164,16 @@ def _is_place(node: ast.expr) -> bool:
     )
 
 
-def _names(node: ast.expr) -> Iterator[str]:
+def _keys(node: ast.expr) -> Iterator[str]:
+    """Yield the text that an expression looks up: `found.get("ann")`, `tried.count("ann")`."""
+    match node:
+        case ast.Call(func=ast.Attribute(attr=method), args=[ast.Constant(value=str(text)), *_]):
+            yield from (text,) if method in _LOOKS_UP else ()
+
+
+def _names(node: ast.AST) -> Iterator[str]:
     for one in ast.walk(node):
         if isinstance(one, ast.Name):
             yield one.id
         elif isinstance(one, ast.Attribute):
             yield one.attr
-
-
-def _queues(node: ast.expr) -> Iterator[str]:
-    for one in ast.walk(node):
-        if isinstance(one, ast.Call) and isinstance(one.func, ast.Attribute) and one.func.attr == _QUEUE and one.args:
-            name = one.args[0]
-            if isinstance(name, ast.Constant) and isinstance(name.value, str):
-                yield name.value

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Final, cast
 
+from leveret.core.model.operators.policy import PolicySet
 from leveret.observe.texts.redelivery import loops
 from leveret.observe.texts.routes import Unrouted
 from leveret.observe.texts.state import connections, uncommitted
@@ -12,7 +13,7 @@ from leveret.story.asked import Asked
 from leveret.story.causes import Cause
 from leveret.story.diagnosis import Diagnosis, diagnosis
 from leveret.story.timeline import Timeline
-from leveret.story.ways.inquiry import Ended, HiddenState
+from leveret.story.ways.inquiry import Ended, HiddenState, IdlePolicy
 from leveret.trace import events
 
 if TYPE_CHECKING:
@@ -23,6 +24,8 @@ if TYPE_CHECKING:
 
 # What explains a test although it happened before.
 _EXPLAINING: Final = events.EXPLAINING - {events.REFUSED}
+_DEAD_LETTERS: Final = ("dead-letter-exchange", "dead-letter-routing-key")
+_ALL: Final = ("all", "queues")
 _UNROUTABLE: Final = "unroutable"
 # Why a message found no queue, if what it was published to was deleted since. The check has seen more.
 _GONE: Final = "exchange_gone"
@@ -85,7 +88,24 @@ def _state(node: Node, timeline: Timeline, *, is_clock_held: bool, ended: Sequen
         dict(_refused(node, timeline)),
         is_clock_held,
         ended=ended,
+        idle_policies=list(_idle_policies(node)),
     )
+
+
+def _idle_policies(node: Node) -> Iterator[IdlePolicy]:
+    """Yield the policies about dead letters that apply to nothing, with a queue that another policy has taken."""
+    for vhost in node.vhosts.values():
+        for policy in vhost.policies.user.by_name.values():
+            applied = {name: vhost.policies.for_queue(name, queue.type_name)[0] for name, queue in vhost.queues.items()}
+            if policy in applied.values() or policy.apply_to == "exchanges":
+                continue
+            leads_to = {str(policy.definition[one]) for one in _DEAD_LETTERS if one in policy.definition}
+            alone = PolicySet("user", node.compat)
+            alone.set(policy)
+            taken = ((name, other) for name, other in applied.items() if other is not None and alone.match(name, _ALL))
+            queue, other = next(taken, (None, None))
+            shown = None if other is None else other.name
+            yield IdlePolicy(policy.name, policy.pattern, frozenset(leads_to), queue, shown)
 
 
 def _refused(node: Node, timeline: Timeline) -> Iterator[tuple[int, tuple[str, str]]]:

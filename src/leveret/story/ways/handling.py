@@ -15,6 +15,9 @@ from leveret.story.ways.inquiry import FORCED, Inquiry
 from leveret.trace import events
 from leveret.trace.caller import Caller
 
+# A shorter id may be in a text by chance.
+_ID_MIN: Final = 8
+
 
 class Handling:
     """What is known of how clients handled their deliveries."""
@@ -24,11 +27,18 @@ class Handling:
         self._timeline: Final = inquiry.timeline
         self.client_deaths: Final = [death for death in inquiry.asked.deaths if death.is_client]
 
+        # The deliveries that each multiple ack has settled, once one is asked for.
+        self._settled: Final[dict[object, list[DeliveryLife]]] = {}
+
     def error_of(self, delivery: DeliveryLife) -> dict[str, object]:
         """Return the error with which a client handled a delivery, if one is known: it died of it, or logged it."""
         known: list[TaskDeath | Caught] = [*self._inquiry.asked.caught, *self.client_deaths]
         if not known:
             return {}
+        properties = [delivery.copy.message.property(name) for name in ("message_id", "correlation_id")]
+        ids = [one for one in properties if isinstance(one, str) and len(one) > _ID_MIN]
+        if named := [one for one in known if any(own in one.text for own in ids)]:
+            return {"error": named[0].error, "line": named[0].line}
         settled = len(self._timeline.facts) if delivery.settled is None else delivery.settled.place
         begun = delivery.fact.place
         consumer = delivery.consumer
@@ -52,8 +62,10 @@ class Handling:
 
     def deaths_of(self, delivery: DeliveryLife) -> Iterator[Cause]:
         """Yield what died while it was at work on a delivery."""
+        # What came after a consumer had died of an earlier one stays with it too.
+        together = [delivery] if delivery.channel is None else [delivery, *delivery.channel.held.values()]
         for death in self.client_deaths:
-            if self._is_of(death, delivery):
+            if any(self._is_of(death, one) for one in together):
                 yield self._inquiry.say(
                     "died", delivery, delivery.fact, what=death.what, error=death.error, line=death.line
                 )
@@ -77,6 +89,23 @@ class Handling:
         for fact in () if connection is None else connection.refusals:
             if fact.place > delivery.fact.place and fact.code != FORCED:
                 yield self.refusal(fact)
+
+    def is_refused(self, refusal: Fact, queue: str) -> bool:
+        """Return whether a client was refused what it wanted of a queue, and did nothing more."""
+        subject = refusal.subject or {}
+        is_unread = subject.get("problem") == "no_right" and subject.get("right") == "read"
+        is_about = is_unread or subject.get("kind") == "queue"
+        return is_about and subject.get("name") == queue and self._is_last_act(refusal)
+
+    def stopping(self) -> Iterator[Fact]:
+        """Yield the errors in this test after which a client did nothing more."""
+        for fact in self._timeline.refusals:
+            if fact.place >= self._inquiry.began and fact.code != FORCED and self._is_last_act(fact):
+                yield fact
+
+    def _is_last_act(self, refusal: Fact) -> bool:
+        client = self._timeline.by(refusal)
+        return client is None or client.last_act is None or client.last_act.place < refusal.place
 
     def is_unknown_to(self, delivery: DeliveryLife) -> bool:
         """Return whether the client of a delivery got an unknown delivery tag after it: it acks what it should not."""
@@ -116,19 +145,21 @@ class Handling:
         settled = delivery.settled
         if settled is None or not settled.get("multiple"):
             return []
-        return [
-            one.deliveries[-1]
-            for one in self._timeline.copies.values()
-            if one is not delivery.copy
-            and one.deliveries
-            and (last := one.deliveries[-1].settled) is not None
-            and (last.raw[1], last.conn, last.chan) == (settled.raw[1], settled.conn, settled.chan)
-            and last.get("multiple")
-        ]
+        if not self._settled:
+            for copy in self._timeline.copies.values():
+                last = copy.deliveries[-1] if copy.deliveries else None
+                if last is not None and last.settled is not None and last.settled.get("multiple"):
+                    self._settled.setdefault(_method_of(last.settled), []).append(last)
+        return [one for one in self._settled.get(_method_of(settled), ()) if one.copy is not delivery.copy]
 
 
 def _is_refused(delivery: DeliveryLife) -> bool:
     return delivery.settled is not None and delivery.settled.kind in events.REFUSING
+
+
+def _method_of(settled: Fact) -> object:
+    """Return what all events of one multiple ack have in common."""
+    return settled.at, settled.conn, settled.chan
 
 
 def _channel_of(delivery: DeliveryLife) -> tuple[int, int] | None:

@@ -12,13 +12,24 @@ from typing import Final, NamedTuple
 
 from leveret.story.asked import Asked, said_by
 from leveret.story.causes import Cause, slots_of
-from leveret.story.entities import ConnectionLife, CopyLife, DeliveryLife, Fact, MessageLife, QueueLife
+from leveret.story.entities import ConnectionLife, ConsumerLife, CopyLife, DeliveryLife, Fact, MessageLife, QueueLife
 from leveret.story.timeline import Timeline
 
 # The reply code of a connection that an operator, or the test, has closed.
 FORCED: Final = 320
 # A value that more messages hold says nothing about one of them.
 _HOLDERS_MAX: Final = 3
+
+
+class IdlePolicy(NamedTuple):
+    """A policy that applies to no queue, and the queue that another policy has taken from it, if one has."""
+
+    name: str
+    pattern: str
+    # What it leads dead letters to: the name of an exchange and of a queue, as far as it sets them.
+    leads_to: frozenset[str]
+    queue: str | None = None
+    other: str | None = None
 
 
 class Ended(NamedTuple):
@@ -44,6 +55,7 @@ class HiddenState:
     # When the test failed, by the broker's clock; None if only the events say it.
     now: int | None = None
     ended: Sequence[Ended] = ()
+    idle_policies: Sequence[IdlePolicy] = ()
 
 
 class Inquiry:
@@ -55,6 +67,15 @@ class Inquiry:
         self.state: Final = state
         self.began: Final = began
         self.lives: Final = [life for life in timeline.messages.values() if life.last.place >= began]
+        # The queues that a message of this test reached.
+        self.reached: Final = {copy.queue for life in self.lives for copy in life.copies.values()}
+        # The queues that fill what was short, as the code of the test says: in the virtual host that it names, if any.
+        # The keys of a dictionary that is short may be names of queues too.
+        self.fed_by: Final = self._fed_by()
+        # These, and those at which the test looked; and those of them to which no message came.
+        looked_at = [queue for queue in timeline.queues.values() if queue.name in self.queues]
+        self.sought: Final = list(dict.fromkeys((*self.fed_by, *looked_at)))
+        self.starved: Final = [queue for queue in self.sought if queue not in self.reached]
 
     @property
     def now(self) -> int:
@@ -66,7 +87,17 @@ class Inquiry:
         """Whether a comparison found less than it expected."""
         asked = self.asked
         counts = [one for one in (asked.count, asked.total) if one is not None]
+        counts += asked.counts.values()
         return asked.is_falsy or bool(asked.missing) or any(expected > found for expected, found in counts)
+
+    def _fed_by(self) -> list[QueueLife]:
+        texts = self.asked.sources | self.asked.keys
+        named = [queue for queue in self.timeline.queues.values() if queue.name in texts]
+        named = [queue for queue in named if queue.vhost in texts] or named
+        if self.is_short:
+            return named
+        # What only grows smaller by messages is not short of them.
+        return [] if self.asked.total is None or not self.reached.isdisjoint(named) else named
 
     @property
     def queues(self) -> frozenset[str]:
@@ -79,6 +110,16 @@ class Inquiry:
         for connection in self.timeline.connections.values():
             if connection.name and _plain(connection.name) in self.asked.names:
                 yield connection
+
+    def consumers_of(self, client: str) -> list[ConsumerLife]:
+        """Return the consumers of the clients with this name."""
+        return [
+            one
+            for connection in self.timeline.connections.values()
+            if connection.name == client
+            for channel in connection.channels.values()
+            for one in channel.consumers
+        ]
 
     def queue(self, name: str) -> QueueLife | None:
         """Return the queue of that name in any virtual host."""

@@ -13,6 +13,7 @@ from leveret.story.causes import Cause
 from leveret.story.entities import ConnectionLife, MessageLife
 from leveret.story.ways.inquiry import Inquiry
 from leveret.trace import events
+from leveret.trace.events import task_of
 
 
 class Replies:
@@ -27,7 +28,7 @@ class Replies:
         self._sent: Final[dict[ConnectionLife | None, list[MessageLife]]] = {}
         for life in inquiry.lives:
             correlation = life.property("correlation_id")
-            if (reply_to := life.property("reply_to")) is not None:
+            if (reply_to := life.property("reply_to")) is not None and not _is_task(life):
                 self._correlated.setdefault((reply_to, correlation), []).append(life)
             if not life.message.exchange:
                 self._straight.setdefault((life.message.routing_key, correlation), []).append(life)
@@ -47,6 +48,12 @@ class Replies:
             for life in self._straight.get((reply_to, own), ())
         )
 
+    def unmatched(self) -> Iterator[MessageLife]:
+        """Yield the replies without a correlation id to requests that have one."""
+        wanted = {reply_to for reply_to, correlation in self._correlated if correlation is not None}
+        for (queue, own), lives in self._straight.items():
+            yield from lives if own is None and queue in wanted else ()
+
     def request_of_lost(self, reply: MessageLife) -> MessageLife | None:
         """Return the request of a reply whose client has left; None if it is no such reply."""
         asked = (
@@ -63,16 +70,20 @@ class Replies:
     def causes(self, life: MessageLife) -> Iterator[Cause]:
         """Yield what is wrong between a request and its reply, of which this message is one."""
         yield from self._as_reply(life)
-        if life.property("reply_to") is not None and not self.is_answered(life):
+        if life.property("reply_to") is not None and not _is_task(life) and not self.is_answered(life):
             yield from self._not_passed_on(life)
 
     def _as_reply(self, life: MessageLife) -> Iterator[Cause]:
         known = () if life.message.exchange else self._to_queue_of(life)
         at = bisect_left(known, life.number, key=lambda other: other.number)
         own = life.property("correlation_id")
-        if not at or own is None:
+        if not at:
             return
         last = known[at - 1]
+        if own is None:
+            if (asked := last.property("correlation_id")) is not None:
+                yield self._inquiry.say("reply_without_id", life, asked=asked, request=last.number)
+            return
         alike = self._correlated.get((life.message.routing_key, own), ())
         same = [other for other in alike if other.number < life.number]
         asked = last.property("correlation_id")
@@ -109,3 +120,9 @@ class Replies:
                 yield self._inquiry.say("reply_to_lost", delivery, *facts, **numbers, queue=reply_to)
             else:
                 yield self._inquiry.say("not_answered", delivery, delivery.settled, queue=reply_to)
+
+
+def _is_task(life: MessageLife) -> bool:
+    """Return whether a message is a task of Celery, which names a queue for replies whether or not it wants one."""
+    headers = life.property("headers")
+    return isinstance(headers, dict) and task_of(headers) is not None

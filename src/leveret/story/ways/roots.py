@@ -6,6 +6,7 @@ way counted, and the number that the test has is what the stage counts where mes
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from typing import Final
 
@@ -34,6 +35,10 @@ class Roots:
         self._find_held()
         self._find_counted()
         self._find_totalled()
+        self._find_summed()
+        self._find_correlated()
+        if self._asked.is_falsy and not self.messages:
+            self._find_untaken()
         if self._asked.is_wait:
             self._add(*(life for life in inquiry.lives if not all(map(_is_done, life.last_ends))))
         if self._asked.is_timeout and not self.messages:
@@ -57,6 +62,11 @@ class Roots:
                 self.values[life.number] = value
         for value in asked.repeated:
             self.repeated.update({life.number: life for life in held.get(key(value), ())})
+        for name, (expected, found) in asked.counts.items():
+            lives = self._inquiry.holders([name]).get(key(name), ()) if expected > found else ()
+            if len(lives) == expected:
+                self._add(*lives)
+                self.values.update({life.number: name for life in lives})
         in_order = [held.get(key(value), []) for value in asked.reordered]
         if all(len(lives) == 1 for lives in in_order):
             self.reordered = [lives[0] for lives in in_order]
@@ -124,19 +134,69 @@ class Roots:
         if sum(len(copy.deliveries) for life in lives for copy in life.copies.values()) == found // expected:
             self.repeated.update({life.number: life for life in lives})
 
+    def _find_summed(self) -> None:
+        """Find the messages whose numbers a total misses: the others have what it has."""
+        if self._asked.total is None or self.messages or self._asked.total[0] <= self._asked.total[1]:
+            return
+        expected, found = self._asked.total
+        for group, _ in self._groups():
+            numbers = [_numbers(life) for life in group]
+            stopped = [life for life in group if not self._is_through(life)]
+            # Beside one alone, the total may be no sum at all.
+            stopped = [] if len(group) - len(stopped) == 1 else stopped
+            for name in numbers[0] if numbers and stopped else ():
+                missed = sum(_numbers(life).get(name, 0) for life in stopped)
+                if missed == expected - found and sum(one.get(name, 0) for one in numbers) == expected:
+                    self._add(*stopped)
+                    return
+
+    def _find_correlated(self) -> None:
+        """Find the requests with the correlation id that a lookup missed, and what came to the queue for the reply."""
+        asked = self._asked.correlation
+        if isinstance(asked, str):
+            lives = [life for life in self._inquiry.lives if life.property("correlation_id") == asked]
+            wanted = {life.property("reply_to") for life in lives} - {None}
+            self._add(*lives, *(life for life in self._inquiry.lives if life.message.routing_key in wanted))
+
+    def _find_untaken(self) -> None:
+        """Find the messages of the queues that fill what is empty, if no client has settled any."""
+        for queue in self._inquiry.fed_by:
+            lives = [life for life in self._inquiry.lives if life.has_reached(queue.name)]
+            if lives and not any(map(self._is_through, lives)):
+                self._add(*lives)
+
     def _find_unanswered(self, replies: Replies) -> None:
-        """Find the requests without a reply, and what was published to the queues for their replies in vain."""
+        """Find the requests without a reply, and what was published to the queues for their replies in vain.
+
+        If all have replies, one of them may not show which request it answers.
+        """
         asking = list(replies.unanswered())
+        if not asking:
+            self._add(*replies.unmatched())
         wanted = {life.property("reply_to") for life in asking}
         self._add(*asking)
         self._add(
-            *(life for life in self._inquiry.lives if life.message.routing_key in wanted and life.lost is not None)
+            *(
+                life
+                for life in self._inquiry.lives
+                if life.message.routing_key in wanted and (life.lost is not None or not life.message.exchange)
+            )
         )
 
 
 def _addressed(exchange: str, routing_key: str) -> tuple[str, object]:
     """Return the place to which a client publishes: an exchange, or by the default one a queue."""
     return ("exchange", exchange) if exchange else ("queue", routing_key)
+
+
+def _numbers(life: MessageLife) -> dict[object, float]:
+    """Return the numbers in the body of a message by the names of their fields; one that is alone has no name."""
+    try:
+        body = json.loads(life.message.body)
+    except (ValueError, RecursionError):
+        return {}
+    fields = body if isinstance(body, dict) else {None: body}
+    return {name: value for name, value in fields.items() if type(value) in (int, float)}
 
 
 def _is_done(copy: CopyLife) -> bool:

@@ -6,9 +6,11 @@ The way of a message goes through its copies, and from a copy to its dead letter
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
-from typing import Final
+from collections.abc import Iterator, Mapping, Sequence
+from datetime import UTC, datetime
+from typing import Any, Final, cast
 
+from leveret.errors import nearest
 from leveret.story.causes import Cause
 from leveret.story.entities import (
     NOTABLE_US,
@@ -25,7 +27,7 @@ from leveret.story.ways.inquiry import Inquiry
 from leveret.story.ways.roots import Roots
 from leveret.story.words import AGAIN, READY, UNACKED
 from leveret.trace import events
-from leveret.trace.events import as_python, eta_of
+from leveret.trace.events import as_python, eta_of, task_of
 
 # A message that came back this often has a problem.
 _OFTEN: Final = 3
@@ -67,14 +69,25 @@ class Stops:
             if left is not None:
                 yield self._left(copy, left, way)
                 return
-        yield from self.loops(copy)
+        loops = list(self.loops(copy, often=_OFTEN - 1))
+        yield from loops
         yield from self._came(copy)
+        refused = [] if copy.state == events.ACKED else list(self._refused(copy))
+        yield from refused
         if copy.state == UNACKED:
-            yield from self._held(copy)
+            yield from () if loops else self._held(copy)
         elif copy.is_ready:
             yield from self._waiting(copy)
         elif copy.state == events.ACKED:
             yield from self._acked(copy)
+        elif copy.last.get("reason") == "purged" and not copy.deliveries:
+            yield self._inquiry.say("purged", copy)
+
+    def _refused(self, copy: CopyLife) -> Iterator[Cause]:
+        """Yield the errors of clients that wanted the queue of a message for themselves, and did nothing more."""
+        for fact in self._inquiry.timeline.refusals:
+            if self._handling.is_refused(fact, copy.queue.name):
+                yield self._handling.refusal(fact)
 
     def _left(self, copy: CopyLife, left: CopyLife, way: Sequence[CopyLife]) -> Cause:
         """Return that a message left the queue at which the test looks, and where it came."""
@@ -86,10 +99,10 @@ class Stops:
         }
         return self._inquiry.say("came_elsewhere", left, left.last, copy.facts[0], **names)
 
-    def loops(self, copy: CopyLife) -> Iterator[Cause]:
+    def loops(self, copy: CopyLife, often: int = _OFTEN) -> Iterator[Cause]:
         """Yield that clients put a message back again and again, or that it goes round as a dead letter."""
         settled = [fact for fact in copy.facts if fact.kind in events.REFUSING]
-        if copy.requeue_count >= _OFTEN and len(settled) >= _OFTEN:
+        if copy.requeue_count >= often and len(settled) >= often:
             by = self._inquiry.name(self._inquiry.timeline.by(settled[-1]))
             times = min(copy.requeue_count, len(settled))
             yield self._inquiry.say("requeued_often", copy, settled[0], settled[-1], by=by, times=times)
@@ -116,6 +129,10 @@ class Stops:
         """Yield who holds a message, and why it is not settled."""
         delivery = copy.deliveries[-1]
         if delivery.connection is None or _is_for_later(copy.message):
+            yield from self._later(copy)
+            return
+        if idle := self.idle(copy.queue):
+            yield idle
             return
         if (client := self._state.settled.get(copy.number)) is not None:
             yield self._inquiry.say("settled_uncommitted", delivery, holder=client)
@@ -126,6 +143,24 @@ class Stops:
         if not died:
             yield self._inquiry.say("held", delivery, **self._age(delivery))
 
+    def _later(self, copy: CopyLife) -> Iterator[Cause]:
+        """Yield when a task is due, if a value in it was missed."""
+        eta, options = eta_of(_headers(copy.message)), _task(copy.message).get("options") or {}
+        if eta is None and isinstance(due := options.get("eta"), int):
+            eta = datetime.fromtimestamp(due / 1_000, UTC)
+        if eta is not None and copy.message.number in self._roots.values:
+            yield self._inquiry.say("for_later", copy, copy.facts[0], eta=f"{eta:%H:%M:%S} UTC on {eta:%d %B}")
+
+    def idle(self, queue: QueueLife) -> Cause | None:
+        """Return that a client got nothing from a queue, because another one is its single active consumer."""
+        active = next((one for one in queue.living_consumers if one.deliveries), None)
+        idle = next((one for one in queue.living_consumers if not one.deliveries), None)
+        if queue.arguments.get("x-single-active-consumer") is not True or active is None or idle is None:
+            return None
+        names = [self._inquiry.name(one.channel.connection) for one in (active, idle)]
+        facts = (active.since, idle.since)
+        return self._inquiry.say("single_active", None, *facts, queue=queue.name, active=names[0], waiting=names[1])
+
     def _age(self, delivery: DeliveryLife) -> dict[str, object]:
         """Return for how long a delivery was held, if that is worth saying."""
         age = self._inquiry.now - delivery.fact.at
@@ -134,7 +169,13 @@ class Stops:
     def _waiting(self, copy: CopyLife) -> Iterator[Cause]:
         """Yield why a message waits in its queue."""
         yield from self._lost_again(copy)
+        if _is_for_later(copy.message):
+            yield from self._later(copy)
+            return
         consumers = copy.queue.living_consumers
+        if copy.queue.is_stream:
+            yield from self._unread(copy, consumers)
+            return
         due = copy.facts[0].get("expires")
         if not consumers and isinstance(due, int) and due > self._inquiry.now and copy.state == READY:
             clock = "the clock is held" if self._state.is_clock_held else None
@@ -145,6 +186,14 @@ class Stops:
             yield from self._unconsumed(copy)
         else:
             yield from self._held_back(copy, consumers)
+
+    def _unread(self, copy: CopyLife, consumers: list[ConsumerLife]) -> Iterator[Cause]:
+        """Yield that the consumer of a stream began behind a message."""
+        for one in (*consumers, *copy.queue.consumers)[:1] if not copy.deliveries else ():
+            offset = cast("dict[str, object]", as_python(one.since.arguments) or {}).get("x-stream-offset", "next")
+            if offset == "next" and copy.facts[0].place < one.since.place:
+                client = self._inquiry.name(one.channel.connection)
+                yield self._inquiry.say("read_from_next", copy, copy.facts[0], one.since, client=client)
 
     def _ahead(self, copy: CopyLife) -> CopyLife | None:
         """Return the copy at the head of a queue that keeps one from expiring whose time is over."""
@@ -167,12 +216,39 @@ class Stops:
         queue, life = copy.queue, copy.message
         refused = list(self._handling.refusals_after(copy.deliveries[-1])) if copy.deliveries else []
         yield from refused
-        if refused or queue.is_stream or queue.name in self._inquiry.asked.queues:
-            # A stream keeps what its consumers have read.
+        if refused or queue.name in self._inquiry.asked.queues:
             return
-        why = self._why_not_consumed(queue)
-        if why is not None or life.property("reply_to") is not None or self._is_for_client(copy):
-            yield self._inquiry.say("not_consumed", copy)._replace(because=why)
+        why = self._why_not_consumed(queue) or self._elsewhere_consumed(queue)
+        is_task = task_of(_headers(life)) is not None or bool(_task(life))
+        if why is None and not is_task and queue in self._inquiry.fed_by and not queue.consumers:
+            # The test fetches from it by itself.
+            yield from self._left_behind(copy)
+        elif why is not None or is_task or life.property("reply_to") is not None or self._is_for_client(copy):
+            vhost = queue.vhost if why is not None and why.kind == "consumed_elsewhere" else None
+            vhost = vhost if vhost is not None and why is not None and why.names.get("other") else None
+            yield self._inquiry.say("not_consumed", copy, vhost=vhost)._replace(because=why)
+
+    def _left_behind(self, copy: CopyLife) -> Iterator[Cause]:
+        """Yield how a message stands that is in the queue from which the test fetches."""
+        delivery = copy.deliveries[-1] if copy.deliveries else None
+        if delivery is not None and delivery.connection is not None and copy.state == AGAIN:
+            place = self._inquiry.name(delivery.connection)
+            yield self._inquiry.say("given_back", delivery, delivery.fact, copy.last, place=place)
+        elif (value := self._roots.values.get(copy.message.number)) is not None:
+            yield self._inquiry.say("value", copy, value=value, state=copy.state, queue=copy.queue.name)
+
+    def _elsewhere_consumed(self, queue: QueueLife) -> Cause | None:
+        """Return that the client which the test looks at consumes from another queue, of that name or nearly so."""
+        for other in self._inquiry.starved:
+            is_near = other.name == queue.name or other.name in nearest(queue.name, [other.name])
+            if is_near and other.living_consumers:
+                client = self._inquiry.name(other.living_consumers[0].channel.connection)
+                vhost = None if other.vhost == queue.vhost else other.vhost
+                fact = other.living_consumers[0].since
+                return self._inquiry.say(
+                    "consumed_elsewhere", None, fact, client=client, target=other.name, other=vhost
+                )
+        return None
 
     def _is_for_client(self, copy: CopyLife) -> bool:
         """Return whether a client was to take a message: others are taken, and it is not set aside by a consumer."""
@@ -198,8 +274,7 @@ class Stops:
                 kind = "consumer_lost" if connection.is_lost else "consumer_closed"
             return self._inquiry.say(kind, connection, fact, reason=connection.reason or fact.get("reason"))
         for fact in reversed(self._inquiry.timeline.refusals):
-            subject = fact.subject or {}
-            is_of_queue = subject.get("kind") == "queue" and subject.get("name") == queue.name
+            is_of_queue = self._handling.is_refused(fact, queue.name)
             if fact.place >= self._inquiry.began and (is_of_queue or self._is_at_login(fact)):
                 return self._handling.refusal(fact)
         return None
@@ -243,19 +318,35 @@ class Stops:
         delivery = copy.deliveries[-1] if copy.deliveries else None
         if delivery is None or delivery.settled is None or copy.message.number not in self._roots.values:
             return
+        others = self._handling.settled_with(delivery)
+        if len(others) > 1 and self._is_taken_along(delivery, others):
+            yield self._inquiry.say("taken_with", delivery, delivery.settled, request=others[-1].copy.message.number)
         if error := self._handling.error_of(delivery):
             yield self._inquiry.say("swallowed", delivery, delivery.settled, **error)
         if self._handling.is_unknown_to(delivery):
             yield from self._handling.refusals_after(delivery)
 
+    def _is_taken_along(self, delivery: DeliveryLife, others: list[DeliveryLife]) -> bool:
+        """Return whether of what one ack settled, the test has only the last and misses all others."""
+        *rest, last = sorted([delivery, *others], key=lambda one: one.fact.place)
+        missed = self._roots.values
+        return last.copy.message.number not in missed and all(one.copy.message.number in missed for one in rest)
+
 
 def _is_for_later(life: MessageLife) -> bool:
     """Return whether a worker of Celery or dramatiq holds a message until it is due."""
-    headers = as_python(life.message.properties.headers)
-    if isinstance(headers, dict) and eta_of(headers) is not None:
-        return True
+    return eta_of(_headers(life)) is not None or "eta" in (_task(life).get("options") or ())
+
+
+def _headers(life: MessageLife) -> Mapping[str, object]:
+    headers = life.property("headers")
+    return headers if isinstance(headers, dict) else {}
+
+
+def _task(life: MessageLife) -> dict[str, Any]:
+    """Return the task of dramatiq that a message is; empty if it is none."""
     try:
         body = json.loads(life.message.body)
     except (ValueError, RecursionError):
-        return False
-    return isinstance(body, dict) and "actor_name" in body and "eta" in (body.get("options") or ())
+        return {}
+    return body if isinstance(body, dict) and "actor_name" in body else {}

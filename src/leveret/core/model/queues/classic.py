@@ -158,7 +158,7 @@ class ClassicQueue(Queue):
         """Admit a consumer and remember an exclusive one, or refuse it if exclusive use forbids it."""
         is_shared = bool(self.consumers) or self.settings.is_single_active
         if self.exclusive_consumer is not None or (consumer.is_exclusive and is_shared):
-            raise AccessRefused(f"{self.title} in exclusive use")
+            raise AccessRefused(f"{self.title} in exclusive use").about("in_use", kind="queue", name=self.name)
         if consumer.is_exclusive:
             self.exclusive_consumer = consumer
 

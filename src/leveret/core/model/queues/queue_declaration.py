@@ -119,15 +119,15 @@ class QueueDeclaration(NamedTuple):
             return
         compat = vhost.node.compat
         if "x-queue-master-locator" in self.arguments and compat.denies_queue_master_locator:
-            raise _denied(denied_feature_text, QUEUE_MASTER_LOCATOR)
+            raise _denied(denied_feature_text, QUEUE_MASTER_LOCATOR, self.name)
         if compat.denies_transient_nonexcl_queues and not self.durable and not self.exclusive:
             text = configured_denial_text if compat.denies_by_configuration else denied_feature_text
             cause = f"queue '{self.name}' in vhost '{vhost.name}' has durable=False and exclusive=False"
-            raise _denied(text, TRANSIENT_NONEXCL_QUEUES).because(cause)
+            raise _denied(text, TRANSIENT_NONEXCL_QUEUES, self.name).because(cause)
 
 
-def _denied(text: Callable[[str], str], feature: str) -> InternalRefusal:
-    return InternalRefusal(text(feature)).about("denied_feature", feature=feature).returned()
+def _denied(text: Callable[[str], str], feature: str, queue: str) -> InternalRefusal:
+    return InternalRefusal(text(feature)).about("denied_feature", feature=feature, kind="queue", name=queue).returned()
 
 
 def configured_denial_text(feature: str) -> str:

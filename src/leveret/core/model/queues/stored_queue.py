@@ -138,7 +138,7 @@ class StoredQueue:
         raise ResourceLocked(
             f"cannot obtain exclusive access to locked {self.title}. It could be originally declared on another "
             "connection or the exclusive property value does not match that of the original declaration."
-        )
+        ).about("in_use", kind="queue", name=self.name)
 
     def enqueue(self, message: Message, src_copy: int | None = None) -> bool:
         """Take a message in, or refuse it (False)."""

@@ -1,0 +1,226 @@
+"""What fills a value of a test: the names of queues in the code that the value comes from.
+
+It goes back from the names in a line to the expressions that are given to them, and to the calls that register the
+functions which fill them, such as `channel.basic_consume("orders", handle)`. What that code publishes is no source. It
+reads code and runs none.
+"""
+
+from __future__ import annotations
+
+import ast
+import inspect
+import linecache
+from collections.abc import Iterable, Iterator, Mapping
+from functools import lru_cache
+from types import FrameType
+from typing import Final, NamedTuple
+
+from leveret.observe.calls.callers import CLIENTS, is_users
+from leveret.story.asked import QUEUES
+
+_FUNCTIONS: Final = (ast.FunctionDef, ast.AsyncFunctionDef)
+# The methods that fill their object.
+_FILLING: Final = frozenset(
+    {
+        *("add", "append", "appendleft", "extend", "insert", "put", "put_nowait", "set", "set_result", "setdefault"),
+        *("update", "increment", "record", "register", "store", "save", "write"),
+    }
+)
+# What the names of calls that publish begin with, or end with.
+_PUBLISHING: Final = ("publish", "send", "delay", "apply_async", "kiq", "put", "reply", "respond")
+
+
+@lru_cache(8)
+def parsed(path: str) -> ast.Module:
+    """Return the code of a file; nothing if it cannot be read."""
+    try:
+        return ast.parse("".join(linecache.getlines(path)))
+    except (SyntaxError, ValueError, RecursionError):
+        return ast.Module([], [])
+
+
+class Sources(NamedTuple):
+    """What fills a value: the strings in its code, and the queues of which the code takes a view."""
+
+    strings: frozenset[str] = frozenset()
+    views: tuple[str, ...] = ()
+
+
+def sources_of(frame: FrameType, expressions: Iterable[ast.AST], line: int | None = None) -> Sources:
+    """Return what fills what these expressions of a frame's function name.
+
+    `line` is where the frame was, if it has run on since.
+    """
+    at = frame.f_lineno if line is None else line
+    nodes = ast.walk(parsed(frame.f_code.co_filename))
+    around = [node for node in nodes if isinstance(node, _FUNCTIONS) and _is_around(node, at)]
+    if not around:
+        return Sources()
+    known = {**frame.f_globals, **frame.f_locals}
+    return _Reader(around[0], known).read(expressions)
+
+
+def _is_around(node: ast.stmt, line: int) -> bool:
+    return node.lineno <= line <= (node.end_lineno or node.lineno)
+
+
+class _Reader:
+    """A look at one function of a test, and at what it calls."""
+
+    def __init__(self, function: ast.AST, known: Mapping[str, object]) -> None:
+        self._nodes: Final = list(ast.walk(function))
+        self._around: Final = {inner: node for node in self._nodes for inner in ast.iter_child_nodes(node)}
+        self._function: Final = function
+        self._known: Final = known
+        self._strings: Final[dict[str, None]] = {}
+        self._views: Final[dict[str, None]] = {}
+        self._waiting: Final[list[str]] = []
+        self._seen: Final[set[str]] = set()
+
+    def read(self, expressions: Iterable[ast.AST]) -> Sources:
+        """Return what leads to what these expressions name."""
+        for expression in expressions:
+            self._take(expression)
+        while self._waiting:
+            self._follow(self._waiting.pop())
+        return Sources(frozenset(self._strings), tuple(self._views))
+
+    def _take(self, expression: ast.AST) -> None:
+        """Note the strings and the names of an expression."""
+        waiting = [expression]
+        while waiting:
+            node = waiting.pop()
+            if isinstance(node, ast.Call) and _is_publishing(node):
+                continue
+            if isinstance(node, ast.Constant) and isinstance(node.value, str):
+                self._strings[node.value] = None
+            elif (view := _view(node)) is not None:
+                self._views[view] = None
+                continue
+            elif isinstance(node, ast.Attribute) and node.attr == QUEUES:
+                self._strings[QUEUES] = None
+            elif isinstance(node, ast.Name) and node.id not in self._seen:
+                self._seen.add(node.id)
+                self._waiting.append(node.id)
+            waiting += ast.iter_child_nodes(node)
+
+    def _follow(self, name: str) -> None:
+        value = self._known.get(name)
+        if type(value) is str:
+            self._strings[value] = None
+        is_of_client = _module(value).partition(".")[0] in (*CLIENTS, "leveret", "pytest_leveret")
+        for node in self._nodes:
+            given = list(_given(node, name, is_filled=not is_of_client))
+            for one in given:
+                self._take(one)
+            if given:
+                self._registrations(node)
+        if _owner(value) is not None:
+            self._take_definition(value)
+
+    def _registrations(self, node: ast.AST) -> None:
+        """Note the calls and decorators with which the functions around a line are registered."""
+        around = self._around.get(node, self._function)
+        while around is not self._function:
+            if isinstance(around, ast.Lambda):
+                self._take_call(around)
+            elif isinstance(around, _FUNCTIONS):
+                for decorator in around.decorator_list:
+                    self._take(decorator)
+                for one in self._nodes:
+                    is_name = isinstance(one, ast.Name) and one.id == around.name
+                    is_method = isinstance(one, ast.Attribute) and one.attr == around.name
+                    if is_name or is_method:
+                        self._take_call(one)
+            around = self._around.get(around, self._function)
+
+    def _take_call(self, node: ast.AST) -> None:
+        """Note the outermost call of which something is an argument."""
+        call: ast.Call | None = None
+        around: ast.AST | None = node
+        while around is not None and not isinstance(around, ast.stmt):
+            call = around if isinstance(around, ast.Call) else call
+            around = self._around.get(around)
+        if call is not None:
+            self._take(call)
+
+    def _take_definition(self, value: object) -> None:
+        """Note the strings in a function or a class of the user's."""
+        file = _owner(value)
+        for node in ast.walk(parsed(file)) if file is not None else ():
+            if isinstance(node, (*_FUNCTIONS, ast.ClassDef)) and node.name == getattr(value, "__name__", ""):
+                for statement in node.body:
+                    self._take_strings(statement)
+
+    def _take_strings(self, node: ast.AST) -> None:
+        if not (isinstance(node, ast.Call) and _is_publishing(node)):
+            if isinstance(node, ast.Call):
+                given = [*node.args, *(word.value for word in node.keywords)]
+                self._strings.update(
+                    {one.value: None for one in given if isinstance(one, ast.Constant) and isinstance(one.value, str)}
+                )
+            for inner in ast.iter_child_nodes(node):
+                self._take_strings(inner)
+
+
+def _given(node: ast.AST, name: str, *, is_filled: bool) -> Iterator[ast.AST]:
+    """Yield the expressions that a node of code gives to a name."""
+    targets: list[ast.expr] = []
+    values: list[ast.expr | None] = []
+    match node:
+        case ast.Assign():
+            targets, values = node.targets, [node.value]
+        case ast.AnnAssign() | ast.AugAssign() | ast.NamedExpr():
+            targets, values = [node.target], [node.value]
+        case ast.For() | ast.AsyncFor() | ast.comprehension():
+            targets, values = [node.target], [node.iter]
+        case ast.withitem() if node.optional_vars is not None:
+            targets, values = [node.optional_vars], [node.context_expr]
+        case ast.Call(func=ast.Attribute(value=owner, attr=method)) if is_filled and method in _FILLING:
+            targets, values = [owner], [*node.args, *(word.value for word in node.keywords)]
+    if any(_root(one) == name for target in targets for one in _parts(target)):
+        # A target with an index is filled by the index too: `count[name] += 1`.
+        yield from (one for one in (*values, *targets) if one is not None)
+
+
+def _view(node: ast.AST) -> str | None:
+    """Return the name of the queue of which a call returns a view; None if it is no such call."""
+    match node:
+        case ast.Call(func=ast.Attribute(attr="queue"), args=[ast.Constant(value=str(name)), *_]):
+            return name
+    return None
+
+
+def _parts(target: ast.expr) -> list[ast.expr]:
+    return (
+        [part for one in target.elts for part in _parts(one)] if isinstance(target, ast.Tuple | ast.List) else [target]
+    )
+
+
+def _root(node: ast.expr) -> str | None:
+    while isinstance(node, ast.Attribute | ast.Subscript | ast.Starred):
+        node = node.value
+    return node.id if isinstance(node, ast.Name) else None
+
+
+def _is_publishing(call: ast.Call) -> bool:
+    function = call.func
+    name = (
+        function.attr if isinstance(function, ast.Attribute) else function.id if isinstance(function, ast.Name) else ""
+    )
+    return name.startswith(_PUBLISHING) or name.endswith(_PUBLISHING)
+
+
+def _module(value: object) -> str:
+    return str(getattr(type(value), "__module__", ""))
+
+
+def _owner(value: object) -> str | None:
+    """Return the file of a function or a class of the user's; None for anything else."""
+    if not inspect.isfunction(value) and not isinstance(value, type):
+        return None
+    try:
+        file = inspect.getsourcefile(value)
+    except TypeError:
+        return None
+    return file if file is not None and is_users(file) else None
