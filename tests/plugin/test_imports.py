@@ -13,8 +13,8 @@ NO_STRANGERS = [
 
 # What the plugin needs to see that a run does not use leveret. Each further module costs every run in its environment.
 SMALL = [
-    *("contract", "fixtures", "flaky", "guard", "needs"),
-    *("options", "options.kinds", "options.markers", "options.table", "plugin", "use"),
+    *("contract", "fixtures", "flaky", "guard"),
+    *("options", "options.kinds", "options.markers", "options.table", "plugin", "trials", "use"),
 ]
 
 LOADED = """

@@ -15,6 +15,7 @@ from datetime import datetime
 from time import time
 from typing import Final, cast
 
+from leveret.story.words import done
 from leveret.trace import events
 from leveret.trace.events import Event, PlainValue, TracedMessage
 from leveret.trials.facts import CountedFact, Facts, noise_of, without_noise
@@ -191,7 +192,7 @@ class Difference:
     def texts(self) -> list[str]:
         """What it is in words, the weightiest first."""
         errors = [fact.value for fact in self.more if fact.what == ERROR]
-        ends = [fact.what.replace("_", "-") for fact in self.more if fact.what in (*BREAKING, OPEN)]
+        ends = [done(fact.what) for fact in self.more if fact.what in (*BREAKING, OPEN)]
         lost = [f"nothing published to {fact.where}" for fact in self._lost if fact.what == PUBLISHED]
         lost += ["not acked" for fact in self._lost if fact.what == events.ACKED]
         more = [f"also published to {fact.where}" for fact in self.more if fact.what == PUBLISHED]

@@ -7,7 +7,7 @@ the test's thread waits for the answers.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from typing import TYPE_CHECKING, Final, TypeVar, cast
+from typing import TYPE_CHECKING, Final, Protocol, TypeVar, cast
 
 from leveret.core.model.queues.queue import Queue
 from leveret.core.protocol.delivery import with_content
@@ -25,9 +25,12 @@ from pytest_leveret.real.mirror import Sighting, decoded
 from pytest_leveret.real.proxy import Upstream
 
 if TYPE_CHECKING:
+    from leveret.core.model.node import Node
     from leveret.core.model.vhost import VirtualHost
     from leveret.core.protocol.connection import Dirty
-    from pytest_leveret.real.engine import RealEngine
+    from leveret.server.loop import Loop
+    from pytest_leveret.real.mirror import Mirror
+    from pytest_leveret.real.server import ServerNames
 
 T = TypeVar("T")
 # The channels: for what the test does, for the firehose, for counting, and for looking into queues.
@@ -39,10 +42,23 @@ _TRACE_EXCHANGE: Final = "amq.rabbitmq.trace"
 _NOT_FOUND: Final = 404
 
 
+class Front(Protocol):
+    """The engine in front of the server, as far as the test's connection needs it."""
+
+    node: Node
+    loop: Loop
+    lock: native.ReentrantLock
+    mirror: Mirror
+    names: ServerNames
+
+    def await_server(self, is_done: Callable[[], bool]) -> None:
+        """Wait for an answer of the server. Raises BrokerError if none comes."""
+
+
 class OwnLine:
     """The test's connection to one virtual host."""
 
-    def __init__(self, engine: RealEngine, vhost: VirtualHost, user: str, password: str) -> None:
+    def __init__(self, engine: Front, vhost: VirtualHost, user: str, password: str) -> None:
         self._engine = engine
         self.vhost = vhost
         self._login = f"\0{user}\0{password}".encode()

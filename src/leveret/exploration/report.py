@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Final
 
 from leveret.errors import did_you_mean
 from leveret.exploration.kinds import KINDS, FaultMaker
+from leveret.story.words import done
 from leveret.trace import events
 from leveret.trace.events import Event, content
 from leveret.trials.facts import CountedFact, Facts, noise_of, without_noise
@@ -27,8 +28,8 @@ _LISTED: Final = 10
 _ERROR_LINES: Final = 4
 _TIMES: Final = ("never", "once", "twice")
 
-# The events whose counts are compared with the plain run, and their verbs.
-_COMPARED: Final = {events.PUBLISHED: "published", events.DELIVERED: "delivered", events.ACKED: "acknowledged"}
+# The events whose counts are compared with the plain run.
+_COMPARED: Final = (events.PUBLISHED, events.DELIVERED, events.ACKED)
 
 
 def failure_text(exploration: Exploration, kinds: Mapping[str, FaultMaker], replay: str) -> str:
@@ -165,7 +166,7 @@ def _difference(fact: CountedFact, count: int, plain_count: int) -> str:
 def _facts(run: Run) -> Facts:
     """Return how often what happened, in which each body is a value."""
     compared = [event for event in map(Event, run.raw_events) if event.kind in _COMPARED]
-    return Facts(CountedFact(_COMPARED[it.kind], masked(_what(it)), value=_what(it)) for it in compared)
+    return Facts(CountedFact(done(it.kind), masked(_what(it)), value=_what(it)) for it in compared)
 
 
 def _what(event: Event) -> str:

@@ -353,6 +353,11 @@ def _details_of(kind: str) -> list[tuple[str, str]]:
     return [(name, label) for name, label in DETAILS.items() if name in fields]
 
 
+def done(kind: str) -> str:
+    """Return a kind of event as a participle: "acknowledged", "dead-lettered"."""
+    return ENDS[kind].outcome if kind == events.ACKED else kind.replace("_", "-")
+
+
 def deliveries_text(count: int) -> str:
     """Return how often a copy was delivered; "" if it was not."""
     return "" if not count else "1 delivery" if count == 1 else f"{count} deliveries"
