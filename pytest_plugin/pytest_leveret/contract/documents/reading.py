@@ -162,7 +162,7 @@ def read(path: Path) -> Document:
             )
         if not _VERSION.match(version):
             raise ValueError(f"asyncapi = {version!r}, and this leveret reads versions 2 and 3")
-        return _Reader(path, root).document()
+        return _DocumentReader(path, root).document()
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         reason = error if isinstance(error, ValueError) else f"an entry is incomplete: {error}"
         if isinstance(error, RecursionError):
@@ -171,7 +171,7 @@ def read(path: Path) -> Document:
         raise ValueError(f"{path} is no {kind}: {reason}") from None
 
 
-class _Reader:
+class _DocumentReader:
     """Reads one AsyncAPI document."""
 
     def __init__(self, path: Path, root: DocumentNode) -> None:
