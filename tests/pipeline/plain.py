@@ -572,7 +572,7 @@ class _File:
                 continue
             queue, death = sources.get(copy.src_copy, (None, None))
             reason = None if death is None else REASONS[death - 1]
-            where = {"day": self.trace.day, "run": self.trace.run, "test": key[0]}
+            where = {"day": self.trace.day, "run": self.trace.run, "test": key[0], "vhost": key[1]}
             for _ in copy.of("enqueued"):
                 yield {**where, "from_queue": queue, "reason": reason, "to_queue": key[2]}
 
@@ -783,7 +783,7 @@ def _consumer_stats(consumers: list[Row]) -> list[Row]:
 
 
 def _lineage(rows: list[Row]) -> list[Row]:
-    key = ("from_queue", "reason", "to_queue")
+    key = ("vhost", "from_queue", "reason", "to_queue")
     return [
         {
             **dict(zip(key, values, strict=True)),
@@ -996,7 +996,7 @@ def _run_counts(found: dict[str, list[Row]], traces: list[Trace]) -> list[Row]:
             counts[row["day"], row["run"], row["test"], row["vhost"], None, "dropped", None, None] += 1
     for row in found["run_lineage"]:
         way = (row["from_queue"], "dead_letters", row["reason"], row["to_queue"])
-        counts[row["day"], row["run"], row["test"], None, *way] += row["n"]
+        counts[row["day"], row["run"], row["test"], row["vhost"], *way] += row["n"]
     rows = [(*key, n) for key, n in counts.items() if n]
     for row in found["tests"]:
         if row["outcome"] is not None:
@@ -1009,7 +1009,8 @@ def _run_counts(found: dict[str, list[Row]], traces: list[Trace]) -> list[Row]:
 def _changes(counts: list[Row]) -> list[Row]:
     times = {row["run"]: (row["began"] or 0, row["day"] or date.min, row["run"]) for row in counts}
     commits = {row["run"]: row["commit"] for row in counts}
-    found = []
+    changed: list[list[Row]] = []
+    varying = 0
     for (test,), of_test in _grouped(counts, "test").items():
         ended = [row for row in of_test if row["measure"] == "outcome"]
         counted = [row for row in ended if row["n"] != 2] if test is not None else of_test
@@ -1019,34 +1020,79 @@ def _changes(counts: list[Row]) -> list[Row]:
             runs = sorted(chosen, key=times.__getitem__)[-100:]
             by_run = {run: [row["n"] for row in series if row["run"] == run] for run in runs}
             values = [max(of, default=0) if is_outcome else sum(of) for of in by_run.values()]
-            for start, kind, before, after, length, later, holds in _changes_in(values, may_grow=not is_outcome):
+            varying += len(set(values)) > 1
+            found: list[Row] = []
+            for start, kind, before, after, length, later, holds, chance in _changes_in(values, str(key[3])):
                 row = dict(zip(SERIES, key, strict=True)) | {"kind": kind, "before": before, "after": after}
                 row |= {"since_run": None, "since_commit": None, "commit_before": None, "holds": holds}
                 if start is not None:
                     row |= {"since_run": runs[start], "since_commit": commits[runs[start]]}
                     row |= {"commit_before": commits[runs[start - 1]]}
-                found.append(row | {"runs_before": length, "runs_after": later})
-    return found
+                row |= {"runs_before": length, "runs_after": later, "chance": float(f"{chance:.3g}")}
+                found.append(row)
+            changed += [found] if found else []
+    least = sorted(min(row["chance"] for row in of) for of in changed)
+    kept = max((rank for rank, chance in enumerate(least, 1) if chance * varying <= 0.1 * rank), default=0)
+    return [row for of in changed for row in of if kept and min(each["chance"] for each in of) <= least[kept - 1]]
 
 
-def _changes_in(values: list[int], *, may_grow: bool) -> list[tuple[Any, ...]]:
+def _changes_in(values: list[int], measure: str) -> list[tuple[Any, ...]]:
     if len(values) < 6 or len(set(values)) == 1:
         return []
-    if may_grow:
+    if measure != "outcome":
         middles = [_median(values[at : at + 3]) for at in range(len(values) - 2)]
         smooth = [middles[0], *middles, middles[-1]]
         start = max(at for at, value in enumerate(smooth) if value == min(smooth)) + 1
         risen = values[start:]
         if len(risen) >= 8 and _rises(risen):
             since, before = (start, smooth[start - 1]) if start >= 3 else (None, values[0])
-            return [(since, "growth", before, max(values[-2:]), start, len(risen), True)]
-    edges = [0, *_steps(values), len(values)]
+            chance = math.erfc(_trend(risen) / math.sqrt(2))
+            return [(since, "growth", before, max(values[-2:]), start, len(risen), True, chance)]
+    chances = _steps(values)
+    edges = [0, *chances, len(values)]
     parts = [values[start:end] for start, end in pairwise(edges)]
-    return [
-        (start, "step", _median(left), _median(right), len(left), len(right), start == edges[-2])
+    steps = [
+        (start, "step", _median(left), _median(right), len(left), len(right), start == edges[-2], chances[start])
         for start, (left, right) in zip(edges[1:], pairwise(parts), strict=False)
         if _median(left) != _median(right)
     ]
+    return steps or ([] if measure == "published" else _rate([n >= (4 if measure == "outcome" else 1) for n in values]))
+
+
+def _rate(is_bad: list[bool]) -> list[tuple[Any, ...]]:
+    count, bad = len(is_bad), sum(is_bad)
+    if bad in (0, count):
+        return []
+    places, every = range(3, count - 2), math.comb(count, bad)
+
+    def tail(first: int, of_them: int) -> Fraction:
+        ways = [math.comb(first, n) * math.comb(count - first, bad - n) for n in range(bad + 1)]
+        return Fraction(min(sum(ways[: of_them + 1]), sum(ways[of_them:])), every)
+
+    observed = {first: tail(first, sum(is_bad[:first])) for first in places}
+    at = min(observed, key=observed.__getitem__)
+    before, after = sum(is_bad[:at]), sum(is_bad[at:])
+    if observed[at] > 0.005 or before * (count - at) == after * at:
+        return []
+    # In how many orders of the runs no place is as unlikely: those with so many bad ones among the first.
+    ways = {0: 1}
+    for first in range(1, count + 1):
+        longer: Counter[int] = Counter()
+        for of_them, n in ways.items():
+            longer[of_them] += n
+            longer[of_them + 1] += n
+        ways = {
+            of_them: n
+            for of_them, n in longer.items()
+            if of_them <= bad and not (first in places and tail(first, of_them) <= observed[at])
+        }
+    chance = max(1 - Fraction(ways.get(bad, 0), every), observed[at])
+    rest = [value - before / at for value in is_bad[:at]], [value - after / (count - at) for value in is_bad[at:]]
+    spread = sum(value**2 for side in rest for value in side)
+    alike = sum(left * right for side in rest for left, right in pairwise(side)) / spread if spread else 0.0
+    spell = (1 + alike) / (1 - min(alike, 0.99)) if alike * math.sqrt(count) >= 2 else 1.0
+    adjusted = float(chance) ** (1 / spell)
+    return [(at, "rate", before, after, at, count - at, True, adjusted)] if adjusted <= 0.005 else []
 
 
 def _median(values: list[int]) -> int:
@@ -1058,15 +1104,20 @@ def _rises(values: list[int]) -> bool:
     lengths = [size + (number < longer) for number in range(4)]
     ends = [sum(lengths[: number + 1]) for number in range(4)]
     quarters = [_median(values[end - length : end]) for end, length in zip(ends, lengths, strict=True)]
+    return all(left < right for left, right in pairwise(quarters)) and _trend(values) >= 3.29
+
+
+def _trend(values: list[int]) -> float:
     pairs = [(values[i], values[j]) for j in range(len(values)) for i in range(j)]
     score = sum((right > left) - (right < left) for left, right in pairs)
     sizes = [len(values), *Counter(values).values()]
     spreads = [count * (count - 1) * (2 * count + 5) for count in sizes]
     variance = (spreads[0] - sum(spreads[1:])) / 18
-    return all(left < right for left, right in pairwise(quarters)) and score >= 3.29 * math.sqrt(variance)
+    return score / math.sqrt(variance) if variance else 0.0
 
 
-def _steps(values: list[int]) -> list[int]:
+def _steps(values: list[int]) -> dict[int, float]:
+    """Return where levels begin, with the chance of each."""
     count, best, at = len(values), Fraction(-1), 0
     # How many pairs of a value before the cut and one after it rise, less those that fall.
     excess = 0
@@ -1078,13 +1129,16 @@ def _steps(values: list[int]) -> list[int]:
             best, at = Fraction(excess * excess, size * (count - size)), size
     before, after = _median(values[:at]), _median(values[at:])
     if not at or before == after:
-        return []
+        return {}
     middle = Fraction(before + after, 2)
-    high = [(value > middle) == (after > before) for value in values]
-    total, later = sum(high), sum(high[at:])
+    high = [(value > middle) == (after > before) for value in values if value != middle]
+    right = [(value > middle) == (after > before) for value in values[at:] if value != middle]
+    total, later = sum(high), sum(right)
     ways = sum(
-        math.comb(total, n) * math.comb(count - total, count - at - n) for n in range(later, min(total, count - at) + 1)
+        math.comb(total, n) * math.comb(len(high) - total, len(right) - n)
+        for n in range(later, min(total, len(right)) + 1)
     )
-    if ways * (count - 5) > 0.01 * math.comb(count, at):
-        return []
-    return [*_steps(values[:at]), at, *(at + more for more in _steps(values[at:]))]
+    chance = ways * (count - 5) / math.comb(len(high), len(right))
+    if chance > 0.01:
+        return {}
+    return {**_steps(values[:at]), at: chance, **{at + more: of for more, of in _steps(values[at:]).items()}}

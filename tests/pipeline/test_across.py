@@ -87,7 +87,7 @@ def test_table_in_parts_by_its_key_has_the_same_rows(
 
 
 def test_some_numbers_of_the_traces_change_and_some_grow(expected: dict[str, list[dict[str, Any]]]) -> None:
-    assert {row["kind"] for row in expected["changes"]} == {"step", "growth"}
+    assert {row["kind"] for row in expected["changes"]} == {"step", "growth", "rate"}
 
 
 def test_some_tests_of_the_traces_are_flaky(expected: dict[str, list[dict[str, Any]]]) -> None:

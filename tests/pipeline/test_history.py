@@ -150,6 +150,15 @@ def test_test_that_fails_since_a_commit_comes_first(tmp_path: Path) -> None:
     )
 
 
+def test_a_test_that_becomes_flaky_is_said_with_its_rates(tmp_path: Path) -> None:
+    fails = [{**line, "attrs": '{"outcome":"failed"}'} if line["kind"] == "test_end" else line for line in lives(3)]
+
+    (cause,) = _history(_runs(tmp_path, *[lives(3)] * 20, *[fails, lives(3)] * 6)).causes
+
+    assert str(cause) == "since commit-020, 11 runs ago: test_it fails in 6 of 12 runs, and in 0 of 20 before"
+    assert cause.is_bad
+
+
 def test_runs_in_which_a_test_was_skipped_count_no_zeros(tmp_path: Path) -> None:
     ends = {"kind": "test_end", "attrs": '{"outcome":"skipped","duration":0.1}'}
     skipped = [{**line, **ends} if line["kind"] == "test_end" else line for line in (*lives(3)[:1], lives(3)[-1])]

@@ -32,6 +32,7 @@ _OF_QUEUES: Final = (
     *("copies", "deliveries", "redeliveries", "acked", "leaked"),
     *("dead_rejected", "dead_expired", "dead_maxlen", "dead_delivery_limit", "dropped", "max_depth"),
 )
+_WAY: Final = ("vhost", "from_queue", "reason", "to_queue")
 _PLACES_KEPT: Final = 3
 # The flaky tests that a line names.
 _TESTS_NAMED: Final = 5
@@ -215,10 +216,11 @@ def _of_tests(read: Read, runs: Collection[str], kept: Callable[[pa.Table], pa.T
     for row in grouped(queues, ("run", "vhost", "queue"), sums=summed, highest=["max_depth"]):
         for position, name in enumerate(_OF_QUEUES):
             numbers[DiffPlace("queue", label(row), position, name)] += row[name]
-    letters = kept(read("run_lineage", runs=runs, columns=("test", "from_queue", "reason", "to_queue", "n")))
-    for row in grouped(letters, ("from_queue", "reason", "to_queue"), sums=["n"]):
+    letters = kept(read("run_lineage", runs=runs, columns=("test", *_WAY, "n")))
+    for row in grouped(letters, _WAY, sums=["n"]):
         way = " to ".join(name for name in (row["reason"], row["to_queue"]) if name is not None)
-        numbers[DiffPlace("dead letters", row["from_queue"], 0, way)] += row["n"]
+        source = row["from_queue"] and label({"vhost": row["vhost"], "queue": row["from_queue"]})
+        numbers[DiffPlace("dead letters", source, 0, way)] += row["n"]
     for row in grouped(kept(read("violations", runs=runs, columns=("test", "queue", "rule"))), ("queue", "rule")):
         numbers[DiffPlace("violations", row["queue"], 0, row["rule"])] += row["count"]
     return numbers

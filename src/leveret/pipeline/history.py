@@ -29,7 +29,7 @@ _OF_CHANGE: Final = ("kind", "vhost", "queue", "measure", "reason", "to_queue")
 class ChangeOrigin:
     """All that came with one commit or run: `changes` are rows of the table, the worst first.
 
-    A row adds up those of several `tests`, except for outcomes: each is that of one test. `run` is None if the number
+    A row adds up those of several `tests`, but outcomes and rates are each of one test. `run` is None if the number
     grew from the first runs on; `runs_ago` is then the number of all these runs.
     """
 
@@ -85,7 +85,10 @@ def history(read: Read, runs: Sequence[str]) -> History:
 
 def is_worse(row: Row) -> bool:
     """Return whether a change is for the worse."""
-    return bool(row["after"] > row["before"]) and row["measure"] != "published"
+    before, after = row["before"], row["after"]
+    if row["kind"] == "rate":
+        before, after = before * row["runs_after"], after * row["runs_before"]
+    return bool(after > before) and row["measure"] != "published"
 
 
 def _cause(rows: list[Row], position: dict[str, int]) -> ChangeOrigin:
@@ -103,7 +106,7 @@ def _summed(rows: Iterable[Row]) -> list[Row]:
     for row in sorted(rows, key=lambda row: row["test"] or ""):
         key = (
             *itemgetter(*_OF_CHANGE)(row),
-            row["test"] if row["measure"] == "outcome" else row["after"] > row["before"],
+            row["test"] if row["measure"] == "outcome" or row["kind"] == "rate" else row["after"] > row["before"],
         )
         total = summed.setdefault(key, {**row, "tests": [], "before": 0, "after": 0})
         total["before"] += row["before"]

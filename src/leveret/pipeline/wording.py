@@ -74,12 +74,19 @@ def change_text(change: Mapping[str, Any], named: Callable[[str], str] = str, te
     `named` returns how a name is shown, and `text` makes of a template what its slots are put into.
     """
     before, after = change["before"], change["after"]
+    is_rate, rate = change["kind"] == "rate", ""
+    if is_rate:
+        rate = f" in {after} of {change['runs_after']} runs, and in {before} of {change['runs_before']} before"
+    if change["measure"] == "outcome" and is_rate:
+        return text(f"{{test}} fails{rate}").format(test=named(change["test"]))
     if change["measure"] == "outcome":
         template = f"{{test}} {_ENDINGS[OUTCOMES[after]][0]}, and {_ENDINGS[OUTCOMES[before]][1]} before"
         return text(template).format(test=named(change["test"]))
     is_unrouted = change["measure"] == "dropped" and change["queue"] is None
     number = _UNROUTED if is_unrouted else _NUMBERS[change["measure"]]
-    if change["kind"] == "growth":
+    if is_rate:
+        template = number + rate + ("," if change["tests"] else "")
+    elif change["kind"] == "growth":
         template = _LEAK if change["measure"] == "leaked" else f"run by run, {number} grew from {{before}} to {{after}}"
     elif change["measure"] == "dead_letters" and not before:
         template = "new path from {queue} to {to_queue}: " + count_text(after, "dead letter") + " ({reason})"

@@ -76,7 +76,7 @@ def _across(table: Across, rows: DataFrame) -> DataFrame:
             yield from _plain(table.build(pa.Table.from_batches(rows_of_key))).to_batches()
 
     supply(rows.sparkSession)
-    return rows.repartition(*table.key).mapInArrow(build, spark_schema(table.columns))
+    return rows.repartition(*(table.key or (1,))).mapInArrow(build, spark_schema(table.columns))
 
 
 def _plain(rows: pa.Table) -> pa.Table:

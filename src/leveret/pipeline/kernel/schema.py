@@ -169,7 +169,7 @@ QUEUE_STATS: Final = pa.schema(
     }
 )
 
-RUN_LINEAGE: Final = pa.schema({**_RUN, **_texts("test", "from_queue", "reason", "to_queue"), "n": _LONG})
+RUN_LINEAGE: Final = pa.schema({**_RUN, **_texts("test", "vhost", "from_queue", "reason", "to_queue"), "n": _LONG})
 
 RUN_COVERAGE: Final = pa.schema({**_RUN, **_texts("kind", "name"), "declared": pa.bool_(), "messages": _LONG})
 
@@ -183,6 +183,7 @@ CHANGES: Final = pa.schema(
         **_texts("kind", "since_run", "since_commit", "commit_before"),
         **_longs("before", "after", "runs_before", "runs_after"),
         "holds": pa.bool_(),
+        "chance": pa.float64(),
     }
 )
 
@@ -209,7 +210,7 @@ FINGERPRINTS: Final = pa.schema(
     {**_RUN, **_texts("test", "commit", "outcome", "fp", "order_fp"), "parts": pa.list_(_PART)}
 )
 
-LINEAGE: Final = pa.schema({**_texts("from_queue", "reason", "to_queue"), **_longs("n", "runs", "tests")})
+LINEAGE: Final = pa.schema({**_texts("vhost", "from_queue", "reason", "to_queue"), **_longs("n", "runs", "tests")})
 
 COVERAGE: Final = pa.schema(
     {**_texts("kind", "name"), **_longs("declared_in", "exercised_in", "messages"), "never": pa.bool_()}

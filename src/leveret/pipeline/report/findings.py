@@ -208,7 +208,7 @@ def _about_queues(mine: Mine) -> Answers:
         "leaving": _different(left["test"]),
         **{name: sum(row[name] for row in queues) for name in (*_OF_QUEUES, "dead")},
     }
-    redelivered = [{"queue": row["queue"], "n": row["redeliveries"]} for row in queues if row["redeliveries"]]
+    redelivered = [{"queue": label(row), "n": row["redeliveries"]} for row in queues if row["redeliveries"]]
     return {
         "queues": _top(queues, ("-trouble", "-copies", "queue"), QUEUES_SHOWN),
         "queue_totals": totals,
@@ -220,8 +220,11 @@ def _about_queues(mine: Mine) -> Answers:
 
 
 def _about_flows(mine: Mine) -> Answers:
-    way = ("from_queue", "reason", "to_queue")
+    way = ("vhost", "from_queue", "reason", "to_queue")
     flows = grouped(mine("run_lineage", columns=("test", *way, "n")), way, sums=["n"], different=["test"])
+    for row in flows:
+        for name in ("from_queue", "to_queue"):
+            row[name] = row[name] and label({"vhost": row["vhost"], "queue": row[name]})
     totals = {"flows": len(flows), "n": sum(row["n"] for row in flows)}
     return {"flows": _top(flows, ("-n", *way), FLOWS_SHOWN), "flow_totals": totals}
 

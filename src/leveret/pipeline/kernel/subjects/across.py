@@ -30,7 +30,7 @@ from leveret.trace.shapes.file_shapes import ROOT
 class Across:
     """A table across runs: the table that it reads and which columns of it, its key, its columns and its function.
 
-    To compute it in parts, put rows of `reads` with an equal `key` into the same part.
+    To compute it in parts, put rows of `reads` with an equal `key` into the same part. Without a key there is one part.
     """
 
     reads: str
@@ -136,7 +136,7 @@ def _grouped(rows: pa.Table, by: tuple[str, ...], counted: list[tuple[str, str]]
     return rows.cast(schema.plain(rows.schema)).group_by(list(by)).aggregate(counted)
 
 
-_WAY: Final = ("from_queue", "reason", "to_queue")
+_WAY: Final = ("vhost", "from_queue", "reason", "to_queue")
 _THING: Final = ("kind", "name")
 _KIND: Final = ("vhost", "exchange", "routing_key", "name")
 _TEST: Final = ("commit", "test")
@@ -148,5 +148,5 @@ ACROSS: Final = {
         "run_shapes", tuple(schema.RUN_SHAPES.names), _KIND, schema.MESSAGE_SHAPES, message_shapes
     ),
     "flaky": Across("fingerprints", (*_TEST, "outcome", "fp", "parts"), _TEST, schema.FLAKY, flaky),
-    "changes": Across("run_counts", tuple(schema.RUN_COUNTS.names), ("test",), schema.CHANGES, changes),
+    "changes": Across("run_counts", tuple(schema.RUN_COUNTS.names), (), schema.CHANGES, changes),
 }

@@ -1,17 +1,24 @@
 """Changes: the run since which a number of a test has a new level or grows, from its values in the last runs.
 
 `run_counts` has the values of one run. `changes` puts those of each test, queue and measure into a series, in order of
-time, and looks for two kinds of change in it:
+time, and looks for three kinds of change in it:
 
 - A *step*: the level (the median) is another one after it. It is where the ranks of both sides differ most
   (Mann-Whitney), and then each side is searched in the same way. The evidence is Fisher's exact test: how likely is it
   that shuffled runs divide as well into those near the level before and those near the level after? A step counts if
   this is at most 1 %, shared among all places where it could have been (Bonferroni), and if each side has three runs.
+  A value in the middle of both levels is evidence for neither.
+- A *rate*: the level is the same, but something happens more or less often, as with a test that has become flaky. The
+  evidence is the chance that a shuffled series divides as well anywhere. It counts if it is at most 0.5 %. If failures
+  come in spells, as on a machine that is slow for ten runs, each spell counts as one run.
 - A *growth*: since the number was last at its lowest, it has risen from each quarter of the runs to the next, with a
   trend (Mann-Kendall) that chance gives once in a thousand series.
 
-Both use ranks, not sizes. So a few wild values are no change, and a number that goes up and down in a flaky test needs
+All use ranks, not sizes. So a few wild values are no change, and a number that goes up and down in a flaky test needs
 far more runs as evidence than a number that never did.
+
+The more series there are, the more of them look changed by chance. So only as many count as Benjamini and Hochberg
+allow: of the series that are said to have changed, at most one in ten is expected to be chance.
 """
 
 from __future__ import annotations
@@ -39,18 +46,29 @@ OUTCOMES: Final = ("passed", "xfailed", "skipped", "xpassed", "failed", "error")
 SERIES: Final = ("test", "vhost", "queue", "measure", "reason", "to_queue")
 
 _SKIPPED: Final = OUTCOMES.index("skipped")
+# From this number on, a run counts in a rate; 1 for other measures.
+_LEAST_BAD: Final = {"outcome": OUTCOMES.index("failed")}
 _OF_QUEUES: Final = ("published", "redeliveries", "leaked", "dropped")
 # The fewest runs on each side of a step, and of a growth.
 _LEAST: Final = 3
 _LEAST_GROWING: Final = 8
 # How likely chance alone may make a series look like that.
 _CHANCE: Final = 0.01
+# The same for a rate. Its chance is exact; that of a step is an upper bound, and mostly far lower.
+_CHANCE_OF_RATE: Final = 0.005
+# The share of series that may have changed by chance alone, among those that are said to have changed.
+_FALSE_SHARE: Final = 0.1
+# Runs are in spells if their correlation with the run before deviates by so much from that of chance.
+_SPELLS: Final = 2.0
 # The normal deviate of a chance of one in a thousand, on either side.
 _TREND: Final = 3.29
 
 
 class LevelChange(NamedTuple):
-    """A change in a series: the position of its first run (None if all runs grow), its kind, and the levels."""
+    """A change in a series: the position of its first run (None if all runs grow), its kind, and the levels.
+
+    The levels of a rate are the numbers of runs in which it happened.
+    """
 
     start: int | None
     kind: str
@@ -60,6 +78,8 @@ class LevelChange(NamedTuple):
     runs_after: int
     # Whether no later change follows.
     holds: bool
+    # How likely chance alone does that.
+    chance: float
 
 
 def run_counts(tables: Mapping[str, pa.Table], copies: Copies, about: Mapping[str, RunFacts]) -> pa.Table:
@@ -96,49 +116,65 @@ def changes(rows: pa.Table) -> pa.Table:
     series = numbered(*(names[name].codes for name in SERIES))
     order = in_order(series.number)
     edges = [*Segments.between(series.number[order]).starts.tolist(), len(order)]
-    changed: list[dict[str, Any]] = []
+    changed: list[list[dict[str, Any]]] = []
+    varying = 0
     for begin, end in pairwise(edges):
         chosen = order[begin:end]
         row = int(chosen[0])
         runs = (ended if is_outcome[row] else attended).get(int(test[row]), rank[:0])
         values = _values(runs, rank[chosen], n[chosen], is_sum=not is_outcome[row])
-        for change in changes_in(values, may_grow=not is_outcome[row]):
-            as_row = {name: names[name].text(row) for name in SERIES} | change._asdict()
+        varying += len(set(values.tolist())) > 1
+        found = changes_in(values, names["measure"].text(row) or "")
+        if found:
+            changed.append([])
+        for change in found:
+            as_row: Row = {name: names[name].text(row) for name in SERIES} | change._asdict()
+            as_row["chance"] = float(f"{change.chance:.3g}")
             if change.start is not None:
                 first, before = (int(first_of_run[runs[at]]) for at in (change.start, change.start - 1))
                 as_row |= {"since_run": names["run"].text(first), "since_commit": names["commit"].text(first)}
                 as_row["commit_before"] = names["commit"].text(before)
-            changed.append(as_row)
-    return pa.Table.from_pylist(changed, schema.CHANGES)
+            changed[-1].append(as_row)
+    return pa.Table.from_pylist([row for of in _believed(changed, varying) for row in of], schema.CHANGES)
 
 
-def changes_in(values: Array, *, may_grow: bool = True) -> list[LevelChange]:
-    """Return the changes in a series with a value for each run, oldest first."""
+def _believed(changed: list[list[Row]], series: int) -> list[list[Row]]:
+    """Return the changes of as many series as Benjamini and Hochberg allow, among so many series that vary."""
+    chances = sorted(min(row["chance"] for row in of) for of in changed)
+    allowed = [chance for rank, chance in enumerate(chances, 1) if chance <= _FALSE_SHARE * rank / series]
+    return [of for of in changed if allowed and min(row["chance"] for row in of) <= allowed[-1]]
+
+
+def changes_in(values: Array, measure: str = "redeliveries") -> list[LevelChange]:
+    """Return the changes in a series with a value of this measure for each run, oldest first."""
     if len(values) < 2 * _LEAST or values.min() == values.max():
         return []
-    growth = _growth(values) if may_grow else None
+    growth = _growth(values) if measure != "outcome" else None
     if growth is not None:
         return [growth]
-    edges = [0, *_steps(values), len(values)]
+    found = _steps(values)
+    edges = [0, *(at for at, _ in found), len(values)]
     levels = [_level(values[start:end]) for start, end in pairwise(edges)]
     steps = []
-    for at in range(1, len(levels)):
-        lengths = (edges[at] - edges[at - 1], edges[at + 1] - edges[at])
+    for at, (start, chance) in enumerate(found, 1):
+        lengths = (start - edges[at - 1], edges[at + 1] - start)
         if levels[at] != levels[at - 1]:
-            steps.append(LevelChange(edges[at], "step", levels[at - 1], levels[at], *lengths, at == len(levels) - 1))
-    return steps
+            steps.append(LevelChange(start, "step", levels[at - 1], levels[at], *lengths, at == len(found), chance))
+    # A test publishes more or less, and not sometimes.
+    return steps or ([] if measure == "published" else _rates(values >= _LEAST_BAD.get(measure, 1)))
 
 
-def _steps(values: Array, offset: int = 0) -> list[int]:
-    """Return the positions at which a level begins, by binary segmentation."""
-    at = _step(values)
-    if at is None:
+def _steps(values: Array, offset: int = 0) -> list[tuple[int, float]]:
+    """Return the positions at which a level begins, by binary segmentation, and how likely chance does that."""
+    found = _step(values)
+    if found is None:
         return []
-    return [*_steps(values[:at], offset), offset + at, *_steps(values[at:], offset + at)]
+    at, chance = found
+    return [*_steps(values[:at], offset), (offset + at, chance), *_steps(values[at:], offset + at)]
 
 
-def _step(values: Array) -> int | None:
-    """Return where the values divide best into two levels, or None if chance may do that too."""
+def _step(values: Array) -> tuple[int, float] | None:
+    """Return where the values divide best into two levels, and the chance; None if chance may do that too."""
     count = len(values)
     if count < 2 * _LEAST:
         return None
@@ -150,13 +186,82 @@ def _step(values: Array) -> int | None:
     before, after = _level(values[:at]), _level(values[at:])
     if before == after:
         return None
-    is_like_after = (2 * values > before + after) == (after > before)
-    alike, of_these = int(is_like_after.sum()), int(is_like_after[at:].sum())
+    # A value in the middle of both levels is like neither.
+    side = np.sign(2 * values - before - after) * (1 if after > before else -1)
+    alike, later = int((side > 0).sum()), int((side[at:] != 0).sum())
+    of_these, decided = int((side[at:] > 0).sum()), int((side != 0).sum())
     ways = sum(
-        math.comb(alike, more) * math.comb(count - alike, count - at - more)
-        for more in range(of_these, min(alike, count - at) + 1)
+        math.comb(alike, more) * math.comb(decided - alike, later - more)
+        for more in range(of_these, min(alike, later) + 1)
     )
-    return at if ways * len(sizes) <= _CHANCE * math.comb(count, at) else None
+    chance = ways * len(sizes) / math.comb(decided, later)
+    return (at, chance) if chance <= _CHANCE else None
+
+
+def _rates(is_bad: Array) -> list[LevelChange]:
+    """Return the change of the share of runs in which something happens, if there is one."""
+    count, bad = len(is_bad), int(is_bad.sum())
+    if not 0 < bad < count:
+        return []
+    tails = _tails(count, bad)
+    so_far = np.cumsum(is_bad)
+    sizes = np.arange(_LEAST, count - _LEAST + 1)
+    observed = tails[sizes, so_far[sizes - 1]]
+    # Equal chances differ by what floating point leaves.
+    at, least = int(sizes[np.argmin(np.round(np.log(observed), 9))]), float(observed.min())
+    if least > _CHANCE_OF_RATE:
+        return []
+    before, after = int(so_far[at - 1]), int(bad - so_far[at - 1])
+    if before * (count - at) == after * at:
+        return []
+    chance = _chance_of(tails, least) ** (1 / _spell(is_bad, at))
+    return [LevelChange(at, "rate", before, after, at, count - at, True, chance)] if chance <= _CHANCE_OF_RATE else []
+
+
+def _tails(count: int, bad: int) -> Array:
+    """Return how likely the first runs have at most, or at least, so many bad ones of all: the smaller chance.
+
+    A row stands for the number of first runs, a column for the number of bad ones among them. These are Fisher's
+    one-sided chances. Where a side has too few runs, the number is 2.
+    """
+    logs = np.array([math.lgamma(number + 1) for number in range(count + 1)])
+    tails = np.full((count + 1, bad + 1), 2.0)
+    for first in range(_LEAST, count - _LEAST + 1):
+        of_them = np.arange(max(0, bad - count + first), min(first, bad) + 1)
+        ways = _log_ways(logs, first, of_them) + _log_ways(logs, count - first, bad - of_them)
+        weights = np.exp(ways - _log_ways(logs, count, np.array(bad)))
+        tails[first, of_them] = np.minimum(np.cumsum(weights), np.cumsum(weights[::-1])[::-1])
+    return tails
+
+
+def _log_ways(logs: Array, count: int, chosen: Array) -> Array:
+    ways: Array = logs[count] - logs[chosen] - logs[count - chosen]
+    return ways
+
+
+def _chance_of(tails: Array, least: float) -> float:
+    """Return how likely a shuffled series is somewhere as unlikely as this: the chance not to walk around all of it."""
+    count, bad = tails.shape[0] - 1, tails.shape[1] - 1
+    walking = np.zeros(bad + 1)
+    walking[0] = 1.0
+    left = bad - np.arange(bad + 1)
+    for first in range(1, count + 1):
+        is_next_bad = np.clip(left / (count - first + 1), 0, 1)
+        moved = walking * (1 - is_next_bad)
+        moved[1:] += (walking * is_next_bad)[:-1]
+        walking = np.where(tails[first] <= least * (1 + 1e-9), 0, moved)
+    return max(1 - float(walking.sum()), least)
+
+
+def _spell(is_bad: Array, at: int) -> float:
+    """Return how many runs count as one, because a run is like the one before it: 1 if they are independent."""
+    sides = [side - side.mean() for side in (is_bad[:at].astype(float), is_bad[at:].astype(float))]
+    spread = sum(float((side**2).sum()) for side in sides)
+    together = sum(float((side[1:] * side[:-1]).sum()) for side in sides)
+    correlation = together / spread if spread else 0.0
+    if correlation * math.sqrt(len(is_bad)) < _SPELLS:
+        return 1.0
+    return (1 + correlation) / (1 - min(correlation, 0.99))
 
 
 def _growth(values: Array) -> LevelChange | None:
@@ -169,12 +274,14 @@ def _growth(values: Array) -> LevelChange | None:
     if len(risen) < _LEAST_GROWING:
         return None
     quarters = [_level(quarter) for quarter in np.array_split(risen, 4)]
-    if any(left >= right for left, right in pairwise(quarters)) or _trend(risen) < _TREND:
+    trend = _trend(risen)
+    if any(left >= right for left, right in pairwise(quarters)) or trend < _TREND:
         return None
+    chance = math.erfc(trend / math.sqrt(2))
     after = int(values[-2:].max())
     if start < _LEAST:
-        return LevelChange(None, "growth", int(values[0]), after, start, len(risen), True)
-    return LevelChange(start, "growth", int(smooth[start - 1]), after, start, len(risen), True)
+        return LevelChange(None, "growth", int(values[0]), after, start, len(risen), True, chance)
+    return LevelChange(start, "growth", int(smooth[start - 1]), after, start, len(risen), True, chance)
 
 
 def _trend(values: Array) -> float:

@@ -28,13 +28,14 @@ def run_lineage(copies: Copies) -> pa.Table:
     from_queue = pick(events.queue.codes[copies.last], source, NO_ROW)
     reason = np.maximum(pick(copies.death, source), 0) - 1
     place = copies.place_event[copies.place[letters]]
-    groups = numbered(events.day.codes[place], events.test.codes[place], from_queue, reason, events.queue.codes[place])
+    where = (getattr(events, name).codes[place] for name in ("day", "test", "vhost", "queue"))
+    groups = numbered(*where, from_queue, reason)
     first = place[groups.first]
     return table(
         schema.RUN_LINEAGE,
         {
             **events.run_of(first),
-            **events.names_of(first, "test"),
+            **events.names_of(first, "test", "vhost"),
             "from_queue": NameColumn(from_queue[groups.first], events.queue.distinct),
             "reason": names_of(list(DEATH_REASONS), reason[groups.first]),
             "to_queue": events.queue.at(first),
