@@ -25,6 +25,7 @@ from leveret.engine.options import checked_port, settings_in, users_in
 from leveret.errors import BrokerError
 from leveret.page.command import add_to as add_trace_to
 from leveret.pipeline.command import add_to as add_pipeline_to
+from leveret.trace.version import __version__
 
 if TYPE_CHECKING:
     from ssl import SSLContext
@@ -88,6 +89,7 @@ def parser(first: str | None = None) -> argparse.ArgumentParser:
     top = argparse.ArgumentParser(
         prog="leveret", description="An AMQP 0-9-1 broker for test suites that behaves as RabbitMQ does."
     )
+    top.add_argument("--version", action="version", version=f"leveret {__version__}")
     commands = top.add_subparsers(title="commands", dest="command", required=True)
     serve = commands.add_parser(
         "serve",

@@ -319,3 +319,17 @@ def test_places_and_runs_may_be_named_alone(folder: Path) -> None:
     with pytest.raises(ValueError, match="-1 is not a period"):
         expire("warehouse", -1)
     assert expire("warehouse", "1d") == ["a"]
+
+
+def test_a_run_of_the_future_is_named_and_not_the_newest(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    write(folder / "traces" / "far.jsonl", [header("far", started="9999-12-31T23:59:59+00:00"), *WHOLE])
+    write(folder / "traces" / "now.jsonl", [header("now"), *WHOLE])
+
+    assert main(["pipeline", "report", "traces"]) == 0
+
+    said = capsys.readouterr().out.splitlines()
+    assert said[0] == (
+        f"clock {folder}/traces/far.jsonl: its run began on 9999-12-31, which is still to come; set the clock of that "
+        "machine. It is not taken for the newest run"
+    )
+    assert said[-1].startswith("report.html: run now, ")

@@ -198,3 +198,20 @@ def test_a_place_without_traces_is_named(tmp_path: Path) -> None:
         find([tmp_path])
     with pytest.raises(NoTracesError, match="nowhere does not exist"):
         find([tmp_path / "nowhere"])
+
+
+@pytest.mark.parametrize(
+    ("content", "reason"),
+    [
+        (text([header("a") | {"v": True}]).encode(), "it has version True of the trace format"),
+        (text([header("a")]).encode("utf-16"), "its first line is not the header of a leveret trace"),
+    ],
+    ids=["version", "utf-16"],
+)
+def test_what_is_only_like_a_header_is_refused(tmp_path: Path, content: bytes, reason: str) -> None:
+    (tmp_path / "odd.jsonl").write_bytes(content)
+
+    problem = inspect(tmp_path / "odd.jsonl").problem
+
+    assert problem is not None
+    assert problem.startswith(reason)

@@ -17,7 +17,7 @@ from urllib.parse import urlsplit
 import pika
 import pytest
 
-from leveret import Broker
+from leveret import Broker, __version__
 from leveret.cli import main
 from leveret.engine.harness import Harness
 
@@ -134,6 +134,10 @@ def test_a_port_in_use_is_one_line_and_exit_code_2() -> None:
         == f"leveret: cannot listen on 127.0.0.1 port {port}: Address already in use; port 0 takes a free one\n"
     )
     assert done.returncode == 2
+
+
+def test_the_command_says_its_version() -> None:
+    assert run("--version").stdout == f"leveret {__version__}\n"
 
 
 def test_help_shows_every_option_and_examples() -> None:

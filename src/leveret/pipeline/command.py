@@ -13,6 +13,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
+from datetime import date
 from functools import partial
 from importlib import import_module
 from importlib.util import find_spec
@@ -440,11 +441,18 @@ def _ingest_places(
 
 
 def _print_ingested(done: Ingested) -> None:
+    from leveret.pipeline.report.subject import is_to_come
+
     for path, file in sorted(done.refused.items()):
         print(f"refused {printable(path)}: {file.problem}")
     for path in sorted(done.truncated):
         print(f"cut {printable(path)}: only its complete lines are used")
     for path, file in sorted(done.files.items()):
+        if is_to_come(date.fromisoformat(file.since)):
+            print(
+                f"clock {printable(path)}: its run began on {file.since}, which is still to come; set the clock of "
+                "that machine. It is not taken for the newest run"
+            )
         if file.conflicts:
             events = f"{count_text(file.conflicts, 'event')} of worker {printable(file.worker)}"
             print(

@@ -162,12 +162,12 @@ class TraceLines:
             return {}, "its first line is cut off" if self.is_cut else "it is empty"
         try:
             # Editors and shells of Windows begin a file with this mark.
-            header = json.loads(line.removeprefix(BOM_UTF8))
+            header = json.loads(line.removeprefix(BOM_UTF8).decode())
         except (ValueError, RecursionError):
             header = None
         if not isinstance(header, dict) or header.get("leveret") != "trace":
             return {}, "its first line is not the header of a leveret trace"
-        if header.get("v") != VERSION:
+        if type(header.get("v")) is not int or header["v"] != VERSION:
             return header, (
                 f"it has version {header.get('v')!r} of the trace format, but this leveret reads version {VERSION}; "
                 "use the leveret that wrote it, or a newer one"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from datetime import UTC, date, datetime
+from datetime import UTC, date, datetime, timedelta
 from typing import Any, Final
 
 import pyarrow as pa
@@ -52,12 +52,19 @@ class _UsableRun:
 
     @property
     def began(self) -> datetime:
-        return moment(self.started) or _BEFORE_ALL
+        """When it began. A clock that is far ahead says nothing, so its runs come before all others."""
+        began = moment(self.started) or _BEFORE_ALL
+        return _BEFORE_ALL if is_to_come(began.date()) else began
 
     @property
     def age(self) -> tuple[datetime, date, str]:
         """A key that sorts runs from the oldest to the newest."""
         return self.began, self.day or date.min, self.run
+
+
+def is_to_come(day: date) -> bool:
+    """Return whether no clock that is about right says this UTC date."""
+    return day > datetime.now(UTC).date() + timedelta(days=1)
 
 
 def choose(runs: pa.Table, name: str | None) -> Subject:
