@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import os
 import subprocess
 import sys
@@ -16,6 +17,7 @@ import pytest
 from leveret.cli import main
 from leveret.errors import NoSuchRunError
 from leveret.pipeline import expire, ingest, read_table, update
+from leveret.pipeline.command import guarded
 from leveret.pipeline.warehouse.warehouse import Warehouse
 from tests.pipeline.traces import header, lives, text, write
 from tests.systems import files_up_to
@@ -333,3 +335,41 @@ def test_a_run_of_the_future_is_named_and_not_the_newest(folder: Path, capsys: p
         "machine. It is not taken for the newest run"
     )
     assert said[-1].startswith("report.html: run now, ")
+
+
+def test_a_master_that_does_not_answer_is_named_at_once(
+    folder: Path, capsys: pytest.CaptureFixture[str], unused_tcp_port: int
+) -> None:
+    write(folder / "a.jsonl", [header("a"), *WHOLE])
+    master = f"spark://127.0.0.1:{unused_tcp_port}"
+
+    assert main(["pipeline", "update", "a.jsonl", "-w", "w", "--master", master]) == 2
+
+    assert capsys.readouterr().err.splitlines()[-1] == (
+        f"leveret: no Spark master answers at {master}: start it, or correct --master (spark://HOST:7077)"
+    )
+
+
+@pytest.mark.parametrize(
+    ("said", "reason"),
+    [
+        (
+            "calling o45.collect\n: org.apache.spark.SparkException: [PYTHON_VERSION_MISMATCH] Python is 3.9\n at x",
+            "3.9",
+        ),
+        ("calling o45.collect\n at x\nCaused by: java.io.IOException: lost\n at y", "lost"),
+    ],
+)
+def test_an_error_of_spark_is_one_line_and_no_difference(
+    capsys: pytest.CaptureFixture[str], said: str, reason: str
+) -> None:
+    from pyspark.errors import PySparkException
+
+    def fail(options: argparse.Namespace) -> int:
+        raise PySparkException(said)
+
+    assert guarded(fail)(argparse.Namespace()) == 2
+
+    (line,) = capsys.readouterr().err.splitlines()
+    assert line.startswith("leveret: Spark failed: ")
+    assert f"{reason}; `leveret spark doctor`" in line

@@ -8,6 +8,7 @@ from __future__ import annotations
 import argparse
 import math
 import os
+import re
 import shutil
 import sys
 import time
@@ -264,8 +265,19 @@ def guarded(run: Callable[[argparse.Namespace], int], *needs: str) -> Callable[[
             return run(options)
         except (ConflictError, NoJavaError, JavaStartError, OSError, ValueError, ModuleNotFoundError) as error:
             return _refuse(str(error))
+        except Exception as error:
+            # What Spark and its tasks raise is of many kinds, and holds the traces of Java and of Python.
+            if type(error).__module__.partition(".")[0] not in ("pyspark", "py4j"):
+                raise
+            return _refuse(f"Spark failed: {_reason(str(error))}; `leveret spark doctor` checks the installation")
 
     return guard
+
+
+def _reason(text: str) -> str:
+    """Return the line of an error of Spark that says why."""
+    found = re.search(r"\[[A-Z_.]{5,}\] [^\n]+", text) or re.search(r"Caused by: [^\n]+", text)
+    return found[0] if found else text.split("\n", 1)[0]
 
 
 def _import(name: str) -> None:

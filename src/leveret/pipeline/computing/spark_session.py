@@ -7,10 +7,11 @@ master. A session that was not made here is neither configured nor stopped.
 from __future__ import annotations
 
 import os
+import socket
 import sys
 import tempfile
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Final
 
 from pyspark.sql import SparkSession
@@ -51,6 +52,9 @@ UNCOMPILED: Final = {
 # PySpark makes about four calls to Java for each column, so that an error can name the Python line that made it.
 WITHOUT_CALL_SITES: Final = {"spark.python.sql.dataFrameDebugging.enabled": "false"}
 
+# A master that takes longer to accept a connection is of no use.
+_LONGEST_ANSWER_S: Final = 5.0
+
 # The JVM that this process started. Later sessions share it.
 _started: list[Popen[bytes]] = []
 
@@ -68,8 +72,8 @@ def local_session(
     also runs queries without compiling them and tries a task only once. "big" is for millions of events.
     `memory` is the JVM's, in Java's notation ("4g").
 
-    Raises ValueError if the profile does not exist, NoJavaError if a JVM is needed and no Java is usable, and
-    JavaStartError if the JVM does not start.
+    Raises ValueError if the profile does not exist, ConnectionError if no master answers, NoJavaError if a JVM is
+    needed and no Java is usable, and JavaStartError if the JVM does not start.
     """
     if profile not in jvm.PROFILES:
         raise ValueError(f"profile {profile!r} does not exist; use one of {', '.join(jvm.PROFILES)}")
@@ -78,6 +82,7 @@ def local_session(
     remote = master if master is not None and master.startswith("sc://") else os.environ.get("SPARK_REMOTE")
     if remote:
         return SparkSession.builder.remote(remote).getOrCreate()
+    _check_reachable(master or "")
     chosen = {**_of(profile, master), **(settings or {})}
     if "PYSPARK_GATEWAY_PORT" in os.environ:
         return _submitted(chosen, master)
@@ -87,6 +92,17 @@ def local_session(
             _started.append(jvm.start(profile, chosen, memory=memory))
             return _build(chosen)
     return _build(chosen)
+
+
+def _check_reachable(master: str) -> None:
+    """Raise ConnectionError unless one of the masters of a standalone cluster answers. Spark takes 90 s to say so."""
+    if not master.startswith("spark://"):
+        return
+    for place in master.removeprefix("spark://").split(","):
+        host, _, port = place.rpartition(":")
+        with suppress(OSError, ValueError), socket.create_connection((host, int(port)), timeout=_LONGEST_ANSWER_S):
+            return
+    raise ConnectionError(f"no Spark master answers at {master}: start it, or correct --master (spark://HOST:7077)")
 
 
 def existing_session() -> SparkSession | None:
