@@ -250,7 +250,7 @@ def test_a_port_with_tls_is_opened_by_the_command_line(run):
 '''
 
 
-@recipe("a pytest option")
+@recipe("a pytest option", also_named={TABLE: "--leveret-tls"})
 def add_pytest_option(tree: Tree) -> None:
     tree.insert(TABLE, before='    Option("host"', text=PYTEST_OPTION)
     tree.replace(TABLE, '    Option("tls", kinds.TLS, "open a second port, which speaks TLS", reach="leveret"),\n', "")
