@@ -30,6 +30,8 @@ HOLDERS: dict[type, str] = {
 LONG = "k" * 256
 LONE = "a\ud800"
 NAN, INFINITY = float("nan"), float("inf")
+with Broker() as _broker:
+    SNAPSHOT = _broker.snapshot()
 # For each annotation: a valid value, and wrong ones.
 VALUES: dict[str, tuple[object, tuple[object, ...]]] = {
     "str": ("q", (5, b"q", ["q"], LONE)),
@@ -47,6 +49,7 @@ VALUES: dict[str, tuple[object, tuple[object, ...]]] = {
     "Iterable[str] | None": (["a"], ("abc", 5, [1])),
     "Delivered | None": (None, (5,)),
     "Fault": (ResetPeer(), ()),
+    "Snapshot": (SNAPSHOT, (5, "state", None)),
     "int | str": (1, (1.5, None)),
     "str | Path | None": (None, (5,)),
     "str | Path": ("page.html", (5,)),

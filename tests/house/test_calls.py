@@ -18,7 +18,7 @@ from tests.house.repository import SourceFile
 
 # Parameters of these types are checked by their methods, which know more of them: `object` is compared with `==`.
 OF_METHODS = (
-    *("object", "bytes | str", "datetime | int", "Fault", "Sequence[int]", "Sequence[str]", "Snapshot"),
+    *("object", "bytes | str", "datetime | int", "Fault", "Sequence[int]", "Sequence[str]"),
     *("DeadLetterReason | Pattern[str]", "DropReason | Pattern[str]", "RequeueReason | Pattern[str]"),
     *(
         "Sequence[str] | Callable[..., object]",

@@ -263,6 +263,7 @@ _KINDS: Final[Mapping[str, Kind]] = {
     "str | Iterable[str]": _wrong_texts,
     "bool | str | Iterable[str]": _unless(bool, _wrong_texts),
     "Delivered": _must_be("a message that next() returned", lambda value: hasattr(value, "delivery_tag")),
+    "Snapshot": _must_be("what snapshot() returned", lambda value: hasattr(value, "restore")),
 }
 _PREFIXES: Final[Mapping[str, Kind]] = {
     "Literal[": _wrong_long_text,
