@@ -170,11 +170,13 @@ def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, object, object
         raise
     finally:
         if is_used(item.config):
-            from pytest_leveret.brokers import recording
-            from pytest_leveret.reports import diagnosing
+            # A limit of pytest-timeout may end only now. Beyond this point its error would end the run.
+            with Guarded("forget a test", item.config):
+                from pytest_leveret.brokers import recording
+                from pytest_leveret.reports import diagnosing
 
-            recording.forget(item)
-            diagnosing.forget(item)
+                recording.forget(item)
+                diagnosing.forget(item)
 
 
 @pytest.hookimpl(tryfirst=True)
@@ -196,9 +198,10 @@ def pytest_runtest_teardown(item: pytest.Item) -> Generator[None, object, object
     from pytest_leveret.brokers.harness import harness_of
     from pytest_leveret.rehearsals import rehearsal
 
-    if used := brokers.used_brokers(item):
-        rehearsal.note_traces(item, used)
-        standins.note_use(item, used)
+    with Guarded("note what a test used", item):
+        if used := brokers.used_brokers(item):
+            rehearsal.note_traces(item, used)
+            standins.note_use(item, used)
     try:
         return (yield)
     finally:
