@@ -54,8 +54,7 @@ def make_leveret(request: pytest.FixtureRequest, _leveret_rabbitmq: str | None) 
     from pytest_leveret import brokers
     from pytest_leveret.rehearsals import rehearsal
 
-    general = settings_for(request.config, rehearsal.version_of(request.node))
-    settings = with_marked(general, marked_settings(request.node))
+    settings = _settings_of(request)
     started: list[Broker] = []
 
     def make(*strays: object, name: str | None = None, **overrides: Unpack[BrokerOptions]) -> Broker:
@@ -77,6 +76,14 @@ def make_leveret(request: pytest.FixtureRequest, _leveret_rabbitmq: str | None) 
     brokers.stop_and_check(started, is_judged=is_judged, item=request.node)
 
 
+def _settings_of(request: pytest.FixtureRequest) -> Settings:
+    """Return the settings of a test's own brokers."""
+    from pytest_leveret.rehearsals import rehearsal
+
+    general = settings_for(request.config, rehearsal.version_of(request.node))
+    return with_marked(general, marked_settings(request.node))
+
+
 @pytest.fixture(name="leveret")
 def fresh_broker(request: pytest.FixtureRequest, make_leveret: MakeLeveret) -> Broker:
     """Return a fresh, empty AMQP broker for this test, at `leveret.url`.
@@ -87,7 +94,7 @@ def fresh_broker(request: pytest.FixtureRequest, make_leveret: MakeLeveret) -> B
     from pytest_leveret.brokers import states
 
     broker = make_leveret()
-    states.begin(request, broker)
+    states.begin(request, broker, _settings_of(request))
     explore.watch(request.node, broker)
     set_faults(request.node, broker)
     brokers.expect_client(request.node, broker)

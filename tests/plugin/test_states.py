@@ -98,7 +98,7 @@ def test_a_finding_of_the_builder_is_reported_in_the_test_that_built(run):
             pass
     """)
 
-    result.assert_outcomes(passed=2, errors=1)
+    result.assert_outcomes(passed=1, errors=1)
 
 
 def test_a_marker_that_names_no_state_fails_its_test(run):

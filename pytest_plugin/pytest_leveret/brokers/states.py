@@ -1,24 +1,28 @@
-"""The marker `leveret_state`: a test's broker begins in a state that was built once in the run, and restored since."""
+"""The marker `leveret_state`: a test's broker begins in a state that was built once in the run.
+
+It is built on a broker of its own with the settings of the test, which ends before the first test begins.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from contextlib import suppress
+from inspect import isasyncgen, isawaitable, isgenerator
 from typing import TYPE_CHECKING, Any, Final
 
 import pytest
 
-from pytest_leveret.brokers import STARTER
+from pytest_leveret.brokers import STARTER, start_broker, stop_and_check
+from pytest_leveret.options import Settings
 from pytest_leveret.options.markers import STATE_NAME, failure_at
 
 if TYPE_CHECKING:
     from leveret import Broker
 
-# What each function has built, for each kind of broker that asked for it.
-_BUILT: Final = pytest.StashKey[dict[object, list[Any]]]()
+# What each function has built with which settings: by both, the function, which lives as long, and the snapshot.
+_BUILT: Final = pytest.StashKey[dict[tuple[int, str], Any]]()
 
 
-def begin(request: pytest.FixtureRequest, broker: Broker) -> None:
+def begin(request: pytest.FixtureRequest, broker: Broker, settings: Settings) -> None:
     """Put a test's own broker into the state that its marker names."""
     mark = request.node.get_closest_marker(STATE_NAME)
     if mark is None:
@@ -40,20 +44,23 @@ def begin(request: pytest.FixtureRequest, broker: Broker) -> None:
         )
     elif STARTER in request.config.stash:
         # A server cannot go back, so the state is built there for each test.
-        build(broker)
+        _build(request.node, build, broker)
     else:
-        _restore_or_build(request.session, build, broker)
+        built = request.session.stash.setdefault(_BUILT, {})
+        key = id(build), repr(sorted((word, setting.value) for word, setting in settings.items()))
+        if key not in built:
+            builder = start_broker(request.config, settings, {"port": 0})
+            try:
+                _build(request.node, build, builder)
+                built[key] = build, builder.snapshot()
+            finally:
+                # What the strict checks find there is this test's.
+                stop_and_check([builder], is_judged=key in built, item=request.node)
+        broker.restore(built[key][1])
 
 
-def _restore_or_build(session: pytest.Session, build: Callable[[Broker], object], broker: Broker) -> None:
-    """Restore what the function has built for a broker of this kind. Without that, it builds on this one."""
-    from leveret import BrokerError
-
-    states = session.stash.setdefault(_BUILT, {}).setdefault(build, [])
-    for state in states:
-        with suppress(BrokerError):
-            return broker.restore(state)
-    build(broker)
-    states.append(broker.snapshot())
-    # The first test begins as all others do: without the clients that built.
-    return broker.restore(states[-1])
+def _build(item: pytest.Item, build: Callable[[Broker], object], broker: Broker) -> None:
+    result = build(broker)
+    if isawaitable(result) or isgenerator(result) or isasyncgen(result):
+        text = f"{getattr(build, '__name__', build)} must build when it is called; it cannot be async, nor yield"
+        raise failure_at(item, f"{STATE_NAME}: {text}")

@@ -8,16 +8,23 @@ constants, which code compares by identity.
 
 from __future__ import annotations
 
+import gc
 import io
 import pickle
 import sys
 import types
-from collections.abc import Callable, Iterable
-from functools import lru_cache
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from functools import lru_cache, partial
 from typing import Any, Final, TypeVar, cast
 from weakref import WeakSet
 
+from leveret.core.model.exchanges.exchange import Exchange
 from leveret.core.model.message import Message
+from leveret.core.model.queues.consumer import Consumer
+from leveret.core.model.queues.stored_queue import StoredQueue
+from leveret.core.protocol.channel import Channel
+from leveret.core.protocol.connection import Connection
 
 T = TypeVar("T")
 
@@ -25,6 +32,8 @@ T = TypeVar("T")
 _COPIED: Final = ("leveret.core.", "leveret.faults.", "leveret.scripted.own_", "leveret.engine.")
 _CONTAINERS: Final = ("array", "builtins", "collections", "functools", "random", "_weakrefset")
 _PLAIN: Final = (str, bytes, int, float, bool, type(None), type, types.ModuleType)
+# What holds each other in chains.
+_SHELLS: Final = (Channel, Connection, Consumer, Exchange, StoredQueue)
 _NEVER_COPIED: Final = (Message, types.BuiltinMethodType, types.CodeType)
 
 
@@ -36,22 +45,48 @@ def copier(value: T, keep: Iterable[object] = (), slot: object = None) -> Callab
     octets = io.BytesIO()
     modules = tuple(name for name in sys.modules if name.partition(".")[0] == "leveret")
     pickler = _Pickler(octets, {*_constants(modules), *map(id, keep), id(slot)})
-    pickler.dump(value)
+    with _uncollected():
+        pickler.dump(value)
+        while pickler.shells:
+            shells, pickler.shells = pickler.shells, []
+            pickler.dump([(shell, shell.__reduce_ex__(pickle.HIGHEST_PROTOCOL)[2]) for shell in shells])
 
     def copy(filling: object = None) -> T:
-        unpickler = pickle.Unpickler(io.BytesIO(octets.getvalue()))
+        file = io.BytesIO(octets.getvalue())
+        unpickler = pickle.Unpickler(file)
         # As an attribute it costs no frame of Python at each call.
         kept = [filling if each is slot else each for each in pickler.kept]
         unpickler.persistent_load = kept.__getitem__  # type: ignore[method-assign]
-        return cast("T", unpickler.load())
+        with _uncollected():
+            made = cast("T", unpickler.load())
+            while file.tell() < len(octets.getvalue()):
+                for shell, state in unpickler.load():
+                    for part in state if isinstance(state, tuple) else (state,):
+                        for name, attribute in (part or {}).items():
+                            setattr(shell, name, attribute)
+        return made
 
     return copy
+
+
+@contextmanager
+def _uncollected() -> Iterator[None]:
+    """Let the garbage collector rest: it would look through all that is new again and again."""
+    was_on = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_on:
+            gc.enable()
 
 
 class _Pickler(pickle.Pickler):
     def __init__(self, octets: io.BytesIO, kept_ids: set[int]) -> None:
         super().__init__(octets, pickle.HIGHEST_PROTOCOL)
         self.kept: list[object] = []
+        # Those written without their state, so that no chain of them is deeper than pickle goes.
+        self.shells: list[Any] = []
         self._kept_ids = kept_ids
         self._numbers: dict[int, int] = {}
 
@@ -68,6 +103,9 @@ class _Pickler(pickle.Pickler):
         """Take apart code with what it holds, and sets that hold weakly; leave everything else to pickle."""
         if type(value) is WeakSet:
             return WeakSet, (), list(value), None, None, WeakSet.update
+        if isinstance(value, _SHELLS):
+            self.shells.append(value)
+            return object.__new__, (type(value),)
         if not isinstance(value, types.FunctionType) or "<" not in value.__qualname__:
             return NotImplemented
         # What it holds may lead back to it, so it is made first and filled afterwards.
@@ -78,9 +116,16 @@ class _Pickler(pickle.Pickler):
 
 def _is_copied(value: object) -> bool:
     """Return whether a function, or an instance of a class, is copied."""
-    kind = type(value)
-    home = (value if isinstance(value, types.FunctionType) else kind).__module__
-    return kind not in _NEVER_COPIED and (home in _CONTAINERS or home.startswith(_COPIED))
+    home = (value if isinstance(value, types.FunctionType) else type(value)).__module__
+    return type(value) not in _NEVER_COPIED and (home in _CONTAINERS or home.startswith(_COPIED))
+
+
+def home_of(action: object) -> str:
+    """Return the module of the object or the function that acts if `action` is called."""
+    while isinstance(action, partial):
+        action = action.func
+    action = getattr(action, "__self__", action)
+    return (action if isinstance(action, types.FunctionType) else type(action)).__module__
 
 
 def _function(code: types.CodeType, module: str, defaults: tuple[object, ...] | None, count: int) -> Callable[..., Any]:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final, cast
 from leveret.core.hooks import Hooks
 from leveret.core.model.errors import Shutdown
 from leveret.core.model.node import Node
-from leveret.engine.copying import copier
+from leveret.engine.copying import copier, home_of
 from leveret.errors import BrokerError
 from leveret.trace import events
 from leveret.trace.events import RawEvent
@@ -93,6 +93,7 @@ def _taken(engine: Engine) -> Snapshot:
     for client in clients:
         client.shut_down(Shutdown())
     node.finish_work()
+    _end_plans(node)
     queue_count = sum(len(vhost.queues) for vhost in node.vhosts.values())
     return Snapshot(
         f"RabbitMQ {engine.compat.version} with {count_text(queue_count, 'queue')}",
@@ -106,6 +107,21 @@ def _taken(engine: Engine) -> Snapshot:
     )
 
 
+def _end_plans(node: Node) -> None:
+    """Let faults hold nothing back any more, and forget what responders and waits of the test have planned.
+
+    These are not copied, so their plans would act on the broker of the snapshot.
+    """
+    for timer in (*node.timers.pending, *node.liveness.pending):
+        act, home = timer.action, home_of(timer.action)
+        if home.startswith("leveret.core."):
+            continue
+        timer.cancel()
+        if act is not None and home in ("leveret.faults.occasion", "leveret.faults.messages"):
+            act()
+    node.finish_work()
+
+
 def _kind(engine: Engine) -> dict[str, object]:
     words = {"permit": engine.permit, "plugins": engine.plugins, "settings": engine.settings}
-    return {"rabbitmq": engine.compat.version, **words}
+    return {"rabbitmq": engine.compat.version, "record": engine.recorder.level, **words}

@@ -50,6 +50,11 @@ class Timers:
         self.first_at = self._heap[0][0]
         return timer
 
+    @property
+    def pending(self) -> list[Timer]:
+        """The timers that were not cancelled, in no order."""
+        return [timer for _, _, timer in self._heap if timer.action is not None]
+
     def next_deadline(self) -> int | None:
         """Return the nearest instant at which something is due, None if nothing is."""
         heap = self._heap
