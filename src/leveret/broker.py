@@ -519,7 +519,7 @@ class Broker(BrokerActions, Peers, CheckedAssertions, Hinting):
 
         It has everything but the clients: queues with positions, deaths and deadlines, streams, users, policies, the
         events that explain them, and the clock's place. What clients held is back in its queue, to be redelivered.
-        Faults are not part of it. Raises BrokerError if the broker does not run.
+        Rules for faults, responders and consumers of the test are not part of it. Raises BrokerError if the broker does not run.
         """
         from leveret.engine.snapshots import snapshot_of
 
@@ -527,6 +527,8 @@ class Broker(BrokerActions, Peers, CheckedAssertions, Hinting):
 
     def restore(self, snapshot: Snapshot) -> None:
         """Close every connection and go back to a snapshot of this broker, or of one like it. The port stays open.
+
+        Rules for faults end, as with `reset()`.
 
         Raises BrokerError if the snapshot is of a broker with another version, other plugins or settings.
         """

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from leveret.core.compat import V3_13
+from leveret.core.compat import VERSIONS
 from leveret.core.model.operators.policy import Policies, Policy, PolicyInvalid
 
 
@@ -19,7 +19,7 @@ from leveret.core.model.operators.policy import Policies, Policy, PolicyInvalid
     ],
 )
 def test_mirroring_keys_that_3_x_accepts_are_accepted(definition: dict[str, object]) -> None:
-    policies = Policies(V3_13)
+    policies = Policies(VERSIONS["3.13"])
 
     policies.user.set(Policy("p", ".*", definition))
 
@@ -55,6 +55,6 @@ def test_mirroring_keys_that_3_x_accepts_are_accepted(definition: dict[str, obje
 )
 def test_mirroring_keys_that_3_x_refuses_are_refused(definition: dict[str, object], text: str) -> None:
     with pytest.raises(PolicyInvalid) as refused:
-        Policies(V3_13).user.set(Policy("p", ".*", definition))
+        Policies(VERSIONS["3.13"]).user.set(Policy("p", ".*", definition))
 
     assert str(refused.value) == text

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 BUILD = """
     import pika
     import pytest
@@ -124,3 +126,38 @@ def test_a_marker_that_names_no_state_fails_its_test(run):
 
     result.assert_outcomes(errors=3)
     result.stdout.fnmatch_lines(["*the fixture shop must return what broker.snapshot() gives, not 7*"])
+
+
+def test_each_set_of_settings_has_a_state_of_its_own(run):
+    result = run(
+        BUILD
+        + """
+    @pytest.mark.leveret_state(build=shop)
+    def test_plain(leveret):
+        pass
+
+    @pytest.mark.leveret(vhosts={"shop"})
+    @pytest.mark.leveret_state(build=shop)
+    def test_with_a_virtual_host(leveret):
+        leveret.declare_queue("orders", vhost="shop")
+    """
+    )
+
+    result.assert_outcomes(passed=2)
+
+
+@pytest.mark.parametrize("body", ["async def build(leveret):\n    pass", "def build(leveret):\n    yield"])
+def test_a_builder_that_does_not_build_when_called_is_refused(run, body):
+    result = run(f"""
+import pytest
+
+{body}
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.leveret_state(build=build)
+def test_it(leveret):
+    pass
+""")
+
+    result.assert_outcomes(errors=1)
+    result.stdout.fnmatch_lines(["*build must build at once; it cannot be async, nor yield*"])

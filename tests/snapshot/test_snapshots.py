@@ -126,3 +126,47 @@ def test_a_snapshot_serves_other_brokers(leveret: Broker, channel: BlockingChann
         other.restore(leveret.snapshot())
 
         new_channel(other).queue_declare("orders", durable=True)
+
+
+def test_a_reply_that_is_still_to_come_is_not_sent_by_the_copy(leveret: Broker) -> None:
+    leveret.clock.hold()
+    leveret.declare_queue("replies")
+    leveret.respond("requests", "pong", delay=5)
+    leveret.publish("", "requests", b"ping", reply_to="replies")
+    with Broker() as other:
+        other.restore(leveret.snapshot())
+
+        other.clock.advance(seconds=10)
+
+    assert len(leveret.queue("replies").ready) == 0
+
+
+def test_what_a_fault_held_back_is_in_its_queue(leveret: Broker, channel: BlockingChannel) -> None:
+    leveret.faults.delay("basic.deliver", seconds=60)
+    channel.queue_declare("orders", durable=True)
+    channel.basic_consume("orders", lambda *delivery: None)
+    channel.basic_publish("", "orders", b"one")
+    leveret.sync()
+    with Broker() as other:
+        other.restore(leveret.snapshot())
+
+        assert len(other.queue("orders").ready) == 1
+
+
+def test_a_chain_of_exchanges_may_be_long(leveret: Broker) -> None:
+    for number in range(300):
+        leveret.declare_exchange(f"x{number}", "fanout")
+        if number:
+            leveret.bind_exchange(f"x{number}", f"x{number - 1}")
+    leveret.declare_queue("end")
+    leveret.bind_queue("end", "x299")
+    leveret.restore(leveret.snapshot())
+
+    leveret.publish("x0", "", b"one")
+
+    assert len(leveret.queue("end").ready) == 1
+
+
+def test_a_snapshot_without_events_is_refused_where_events_are_kept(leveret: Broker) -> None:
+    with Broker(record="off") as other, pytest.raises(BrokerError, match="record='off'"):
+        leveret.restore(other.snapshot())

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from leveret.trials.facts import Fact, Facts, noise_of, without_noise
+from leveret.trials.facts import CountedFact, Facts, noise_of, without_noise
 
-FIRST, SECOND = (Fact("published", "orders", "id", value) for value in ("1", "2"))
-ACKED = Fact("acked", "orders")
+FIRST, SECOND = (CountedFact("published", "orders", "id", value) for value in ("1", "2"))
+ACKED = CountedFact("acked", "orders")
 
 
 def test_what_two_runs_have_with_other_values_is_noise() -> None:

@@ -62,5 +62,5 @@ def begin(request: pytest.FixtureRequest, broker: Broker, settings: Settings) ->
 def _build(item: pytest.Item, build: Callable[[Broker], object], broker: Broker) -> None:
     result = build(broker)
     if isawaitable(result) or isgenerator(result) or isasyncgen(result):
-        text = f"{getattr(build, '__name__', build)} must build when it is called; it cannot be async, nor yield"
+        text = f"{getattr(build, '__name__', build)} must build at once; it cannot be async, nor yield"
         raise failure_at(item, f"{STATE_NAME}: {text}")

@@ -121,7 +121,7 @@ def _is_copied(value: object) -> bool:
 
 
 def home_of(action: object) -> str:
-    """Return the module of the object or the function that acts if `action` is called."""
+    """Return the module of the object or the function behind an action."""
     while isinstance(action, partial):
         action = action.func
     action = getattr(action, "__self__", action)
