@@ -519,7 +519,9 @@ class Broker(BrokerActions, Peers, CheckedAssertions, Hinting):
 
         It has everything but the clients: queues with positions, deaths and deadlines, streams, users, policies, the
         events that explain them, and the clock's place. What clients held is back in its queue, to be redelivered.
-        Rules for faults, responders and consumers of the test are not part of it. Raises BrokerError if the broker does not run.
+        Rules for faults, responders and consumers of the test are not part of it.
+
+        Raises BrokerError if the broker does not run.
         """
         from leveret.engine.snapshots import snapshot_of
 
