@@ -13,7 +13,7 @@ import pytest
 
 from pytest_leveret import use
 from pytest_leveret.options import FIXTURE, RUNNING, settings_for
-from pytest_leveret.options.markers import marked_settings, set_faults, with_marked
+from pytest_leveret.options.markers import STATE_NAME, marked_settings, set_faults, with_marked
 
 if TYPE_CHECKING:
     from leveret import Broker, BrokerOptions
@@ -91,10 +91,12 @@ def fresh_broker(request: pytest.FixtureRequest, make_leveret: MakeLeveret) -> B
     Each test has a different port, so a client that one test leaves running cannot reconnect to the next one's broker.
     """
     from pytest_leveret import brokers, explore
-    from pytest_leveret.brokers import states
 
     broker = make_leveret()
-    states.begin(request, broker, _settings_of(request))
+    if (mark := request.node.get_closest_marker(STATE_NAME)) is not None:
+        from pytest_leveret.brokers import states
+
+        states.begin(request, broker, mark, _settings_of(request))
     explore.watch(request.node, broker)
     set_faults(request.node, broker)
     brokers.expect_client(request.node, broker)

@@ -22,11 +22,8 @@ if TYPE_CHECKING:
 _BUILT: Final = pytest.StashKey[dict[tuple[int, str], Any]]()
 
 
-def begin(request: pytest.FixtureRequest, broker: Broker, settings: Settings) -> None:
-    """Put a test's own broker into the state that its marker names."""
-    mark = request.node.get_closest_marker(STATE_NAME)
-    if mark is None:
-        return
+def begin(request: pytest.FixtureRequest, broker: Broker, mark: pytest.Mark, settings: Settings) -> None:
+    """Put a test's own broker, which has these settings, into the state that its marker names."""
     build: Any = mark.kwargs.get("build", mark.args[0] if mark.args else None)
     if isinstance(build, str):
         from leveret.engine.snapshots import Snapshot

@@ -64,11 +64,11 @@ class Snapshot:
         """Return a node in this state. The engine's recorder and clock go to the same moment."""
         recorder, hooks = engine.recorder, engine.new_hooks()
         recorder.begin_anew(has_dropped=self.has_dropped)
-        if hooks.tap is not None and engine.test is not None:
-            # What made the state happened for the test that runs now.
-            hooks.tap((events.TEST_START, self.events[0][1] if self.events else self.now, engine.test))
-        for event in self.events:
-            if hooks.tap is not None:
+        if hooks.tap is not None:
+            if engine.test is not None:
+                # What made the state happened for the test that runs now.
+                hooks.tap((events.TEST_START, self.events[0][1] if self.events else self.now, engine.test))
+            for event in self.events:
                 hooks.tap(event)
         engine.clock.set(self.now, is_held=self.is_held)
         engine.connection_count = self.connection_count
