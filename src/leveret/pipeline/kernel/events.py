@@ -25,8 +25,6 @@ NEEDED = (
     *("exchange", "routing_key", "queue", "consumer", "tag", "redelivered", "count", "reason", "size", "shape"),
     "attrs",
 )
-# What identifies an event.
-EVENT_KEY = ("run", "worker", "seq")
 
 
 @dataclass(frozen=True)
