@@ -15,7 +15,7 @@ from typing import Final
 
 from leveret.errors import NotDeclaredError
 from leveret.observe.calls.callers import is_of_user
-from leveret.observe.calls.feeding import parsed, sources_of
+from leveret.observe.calls.feeding import is_around, parsed, sources_of
 from leveret.story.asked import QUEUES, Asked, Comparison
 
 _OPERATORS: Final[dict[str, type[ast.cmpop]]] = {
@@ -72,7 +72,7 @@ def asked_by_error(error: BaseException) -> Asked:
         return asked
     frame, line = frames[-1]
     if type(error) is AssertionError:
-        test = next((node.test for node in _asserts(frame) if _is_around(node, line)), None)
+        test = next((node.test for node in _asserts(frame) if is_around(node, line)), None)
         if test is None or isinstance(test, ast.Compare):
             return asked
         asked.is_falsy = not isinstance(test, ast.UnaryOp)
@@ -114,7 +114,7 @@ def _compared(frame: FrameType, operator: str) -> tuple[ast.expr, ast.expr] | No
     """Return both sides of the comparison that the assertion of a frame made."""
     kind = _OPERATORS.get(operator)
     for node in _asserts(frame):
-        if _is_around(node, frame.f_lineno):
+        if is_around(node, frame.f_lineno):
             for one in ast.walk(node.test):
                 if kind is not None and isinstance(one, ast.Compare) and isinstance(one.ops[0], kind):
                     return one.left, one.comparators[0]
@@ -129,12 +129,8 @@ def _statements(frame: FrameType, line: int) -> Iterator[ast.stmt]:
     """Yield the statement of one line, without those that hold others."""
     nodes = ast.walk(parsed(frame.f_code.co_filename))
     return (
-        node for node in nodes if isinstance(node, ast.stmt) and not hasattr(node, "body") and _is_around(node, line)
+        node for node in nodes if isinstance(node, ast.stmt) and not hasattr(node, "body") and is_around(node, line)
     )
-
-
-def _is_around(node: ast.stmt, line: int) -> bool:
-    return node.lineno <= line <= (node.end_lineno or node.lineno)
 
 
 def _is_left_expected(left: ast.expr, right: ast.expr) -> bool:

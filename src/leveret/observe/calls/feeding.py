@@ -53,14 +53,15 @@ def sources_of(frame: FrameType, expressions: Iterable[ast.AST], line: int | Non
     """
     at = frame.f_lineno if line is None else line
     nodes = ast.walk(parsed(frame.f_code.co_filename))
-    around = [node for node in nodes if isinstance(node, _FUNCTIONS) and _is_around(node, at)]
+    around = [node for node in nodes if isinstance(node, _FUNCTIONS) and is_around(node, at)]
     if not around:
         return Sources()
     known = {**frame.f_globals, **frame.f_locals}
     return _Reader(around[0], known).read(expressions)
 
 
-def _is_around(node: ast.stmt, line: int) -> bool:
+def is_around(node: ast.stmt, line: int) -> bool:
+    """Return whether a line is one of a statement's."""
     return node.lineno <= line <= (node.end_lineno or node.lineno)
 
 
