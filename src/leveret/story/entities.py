@@ -122,6 +122,11 @@ class ConsumerLife:
     deliveries: list[DeliveryLife] = field(default_factory=list)
 
     @property
+    def arguments(self) -> Mapping[str, object]:
+        """The arguments with which it began to consume."""
+        return arguments_of(self.since)
+
+    @property
     def prefetch(self) -> int:
         """How many deliveries it may hold; 0 if it has no limit of its own."""
         return self.since.prefetch_count or 0
@@ -189,7 +194,7 @@ class QueueLife:
     deleted: Fact | None = None
     # The connection that owns it, if it is deleted with a connection.
     owner: ConnectionLife | None = None
-    arguments: dict[str, object] = field(default_factory=dict)
+    arguments: Mapping[str, object] = field(default_factory=dict)
     consumers: list[ConsumerLife] = field(default_factory=list)
     # The copies that wait, and those that are handed out, by their numbers.
     ready: dict[int, CopyLife] = field(default_factory=dict)
@@ -327,6 +332,12 @@ class MessageLife:
     def property(self, name: str) -> object:
         """Return one of its properties as an ordinary value; None if it was not set."""
         return as_python(getattr(self.message.properties, name, None))
+
+
+def arguments_of(fact: Fact) -> Mapping[str, object]:
+    """Return the arguments with which a fact declares, binds or consumes; none if they are no table."""
+    given = as_python(fact.arguments)
+    return given if isinstance(given, Mapping) else {}
 
 
 def end_text(stand: str, slot: Callable[[str], str], *, is_drawn: bool = False) -> str:

@@ -10,9 +10,9 @@ It is made when a test fails. A passing test never imports it.
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from operator import itemgetter
-from typing import Any, Final, cast
+from typing import Final, cast
 
 from leveret.story.entities import (
     BindingLife,
@@ -27,11 +27,12 @@ from leveret.story.entities import (
     Place,
     QueueLife,
     Role,
+    arguments_of,
     ended_as,
 )
 from leveret.story.words import AGAIN, UNACKED
 from leveret.trace import events
-from leveret.trace.events import POSITIONS, TABLE, RawEvent, TracedMessage, as_python
+from leveret.trace.events import POSITIONS, TABLE, RawEvent, TracedMessage
 from leveret.wording import client_place_text, short_span_text
 
 _ROLES: Final[dict[str, Role]] = {
@@ -343,7 +344,7 @@ class Timeline:
         place = fact.vhost, cast("str", fact.queue)
         queue = self.queues.get(place) or self._new_queue(*place)
         self._declared(queue, fact)
-        queue.arguments = cast("dict[str, Any]", as_python(fact.arguments)) or {}
+        queue.arguments = arguments_of(fact)
         self._acted(fact, fact.conn)
         queue.owner = None if fact.conn is None else self._connection(fact.conn)
 
@@ -526,10 +527,8 @@ class Timeline:
 
 def _binding(fact: Fact) -> BindingLife:
     """Return the binding that a fact makes, or one like it that it removes."""
-    given = as_python(fact.arguments)
-    arguments: Mapping[str, object] = given if isinstance(given, Mapping) else {}
     ends = (fact.vhost, fact.exchange), (fact.vhost, fact.destination)
-    return BindingLife(*ends, fact.destination_kind, fact.routing_key, arguments, fact)
+    return BindingLife(*ends, fact.destination_kind, fact.routing_key, arguments_of(fact), fact)
 
 
 def _leave(copy: CopyLife, fact: Fact) -> None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime
-from typing import Any, Final, cast
+from typing import Any, Final
 
 from leveret.errors import nearest
 from leveret.story.causes import Cause
@@ -27,7 +27,7 @@ from leveret.story.ways.inquiry import Inquiry
 from leveret.story.ways.roots import Roots
 from leveret.story.words import AGAIN, READY, UNACKED
 from leveret.trace import events
-from leveret.trace.events import as_python, eta_of, task_of
+from leveret.trace.events import eta_of, task_of
 
 # A message that came back this often has a problem.
 _OFTEN: Final = 3
@@ -190,7 +190,7 @@ class Stops:
     def _unread(self, copy: CopyLife, consumers: list[ConsumerLife]) -> Iterator[Cause]:
         """Yield that the consumer of a stream began behind a message."""
         for one in (*consumers, *copy.queue.consumers)[:1] if not copy.deliveries else ():
-            offset = cast("dict[str, object]", as_python(one.since.arguments) or {}).get("x-stream-offset", "next")
+            offset = one.arguments.get("x-stream-offset", "next")
             if offset == "next" and copy.facts[0].place < one.since.place:
                 client = self._inquiry.name(one.channel.connection)
                 yield self._inquiry.say("read_from_next", copy, copy.facts[0], one.since, client=client)

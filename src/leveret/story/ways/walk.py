@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator
 from itertools import chain
-from typing import Final, cast
+from typing import Final
 
 from leveret.errors import nearest
 from leveret.story.asked import QUEUES, Asked
@@ -31,7 +31,6 @@ from leveret.story.ways.replies import Replies
 from leveret.story.ways.roots import Roots
 from leveret.story.ways.stops import Stops
 from leveret.story.words import UNACKED
-from leveret.trace.events import as_python
 
 _PRIORITIES: Final = "x-max-priority"
 
@@ -185,7 +184,7 @@ class Walk:
                 is_fanout = exchange is not None and any(fact.type == "fanout" for fact in exchange.declared)
                 if len(own) == 1 and (is_fanout or _is_wide(own[0])):
                     which = "which is a fanout exchange and ignores keys" if is_fanout else None
-                    arguments = as_python(own[0].since.arguments)
+                    arguments = own[0].arguments
                     binding = f"{own[0].routing_key!r} {arguments!r}" if arguments else repr(own[0].routing_key)
                     names = {"binding": binding, "exchange": source[1], "type": which}
                     yield self.inquiry.say("came_by", copy, copy.facts[0], own[0].since, **names)
@@ -382,12 +381,11 @@ def _is_left(delivery: DeliveryLife) -> bool:
 
 def _is_wide(binding: BindingLife) -> bool:
     """Return whether a binding takes messages of several kinds."""
-    arguments = cast("dict[str, object]", as_python(binding.since.arguments) or {})
-    return bool({"*", "#"} & set(binding.routing_key.split("."))) or arguments.get("x-match") == "any"
+    return bool({"*", "#"} & set(binding.routing_key.split("."))) or binding.arguments.get("x-match") == "any"
 
 
 def _priority(consumer: ConsumerLife) -> int:
-    priority = cast("dict[str, object]", as_python(consumer.since.arguments) or {}).get("x-priority")
+    priority = consumer.arguments.get("x-priority")
     return priority if isinstance(priority, int) else 0
 
 
