@@ -7,6 +7,8 @@ import os
 import shutil
 import subprocess
 import sys
+import threading
+from contextlib import contextmanager
 from functools import partial
 from multiprocessing import Pipe
 from pathlib import Path
@@ -36,6 +38,25 @@ def broker():
         yield broker
 
 
+@contextmanager
+def busy_threads(count):
+    is_over = threading.Event()
+
+    def spin():
+        while not is_over.is_set():
+            pass
+
+    threads = [threading.Thread(target=spin) for _ in range(count)]
+    for thread in threads:
+        thread.start()
+    try:
+        yield
+    finally:
+        is_over.set()
+        for thread in threads:
+            thread.join()
+
+
 @pytest.mark.parametrize("run", [PROGRAM, services.consume], ids=["program", "function"])
 def test_a_worker_is_ready_when_it_consumes(broker, run):
     with broker.worker(run) as worker:
@@ -61,6 +82,16 @@ def test_the_url_is_for_the_wanted_user_and_virtual_host():
         with broker.worker(services.consume, vhost="shop", user="app"):
             (connection,) = broker.connections
             assert (connection.user, connection.vhost) == ("app", "shop")
+
+
+def test_what_a_worker_printed_before_its_ack_is_in_its_output_after_it(broker):
+    # The thread that reads the pipe waits its turn behind threads that always have something to do.
+    with broker.worker(services.consume) as worker, busy_threads(4):
+        for number in range(5):
+            body = str(number).encode()
+            broker.publish("", "payments", body)
+            broker.assert_acked("payments", body=body, timeout=60)
+            assert worker.output.splitlines()[-1:] == [f"handled {number}"]
 
 
 def test_a_worker_that_only_publishes_is_ready_by_its_output(broker):

@@ -5,8 +5,11 @@ Each has a process group of its own, so that it ends with all its children. Its 
 
 from __future__ import annotations
 
+import codecs
+import io
 import os
 import pickle
+import select
 import signal
 import subprocess
 import sys
@@ -22,6 +25,8 @@ from leveret.workers import fork_server
 # How long the rest of the output may take.
 _READ_S: Final = 5.0
 _LOOK_EVERY_S: Final = 0.01
+# More than a pipe holds, so that one read takes all that was printed before it.
+_PIPE_BYTES: Final = 1 << 20
 _HAS_FORK: Final = hasattr(os, "fork")
 # The frameworks of macOS break in a fork that runs Python.
 _CAN_FORK: Final = _HAS_FORK and sys.platform != "darwin"
@@ -35,12 +40,19 @@ class Process:
         """`output` is the descriptor that its output is read from."""
         self._handle = handle
         self.pid = handle.pid
-        self._reader = threading.Thread(target=_read, args=(output, note), daemon=True, name=f"output of {self.pid}")
+        self._output = _Output(output, note)
+        self._reader = threading.Thread(target=self._output.read_all, daemon=True, name=f"output of {self.pid}")
         self._reader.start()
 
     def code(self) -> int | None:
         """Return the exit code; None while it runs."""
         return self._handle.poll()
+
+    def read_output(self) -> None:
+        """Note what it has printed by now, whether or not the thread that reads has had its turn."""
+        # A pipe of Windows cannot be asked whether it holds anything.
+        if sys.platform != "win32":
+            self._output.read()
 
     def kill(self) -> None:
         """Kill the group at once."""
@@ -174,7 +186,47 @@ def _begun(order: fork_server.Task | fork_server.Program, note: Note, *given: in
         os.close(write_end)
 
 
-def _read(output: int, note: Note) -> None:
-    with suppress(OSError), open(output, encoding="utf-8", errors="replace") as lines:
-        for line in lines:
-            note(line.rstrip("\n"))
+class _Output:
+    """The end of a pipe that a process prints to: whole lines are noted in their order, whoever reads them."""
+
+    def __init__(self, descriptor: int, note: Note) -> None:
+        self._descriptor = descriptor
+        self._note = note
+        self._decoder = io.IncrementalNewlineDecoder(codecs.getincrementaldecoder("utf-8")("replace"), translate=True)
+        self._begun = ""
+        self._has_ended = False
+        self._lock = threading.Lock()
+
+    def read_all(self) -> None:
+        """Read until nobody can write to it any more."""
+        while not self._has_ended:
+            self._holds_something(None)
+            self.read()
+
+    def read(self) -> None:
+        """Read what it holds now."""
+        with self._lock:
+            if self._has_ended or not self._holds_something(0):
+                return
+            data = b""
+            with suppress(OSError):
+                data = os.read(self._descriptor, _PIPE_BYTES)
+            *lines, self._begun = (self._begun + self._decoder.decode(data, final=not data)).split("\n")
+            for line in lines:
+                self._note(line)
+            if not data:
+                self._end()
+
+    def _end(self) -> None:
+        self._has_ended = True
+        os.close(self._descriptor)
+        if self._begun:
+            self._note(self._begun)
+
+    def _holds_something(self, wait_ms: int | None) -> bool:
+        """Whether a read would not wait; the end of the pipe counts."""
+        if sys.platform == "win32":
+            return True
+        pipe = select.poll()
+        pipe.register(self._descriptor, select.POLLIN)
+        return bool(pipe.poll(wait_ms))

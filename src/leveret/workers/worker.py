@@ -141,11 +141,13 @@ class Worker(Hinting):
     @property
     def output(self) -> str:
         """What it has printed so far, to stdout and stderr."""
-        return "".join(f"{line}\n" for _, line in self._lines)
+        return "".join(f"{line}\n" for _, line in self.lines)
 
     @property
     def lines(self) -> list[tuple[int, str]]:
         """What it has printed so far: the broker's time in microseconds since the epoch, and the line."""
+        if self._process is not None:
+            self._process.read_output()
         return list(self._lines)
 
     def start(self) -> Self:
