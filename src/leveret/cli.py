@@ -25,6 +25,7 @@ from leveret.engine.options import checked_port, settings_in, users_in
 from leveret.errors import BrokerError
 from leveret.page.command import add_to as add_trace_to
 from leveret.pipeline.command import add_to as add_pipeline_to
+from leveret.recording.command import add_to as add_record_to
 from leveret.trace.version import __version__
 
 if TYPE_CHECKING:
@@ -156,6 +157,7 @@ def parser(first: str | None = None) -> argparse.ArgumentParser:
         help="seed of everything random: generated names, random routing, faults (default: 0)",
     )
     serve.set_defaults(run=_serve)
+    add_record_to(commands)
     add_trace_to(commands)
     add_pipeline_to(commands)
     if first not in commands.choices and find_spec("pytest") is not None:

@@ -45,7 +45,7 @@ from pytest_leveret.needs.reading import noted_reads
 from pytest_leveret.needs.report import lines_of
 
 from leveret.trace.shapes import add_message
-from leveret.trials.facts import CountedFact
+from leveret.story.facts import CountedFact
 from tests.house.blocks import blocks_of
 
 ORDERS = MessageKind("", "orders", "orders")

@@ -12,8 +12,8 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Final, NamedTuple
 from urllib.parse import unquote
 
+from leveret.recording.management import ManagementClient, ManagementError
 from leveret.wording import count_text
-from pytest_leveret.real.management import ManagementClient, ManagementError
 
 Values = Mapping[str, Any]
 # The virtual host and the name of an object, which are the same on both sides.

@@ -15,10 +15,10 @@ from datetime import datetime
 from time import time
 from typing import Final, cast
 
+from leveret.story.facts import CountedFact, Facts, noise_of, without_noise
 from leveret.story.words import done
 from leveret.trace import events
 from leveret.trace.events import Event, PlainValue, TracedMessage
-from leveret.trials.facts import CountedFact, Facts, noise_of, without_noise
 from pytest_leveret.contract.observing import OF_BROKER
 from pytest_leveret.needs.bodies import leaves_of, parsed
 from pytest_leveret.rehearsals.fingerprint import normal

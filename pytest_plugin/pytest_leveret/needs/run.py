@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any, Final
 import pytest
 
 from leveret.observe.calls.callers import raising_line, standing_line
-from leveret.trials.facts import CountedFact, Facts
+from leveret.story.facts import CountedFact, Facts
 from leveret.trials.watchdog import Watchdog
 from pytest_leveret.brokers.harness import harness_of
 from pytest_leveret.contract.observing import name_pattern

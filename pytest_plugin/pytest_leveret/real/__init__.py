@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING, Any, Final
 
 import pytest
 
+from leveret.recording.management import ManagementError
 from pytest_leveret.brokers import STARTER
 from pytest_leveret.options import Setting, read_settings
 from pytest_leveret.options.kinds import without_password
 from pytest_leveret.options.table import KEYWORDS, REAL, REAL_WAIT_S
-from pytest_leveret.real.management import ManagementError
 from pytest_leveret.real.server import Server, skip
 
 if TYPE_CHECKING:

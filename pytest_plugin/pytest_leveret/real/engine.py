@@ -21,8 +21,8 @@ from leveret.core.model.queues.classic import ClassicQueue
 from leveret.core.model.queues.queue import Queue
 from leveret.engine.engine import Engine, refuse_to_starve_clients
 from leveret.errors import BrokerError
+from leveret.recording.management import ManagementError
 from leveret.server import native
-from pytest_leveret.real.management import ManagementError
 from pytest_leveret.real.mirror import Mirror
 from pytest_leveret.real.own import OwnLine
 from pytest_leveret.real.proxy import ProxiedConnection, Upstream

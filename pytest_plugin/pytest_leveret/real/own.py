@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Final, Protocol, TypeVar, cast
 from leveret.core.model.queues.queue import Queue
 from leveret.core.protocol.delivery import with_content
 from leveret.core.wire import methods as amqp
+from leveret.core.wire.commands import Command, CommandReader
 from leveret.core.wire.constants import PROTOCOL_HEADER
 from leveret.core.wire.frames import method_frame
 from leveret.core.wire.properties import Properties
@@ -20,7 +21,6 @@ from leveret.errors import BrokerError, RefusedError
 from leveret.scripted.own_publisher import tap_as_test
 from leveret.server import native
 from leveret.trace import events
-from pytest_leveret.real.commands import Command, CommandReader
 from pytest_leveret.real.mirror import Sighting, decoded
 from pytest_leveret.real.proxy import Upstream
 

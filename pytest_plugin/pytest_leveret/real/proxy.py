@@ -27,11 +27,11 @@ from leveret.core.protocol.delivery import Delivery
 from leveret.core.protocol.receiving import assembler
 from leveret.core.protocol.state import State
 from leveret.core.wire import methods as amqp
+from leveret.core.wire.commands import Command, CommandReader, with_method
 from leveret.core.wire.errors import WireError
 from leveret.core.wire.frames import method_frame
 from leveret.errors import BrokerError
 from leveret.trace import events
-from pytest_leveret.real.commands import Command, CommandReader, with_method
 from pytest_leveret.real.mirror import MirroredChannel, Sighting
 
 if TYPE_CHECKING:

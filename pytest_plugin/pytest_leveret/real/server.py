@@ -17,7 +17,7 @@ from urllib.parse import unquote, urlsplit
 import pytest
 
 from leveret.clocks import unpatched
-from pytest_leveret.real.management import TIMEOUT_S, ManagementClient, ManagementError, url_beside
+from leveret.recording.management import TIMEOUT_S, ManagementClient, ManagementError, url_beside
 
 # How the reason of a skip begins.
 NEEDS: Final = "a real RabbitMQ cannot run this test: "

@@ -15,7 +15,7 @@ from typing import Final
 
 from leveret.core.compat import PERMITTED
 from leveret.observe.texts.advice import ways_out
-from leveret.trials.facts import Facts
+from leveret.story.facts import Facts
 from pytest_leveret.rehearsals.fingerprint import SHARED, X_DEATH, Refusal, normal
 
 

@@ -14,9 +14,9 @@ from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Final, cast
 
 from leveret.observe.views.message_view import MessageView
+from leveret.story.facts import CountedFact, Facts
 from leveret.trace import events
 from leveret.trace.events import Event
-from leveret.trials.facts import CountedFact, Facts
 from leveret.wording import MADE_UP
 
 if TYPE_CHECKING:

@@ -11,7 +11,7 @@ from typing import Any, Final
 
 import pytest
 
-from leveret.trials.facts import CountedFact, Facts
+from leveret.story.facts import CountedFact, Facts
 from leveret.wording import count_text
 from pytest_leveret.guard import register
 from pytest_leveret.rehearsals.changes import VersionChange, VersionRun, changes, late_passes, steps

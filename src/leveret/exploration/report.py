@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Final
 
 from leveret.errors import did_you_mean
 from leveret.exploration.kinds import KINDS, FaultMaker
+from leveret.story.facts import CountedFact, Facts, noise_of, without_noise
 from leveret.story.words import done
 from leveret.trace import events
 from leveret.trace.events import Event, content
-from leveret.trials.facts import CountedFact, Facts, noise_of, without_noise
 from leveret.wording import count_text, masked, without_generated_end
 
 if TYPE_CHECKING:

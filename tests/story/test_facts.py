@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from leveret.trials.facts import CountedFact, Facts, noise_of, without_noise
+from leveret.story.facts import CountedFact, Facts, noise_of, without_noise
 
 FIRST, SECOND = (CountedFact("published", "orders", "id", value) for value in ("1", "2"))
 ACKED = CountedFact("acked", "orders")

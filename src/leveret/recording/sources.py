@@ -1,0 +1,108 @@
+"""Where the messages of a recording come from: a queue of its own beside an exchange or a queue, or the firehose.
+
+A queue beside others gets copies of what is published, so nothing is taken from any consumer. The firehose also shows what
+was delivered to whom, and so what a service published itself. It must be on: `rabbitmqctl trace_on`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final, cast
+
+from leveret.core.wire import methods as amqp
+from leveret.core.wire.commands import Command
+from leveret.core.wire.properties import PROPERTY_NAMES, Properties
+from leveret.core.wire.values import Field, Table
+from leveret.errors import BrokerError
+from leveret.recording.rec_file import RecordedMessage
+
+TRACE_EXCHANGE: Final = "amq.rabbitmq.trace"
+_SECTIONS: Final = ("exchanges", "queues", "bindings", "policies")
+Bindings = list[tuple[str, str, Table]]
+Values = Mapping[str, Any]
+
+
+def kept_definitions(definitions: Values) -> dict[str, Any]:
+    """Return the part of a server's definitions that a recording keeps: nothing of users, passwords or shovels."""
+    return {name: definitions[name] for name in _SECTIONS if definitions.get(name)}
+
+
+def bindings_beside(queue: str, definitions: Values) -> Bindings:
+    """Return the bindings that lead to a queue. Raises BrokerError if there is none."""
+    leading = [
+        (str(it["source"]), str(it["routing_key"]), Table.from_python(it.get("arguments") or {}))
+        for it in definitions.get("bindings", ())
+        if it["destination"] == queue and it.get("destination_type", "queue") == "queue" and it["source"]
+    ]
+    if not leading:
+        known = ", ".join(sorted(str(it["name"]) for it in definitions.get("queues", ())))
+        raise BrokerError(
+            f"--queue {queue}: no exchange leads to it, so no queue can be put beside it; use --firehose, or one of: "
+            f"{known or 'no durable queue exists'}"
+        )
+    return leading
+
+
+def published(command: Command, at: int) -> RecordedMessage:
+    """Return the message of a delivery from a queue of our own."""
+    method = cast("amqp.BasicDeliver", command.method)
+    properties = Properties.decode(command.properties)
+    return RecordedMessage(at, method.exchange, method.routing_key, properties, command.body)
+
+
+@dataclass(slots=True)
+class FirehoseReader:
+    """A reader of the firehose: the messages for one queue or exchange, or all, and what their consumers publish."""
+
+    queue: str | None = None
+    exchange: str | None = None
+    # The numbers of clients, by the server's names for their connections, and those that consumed from the queue.
+    _clients: dict[str, int] = field(default_factory=dict)
+    _consumers: set[int] = field(default_factory=set)
+
+    def read(self, command: Command, at: int) -> RecordedMessage | None:
+        """Return the publish or the delivery that a record is about; None if it was not asked for."""
+        what, _, name = cast("amqp.BasicDeliver", command.method).routing_key.partition(".")
+        facts = (Properties.decode(command.properties).headers or Table.EMPTY).to_python()
+        given = Properties.decode(command.properties).headers or Table.EMPTY
+        client = self._clients.setdefault(str(facts.get("connection")), len(self._clients) + 1)
+        keys = cast("list[object]", facts.get("routing_keys") or [""])
+        exchange = str(facts.get("exchange_name") or "")
+        place = RecordedMessage(at, exchange, str(keys[0]), Properties(), b"", client=client)
+        if what == "deliver":
+            if self.queue not in (None, name):
+                return None
+            self._consumers.add(client)
+            return place._replace(queue=name)
+        queues = tuple(str(it) for it in cast("list[object]", facts.get("routed_queues") or ()))
+        is_own = client in self._consumers
+        if not is_own and (self.queue not in (None, *queues) or self.exchange not in (None, exchange)):
+            return None
+        return place._replace(properties=_properties(given), body=command.body, queues=queues)
+
+
+def _properties(facts: Table) -> Properties:
+    """Return the properties of a record of the firehose, which has them as a table. Headers keep their types."""
+    inner = facts.get("properties")
+    entries = inner.value if inner is not None and isinstance(inner.value, Table) else Table.EMPTY
+    return Properties(**{name: _property(item) for name, item in entries if name in PROPERTY_NAMES})
+
+
+def _property(item: Field) -> Any:
+    return item.value.decode("utf-8", "surrogateescape") if isinstance(item.value, bytes) else item.value
+
+
+def reader_of(queue: str | None, exchange: str | None, *, firehose: bool) -> Callable[..., RecordedMessage | None]:
+    """Return what makes messages of deliveries."""
+    return FirehoseReader(queue, exchange).read if firehose else published
+
+
+def messages_of(
+    commands: list[Command], read: Callable[..., RecordedMessage | None], at: int
+) -> Iterator[RecordedMessage]:
+    """Yield the messages of what has arrived at an instant."""
+    for command in commands:
+        message = read(command, at)
+        if message is not None:
+            yield message

@@ -1,0 +1,268 @@
+"""`leveret record`: what is published on a server, in a file, without taking anything and without personal data."""
+
+from __future__ import annotations
+
+import json
+import random
+import signal
+import subprocess
+import sys
+from datetime import UTC, datetime
+from decimal import Decimal
+from pathlib import Path
+
+import pika
+import pytest
+
+from leveret import Broker
+from leveret.cli import main
+from leveret.core.wire.properties import Properties
+from leveret.core.wire.values import Field, Table
+from leveret.errors import UnreadableTraceError
+from leveret.recording.rec_file import RecordedMessage, RecordingWriter, read_recording
+
+from .conftest import Recording
+
+EMAIL = "ann.other@example.com"
+ORDER = {"id": 7, "customer": {"email": EMAIL, "name": "Ann Other"}, "lines": [{"sku": "a1", "note": "for Ann Other"}]}
+
+
+def test_a_recording_has_each_header_and_property_with_its_type(server: Broker, recording: Recording) -> None:
+    headers = {
+        "text": "ü",
+        "octets": b"\xff\x00",
+        "yes": True,
+        "small": 5,
+        "large": 2**40,
+        "float": 1.25,
+        "none": None,
+        "exact": Decimal("1.50"),
+        "at": datetime(2026, 7, 1, tzinfo=UTC),
+        "list": [1, "a", {"b": [False]}],
+    }
+    with recording("--exchange", "orders") as path:
+        server.publish("orders", "order.made", b"\x00\xfe", headers=headers, priority=3, timestamp=1_780_000_000)
+
+    (message,) = read_recording(path).messages
+
+    sent = server.queue("billing").ready[0]
+    assert message.properties.to_python() == {"headers": headers} | sent.properties
+    assert message.properties.headers == Table.from_python(headers).sorted()
+    assert (message.exchange, message.routing_key, message.body) == ("orders", "order.made", b"\x00\xfe")
+
+
+def test_a_recording_takes_nothing_and_leaves_nothing(server: Broker, recording: Recording) -> None:
+    before = {queue.name for queue in server.queues}
+    with recording("--queue", "billing", limit=3):
+        for number in range(3):
+            server.publish("orders", "order.made", json={"id": number})
+        server.publish("orders", "order.made", json={"id": 3})
+
+    server.sync()
+
+    assert {queue.name for queue in server.queues} == before
+    assert [message.json["id"] for message in server.queue("billing").ready] == [0, 1, 2, 3]
+    assert [view.source for view in server.exchange("orders").bindings] == ["orders"]
+
+
+def test_a_copy_of_a_queue_has_its_bindings(server: Broker, recording: Recording) -> None:
+    server.declare_exchange("returns", "headers")
+    server.bind_queue("billing", "returns", arguments={"x-match": "all", "shop": "Rome"})
+    with recording("--queue", "billing", limit=2) as path:
+        server.publish("orders", "shipment.made", b"not for billing")
+        server.publish("returns", "", b"not for billing", headers={"shop": "Oslo"})
+        server.publish("orders", "order.made", b"1")
+        server.publish("returns", "", b"2", headers={"shop": "Rome"})
+
+    read = read_recording(path)
+
+    assert [(it.exchange, it.body) for it in read.messages] == [("orders", b"1"), ("returns", b"2")]
+    assert [it["name"] for it in read.definitions["queues"]] == ["billing"]
+
+
+def test_the_firehose_shows_what_the_consumers_of_a_queue_publish(server: Broker, recording: Recording) -> None:
+    server.admin.trace_on()
+    with (
+        recording("--queue", "billing", "--firehose", limit=2) as path,
+        pika.BlockingConnection(pika.URLParameters(server.url)) as connection,
+    ):
+        channel = connection.channel()
+        server.publish("orders", "shipment.made", b"not for billing")
+        server.publish("orders", "order.made", b"1", headers={"n": 5})
+        method, _, _ = next(channel.consume("billing"))
+        channel.basic_publish("", "invoices", b"2")
+        channel.basic_ack(method.delivery_tag)
+
+    first, delivery, second = read_recording(path).messages
+
+    assert (first.body, first.queues, first.properties.headers) == (b"1", ("billing",), Table.from_python({"n": 5}))
+    assert (delivery.queue, delivery.client, delivery.body) == ("billing", second.client, b"")
+    assert (second.routing_key, second.body, second.client != first.client) == ("invoices", b"2", True)
+
+
+def test_no_byte_of_what_is_dropped_or_hashed_is_in_the_file(server: Broker, recording: Recording) -> None:
+    dropped = ("body.customer.name", "body[].customer.name", "headers.x-token", "/[0-9]{16}/")
+    rules = ["--hash", "*email*", *(word for rule in dropped for word in ("--drop", rule))]
+    with recording("--exchange", "orders", *rules, limit=3) as path:
+        server.publish("orders", f"order.{EMAIL}", json=ORDER, headers={"x-token": "tok-17", "about": f"to {EMAIL}"})
+        server.publish("orders", "order.b", json=[[], ORDER, {}], headers={"kwargsrepr": repr(ORDER), "task": "bill"})
+        server.publish("orders", "order.c", json={"card": "4111111111111111", "email": EMAIL, "sum": 1.10})
+
+    octets = path.read_bytes()
+
+    assert not [text for text in (EMAIL, "Ann Other", "tok-17", "4111111111111111") if text.encode() in octets]
+    first, second, third = (it for it in read_recording(path).messages)
+    hashed = json.loads(first.body)["customer"]["email"]
+    assert hashed == json.loads(second.body)[1]["customer"]["email"] == json.loads(third.body)["email"]
+    assert first.routing_key == f"order.{hashed}"
+    assert json.loads(first.body)["lines"] == [{"sku": "a1", "note": "for "}]
+    assert json.loads(third.body) == {"card": "", "email": hashed, "sum": 1.1}
+
+
+def test_hashes_are_equal_in_recordings_with_the_same_key_only(server: Broker, recording: Recording) -> None:
+    hashed = []
+    for key in ("one", "one", "two"):
+        with recording("--exchange", "orders", "--hash", "body.id", "--hash-key", key) as path:
+            server.publish("orders", "order.made", json={"id": 123456, "lines": []})
+        hashed.append(json.loads(read_recording(path).messages[0].body)["id"])
+
+    assert hashed[0] == hashed[1] != hashed[2]
+    assert [len(str(number)) for number in hashed] == [6, 6, 6]
+
+
+def test_a_body_that_cannot_be_searched_is_left_out(
+    server: Broker, recording: Recording, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with recording("--exchange", "orders", "--drop", "body.email") as path:
+        server.publish("orders", "order.made", b"\x80\x04 pickled " + EMAIL.encode())
+
+    assert EMAIL.encode() not in path.read_bytes()
+    assert "bodies left out whole, since they are no JSON and may hold such a field: 1" in capsys.readouterr().out
+
+
+def test_a_body_in_which_nothing_is_found_keeps_its_bytes(server: Broker, recording: Recording) -> None:
+    body = b'{ "total" : 1.10,\n "id": 1e2, "name": "\\u00fc" }'
+    with recording("--exchange", "orders", "--drop", "*email*", "--hash", "/[0-9]{16}/") as path:
+        server.publish("orders", "order.made", body)
+
+    assert read_recording(path).messages[0].body == body
+
+
+def test_a_rule_that_found_nothing_says_so(
+    server: Broker, recording: Recording, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with recording("--exchange", "orders", "--drop", "body.emial"):
+        server.publish("orders", "order.made", json={"email": EMAIL})
+
+    assert "dropped body.emial: 0 values; check its name" in capsys.readouterr().out
+
+
+def test_a_first_run_proposes_what_looks_personal_and_writes_nothing(
+    server: Broker, recording: Recording, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with recording("--exchange", "orders", "--propose", limit=1):
+        server.publish("orders", "order.made", json={**ORDER, "kind": "b2c"}, headers={"x-token": "a", "shop": "Rome"})
+
+    lines = capsys.readouterr().out.splitlines()
+
+    assert lines == ["--hash 'body.customer.email'", "--hash 'body.customer.name'", "--drop 'headers.x-token'"]
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_ctrl_c_ends_a_recording_in_good_order(server: Broker, tmp_path: Path) -> None:
+    path = tmp_path / "orders.rec"
+    command = [sys.executable, "-m", "leveret", "record", server.url, "--exchange", "orders", "-o", str(path)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+        server.wait_for_consumer(client="leveret record", timeout=30)
+        server.publish("orders", "order.made", b"1")
+        server.sync()
+        server.wait_idle()
+        process.send_signal(signal.SIGINT)
+        out, _ = process.communicate(timeout=60)
+
+    assert (process.returncode, out.startswith(f"{path}: 1 message in ")) == (0, True)
+    assert [it.body for it in read_recording(path).messages] == [b"1"]
+
+
+def test_what_came_before_the_server_ended_the_recording_is_kept(
+    server: Broker, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "orders.rec"
+    command = [sys.executable, "-m", "leveret", "record", server.url, "--exchange", "orders", "-o", str(path)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+        server.wait_for_consumer(client="leveret record", timeout=30)
+        server.publish("orders", "order.made", b"1")
+        server.wait_idle()
+        server.admin.close_all_connections("maintenance")
+        _, error = process.communicate(timeout=60)
+
+    assert (process.returncode, f"{path} has what came before" in error) == (1, True)
+    assert [it.body for it in read_recording(path).messages] == [b"1"]
+
+
+@pytest.mark.parametrize(
+    ("options", "text"),
+    [
+        ([], "record what? Give --exchange orders, --queue billing, or --firehose for all messages"),
+        (["--exchange", "orders"], "give -o orders.rec to write the recording"),
+        (["--exchange", "nowhere", "-o", "x"], "refuses: 404 NOT_FOUND - no exchange 'nowhere' in vhost '/'"),
+        (["--queue", "nowhere", "-o", "x"], "--queue nowhere: no exchange leads to it"),
+        (["--exchange", "orders", "-o", "x", "--drop", "customer.email"], "as in body.customer.email"),
+        (["--exchange", "orders", "-o", "x", "--hash", "/(/"], "--hash /(/: no regular expression"),
+        (["--exchange", "orders", "-o", "x", "--sample", "2"], "--sample 2 is no part of all messages"),
+        (["--exchange", "orders", "-o", "x", "--drop", "properties.colour"], "no property; a message has content_type"),
+    ],
+)
+def test_a_wrong_option_is_refused_with_what_is_right(
+    server: Broker, options: list[str], text: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    code = main(["record", server.url, "--management", server.management_url, *options])
+
+    assert (code, text in capsys.readouterr().err) == (2, True)
+
+
+def written(path: Path, count: int = 20) -> bytes:
+    headers = Table((("n", Field("l", 5)), ("n", Field("S", b"\xff")), ("list", Field("A", (Field("t", True),)))))
+    with RecordingWriter(path, {"vhost": "/"}) as writer:
+        for number in range(count):
+            properties = Properties(headers=headers, priority=number)
+            writer.add(RecordedMessage(number, "orders", "order.made", properties, f'{{"id": {number}}}'.encode()))
+    return path.read_bytes()
+
+
+def test_a_hundred_damaged_files_are_refused_with_one_line_each(tmp_path: Path) -> None:
+    dice, path = random.Random(39), tmp_path / "orders.rec"
+    whole = written(path)
+    accepted, texts = [], set()
+    for number in range(100):
+        at = dice.randrange(len(whole))
+        cut, flipped = whole[:at], whole[:at] + bytes([whole[at] ^ 1 << dice.randrange(8)]) + whole[at + 1 :]
+        doubled = whole[:at] + whole[at : at + 40] + whole[at:]
+        path.write_bytes((cut, flipped, doubled, dice.randbytes(at), whole[at:])[number % 5])
+        try:
+            read_recording(path)
+            accepted.append(number)
+        except UnreadableTraceError as error:
+            texts.add(str(error))
+
+    assert accepted == []
+    assert not [text for text in texts if "\n" in text or not text.startswith(str(path))]
+
+
+def test_the_line_of_a_damaged_message_is_named(tmp_path: Path) -> None:
+    path = tmp_path / "orders.rec"
+    lines = written(path).splitlines(keepends=True)
+    lines[7] = lines[7].replace(b'"l"', b'"?"')
+    path.write_bytes(b"".join(lines))
+
+    with pytest.raises(UnreadableTraceError, match=r"orders\.rec, line 8: this is no message; the file is damaged"):
+        read_recording(path)
+
+
+def test_a_recording_that_fails_leaves_the_older_file(server: Broker, tmp_path: Path) -> None:
+    path = tmp_path / "orders.rec"
+    before = written(path)
+
+    code = main(["record", server.url, "--exchange", "nowhere", "-o", str(path)])
+
+    assert (code, path.read_bytes(), len(list(tmp_path.iterdir()))) == (2, before, 1)
