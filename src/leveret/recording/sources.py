@@ -1,7 +1,7 @@
 """Where the messages of a recording come from: a queue of its own beside an exchange or a queue, or the firehose.
 
-A queue beside others gets copies of what is published, so nothing is taken from any consumer. The firehose also shows what
-was delivered to whom, and so what a service published itself. It must be on: `rabbitmqctl trace_on`.
+A queue beside others gets copies of what is published, so nothing is taken from any consumer. The firehose also shows
+what was delivered to whom, and so what a service published itself. It must be on: `rabbitmqctl trace_on`.
 """
 
 from __future__ import annotations
