@@ -12,6 +12,7 @@ STORIES = (
     "virtual_time",
     "rpc_service",
     "planted_bugs",
+    "full_depots",
     "unittest_only",
     "without_docker",
     "node",

@@ -1,4 +1,4 @@
-"""Swap a broker by its own copy after every turn, while recorded programs and scenarios run: `--help`.
+"""Swap a broker by its own copy after every turn, while recorded programs and scenarios run, and restore: `--help`.
 
 python -m tests.snapshot.campaign
 """
@@ -17,6 +17,7 @@ from tests.recording import difference
 from tests.semantics import scenarios, target
 from tests.semantics.scenario import SCENARIOS, run, transcripts
 
+from . import restoring
 from .swapping import Swapping
 
 
@@ -54,16 +55,23 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--jobs", type=int, default=2)
     parser.add_argument("--only", default="", help="part of a scenario's name")
+    parser.add_argument("--conversations", type=int, default=5_000, help="how many with a broker that is restored")
     options = parser.parse_args()
     scenarios.load_all()
     cases = [(it.id, version) for it in SCENARIOS.values() for version in it.versions if options.only in it.id]
     with Pool(options.jobs) as pool:
         wrong = [text for text in pool.imap_unordered(_of_scenario, cases, 4) if text]
+        restored = [
+            text for text in pool.imap_unordered(restoring.difference_of, range(options.conversations), 20) if text
+        ]
     programs = [(recording, version) for version in versions() for recording in load(version)]
     differing = [text for text in (difference_of(*each) for each in programs) if text]
-    print(*wrong, *differing, sep="\n")
+    print(*wrong, *differing, *restored, sep="\n")
     print(f"{len(programs) - len(differing)} of {len(programs)} programs answer alike")
     print(f"{len(cases) - len(wrong)} of {len(cases)} scenarios answer alike")
+    print(
+        f"{options.conversations - len(restored)} of {options.conversations} conversations go on alike after a restore"
+    )
 
 
 if __name__ == "__main__":

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import suppress
+from pathlib import Path
 
 import pika
 import pytest
 from pika.adapters.blocking_connection import BlockingChannel
 
 from leveret import Broker, BrokerError
+from leveret.cli import main
 
 
 @pytest.fixture
@@ -113,6 +115,26 @@ def test_a_restored_broker_explains_by_the_line_that_published(leveret: Broker, 
 
     with pytest.raises(AssertionError, match=r"test_snapshots\.py"):
         leveret.assert_acked("orders", timeout=0)
+
+
+def test_the_past_of_a_restored_broker_was_relayed_by_no_client(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with Broker(trace_dir=tmp_path) as broker:
+        with pika.BlockingConnection(pika.URLParameters(broker.url)) as connection:
+            channel = connection.channel()
+            for name in ("orders", "bills"):
+                channel.queue_declare(name, durable=True)
+            channel.basic_publish("", "orders", b"one")
+            channel.basic_publish("", "bills", channel.basic_get("orders", auto_ack=True)[2])
+        broker.restore(broker.snapshot())
+        path = broker.events.path
+
+    main(["trace", "show", str(path)])
+
+    shown = capsys.readouterr().out
+    assert "#1 of b2" in shown
+    assert "relayed" not in shown
 
 
 def test_a_snapshot_of_another_version_is_refused(leveret: Broker) -> None:

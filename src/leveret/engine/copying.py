@@ -29,7 +29,13 @@ from leveret.core.protocol.connection import Connection
 T = TypeVar("T")
 
 # Where the classes and functions come from whose instances are copied.
-_COPIED: Final = ("leveret.core.", "leveret.faults.", "leveret.scripted.own_", "leveret.engine.")
+_COPIED: Final = (
+    "leveret.core.",
+    "leveret.faults.",
+    "leveret.scripted.own_",
+    "leveret.engine.",
+    "leveret.observe.checks.",
+)
 _CONTAINERS: Final = ("array", "builtins", "collections", "functools", "random", "_weakrefset")
 _PLAIN: Final = (str, bytes, int, float, bool, type(None), type, types.ModuleType)
 # What holds each other in chains.

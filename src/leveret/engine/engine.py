@@ -425,10 +425,10 @@ class Engine:
     def begin_anew(self, new_node: Callable[[], Node]) -> None:
         """Close every connection and go on with another node on the same port. Findings so far are kept."""
         self.ask(partial(self._begin_anew, new_node))
-        self.judge.begin_anew()
 
     def _empty_node(self) -> Node:
         self.recorder.begin_anew()
+        self.judge.begin_anew()
         self.clock.release()
         self.connection_count = 0
         return self._new_node()

@@ -23,6 +23,7 @@ from leveret.wording import count_text
 if TYPE_CHECKING:
     from leveret.core.protocol.connection import Connection
     from leveret.engine.engine import Engine
+    from leveret.observe.checks.judge import EventChecks
 
 _OF_TESTS: Final = (events.TEST_START, events.TEST_END)
 
@@ -34,10 +35,10 @@ class Snapshot:
     text: str
     # What the brokers that take it have in common.
     kind: dict[str, object]
-    # Makes a node, with the hooks of its broker.
-    new_node: Callable[[Hooks], Node] = field(repr=False)
-    # What had happened, oldest first, and whether older events were forgotten.
-    events: list[RawEvent] = field(repr=False)
+    # Makes a node, with the hooks of its broker, and what the strict checks know of it.
+    new_state: Callable[[Hooks], tuple[Node, EventChecks]] = field(repr=False)
+    # What had happened, as the recorder keeps it, and whether older events were forgotten.
+    past: list[RawEvent] = field(repr=False)
     has_dropped: bool
     # The clock's place in microseconds since the epoch, and whether it was held there.
     now: int
@@ -58,21 +59,19 @@ class Snapshot:
                     "restore it on a broker with the same settings, or take another snapshot there"
                 )
         engine.begin_anew(partial(self._begin, engine))
-        engine.judge.begin_with_the_past()
 
     def _begin(self, engine: Engine) -> Node:
         """Return a node in this state. The engine's recorder and clock go to the same moment."""
-        recorder, hooks = engine.recorder, engine.new_hooks()
-        recorder.begin_anew(has_dropped=self.has_dropped)
-        if hooks.tap is not None:
-            if engine.test is not None:
-                # What made the state happened for the test that runs now.
-                hooks.tap((events.TEST_START, self.events[0][1] if self.events else self.now, engine.test))
-            for event in self.events:
-                hooks.tap(event)
+        past = self.past
+        if engine.test is not None:
+            # What made the state happened for the test that runs now.
+            past = [(events.TEST_START, past[0][1] if past else self.now, engine.test), *past]
+        engine.recorder.begin_anew(past, has_dropped=self.has_dropped)
+        node, checks = self.new_state(engine.new_hooks())
+        engine.judge.begin_anew(checks)
         engine.clock.set(self.now, is_held=self.is_held)
         engine.connection_count = self.connection_count
-        return self.new_node(hooks)
+        return node
 
 
 def snapshot_of(engine: Engine) -> Snapshot:
@@ -85,6 +84,22 @@ def _taken(engine: Engine) -> Snapshot:
     happened = [event for event in engine.recorder.raw() if event[0] not in _OF_TESTS]
     hooks = Hooks(None if engine.recorder.tap is None else happened.append)
     node = copier(engine.node, keep=[engine], slot=engine.node.hooks)(hooks)
+    end_clients(node)
+    queue_count = sum(len(vhost.queues) for vhost in node.vhosts.values())
+    return Snapshot(
+        f"RabbitMQ {engine.compat.version} with {count_text(queue_count, 'queue')}",
+        _kind(engine),
+        copier((node, engine.judge.past(happened, node)), slot=hooks),
+        engine.recorder.as_kept(happened),
+        engine.recorder.has_dropped,
+        engine.clock.now(),
+        engine.clock.is_held,
+        engine.connection_count,
+    )
+
+
+def end_clients(node: Node) -> None:
+    """End what the clients of a node, its faults and the test have begun. What they held is back in its queue."""
     clients = cast("list[Connection]", list(node.connections.values()))
     for client in clients:
         # First of all, so that nothing comes back to a client that is ending too.
@@ -94,17 +109,6 @@ def _taken(engine: Engine) -> Snapshot:
         client.shut_down(Shutdown())
     node.finish_work()
     _end_plans(node)
-    queue_count = sum(len(vhost.queues) for vhost in node.vhosts.values())
-    return Snapshot(
-        f"RabbitMQ {engine.compat.version} with {count_text(queue_count, 'queue')}",
-        _kind(engine),
-        copier(node, slot=hooks),
-        happened,
-        engine.recorder.has_dropped,
-        engine.clock.now(),
-        engine.clock.is_held,
-        engine.connection_count,
-    )
 
 
 def _end_plans(node: Node) -> None:

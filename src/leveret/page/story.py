@@ -333,9 +333,10 @@ class BrokerStory:
 
     @property
     def passes(self) -> Iterator[Fact]:
-        """The publishes and deliveries that it shows."""
+        """The publishes and deliveries that it shows, and the ends of connections."""
         for fact in self.timeline.facts[self.reading.began :]:
-            if fact.kind in (events.PUBLISHED, *events.DELIVERIES) and fact.get("msg") is not None:
+            is_pass = fact.kind in (events.PUBLISHED, *events.DELIVERIES) and fact.get("msg") is not None
+            if is_pass or fact.kind == events.CONN_CLOSE:
                 yield fact
 
     def number_of(self, message: int) -> int:
@@ -438,17 +439,23 @@ def _causes(stories: Sequence[BrokerStory], part: Callable[[Reading], Sequence[C
 
 
 def _link_relayed(stories: list[BrokerStory]) -> None:
-    """Link what a client published on one broker to the message with the same body that it got from another before."""
-    gotten: dict[tuple[str, str], tuple[BrokerStory, MessageStory]] = {}
+    """Link what a client published on one broker to the message with the same body that it got from another before.
+
+    It is still connected there. A broker that was reset, or restored with the past of another one, has no clients left.
+    """
+    gotten: dict[tuple[str, str], tuple[BrokerStory, Fact, MessageStory]] = {}
     facts = [(one.reading.times(fact)[1] or 0, fact, one) for one in stories for fact in one.passes]
     for _, fact, one in sorted(facts, key=itemgetter(0)) if len(stories) > 1 else ():
+        if fact.kind == events.CONN_CLOSE:
+            gotten = {key: got for key, got in gotten.items() if (got[0], got[1].conn) != (one, fact.conn)}
+            continue
         message = one.messages[one.number_of(cast("int", fact.get("msg")))]
         name = one.timeline.name(one.timeline.by(fact), "")
         key = (name, message.body.shown["hash"])
         if fact.kind in events.DELIVERIES:
-            gotten.setdefault(key, (one, message))
+            gotten.setdefault(key, (one, fact, message))
         elif name and fact.conn is not None and key in gotten:
-            source, cause = gotten[key]
+            source, _, cause = gotten[key]
             if source is not one and message.caused_by is None:
                 link(cause, message, f"relayed by {name}", is_guess=True)
 

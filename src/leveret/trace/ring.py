@@ -199,14 +199,28 @@ class EventRing:
             self._kept.clear()
             self._kept.append(sentinel)
 
-    def begin_anew(self, *, has_dropped: bool = False) -> None:
+    def begin_anew(self, past: list[RawEvent] | None = None, *, has_dropped: bool = False) -> None:
         """Forget all events, because the broker was reset and counts from 1 again, or goes back to an earlier state.
 
-        `has_dropped`: whether of what is recorded next the oldest part is missing.
+        `past` is what had happened by then, from `as_kept`; `has_dropped`, whether its oldest part is missing.
         """
         if self.writer is not None:
             self.writer.begin_anew()
         self._clear(_FORGOTTEN if has_dropped else _BEGINNING)
+        if past is None or self.tap is None:
+            return
+        if self.writer is not None:
+            for event in past if self._unpack is None else _whole(past, self._unpack):
+                self.tap(event)
+        else:
+            self._moved_count += len(past[:-_FRESH_MAX])
+            self._kept.extend(past[:-_FRESH_MAX])
+            self._fresh.extend(past[-_FRESH_MAX:])
+
+    def as_kept(self, whole: list[RawEvent]) -> list[RawEvent]:
+        """Return events as this ring keeps them once the newest of them have come."""
+        oldest, fresh = whole[:-_FRESH_MAX], whole[-_FRESH_MAX:]
+        return (oldest if self._pack is None else _plain(oldest, self._pack)) + fresh
 
     def _catch_up(self) -> None:
         if self.writer is not None:

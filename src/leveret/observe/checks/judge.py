@@ -22,9 +22,10 @@ from leveret.observe.checks.texts import PublisherTexts, blind_text, group_text,
 from leveret.observe.checks.trace_checks import TraceChecks
 from leveret.observe.checks.trace_context import TraceContext
 from leveret.observe.checks.unused_faults import Planned, UnusedFaults, unused_finding
-from leveret.trace.events import printable
+from leveret.trace.events import RawEvent, printable
 
 if TYPE_CHECKING:
+    from leveret.core.model.node import Node
     from leveret.observe.assertions.source import Source
     from leveret.observe.checks.no_client import NoClient, UsedSource
 
@@ -62,6 +63,25 @@ class Verdict:
             raise ExceptionGroup("strict checks of leveret", failures)
 
 
+class EventChecks:
+    """The checks that read events, and what they know of those so far. A snapshot copies it with the node."""
+
+    def __init__(self) -> None:
+        self._trace: Final = TraceChecks()
+        self._context: Final = TraceContext()
+        self.leftovers: Final = Leftovers(self._trace.clients)
+
+    def feed(
+        self, raw_events: Sequence[RawEvent], node: Node, levels: Levels, allowances: Sequence[Allowance]
+    ) -> list[Finding]:
+        """Read the new events and return the findings in them."""
+        found = self._trace.feed(raw_events, node, levels.max_redeliveries)
+        self.leftovers.feed(raw_events, allowances)
+        if levels.is_on("trace_context_lost"):
+            found += self._context.feed(raw_events)
+        return found
+
+
 class Judge:
     """The strict checks of a broker and what they have found."""
 
@@ -80,9 +100,7 @@ class Judge:
         # What assertions have returned. The test expects these, so the checks do not report them.
         self._known_messages: Final[dict[int, None]] = {}
         self._known_refusals: Final[dict[str, None]] = {}
-        self._trace_checks = TraceChecks(source.node, levels.max_redeliveries)
-        self._trace_context = TraceContext()
-        self._leftovers = Leftovers(self._trace_checks.clients)
+        self._of_events = EventChecks()
         self._unused_faults = UnusedFaults(planned)
         self.never_awaited: Final = NeverAwaited()
         # The findings about workers that were not started yet, or that had failed before the test ended them.
@@ -128,20 +146,20 @@ class Judge:
             for finding in self._findings
         ]
 
-    def begin_anew(self) -> None:
-        """Start again after the broker was reset, and keep the findings."""
-        self._trace_checks = TraceChecks(self._source.node, self._levels.max_redeliveries)
-        self._trace_context = TraceContext()
-        self._leftovers = Leftovers(self._trace_checks.clients)
+    def begin_anew(self, past: EventChecks | None = None) -> None:
+        """Start again after the broker was reset, and keep the findings.
+
+        `past` knows what a restored broker begins with, which was judged where it happened.
+        """
+        self._of_events = past or EventChecks()
+        self._read_count = self._source.recorder.recorded_count
         self._unused_faults = UnusedFaults(self._planned)
 
-    def begin_with_the_past(self) -> None:
-        """Read what a restored broker begins with. It was judged where it happened."""
-        with self._source.lock:
-            so_far = self._findings
-            self._findings = []
-            self.read_on()
-            self._findings = so_far
+    def past(self, raw_events: Sequence[RawEvent], node: Node) -> EventChecks:
+        """Return what the checks know after these events, with which another broker begins."""
+        past = EventChecks()
+        past.feed(raw_events, node, self._levels, ())
+        return past
 
     def allow(self, allowance: Allowance) -> None:
         """Begin to allow something."""
@@ -195,7 +213,7 @@ class Judge:
             for reaction in [finding.reaction for finding in self._findings]:
                 if reaction is not None:
                     reaction.ended()
-            self._note(self._leftovers.left(self._source.node, is_on=self._levels.is_on))
+            self._note(self._of_events.leftovers.left(self._source.node, is_on=self._levels.is_on))
 
     def found_so_far(self, vhost: str | None = None, *, most: int | None = None) -> dict[str, list[Finding]]:
         """Return the findings of one virtual host, or of all, that were not reported yet, by check. They stay so.
@@ -265,11 +283,7 @@ class Judge:
             self._has_gap = True
         self._read_count = count
         if new:
-            found = self._trace_checks.feed(new, self._source.node)
-            self._leftovers.feed(new, self._allowances)
-            self._note(found)
-            if self._levels.is_on("trace_context_lost"):
-                self._note(self._trace_context.feed(new))
+            self._note(self._of_events.feed(new, self._source.node, self._levels, self._allowances))
 
     def _note(self, findings: Iterable[Finding]) -> None:
         self._findings += [finding for finding in findings if self._is_wanted(finding)]

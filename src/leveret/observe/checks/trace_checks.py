@@ -53,9 +53,11 @@ _Death = tuple[int, str, str | None]
 class TraceChecks:
     """The checks of a broker's trace, and what they know of the events so far."""
 
-    def __init__(self, node: Node, max_redeliveries: int) -> None:
-        self._node = node
-        self._max_redeliveries = max_redeliveries
+    # Those of the last look.
+    _node: Node
+    _max_redeliveries: int
+
+    def __init__(self) -> None:
         self._findings: list[Finding] = []
         # Why messages were lost, as things stand at one look.
         self._unrouted: Unrouted | None = None
@@ -102,9 +104,9 @@ class TraceChecks:
             events.QUEUE_DELETE: self._queue_deleted,
         }
 
-    def feed(self, raw_events: Iterable[RawEvent], node: Node) -> list[Finding]:
+    def feed(self, raw_events: Iterable[RawEvent], node: Node, max_redeliveries: int) -> list[Finding]:
         """Read the new events and return the findings in them."""
-        self._node, self._unrouted = node, None
+        self._node, self._max_redeliveries, self._unrouted = node, max_redeliveries, None
         handlers = self._handlers
         for raw in raw_events:
             kind = cast("str", raw[0])
