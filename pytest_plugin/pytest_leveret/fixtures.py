@@ -52,6 +52,7 @@ def make_leveret(request: pytest.FixtureRequest, _leveret_rabbitmq: str | None) 
     """
     __tracebackhide__ = True
     from pytest_leveret import brokers
+    from pytest_leveret.brokers import run_broker
     from pytest_leveret.rehearsals import rehearsal
 
     settings = _settings_of(request)
@@ -62,7 +63,8 @@ def make_leveret(request: pytest.FixtureRequest, _leveret_rabbitmq: str | None) 
             raise TypeError(f"make_leveret takes keywords only, as in make_leveret(rabbitmq={strays[0]!r})")
         if name is not None and not (isinstance(name, str) and name.strip()):
             raise ValueError(f"name={name!r} is no name; expected a text such as 'paris', or leave it out")
-        broker = brokers.start_broker(request.config, settings, {**overrides})
+        own = run_broker.lend_port(request, settings, overrides)
+        broker = brokers.start_broker(request.config, own, {**overrides})
         started.append(broker)
         brokers.add_to_test(request.node, broker, name)
         return broker
@@ -73,7 +75,10 @@ def make_leveret(request: pytest.FixtureRequest, _leveret_rabbitmq: str | None) 
     if not is_faulty:
         rehearsal.note_traces(request.node, started)
     is_judged = brokers.has_passed(request.node) and not is_faulty
-    brokers.stop_and_check(started, is_judged=is_judged, item=request.node)
+    try:
+        brokers.stop_and_check(started, is_judged=is_judged, item=request.node)
+    finally:
+        run_broker.take_port_back(request)
 
 
 def _settings_of(request: pytest.FixtureRequest) -> Settings:
@@ -109,14 +114,14 @@ def leveret_session(request: pytest.FixtureRequest, _leveret_rabbitmq: str | Non
 
     It keeps its state between tests, unless you call `leveret_session.reset()`, which also closes every connection.
     """
-    from pytest_leveret.brokers import url_env
+    from pytest_leveret.brokers import run_broker
 
     settings = settings_for(request.config, _leveret_rabbitmq)
-    broker = url_env.take_broker(request.config, settings)
+    broker = run_broker.take_broker(request.config, settings)
     try:
         yield from _shared(request, settings, {}, broker)
     finally:
-        url_env.leave_broker(request.config)
+        run_broker.leave_broker(request.config)
 
 
 def leveret_fixture(scope: Scope, **options: Unpack[BrokerOptions]) -> Callable[..., Broker]:
@@ -144,12 +149,17 @@ def _shared(
     """Yield the broker of a fixture that serves several tests, and stop it at the end."""
     __tracebackhide__ = True
     from pytest_leveret import brokers
+    from pytest_leveret.brokers import run_broker
 
     session, name = request.session, str(request.fixturename)
-    broker = started or brokers.start_broker(request.config, settings, overrides)
+    own = settings if started else run_broker.lend_port(request, settings, overrides)
+    broker = started or brokers.start_broker(request.config, own, overrides)
     brokers.share(session, name, broker)
     yield broker
     brokers.unshare(session, name)
     last = session.config.stash.get(RUNNING, None)
     is_excused = last is not None and name in getattr(last, "fixturenames", ()) and not brokers.has_passed(last)
-    brokers.stop_and_check([broker], is_judged=not is_excused, item=last)
+    try:
+        brokers.stop_and_check([broker], is_judged=not is_excused, item=last)
+    finally:
+        run_broker.take_port_back(request)

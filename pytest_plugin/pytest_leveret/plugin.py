@@ -17,7 +17,7 @@ from pytest_leveret import contract, flaky, options, use
 from pytest_leveret.fixtures import fresh_broker, leveret_session, make_leveret, rehearsed_version
 from pytest_leveret.guard import Guarded
 from pytest_leveret.options import markers
-from pytest_leveret.options.table import URL_ENV
+from pytest_leveret.options.table import OF_RUN
 from pytest_leveret.use import is_used
 
 __all__ = ["fresh_broker", "leveret_session", "make_leveret", "rehearsed_version"]
@@ -45,14 +45,14 @@ def leave_asserts_alone(pluginmanager: pytest.PytestPluginManager) -> None:
 
 @pytest.hookimpl(wrapper=True, tryfirst=True)
 def pytest_load_initial_conftests(early_config: pytest.Config, args: list[str]) -> Generator[None, object, object]:
-    """Set the variables of `leveret_url_env` before conftests, or plugins such as Django's, import an application."""
+    """Start the broker of the run before conftests, or plugins such as Django's, import an application."""
     flaky.complete_arguments(args)
-    if options.read_settings(early_config, URL_ENV):
+    if options.read_settings(early_config, OF_RUN):
         from pytest_leveret import real
-        from pytest_leveret.brokers import url_env
+        from pytest_leveret.brokers import run_broker
 
         real.prepare(early_config)
-        url_env.prepare(early_config)
+        run_broker.prepare(early_config)
     return (yield)
 
 
@@ -69,11 +69,11 @@ def pytest_report_header(config: pytest.Config) -> str | None:
     if not is_used(config):
         return None
     from pytest_leveret import real
-    from pytest_leveret.brokers import url_env
+    from pytest_leveret.brokers import run_broker
 
     settings = options.general_settings(config)
     parts = [f"{word}={_shown(setting.value)} ({setting.origin})" for word, setting in settings.items()]
-    parts += url_env.header(config)
+    parts += run_broker.header(config)
     parts = [f"on {place}", *parts] if (place := real.place(config)) else parts
     return f"leveret: {', '.join(parts)}" if parts else None
 
@@ -84,21 +84,20 @@ def _shown(value: object) -> str:
 
 
 def pytest_sessionstart(session: pytest.Session) -> None:
-    """Let the broker of `leveret_url_env` know the session whose tests it serves."""
+    """Let the broker of the run know the session whose tests it serves."""
     if is_used(session.config):
-        from pytest_leveret.brokers import url_env
+        from pytest_leveret.brokers import run_broker
 
-        url_env.begin_session(session)
+        run_broker.begin_session(session)
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
     """Say how many tests ran on leveret instead of a server, and which option did nothing."""
     if is_used(config):
-        from pytest_leveret import brokers, standins
+        from pytest_leveret import standins
 
-        has_failures = any(terminalreporter.stats.get(outcome) for outcome in ("failed", "error"))
         with Guarded("count the tests on leveret", config):
-            for line in (*standins.summary(config), *brokers.unused_port(config, has_failures=has_failures)):
+            for line in standins.summary(config):
                 terminalreporter.write_line(f"leveret: {line}")
 
 

@@ -66,7 +66,7 @@ def begin(config: pytest.Config) -> None:
     # The next run must not import some of it again, because two copies of a module know nothing of each other.
     sys.modules.update({name: module for name, module in _loaded.items() if name not in sys.modules})
     from pytest_leveret import brokers, explore, real, standins
-    from pytest_leveret.brokers import recording, url_env
+    from pytest_leveret.brokers import recording, run_broker
     from pytest_leveret.contract import beginning
     from pytest_leveret.real import differences
     from pytest_leveret.reports import diagnosing, otlp, pages, report, topology
@@ -90,9 +90,8 @@ def begin(config: pytest.Config) -> None:
         register(config, part, f"leveret-{name}", what)
     brokers.refuse_unusable(config)
     pairs.refuse_pairs(config)
-    brokers.refuse_shared_port(config)
     report.prepare_annotations(config)
-    for module in (pages, otlp, real, standins, flaky, beginning, url_env):
+    for module in (pages, otlp, real, standins, flaky, beginning, run_broker):
         module.prepare(config)
     if ADDRESS in os.environ:
         from pytest_leveret.trials.processes import Serving

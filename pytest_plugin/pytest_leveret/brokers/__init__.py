@@ -18,9 +18,9 @@ import pytest
 from pytest_leveret.brokers import recording
 from pytest_leveret.brokers.harness import harness_of
 from pytest_leveret.brokers.recording import attempt_of
-from pytest_leveret.options import GENERAL, RUNNING, Setting, Settings, general_settings, read_settings
+from pytest_leveret.options import GENERAL, RUNNING, Setting, Settings, given, read_settings
 from pytest_leveret.options.kinds import read_levels
-from pytest_leveret.options.table import OPTIONS
+from pytest_leveret.options.table import OPTIONS, URL_ENV
 
 if TYPE_CHECKING:
     from leveret import Broker
@@ -29,6 +29,8 @@ if TYPE_CHECKING:
 STARTER: Final[pytest.StashKey[Callable[[dict[str, Any]], Broker]]] = pytest.StashKey()
 # What wants to know of each broker that starts.
 WATCHERS: Final = pytest.StashKey[list[Callable[["Broker"], None]]]()
+# Two processes cannot have the same of these.
+_PORTS: Final = ("port", "management_port")
 # Whether something is done to a test's broker that strict checks and its contract are not about.
 IS_FAULTY: Final = pytest.StashKey[bool]()
 
@@ -43,8 +45,6 @@ class SharedBrokers:
     with_all: set[str] = field(default_factory=set)
     # The test that runs.
     current: str = ""
-    # Whether a fixture, an option or a stand-in has started any broker.
-    has_started: bool = False
 
 
 _SHARED: Final = pytest.StashKey[SharedBrokers]()
@@ -61,7 +61,7 @@ def start_broker(config: pytest.Config, settings: Settings, overrides: dict[str,
     """
     from leveret import Broker, BrokerError
 
-    options = {word: setting.value for word, setting in settings.items()} | overrides
+    options = _complete({word: setting.value for word, setting in settings.items()} | overrides)
     if "checks" in settings and "checks" in overrides:
         options["checks"] = f"{settings['checks'].value} {read_levels(overrides['checks'])}"
     start = config.stash.get(STARTER, None)
@@ -82,6 +82,11 @@ def start_broker(config: pytest.Config, settings: Settings, overrides: dict[str,
         ) from None
 
 
+def _complete(options: dict[str, Any]) -> dict[str, Any]:
+    """Return the keywords of a broker with what they imply: a port for HTTP opens it."""
+    return {"management": True, **options} if options.get("management_port") else options
+
+
 def refuse_unusable(config: pytest.Config) -> None:
     """Raise UsageError for options of the whole run that cannot be read or that a broker refuses.
 
@@ -90,6 +95,9 @@ def refuse_unusable(config: pytest.Config) -> None:
     if GENERAL in config.stash:
         return
     settings = config.stash[GENERAL] = read_settings(config, OPTIONS)
+    if role_of(config) == "worker":
+        for word in _PORTS:
+            settings.pop(word, None)
     if not settings:
         return
     from leveret import Broker, BrokerError
@@ -97,13 +105,16 @@ def refuse_unusable(config: pytest.Config) -> None:
     for word, setting in settings.items():
         # Definitions may name the users and virtual hosts of the other options, and must be there to match.
         beside = {"definitions": ("users", "vhosts"), "declare": ("users", "vhosts", "definitions")}.get(word, ())
-        others = {other: settings[other].value for other in beside if other in settings}
+        others: dict[str, Any] = {other: settings[other].value for other in beside if other in settings}
+        if word == "management_port" and setting.value:
+            others["management"] = True
         for value in setting.value if isinstance(setting.value, tuple) else (setting.value,):
             try:
                 Broker(**others, **{word: value})
             except (ValueError, BrokerError) as error:
                 raise pytest.UsageError(f"{setting.origin}: {error}") from None
-    _refuse_address({word: settings[word] for word in ("host", "port") if word in settings})
+    if not (role_of(config) == "controller" and read_settings(config, URL_ENV)):
+        _refuse_address({word: settings[word] for word in ("host", *_PORTS) if word in settings})
     if "trace_dir" in settings:
         refuse_directory(settings["trace_dir"])
 
@@ -115,36 +126,17 @@ def _refuse_address(settings: Settings) -> None:
     from leveret import Broker
 
     try:
-        Broker(**{word: setting.value for word, setting in settings.items()}).start().stop()
+        Broker(**_complete({word: setting.value for word, setting in settings.items()})).start().stop()
     except OSError as error:
         origins = ", ".join(setting.origin for setting in settings.values())
         raise pytest.UsageError(f"{origins}: {error.strerror or error}") from None
 
 
-def refuse_shared_port(config: pytest.Config) -> None:
-    """Raise UsageError if several workers of pytest-xdist would share one port."""
-    setting = general_settings(config).get("port")
-    workers = len(config.getoption("tx", None) or ())
-    if setting is not None and setting.value and workers > 1:
-        raise pytest.UsageError(
-            f"{setting.origin}: port={setting.value} serves one process, and pytest-xdist runs {workers} workers; run "
-            "with -n 0, or let each worker have a port of its own with leveret_url_env"
-        )
-
-
-def unused_port(config: pytest.Config, *, has_failures: bool) -> list[str]:
-    """Return a line about a port on which nothing listened, if tests failed, perhaps because they connected there.
-
-    A controller of pytest-xdist does not know what its workers start.
-    """
-    setting = general_settings(config).get("port")
-    has_started = _shared(config).has_started or config.getoption("tx", None)
-    if setting is None or not setting.value or has_started or not has_failures:
-        return []
-    return [
-        f"{setting.origin}: no broker listened on port {setting.value}, because no test asked for one. To start one "
-        "before the tests, set leveret_url_env = AMQP_URL, or use the fixture leveret_session in them"
-    ]
+def role_of(config: pytest.Config) -> str:
+    """Return what a process is in a run of pytest-xdist: "controller" or "worker"; "" in any other run."""
+    if not (given(config, "numprocesses") or given(config, "tx")):
+        return ""
+    return "worker" if "PYTEST_XDIST_WORKER" in os.environ else "controller"
 
 
 def refuse_directory(setting: Setting) -> None:
@@ -164,7 +156,6 @@ def add_to_test(item: pytest.Item, broker: Broker, name: str | None = None) -> N
     if name is not None:
         harness_of(broker).call(name)
     attempt_of(item).started.append(broker)
-    _shared(item.config).has_started = True
     harness_of(broker).belong_to(item.nodeid)
     recording.begin(item, broker)
     harness_of(broker).begin_test(item.nodeid)
@@ -192,7 +183,6 @@ def share(session: pytest.Session, fixture: str, broker: Broker, *, with_all: bo
         shared.with_all.add(fixture)
     else:
         harness_of(broker).name_in_tests(fixture)
-    shared.has_started = True
     known = shared.by_fixture.setdefault(fixture, [])
     known.append(broker)
     if broker in known[:-1]:

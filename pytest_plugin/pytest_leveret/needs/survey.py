@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Final
 import pytest
 
 from leveret.trials.pool import Done
-from pytest_leveret.brokers import url_env
+from pytest_leveret.brokers import run_broker
 from pytest_leveret.contract import locks_of
 from pytest_leveret.needs import IS_SURVEY
 from pytest_leveret.needs.bodies import NULL, REMOVED, RETYPED, FieldChange
@@ -82,7 +82,7 @@ class Survey:
         refuse_broken(session)
         port = general_settings(session.config).get("port")
         # The code under test has read the URL already, so all brokers have this port, and run one after another.
-        has_one_port = url_env.end_broker(session.config) or (port is not None and bool(port.value))
+        has_one_port = run_broker.end_broker(session.config) or (port is not None and bool(port.value))
         plugins = session.config.pluginmanager
         is_watched = getattr(plugins.get_plugin("terminalreporter"), "isatty", False)
         seldom = Seldom(partial(show_progress, plugins), _PROGRESS_S if is_watched else _LOGGED_PROGRESS_S)

@@ -25,15 +25,18 @@ _SWITCHES: Final = {
 }
 _VARIABLE: Final = re.compile(r"[A-Za-z_]\w*", re.ASCII)
 _OF_URL: Final = ("vhost", "user")
+# What a variable can hold, by the word for it: the whole URL, or a part.
+_PARTS: Final = ("url", "host", "port", "user", "password", "vhost", "management_url", "management_port")
 # An address in place of a path. In an ini file, the rootdir stands before it, and only one slash is left.
 _ADDRESS: Final = re.compile(r"(?:^|[/\\])[a-z]{2,}:[/\\]")
 
 
 @dataclass(frozen=True, slots=True)
 class Variable:
-    """An environment variable, and the virtual host and the user of the URL that it gets."""
+    """An environment variable, and the virtual host and the user of the URL that it gets, or of which it gets a part."""
 
     name: str
+    part: str = "url"
     vhost: str = "/"
     user: str = "guest"
 
@@ -156,26 +159,31 @@ def read_packages(text: str) -> tuple[str, ...]:
 def read_variables(text: str) -> tuple[Variable, ...]:
     """Return the variables in a text: on each line names, then vhost=NAME or user=NAME if the URL is for another one.
 
-    A semicolon ends a line as well, for the command line.
+    NAME=port, or another part, is a variable that gets this part of the URL. A semicolon ends a line as well, for the
+    command line.
     """
     variables: dict[str, Variable] = {}
     for line in re.split(r"[\n;]", text):
-        words = line.replace(",", " ").split()
-        names = [word for word in words if "=" not in word]
-        place = dict(word.split("=", 1) for word in words if "=" in word)
-        for word in place:
-            if word not in _OF_URL:
+        words = [word.partition("=") for word in line.replace(",", " ").split()]
+        place = {name: value for name, _, value in words if name in _OF_URL}
+        names = {name: value or "url" for name, _, value in words if name not in _OF_URL}
+        for name, part in names.items():
+            if part not in _PARTS:
                 from leveret.errors import unknown
 
-                raise ValueError(f"{unknown('word', word, _OF_URL)}; write a line as in AMQP_URL vhost=shop user=app")
+                raise ValueError(
+                    f"{unknown('word', name, _OF_URL)}; write a line as in AMQP_URL vhost=shop user=app"
+                    if name.islower()
+                    else f"{unknown('part of the URL', part, _PARTS)}; write {name}=host, or {name} for the whole URL"
+                )
         if place and not names:
             raise ValueError(f"{line.strip()!r} names no variable; write it first, as in AMQP_URL {line.strip()}")
-        for name in names:
+        for name, part in names.items():
             if not _VARIABLE.fullmatch(name):
                 raise ValueError(f"{name!r} is not the name of an environment variable, such as AMQP_URL")
             if name in variables:
                 raise ValueError(f"{name} is named twice, and can hold one URL only; remove one of the two")
-            variables[name] = Variable(name, **place)
+            variables[name] = Variable(name, part, **place)
     return tuple(variables.values())
 
 

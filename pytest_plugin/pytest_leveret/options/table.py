@@ -28,7 +28,7 @@ class Option:
     example: str = ""
     # Where a keyword of a broker reaches: the brokers of the fixtures, of stand-ins, and that in front of a real server
     # ("all"); none of stand-ins ("own"); only leveret can do it, so that its tests are skipped on a server ("leveret");
-    # or a server is what it is without ("no server").
+    # or a server is what it is without ("no server"). The last two reach stand-ins as well.
     reach: Literal["all", "own", "leveret", "no server"] = "own"
     has_ini: bool = True
 
@@ -64,6 +64,11 @@ _MAX_REDELIVERIES: Final = "how often a message may come back before redelivered
 _USERS: Final = "users with every right on / and on the virtual hosts of leveret_vhosts"
 _DEFINITIONS: Final = "a definitions.json of RabbitMQ to import; an empty value imports none"
 _DECLARE: Final = "what clients may declare beside the definitions: freely or must_match (default: freely)"
+_PORT: Final = (
+    "the port of the broker of the run, which starts before conftests and tests are imported; that of a fixture takes "
+    "it while it runs (default: a free one)"
+)
+_MANAGEMENT_PORT: Final = "the port for HTTP of the broker of the run, such as 15672 (default: a free one, if any)"
 _SETTINGS: Final = "settings of rabbitmq.conf, such as channel_max=100"
 
 OPTIONS: Final = (
@@ -78,21 +83,21 @@ OPTIONS: Final = (
     ),
     Option("checks", kinds.LEVELS, _CHECKS, "'unroutable=error'", "all"),
     Option("max_redeliveries", kinds.COUNT, _MAX_REDELIVERIES, "100", "all"),
-    Option("users", kinds.USERS, _USERS, "{'app': 'secret'}"),
-    Option("vhosts", kinds.NAMES, "virtual hosts to create", "{'shop'}"),
-    Option("definitions", kinds.DEFINITIONS, _DEFINITIONS, "'definitions.json'"),
-    Option("declare", kinds.RULE, _DECLARE, "'must_match'"),
+    Option("users", kinds.USERS, _USERS, "{'app': 'secret'}", "all"),
+    Option("vhosts", kinds.NAMES, "virtual hosts to create", "{'shop'}", "all"),
+    Option("definitions", kinds.DEFINITIONS, _DEFINITIONS, "'definitions.json'", "all"),
+    Option("declare", kinds.RULE, _DECLARE, "'must_match'", "all"),
     Option("plugins", kinds.NAMES, "plugins of RabbitMQ to enable", "{'rabbitmq_event_exchange'}", "no server"),
     Option("settings", kinds.LINES, _SETTINGS, "{'channel_max': 100}", "leveret"),
     Option("host", kinds.ADDRESS, "the address that the broker listens on (default: 127.0.0.1)", "'127.0.0.1'"),
-    Option("port", kinds.PORT, "the port that the broker listens on (default: a free one)", "0"),
+    Option("port", kinds.PORT, _PORT, "0"),
     Option("management", kinds.SWITCH, "open a port for HTTP beside the broker's (default: no)", "False", "no server"),
+    Option("management_port", kinds.PORT, _MANAGEMENT_PORT, "0", "no server"),
 )
 # The keywords of a broker that only a test itself can give.
 BROKER_ONLY: Final = (
     Option("tls", kinds.TLS, "open a second port, which speaks TLS", reach="leveret"),
     Option("tls_port", kinds.PORT, "the number of that port", reach="leveret"),
-    Option("management_port", kinds.PORT, "the number of the port for HTTP", reach="no server"),
 )
 KEYWORDS: Final = {option.word: option for option in (*OPTIONS, *BROKER_ONLY)}
 PAGES: Final = (
@@ -120,9 +125,11 @@ URL_ENV: Final = (
         "url_env",
         ValueKind("NAMES", kinds.read_variables),
         "environment variables to set to the URL of leveret_session before conftests and tests are imported, such as "
-        "AMQP_URL, or AMQP_URL vhost=shop user=app",
+        "AMQP_URL, or AMQP_URL vhost=shop user=app, or to a part of it, as in RABBITMQ_HOST=host RABBITMQ_PORT=port",
     ),
 )
+# What starts the broker of the run before anything is imported.
+OF_RUN: Final = (*URL_ENV, *(option for option in OPTIONS if option.word in ("port", "management_port")))
 STANDINS: Final = (
     Option(
         "replaces",

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import pytest
 
-from pytest_leveret.brokers import brokers_of, url_env
+from pytest_leveret.brokers import brokers_of, run_broker
 from pytest_leveret.brokers.harness import harness_of
 from pytest_leveret.brokers.recording import attempt_of
 from pytest_leveret.guard import LINES, Guarded, note, register
@@ -147,7 +147,7 @@ def add_sections(item: pytest.Item, report: pytest.TestReport) -> None:
             add_section(report, f"leveret: output of worker {name!r}", lines)
     if missing := diagnosing.notes_of(item).missing:
         add_section(report, "leveret", missing)
-    if texts and "leveret_session" not in getattr(item, "fixturenames", ()) and (hint := url_env.hint(item)):
+    if texts and "leveret_session" not in getattr(item, "fixturenames", ()) and (hint := run_broker.hint(item)):
         add_section(report, "leveret: another broker", hint)
 
 

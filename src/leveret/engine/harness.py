@@ -67,6 +67,10 @@ class Harness:
         """The name that `call` gave the broker."""
         return self._engine.given_name
 
+    def leave_port(self) -> None:
+        """Accept no more clients, until `broker.admin.revive()`. Those that are connected stay."""
+        self._engine.close_ports()
+
     def belong_to(self, node_id: str) -> None:
         """Note that the broker belongs to one test.
 

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from typing import Final
-from urllib.parse import quote
+from urllib.parse import quote, unquote, urlsplit
 
-# The environment variables of this process that hold URLs of a broker of the run, with the virtual host and the user.
-VARIABLES: Final[dict[str, tuple[str, str]]] = {}
+# The environment variables of this process that hold URLs of a broker of the run, or a part: each with the virtual host
+# and the user of the URL, and the part.
+VARIABLES: Final[dict[str, tuple[str, str, str]]] = {}
 
 
 def amqp_url(host: str, port: int | None, *, user: str, password: str, vhost: str = "/", scheme: str = "amqp") -> str:
@@ -14,6 +15,20 @@ def amqp_url(host: str, port: int | None, *, user: str, password: str, vhost: st
     # Without a path every client takes "/". With a lone slash not all of them do.
     path = "" if vhost == "/" else f"/{quote(vhost, safe='')}"
     return f"{scheme}://{quote(user, safe='')}:{quote(password, safe='')}@{url_host(host)}:{port}{path}"
+
+
+def part_of(url: str, part: str) -> str:
+    """Return a part of a URL of AMQP: "host", "port", "user", "password" or "vhost"; or the "url" itself."""
+    parts = urlsplit(url)
+    values = {
+        "url": url,
+        "host": parts.hostname,
+        "port": parts.port,
+        "user": unquote(parts.username or ""),
+        "password": unquote(parts.password or ""),
+        "vhost": unquote(parts.path[1:]) or "/",
+    }
+    return str(values[part])
 
 
 def url_host(host: str) -> str:

@@ -17,7 +17,7 @@ from typing import Any, Final, Self, TypeVar
 
 from leveret.engine.elsewhere import Twins, elsewhere, twin, warn
 from leveret.engine.engine import Engine, refuse_to_starve_clients
-from leveret.engine.urls import VARIABLES, url_host
+from leveret.engine.urls import VARIABLES, part_of, url_host
 from leveret.errors import BrokerError, WaitTimeoutError
 from leveret.observe.calls.callers import calling_line
 from leveret.observe.calls.hinting import Hinting, checks_calls
@@ -161,7 +161,10 @@ class Worker(Hinting):
         RUNNING[self._port] = self
         self._is_ending = False
         self._engine.judge.lost_workers.pop(self, None)
-        urls = {name: self._url_at(self._port, *place) for name, place in self._variables().items()}
+        urls = {
+            name: part_of(self._url_at(self._port, vhost, user), part)
+            for name, (vhost, user, part) in self._variables().items()
+        }
         environment = self._led_here({**os.environ, "PYTHONUNBUFFERED": "1", **urls, **self._env})
         run = self._run
         with self._starting:
@@ -174,11 +177,13 @@ class Worker(Hinting):
             self._is_end_known = False
         return self
 
-    def _variables(self) -> dict[str, tuple[str, str]]:
-        """Return the variables that hold its URL, each with a virtual host and a user."""
-        names: Iterable[str] = ("AMQP_URL", *VARIABLES) if self._url_env is None else self._url_env
-        places = VARIABLES if self._url_env is None and self._place == ("/", "guest") else {}
-        return {name: places.get(name, self._place) for name in names}
+    def _variables(self) -> dict[str, tuple[str, str, str]]:
+        """Return the variables that hold its URL or a part, each with a virtual host, a user and the part."""
+        if self._url_env is not None:
+            return dict.fromkeys(self._url_env, (*self._place, "url"))
+        is_usual = self._place == ("/", "guest")
+        of_run = {name: it if is_usual else (*self._place, it[2]) for name, it in VARIABLES.items()}
+        return {"AMQP_URL": (*self._place, "url"), **of_run}
 
     def _led_here(self, values: dict[K, Any]) -> dict[K, Any]:
         """Return what it gets, with its own port where a text has the address of the broker."""
@@ -374,7 +379,7 @@ class Worker(Hinting):
     def _hint(self) -> str:
         if self._ready is not None:
             return ""
-        names = self._variables()
+        names = [name for name, (*_, part) in self._variables().items() if part == "url"]
         urls = f"its URL is in {' and '.join(names)}" if names else "url_env names no variable"
         return f"; {urls}, and ready= is for a worker that only publishes"
 
