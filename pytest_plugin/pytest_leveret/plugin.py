@@ -145,11 +145,12 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
     """Refuse an invalid marker before anything of the test runs."""
     item.config.stash[options.RUNNING] = item
     if is_used(item.config):
-        from pytest_leveret import brokers, explore, real
-        from pytest_leveret.brokers import recording
+        from pytest_leveret import brokers, explore, real, standins
+        from pytest_leveret.brokers import recording, run_broker
 
         recording.begin_attempt(item)
-        markers.refuse_wrong_marker(item)
+        has_run_broker, has_standins = run_broker.is_started(item.config), standins.are_on(item.config)
+        markers.refuse_wrong_marker(item, has_run_broker=has_run_broker, has_standins=has_standins)
         explore.refuse_wrong_marker(item)
         real.skip_marked(item)
         brokers.note_start(item)

@@ -40,8 +40,9 @@ def test_a_login_of_an_unknown_user_names_the_user_and_where_to_add_it(broker: B
 
     assert "got 403 ACCESS_REFUSED - Login was refused" in report
     assert "  because user 'app' is unknown\n    during the call at " in report
-    assert "To add user 'app': Broker(users={'app': password}), @pytest.mark.leveret(users=...), " in report
-    assert "leveret_users = app=PASSWORD in the ini file" in report
+    assert (
+        "To add user 'app': Broker(users={'app': password}), or broker.admin.add_user('app', password) and " in report
+    )
 
 
 def test_a_login_with_a_wrong_password_names_the_url_with_the_right_one(broker: Broker) -> None:

@@ -365,44 +365,116 @@ def test_a_port_in_use_stops_the_run_at_once(run):
     result.stderr.fnmatch_lines([f"*--leveret-port: cannot listen on 127.0.0.1 port {broker.port}: *"])
 
 
-def test_workers_of_xdist_cannot_share_a_port(run_apart, free_port):
-    result = run_apart("def test_it(leveret): pass", f"--leveret-port={free_port}", "-n2", beside=("xdist",))
+def test_a_suite_with_its_address_in_the_code_needs_only_the_port(run, free_port):
+    result = run(
+        f"""
+        import urllib.request
+        import pika
 
-    assert result.ret == pytest.ExitCode.USAGE_ERROR
-    result.stderr.fnmatch_lines([f"*--leveret-port: port={free_port} serves one process, and pytest-xdist runs 2 *"])
+        def test_it():
+            with pika.BlockingConnection(pika.ConnectionParameters("localhost", {free_port})) as connection:
+                connection.channel().queue_declare("q", durable=True)
 
+        def test_that_fails():
+            with pika.BlockingConnection(pika.ConnectionParameters("localhost", {free_port})) as connection:
+                connection.channel().queue_declare("q", passive=True)
+                assert 1 == 2
+        """,
+        f"--leveret-port={free_port}",
+    )
 
-REFUSED = """
-    import pika
-
-    def test_it({fixture}):
-        pika.BlockingConnection(pika.ConnectionParameters("127.0.0.1", {port}, connection_attempts=1)).close()
-
-    def test_that_fails():
-        assert False
-"""
-
-
-def test_a_port_on_which_nothing_listened_is_named_after_tests_that_failed(run, free_port):
-    result = run(REFUSED.format(fixture="", port=free_port), f"--leveret-port={free_port}")
-
-    result.assert_outcomes(failed=2)
+    result.assert_outcomes(passed=1, failed=1)
     result.stdout.fnmatch_lines(
-        f"leveret: --leveret-port: no broker listened on port {free_port}, because no test asked for one. To start *"
+        [f"leveret: port={free_port} (--leveret-port), *", "*leveret: state of the broker on port *"]
     )
 
 
-@pytest.mark.parametrize("fixture", ["leveret", "leveret_session"])
-def test_a_port_on_which_a_broker_listened_is_not_named(run, free_port, fixture):
-    result = run(REFUSED.format(fixture=fixture, port=free_port), f"--leveret-port={free_port}")
+def test_the_management_port_serves_the_api_of_the_broker_of_the_run(run, free_port):
+    result = run(
+        f"""
+        from urllib.request import Request, urlopen
 
-    result.assert_outcomes(passed=1, failed=1)
-    result.stdout.no_fnmatch_line("*no broker listened*")
+        def test_it():
+            guest = {{"Authorization": "Basic Z3Vlc3Q6Z3Vlc3Q="}}
+            assert urlopen(Request("http://localhost:{free_port}/api/overview", headers=guest)).status == 200
+        """,
+        f"--leveret-management-port={free_port}",
+    )
+
+    result.assert_outcomes(passed=1)
 
 
-def test_the_advice_about_a_port_on_which_nothing_listened_works(run, free_port):
-    source = REFUSED.format(fixture="", port=free_port)
+def test_a_broker_of_a_test_has_the_port_while_it_runs(run, free_port):
+    result = run(
+        f"""
+        import pika
 
-    result = run(source, f"--leveret-port={free_port}", "--leveret-url-env=AMQP_URL", "-k", "test_it")
+        def declare(**options):
+            with pika.BlockingConnection(pika.ConnectionParameters("localhost", {free_port})) as connection:
+                connection.channel().queue_declare("q", durable=True, **options)
 
-    result.assert_outcomes(passed=1, deselected=1)
+        def test_of_the_run(): declare()
+
+        def test_of_its_own(leveret):
+            declare()
+            leveret.queue("q")
+
+        def test_of_the_run_again(): declare(passive=True)
+
+        def test_of_the_session(leveret_session):
+            declare(passive=True)
+            assert leveret_session.port == {free_port}
+        """,
+        f"--leveret-port={free_port}",
+    )
+
+    result.assert_outcomes(passed=4)
+
+
+def test_the_workers_of_xdist_share_the_broker_of_a_port_and_the_run_says_so_once(run_apart, free_port):
+    result = run_apart(
+        f"""
+        import pika
+        import pytest
+
+        @pytest.mark.parametrize("turn", range(4))
+        def test_it(turn):
+            with pika.BlockingConnection(pika.ConnectionParameters("localhost", {free_port})) as connection:
+                connection.channel().queue_declare("q", durable=True)
+
+        def test_of_its_own(leveret):
+            assert leveret.port != {free_port}
+            leveret.declare_queue("q")
+        """,
+        f"--leveret-port={free_port}",
+        "-n2",
+        beside=("xdist",),
+    )
+
+    result.assert_outcomes(passed=5)
+    assert (
+        result.stdout.str().count("one broker for all workers of pytest-xdist, which judges and reports no test") == 1
+    )
+
+
+def test_variables_lead_to_the_broker_of_each_worker_of_xdist_also_with_a_port(run_apart, free_port):
+    result = run_apart(
+        """
+        import os
+        import pika
+        import pytest
+
+        @pytest.mark.parametrize("turn", range(4))
+        def test_it(turn, leveret_session):
+            with pika.BlockingConnection(pika.URLParameters(os.environ["AMQP_URL"])) as connection:
+                connection.channel().queue_declare("q", durable=True)
+            assert os.environ["AMQP_PORT"] == str(leveret_session.port)
+            leveret_session.queue("q")
+        """,
+        f"--leveret-port={free_port}",
+        "--leveret-url-env=AMQP_URL AMQP_PORT=port",
+        "-n2",
+        beside=("xdist",),
+    )
+
+    result.assert_outcomes(passed=4)

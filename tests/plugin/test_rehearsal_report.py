@@ -73,7 +73,7 @@ def test_a_denied_feature_of_one_line_is_one_entry_with_client_line_ways_out_and
         f"    during the call at {module}:5 in declare",
         "    RabbitMQ denies transient_nonexcl_queues from 4.3 on. Ways out:",
         "      declare the queue with durable=True (or exclusive=True); or",
-        f"      permit it: Broker({permit}), @pytest.mark.leveret({permit}), or leveret_permit = "
+        f"      permit it: @pytest.mark.leveret({permit}), or leveret_permit = "
         "transient_nonexcl_queues in the ini file",
         f"    fails: {module}::test_ordering",
         f"    fails: {module}::test_paying",

@@ -208,9 +208,9 @@ def test_a_denied_feature_is_reported_with_client_line_and_all_ways_out(run):
             "  order worker (c1/ch1) got 541 INTERNAL_ERROR - Feature `transient_nonexcl_queues` is deprecated.",
             "    during the call at *.py:4 in declare, called from *.py:8 in test_it",
             "*declare the queue with durable=True (or exclusive=True)*",
-            '*permit={"transient_nonexcl_queues"}*@pytest.mark.leveret(permit={"transient_nonexcl_queues"})*'
+            '*permit it: @pytest.mark.leveret(permit={"transient_nonexcl_queues"}), or '
             "leveret_permit = transient_nonexcl_queues*",
-            '*set its version: Broker(rabbitmq="4.2")*leveret_rabbitmq = 4.2 in the ini file',
+            '*set its version: @pytest.mark.leveret(rabbitmq="4.2"), or leveret_rabbitmq = 4.2 in the ini file',
         ]
     )
 

@@ -360,3 +360,117 @@ def test_a_run_that_could_replace_nothing_says_nothing(run: Run, argument: str) 
     result = run("def test_it(): pass", "--leveret-replaces=testcontainers", argument, *PLUGINS)
 
     result.stdout.no_fnmatch_line("*nothing was replaced*")
+
+
+TRANSIENT = """
+    import pika
+    import pytest
+    {imports}
+
+    {marker}
+    def test_it({fixture}):
+        {block}
+            with pika.BlockingConnection(pika.ConnectionParameters("127.0.0.1", port)) as connection:
+                connection.channel().queue_declare("hello")
+"""
+CONTAINER = {
+    "imports": "from testcontainers.rabbitmq import RabbitMqContainer",
+    "fixture": "",
+    "block": 'with RabbitMqContainer("rabbitmq:4.3") as server:\n            port = int(server.get_exposed_port(5672))',
+}
+PROCESS = {
+    "imports": "from pytest_rabbitmq import factories\n    own = factories.rabbitmq_proc(port=None)\n",
+    "fixture": "own",
+    "block": "port = own.port\n        if True:",
+}
+PERMIT = '@pytest.mark.leveret(permit={"transient_nonexcl_queues"})'
+
+
+@pytest.mark.parametrize("server", [CONTAINER, PROCESS], ids=["testcontainers", "pytest-rabbitmq"])
+@pytest.mark.parametrize(
+    ("marker", "option"),
+    [
+        ("", "--leveret-permit=transient_nonexcl_queues"),
+        ("", "--leveret-rabbitmq=4.2"),
+        (PERMIT, ""),
+        ('@pytest.mark.leveret(rabbitmq="4.2")', ""),
+    ],
+)
+def test_each_way_out_of_a_denied_feature_acts_on_what_a_suite_starts(
+    run: Run, server: dict[str, str], marker: str, option: str
+) -> None:
+    source = TRANSIENT.format(**server, marker=marker)
+
+    run(source, ALL, *PLUGINS, *filter(None, [option])).assert_outcomes(passed=1)
+
+
+LOSES = """
+    import pika
+    import pytest
+    from testcontainers.rabbitmq import RabbitMqContainer
+
+    @pytest.fixture(scope="session")
+    def port():
+        with RabbitMqContainer("rabbitmq:4.3") as server:
+            yield int(server.get_exposed_port(5672))
+
+    def lose(port):
+        with pika.BlockingConnection(pika.ConnectionParameters("127.0.0.1", port)) as connection:
+            connection.channel().basic_publish("amq.topic", "nobody", b"7")
+
+    def test_of_the_warning(port): lose(port)
+
+    @pytest.mark.leveret(checks="unroutable=off")
+    def test_of_its_advice(port): lose(port)
+
+    @pytest.mark.leveret(checks="unroutable=error")
+    def test_of_an_error(port): lose(port)
+
+    def test_of_the_next(port): lose(port)
+"""
+
+
+def test_the_warning_on_what_a_suite_starts_names_only_what_acts(run: Run) -> None:
+    result = run(LOSES, ALL, *PLUGINS)
+
+    result.assert_outcomes(passed=4, errors=1, warnings=2)
+    result.stdout.fnmatch_lines(
+        '*if you expect this: @pytest.mark.leveret(checks="unroutable=off"), or leveret_checks = unroutable=off in *'
+    )
+
+
+def test_a_marker_that_changed_nothing_fails_its_test(run: Run) -> None:
+    source = LOSES.partition("    def test_of_the_warning")[0]
+
+    result = run(
+        f"{source}\n    def test_first(port): pass\n\n    {PERMIT}\n    def test_it(port): pass\n", ALL, *PLUGINS
+    )
+
+    result.assert_outcomes(passed=2, errors=1)
+    result.stdout.fnmatch_lines(["*marker leveret: permit changed nothing, * set leveret_permit for all tests"])
+
+
+def test_users_and_definitions_of_the_run_are_on_what_a_suite_starts(run: Run, suite: pytest.Pytester) -> None:
+    suite.makefile(".json", definitions='{"queues": [{"name": "orders", "vhost": "/", "durable": true}]}')
+
+    result = run(
+        """
+        import pika
+        from testcontainers.rabbitmq import RabbitMqContainer
+
+        def test_it():
+            with RabbitMqContainer("rabbitmq:3.13", username="own", password="pw") as server:
+                port = int(server.get_exposed_port(5672))
+                for user, password in (("own", "pw"), ("app", "secret")):
+                    credentials = pika.PlainCredentials(user, password)
+                    parameters = pika.ConnectionParameters("127.0.0.1", port, credentials=credentials)
+                    with pika.BlockingConnection(parameters) as connection:
+                        connection.channel().queue_declare("orders", passive=True)
+        """,
+        ALL,
+        "--leveret-users=app=secret",
+        "--leveret-definitions=definitions.json",
+        *PLUGINS,
+    )
+
+    result.assert_outcomes(passed=1)

@@ -131,6 +131,42 @@ def test_several_variables_name_virtual_hosts_and_users(run, pytester):
     result.stdout.no_fnmatch_line("*secret*")
 
 
+def test_variables_hold_the_parts_of_the_url(run, pytester):
+    pytester.makeini("""
+        [pytest]
+        leveret_vhosts = shop
+        leveret_users = app=secret
+        leveret_management = yes
+        leveret_url_env =
+            RABBIT_HOST=host RABBIT_PORT=port RABBIT_USER=user RABBIT_PASSWORD=password RABBIT_VHOST=vhost
+            API_URL=management_url API_PORT=management_port
+            SHOP_USER=user SHOP_PASSWORD=password SHOP_VHOST=vhost vhost=shop user=app
+    """)
+
+    result = run("""
+        import os
+        import pika
+
+        def parameters(prefix):
+            return pika.ConnectionParameters(
+                os.environ["RABBIT_HOST"], int(os.environ["RABBIT_PORT"]), os.environ[f"{prefix}_VHOST"],
+                pika.PlainCredentials(os.environ[f"{prefix}_USER"], os.environ[f"{prefix}_PASSWORD"]),
+            )
+
+        def test_it(leveret_session):
+            for prefix in ("RABBIT", "SHOP"):
+                pika.BlockingConnection(parameters(prefix)).close()
+            assert os.environ["API_URL"] == leveret_session.management_url
+            assert leveret_session.management_url.endswith(":" + os.environ["API_PORT"])
+    """)
+
+    result.assert_outcomes(passed=1)
+    result.stdout.no_fnmatch_line("*secret*")
+    result.stdout.fnmatch_lines(
+        ["leveret: *RABBIT_HOST=127.0.0.1 *SHOP_PASSWORD=[*][*][*] (ini option leveret_url_env)*"]
+    )
+
+
 def test_a_test_that_fails_on_another_broker_is_pointed_to_the_one_at_the_url(run, shop):
     result = run("""
         import shop
@@ -181,6 +217,8 @@ def test_a_failure_without_clients_names_the_variable(run):
         ("vhost=/", "'vhost=/' names no variable; write it first, as in AMQP_URL vhost=/"),
         ("A B; A", "A is named twice, and can hold one URL only; remove one of the two"),
         ("A vhsot=/", "unknown word 'vhsot'; did you mean 'vhost'?; write a line as in AMQP_URL vhost=shop user=app"),
+        ("A=prot", "unknown part of the URL 'prot'; did you mean 'port'?; write A=host, or A for the whole URL"),
+        ("A=management_url", "A=management_url: the broker serves no HTTP; set leveret_management = yes"),
         ("A vhost=shop", "A: unknown virtual host 'shop'; *; to create it, set leveret_vhosts = shop"),
         ("A user=app", "A: unknown user 'app'; *; to create it, set leveret_users = app=PASSWORD"),
     ],

@@ -20,6 +20,7 @@ from pytest_leveret.brokers.harness import harness_of
 from pytest_leveret.brokers.recording import attempt_of
 from pytest_leveret.options import GENERAL, RUNNING, Setting, Settings, given, read_settings
 from pytest_leveret.options.kinds import read_levels
+from pytest_leveret.options.markers import marked_settings
 from pytest_leveret.options.table import OPTIONS, URL_ENV
 
 if TYPE_CHECKING:
@@ -181,14 +182,14 @@ def share(session: pytest.Session, fixture: str, broker: Broker, *, with_all: bo
     shared = _shared(session.config)
     if with_all:
         shared.with_all.add(fixture)
-    else:
-        harness_of(broker).name_in_tests(fixture)
+    harness_of(broker).serve_many(None if with_all else fixture)
     known = shared.by_fixture.setdefault(fixture, [])
     known.append(broker)
     if broker in known[:-1]:
         return
     if (item := session.config.stash.get(RUNNING, None)) is not None:
         recording.begin(item, broker)
+        harness_of(broker).judge_by(_levels_of(item))
     harness_of(broker).begin_test(shared.current)
     for watcher in session.config.stash.get(WATCHERS, ()):
         watcher(broker)
@@ -235,7 +236,14 @@ def note_start(item: pytest.Item) -> None:
     for shared in serving:
         recording.begin(item, shared)
         harness_of(shared).begin_test(item.nodeid)
+        harness_of(shared).judge_by(_levels_of(item))
     _note_recorded(item, serving)
+
+
+def _levels_of(item: pytest.Item) -> str | None:
+    """Return the levels of checks that the markers of a test set; None if they set none."""
+    setting = marked_settings(item).get("checks")
+    return None if setting is None else setting.value
 
 
 def note_call(item: pytest.Item) -> None:
@@ -265,6 +273,11 @@ def note_end(item: pytest.Item, report: pytest.TestReport, error: str | None) ->
 def has_passed(item: pytest.Item) -> bool:
     """Return whether the test's call phase has passed. Until then, it has not."""
     return attempt_of(item).has_passed
+
+
+def has_own(item: pytest.Item) -> bool:
+    """Return whether a test asks for a broker of its own."""
+    return not {"leveret", "make_leveret", "request"}.isdisjoint(getattr(item, "fixturenames", ()))
 
 
 def is_faulty(item: pytest.Item) -> bool:

@@ -1,9 +1,9 @@
 """The broker of the run: at the port of `leveret_port`, and with its URL in the variables of `leveret_url_env`.
 
-Some applications read the URL of their broker when they are imported, and keep it; others have it in their code. So the
-broker starts, and the variables are set, before pytest imports the first conftest. The fixture `leveret_session` is this
-broker, and it belongs to every test in which something happens on it. When the run ends, the variables get their former
-values.
+Some applications read the URL of their broker when they are imported, and keep it; others have it in their code. So
+the broker starts, and the variables are set, before pytest imports the first conftest. The fixture `leveret_session` is
+this broker, and it belongs to every test in which something happens on it. When the run ends, the variables get their
+former values.
 
 Each worker of pytest-xdist has a broker of its own if variables lead there. If there is a port only, the broker of the
 controller serves all workers, as a server would.
@@ -95,6 +95,11 @@ def prepare(config: pytest.Config) -> None:
         if not variable.part.startswith(_HTTP):
             # A worker on any broker gets the URL of that broker there.
             patch.setitem(VARIABLES, variable.name, (variable.vhost, variable.user, variable.part))
+
+
+def is_started(config: pytest.Config) -> bool:
+    """Return whether the run has a broker of its own."""
+    return _RUN in config.stash
 
 
 def begin_session(session: pytest.Session) -> None:

@@ -33,7 +33,7 @@ _ADDRESS: Final = re.compile(r"(?:^|[/\\])[a-z]{2,}:[/\\]")
 
 @dataclass(frozen=True, slots=True)
 class Variable:
-    """An environment variable, and the virtual host and the user of the URL that it gets, or of which it gets a part."""
+    """An environment variable, the part of the URL that it gets, and the virtual host and the user of that URL."""
 
     name: str
     part: str = "url"

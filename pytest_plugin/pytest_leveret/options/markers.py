@@ -102,8 +102,11 @@ def show_unexpected(call: pytest.CallInfo[None], report: pytest.TestReport) -> N
         del report.wasxfail
 
 
-def refuse_wrong_marker(item: pytest.Item) -> None:
-    """Fail a test whose marker is invalid, with the place of the test."""
+def refuse_wrong_marker(item: pytest.Item, *, has_run_broker: bool, has_standins: bool) -> None:
+    """Fail a test whose marker is invalid, with the place of the test.
+
+    Levels of checks act on every broker, any other keyword on one that starts for the test.
+    """
     try:
         settings = marked_settings(item)
     except WrongMarker as error:
@@ -113,15 +116,24 @@ def refuse_wrong_marker(item: pytest.Item) -> None:
 
     fixtures = getattr(item, "fixturenames", ())
     shared = shared_names(item)
-    if settings and shared and not {"leveret", "make_leveret"} & set(fixtures):
+    has_own = not {"leveret", "make_leveret"}.isdisjoint(fixtures)
+    words = settings.keys() - {"checks"}
+    if words and shared and not has_own:
         pytest.fail(
             f"{item.nodeid}: the marker leveret cannot change {shared[0]}, which serves many tests; "
             "use the fixture leveret, or set the option for all tests",
             pytrace=False,
         )
     # A marker of the module or the class may apply to its other tests only, and `request` can still give a broker.
-    is_marked = any(mark.name == NAME for mark in item.own_markers)
-    if is_marked and not {"leveret", "make_leveret", "request"} & set(fixtures):
+    is_marked = any(mark.name == NAME for mark in item.own_markers) and not has_own and "request" not in fixtures
+    if is_marked and words and has_run_broker and not has_standins:
+        options = ", ".join(f"leveret_{word}" for word in sorted(words))
+        raise failure_at(
+            item,
+            f"marker leveret: {', '.join(sorted(words))} cannot change the broker of the run, which serves many tests; "
+            f"use the fixture leveret, or set {options} for all tests",
+        )
+    if is_marked and not (shared or has_run_broker or has_standins):
         raise failure_at(
             item,
             "marker leveret: the test uses neither the fixture leveret nor make_leveret; use one of them, or remove "

@@ -68,7 +68,7 @@ _PORT: Final = (
     "the port of the broker of the run, which starts before conftests and tests are imported; that of a fixture takes "
     "it while it runs (default: a free one)"
 )
-_MANAGEMENT_PORT: Final = "the port for HTTP of the broker of the run, such as 15672 (default: a free one, if any)"
+_MANAGEMENT_PORT: Final = "the port for HTTP of the broker of the run, such as 15672 (default: a free one)"
 _SETTINGS: Final = "settings of rabbitmq.conf, such as channel_max=100"
 
 OPTIONS: Final = (

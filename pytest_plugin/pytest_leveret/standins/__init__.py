@@ -55,6 +55,11 @@ def _stand_in(name: str) -> Callable[[Fleet], Callable[[], None]]:
     }[name]
 
 
+def are_on(config: pytest.Config) -> bool:
+    """Return whether leveret stands in for a package in this run."""
+    return _FLEET in config.stash
+
+
 def note_use(item: pytest.Item, used: Collection[Broker]) -> None:
     """Count a test that used a stand-in."""
     if fleet := item.config.stash.get(_FLEET, None):

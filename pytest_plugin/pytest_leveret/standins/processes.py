@@ -6,7 +6,6 @@ from collections.abc import Callable
 from typing import Any
 from unittest.mock import patch
 
-from pytest_leveret.options import general_settings
 from pytest_leveret.standins import rabbitmqctl
 from pytest_leveret.standins.server import Fleet, StandIn
 
@@ -18,9 +17,7 @@ def stand_in(fleet: Fleet) -> Callable[[], None]:
     running: dict[int, StandIn] = {}
 
     def start(self: Any) -> Any:
-        version = general_settings(fleet.config).get("rabbitmq")
-        image = "rabbitmq" if version is None else f"rabbitmq:{version.value}"
-        running[id(self)] = fleet.launch(image, {}, {}, {5672: int(self.port)})
+        running[id(self)] = fleet.launch("rabbitmq", {}, {}, {5672: int(self.port)})
         return self
 
     def stop(self: Any, *_: object, **__: object) -> Any:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Generator, Iterable, Mapping
 from dataclasses import dataclass, field
 from importlib.util import find_spec
 from itertools import count
@@ -15,9 +15,12 @@ from urllib.parse import urlsplit
 import pytest
 
 from pytest_leveret import brokers
-from pytest_leveret.options import general_settings
+from pytest_leveret.brokers.harness import harness_of
+from pytest_leveret.options import RUNNING, Settings, settings_for
 from pytest_leveret.options.kinds import read_settings_of_node
+from pytest_leveret.options.markers import NAME, failure_at, marked_settings, with_marked
 from pytest_leveret.options.table import KEYWORDS
+from pytest_leveret.rehearsals import rehearsal
 
 if TYPE_CHECKING:
     from leveret import Broker
@@ -76,7 +79,9 @@ class Fleet:
     has_begun: bool = False
     # The images of which Docker itself has started a container.
     other_images: set[str] = field(default_factory=set)
+    # The test that runs, and whether one has started for it.
     _current: str = ""
+    _has_started: bool = False
     _numbers: Callable[[], int] = field(default_factory=lambda: count(1).__next__)
 
     def new_name(self) -> str:
@@ -98,6 +103,15 @@ class Fleet:
         stand_in.start()
         return stand_in
 
+    def settings(self) -> Settings:
+        """Return the options of the run, and of the test that runs, for a RabbitMQ that starts now."""
+        item = self.config.stash.get(RUNNING, None)
+        general = settings_for(self.config, None if item is None else rehearsal.version_of(item))
+        marked = {} if item is None else marked_settings(item)
+        # The broker may serve other tests too, each of which is judged by its own marker.
+        marked.pop("checks", None)
+        return {word: it for word, it in with_marked(general, marked).items() if KEYWORDS[word].reach != "own"}
+
     def refuse(self, what: str) -> NoReturn:
         """Fail or skip the test that asks for something that only a server has."""
         __tracebackhide__ = True
@@ -118,9 +132,24 @@ class Fleet:
     @pytest.hookimpl(tryfirst=True)
     def pytest_runtest_setup(self, item: pytest.Item) -> None:
         """Note which test runs."""
-        self._current = item.nodeid
+        self._current, self._has_started = item.nodeid, False
         while self._leaving and self.session is not None:
             brokers.unshare(self.session, self._leaving.pop())
+
+    @pytest.hookimpl(wrapper=True)
+    def pytest_runtest_teardown(self, item: pytest.Item) -> Generator[None, object, object]:
+        """Fail a test whose marker has changed nothing."""
+        result = yield
+        words = sorted(marked_settings(item).keys() - {"checks"})
+        is_marked = any(mark.name == NAME for mark in item.own_markers)
+        if is_marked and words and not self._has_started and brokers.has_passed(item) and not brokers.has_own(item):
+            options = ", ".join(f"leveret_{word}" for word in words)
+            raise failure_at(
+                item,
+                f"marker leveret: {', '.join(words)} changed nothing, because no RabbitMQ started for this test; set "
+                f"{options} for all tests",
+            )
+        return result
 
     def count_test(self) -> None:
         """Count the test that runs, if one does: it has asked a stand-in for something."""
@@ -135,10 +164,11 @@ class Fleet:
     def begin(self, stand_in: StandIn) -> None:
         """Note that a stand-in is up: its broker belongs to each test from now on."""
         self._running.append(stand_in)
-        self.has_begun = True
+        self.has_begun = self._has_started = True
         self.count_test()
         if self.session is not None:
             brokers.share(self.session, stand_in.name, stand_in.broker, with_all=True)
+            harness_of(stand_in.broker).name_in_tests("")
 
     def end(self, stand_in: StandIn) -> None:
         """Note that a stand-in is down. Its broker stays among those of this test, which is still to be judged."""
@@ -209,11 +239,11 @@ class StandIn:
             "settings": self._settings(lines),
             "plugins": [name for name in enabled if name == "rabbitmq_event_exchange"],
         }
+        options["management_port"] = 0
         if wants_http and find_spec("h11") is not None:
             options |= {"management": True, "management_port": self.ports.get(_MANAGEMENT_PORT) or 0}
-        general = general_settings(self.fleet.config)
-        settings = {word: setting for word, setting in general.items() if KEYWORDS[word].reach == "all"}
-        self._broker = brokers.start_broker(self.fleet.config, settings, options)
+        settings = self.fleet.settings()
+        self._broker = brokers.start_broker(self.fleet.config, settings, _beside(options, settings))
         self._let_in(lines)
         self.fleet.begin(self)
 
@@ -241,7 +271,7 @@ class StandIn:
 
     def logs(self) -> str:
         """Return what a suite waits for in RabbitMQ's log."""
-        version = profile_of(self.image)
+        version = profile_of(self.image) if self._broker is None else self._broker.rabbitmq
         return (
             f" Starting RabbitMQ {version} as leveret\n started TCP listener on [::]:{self.amqp_port}\n"
             f" Time to start RabbitMQ: 1 ms\n Server startup complete; 0 plugins started.\n completed with 0 plugins.\n"
@@ -312,6 +342,16 @@ class StandIn:
         if path not in self.files:
             raise FileNotFoundError(f"{self.name} loads definitions from {path}, which is no file of the container")
         return json.loads(self.files[path])
+
+
+def _beside(options: dict[str, Any], settings: Settings) -> dict[str, Any]:
+    """Return what the container asks for beside the options of the run, which win."""
+    own = {word: value for word, value in options.items() if word != "rabbitmq" or word not in settings}
+    if "plugins" in settings:
+        own["plugins"] = {*options["plugins"], *settings["plugins"].value}
+    if "settings" in settings:
+        own["settings"] = options["settings"] | settings["settings"].value
+    return own
 
 
 def files_of(mounts: Mapping[str, str]) -> dict[str, bytes]:

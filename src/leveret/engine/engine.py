@@ -26,6 +26,7 @@ from leveret.engine.explaining import Explaining
 from leveret.errors import BrokerError, RefusedError, WaitTimeoutError
 from leveret.observe.calls.callers import calling_line, is_debugged, waiting_line
 from leveret.observe.checks.table import Levels
+from leveret.observe.texts.handle import MADE
 from leveret.server import native
 from leveret.server.listener import Address, Listener
 from leveret.server.loop import WORK_PER_TURN, Loop
@@ -161,6 +162,10 @@ class Engine:
         self.script_errors: list[BaseException] = []
         # The test that the broker belongs to, if a plugin has set it.
         self.owner: str | None = None
+        # Whether the test that runs has levels of checks of its own.
+        self.is_judged_by_test = False
+        # How the tests can change it.
+        self.handle = MADE
         # What the test calls the broker.
         self.given_name: str | None = None
         # The test that runs, on a broker that serves several.
@@ -491,7 +496,7 @@ class Engine:
             except BaseException as error:
                 self.recorder.take_back(call)
                 if isinstance(error, AmqpError):
-                    raise refusal(error) from None
+                    raise self.refusal(error) from None
                 raise
             finally:
                 done = self._begin_work(node)
@@ -708,6 +713,15 @@ class Engine:
         """Whether the broker runs in this process and records what happens."""
         return self.loop.is_running and not self.loop.is_abandoned and self.recorder.is_on
 
+    def refusal(self, error: AmqpError) -> RefusedError:
+        """Return the refusal a client would have received, with the ways out if a denied feature is the reason."""
+        from leveret.observe.texts.advice import ways_out_of_version
+
+        feature = (error.subject or {}).get("feature")
+        notes = [*getattr(error, "__notes__", ()), *([] if error.cause is None else [f"because {error.cause}"])]
+        notes += [] if feature is None else ["\n".join(ways_out_of_version(feature, self.handle))]
+        return RefusedError(error.code, error.reply_text, notes)
+
     def report(self, messages: Sequence[int] = (), queues: Sequence[str] = (), *, later_count: int = 0) -> Report:
         """Return what helps if something did not happen: state, refusals, last events, faults, seed.
 
@@ -724,7 +738,9 @@ class Engine:
 
         with self.lock:
             later_count = 0 if self.recorder.has_dropped else later_count
-            facts = Facts(self.node, self.recorder, self.timeline(), queues=queues, later_count=later_count)
+            facts = Facts(
+                self.node, self.recorder, self.timeline(), queues=queues, later_count=later_count, handle=self.handle
+            )
             faults = self._faults_text()
         seed = f", seed {self.seed}" if self.seed else ""
         text = report_text(
@@ -753,16 +769,6 @@ def _insight(product: object, channel_number: int, text: str) -> ClientInsight:
     from leveret.observe.calls.insight import ClientInsight
 
     return ClientInsight(product, channel_number, text, ports_in_use())
-
-
-def refusal(error: AmqpError) -> RefusedError:
-    """Return the refusal a client would have received, with the ways out if a denied feature is the reason."""
-    from leveret.observe.texts.advice import ways_out_of_version
-
-    feature = (error.subject or {}).get("feature")
-    notes = [*getattr(error, "__notes__", ()), *([] if error.cause is None else [f"because {error.cause}"])]
-    notes += [] if feature is None else ["\n".join(ways_out_of_version(feature))]
-    return RefusedError(error.code, error.reply_text, notes)
 
 
 def _limit(timeout: float) -> int:

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Final, Protocol
 
 from leveret.observe.checks.judge import Verdict
+from leveret.observe.texts.handle import Handle
 from leveret.observe.texts.state import why_not_idle
 from leveret.trace import events
 from leveret.trace.events import Event, RawEvent
@@ -55,7 +56,7 @@ class Harness:
 
     def name_in_tests(self, name: str) -> None:
         """Note the name of the fixture, by which the tests call the broker."""
-        self._engine.judge.broker_name = name
+        self._engine.handle = self._engine.handle._replace(name=name)
 
     def call(self, name: str) -> None:
         """Call the broker by a name in every text."""
@@ -77,6 +78,18 @@ class Harness:
         Clients that are connected when it stops get the test's name in the close text.
         """
         self._engine.owner = node_id
+        self._engine.handle = self._engine.handle._replace(reach="one test")
+
+    def serve_many(self, name: str | None = None) -> None:
+        """Note that the broker serves many tests, which call it by a name; "" if they hold no object of it."""
+        handle = self._engine.handle
+        self._engine.handle = Handle(handle.name if name is None else name, "many tests")
+
+    def judge_by(self, checks: str | None) -> None:
+        """Judge by further levels of checks from now on, or by those of the broker alone again."""
+        if self._is_ours and (checks is not None or self._engine.is_judged_by_test):
+            self._engine.is_judged_by_test = checks is not None
+            self._engine.judge.judge_by(checks)
 
     def expect_client(self) -> None:
         """Report a test to whose broker no client comes, from now on."""

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Final, Unpack
 from leveret.core.model.errors import AmqpError
 from leveret.core.protocol import handlers
 from leveret.core.wire.methods import BasicAck, BasicCancel
-from leveret.engine.engine import Engine, refusal
+from leveret.engine.engine import Engine
 from leveret.observe.calls.callers import calling_line
 from leveret.observe.calls.hinting import Hinting, checks_calls
 from leveret.observe.views.message_view import MessageView
@@ -219,7 +219,7 @@ class Responder(AbstractContextManager["Responder"], Hinting):
             octets = encoded("respond()", "", request.reply_to, reply.body, values)
             OwnPublisher(self._vhost).publish("", request.reply_to, reply.body, octets, is_mandatory=is_mandatory)
         except AmqpError as error:
-            self._errors.append(refusal(error))
+            self._errors.append(self._engine.refusal(error))
         except (TypeError, ValueError) as error:
             self._errors.append(error)
 

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from leveret.errors import WaitTimeoutError
     from leveret.faults.rule import Rule
     from leveret.observe.checks.judge import Judge
+    from leveret.observe.texts.handle import Handle
     from leveret.page.readings.reading import PageFinding, Reading
     from leveret.story.timeline import Timeline
     from leveret.trace.events import RawEvent
@@ -84,6 +85,11 @@ class Scope(BrokerActions, CheckedAssertions, Hinting):
         return self._engine.explaining
 
     @property
+    def handle(self) -> Handle:
+        """How the tests can change the broker."""
+        return self._engine.handle
+
+    @property
     def name(self) -> str:
         """The virtual host in a sentence."""
         return f"virtual host {self.vhost!r} of {self._engine.name}"
@@ -99,7 +105,7 @@ class Scope(BrokerActions, CheckedAssertions, Hinting):
 
     def _composed(self, messages: Sequence[int], queues: Sequence[str]) -> Report:
         with self.lock:
-            facts = Facts(self.node, self.recorder, self.timeline(), queues=queues)
+            facts = Facts(self.node, self.recorder, self.timeline(), queues=queues, handle=self.handle)
         title = f"state of {self.name}, RabbitMQ {self._engine.compat.version}"
         return Report.about(report_text(facts, title, messages=messages), self.name, facts.recorded_count)
 

@@ -11,6 +11,7 @@ from leveret.errors import WaitTimeoutError
 from leveret.trace.ring import KeptEvents
 
 if TYPE_CHECKING:
+    from leveret.observe.texts.handle import Handle
     from leveret.story.timeline import Timeline
 
 
@@ -35,6 +36,10 @@ class Source(Protocol):
     @property
     def explaining(self) -> AbstractContextManager[object]:
         """The turn to explain a failure. Take it without the lock."""
+
+    @property
+    def handle(self) -> Handle:
+        """How the tests can change the broker."""
 
     @property
     def name(self) -> str:

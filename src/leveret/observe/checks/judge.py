@@ -17,7 +17,7 @@ from leveret.errors import CheckFailedError, LeveretWarning
 from leveret.observe.checks.finding import Allowance, Finding
 from leveret.observe.checks.leftovers import Leftovers
 from leveret.observe.checks.never_awaited import NeverAwaited
-from leveret.observe.checks.table import CHECKS, CheckLevel, Levels
+from leveret.observe.checks.table import CHECKS, CheckLevel, Levels, Wanted
 from leveret.observe.checks.texts import PublisherTexts, blind_text, group_text, incomplete_text
 from leveret.observe.checks.trace_checks import TraceChecks
 from leveret.observe.checks.trace_context import TraceContext
@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from leveret.core.model.node import Node
     from leveret.observe.assertions.source import Source
     from leveret.observe.checks.no_client import NoClient, UsedSource
+    from leveret.observe.texts.handle import Handle
 
 
 class Verdict:
@@ -89,7 +90,7 @@ class Judge:
         """`source` has the broker's trace and state. `planned` returns the faults that the test has added."""
         self._source: Final = source
         self._planned: Final = planned
-        self._levels: Final = levels
+        self._levels = levels
         # How many events were read.
         self._read_count = 0
         self._has_gap = False
@@ -106,8 +107,7 @@ class Judge:
         # The findings about workers that were not started yet, or that had failed before the test ended them.
         self.lost_workers: Final[dict[object, Finding]] = {}
         self._no_client: NoClient | None = None
-        # How the tests call the broker.
-        self.broker_name = "broker"
+        self._usual_levels: Final = levels
 
     def expect_client(self, broker: UsedSource, ports: Callable[[], Collection[int]]) -> None:
         """Watch whether a client comes, if the check is on. `ports` returns those of the brokers in this process."""
@@ -160,6 +160,11 @@ class Judge:
         past = EventChecks()
         past.feed(raw_events, node, self._levels, ())
         return past
+
+    def judge_by(self, checks: Wanted | None) -> None:
+        """Judge by these levels from here on, beside those of the broker; by the latter alone if there are none."""
+        self.catch_up()
+        self._levels = self._usual_levels if checks is None else self._usual_levels.with_levels(checks)
 
     def allow(self, allowance: Allowance) -> None:
         """Begin to allow something."""
@@ -231,6 +236,11 @@ class Judge:
                 groups.setdefault(finding.check, []).append(finding)
         return groups
 
+    @property
+    def handle(self) -> Handle:
+        """How the tests can change the broker."""
+        return self._source.handle
+
     def level_of(self, check_name: str) -> CheckLevel:
         """Return the level of a check."""
         return self._levels.level_of(check_name)
@@ -262,7 +272,7 @@ class Judge:
         return verdict
 
     def _add(self, verdict: Verdict, name: str, findings: list[Finding], publishers: PublisherTexts) -> None:
-        text = group_text(name, findings, publishers, self.broker_name)
+        text = group_text(name, findings, publishers, self.handle)
         (verdict.errors if self._levels.level_of(name) == "error" else verdict.warnings).append(text)
 
     def forget(self) -> None:

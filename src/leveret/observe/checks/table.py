@@ -7,7 +7,7 @@ words win over earlier ones.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence, Set
+from collections.abc import Iterable, Mapping, Sequence, Set
 from typing import Final, Literal, NamedTuple, get_args
 
 from leveret.errors import nearest, unknown
@@ -132,10 +132,20 @@ class Levels:
         self.max_redeliveries = max_redeliveries
         self._levels: dict[str, CheckLevel] = {name: check.level for name, check in CHECKS.items()}
         self._asked: dict[str, None] = {}
-        for name, level in (*(_MUST_MATCH if must_match else ()), *_pairs(wanted)):
+        self._set((*(_MUST_MATCH if must_match else ()), *_pairs(wanted)))
+
+    def _set(self, pairs: Iterable[tuple[str | None, CheckLevel]]) -> None:
+        for name, level in pairs:
             for check_name in self._meant_by(name):
                 self._levels[check_name] = level
                 self._asked[check_name] = None
+
+    def with_levels(self, wanted: Wanted) -> Levels:
+        """Return the same with further levels, which win."""
+        levels = Levels(max_redeliveries=self.max_redeliveries)
+        levels._levels, levels._asked = dict(self._levels), dict(self._asked)
+        levels._set(_pairs(wanted))
+        return levels
 
     def _meant_by(self, name: str | None) -> list[str]:
         """Return the checks that a name means. None, a level alone, leaves a check off that is off by default."""

@@ -7,6 +7,7 @@ from typing import Final
 
 from leveret.observe.checks.finding import Finding
 from leveret.observe.checks.table import CHECKS
+from leveret.observe.texts.handle import Handle
 from leveret.trace import events
 from leveret.trace.events import Event, RawEvent, content
 from leveret.wording import count_text
@@ -35,8 +36,8 @@ class PublisherTexts:
         return self._texts.get(message_id, "an unknown publisher before the trace begins")
 
 
-def group_text(check_name: str, findings: Sequence[Finding], publishers: PublisherTexts, broker: str) -> str:
-    """Return one text for all findings of a check. `broker` is how the test calls its broker."""
+def group_text(check_name: str, findings: Sequence[Finding], publishers: PublisherTexts, handle: Handle) -> str:
+    """Return one text for all findings of a check. `handle` is that of the broker."""
     check = CHECKS[check_name]
     count = sum(finding.thing_count for finding in findings)
     lines = [f"{check_name}: {count_text(count, check.noun)} {check.text}"]
@@ -50,7 +51,7 @@ def group_text(check_name: str, findings: Sequence[Finding], publishers: Publish
         lines.append(f"  {line}" + (f" (x{times})" if times > 1 else ""))
     if len(listed) > most:
         lines.append(f"  ... and {len(listed) - most} more")
-    return "\n".join([*lines, f"  {_how_to_allow(findings[0], broker)}"])
+    return "\n".join([*lines, f"  {_how_to_allow(findings[0], handle)}"])
 
 
 def incomplete_text(names: Sequence[str], size: int) -> str:
@@ -80,7 +81,7 @@ def _line(finding: Finding, publishers: PublisherTexts) -> str:
     return f"{where}{origin}, published by {finding.publisher or publishers.publisher_of(message.id)}{why}"
 
 
-def _how_to_allow(finding: Finding, broker: str) -> str:
+def _how_to_allow(finding: Finding, handle: Handle) -> str:
     name = finding.check
     in_call = CHECKS[name].allowed_by
     first = "" if in_call is None else f"{in_call}, "
@@ -88,7 +89,6 @@ def _how_to_allow(finding: Finding, broker: str) -> str:
         (f", {keyword}={value!r}" for keyword in ("queue", "exchange", "client") if (value := finding.place(keyword))),
         "",
     )
-    # The marker is for the broker of one test.
-    marker = f'@pytest.mark.leveret(checks="{name}=off"), ' if broker in ("leveret", "broker") else ""
-    here = f'{first}{broker}.allow("{name}"{limit}), {marker}'
-    return f"if you expect this: {here}or leveret_checks = {name}=off in the ini file"
+    here = f'{handle.name}.allow("{name}"{limit}), ' if handle.name else ""
+    ways = handle.ways_to_set("checks", f'"{name}=off"', f"{name}=off")
+    return f"if you expect this: {first}{here}{ways}"

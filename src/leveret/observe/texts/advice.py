@@ -12,6 +12,7 @@ from typing import Final
 
 from leveret.core.model.exchanges import EXCHANGE_TYPES
 from leveret.errors import did_you_mean, expected
+from leveret.observe.texts.handle import FOR_ONE_TEST, Handle
 from leveret.trace.events import Event
 
 # Who declared what a broker began with.
@@ -29,31 +30,28 @@ _INSTEAD: Final = {
 }
 
 
-def ways_out(feature: str) -> list[str]:
+def ways_out(feature: str, handle: Handle = FOR_ONE_TEST) -> list[str]:
     """Return what to do about a denied feature: replace it, or permit it."""
     instead = _INSTEAD.get(feature, "stop using it")
-    permit = f'permit={{"{feature}"}}'
+    permit = handle.ways_to_set("permit", f'{{"{feature}"}}', feature)
     return [
         f"RabbitMQ denies {feature} from 4.3 on. Ways out:",
         f"  {instead}; or",
-        f"  permit it: Broker({permit}), @pytest.mark.leveret({permit}), or leveret_permit = {feature} in the ini file",
+        f"  permit it: {permit}",
     ]
 
 
-def ways_out_of_version(feature: str) -> list[str]:
+def ways_out_of_version(feature: str, handle: Handle) -> list[str]:
     """Return what `ways_out` does, and how to set an older version, for a test whose version was not chosen."""
-    version = 'rabbitmq="4.2"'
-    return [
-        *ways_out(feature),
-        f"  or, if you run an older RabbitMQ, set its version: Broker({version}), @pytest.mark.leveret({version}), or "
-        "leveret_rabbitmq = 4.2 in the ini file",
-    ]
+    version = handle.ways_to_set("rabbitmq", '"4.2"', "4.2")
+    return [*ways_out(feature, handle), f"  or, if you run an older RabbitMQ, set its version: {version}"]
 
 
-def advice(refusal: Event, declarers: Mapping[tuple[str, str, str], str]) -> list[str]:
+def advice(refusal: Event, declarers: Mapping[tuple[str, str, str], str], handle: Handle) -> list[str]:
     """Return what to do about an error that was sent to a client; empty if its text says enough.
 
-    `declarers` says who declared each queue and exchange, by kind, virtual host and name.
+    `declarers` says who declared each queue and exchange, by kind, virtual host and name. `handle` is that of the
+    broker.
     """
     if refusal.code == _UNEXPECTED_FRAME:
         return [_ONE_THREAD]
@@ -61,23 +59,21 @@ def advice(refusal: Event, declarers: Mapping[tuple[str, str, str], str]) -> lis
     kind, name, vhost, user = (subject.get(word, "") for word in ("kind", "name", "vhost", "user"))
     match subject.get("problem"):
         case "denied_feature":
-            return ways_out_of_version(subject["feature"])
+            return ways_out_of_version(subject["feature"], handle)
         case "unknown_user":
             return [
-                f"To add user {user!r}: Broker(users={{{user!r}: password}}), @pytest.mark.leveret(users=...), "
-                f"leveret_users = {user}=PASSWORD in the ini file, or "
-                f"broker.admin.add_user({user!r}, password) and broker.admin.set_permissions({user!r})"
+                f"To add user {user!r}: {handle.ways_to_set('users', f'{{{user!r}: password}}', f'{user}=PASSWORD')}, "
+                f"or {handle.admin(f'add_user({user!r}, password)')} and {handle.admin(f'set_permissions({user!r})')}"
             ]
-        case "wrong_password":
-            return [f"The URL with the password of user {user!r}: broker.url_for(user={user!r})"]
+        case "wrong_password" if handle.name:
+            return [f"The URL with the password of user {user!r}: {handle.name}.url_for(user={user!r})"]
         case "no_vhost":
             return [
-                f"To add vhost {vhost!r}: Broker(vhosts={{{vhost!r}}}), @pytest.mark.leveret(vhosts={{{vhost!r}}}), "
-                f"leveret_vhosts = {vhost} in the ini file, or "
-                f"broker.admin.add_vhost({vhost!r}) and {_permissions(user, vhost)}"
+                f"To add vhost {vhost!r}: {handle.ways_to_set('vhosts', f'{{{vhost!r}}}', vhost)}, "
+                f"or {handle.admin(f'add_vhost({vhost!r})')} and {_permissions(handle, user, vhost)}"
             ]
         case "no_access":
-            return [f"To let user {user!r} in: {_permissions(user, vhost)}"]
+            return [f"To let user {user!r} in: {_permissions(handle, user, vhost)}"]
         case "inequivalent":
             who = declarers.get((kind, refusal.vhost, name))
             by = f" by {who}" if who else ""
@@ -96,9 +92,9 @@ def advice(refusal: Event, declarers: Mapping[tuple[str, str, str], str]) -> lis
             return [f"No exchange type {subject['type']!r}{expected(subject['type'], EXCHANGE_TYPES)}"]
         case "no_right":
             given = f", {subject['right']}={re.escape(name)!r}"
-            return [f"To give user {user!r} this right: {_permissions(user, vhost, given)}"]
+            return [f"To give user {user!r} this right: {_permissions(handle, user, vhost, given)}"]
     return []
 
 
-def _permissions(user: str, vhost: str, further: str = "") -> str:
-    return f"broker.admin.set_permissions({user!r}, {vhost!r}{further})"
+def _permissions(handle: Handle, user: str, vhost: str, further: str = "") -> str:
+    return handle.admin(f"set_permissions({user!r}, {vhost!r}{further})")

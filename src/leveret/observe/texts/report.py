@@ -15,6 +15,7 @@ from leveret.core.model.node import Node
 from leveret.core.protocol.receiving import strangers
 from leveret.observe.calls.callers import Stack, stacks_of_users
 from leveret.observe.texts.advice import DEFINITIONS, advice
+from leveret.observe.texts.handle import MADE, Handle
 from leveret.observe.texts.state import connections, queue_lines
 from leveret.observe.texts.story import Story
 from leveret.story.entities import Fact
@@ -95,6 +96,7 @@ class Facts:
         *,
         queues: Sequence[str] = (),
         later_count: int = 0,
+        handle: Handle = MADE,
     ) -> None:
         """What is about the given queues comes first. `timeline` is of all events of the recorder.
 
@@ -108,7 +110,7 @@ class Facts:
         self.states = _states(node, self.timeline, timeline.facts[until:])
         self.queue_lines = queue_lines(node, first=queues)
         self.stranger_lines = stranger_lines(node)
-        self.refusal_lines = refusal_lines(self.timeline, node)
+        self.refusal_lines = refusal_lines(self.timeline, node, handle)
         self.internal_errors = list(node.internal_errors)
 
 
@@ -211,7 +213,7 @@ def _section(title: str, lines: list[str]) -> list[str]:
     return ["\n".join([title, *(f"  {line}" for line in lines)])] if lines else []
 
 
-def refusal_lines(timeline: Timeline, node: Node) -> list[str]:
+def refusal_lines(timeline: Timeline, node: Node, handle: Handle) -> list[str]:
     """Return the last errors sent to clients with the lines that caused them, and what to do about them."""
     refusals = timeline.refusals
     if not refusals:
@@ -222,7 +224,7 @@ def refusal_lines(timeline: Timeline, node: Node) -> list[str]:
     declarers = declarers_of(timeline) | {
         (kind, vhost, name): DEFINITIONS for vhost, kind, name, *rest in node.defined or () if not rest
     }
-    return lines + list(dict.fromkeys(line for refusal in refusals for line in advice(refusal, declarers)))
+    return lines + list(dict.fromkeys(line for refusal in refusals for line in advice(refusal, declarers, handle)))
 
 
 def declarers_of(timeline: Timeline) -> dict[tuple[str, str, str], str]:

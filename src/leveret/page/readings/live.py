@@ -103,7 +103,7 @@ def checks_of(judge: Judge, raw_events: Sequence[RawEvent], vhost: str | None = 
         PageFinding(
             name,
             "error" if judge.level_of(name) == "error" else "warn",
-            group_text(name, findings, publishers, judge.broker_name),
+            group_text(name, findings, publishers, judge.handle),
             list(dict.fromkeys(finding.message.id for finding in findings if finding.message is not None)),
         )
         for name, findings in groups.items()
