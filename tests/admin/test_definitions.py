@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import warnings
 from datetime import UTC, datetime
 from decimal import Decimal
 from pathlib import Path
@@ -215,7 +216,7 @@ def test_the_definitions_of_one_virtual_host_go_where_they_are_sent(broker: Brok
             {"policies": [{"name": "p", "vhost": "/", "pattern": ".*", "definition": {"max": 1}}]},
             "policy 'p': Validation failed",
         ),
-        ({"parameters": [{"component": "shovel", "name": "s", "vhost": "/"}]}, "'component' is 'shovel'"),
+        ({"parameters": [{"component": "mqtt", "name": "s", "vhost": "/"}]}, "'component' is 'mqtt'"),
         ({"queues": {}}, "'queues' must be a list, not {}"),
     ],
 )
@@ -374,6 +375,48 @@ def test_a_broker_starts_without_a_queue_that_rabbitmq_does_not_create() -> None
         Broker(definitions={"queues": [TRANSIENT, QUEUE]}) as broker,
     ):
         assert [queue.name for queue in broker.queues] == ["q"]
+
+
+UPSTREAM = {"component": "federation-upstream", "name": "paris", "value": {"uri": "amqp://"}, **AT}
+SHOVEL = {"component": "shovel", "name": "nightly", "value": {"src-uri": "amqp://", "dest-uri": "amqp://"}, **AT}
+FEDERATED = {"name": "fed", "pattern": ".*", "definition": {"federation-upstream-set": "all"}, **AT}
+MIXED = {"name": "both", "pattern": ".*", "definition": {"federation-upstream": "paris", "max-length": 3}, **AT}
+
+
+@pytest.mark.parametrize(
+    ("section", "entry", "text"),
+    [
+        ("parameters", UPSTREAM, "parameter 'federation-upstream' 'paris' is left out: leveret has no federation"),
+        ("parameters", SHOVEL, "parameter 'shovel' 'nightly' is left out: leveret has no shovels"),
+        (
+            "policies",
+            FEDERATED,
+            "policy 'fed' is left out: it sets only 'federation-upstream-set', as leveret has no fed",
+        ),
+        ("policies", MIXED, "of policy 'both', a key is left out: 'federation-upstream', as leveret has no federation"),
+    ],
+)
+def test_what_needs_a_plugin_that_leveret_lacks_is_left_out_with_a_warning(
+    section: str, entry: dict, text: str
+) -> None:
+    definitions = {section: [entry], "queues": [QUEUE]}
+
+    with pytest.warns(LeveretWarning, match=re.escape(f"definitions: {text}")):
+        broker = Broker(definitions=definitions)
+
+    with broker:
+        assert [queue.name for queue in broker.queues] == ["q"]
+        policies = broker.admin.export_definitions()["policies"]
+        assert policies == (
+            [{**MIXED, "definition": {"max-length": 3}, "apply-to": "all", "priority": 0}] * (entry is MIXED)
+        )
+
+
+def test_what_is_left_out_is_an_error_by_choice() -> None:
+    with warnings.catch_warnings():
+        warnings.filterwarnings("error", "definitions", LeveretWarning)
+        with pytest.raises(LeveretWarning, match="parameter 'shovel' 'nightly' is left out"):
+            Broker(definitions={"parameters": [SHOVEL]})
 
 
 def test_a_binding_to_a_queue_that_was_left_out_is_refused(broker: Broker) -> None:

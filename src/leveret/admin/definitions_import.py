@@ -39,6 +39,14 @@ OPERATOR_POLICY: Final = "operator_policy"
 VHOST_LIMITS_PARAMETER: Final = "vhost-limits"
 # The only name that the parameter of limits may have.
 _LIMITS: Final = "limits"
+# The parameters of plugins, and the keys of policies, that a file of production may have and leveret has not.
+_OF_PLUGINS: Final = {
+    "shovel": "shovels",
+    "federation": "federation",
+    "federation-upstream": "federation",
+    "federation-upstream-set": "federation",
+    "federation-upstream-pattern": "federation",
+}
 # The component that is none, and RabbitMQ's text about it.
 POLICY: Final = "policy"
 NO_PARAMETER: Final = "policies may not be set using this method"
@@ -77,13 +85,21 @@ def read(source: Mapping[str, object] | str | Path) -> Mapping[str, object]:
     return definitions
 
 
-def load(node: Node, definitions: Mapping[str, object], vhost: str | None = None, user: str | None = None) -> list[str]:
+def load(
+    node: Node,
+    definitions: Mapping[str, object],
+    vhost: str | None = None,
+    user: str | None = None,
+    *,
+    refuses_plugins: bool = False,
+) -> list[str]:
     """Add what the definitions describe, and return the objects that were left out, with the reason of each.
 
     With `vhost`, take what belongs in a virtual host only, and put it there. `user` gets every right in new virtual
-    hosts. Raises BrokerError with the object and key of a mistake.
+    hosts. What needs a plugin that leveret has not is left out, or refused as by a RabbitMQ without the plugin. Raises
+    BrokerError with the object and key of a mistake.
     """
-    loading = _Loading(node, definitions, vhost, user)
+    loading = _Loading(node, definitions, vhost, user, {} if refuses_plugins else _OF_PLUGINS)
     loading.run()
     return loading.left_out
 
@@ -115,8 +131,16 @@ class _Section(NamedTuple):
 class _Loading:
     """One import of one set of definitions."""
 
-    def __init__(self, node: Node, definitions: Mapping[str, object], vhost: str | None, user: str | None) -> None:
+    def __init__(
+        self,
+        node: Node,
+        definitions: Mapping[str, object],
+        vhost: str | None,
+        user: str | None,
+        left_out_plugins: Mapping[str, str],
+    ) -> None:
         self._node = node
+        self._left_out_plugins = left_out_plugins
         self._user = user
         self._definitions = definitions
         self._vhost = vhost
@@ -225,6 +249,8 @@ class _Loading:
             reason = self._located(NO_PARAMETER, self._vhost or item.text("vhost"), (component, name))
             raise item.wrong("component", f"is {POLICY!r}; policies have a section of their own", reason)
         host = self._vhost_of(item)
+        if component in self._left_out_plugins:
+            raise _LeftOut(f"leveret has no {self._left_out_plugins[component]}")
         with self._naming(item, host, component, name):
             if component == OPERATOR_POLICY:
                 host.policies.operator.set(self._policy(name, operator_value_of(item, name)))
@@ -241,6 +267,14 @@ class _Loading:
 
     def _add_policy(self, item: Item) -> None:
         host, name = self._vhost_of(item), item.text("name")
+        definition = item.get("definition")
+        if isinstance(definition, Mapping) and (keys := definition.keys() & self._left_out_plugins.keys()):
+            texts = [f"{key!r}, as leveret has no {self._left_out_plugins[key]}" for key in sorted(keys)]
+            if keys == definition.keys():
+                raise _LeftOut(f"it sets only {', '.join(texts)}")
+            self.left_out.append(f"definitions: of {item.place}, a key is left out: {', '.join(texts)}")
+            rest = {key: value for key, value in definition.items() if key not in keys}
+            item = Item({**{key: item.get(key) for key in item}, "definition": rest}, item.place)
         with self._naming(item, host, name):
             host.policies.user.set(self._policy(name, item))
 

@@ -107,7 +107,7 @@ def _load(call: ManagementCall, vhost: str | None) -> object:
         raise bad_request("failed_to_parse_json")
     try:
         with call.acting() as node:
-            load(node, definitions, vhost, call.user.name)
+            load(node, definitions, vhost, call.user.name, refuses_plugins=True)
     except WrongValue as error:
         if isinstance(error.reason, list) and (vhost is not None or call.compat.prints_faults_of_definitions):
             error.reason = erlang.reason(error.reason)
