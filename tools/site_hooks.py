@@ -41,6 +41,10 @@ _TEXTS: Final[dict[str, str]] = {}
 
 _FENCED: Final = re.compile(r"^( *)(`{3,}|~{3,}).*?^\1\2[ \t]*$", re.DOTALL | re.MULTILINE)
 _NAMED: Final = re.compile(r"\bdocs/([\w/-]+\.md)(?![^<]*(?:</a>|</code>|>))")
+# A menu of the theme, which takes its name from a label without text, and its title.
+_MENU: Final = re.compile(
+    r'(<nav class="md-nav" [^>]*)aria-labelledby="(\w+)_label"(.*?for="\2">\s*<span[^>]*></span>)([^<]*)', re.S
+)
 _LINK: Final = re.compile(r"(?<=\]\()(?![a-z]+:|#|/)([^)#\s]+)(#[^)\s]*)?(?=\))")
 
 
@@ -128,7 +132,8 @@ def on_page_content(html: str, page: Page, config: MkDocsConfig, files: Files) -
 
 
 def on_post_page(output: str, page: Page, config: MkDocsConfig) -> str:
-    """Give the theme's search the name that a screen reader says."""
-    return output.replace(
+    """Give the theme's search and menus the names that a screen reader says, and leave no head of a column empty."""
+    output = output.replace(
         'data-md-component="search" role="dialog"', 'data-md-component="search" role="dialog" aria-label="Search"'
-    )
+    ).replace("<th></th>", "<td></td>")
+    return _MENU.sub(lambda menu: f'{menu[1]}aria-label="{menu[4].strip()}"{menu[3]}{menu[4]}', output)

@@ -27,7 +27,7 @@ _HEADING: Final = """\
 
 leveret is one node, in memory, that speaks AMQP 0-9-1 and answers the management API. It has no cluster, no federation
 or shovel, no data on a disk, and no other protocol. The first table lists all that is missing. The tables after it list
-each feature of RabbitMQ over AMQP 0-9-1, with the proof that leveret has it.
+each feature of RabbitMQ over AMQP 0-9-1, with the proof that leveret has it. Open the table of the area you need.
 
 ## What is missing
 
@@ -55,11 +55,13 @@ def page() -> str:
     """Return the page: what is missing, tables by area, and the number of scenarios of each."""
     lines = [_HEADING, *_missing(), "", _LEGEND, *_summary()]
     for area, found in groupby(rows(), key=lambda row: row.area):
-        lines += ["", f"## {area}", "", *_table_head(("feature", *VERSIONS, "proof", "remark"))]
-        for row in found:
+        table = _table_head(("feature", *VERSIONS, "proof", "remark"))
+        rows_of_area = [*found]
+        for row in rows_of_area:
             proofs = ", ".join(f"`{place}`" for place in _places(row))
             cells = (row.name, *(_cell(row, version) for version in VERSIONS), proofs, row.remark)
-            lines.append(_table_line(cells))
+            table.append(_table_line(cells))
+        lines += ["", f"## {area}", "", *_folded(_count_of(rows_of_area), table)]
     lines += ["", "## Scenarios", "", *_scenario_counts()]
     return "\n".join(lines) + "\n"
 
@@ -71,6 +73,17 @@ def _missing() -> list[str]:
             lacking = f" (not in {', '.join(row.absent)})" if row.absent else ""
             lines.append(_table_line((f"{row.name}{lacking}", row.area, row.instead)))
     return lines
+
+
+def _folded(summary: str, table: list[str]) -> list[str]:
+    """Return a table that the reader opens. All tables at once would make the page ninety screens of a phone long."""
+    return ["<details markdown>", f"<summary>{summary}</summary>", "", *table, "", "</details>"]
+
+
+def _count_of(found: list[Row]) -> str:
+    lacking = sum(bool(row.instead) for row in found)
+    count = f"{len(found)} feature{'s' * (len(found) > 1)}"
+    return f"{count}; leveret lacks {lacking}" if lacking else count
 
 
 def _cell(row: Row, version: str) -> str:

@@ -18,6 +18,9 @@ _CODE = re.compile(r"<(pre|code|script|style|svg)\b.*?</\1>", re.DOTALL)
 _NOT_TEXT = re.compile(r"\A---\n.*?^---\n|^( *)```.*?^\1```", re.DOTALL | re.MULTILINE)
 _TAG = re.compile(r"<[^>]+>")
 _ADDRESS = re.compile(r'\b(?:href|src)="([^"#?]+)')
+_LINK = re.compile(r"(<a\b[^>]*>)(.*?)</a>", re.DOTALL)
+# What names a link without text: an image that says what it shows.
+_NAMED = re.compile(r'<img\b[^>]* alt="[^"]+"[^>]*>')
 _PARAGRAPH = re.compile(r"<(p|li|td)>(.*?)</\1>", re.DOTALL)
 # What Markdown looks like that did not become HTML: fences, lists in a paragraph, links, attributes.
 _LEFT_OVER = re.compile(r"```|^ *(?:[-*]|\d+\.) |\]\(|\]\[|\{ ?[.#]\w|^\|", re.MULTILINE)
@@ -51,6 +54,17 @@ def test_llms_txt_names_the_pages_for_users_and_its_full_version_holds_them(site
     assert {"", "how-to/wait/", "reference/pytest/"} <= {*paths}
     assert "contributing/" not in paths
     assert "# How do I wait until everything is processed?" in whole
+
+
+def test_every_link_has_a_name(site: Site) -> None:
+    nameless = [
+        f"{path}: {tag}"
+        for path, html in site.pages().items()
+        for tag, within in _LINK.findall(html)
+        if not _TAG.sub("", _NAMED.sub("NAME", within)).strip() and not re.search(r' (?:aria-label|title)="[^"]', tag)
+    ]
+
+    assert nameless == []
 
 
 def test_no_page_shows_markdown(site: Site) -> None:
