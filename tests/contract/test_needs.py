@@ -44,8 +44,8 @@ from pytest_leveret.needs.locking import need_text
 from pytest_leveret.needs.reading import noted_reads
 from pytest_leveret.needs.report import lines_of
 
-from leveret.trace.shapes import add_message
 from leveret.story.facts import CountedFact
+from leveret.trace.shapes import add_message
 from tests.house.blocks import blocks_of
 
 ORDERS = MessageKind("", "orders", "orders")

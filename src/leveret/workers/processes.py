@@ -187,7 +187,7 @@ def _begun(order: fork_server.Task | fork_server.Program, note: Note, *given: in
 
 
 class _Output:
-    """The end of a pipe that a process prints to: whole lines are noted in their order, whoever reads them."""
+    """The end of a pipe that a process prints to. Two threads may read it: each whole line is noted once, in order."""
 
     def __init__(self, descriptor: int, note: Note) -> None:
         self._descriptor = descriptor
@@ -198,7 +198,7 @@ class _Output:
         self._lock = threading.Lock()
 
     def read_all(self) -> None:
-        """Read until nobody can write to it any more."""
+        """Read until no process can write to it any more."""
         while not self._has_ended:
             self._holds_something(None)
             self.read()
