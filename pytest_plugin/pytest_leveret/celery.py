@@ -1,4 +1,4 @@
-"""A Celery worker in a thread of the test, which ends when its block does.
+"""A Celery worker, and Celery's beat, in a thread of the test that ends when its block does.
 
 The loop of such a worker sleeps until a message arrives. Celery asks it to stop by setting a flag, which the loop reads
 when it wakes up. So a timer wakes it, and no message is needed, even if the broker cannot be reached any more.
@@ -10,27 +10,35 @@ again, so the worker always connects anew.
 A worker takes a task with an ETA or a countdown at once, and holds it until it is due. It counts by the monotonic clock
 of the machine. If `running_worker` gets a broker, the broker's clock counts instead.
 
+Beat sleeps until a task of its schedule is due. `running_beat` lets it sleep by the broker's clock.
+
 Import this module only in suites that use Celery.
 """
 
 from __future__ import annotations
 
+import threading
 from collections import deque
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from datetime import UTC, datetime
+from contextlib import contextmanager, nullcontext
+from datetime import UTC, datetime, timedelta
 from functools import partial
 from typing import Any, Final
 
 from celery import bootsteps
+from celery.beat import Scheduler, Service
 from celery.contrib.testing.worker import start_worker
 
 from leveret import Broker
-from leveret.time.naps import nap
+from leveret.time.naps import Sleeper, nap
 
+_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _WAKE_UP_EVERY_S: Final = 0.1
 # How long a task with an ETA may be late in real time.
 _LOOK_EVERY_S: Final = 0.01
+# How long beat sleeps at most, by the broker's clock, and how long its end takes at most, in real time.
+_LONGEST_SLEEP_S: Final = 86_400
+_END_S: Final = 10
 
 
 @contextmanager
@@ -44,20 +52,74 @@ def running_worker(app: Any, *, broker: Broker | None = None, **options: Any) ->
     running (`shutdown_timeout=` changes this).
     """
     steps: list[tuple[Any, type]] = [(app.steps["consumer"], _WakeUp)]
+    clock = nullcontext() if broker is None else _clock_of(app, broker)
     if broker is not None:
         due: deque[Callable[[], None]] = deque()
         timer = type("_Timer", (_BrokersTimer,), {"broker": broker, "due": due})
         steps += [(app.steps["worker"], timer), (app.steps["consumer"], type("_Due", (_RunDue,), {"due": due}))]
-        app.now = lambda: datetime.fromtimestamp(broker.clock.now, UTC).astimezone(app.timezone)
     try:
         for blueprint, step in steps:
             blueprint.add(step)
-        with start_worker(app, **{"perform_ping_check": False, **options}) as worker:
+        with clock, start_worker(app, **{"perform_ping_check": False, **options}) as worker:
             yield worker
     finally:
-        vars(app).pop("now", None)
         for blueprint, step in steps:
             blueprint.discard(step)
+
+
+@contextmanager
+def running_beat(app: Any, *, broker: Broker, **options: Any) -> Iterator[Service]:
+    """Run the beat of a Celery app in a thread for the time of a block, by the clock of a broker.
+
+    `broker.clock.advance` and autojump stop at each time at which a task of `beat_schedule` is due, and go on once beat
+    has sent it. `options` are those of `celery.beat.Service`. By default the schedule is kept in memory, so no file
+    remembers what an earlier test has sent; `scheduler_cls=` names another scheduler. Raises what ended beat before its
+    block, and RuntimeError if it has not ended 10 s after the block.
+    """
+    with _clock_of(app, broker):
+        service = Service(app, **{"scheduler_cls": Scheduler, "max_interval": _LONGEST_SLEEP_S, **options})
+        scheduler, when = service.scheduler, service.scheduler._when
+        # Celery wakes 10 ms before a task is due, and then looks again and again. A clock that is held would not go on.
+        scheduler.adjust = lambda span, drift=None: span
+        # Sums of floats for one instant differ in the last digits.
+        scheduler._when = lambda entry, span, **more: round(when(entry, span, **more), 6)
+        sleeper, errors = Sleeper(broker._engine, "Celery's beat"), list[Exception]()
+        thread = threading.Thread(target=_tick, args=(scheduler, sleeper, errors), name="beat", daemon=True)
+        thread.start()
+        try:
+            yield service
+        finally:
+            sleeper.end()
+            thread.join(_END_S)
+            if thread.is_alive():
+                raise RuntimeError(f"Celery's beat has not ended within {_END_S} s after its block")
+            service.sync()
+        if errors and broker._engine.loop.is_running:
+            raise errors[0]
+
+
+def _tick(scheduler: Scheduler, sleeper: Sleeper, errors: list[Exception]) -> None:
+    try:
+        while not sleeper.has_ended:
+            span = scheduler.tick()
+            if span and span > 0:
+                sleeper.sleep(span)
+    except Exception as error:
+        errors.append(error)
+        sleeper.end()
+
+
+@contextmanager
+def _clock_of(app: Any, broker: Broker) -> Iterator[None]:
+    """Give an app the broker's clock, to the microsecond, for the time of a block."""
+    before = vars(app).get("now")
+    app.now = lambda: (_EPOCH + timedelta(microseconds=broker._engine.clock.now())).astimezone(app.timezone)
+    try:
+        yield
+    finally:
+        del app.now
+        if before is not None:
+            app.now = before
 
 
 class _WakeUp(bootsteps.StartStopStep):  # type: ignore[misc]

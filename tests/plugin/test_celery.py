@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import threading
+
+import celery.beat
 import pytest
 
 from leveret import Broker
@@ -116,3 +119,90 @@ def test_a_worker_gives_its_app_its_own_clock_back(leveret: Broker, app) -> None
         assert round(app.now().timestamp()) == round(leveret.clock.now)
 
     assert app.now().timestamp() < leveret.clock.now - 86400
+
+
+@pytest.fixture
+def scheduled(app):
+    """An app whose beat has a task every ten seconds, and one every hour."""
+    from celery.schedules import crontab
+
+    app.conf.beat_schedule = {
+        "often": {"task": "report", "schedule": 10.0, "args": ("soon",)},
+        "hourly": {"task": "report", "schedule": crontab(minute=0), "args": ("hourly",)},
+    }
+    return app
+
+
+def instants(broker: Broker, name: str) -> list[float]:
+    """Return when a task of that argument was published, by the broker's clock."""
+    return [it.at / 1_000_000 for it in broker.events.query("published") if f'"{name}"'.encode() in it.message.body]
+
+
+def test_the_clock_of_a_broker_moves_beat_to_each_task_of_its_schedule(leveret: Broker, scheduled) -> None:
+    from pytest_leveret.celery import running_beat
+
+    leveret.clock.hold()
+    began_at = leveret.clock.now
+    with running_beat(scheduled, broker=leveret):
+        leveret.clock.advance(minutes=61)
+
+    assert instants(leveret, "soon") == [pytest.approx(began_at + 10 * n, abs=1e-6) for n in range(1, 367)]
+    assert {at % 3600 for at in instants(leveret, "hourly")} == {0}
+
+
+def test_autojump_jumps_to_what_beat_sends(leveret: Broker, scheduled) -> None:
+    from pytest_leveret.celery import running_beat, running_worker
+
+    ran_at = []
+
+    @scheduled.task(name="report")
+    def report(name: str) -> None:
+        ran_at.append(round(leveret.clock.now - began_at))
+
+    leveret.clock.hold()
+    began_at = leveret.clock.now
+    with running_worker(scheduled, broker=leveret), running_beat(scheduled, broker=leveret), leveret.clock.autojump():
+        leveret.assert_acked("celery", times=3, timeout=10)
+
+    assert ran_at[:3] == [10, 20, 30]
+
+
+def test_beat_leaves_nothing_behind(leveret: Broker, scheduled, tmp_path, monkeypatch) -> None:
+    from pytest_leveret.celery import running_beat
+
+    monkeypatch.chdir(tmp_path)
+    with running_beat(scheduled, broker=leveret):
+        leveret.wait_idle()
+        thread = next(it for it in threading.enumerate() if it.name == "beat")
+
+    assert not thread.is_alive()
+    assert "now" not in vars(scheduled)
+    assert [*tmp_path.iterdir()] == []
+    leveret.wait_idle()
+
+
+def test_beat_ends_when_its_broker_has_stopped(leveret: Broker, scheduled) -> None:
+    from pytest_leveret.celery import running_beat
+
+    with running_beat(scheduled, broker=leveret):
+        leveret.stop()
+
+
+def test_an_error_of_beat_is_raised_at_the_end_of_its_block(leveret: Broker, app) -> None:
+    from pytest_leveret.celery import running_beat
+
+    class Broken(celery.beat.Scheduler):
+        def tick(self) -> float:
+            raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError), running_beat(app, broker=leveret, scheduler_cls=Broken):
+        leveret.wait_idle()
+
+
+def test_a_beat_of_its_own_clock_is_named_if_autojump_waits_for_it(leveret: Broker) -> None:
+    with leveret.clock.autojump(), pytest.raises(AssertionError) as error:
+        leveret.assert_published("", routing_key="celery", timeout=0.01)
+
+    notes = "".join(error.value.__notes__)
+    assert "a schedule or a sleep, is not due there: docs/how-to/schedulers.md says how to move it" in notes
+    assert "move it with broker.clock.advance()" not in notes

@@ -5,7 +5,6 @@ Such a worker takes a second to start and to stop, so all tests of this module s
 
 from __future__ import annotations
 
-import subprocess
 import sys
 from collections.abc import Iterator
 
@@ -24,9 +23,8 @@ WITHOUT = ("--without-gossip", "--without-mingle")
 def broker(leveret_session: Broker) -> Iterator[Broker]:
     leveret_session.reset()
     shop.declare_queues()
-    with subprocess.Popen([sys.executable, "-m", *WORKER, *WITHOUT]) as process:
+    with leveret_session.worker([sys.executable, "-m", *WORKER, *WITHOUT], timeout=60):
         yield leveret_session
-        process.terminate()
 
 
 def test_an_order_is_shipped(broker: Broker) -> None:

@@ -71,6 +71,10 @@ _ports_so_far: Final[set[int]] = set()
 class TimeMover(Protocol):
     """Something that moves a broker's time by itself."""
 
+    @property
+    def is_on(self) -> bool:
+        """Whether it still moves it."""
+
     def stop(self) -> None:
         """Stop moving it."""
 
@@ -156,6 +160,8 @@ class Engine:
         self.time_mover: TimeMover | None = None
         # How often a client was woken from a wait that the broker's clock measures.
         self.wake_count = 0
+        # Threads of the test's process that such a wait has woken and that do not wait again yet, a sentence each.
+        self.awake: list[str] = []
         # Why autojump gave up. The next call that waits or moves time raises it.
         self.time_error: BrokerError | None = None
         # Exceptions of the test's own responders that have not been reported yet.
@@ -661,14 +667,15 @@ class Engine:
 
     def timed_out(self, text: str, queues: Sequence[str] = (), report: Report | None = None) -> WaitTimeoutError:
         """Return the error of a wait that timed out, with a report as a note: by default, that of the broker."""
-        error = WaitTimeoutError(f"{text}; the clock is held" if self.clock.is_held else text)
+        stands_still = self.clock.is_held and not self.is_jumping
+        error = WaitTimeoutError(f"{text}; the clock is held" if stands_still else text)
         error.add_note(report or self.report(queues=queues))
         return error
 
     def _why_not_idle(self, *, reconnects: bool) -> list[str]:
         from leveret.observe.texts.state import lost_consumers, why_not_idle
 
-        reasons = why_not_idle(self.node) + self.kept_back() + self.unread_by_peers()
+        reasons = why_not_idle(self.node) + self.kept_back() + self.unread_by_peers() + self.awake
         reasons += [f"worker {it.name!r} was killed and starts again" for it in self.workers if it.is_restarting]
         return reasons + lost_consumers(self.node) + self._returning() if reconnects else reasons
 
@@ -686,6 +693,11 @@ class Engine:
             "by itself, but has not come back (reconnects=False does not wait for it)"
             for tag in self._robust_queues.expected(lost)
         ]
+
+    @property
+    def is_jumping(self) -> bool:
+        """Whether autojump is on."""
+        return self.time_mover is not None and self.time_mover.is_on
 
     def unread_by_peers(self) -> list[str]:
         """Return the peers that do not take what is sent to them, a sentence each."""
@@ -750,6 +762,7 @@ class Engine:
             url_variables=self.url_variables,
             is_url_read=self.is_url_read,
             is_clock_held=self.clock.is_held,
+            is_jumping=self.is_jumping,
         )
         return Report.about(text + faults, self.name, facts.recorded_count)
 

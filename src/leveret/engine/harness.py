@@ -164,7 +164,7 @@ class Harness:
     @property
     def has_autojump(self) -> bool:
         """Whether time moves by itself."""
-        return self._engine.time_mover is not None
+        return self._engine.is_jumping
 
     def _tap(self, kind: str, *fields: object) -> None:
         if self._is_ours:

@@ -109,7 +109,7 @@ class Autojump(AbstractContextManager["Autojump"]):
     def _is_idle(self) -> bool:
         """Return whether the broker is idle, whatever clients hold if that is allowed."""
         is_done = self._while_held or not why_not_idle(self._engine.node)
-        return is_done and not self._engine.unread_by_peers()
+        return is_done and not self._engine.unread_by_peers() and not self._engine.awake
 
     def _await_change(self, count: int) -> None:
         """Wait until a jump may have become possible. This needs no barrier."""

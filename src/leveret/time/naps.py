@@ -1,18 +1,59 @@
-"""Naps: a client waits with a message in its hands, and the broker's clock says for how long.
+"""Naps: a client waits, with a message in its hands or without, and the broker's clock says for how long.
 
 A worker such as Celery's fetches a message that is due later, and counts the time itself. If it asks the broker's clock
 for a nap instead, `advance` and `autojump` stop at the end of the nap and wait until the message is settled. During the
 nap the message does not keep the broker from being idle.
+
+A scheduler such as Celery's beat holds no message. Its thread is a Sleeper, and keeps the broker from being idle while
+it is awake.
 """
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable
+from functools import partial
 
 from leveret.core.model.timers import Timer
 from leveret.core.protocol.delivery import Delivery
 from leveret.engine.engine import Engine
 from leveret.observe.texts.state import all_holdings
+
+
+class Sleeper:
+    """A thread of the test's process that sleeps by the clock of a broker. It is awake at first."""
+
+    def __init__(self, engine: Engine, name: str) -> None:
+        """Begin awake. `name` is that of the thread in a sentence."""
+        self._engine = engine
+        self._reason = f"{name} is at work"
+        self._alarm = threading.Event()
+        self.has_ended = False
+        engine.ask(partial(engine.awake.append, self._reason))
+
+    def sleep(self, span: float) -> None:
+        """Sleep for so many seconds of the broker's clock, or until `end`."""
+        self._alarm.clear()
+        timer = self._engine.ask(partial(self._fall_asleep, round(span * 1_000_000)))
+        if not self.has_ended:
+            self._alarm.wait()
+        timer.cancel()
+
+    def end(self) -> None:
+        """Wake the thread for good. It counts as asleep, whatever it does."""
+        self.has_ended = True
+        self._alarm.set()
+        self._engine.awake[:] = [reason for reason in self._engine.awake if reason is not self._reason]
+
+    def _fall_asleep(self, span_us: int) -> Timer:
+        if self._reason in self._engine.awake:
+            self._engine.awake.remove(self._reason)
+        return self._engine.node.timers.add(self._engine.clock.now() + span_us, self._ring)
+
+    def _ring(self) -> None:
+        self._engine.awake.append(self._reason)
+        self._engine.wake_count += 1
+        self._alarm.set()
 
 
 def nap(engine: Engine, port: int, channel: int, tag: int, until: float, wake: Callable[[], None]) -> Timer:

@@ -127,7 +127,7 @@ class Newcomers:
         held_count = sum(key not in self._held for key in held(self._engine))
         unread_count = sum(key not in self._unread for key in _unread(self._engine))
         reasons = [f"{held_count} deliveries not settled"] if held_count else []
-        return reasons + ([f"{unread_count} clients do not read"] if unread_count else [])
+        return reasons + ([f"{unread_count} clients do not read"] if unread_count else []) + self._engine.awake
 
 
 def held(engine: Engine, *, by_get: bool = False) -> list[DeliveryKey]:

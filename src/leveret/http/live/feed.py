@@ -212,6 +212,6 @@ def _head(engine: Engine) -> Json:
         "published": engine.node.last_message_id,
         "now": clock.now() // 1000 if clock.is_held else None,
         "is_held": clock.is_held,
-        "is_jumping": engine.time_mover is not None,
+        "is_jumping": engine.is_jumping,
         "vhosts": list(engine.node.vhosts),
     }

@@ -47,6 +47,10 @@ _STRANGERS: Final = {
 }
 _WIDTH: Final = 120
 _CLOCK_HELD: Final = "the clock is held, so nothing comes due: move it with broker.clock.advance(), or release() it"
+_JUMPS: Final = (
+    "time jumps to what is due in the broker. What your application times by its own clock, such as a schedule or a "
+    "sleep, is not due there: docs/how-to/schedulers.md says how to move it"
+)
 _DECLARED: Final = {events.QUEUE_DECLARE: "queue", events.EXCHANGE_DECLARE: "exchange"}
 
 
@@ -122,6 +126,7 @@ def report_text(
     url_variables: Sequence[str] = (),
     is_url_read: bool = True,
     is_clock_held: bool = False,
+    is_jumping: bool = False,
 ) -> str:
     """Return the whole report under a title. What is about the given messages comes first.
 
@@ -141,7 +146,7 @@ def report_text(
         and (is_url_read or all(life.published is None for life in timeline.messages.values()))
     ):
         parts.append(_no_client(url_variables))
-    parts += [_CLOCK_HELD] if is_clock_held else []
+    parts += [_JUMPS if is_jumping else _CLOCK_HELD] if is_clock_held else []
     parts += _queues("queues when the test failed", _counts(timeline)) if facts.later_count else []
     parts += _queues("queues after its clean-up" if facts.later_count else "queues", facts.queue_lines)
     parts += _section("errors sent to clients:", facts.refusal_lines)
