@@ -103,7 +103,7 @@ def _tick(scheduler: Scheduler, sleeper: Sleeper, errors: list[Exception]) -> No
         while not sleeper.has_ended:
             span = scheduler.tick()
             if span and span > 0:
-                sleeper.sleep(span)
+                sleeper.doze(span)
     except Exception as error:
         errors.append(error)
         sleeper.end()

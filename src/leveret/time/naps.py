@@ -31,7 +31,7 @@ class Sleeper:
         self.has_ended = False
         engine.ask(partial(engine.awake.append, self._reason))
 
-    def sleep(self, span: float) -> None:
+    def doze(self, span: float) -> None:
         """Sleep for so many seconds of the broker's clock, or until `end`."""
         self._alarm.clear()
         timer = self._engine.ask(partial(self._fall_asleep, round(span * 1_000_000)))
