@@ -15,13 +15,16 @@ import subprocess
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 from unittest.mock import patch
 
 import pytest
 
 from pytest_leveret.standins import rabbitmqctl
 from pytest_leveret.standins.server import Fleet, StandIn, files_of, is_rabbitmq
+
+if TYPE_CHECKING:
+    from leveret.http.rabbitmqctl.line import Printed
 
 _FILES: Final = ("compose.yaml", "compose.yml", "docker-compose.yaml", "docker-compose.yml")
 # Options before the command, with their values.
@@ -39,8 +42,8 @@ def stand_in_for_testcontainers(fleet: Fleet) -> Callable[[], None]:
     projects = Projects(fleet)
 
     def run(self: Any, cmd: list[str], **_: object) -> subprocess.CompletedProcess[bytes]:
-        code, output = projects.run(cmd[cmd.index("compose") + 1 :], Path(self.context))
-        result = subprocess.CompletedProcess(cmd, code, output.encode(), b"")
+        code, output, errors = projects.run(cmd[cmd.index("compose") + 1 :], Path(self.context))
+        result = subprocess.CompletedProcess(cmd, code, output.encode(), errors.encode())
         result.check_returncode()
         return result
 
@@ -57,7 +60,8 @@ def stand_in_for_pytest_docker(fleet: Fleet) -> Callable[[], None]:
 
     def execute(self: Any, subcommand: str, **_: object) -> bytes:
         files = [word for file in self._compose_files for word in ("-f", str(file))]
-        code, output = projects.run([*files, "-p", self._compose_project_name, *shlex.split(subcommand)], Path.cwd())
+        code, *streams = projects.run([*files, "-p", self._compose_project_name, *shlex.split(subcommand)], Path.cwd())
+        output = "".join(streams)
         if code:
             raise RuntimeError(f"docker compose {subcommand} returned {code}: {output}")
         return output.encode()
@@ -74,7 +78,7 @@ class Projects:
     fleet: Fleet
     _running: dict[tuple[str, ...], dict[str, StandIn]] = field(default_factory=dict)
 
-    def run(self, arguments: list[str], folder: Path) -> tuple[int, str]:
+    def run(self, arguments: list[str], folder: Path) -> Printed:
         """Carry out a command of `docker compose`, and return its exit code and what it prints."""
         __tracebackhide__ = True
         options, command, words = _split(arguments)
@@ -90,8 +94,8 @@ class Projects:
         if not ours or (foreign and command not in ("port", "exec")):
             output = self._ask_docker(arguments, folder, [name for name in foreign if name not in words])
         running = self._running.setdefault(tuple(map(str, paths)), {})
-        code, text = self._carry_out(command, words, running, {name: services[name] for name in ours}, paths[0].parent)
-        return code, output + text
+        printed = self._carry_out(command, words, running, {name: services[name] for name in ours}, paths[0].parent)
+        return printed._replace(output=output + printed.output)
 
     def _ask_docker(self, arguments: list[str], folder: Path, names: list[str]) -> str:
         if shutil.which("docker") is None:
@@ -101,7 +105,9 @@ class Projects:
 
     def _carry_out(
         self, command: str, words: list[str], running: dict[str, StandIn], services: Mapping[str, Any], folder: Path
-    ) -> tuple[int, str]:
+    ) -> Printed:
+        from leveret.http.rabbitmqctl.line import Printed
+
         if command in ("up", "start", "create"):
             for name, service in services.items():
                 if name not in running:
@@ -115,15 +121,15 @@ class Projects:
                 running[name].broker.restart()
         elif command == "port":
             name, port = [word for word in words if not word.startswith("-")][-2:]
-            return 0, f"0.0.0.0:{running[name].port_of(int(port))}\n" if name in running else ""
+            return Printed(0, f"0.0.0.0:{running[name].port_of(int(port))}\n" if name in running else "")
         elif command == "ps":
-            return 0, "".join(f"{json.dumps(_described(name, it))}\n" for name, it in running.items())
+            return Printed(0, "".join(f"{json.dumps(_described(name, it))}\n" for name, it in running.items()))
         elif command == "logs":
-            return 0, "".join(it.logs() for name, it in running.items() if name in services)
+            return Printed(0, "".join(it.logs() for name, it in running.items() if name in services))
         elif command == "exec":
             at = next(index for index, word in enumerate(words) if word in services)
             return rabbitmqctl.run(running[words[at]], words[at + 1 :])
-        return 0, ""
+        return Printed(0)
 
     def _launch(self, service: Mapping[str, Any], folder: Path) -> StandIn:
         mounts = dict(_mount(volume, folder) for volume in service.get("volumes", ()))

@@ -50,7 +50,7 @@ class ExecResult(NamedTuple):
     """What a command printed, in the shape that Docker's SDK gives."""
 
     exit_code: int
-    output: bytes
+    output: Any
 
 
 class Container:
@@ -100,10 +100,11 @@ class Container:
         """Return what RabbitMQ's log would say of its start; it goes to stdout."""
         return self.server.logs().encode() if streams.get("stdout", True) else b""
 
-    def exec_run(self, cmd: str | Iterable[str], **_: object) -> ExecResult:
-        """Run a command of rabbitmqctl."""
-        code, output = rabbitmqctl.run(self.server, cmd)
-        return ExecResult(code, output.encode())
+    def exec_run(self, cmd: str | Iterable[str], *, demux: bool = False, **_: object) -> ExecResult:
+        """Run a command of rabbitmqctl. `demux` keeps what it writes to stdout and to stderr apart."""
+        code, output, errors = rabbitmqctl.run(self.server, cmd)
+        streams = output.encode(), errors.encode()
+        return ExecResult(code, streams if demux else b"".join(streams))
 
     def put_archive(self, path: str, data: Any) -> bool:
         """Take files from an archive."""

@@ -26,7 +26,7 @@ def stand_in(fleet: Fleet) -> Callable[[], None]:
         return self
 
     def rabbitctl_output(self: Any, *arguments: str) -> str:
-        return rabbitmqctl.run(running[id(self)], ["rabbitmqctl", *arguments])[1]
+        return rabbitmqctl.run(running[id(self)], ["rabbitmqctl", *arguments]).output
 
     patched = patch.multiple(
         RabbitMqExecutor,

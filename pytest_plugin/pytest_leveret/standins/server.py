@@ -244,7 +244,7 @@ class StandIn:
             options |= {"management": True, "management_port": self.ports.get(_MANAGEMENT_PORT) or 0}
         settings = self.fleet.settings()
         self._broker = brokers.start_broker(self.fleet.config, settings, _beside(options, settings))
-        self._let_in(lines)
+        self.let_in()
         self.fleet.begin(self)
 
     def stop(self) -> None:
@@ -307,9 +307,9 @@ class StandIn:
         known = {name for name in lines if name in names()}
         return dict(read_settings_of_node("\n".join(f"{name} = {lines[name]}" for name in known)))
 
-    def _let_in(self, lines: Mapping[str, str]) -> None:
+    def let_in(self) -> None:
         """Let in the users that the container was given, and no others."""
-        admin = self.broker.admin
+        admin, lines = self.broker.admin, self._lines_of_conf()
         definitions = self._definitions(lines)
         if definitions is not None:
             admin.import_definitions(definitions)

@@ -52,7 +52,8 @@ class _ShownBinding(NamedTuple):
         return {**described_binding(*self), "properties_key": self.properties_key}
 
 
-def _rows(vhost: VirtualHost) -> Iterator[_ShownBinding]:
+def rows_of(vhost: VirtualHost) -> Iterator[_ShownBinding]:
+    """Yield the bindings of a virtual host, those of the default exchange first."""
     for name in vhost.queues:
         yield _implied(vhost, name)
     for source in vhost.exchanges.values():
@@ -64,7 +65,7 @@ def _rows(vhost: VirtualHost) -> Iterator[_ShownBinding]:
 def _rows_of_path(call: ManagementCall) -> Iterator[_ShownBinding]:
     """Yield the bindings in the virtual host of the path; none if it does not exist."""
     vhost = call.node.vhosts.get(call.values["vhost"])
-    return iter(()) if vhost is None else _rows(vhost)
+    return iter(()) if vhost is None else rows_of(vhost)
 
 
 def _implied(vhost: VirtualHost, queue_name: str) -> _ShownBinding:
@@ -75,7 +76,7 @@ def _implied(vhost: VirtualHost, queue_name: str) -> _ShownBinding:
 @lists("/api/bindings", "management", _ORDER, in_vhost="vhost")
 def list_bindings(call: ManagementCall) -> list[Described]:
     """List all bindings of a virtual host, or of all that the user sees."""
-    return [row.shown() for vhost in call.vhosts() for row in _rows(vhost)]
+    return [row.shown() for vhost in call.vhosts() for row in rows_of(vhost)]
 
 
 @lists("/api/queues/{vhost}/{queue}/bindings", "vhost", _ORDER)
