@@ -168,7 +168,7 @@ def test_a_fixture_of_the_projects_own_is_not_taken_for_that_of_pytest_rabbitmq(
     main(["init", str(tmp_path / "own"), "--yes"])
     main(["init", str(tmp_path / "plugin"), "--yes"])
 
-    assert not (tmp_path / "own" / "pytest.ini").exists()
+    assert "leveret_replaces" not in (tmp_path / "own" / "pytest.ini").read_text(encoding="utf-8")
     assert "leveret_replaces = pytest-rabbitmq" in (tmp_path / "plugin" / "pytest.ini").read_text(encoding="utf-8")
 
 

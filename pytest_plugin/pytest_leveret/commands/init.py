@@ -13,7 +13,8 @@ def add_to(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> Non
         "init",
         help="propose what to write so that a project's tests run on leveret",
         description="Read a project, and propose the lines for pytest, and one green test unless the project's own "
-        "tests need none. Show them, and write them when asked to. Nothing of the project is imported or run.",
+        "tests need none. Show them, and write them when asked to. Nothing of the project is imported or run, unless "
+        "you say --try.",
     )
     init.add_argument("folder", nargs="?", default=".", type=Path, help="the project's folder (default: this one)")
     init.add_argument("--yes", action="store_true", help="write without asking")
@@ -21,6 +22,12 @@ def add_to(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> Non
         "--skill",
         action="store_true",
         help="also write what a program that writes tests should know: a skill file, and three lines for AGENTS.md",
+    )
+    init.add_argument(
+        "--try",
+        dest="tries",
+        action="store_true",
+        help="also run the tests once with what it proposes, and say which pass, which do not, and why",
     )
     init.set_defaults(run=_run)
 
@@ -31,20 +38,40 @@ def _run(options: argparse.Namespace) -> int:
 
     project = read(options.folder.resolve())
     written = proposal.changes(project, with_skill=options.skill)
-    if not written:
-        print("leveret: nothing to write; this project is set up")
-        return 0
+    is_set_up = project.settings is not None and "leveret_" in proposal.text_of(project.settings)
     print(proposal.diff(project, written), end="")
-    for line in proposal.advice(project):
+    for line in () if is_set_up and not written else proposal.advice(project):
         print(f"note: {line}")
-    if not options.yes and not _agreed():
+    if not written:
+        is_named = project.addresses.fixed or project.docker_py
+        why = (
+            "this project is set up"
+            if is_set_up
+            else f"no address of {'this machine' if is_named else 'a RabbitMQ'} was found"
+        )
+        print(f"leveret: nothing to write; {why}")
+        return _try(project.root, []) if options.tries else 0
+    is_agreed = options.yes or (not options.tries and _agreed())
+    if is_agreed:
+        proposal.write(written)
+        missing = proposal.missing_extras(project)
+        install = f"`pip install 'leveret[{','.join(missing)}]'`, then " if missing else ""
+        print(f"leveret: written; now run {install}`pytest`")
+    else:
         print("leveret: nothing was written")
+    if not options.tries:
         return 0
-    proposal.write(written)
-    missing = proposal.missing_extras(project)
-    install = f"`pip install 'leveret[{','.join(missing)}]'`, then " if missing else ""
-    print(f"leveret: written; now run {install}`pytest`")
-    return 0
+    lines = [] if is_agreed or is_set_up else proposal.lines_for(project)
+    return _try(project.root, [f"--{it.option.replace('_', '-')}={it.value.replace(chr(10), ';')}" for it in lines])
+
+
+def _try(root: Path, options: list[str]) -> int:
+    from pytest_leveret.commands import trying
+
+    print("leveret: running the tests once")
+    code, lines = trying.run(root, options)
+    print("\n".join(["leveret: " + lines[0], *lines[1:]]))
+    return code
 
 
 def _agreed() -> bool:

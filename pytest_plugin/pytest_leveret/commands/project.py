@@ -1,4 +1,4 @@
-"""What a project shows of itself: its settings of pytest, what starts its RabbitMQ, its URLs, and what consumes.
+"""What a project shows of itself: how its code finds RabbitMQ, what starts one for its tests, and what consumes.
 
 Everything is read from files; nothing of the project is imported or run.
 """
@@ -10,27 +10,33 @@ import os
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Final
 
-# Names of variables that hold the URL of a broker.
-_BROKER: Final = re.compile(r"AMQP|RABBIT|BROKER", re.IGNORECASE)
-_URL: Final = re.compile(r"(^|_)(URL|URI|DSN)S?$", re.IGNORECASE)
-# The options that name packages whose RabbitMQ leveret can replace, by the module that a suite imports.
-_REPLACED: Final = {"testcontainers": "testcontainers", "pytest_rabbitmq": "pytest-rabbitmq"}
+from pytest_leveret.commands.addresses import CLIENTS, Addresses, Binding, Reader, bindings
+
+# The fixtures of packages whose RabbitMQ leveret can replace.
 _FIXTURES: Final = {
     "rabbitmq": "pytest-rabbitmq",
     "rabbitmq_proc": "pytest-rabbitmq",
     "docker_services": "pytest-docker",
 }
+# Where pytest has its settings, in its own order, with the section that it looks for.
+_SETTINGS: Final = {
+    **dict.fromkeys(("pytest.toml", ".pytest.toml"), "[pytest]"),
+    **dict.fromkeys(("pytest.ini", ".pytest.ini"), "[pytest]"),
+    "pyproject.toml": "[tool.pytest",
+    "tox.ini": "[pytest]",
+    "setup.cfg": "[tool:pytest]",
+}
 # Files that list what the tests install, and how they list pytest and leveret.
 _REQUIREMENTS: Final = ("requirements*.txt", "requirements/*.txt", "pyproject.toml", "setup.cfg", "setup.py")
 _PYTEST: Final = re.compile(r"""(?:^[ \t]*|['"])pytest[ \t]*(?:\[[^\]]*\][ \t]*)?(?:[<>=~!'",;]|$)""", re.MULTILINE)
 _LEVERET: Final = re.compile(r"\bleveret\b")
-_OURS: Final = ("leveret", "leveret_session")
-_CLIENTS: Final = ("celery", "faststream", "dramatiq", "taskiq", "nameko", "kombu", "aio_pika", "aiormq", "pika")
+_OURS: Final = ("leveret", "leveret_session", "make_leveret")
 _SKIPPED: Final = frozenset({"node_modules", "site-packages", "build", "dist", "__pycache__", "venv"})
-_IMAGE: Final = re.compile(r"""\bimage:\s*['"]?(\S*\brabbitmq(?::[^'"\s]*)?)""")
+_IMAGE: Final = re.compile(r"""\bimage:\s*['"]?(\S*\brabbitmq(?::[^'"\s}]*)?)""")
 _LARGEST_FILE: Final = 1_000_000
 
 
@@ -54,63 +60,87 @@ class Project:
     root: Path
     # The file with pytest's settings; None if there is none yet.
     settings: Path | None = None
-    variables: set[str] = field(default_factory=set)
+    addresses: Addresses = field(default_factory=Addresses)
     replaces: set[str] = field(default_factory=set)
     # The fixtures that the project makes itself, and those that its tests take.
     fixtures: set[str] = field(default_factory=set)
     requested: set[str] = field(default_factory=set)
-    # Whether its tests already read a variable with a URL, or take a fixture of leveret.
+    # The modules that import a client.
+    speaking: set[str] = field(default_factory=set)
+    # Whether its tests already have to do with a broker.
     has_tests: bool = False
-    clients: set[str] = field(default_factory=set)
     consumers: list[FoundConsumer] = field(default_factory=list)
-    # The image of RabbitMQ in a compose file.
-    image: str | None = None
-    compose: Path | None = None
+    # The images of RabbitMQ in compose files and workflows, by file.
+    images: dict[Path, str] = field(default_factory=dict)
+    # The module that starts RabbitMQ with docker-py, which leveret does not replace.
+    docker_py: Path | None = None
     # The file that lists pytest as installed, if no such file lists leveret.
     requirements: Path | None = None
     # Modules that could not be parsed.
     unread: list[Path] = field(default_factory=list)
+
+    def name(self, path: Path) -> str:
+        """Return how a reader of the project calls a file."""
+        return path.relative_to(self.root).as_posix()
 
 
 def read(root: Path) -> Project:
     """Return what the files below a folder show. Raises NotADirectoryError if there is no such folder."""
     if not root.is_dir():
         raise NotADirectoryError(f"{root} is no folder; run `leveret init` in the folder of your project, or name it")
-    project = Project(root, _settings_of(root), requirements=_requirements_of(root))
+    listed = _listed(root)
+    project = Project(root, _settings_of(root), requirements=_requirements_of(listed))
+    modules: dict[Path, ast.Module] = {}
+    texts: dict[Path, str] = {}
     for path in sorted(_files(root)):
+        texts[path] = path.read_text(encoding="utf-8", errors="replace")
         if path.suffix == ".py":
-            _read_module(project, path)
-        elif "compose" in path.name:
-            image = _IMAGE.search(path.read_text(encoding="utf-8", errors="replace"))
-            if image is not None:
-                project.image, project.compose = image[1], path
+            try:
+                modules[path] = ast.parse(texts[path])
+            except (SyntaxError, ValueError):
+                project.unread.append(path)
+        else:
+            project.addresses.read_settings(project.name(path), texts[path])
+            if path.suffix in (".yml", ".yaml") and (image := _IMAGE.search(texts[path])):
+                project.images[path] = image[1]
+    bound = {name: node for tree in modules.values() for name, node in bindings(tree).items()}
+    # Tests come last, because what they import says whether they have to do with a broker.
+    for path, tree in sorted(modules.items(), key=lambda it: _is_test(it[0])):
+        _read_module(project, path, tree, texts[path], bound)
+    for path, tree in modules.items():
+        reader = Reader(project.addresses, project.name(path), {})
+        reader.read_constants(tree)
+        project.has_tests = project.has_tests or (_is_test(path) and reader.has_found)
     # A fixture of the project's own hides that of a plugin.
-    project.replaces |= {_FIXTURES[name] for name in project.requested - project.fixtures if name in _FIXTURES}
-    project.has_tests = project.has_tests or not project.requested.isdisjoint(_OURS)
+    for name in project.requested - project.fixtures:
+        package = _FIXTURES.get(name)
+        if package == "pytest-docker" and project.images:
+            project.replaces.add(package)
+        if package == "pytest-rabbitmq" and (package in "\n".join(listed.values()) or find_spec("pytest_rabbitmq")):
+            project.replaces.add(package)
+    project.addresses.has_server = bool(project.images)
+    project.has_tests = project.has_tests or bool(project.replaces) or not project.requested.isdisjoint(_OURS)
     return project
 
 
 def _settings_of(root: Path) -> Path | None:
     """Return the file that pytest takes its settings from, by pytest's own order."""
-    sections = {
-        "pytest.ini": "[pytest]",
-        "pyproject.toml": "[tool.pytest",
-        "tox.ini": "[pytest]",
-        "setup.cfg": "[tool:pytest]",
-    }
-    for name, section in sections.items():
+    for name, section in _SETTINGS.items():
         path = root / name
         if path.is_file() and section in path.read_text(encoding="utf-8", errors="replace"):
             return path
     return None
 
 
-def _requirements_of(root: Path) -> Path | None:
-    listed = {
+def _listed(root: Path) -> dict[Path, str]:
+    return {
         path: path.read_text(encoding="utf-8", errors="replace")
         for pattern in _REQUIREMENTS
         for path in sorted(root.glob(pattern))
     }
+
+
+def _requirements_of(listed: dict[Path, str]) -> Path | None:
     if any(_LEVERET.search(text) for text in listed.values()):
         return None
     return next((path for path, text in listed.items() if _PYTEST.search(text)), None)
@@ -118,39 +148,46 @@ def _requirements_of(root: Path) -> Path | None:
 
 def _files(root: Path) -> Iterator[Path]:
     for folder, folders, names in os.walk(root):
-        folders[:] = [name for name in folders if not name.startswith(".") and name not in _SKIPPED]
+        folders[:] = [
+            name for name in folders if (name == ".github" or not name.startswith(".")) and name not in _SKIPPED
+        ]
         folders[:] = [name for name in folders if not (Path(folder) / name / "pyvenv.cfg").exists()]
         for name in names:
             path = Path(folder) / name
-            if path.suffix in (".py", ".yml", ".yaml") and path.stat().st_size <= _LARGEST_FILE:
+            is_setting = name.startswith(".env") or path.suffix in (".env", ".yml", ".yaml", ".ini", ".cfg", ".toml")
+            if (path.suffix == ".py" or is_setting) and path.is_file() and path.stat().st_size <= _LARGEST_FILE:
                 yield path
 
 
-def _read_module(project: Project, path: Path) -> None:
-    try:
-        tree = ast.parse(path.read_text(encoding="utf-8", errors="replace"))
-    except (SyntaxError, ValueError):
-        project.unread.append(path)
-        return
-    module = _module_name(project.root, path)
-    is_test = path.name.startswith(("test_", "conftest")) or path.stem.endswith("_test")
-    imported = {name.split(".")[0] for name in _imports(tree)}
-    project.clients |= imported & {*_CLIENTS}
-    project.replaces |= {_REPLACED[name] for name in imported & _REPLACED.keys()}
-    variables: set[str] = set()
-    for node in ast.walk(tree):
-        if isinstance(node, ast.Call):
-            variables |= _variables_of_call(node)
-        elif isinstance(node, ast.Subscript) and _text(node.slice) and "environ" in ast.unparse(node.value):
-            variables |= _if_url(_text(node.slice), "")
-        elif is_test and isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
-            project.requested |= {it.arg for it in node.args.args}
-            if any("fixture" in ast.unparse(it) for it in node.decorator_list):
-                project.fixtures.add(node.name)
-    project.variables |= variables
-    project.has_tests = project.has_tests or (is_test and bool(variables))
-    if not is_test:
-        project.consumers += _consumers(tree, module, imported)
+def _read_module(project: Project, path: Path, tree: ast.Module, text: str, bound: dict[str, Binding]) -> None:
+    names = set(_imports(tree))
+    imported = {name.split(".")[0] for name in names}
+    reader = Reader(project.addresses, project.name(path), bound | bindings(tree))
+    reader.read(tree)
+    speaks_of_rabbitmq = "rabbit" in text.lower()
+    if "testcontainers" in imported and (speaks_of_rabbitmq or ("DockerCompose" in text and project.images)):
+        project.replaces.add("testcontainers")
+    if "pytest_rabbitmq" in imported:
+        project.replaces.add("pytest-rabbitmq")
+    if "docker" in imported and re.search(r"containers\.(run|create)\(", text) and "rabbitmq" in text:
+        project.docker_py = path
+    if _is_test(path):
+        uses = names | imported
+        project.has_tests = project.has_tests or reader.has_found or bool(uses & {*CLIENTS, *project.speaking})
+        for node in ast.walk(tree):
+            if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+                project.requested |= {it.arg for it in node.args.args}
+                for decorator in map(ast.unparse, node.decorator_list):
+                    if "fixture" in decorator:
+                        named = re.search(r"name=['\"](\w+)", decorator)
+                        project.fixtures.add(named[1] if named else node.name)
+    elif imported & CLIENTS:
+        project.speaking.add(_module_name(project.root, path))
+        project.consumers += _consumers(tree, _module_name(project.root, path), imported)
+
+
+def _is_test(path: Path) -> bool:
+    return path.name.startswith(("test", "conftest")) or path.stem.endswith("_test")
 
 
 def _module_name(root: Path, path: Path) -> str:
@@ -170,22 +207,6 @@ def _imports(tree: ast.Module) -> Iterator[str]:
 
 def _text(node: ast.expr | None) -> str:
     return node.value if isinstance(node, ast.Constant) and isinstance(node.value, str) else ""
-
-
-def _variables_of_call(call: ast.Call) -> set[str]:
-    """Return the variable with a broker's URL that os.environ.get(), os.getenv(), env() or the like reads here."""
-    name = ast.unparse(call.func)
-    if not call.args or not re.search(r"environ\.get$|getenv$|(^|\.)env(\.\w+)?$|config$", name):
-        return set()
-    default = (
-        call.args[1] if len(call.args) > 1 else next((it.value for it in call.keywords if it.arg == "default"), None)
-    )
-    return _if_url(_text(call.args[0]), _text(default))
-
-
-def _if_url(variable: str, default: str) -> set[str]:
-    holds_url = default.startswith("amqp") or (_BROKER.search(variable) and _URL.search(variable))
-    return {variable} if variable.isidentifier() and holds_url else set()
 
 
 def _consumers(tree: ast.Module, module: str, imported: set[str]) -> Iterator[FoundConsumer]:

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import difflib
 import re
+from collections import Counter
 from collections.abc import Iterator
 from importlib.resources import files
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Final
+from typing import Final, NamedTuple
 
+from pytest_leveret.commands.addresses import AMQP_PORT, Address, address_in, shown
 from pytest_leveret.commands.project import FoundConsumer, Project
 
 _TEST: Final = "test_leveret.py"
@@ -84,12 +86,99 @@ def test_a_message_reaches_its_queue(leveret):
 """
 
 
+class Line(NamedTuple):
+    """A line of pytest's settings, and what in the project it comes from."""
+
+    option: str
+    value: str
+    because: str
+
+
+def lines_for(project: Project) -> list[Line]:
+    """Return the lines with which the project's tests find leveret in the place of RabbitMQ."""
+    if project.replaces:
+        return [Line("leveret_replaces", " ".join(sorted(project.replaces)), "the tests start RabbitMQ with it")]
+    lines = [*_variables(project), *_ports(project)]
+    if not lines and not project.requested & {"leveret", "make_leveret", "leveret_session"}:
+        return []
+    return [*lines, *(_logins(project) if lines else ()), *_version(project)]
+
+
+def _variables(project: Project) -> Iterator[Line]:
+    """Yield the lines about variables: which hold a URL, and which a part of one."""
+    held = project.addresses.variables()
+    by_place: dict[str, list[str]] = {}
+    login = {part: it.default for it in held.values() if (part := it.part) in ("user", "password", "vhost")}
+    of_parts = Address("", "", user=login.get("user") or "guest", vhost=login.get("vhost") or "/")
+    if not login.get("password"):
+        of_parts = of_parts._replace(user="guest")
+    for name, it in sorted(held.items()):
+        address = of_parts
+        if it.part == "url":
+            address = address_in(it.default or project.addresses.given.get(name, ""), "") or Address("", "")
+        place = [f"{word}={value}" for word, value, usual in _places(address) if value != usual]
+        by_place.setdefault(" ".join(place), []).append(name if it.part == "url" else f"{name}={it.part}")
+    if by_place:
+        text = "\n".join(" ".join(filter(None, [*names, place])) for place, names in sorted(by_place.items()))
+        name, it = next(iter(held.items()))
+        yield Line("leveret_url_env", text, f"{it.where} reads {name}{' and more' if len(held) > 1 else ''}")
+    if any(it.part.startswith("management") for it in held.values()):
+        yield Line("leveret_management", "yes", "a variable has the address of its API")
+
+
+def _places(address: Address) -> Iterator[tuple[str, str, str]]:
+    yield "vhost", address.vhost, "/"
+    yield "user", address.user, "guest"
+
+
+def _ports(project: Project) -> Iterator[Line]:
+    """Yield the lines about ports that stand in the code."""
+    found = project.addresses
+    local = [it for it in found.fixed if it.is_local and it.scheme == "amqp"]
+    if local:
+        port = Counter(it.port for it in local).most_common(1)[0][0]
+        first = next(it for it in local if it.port == port)
+        yield Line("leveret_port", str(port), f"{first.where} connects to {shown(first)}")
+    elif (host := found.lonely_host()) is not None:
+        yield Line("leveret_port", str(AMQP_PORT), f"{host} names the host, and no variable the port")
+    if found.management and (local or found.variables()):
+        where, port_there = next(iter(found.management.items()))
+        yield Line("leveret_management_port", str(port_there), f"{where} calls the management API there")
+
+
+def _logins(project: Project) -> Iterator[Line]:
+    """Yield the lines about the users and virtual hosts that the project's addresses name."""
+    users, vhosts = project.addresses.logins()
+    odd = [user for user, password in users.items() if re.search(r"[\s,]", f"{user}{password}")]
+    if users.keys() - odd:
+        text = " ".join(f"{user}={password}" for user, password in sorted(users.items()) if user not in odd)
+        yield Line("leveret_users", text, "the project logs in so")
+    if vhosts:
+        yield Line("leveret_vhosts", " ".join(sorted(vhosts)), "the project connects there")
+
+
+def _version(project: Project) -> Iterator[Line]:
+    from leveret.core.compat import DEFAULT_VERSION
+    from pytest_leveret.standins.server import profile_of
+
+    # What starts RabbitMQ for tests names the version that they were written for.
+    ranked = sorted(project.images, key=lambda path: ("test" not in path.as_posix(), ".github" not in path.parts))
+    for path in ranked:
+        image = project.images[path]
+        if ":" in image.rsplit("/", 1)[-1] and "$" not in image:
+            version = profile_of(image)
+            if version != DEFAULT_VERSION:
+                wanted = f"{project.name(path)} has {image}"
+                yield Line("leveret_rabbitmq", version, f"{wanted}; {version} is the newest that is not newer")
+            return
+
+
 def changes(project: Project, *, with_skill: bool) -> dict[Path, str]:
     """Return the files that would change, with their whole texts."""
     written: dict[Path, str] = {}
     settings = project.settings or project.root / "pytest.ini"
-    before = _text_of(settings)
-    if "leveret_" not in before and (lines := list(_options(project))):
+    before = text_of(settings)
+    if "leveret_" not in before and (lines := lines_for(project)):
         written[settings] = _with_options(settings.name, before, lines)
     tests = project.root / "tests" if (project.root / "tests").is_dir() else project.root
     if not (tests / _TEST).exists() and (test := _first_test(project)):
@@ -99,17 +188,17 @@ def changes(project: Project, *, with_skill: bool) -> dict[Path, str]:
             files("pytest_leveret.commands").joinpath("skill.md").read_text(encoding="utf-8")
         )
         agents = project.root / "AGENTS.md"
-        if "leveret" not in _text_of(agents):
-            written[agents] = f"{_text_of(agents).rstrip()}\n\n{_AGENTS}".lstrip()
-    return {path: text for path, text in written.items() if text != _text_of(path)}
+        if "leveret" not in text_of(agents):
+            written[agents] = f"{text_of(agents).rstrip()}\n\n{_AGENTS}".lstrip()
+    return {path: text for path, text in written.items() if text != text_of(path)}
 
 
 def diff(project: Project, written: dict[Path, str]) -> str:
     """Return what would change, as a unified diff."""
     lines: list[str] = []
     for path, text in written.items():
-        name = path.relative_to(project.root).as_posix()
-        before = _text_of(path).splitlines(keepends=True)
+        name = project.name(path)
+        before = text_of(path).splitlines(keepends=True)
         lines += difflib.unified_diff(before, text.splitlines(keepends=True), name if before else "/dev/null", name)
     return "".join(lines)
 
@@ -122,23 +211,32 @@ def write(written: dict[Path, str]) -> None:
 
 
 def advice(project: Project) -> Iterator[str]:
-    """Yield what a reader should know and no file says."""
-    if project.compose is not None and not project.replaces:
-        name = project.compose.relative_to(project.root)
-        yield f"{name} has {project.image}; the tests need it no more, unless they start it by pytest-docker"
-    if not project.variables and not project.replaces and not project.has_tests:
-        yield "no environment variable with the broker's URL was found; give your code leveret.url in each test"
-    if project.replaces:
-        yield "your tests stay as they are; the last line of a run says how many were on leveret"
-    elif project.has_tests:
+    """Yield the reason of each line, and what a reader should know and no file says."""
+    lines = lines_for(project)
+    for line in lines:
+        yield f"{line.option}: {line.because}"
+    if project.docker_py is not None and not project.replaces:
+        yield (
+            f"{project.name(project.docker_py)} starts RabbitMQ with docker-py, which leveret does not replace; start "
+            "it with testcontainers, or leave that out"
+        )
+    for address in project.addresses.fixed:
+        if not address.is_local and not project.replaces:
+            yield (
+                f"{address.where} connects to {shown(address)}, which is another machine: let it read the address "
+                "from a variable"
+            )
+        elif address.scheme == "amqps":
+            yield f"{address.where} connects by TLS, for which a test needs a broker of make_leveret(tls=True)"
+    if project.has_tests and lines:
         yield "your tests stay as they are"
-    elif not project.consumers:
+    elif not project.has_tests and not project.consumers and not lines:
         yield f"no consumer was found that a test can start, so {_TEST} shows a publish; put your own code in its place"
     if project.requirements is not None:
-        name = project.requirements.relative_to(project.root)
-        yield f"{name} lists pytest; add leveret[{','.join(_extras(project).values())}] there"
+        name, extras = project.name(project.requirements), ",".join(_extras(project).values())
+        yield f"{name} lists pytest; add leveret[{extras}] there"
     for path in project.unread:
-        yield f"{path.relative_to(project.root)} could not be parsed, and was passed over"
+        yield f"{project.name(path)} could not be parsed, and was passed over"
 
 
 def missing_extras(project: Project) -> list[str]:
@@ -148,39 +246,33 @@ def missing_extras(project: Project) -> list[str]:
 
 def _extras(project: Project) -> dict[str, str]:
     """Return the extras of leveret that the tests need, by a module that each installs."""
-    return {"pytest": "pytest"} | ({"h11": "http"} if project.replaces else {})
+    needs_http = any("management" in line.option or line.option == "leveret_replaces" for line in lines_for(project))
+    return {"pytest": "pytest"} | ({"h11": "http"} if needs_http else {})
 
 
-def _options(project: Project) -> Iterator[tuple[str, str]]:
-    if project.replaces:
-        yield "leveret_replaces", " ".join(sorted(project.replaces))
-    if project.variables:
-        yield "leveret_url_env", " ".join(sorted(project.variables))
-    series = re.match(r"\d+\.\d+", (project.image or "").partition(":")[2])
-    if series and not project.replaces:
-        from leveret.core.compat import VERSIONS
-
-        if series[0] in VERSIONS:
-            yield "leveret_rabbitmq", series[0]
-
-
-def _with_options(name: str, before: str, lines: list[tuple[str, str]]) -> str:
+def _with_options(name: str, before: str, lines: list[Line]) -> str:
     """Return the text of a file of settings with lines more, at the beginning of pytest's section."""
-    is_toml = name.endswith(".toml")
-    block = "".join(f'{key} = "{value}"\n' if is_toml else f"{key} = {value}\n" for key, value in lines)
+    block = "".join(_setting(line, is_toml=name.endswith(".toml")) for line in lines)
     section = re.search(r"^\[(?:tool\.pytest(?:\.ini_options)?|tool:pytest|pytest)\][ \t]*\n", before, re.MULTILINE)
     if section is None:
         return f"{before}[pytest]\n{block}"
     return before[: section.end()] + block + before[section.end() :]
 
 
+def _setting(line: Line, *, is_toml: bool) -> str:
+    if is_toml:
+        quotes = '"""\n' if "\n" in line.value else '"'
+        return f"{line.option} = {quotes}{line.value}{quotes.strip()}\n"
+    value = "".join(f"\n    {each}" for each in line.value.split("\n")) if "\n" in line.value else f" {line.value}"
+    return f"{line.option} ={value}\n"
+
+
 def _first_test(project: Project) -> str:
-    """Return the test to write; "" if the project's own tests run on leveret as they are."""
+    """Return the test to write; "" if the project's own tests have to do with a broker."""
     if project.has_tests:
         return ""
-    usable = [it for it in project.consumers if it.takes_url or project.variables]
-    if project.replaces:
-        usable = [it for it in usable if it.takes_url]
+    leads_here = bool(lines_for(project)) and not project.replaces
+    usable = [it for it in project.consumers if it.takes_url or leads_here]
     if usable:
         return _of(usable[0])
     return "" if project.replaces else _WITHOUT_CONSUMER
@@ -197,5 +289,6 @@ def _of(consumer: FoundConsumer) -> str:
     )
 
 
-def _text_of(path: Path) -> str:
+def text_of(path: Path) -> str:
+    """Return the text of a file; "" if there is none."""
     return path.read_text(encoding="utf-8") if path.exists() else ""

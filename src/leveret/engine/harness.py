@@ -80,6 +80,11 @@ class Harness:
         self._engine.owner = node_id
         self._engine.handle = self._engine.handle._replace(reach="one test")
 
+    @property
+    def has_clients(self) -> bool:
+        """Whether a client has ever connected."""
+        return self._engine.connection_count > 0
+
     def serve_many(self, name: str | None = None) -> None:
         """Note that the broker serves many tests, which call it by a name; "" if they hold no object of it."""
         handle = self._engine.handle

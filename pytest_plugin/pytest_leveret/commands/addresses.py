@@ -1,0 +1,393 @@
+"""How the code of a project finds RabbitMQ: the variables that it reads, and the addresses that stand in it."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
+from dataclasses import dataclass, field
+from typing import Final, NamedTuple
+from urllib.parse import unquote, urlsplit
+
+from pytest_leveret.options.kinds import without_password
+
+CLIENTS: Final = frozenset(
+    {
+        *("amqp", "amqpstorm", "rabbitpy", "pyrabbit", "propan", "puka", "aio_pika", "aiormq", "pika", "aioamqp"),
+        *("celery", "faststream", "dramatiq", "taskiq", "taskiq_aio_pika", "nameko", "kombu"),
+    }
+)
+AMQP_PORT: Final = 5672
+_HTTP_PORT: Final = 15672
+_LOCAL: Final = ("localhost", "127.0.0.1", "0.0.0.0", "::1")
+_URL: Final = re.compile(r"(?:py)?(amqps?)://[^\s'\"]*$")
+# A variable is about RabbitMQ by the first, and holds a part by the end of its name.
+_BROKER: Final = re.compile(r"AMQP|RABBIT|RMQ|BROKER|(^|_)MQ_", re.IGNORECASE)
+_RABBITMQ: Final = re.compile(r"AMQP|RABBIT|RMQ", re.IGNORECASE)
+_ENDS: Final = {
+    "url": re.compile(r"(^|_)(URL|URI|DSN)S?$", re.IGNORECASE),
+    "vhost": re.compile(r"(VHOST|VIRTUAL_?HOST)$", re.IGNORECASE),
+    "host": re.compile(r"(HOST|HOSTNAME|SERVER)$", re.IGNORECASE),
+    "port": re.compile(r"PORT$", re.IGNORECASE),
+    "user": re.compile(r"(USER|USERNAME|LOGIN)$", re.IGNORECASE),
+    "password": re.compile(r"(PASS|PASSWD|PASSWORD)$", re.IGNORECASE),
+}
+_MANAGEMENT: Final = re.compile(r"MANAGEMENT|MGMT|_API_|_HTTP_|ADMIN_", re.IGNORECASE)
+_READS: Final = re.compile(r"environ\.(get|setdefault)$|getenv$|(^|\.)env(\.\w+)?$|config$")
+# The arguments of clients, by the part that each takes.
+_KEYWORDS: Final = {
+    **dict.fromkeys(("url", "broker", "broker_url"), "url"),
+    **dict.fromkeys(("host", "hostname"), "host"),
+    "port": "port",
+    **dict.fromkeys(("login", "userid", "username", "user"), "user"),
+    **dict.fromkeys(("password", "passwd"), "password"),
+    **dict.fromkeys(("virtual_host", "virtualhost", "vhost"), "vhost"),
+}
+_POSITIONS: Final = {
+    "ConnectionParameters": ("host", "port", "vhost"),
+    "PlainCredentials": ("user", "password"),
+    **dict.fromkeys(("URLParameters", "connect", "connect_robust", "RabbitBroker", "Connection"), ("url",)),
+}
+# What connects to localhost:5672 if it is told nothing.
+_TO_LOCALHOST: Final = ("ConnectionParameters", "BlockingConnection", "connect_robust", "RabbitBroker")
+_FORMATTED: Final = re.compile(
+    r"(?:py)?amqps?://(?:(?P<user>[^:@/]+):(?P<password>[^@/]+)@)?(?P<host>[^:@/]+)(?::(?P<port>[^/]+))?(?:/(?P<vhost>.+))?"
+)
+# The management API on this machine, and the number of its port alone.
+_API: Final = re.compile(rf"https?://(?:localhost|127\.0\.0\.1):(\d+)/api\b|(?:\S*:)?({_HTTP_PORT})\b")
+# A line of a file of settings, of a compose file or of a workflow that gives a variable a URL.
+_GIVEN: Final = re.compile(
+    r"""^[\s-]*(?:export\s+)?["']?([A-Za-z_]\w*)["']?\s*[:=]\s*["']?(\w+://[^\s"'#]+)""", re.MULTILINE
+)
+_IMAGE_LOGIN: Final = re.compile(r"""RABBITMQ_DEFAULT_(USER|PASS|VHOST)["']?\s*[:=]\s*["']?([^\s"'#]+)""")
+_DEFAULTED: Final = re.compile(r"\$\{\w+:?-([^}]*)\}")
+
+
+class Read(NamedTuple):
+    """The reading of a variable, with the default of the code; "" for none."""
+
+    variable: str
+    default: str = ""
+
+
+class Address(NamedTuple):
+    """Where the code connects to, and which file and line says so."""
+
+    where: str
+    host: str
+    port: int = AMQP_PORT
+    user: str = "guest"
+    password: str = "guest"
+    vhost: str = "/"
+    scheme: str = "amqp"
+
+    @property
+    def is_local(self) -> bool:
+        """Whether it is on this machine."""
+        return self.host in _LOCAL
+
+
+class Held(NamedTuple):
+    """What a variable holds: a part of the URL, and the default of the code."""
+
+    part: str
+    default: str
+    where: str
+
+
+Binding = ast.expr | Read
+
+
+def address_in(text: str, where: str) -> Address | None:
+    """Return the address in a URL of AMQP; None if it is none, or names no host."""
+    matched = _URL.match(text)
+    if matched is None or "{" in text or "%s" in text:
+        return None
+    with suppress(ValueError):
+        parts = urlsplit(text)
+        port = parts.port or (AMQP_PORT if matched[1] == "amqp" else AMQP_PORT - 1)
+        if parts.hostname:
+            user, password = unquote(parts.username or "guest"), unquote(parts.password or "guest")
+            return Address(where, parts.hostname, port, user, password, unquote(parts.path[1:]) or "/", matched[1])
+    return None
+
+
+@dataclass
+class Addresses:
+    """The ways of a project to its RabbitMQ."""
+
+    # The variables about it that the code reads, and all others.
+    held: dict[str, Held] = field(default_factory=dict)
+    reads: dict[str, Held] = field(default_factory=dict)
+    # The addresses in the code.
+    fixed: list[Address] = field(default_factory=list)
+    # The ports of management APIs in the code, by file and line.
+    management: dict[str, int] = field(default_factory=dict)
+    # The URLs that files give variables.
+    given: dict[str, str] = field(default_factory=dict)
+    users: dict[str, str] = field(default_factory=dict)
+    vhosts: set[str] = field(default_factory=set)
+    # Whether a file starts a RabbitMQ.
+    has_server: bool = False
+    clients: set[str] = field(default_factory=set)
+    # The nodes of syntax trees that are accounted for.
+    seen: set[int] = field(default_factory=set)
+
+    def read_settings(self, name: str, text: str) -> None:
+        """Read what a file that is no module gives variables, and the user of an image of RabbitMQ."""
+        self.given |= {variable: url for variable, url in _GIVEN.findall(text) if variable not in self.given}
+        login = {word: _DEFAULTED.sub(r"\1", value) for word, value in _IMAGE_LOGIN.findall(text)}
+        if "USER" in login and "PASS" in login:
+            self.users.setdefault(login["USER"], login["PASS"])
+        if "VHOST" in login:
+            self.vhosts.add(login["VHOST"])
+
+    def note(self, read: Read, where: str, part: str | None = None) -> bool:
+        """Note that the code reads a variable, as this part or as name and default say; return whether it counts."""
+        name, default = read.variable, read.default
+        given = self.given.get(name, "")
+        self.reads.setdefault(name, Held("url", default, where))
+        if _URL.match(default) or _URL.match(given):
+            part = "url"
+        elif "://" in default or "://" in given:
+            is_api = _MANAGEMENT.search(name) or f":{_HTTP_PORT}" in default
+            part = "management_url" if is_api and (part is None) and _BROKER.search(name) else ""
+        elif part is None and _BROKER.search(name):
+            part = next((word for word, end in _ENDS.items() if end.search(name)), "")
+            if part in ("port", "url") and (default == str(_HTTP_PORT) or _MANAGEMENT.search(name)):
+                part = f"management_{part}"
+        if not part or not name.isidentifier():
+            return False
+        known = self.held.get(name)
+        if known is None or not known.default:
+            self.held[name] = Held(part, default, where)
+        return True
+
+    def variables(self) -> dict[str, Held]:
+        """Return the variables that lead to RabbitMQ, by what a file gives them, by their names or by their use."""
+        found = {name: it for name, it in self.held.items() if it.part}
+        found |= {name: it for name, it in self.reads.items() if _URL.match(self.given.get(name, ""))}
+        # Other brokers than RabbitMQ have variables of this name.
+        ports = {it.default for name, it in found.items() if it.part == "port" and not _RABBITMQ.search(name)}
+        is_other = not (self.clients or self.has_server) or ports - {"", str(AMQP_PORT)}
+        return {
+            name: it
+            for name, it in found.items()
+            if not is_other or _RABBITMQ.search(name) or _URL.match(it.default or self.given.get(name, ""))
+        }
+
+    def lonely_host(self) -> str | None:
+        """Return the place that reads a host from a variable, if no variable has a port or a URL."""
+        found = self.variables().values()
+        if any(it.part in ("port", "url") for it in found):
+            return None
+        return next((it.where for it in found if it.part == "host"), None)
+
+    def logins(self) -> tuple[dict[str, str], set[str]]:
+        """Return the users with their passwords, and the virtual hosts, beside guest and "/"."""
+        held = self.variables()
+        addresses = [it for it in self.fixed if it.is_local]
+        urls = [it.default or self.given.get(name, "") for name, it in held.items() if it.part == "url"]
+        addresses += [found for url in urls if (found := address_in(url, "")) is not None]
+        parts = {it.part: it.default for it in held.values()}
+        users = self.users | {it.user: it.password for it in addresses}
+        if parts.get("user") and parts.get("password"):
+            users[parts["user"]] = parts["password"]
+        vhosts = self.vhosts | {it.vhost for it in addresses} | {parts.get("vhost") or "/"}
+        return {
+            user: password for user, password in users.items() if (user, password) != ("guest", "guest")
+        }, vhosts - {"/"}
+
+
+def bindings(tree: ast.Module) -> dict[str, Binding]:
+    """Return what the names and attributes of a module are set to, and the fields of pydantic's settings."""
+    bound: dict[str, Binding] = {}
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Assign):
+            bound |= {
+                _last(target): node.value for target in node.targets if isinstance(target, ast.Name | ast.Attribute)
+            }
+        elif isinstance(node, ast.ClassDef) and any("Settings" in ast.unparse(base) for base in node.bases):
+            bound |= dict(_fields(node))
+        elif isinstance(node, ast.AnnAssign) and node.value is not None:
+            bound.setdefault(_last(node.target), node.value)
+    return bound
+
+
+def _fields(node: ast.ClassDef) -> Iterator[tuple[str, Binding]]:
+    """Yield the fields of a class of settings, each as the reading of its variable."""
+    prefix = re.search(r"env_prefix\s*=\s*['\"](\w*)", ast.unparse(node))
+    for each in node.body:
+        if isinstance(each, ast.AnnAssign) and isinstance(each.target, ast.Name):
+            name, value = f"{prefix[1] if prefix else ''}{each.target.id}".upper(), each.value
+            if isinstance(value, ast.Call):
+                given = {it.arg: it.value for it in value.keywords}
+                named = next(
+                    (text for key in ("env", "validation_alias", "alias") if (text := _text(given.get(key)))), ""
+                )
+                name, value = named.upper() or name, given.get("default", value.args[0] if value.args else None)
+            yield each.target.id, Read(name, _text(value))
+
+
+class Reader:
+    """The reading of one module."""
+
+    def __init__(self, addresses: Addresses, name: str, bound: Mapping[str, Binding]) -> None:
+        """`name` is the module's for a reader, and `bound` what names are set to, here and elsewhere."""
+        self._all = addresses
+        self._name = name
+        self._bound = bound
+        # What the module imports of clients, by its name here.
+        self._of_clients: set[str] = set()
+        self.has_found = False
+
+    def read(self, tree: ast.Module) -> None:
+        """Read how the module finds RabbitMQ, but for addresses that stand by themselves."""
+        for node in ast.walk(tree):
+            if isinstance(node, ast.Import | ast.ImportFrom):
+                modules = [it.name for it in node.names] if isinstance(node, ast.Import) else [node.module or ""]
+                for module in {module.split(".")[0] for module in modules} & CLIENTS:
+                    self._all.clients.add(module)
+                    self._of_clients |= {(it.asname or it.name).split(".")[0] for it in node.names}
+            elif isinstance(node, ast.ClassDef) and any("Settings" in ast.unparse(base) for base in node.bases):
+                for name, read in _fields(node):
+                    if isinstance(read, Read):
+                        self._note(read, node)
+                        self._all.seen |= {
+                            id(it) for each in node.body if _is_field(each, name) for it in ast.walk(each)
+                        }
+            elif isinstance(node, ast.Call | ast.Subscript | ast.BoolOp) and id(node) not in self._all.seen:
+                value = self._value(node)
+                if isinstance(value, Read):
+                    self._note(value, node)
+                elif isinstance(node, ast.Call):
+                    self._read_call(node)
+            elif isinstance(node, ast.JoinedStr):
+                self._read_formatted(node)
+
+    def read_constants(self, tree: ast.Module) -> None:
+        """Read the addresses that stand in the module by themselves, once all modules were read."""
+        for node in ast.walk(tree):
+            if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant):
+                self._all.seen.add(id(node.value))
+            elif isinstance(node, ast.Constant) and id(node) not in self._all.seen:
+                text, where = str(node.value), self._where(node)
+                if (address := address_in(text, where)) is not None:
+                    self._fix(address)
+                elif self._all.clients and re.search(rf"(^|localhost:|127\.0\.0\.1:){AMQP_PORT}\b", text):
+                    self._fix(Address(where, "localhost"))
+                elif (api := _API.match(text)) and (self._all.clients or api[1]):
+                    self._all.management[where] = int(api[1] or api[2])
+
+    def _where(self, node: ast.AST) -> str:
+        return f"{self._name}:{getattr(node, 'lineno', 1)}"
+
+    def _fix(self, address: Address) -> None:
+        self.has_found = True
+        self._all.fixed.append(address)
+
+    def _note(self, read: Read, node: ast.AST, part: str | None = None) -> None:
+        self.has_found = self._all.note(read, self._where(node), part) or self.has_found
+
+    def _value(self, node: Binding | None, depth: int = 0) -> Read | str | None:
+        """Return the variable or the text that an expression comes from; None if neither is known."""
+        if isinstance(node, Read) or node is None or depth > 4:
+            return node if isinstance(node, Read) else None
+        if isinstance(node, ast.Constant):
+            return str(node.value)
+        if isinstance(node, ast.Name | ast.Attribute) and _last(node) in self._bound:
+            return self._value(self._bound[_last(node)], depth + 1)
+        if isinstance(node, ast.BoolOp):
+            first, *rest = [self._value(it, depth + 1) for it in node.values]
+            self._all.seen |= {id(it) for it in node.values} if isinstance(first, Read) else set()
+            texts = [it for it in rest if isinstance(it, str)]
+            return first._replace(default=first.default or texts[0]) if isinstance(first, Read) and texts else first
+        if isinstance(node, ast.Subscript) and isinstance(node.ctx, ast.Load) and "environ" in ast.unparse(node.value):
+            return Read(_text(node.slice)) if _text(node.slice) else None
+        if isinstance(node, ast.Call) and node.args:
+            called = ast.unparse(node.func)
+            if _READS.search(called) and _text(node.args[0]):
+                default = node.args[1] if len(node.args) > 1 else _keyword(node, "default")
+                self._all.seen |= {id(default), id(self._bound.get(_last(default)))} if default is not None else set()
+                value = self._value(default, depth + 1)
+                return Read(_text(node.args[0]), value if isinstance(value, str) else "")
+            if called in ("int", "str"):
+                return self._value(node.args[0], depth + 1)
+        return None
+
+    def _read_call(self, node: ast.Call) -> None:
+        """Read a call of a client: what its arguments come from, and where it connects to without any."""
+        called = _last(node.func)
+        if ast.unparse(node.func).split(".")[0] not in self._of_clients:
+            return
+        given = dict(zip(_POSITIONS.get(called, ()), node.args, strict=False))
+        given |= {_KEYWORDS[it.arg]: it.value for it in node.keywords if it.arg in _KEYWORDS}
+        values: dict[str, Read | str | None] = {}
+        for part, expression in given.items():
+            values[part] = value = self._value(expression)
+            if isinstance(value, Read):
+                self._note(value, node, part)
+        self._connect(values, node, has_more=bool(node.args or node.keywords))
+
+    def _connect(self, values: dict[str, Read | str | None], node: ast.AST, *, has_more: bool) -> None:
+        known = {part: value for part, value in values.items() if isinstance(value, str)}
+        user, password = known.get("user"), known.get("password")
+        if user and password:
+            self._all.users.setdefault(user, password)
+        if vhost := known.get("vhost"):
+            self._all.vhosts.add(vhost)
+        called = _last(node.func) if isinstance(node, ast.Call) else ""
+        plain = known.get("url", "") if "://" not in known.get("url", "") else ""
+        host, _, port = (known.get("host") or plain).partition(":")
+        if isinstance(values.get("host"), Read):
+            host = "localhost"
+        is_told_nothing = called in _TO_LOCALHOST and (not has_more or (called[0] == "C" and "host" not in values))
+        if isinstance(values.get("port"), Read) or not (host or is_told_nothing):
+            return
+        port = known.get("port") or port
+        if port.isdecimal() or not (port or values.get("port")):
+            self._fix(Address(self._where(node), host or "localhost", int(port or AMQP_PORT)))
+
+    def _read_formatted(self, node: ast.JoinedStr) -> None:
+        """Read an f-string of a URL, whose parts come from variables or names."""
+        text = "".join(
+            str(it.value) if isinstance(it, ast.Constant) else f"\0{n}\0" for n, it in enumerate(node.values)
+        )
+        self._all.seen |= {id(it) for it in node.values}
+        matched = _FORMATTED.fullmatch(text)
+        if matched is None:
+            return
+        values: dict[str, Read | str | None] = {}
+        for part, found in matched.groupdict().items():
+            placed = re.fullmatch(r"\0(\d+)\0", found or "")
+            formatted = node.values[int(placed[1])] if placed else None
+            value = self._value(formatted.value) if isinstance(formatted, ast.FormattedValue) else found
+            values[part] = None if isinstance(value, str) and "\0" in value else value
+            if isinstance(value, Read):
+                self._note(value, node, part)
+        self._connect(values, node, has_more=True)
+
+
+def _is_field(node: ast.stmt, name: str) -> bool:
+    return isinstance(node, ast.AnnAssign) and _last(node.target) == name
+
+
+def _last(node: ast.expr | None) -> str:
+    """Return the last name of a dotted one; "" for any other expression."""
+    return node.id if isinstance(node, ast.Name) else node.attr if isinstance(node, ast.Attribute) else ""
+
+
+def _text(node: Binding | None) -> str:
+    return str(node.value) if isinstance(node, ast.Constant) and isinstance(node.value, str | int) else ""
+
+
+def _keyword(call: ast.Call, name: str) -> ast.expr | None:
+    return next((it.value for it in call.keywords if it.arg == name), None)
+
+
+def shown(address: Address) -> str:
+    """Return an address as a text without its password."""
+    login = "" if address.user == "guest" else f"{address.user}:{address.password}@"
+    vhost = "" if address.vhost == "/" else f"/{address.vhost}"
+    return without_password(f"{address.scheme}://{login}{address.host}:{address.port}{vhost}")

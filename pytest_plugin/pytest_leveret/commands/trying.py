@@ -1,0 +1,110 @@
+"""`leveret init --try`: the project's tests, run once with the lines that are proposed, and what became of them.
+
+In the run itself this module is a plugin of pytest, which writes the outcomes to a file.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections import Counter
+from collections.abc import Generator, Iterator, Sequence
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any, Final
+
+import pytest
+
+_FILE: Final = "LEVERET_INIT_OUTCOMES"
+_REACHED: Final = "reached leveret"
+_LIMIT_S: Final = 1800
+_LISTED: Final = 20
+_CAUSES: Final = "leveret: what went wrong"
+_outcomes: dict[str, dict[str, Any]] = {}
+
+
+def run(root: Path, options: Sequence[str]) -> tuple[int, list[str]]:
+    """Run the tests of a project with more options of pytest; return the exit code, and lines about the outcomes."""
+    with TemporaryDirectory() as folder:
+        file = Path(folder, "outcomes.json")
+        command = [sys.executable, "-m", "pytest", "-p", __name__, "-q", *options]
+        try:
+            done = subprocess.run(
+                command,
+                cwd=root,
+                env={**os.environ, _FILE: str(file)},
+                capture_output=True,
+                text=True,
+                timeout=_LIMIT_S,
+            )
+        except subprocess.TimeoutExpired:
+            return 1, [f"the tests took more than {_LIMIT_S // 60} minutes, and were stopped"]
+        if not file.exists():
+            said = [line for line in f"{done.stdout}\n{done.stderr}".splitlines() if line.strip()]
+            return done.returncode, ["pytest ran no test:", *(f"  {line}" for line in said[-_LISTED:])]
+        return done.returncode, list(_described(json.loads(file.read_text(encoding="utf-8"))))
+
+
+def _described(outcomes: dict[str, dict[str, Any]]) -> Iterator[str]:
+    counts = Counter(it["outcome"] for it in outcomes.values())
+    reached = sum(it["reached"] for it in outcomes.values())
+    counted = ", ".join(f"{count} {word}" for word, count in sorted(counts.items()))
+    yield f"{counted}; {reached} reached leveret"
+    red = {test: it for test, it in outcomes.items() if it["outcome"] in ("failed", "error")}
+    for test, it in list(red.items())[:_LISTED]:
+        yield f"  {it['outcome']} {test}{'' if it['reached'] else ' (no client of it reached leveret)'}: {it['why']}"
+    if len(red) > _LISTED:
+        yield f"  ... and {len(red) - _LISTED} more"
+
+
+@pytest.hookimpl(wrapper=True, tryfirst=True)
+def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    """Note whether a client of the test has reached a broker."""
+    from pytest_leveret import brokers
+
+    report = yield
+    if "leveret.broker" in sys.modules and any(_has_clients(broker) for broker in brokers.brokers_of(item)):
+        report.user_properties.append((_REACHED, True))
+    return report
+
+
+def _has_clients(broker: Any) -> bool:
+    from pytest_leveret.brokers.harness import harness_of
+
+    return harness_of(broker).has_clients
+
+
+def pytest_runtest_logreport(report: pytest.TestReport) -> None:
+    """Note the outcome of a test: the worst of its phases."""
+    found = _outcomes.setdefault(report.nodeid, {"outcome": "passed", "reached": False, "why": ""})
+    found["reached"] = found["reached"] or any(name == _REACHED for name, _ in report.user_properties)
+    if report.failed and found["outcome"] == "passed":
+        found["outcome"] = "failed" if report.when == "call" else "error"
+        found["why"] = _why(report)
+    elif report.skipped and found["outcome"] == "passed":
+        found["outcome"] = "xfailed" if hasattr(report, "wasxfail") else "skipped"
+
+
+def pytest_collectreport(report: pytest.CollectReport) -> None:
+    """Note a module that cannot be imported."""
+    if report.failed:
+        last = report.longreprtext.strip().rpartition("\n")[2]
+        _outcomes[report.nodeid] = {"outcome": "error", "reached": False, "why": last.removeprefix("E").strip()}
+
+
+def _why(report: pytest.TestReport) -> str:
+    """Return what leveret says of a failure, or else the first line of its error."""
+    for title, text in report.sections:
+        if title == _CAUSES:
+            return " ".join(text.split())
+    crash = getattr(report.longrepr, "reprcrash", None)
+    message = report.longreprtext if crash is None else crash.message
+    return message.strip().partition("\n")[0]
+
+
+def pytest_sessionfinish(session: pytest.Session) -> None:
+    """Write the outcomes, but not in a worker of pytest-xdist."""
+    if not hasattr(session.config, "workerinput") and _FILE in os.environ and _outcomes:
+        Path(os.environ[_FILE]).write_text(json.dumps(_outcomes), encoding="utf-8")

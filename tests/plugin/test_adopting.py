@@ -1,0 +1,384 @@
+"""Small projects after the patterns of public ones: red without a server, green after `leveret init --yes`."""
+
+from __future__ import annotations
+
+import re
+import socket
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from leveret.cli import main
+
+COMPOSE = "services:\n  mq:\n    image: rabbitmq:3.12-management\n    ports: ['PORT:5672']\n"
+PIKA_TEST = """
+import pika
+
+def test_it():
+    with pika.BlockingConnection({parameters}) as connection:
+        connection.channel().queue_declare("q"{options})
+"""
+
+
+def pika_test(parameters: str, options: str = ", durable=True") -> str:
+    return PIKA_TEST.format(parameters=parameters, options=options)
+
+
+# The files of each project, and the lines that it gets. PORT and HTTP stand for free ports.
+PROJECTS: dict[str, tuple[dict[str, str], list[str]]] = {
+    "a URL in the code": (
+        {"tests/test_it.py": pika_test('pika.URLParameters("amqp://guest:guest@localhost:PORT/")')},
+        ["leveret_port = PORT"],
+    ),
+    "a URL in a fixture, for a user and a virtual host": (
+        {
+            "conftest.py": """
+import pytest
+
+@pytest.fixture(scope="session")
+def broker_url():
+    return "amqp://app:secret@127.0.0.1:PORT/shop"
+""",
+            "test_it.py": "import pika\n\ndef test_it(broker_url):\n"
+            "    pika.BlockingConnection(pika.URLParameters(broker_url)).close()\n",
+        },
+        ["leveret_port = PORT", "leveret_users = app=secret", "leveret_vhosts = shop"],
+    ),
+    "a URL without a port under any variable's name": (
+        {
+            "app.py": 'import os\n\nMESSAGES = os.getenv("WHERE_TO", "amqp://localhost/")\n',
+            "test_it.py": "import app\n" + pika_test("pika.URLParameters(app.MESSAGES)"),
+        },
+        ["leveret_url_env = WHERE_TO"],
+    ),
+    "a variable without a default, which only its use tells": (
+        {"test_it.py": "import os\n" + pika_test('pika.URLParameters(os.environ["MESSAGING"])')},
+        ["leveret_url_env = MESSAGING"],
+    ),
+    "host and port in variables": (
+        {
+            "settings.py": """
+import os
+
+HOST = os.environ.get("RABBIT_HOST", "localhost")
+NUMBER = int(os.environ.get("RABBIT_PORT", 5672))
+""",
+            "test_it.py": "import settings\n"
+            + pika_test("pika.ConnectionParameters(host=settings.HOST, port=settings.NUMBER)"),
+        },
+        ["leveret_url_env = RABBIT_HOST=host RABBIT_PORT=port"],
+    ),
+    "all parts in settings of pydantic": (
+        {
+            "settings.py": """
+from pydantic_settings import BaseSettings, SettingsConfigDict
+
+class Settings(BaseSettings):
+    model_config = SettingsConfigDict(env_prefix="SHOP_")
+    rabbit_host: str = "rabbitmq"
+    rabbit_port: int = 5672
+    rabbit_user: str = "app"
+    rabbit_password: str = "secret"
+    rabbit_vhost: str = "shop"
+
+    @property
+    def url(self) -> str:
+        return (
+            f"amqp://{self.rabbit_user}:{self.rabbit_password}@{self.rabbit_host}:{self.rabbit_port}"
+            f"/{self.rabbit_vhost}"
+        )
+""",
+            "test_it.py": "from settings import Settings\n" + pika_test("pika.URLParameters(Settings().url)"),
+        },
+        ["SHOP_RABBIT_PASSWORD=password", "vhost=shop user=app", "leveret_users = app=secret", "leveret_vhosts = shop"],
+    ),
+    "a URL in a file .env": (
+        {
+            ".env": "DEBUG=1\nMESSAGES=amqp://guest:guest@rabbitmq:5672/\n",
+            "test_it.py": "import os\nfrom dotenv import load_dotenv\n\nload_dotenv()\n"
+            + pika_test('pika.URLParameters(os.environ["MESSAGES"])'),
+        },
+        ["leveret_url_env = MESSAGES"],
+    ),
+    "a compose file with three services, started by hand": (
+        {
+            "docker-compose.yml": COMPOSE + "  db:\n    image: postgres:16\n  app:\n    build: .\n",
+            "test_it.py": pika_test('pika.ConnectionParameters("localhost", PORT)', ""),
+        },
+        ["leveret_port = PORT", "leveret_rabbitmq = 3.10"],
+    ),
+    "an older server in a workflow": (
+        {
+            ".github/workflows/ci.yml": "jobs:\n  t:\n    services:\n      mq: {image: rabbitmq:3-management}\n",
+            "test_it.py": pika_test('pika.ConnectionParameters("localhost", PORT)', ""),
+        },
+        ["leveret_rabbitmq = 3.13"],
+    ),
+    "the management API at its usual place": (
+        {
+            "test_it.py": """
+import base64
+import urllib.request
+import pika
+
+def test_it():
+    with pika.BlockingConnection(pika.ConnectionParameters("localhost", PORT)) as connection:
+        connection.channel().queue_declare("q", durable=True)
+    request = urllib.request.Request("http://localhost:HTTP/api/queues/%2F/q")
+    request.add_header("Authorization", "Basic " + base64.b64encode(b"guest:guest").decode())
+    assert urllib.request.urlopen(request).status == 200
+""",
+        },
+        ["leveret_port = PORT", "leveret_management_port = HTTP"],
+    ),
+    "a fixture of its own named rabbitmq": (
+        {
+            "conftest.py": """
+import pika
+import pytest
+
+@pytest.fixture(name="rabbitmq")
+def own_server():
+    with pika.BlockingConnection(pika.URLParameters("amqp://localhost:PORT")) as connection:
+        yield connection
+""",
+            "test_it.py": 'def test_it(rabbitmq):\n    rabbitmq.channel().queue_declare("q", durable=True)\n',
+        },
+        ["leveret_port = PORT"],
+    ),
+    "Django's settings": (
+        {
+            "shop/__init__.py": "",
+            "shop/settings.py": """
+import os
+
+SECRET_KEY = "x"
+CELERY_BROKER_URL = os.environ.get("CELERY_BROKER_URL", "amqp://guest:guest@localhost:PORT//")
+""",
+            "test_it.py": """
+import os
+os.environ["DJANGO_SETTINGS_MODULE"] = "shop.settings"
+from django.conf import settings
+from kombu import Connection
+
+def test_it():
+    with Connection(settings.CELERY_BROKER_URL) as connection:
+        connection.ensure_connection(max_retries=1)
+        connection.SimpleQueue("q").put("x")
+""",
+        },
+        ["leveret_url_env = CELERY_BROKER_URL"],
+    ),
+    "Celery": (
+        {
+            "shop/__init__.py": "",
+            "shop/celeryconfig.py": 'broker_url = "pyamqp://guest:guest@localhost:PORT//"\ntask_ignore_result = True\n',
+            "shop/worker.py": """
+from celery import Celery
+
+app = Celery("shop")
+app.config_from_object("shop.celeryconfig")
+
+@app.task
+def bill(number):
+    return number
+""",
+            "tests/test_it.py": "from shop.worker import bill\n\ndef test_it(): bill.apply_async([1], retry=False)\n",
+        },
+        ["leveret_port = PORT"],
+    ),
+    "unittest": (
+        {
+            "test_it.py": """
+import unittest
+import pika
+
+class TestQueue(unittest.TestCase):
+    def setUp(self):
+        self.connection = pika.BlockingConnection(pika.ConnectionParameters(host="127.0.0.1", port=PORT))
+        self.addCleanup(self.connection.close)
+
+    def test_it(self):
+        self.connection.channel().queue_declare("q", durable=True)
+""",
+        },
+        ["leveret_port = PORT"],
+    ),
+    "pytest-xdist": (
+        {
+            "pyproject.toml": '[tool.pytest.ini_options]\naddopts = "-n2 -p xdist"\n',
+            "test_it.py": pika_test('pika.ConnectionParameters("localhost", PORT)'),
+        },
+        ['leveret_port = "PORT"'],
+    ),
+    "testcontainers": (
+        {
+            "conftest.py": """
+import pytest
+from testcontainers.rabbitmq import RabbitMqContainer
+
+@pytest.fixture(scope="session")
+def parameters():
+    with RabbitMqContainer("rabbitmq:3.13") as server:
+        yield server.get_connection_params()
+""",
+            "test_it.py": "import pika\n\ndef test_it(parameters):\n    pika.BlockingConnection(parameters).close()\n",
+        },
+        ["leveret_replaces = testcontainers"],
+    ),
+}
+
+
+def free_ports() -> list[str]:
+    """Return two ports that nothing has."""
+    sockets = [socket.create_server(("127.0.0.1", 0)) for _ in range(2)]
+    ports = [str(each.getsockname()[1]) for each in sockets]
+    for each in sockets:
+        each.close()
+    return ports
+
+
+@pytest.fixture
+def run_tests(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> Callable[[], pytest.RunResult]:
+    """Return a function that runs the project's tests, without a Docker that may be here."""
+    for name in ("PYTEST_XDIST_WORKER", "PYTEST_XDIST_TESTRUNUID", "PYTEST_XDIST_WORKER_COUNT"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("DOCKER_HOST", "tcp://127.0.0.1:9")
+    # Loading every plugin that is installed here takes most of such a run.
+    monkeypatch.setenv("PYTEST_DISABLE_PLUGIN_AUTOLOAD", "1")
+    monkeypatch.setenv("PYTHONPATH", str(pytester.path))
+    return lambda: pytester.runpytest_subprocess("-p", "pytest_leveret.plugin", "-p", "no:cacheprovider")
+
+
+def placed(text: str, port: str, http: str) -> str:
+    """Return a text with the ports of this test."""
+    return re.sub(r"\bHTTP\b", http, re.sub(r"\bPORT\b", port, text))
+
+
+def write(root: Path, files: dict[str, str], ports: list[str]) -> None:
+    for name, text in files.items():
+        path = root / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(placed(text, *ports), encoding="utf-8")
+
+
+@pytest.mark.parametrize("name", PROJECTS)
+def test_a_project_is_green_after_init(
+    pytester: pytest.Pytester,
+    run_tests: Callable[[], pytest.RunResult],
+    capsys: pytest.CaptureFixture[str],
+    name: str,
+) -> None:
+    files, lines = PROJECTS[name]
+    ports = free_ports()
+    write(pytester.path, files, ports)
+
+    assert main(["init", str(pytester.path), "--yes"]) == 0
+
+    settings = next(pytester.path / it for it in ("pyproject.toml", "pytest.ini") if (pytester.path / it).exists())
+    written = settings.read_text(encoding="utf-8")
+    for line in lines:
+        assert placed(line, *ports) in written
+    run_tests().assert_outcomes(passed=1)
+    capsys.readouterr()
+    main(["init", str(pytester.path), "--yes"])
+    assert capsys.readouterr().out == "leveret: nothing to write; this project is set up\n"
+
+
+# What looks like an address of RabbitMQ, and is none.
+OTHERS = {
+    "redis as Celery's broker": 'import celery, os\nURL = os.getenv("CELERY_BROKER_URL", "redis://localhost/0")\n',
+    "no broker at all": 'import celery, os\nURL = os.getenv("CELERY_BROKER_URL", "memory://")\n',
+    "a broker of MQTT": 'import os\nWHERE = os.getenv("BROKER_HOST", "localhost"), os.getenv("BROKER_PORT", "1883")\n',
+    "Kafka": 'import os\nSERVERS = os.environ["KAFKA_BROKER_URL"]\n',
+    "a number": "import pika\nTOTAL = 15_672 + 56_720\n",
+    "a docstring": 'import pika\n\ndef f():\n    """Connects to amqp://localhost:5672."""\n',
+    "a variable that is set": 'import os\nos.environ["X_URL"] = str(1)\n',
+}
+
+
+@pytest.mark.parametrize("name", OTHERS)
+def test_another_broker_is_not_taken_for_rabbitmq(tmp_path: Path, name: str) -> None:
+    write(tmp_path, {"test_app.py": f"{OTHERS[name]}\ndef test_it(leveret): pass\n"}, free_ports())
+
+    main(["init", str(tmp_path), "--yes"])
+
+    assert [path.name for path in tmp_path.iterdir()] == ["test_app.py"]
+
+
+@pytest.mark.parametrize(
+    ("source", "lines"),
+    [
+        ('SERVER = {"host": "localhost", "port": 5672}', ["leveret_port = 5672"]),
+        ("pika.BlockingConnection()", ["leveret_port = 5672"]),
+        (
+            'pika.ConnectionParameters(host=os.environ["RABBIT_HOST"])',
+            ["leveret_url_env = RABBIT_HOST=host", "port = 5672"],
+        ),
+        ('API = ("localhost", 15672), pika.ConnectionParameters("localhost")', ["leveret_management_port = 15672"]),
+        ('URL = os.environ.get("AMQP_URL") or "amqp://localhost"', ["leveret_url_env = AMQP_URL"]),
+        ('pika.PlainCredentials("app", "pw"), pika.ConnectionParameters("localhost")', ["leveret_users = app=pw"]),
+        (
+            'URL = os.environ.get("AMQP_URL", "amqp://app:pw@localhost/shop")',
+            ["leveret_url_env = AMQP_URL vhost=shop user=app", "leveret_users = app=pw", "leveret_vhosts = shop"],
+        ),
+    ],
+)
+def test_each_way_to_name_an_address_is_read(tmp_path: Path, source: str, lines: list[str]) -> None:
+    write(tmp_path, {"test_app.py": f"import os\nimport pika\n{source}\n"}, free_ports())
+
+    main(["init", str(tmp_path), "--yes"])
+
+    written = (tmp_path / "pytest.ini").read_text(encoding="utf-8")
+    assert [line for line in lines if line not in written] == []
+
+
+def test_a_machine_that_only_docker_knows_is_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    write(tmp_path, {"test_it.py": pika_test('pika.URLParameters("amqp://rabbitmq:5672")')}, free_ports())
+
+    main(["init", str(tmp_path)])
+
+    note = "note: test_it.py:5 connects to amqp://rabbitmq:5672, which is another machine: let it read the address"
+    assert capsys.readouterr().out.startswith(note)
+
+
+TRIED = """
+import pika
+import pytest
+
+def connect():
+    return pika.BlockingConnection(pika.ConnectionParameters("localhost", PORT))
+
+def test_passes():
+    connect().close()
+
+def test_fails():
+    with connect() as connection:
+        connection.channel().queue_declare("q")
+
+def test_of_a_sum():
+    assert 1 + 1 == 3
+
+def test_elsewhere():
+    pika.BlockingConnection(pika.ConnectionParameters("localhost", 1)).close()
+"""
+
+
+def test_the_tests_are_tried_with_the_proposal_and_each_red_one_has_its_reason(
+    pytester: pytest.Pytester, run_tests: object, capfd: pytest.CaptureFixture[str]
+) -> None:
+    ports = free_ports()
+    write(pytester.path, {"test_it.py": TRIED}, ports)
+    pytester.makeini("[pytest]\naddopts = -p pytest_leveret.plugin")
+
+    assert main(["init", str(pytester.path), "--try"]) == 1
+
+    assert "leveret_" not in (pytester.path / "tox.ini").read_text(encoding="utf-8")
+    output = capfd.readouterr().out
+    assert "leveret: 3 failed, 1 passed; 2 reached leveret\n" in output
+    assert re.search(r"failed test_it.py::test_fails: .*transient_nonexcl_queues", output)
+    assert "failed test_it.py::test_of_a_sum (no client of it reached leveret): assert (1 + 1) == 3" in output
+    assert re.search(
+        r"failed test_it.py::test_elsewhere \(no client of it reached leveret\): .*AMQPConnectionError", output
+    )
