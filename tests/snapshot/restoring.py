@@ -35,9 +35,14 @@ class BrokerServer(Server):
     def faults(self) -> FaultPlan:
         return self.engine.faults
 
+    def remove_faults(self) -> None:
+        """Remove the rules for faults, which no snapshot has."""
+        for rule in list(self.faults.rules):
+            rule.remove()
+
     def elapse(self, seconds: float) -> None:
         self.engine.clock.skip(int(seconds * SECOND))
-        super().elapse(seconds)
+        self.node.advance(self.engine.clock.now(), self.node.wall_now + int(seconds * SECOND))
 
 
 class Talk(Conversation):
@@ -58,16 +63,17 @@ def difference_of(seed: int) -> str:
     with Broker(**options) as one, Broker(**options) as two:
         lasting, restored = BrokerServer(one), BrokerServer(two)
         two._engine.clock.set(one._engine.clock.now(), is_held=True)
-        _talk(lasting, first)
+        for each in (lasting, restored):
+            each.engine.sync()
+            _talk(each, first)
+            each.remove_faults()
         with one._engine.lock:
             end_clients(one._engine.node)
-        _talk(restored, first)
         state = two.snapshot()
         _talk(restored, other)
         two.restore(state)
         for each in (lasting, restored):
-            for rule in each.faults.rules:
-                rule.remove()
+            each.remove_faults()
             each.peer_count = 0
         expected, got = _talk(lasting, second), _talk(restored, second)
         if one._engine.node.internal_errors or two._engine.node.internal_errors:

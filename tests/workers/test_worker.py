@@ -399,8 +399,7 @@ def test_a_child_that_gets_the_number_of_an_earlier_one_does_not_get_its_exit_co
             fork_server.SERVER._codes[earlier] = -9
             fork_server.SERVER._control = ours
             reporting.send((earlier, None))
-            fork_server.SERVER.listen(0)
-            assert fork_server.SERVER._codes.get(earlier) is None
+            assert fork_server.SERVER.code_of(earlier) is None
         finally:
             fork_server.SERVER._control = theirs
             fork_server.SERVER._started.clear()

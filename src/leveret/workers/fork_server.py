@@ -34,7 +34,6 @@ from typing import Any, Final, NamedTuple
 
 from leveret.server.threads import family_of
 
-_LOOK_EVERY_S: Final = 0.005
 # How long the processes that were killed may take to be gone, and how long to wait for the end of one of them.
 _KILLED_S: Final = 5.0
 _TICK_S: Final = 0.05
@@ -87,31 +86,6 @@ def needs_of(module: ModuleType) -> list[str]:
     return list(needs)
 
 
-class Child:
-    """A child of the fork server."""
-
-    def __init__(self, server: ForkServer, pid: int) -> None:
-        self._server = server
-        self.pid = pid
-        self._code: int | None = None
-
-    def poll(self) -> int | None:
-        """Return the exit code; None while it runs."""
-        # Kept here, because a later child may get the same number.
-        if self._code is None:
-            self._code = self._server.code_of(self.pid)
-        return self._code
-
-    def wait(self, timeout: float | None = None) -> int:
-        """Wait for its end. Raises subprocess.TimeoutExpired."""
-        limit = monotonic() + (timeout or 0)
-        while (code := self.poll()) is None:
-            if timeout is not None and monotonic() > limit:
-                raise subprocess.TimeoutExpired("a worker", timeout)
-            self._server.listen(_LOOK_EVERY_S)
-        return code
-
-
 class ForkServer:
     """This process's side of the fork server. A server that is gone is replaced when the next child is wanted."""
 
@@ -124,8 +98,8 @@ class ForkServer:
         self._running: set[int] = set()
         self._started: list[int | Exception] = []
 
-    def start(self, order: Task | Program, *files: int) -> Child:
-        """Return a new child that prints to the first of these files, and reads from the second if there is one.
+    def start(self, order: Task | Program, *files: int) -> int:
+        """Return the number of a new child. It prints to the first of these files, and may read from the second.
 
         Raises what starting a program raises, and ChildProcessError if the server ends each time.
         """
@@ -139,18 +113,14 @@ class ForkServer:
             )
         if isinstance(started, Exception):
             raise started
-        return Child(self, started)
+        return started
 
     def code_of(self, pid: int) -> int | None:
         """Return the exit code of a child; None while it runs."""
-        self.listen(0)
-        return self._codes.get(pid)
-
-    def listen(self, seconds: float) -> None:
-        """Take in what the server says within this time."""
         with self._lock:
-            if self._control is not None and self._control.poll(seconds):
+            if self._control is not None and self._control.poll(0):
                 self._receive(self._control)
+        return self._codes.get(pid)
 
     def stop(self) -> None:
         """End the server, and with it its children."""

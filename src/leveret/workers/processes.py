@@ -17,6 +17,7 @@ import tempfile
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
+from functools import partial
 from time import monotonic
 from typing import Any, Final
 
@@ -33,20 +34,43 @@ _CAN_FORK: Final = _HAS_FORK and sys.platform != "darwin"
 Note = Callable[[str], None]
 
 
-class Process:
-    """A process, its group and its output."""
+class Started:
+    """A process that was started here, until its end."""
 
-    def __init__(self, handle: subprocess.Popen[bytes] | fork_server.Child, output: int, note: Note) -> None:
-        """`output` is the descriptor that its output is read from."""
-        self._handle = handle
-        self.pid = handle.pid
-        self._output = _Output(output, note)
-        self._reader = threading.Thread(target=self._output.read_all, daemon=True, name=f"output of {self.pid}")
-        self._reader.start()
+    pid: int
+
+    def __init__(self, poll: Callable[[], int | None]) -> None:
+        """`poll` returns the exit code, or None while it runs."""
+        self._poll = poll
+        self._code: int | None = None
 
     def code(self) -> int | None:
         """Return the exit code; None while it runs."""
-        return self._handle.poll()
+        # Kept here, because a later process may get the same number.
+        if self._code is None:
+            self._code = self._poll()
+        return self._code
+
+    def wait(self, seconds: float) -> bool:
+        """Wait for its end, and return whether it came."""
+        limit = monotonic() + seconds
+        while self.code() is None:
+            if monotonic() > limit:
+                return False
+            threading.Event().wait(_LOOK_EVERY_S)
+        return True
+
+
+class Process(Started):
+    """A process, its group and its output."""
+
+    def __init__(self, pid: int, poll: Callable[[], int | None], output: int, note: Note) -> None:
+        """`output` is the descriptor that its output is read from."""
+        super().__init__(poll)
+        self.pid = pid
+        self._output = _Output(output, note)
+        self._reader = threading.Thread(target=self._output.read_all, daemon=True, name=f"output of {self.pid}")
+        self._reader.start()
 
     def read_output(self) -> None:
         """Note what it has printed by now, whether or not the thread that reads has had its turn."""
@@ -68,14 +92,6 @@ class Process:
         else:
             self._signal(signal.SIGTERM)
 
-    def wait(self, seconds: float) -> bool:
-        """Wait for the end of the process, and return whether it came."""
-        try:
-            self._handle.wait(seconds)
-        except subprocess.TimeoutExpired:
-            return False
-        return True
-
     def close(self) -> None:
         """End what is left of the group, and read the rest of the output."""
         if sys.platform != "win32":
@@ -88,12 +104,12 @@ class Process:
             os.killpg(self.pid, number)
 
 
-class Fork:
+class Fork(Started):
     """A fork of this process that acts, and ends with it. It belongs to the group of this process."""
 
     def __init__(self, act: Callable[[], object]) -> None:
+        super().__init__(self._ended)
         parent = os.getpid()
-        self._code: int | None = None
         self.pid = os.fork()
         if self.pid:
             return
@@ -103,26 +119,14 @@ class Fork:
         finally:
             os._exit(0)
 
-    def code(self) -> int | None:
-        """Return the exit code; None while it runs."""
-        if self._code is None:
-            pid, status = os.waitpid(self.pid, os.WNOHANG)
-            self._code = os.waitstatus_to_exitcode(status) if pid else None
-        return self._code
+    def _ended(self) -> int | None:
+        pid, status = os.waitpid(self.pid, os.WNOHANG)
+        return os.waitstatus_to_exitcode(status) if pid else None
 
     def kill(self) -> None:
         """Kill it at once."""
         if self.code() is None:
             os.kill(self.pid, signal.SIGKILL)
-
-    def wait(self, seconds: float) -> bool:
-        """Wait for its end, and return whether it came."""
-        limit = monotonic() + seconds
-        while self.code() is None:
-            if monotonic() > limit:
-                return False
-            threading.Event().wait(_LOOK_EVERY_S)
-        return True
 
     def close(self) -> None:
         """Do nothing: it has no output of its own."""
@@ -177,8 +181,10 @@ def _begun(order: fork_server.Task | fork_server.Program, note: Note, *given: in
     read_end, write_end = os.pipe()
     try:
         if isinstance(order, fork_server.Program) and not _HAS_FORK:
-            return Process(fork_server.spawn(order, write_end, *given), read_end, note)
-        return Process(fork_server.SERVER.start(order, write_end, *given), read_end, note)
+            started = fork_server.spawn(order, write_end, *given)
+            return Process(started.pid, started.poll, read_end, note)
+        pid = fork_server.SERVER.start(order, write_end, *given)
+        return Process(pid, partial(fork_server.SERVER.code_of, pid), read_end, note)
     except BaseException:
         os.close(read_end)
         raise
