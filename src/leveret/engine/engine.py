@@ -41,6 +41,7 @@ if TYPE_CHECKING:
 
     from leveret.faults.plan import FaultPlan
     from leveret.faults.rule import Rule
+    from leveret.observe.assertions.source import Source
     from leveret.observe.calls.insight import ClientInsight, RobustQueues
     from leveret.observe.checks.judge import Judge
     from leveret.observe.texts.report import Report
@@ -262,9 +263,10 @@ class Engine:
             attach(self._faults, self.node)
         return self._faults
 
-    def fault_rules(self) -> list[Rule]:
-        """Return all rules for faults, spent or not."""
-        return [] if self._faults is None else self._faults.rules
+    def fault_rules(self, vhost: str | None = None) -> list[Rule]:
+        """Return the rules for faults, spent or not: all, or those that were added for a virtual host."""
+        rules = [] if self._faults is None else self._faults.rules
+        return [rule for rule in rules if vhost in (None, rule.places.get("vhost"))]
 
     def kept_back(self) -> list[str]:
         """Return what faults hold back, a sentence each."""
@@ -286,25 +288,29 @@ class Engine:
         """Return what the recorded events show. The caller holds the lock."""
         return self.explaining.timeline(self.recorder)
 
-    def reading(self, test: str | None) -> Reading:
+    def reading(self, test: str | None, part: Source | None = None, vhost: str | None = None) -> Reading:
         """Return what happened since a test began, for a page; since the last one began if `test` is None.
 
-        The caller has passed the barrier if what clients sent last matters.
+        `part` is the broker narrowed to a virtual host, if only that matters. The caller has passed the barrier if what
+        clients sent last matters.
         """
         from leveret.page.readings.live import reading_of
 
+        own = f"broker on port {self.addresses[0][1]}" if self.addresses else "broker"
         with self.lock:
+            source = part or self
             return reading_of(
-                self.node,
-                self.recorder,
-                self.timeline(),
+                source.node,
+                source.recorder,
+                source.timeline(),
                 test=test,
-                title=f"broker on port {self.addresses[0][1]}" if self.addresses else "broker",
+                title=own if part is None else part.name,
                 seed=self.seed,
                 moves=self.clock.moves,
                 redact=self.redact,
-                rules=self.fault_rules(),
+                rules=self.fault_rules(vhost),
                 judge=self.judge,
+                vhost=vhost,
             )
 
     def _new_writer(self, trace: TraceOptions) -> Writer:

@@ -26,7 +26,6 @@ if TYPE_CHECKING:
     from leveret.core.model.node import Node
     from leveret.engine.engine import Engine
     from leveret.errors import WaitTimeoutError
-    from leveret.faults.rule import Rule
     from leveret.observe.checks.judge import Judge
     from leveret.observe.texts.handle import Handle
     from leveret.page.readings.reading import PageFinding, Reading
@@ -133,10 +132,6 @@ class Scope(BrokerActions, CheckedAssertions, Hinting):
         """Return the error of a wait that timed out, with the state of this virtual host since then as a note."""
         return self._engine.timed_out(text, report=self.report(queues=queues, since=since))
 
-    def rules(self) -> list[Rule]:
-        """Return the rules for faults that were added for this virtual host."""
-        return [rule for rule in self._engine.fault_rules() if rule.places.get("vhost") == self.vhost]
-
     def findings(self) -> list[PageFinding]:
         """Return what the strict checks have found in the virtual host."""
         from leveret.page.readings.live import checks_of
@@ -146,23 +141,7 @@ class Scope(BrokerActions, CheckedAssertions, Hinting):
 
     def reading(self) -> Reading:
         """Return what happened in the virtual host, for a page."""
-        from leveret.page.readings.live import reading_of
-
-        engine = self._engine
-        with self.lock:
-            return reading_of(
-                self.node,
-                self.recorder,
-                self.timeline(),
-                test=None,
-                title=self.name,
-                seed=engine.seed,
-                moves=engine.clock.moves,
-                redact=engine.redact,
-                rules=self.rules(),
-                judge=self._judge,
-                vhost=self.vhost,
-            )
+        return self._engine.reading(None, self, self.vhost)
 
 
 class OneVhostsEvents:

@@ -202,7 +202,7 @@ def remove_fault(call: ControlCall) -> object:
 def remove_faults(call: ControlCall) -> None:
     """Remove all faults."""
     vhost = call.parameters.get("vhost")
-    chosen = [rule for rule in call.engine.fault_rules() if vhost is None or rule.places.get("vhost") == vhost]
+    chosen = call.engine.fault_rules(vhost)
     if vhost is not None and not chosen:
         # The virtual host of a fault may have been deleted before the fault.
         with call.engine.lock:
