@@ -62,11 +62,13 @@ def difference_of(seed: int) -> str:
     options: dict[str, Any] = {"seed": seed, "record": "off", "checks": "all=off"}
     with Broker(**options) as one, Broker(**options) as two:
         lasting, restored = BrokerServer(one), BrokerServer(two)
-        two._engine.clock.set(one._engine.clock.now(), is_held=True)
+        begin = two._engine.clock.now() + SECOND
         for each in (lasting, restored):
+            each.engine.clock.jump(begin)
             each.engine.sync()
             _talk(each, first)
             each.remove_faults()
+            each.engine.sync()
         with one._engine.lock:
             end_clients(one._engine.node)
         state = two.snapshot()
@@ -74,6 +76,8 @@ def difference_of(seed: int) -> str:
         two.restore(state)
         for each in (lasting, restored):
             each.remove_faults()
+            # What is due is done before the next client comes.
+            each.engine.sync()
             each.peer_count = 0
         expected, got = _talk(lasting, second), _talk(restored, second)
         if one._engine.node.internal_errors or two._engine.node.internal_errors:
