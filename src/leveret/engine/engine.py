@@ -295,6 +295,7 @@ class Engine:
         clients sent last matters.
         """
         from leveret.page.readings.live import reading_of
+        from leveret.page.readings.reading import PageFault
 
         own = f"broker on port {self.addresses[0][1]}" if self.addresses else "broker"
         with self.lock:
@@ -308,7 +309,7 @@ class Engine:
                 seed=self.seed,
                 moves=self.clock.moves,
                 redact=self.redact,
-                rules=self.fault_rules(vhost),
+                faults=[PageFault(repr(it), it.on, repr(it.fault), it.fired) for it in self.fault_rules(vhost)],
                 judge=self.judge,
                 vhost=vhost,
             )

@@ -6,7 +6,7 @@ An explanation reads all events of a test. If many waits end at the same moment,
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from leveret.clocks import SystemClock
 from leveret.server import native
@@ -32,7 +32,7 @@ class Explaining:
     def __enter__(self) -> None:
         self._turn.__enter__()
 
-    def __exit__(self, *error: object) -> None:
+    def __exit__(self, *error: Any) -> None:
         self._turn.__exit__(*error)
 
     def timeline(self, recorder: KeptEvents, part: str | None = None) -> Timeline:

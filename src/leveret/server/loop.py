@@ -241,7 +241,7 @@ class Loop:
         read. If no loop runs, the action runs on this thread at once. So it does if this thread holds the lock, as in
         the handler of a signal that interrupts a call: the loop could not run then.
         """
-        if not self.is_running or self.is_own_thread or self._lock._is_owned():
+        if not self.is_running or self.is_own_thread or native.is_held(self._lock):
             with self._lock:
                 return action()
         request = LoopAction(action)

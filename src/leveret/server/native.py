@@ -15,36 +15,15 @@ import sys
 from collections.abc import Callable
 from contextlib import suppress
 from importlib import import_module
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 from leveret.clocks import unpatched
 
+if TYPE_CHECKING:
+    import threading
 
-class Mutex(Protocol):
-    """What a lock and a re-entrant lock have in common."""
-
-    def __enter__(self) -> bool: ...
-    def __exit__(self, *exception: object) -> None: ...
-
-
-class ReentrantLock(Mutex, Protocol):
-    """A lock that a thread can take again while it holds it."""
-
-    def _is_owned(self) -> bool:
-        """Return whether this thread holds it."""
-        ...
-
-
-class PlainLock(Protocol):
-    """A lock that one thread takes and another one releases."""
-
-    def acquire(self, blocking: bool = True, timeout: float = -1) -> bool:
-        """Wait until the lock is free, and take it."""
-        ...
-
-    def release(self) -> None:
-        """Free the lock."""
-        ...
+    PlainLock = threading.Lock
+    ReentrantLock = threading.RLock
 
 
 _thread = unpatched("_thread")
@@ -125,7 +104,7 @@ class _HubGate:
         self._near.close()
 
 
-def is_held(lock: Mutex) -> bool:
+def is_held(lock: ReentrantLock) -> bool:
     """Return whether the calling thread holds a re-entrant lock."""
     return bool(lock._is_owned())  # type: ignore[attr-defined]
 

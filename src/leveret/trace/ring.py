@@ -18,9 +18,9 @@ from collections import deque
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 from itertools import islice
-from typing import TYPE_CHECKING, Final, Literal, Protocol, cast, get_args
+from typing import TYPE_CHECKING, Final, Literal, cast, get_args
 
-from leveret.trace.events import POSITIONS, RawEvent, Tap
+from leveret.trace.events import MARKS, POSITIONS, RawEvent, Tap
 
 if TYPE_CHECKING:
     from leveret.trace.writer import Writer
@@ -40,38 +40,11 @@ _MESSAGE_AT: Final[dict[object, int]] = {
     kind: places["message"] for kind, places in POSITIONS.items() if "message" in places
 }
 
+_VHOST_AT: Final[dict[object, int]] = {kind: places["vhost"] for kind, places in POSITIONS.items() if "vhost" in places}
+
 # From a message to plain data, and back.
 Packer = Callable[..., tuple[object, ...]]
 Unpacker = Callable[..., object]
-
-
-class KeptEvents(Protocol):
-    """What a reader needs of a ring, or of the part of one that belongs to a virtual host."""
-
-    @property
-    def size(self) -> int:
-        """How many events are kept at most."""
-
-    @property
-    def is_on(self) -> bool:
-        """Whether events are kept for reading."""
-
-    @property
-    def has_dropped(self) -> bool:
-        """Whether newer events have pushed out older ones."""
-
-    def __len__(self) -> int:
-        """Return how many events are kept, of all parts of the broker."""
-
-    def raw(self) -> list[RawEvent]:
-        """Return the events, oldest first."""
-
-    @property
-    def recorded_count(self) -> int:
-        """How many events have been recorded so far, with those that are forgotten."""
-
-    def raw_after(self, count: int) -> list[RawEvent]:
-        """Return the events recorded after the first `count`, oldest first, without those that were dropped."""
 
 
 class EventRing:
@@ -246,6 +219,58 @@ class EventRing:
         """Return the tuples recorded after the first `count`, oldest first, without those that were dropped."""
         with self._lock:
             return self.newest(max(0, self.recorded_count - count))
+
+
+class VhostEvents:
+    """The part of a recorder that belongs to one virtual host."""
+
+    def __init__(self, recorder: EventRing, vhost: str) -> None:
+        self._recorder = recorder
+        self._vhost = vhost
+
+    @property
+    def is_on(self) -> bool:
+        """Whether events are kept."""
+        return self._recorder.is_on
+
+    @property
+    def size(self) -> int:
+        """How many events of all virtual hosts are kept at most."""
+        return self._recorder.size
+
+    @property
+    def has_dropped(self) -> bool:
+        """Whether newer events have pushed out older ones."""
+        return self._recorder.has_dropped
+
+    def __len__(self) -> int:
+        return len(self._recorder)
+
+    def raw(self) -> list[RawEvent]:
+        """Return the events of the virtual host, oldest first."""
+        return self._own(self._recorder.raw())
+
+    @property
+    def recorded_count(self) -> int:
+        """How many events of all virtual hosts have been recorded so far."""
+        return self._recorder.recorded_count
+
+    def raw_after(self, count: int) -> list[RawEvent]:
+        """Return those that were recorded after the first `count` of all virtual hosts."""
+        return self._own(self._recorder.raw_after(count))
+
+    def _own(self, raw_events: list[RawEvent]) -> list[RawEvent]:
+        return [raw for raw in raw_events if is_of(raw, self._vhost)]
+
+
+def is_of(raw: RawEvent, vhost: str) -> bool:
+    """Return whether an event happened in a virtual host, or marks the beginning or the end of a test."""
+    at = _VHOST_AT.get(raw[0])
+    return raw[0] in MARKS if at is None else raw[at] == vhost
+
+
+# What a reader takes events from.
+KeptEvents = EventRing | VhostEvents
 
 
 def _whole(events: list[RawEvent], unpack: Unpacker) -> list[RawEvent]:

@@ -16,7 +16,6 @@ from typing import Any, Final, cast
 from leveret.clocks import SystemClock
 from leveret.errors import BrokerError, unknown
 from leveret.http.control.endpoint import ROOT, VHOST, ControlCall, Handler, Parameter, endpoint
-from leveret.http.control.scope import is_of
 from leveret.http.control.shapes import COUNT, FLAG, TABLE, TEXT, Schema, listed, record
 from leveret.http.messages import Response
 from leveret.http.stream import FedStream, numbered
@@ -27,6 +26,7 @@ from leveret.trace.events import RawEvent
 from leveret.trace.jsonl import header_line
 from leveret.trace.lines import Lines
 from leveret.trace.redaction import Redaction
+from leveret.trace.ring import is_of
 from leveret.trace.version import __version__
 from leveret.wording import names_in
 

@@ -18,7 +18,7 @@ from leveret.observe.texts.report import Facts, Report, report_text
 from leveret.observe.texts.state import lost_consumers, why_not_idle
 from leveret.observe.views.names import find_vhost
 from leveret.scripted.actions import BrokerActions
-from leveret.trace import events
+from leveret.trace.ring import VhostEvents
 
 if TYPE_CHECKING:
     from contextlib import AbstractContextManager
@@ -30,10 +30,7 @@ if TYPE_CHECKING:
     from leveret.observe.texts.handle import Handle
     from leveret.page.readings.reading import PageFinding, Reading
     from leveret.story.timeline import Timeline
-    from leveret.trace.events import RawEvent
-    from leveret.trace.ring import EventRing, KeptEvents
-
-_VHOST_AT: Final = {kind: places["vhost"] for kind, places in events.POSITIONS.items() if "vhost" in places}
+    from leveret.trace.ring import KeptEvents
 
 
 @checks_calls
@@ -48,7 +45,7 @@ class Scope(BrokerActions, CheckedAssertions, Hinting):
             find_vhost(engine.node, vhost)
         self._engine = engine
         self.vhost: Final = vhost
-        self._recorder: Final = OneVhostsEvents(engine.recorder, vhost)
+        self._recorder: Final = VhostEvents(engine.recorder, vhost)
         CheckedAssertions.__init__(self, self)
 
     @property
@@ -142,51 +139,3 @@ class Scope(BrokerActions, CheckedAssertions, Hinting):
     def reading(self) -> Reading:
         """Return what happened in the virtual host, for a page."""
         return self._engine.reading(None, self, self.vhost)
-
-
-class OneVhostsEvents:
-    """The part of a recorder that belongs to one virtual host."""
-
-    def __init__(self, recorder: EventRing, vhost: str) -> None:
-        self._recorder = recorder
-        self._vhost = vhost
-
-    @property
-    def is_on(self) -> bool:
-        """Whether events are kept."""
-        return self._recorder.is_on
-
-    @property
-    def size(self) -> int:
-        """How many events of all virtual hosts are kept at most."""
-        return self._recorder.size
-
-    @property
-    def has_dropped(self) -> bool:
-        """Whether newer events have pushed out older ones."""
-        return self._recorder.has_dropped
-
-    def __len__(self) -> int:
-        return len(self._recorder)
-
-    def raw(self) -> list[RawEvent]:
-        """Return the events of the virtual host, oldest first."""
-        return self._own(self._recorder.raw())
-
-    @property
-    def recorded_count(self) -> int:
-        """How many events of all virtual hosts have been recorded so far."""
-        return self._recorder.recorded_count
-
-    def raw_after(self, count: int) -> list[RawEvent]:
-        """Return those that were recorded after the first `count` of all virtual hosts."""
-        return self._own(self._recorder.raw_after(count))
-
-    def _own(self, raw_events: list[RawEvent]) -> list[RawEvent]:
-        return [raw for raw in raw_events if is_of(raw, self._vhost)]
-
-
-def is_of(raw: RawEvent, vhost: str) -> bool:
-    """Return whether an event happened in a virtual host, or marks the beginning or the end of a test."""
-    at = _VHOST_AT.get(str(raw[0]))
-    return raw[0] in events.MARKS if at is None else raw[at] == vhost

@@ -18,7 +18,7 @@ from itertools import accumulate, chain, dropwhile, repeat, starmap, takewhile
 from operator import itemgetter
 from traceback import walk_tb
 from types import FrameType
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from leveret.observe.calls.hinting import CHECKED_CALL
 from leveret.server import native
@@ -298,7 +298,7 @@ class _Inspection:
         self._was_collecting = gc.isenabled()
         gc.disable()
 
-    def __exit__(self, *exception: object) -> None:
+    def __exit__(self, *exception: Any) -> None:
         self._resume_collecting()
         self._lock.__exit__(*exception)
 

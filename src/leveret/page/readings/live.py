@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Final, Protocol
+from typing import TYPE_CHECKING, Final
 
 from leveret.observe.checks.texts import PublisherTexts, group_text
 from leveret.observe.views.views import ExchangeView, QueueFacts, exchange_view, queue_facts
@@ -30,20 +30,6 @@ if TYPE_CHECKING:
 _EVENTS_MAX: Final = 20_000
 
 
-class FaultRule(Protocol):
-    """What a page needs of a fault that the test added: a rule of `leveret.faults`."""
-
-    fired: int
-
-    @property
-    def on(self) -> str:
-        """The method or event that it waits for."""
-
-    @property
-    def fault(self) -> object:
-        """The fault, which shows itself as its name."""
-
-
 def reading_of(
     node: Node,
     recorder: KeptEvents,
@@ -54,7 +40,7 @@ def reading_of(
     seed: int,
     moves: Collection[tuple[int, int]],
     redact: Iterable[str] | str,
-    rules: Sequence[FaultRule],
+    faults: Sequence[PageFault],
     judge: Judge,
     vhost: str | None = None,
 ) -> Reading:
@@ -76,7 +62,7 @@ def reading_of(
         seed=seed,
         clock="held" if moves else "real",
         picture=picture_of(node, redaction),
-        faults=[PageFault(repr(rule), rule.on, repr(rule.fault), rule.fired) for rule in rules],
+        faults=list(faults),
         checks=checks_of(judge, recorder.raw(), vhost),
         noticed=[finding.cause for finding in found],
         dropped_count=int(recorder.has_dropped),
