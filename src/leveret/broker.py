@@ -45,6 +45,7 @@ if TYPE_CHECKING:
         ExchangeView,
         QueueView,
     )
+    from leveret.server.loop import Loop
     from leveret.server.tls import Authority, TlsEndpoint
     from leveret.story.flow import Flow
     from leveret.time.aio import Aio
@@ -66,6 +67,7 @@ _USUAL: Final = {
     "plugins": (),
     "trace_redact": (),
     "management": False,
+    "inline": False,
 }
 # The plugins of RabbitMQ that a broker enables by their names.
 PLUGINS: Final = (EVENT_EXCHANGE, CERTIFICATE_LOGINS)
@@ -117,6 +119,7 @@ class Broker(BrokerActions, Peers, CheckedAssertions, Hinting):
         tls_port: int = 0,
         management: bool = False,
         management_port: int = 0,
+        inline: bool = False,
         **unknown: Unpack[NoKeywords],
     ) -> None:
         """Make a broker. `start` opens its port.
@@ -138,6 +141,8 @@ class Broker(BrokerActions, Peers, CheckedAssertions, Hinting):
           makes its own certificates (see `tls`). `tls_port` 0 takes a free port.
         - `management` opens a port for HTTP, with RabbitMQ's management API (see docs/reference/control-api.md). It
           needs h11, the extra leveret[http]. `management_port` 0 takes a free port.
+        - `inline` serves clients that block, such as pika's `BlockingConnection`, on the thread of the test: without a
+          thread, and in memory instead of over TCP.
         - `trace_dir` is a directory for the trace. All brokers of a process write everything that happens to one file
           there (see docs/how-to/recording.md). `trace_bodies` includes bodies, and `trace_redact` names more headers
           whose values are left out.
@@ -145,7 +150,7 @@ class Broker(BrokerActions, Peers, CheckedAssertions, Hinting):
         for word in unknown:
             raise unknown_keyword("Broker()", word, KEYWORDS)
         given = {"host": host, "record": record, "trace_bodies": trace_bodies, "settings": settings}
-        given |= {"definitions": definitions, "management": management}
+        given |= {"definitions": definitions, "management": management, "inline": inline}
         given |= {"permit": permit, "vhosts": vhosts, "plugins": plugins, "trace_redact": trace_redact}
         if given != _USUAL:
             from leveret.observe.calls.calls import refuse_wrong
@@ -180,6 +185,7 @@ class Broker(BrokerActions, Peers, CheckedAssertions, Hinting):
                 max_redeliveries=checked_count("max_redeliveries", max_redeliveries),
                 must_match=_must_match(declare, definitions),
             ),
+            **_hosted(inline=inline, opens_ports=bool(tls or management)),
         )
         super().__init__(self._engine)
         # Made on first use, because many tests never use it.
@@ -434,6 +440,7 @@ class Broker(BrokerActions, Peers, CheckedAssertions, Hinting):
 
         See docs/how-to/workers.md.
         """
+        self._engine.refuse_inline("a worker")
         from leveret.workers.worker import Worker
 
         return Worker(self._engine, run, self._url_at, (vhost, user), **options)
@@ -558,6 +565,17 @@ def _must_match(declare: str, definitions: object) -> bool:
     if declare == "must_match" and definitions is None:
         raise ValueError("declare='must_match' has nothing to match; give definitions='definitions.json' too")
     return declare == "must_match"
+
+
+def _hosted(*, inline: bool, opens_ports: bool) -> dict[str, type[Loop]]:
+    """Return what makes an engine serve clients on their own thread. Raises BrokerError if it shall open ports too."""
+    if not inline:
+        return {}
+    if opens_ports:
+        raise BrokerError("inline=True opens no port, so that tls=True and management=True mean nothing; leave one out")
+    from leveret.server.inline import InlineLoop
+
+    return {"loop_type": InlineLoop}
 
 
 def _beginning(

@@ -49,7 +49,8 @@ class _RealTime:
     def __init__(self) -> None:
         module = unpatched("time")
         self.perf_counter_ns = module.perf_counter_ns
-        self.thread_time_ns: CpuClock = module.thread_time_ns
+        # A system without threads, such as a browser, may lack it.
+        self.thread_time_ns: CpuClock = getattr(module, "thread_time_ns", None) or module.process_time_ns
         # On a busy machine a thread may lose its turn between two reads. The quickest of some is the closest.
         reads = [(module.perf_counter_ns(), module.time_ns(), module.perf_counter_ns()) for _ in range(5)]
         before, date, after = min(reads, key=lambda read: read[2] - read[0])

@@ -90,7 +90,7 @@ class LeveretEndpoint:
 
 @contextmanager
 def leveret(
-    version: str, *, has_settings: bool = False, broker_type: type[Broker] | None = None
+    version: str, *, has_settings: bool = False, broker_type: Callable[..., Broker] | None = None
 ) -> Iterator[LeveretEndpoint]:
     """Start a fresh broker with the vhost of the scenario, and with SETTINGS on request."""
     from leveret import Broker

@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+import _thread
+from functools import partial
+
 import pytest
 
+from leveret import Broker
+from tests.recording import LATEST
 from tests.systems import needs_port_again
 
 from . import scenarios, target
@@ -22,6 +27,18 @@ def test_leveret_answers_as_the_server_did(scenario: Scenario, version: str) -> 
         answers = run(scenario, endpoint)
 
     transcripts.check(scenario, version, answers)
+
+
+@pytest.mark.parametrize("scenario", [pytest.param(it, id=it.id) for it in SCENARIOS.values() if LATEST in it.versions])
+def test_leveret_answers_so_without_a_thread_or_a_socket(scenario: Scenario) -> None:
+    thread_count = _thread._count()
+    with target.leveret(
+        LATEST, has_settings=scenario.has_settings, broker_type=partial(Broker, inline=True)
+    ) as endpoint:
+        answers = run(scenario, endpoint)
+        assert _thread._count() == thread_count
+
+    transcripts.check(scenario, LATEST, answers)
 
 
 # What is known of 4.2.9 and 3.13.7 from their sources: the scenario, the version, and the one that it answers as.

@@ -98,6 +98,7 @@ OPTIONS: Final = (
 BROKER_ONLY: Final = (
     Option("tls", kinds.TLS, "open a second port, which speaks TLS", reach="leveret"),
     Option("tls_port", kinds.PORT, "the number of that port", reach="leveret"),
+    Option("inline", kinds.SWITCH, "serve clients that block on the test's own thread, in memory", reach="leveret"),
 )
 KEYWORDS: Final = {option.word: option for option in (*OPTIONS, *BROKER_ONLY)}
 PAGES: Final = (

@@ -37,6 +37,7 @@ class SeedlessBrokerOptions(TypedDict, total=False):
     tls_port: int
     management: bool
     management_port: int
+    inline: bool
 
 
 class BrokerOptions(SeedlessBrokerOptions, total=False):

@@ -118,6 +118,7 @@ class Engine:
         tls: SSLContext | None = None,
         settings: NodeSettings | None = None,
         levels: Levels | None = None,
+        loop_type: type[Loop] = Loop,
     ) -> None:
         """Create a broker that is not running yet.
 
@@ -195,7 +196,7 @@ class Engine:
         # Called on the loop's thread behind the barrier, before what the test asks.
         self.before_answer: Callable[[], None] | None = None
         self.node = self._new_node()
-        self.loop = Loop(self.node, lock=self.lock, clock=self.clock, wall=self.wall, connect=self._connect)
+        self.loop = loop_type(self.node, lock=self.lock, clock=self.clock, wall=self.wall, connect=self._connect)
         if self.recorder.tap is not None:
             self.loop.after_turn = self.recorder.turned
 
@@ -363,7 +364,7 @@ class Engine:
         listeners: list[Listener] = []
         try:
             for address in addresses:
-                listeners.append(Listener(*address))
+                listeners.append(self.loop.listener_type(*address))
         except OSError:
             for listener in listeners:
                 listener.close()
@@ -403,7 +404,7 @@ class Engine:
     def _reopen_ports(self) -> None:
         if self.loop.is_running and not self.loop.is_listening:
             self._open(self.addresses, self.loop.listen)
-            self.loop.listen(*(Listener(*address) for address in self._worker_addresses))
+            self.loop.listen(*(self.loop.listener_type(*address) for address in self._worker_addresses))
 
     def stop(self) -> None:
         """Close the port and every connection, and end the workers. The state can still be inspected."""
@@ -480,6 +481,16 @@ class Engine:
                 f"this broker belongs to process {self.loop.process}, from which this process was forked; "
                 "connect to its URL, or start a broker here"
             )
+
+    def refuse_inline(self, what: str) -> None:
+        """Raise BrokerError on an inline broker, which has no port and no thread for that."""
+        if self.loop.is_inline:
+            raise BrokerError(f"{what} needs a broker with a port and a thread; leave out inline=True")
+
+    def refuse_to_starve_clients(self, name: str | None = None, way: str | None = None) -> None:
+        """Raise BrokerError on the thread of a running event loop, unless all clients live on this thread anyway."""
+        if not self.loop.is_inline:
+            refuse_to_starve_clients(name, way)
 
     @contextmanager
     def acting(self) -> Iterator[Node]:
@@ -594,7 +605,7 @@ class Engine:
 
         Begins with the barrier and returns the predicate's last result.
         """
-        refuse_to_starve_clients()
+        self.refuse_to_starve_clients()
         limit = _limit(timeout)
         self.sync()
         with self._waiting():
@@ -636,7 +647,7 @@ class Engine:
 
     def wait_while(self, reasons: Callable[[], list[str]], timeout: float) -> list[str]:
         """Wait until there are no `reasons` behind the barrier, and return those left when time is up."""
-        refuse_to_starve_clients()
+        self.refuse_to_starve_clients()
         limit = _limit(timeout)
         with self._waiting():
             while True:

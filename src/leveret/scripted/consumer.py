@@ -17,7 +17,7 @@ from leveret.core.protocol import handlers
 from leveret.core.wire.methods import BasicAck, BasicCancel, BasicConsume, BasicNack, BasicReject
 from leveret.core.wire.values import Field, Table
 from leveret.engine.elsewhere import Twins, twin
-from leveret.engine.engine import Engine, refuse_to_starve_clients
+from leveret.engine.engine import Engine
 from leveret.errors import BrokerError
 from leveret.observe.calls.hinting import Hinting, checks_calls
 from leveret.observe.views.message_view import MessageView
@@ -143,7 +143,7 @@ class ScriptedConsumer(AbstractContextManager["ScriptedConsumer"], Hinting):
         __tracebackhide__ = True
         self._engine.sync()
         if not self._has_more() and timeout > 0:
-            refuse_to_starve_clients("consumer.next(...)", "await consumer.aio.next(...)")
+            self._engine.refuse_to_starve_clients("consumer.next(...)", "await consumer.aio.next(...)")
             self._engine.wait_until(lambda: self._has_more() or self._has_ended(), timeout)
         with self._engine.lock:
             if self._has_more():

@@ -25,7 +25,6 @@ from leveret.observe.views.names import find_vhost
 from leveret.scripted.consumer import Subscription
 from leveret.scripted.own_connection import OwnChannel, OwnConnection
 from leveret.scripted.own_publisher import OwnPublisher, encoded
-from leveret.server import native
 from leveret.trace import events
 
 if TYPE_CHECKING:
@@ -186,7 +185,7 @@ class Responder(AbstractContextManager["Responder"], Hinting):
             self._pending.append((tag, request, answer))
             if not self._is_working:
                 self._is_working = True
-                native.start_new_thread(self._work, ())
+                self._engine.loop.run_beside(self._work)
             return
         self._settle(tag, request, reply_of(answer))
 
@@ -224,7 +223,7 @@ class Responder(AbstractContextManager["Responder"], Hinting):
             self._errors.append(error)
 
     def _work(self) -> None:
-        """Call the test's functions for the pending requests. This runs on a thread of its own."""
+        """Call the test's functions for the pending requests. It runs beside the broker."""
         while (job := self._next_job()) is not None:
             tag, request, answerer = job
             try:

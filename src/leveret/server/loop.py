@@ -88,6 +88,11 @@ Connect = Callable[[Address, Address], Conversation]
 class Loop:
     """The thread that serves the conversations of one broker."""
 
+    # Whether clients live on the thread that serves them, so that a wait for them can only be in vain.
+    is_inline = False
+    # What listens at an address.
+    listener_type: type[Listener] = Listener
+
     def __init__(
         self,
         host: Host,
@@ -161,9 +166,7 @@ class Loop:
         assert not self.is_running
         try:
             self._poller = self._new_poller()
-            self._wake_read_end, self._wake_write_end = native.socket_pair()
-            self._wake_read_fd = self._wake_read_end.fileno()
-            self._poller.watch(self._wake_read_fd, READABLE)
+            self._open_own()
             self.listen(*listeners)
         except Exception:
             # Such as a process that has no descriptors left. Nothing was started.
@@ -175,8 +178,18 @@ class Loop:
         self._finished = native.allocate_lock()
         self._finished.acquire()
         _running.append(self)
+        self._thread = self._begin()
+
+    def _open_own(self) -> None:
+        """Open the sockets by which other threads wake this one."""
+        self._wake_read_end, self._wake_write_end = native.socket_pair()
+        self._wake_read_fd = self._wake_read_end.fileno()
+        self._poller.watch(self._wake_read_fd, READABLE)
+
+    def _begin(self) -> int:
+        """Begin to serve, and return the number of the thread that does it."""
         # The thread empties the list, so that its last frame keeps no reference to the loop.
-        self._thread = native.start_new_thread(_run, ([self], self._finished))
+        return native.start_new_thread(_run, ([self], self._finished))
 
     def listen(self, *listeners: Listener) -> None:
         """Serve connections to these listeners. Call it on the loop's thread once there is one."""
@@ -251,6 +264,10 @@ class Loop:
             self._finish_requests()
         return request.outcome()
 
+    def run_beside(self, work: Callable[[], None]) -> None:
+        """Run code of the test outside the lock, while clients are served."""
+        native.start_new_thread(work, ())
+
     def reset_all(self) -> None:
         """Offer every socket its queued output, then reset it. Call it on the loop's thread."""
         self._flush()
@@ -265,6 +282,9 @@ class Loop:
             self._serve()
         except Exception as error:
             self.host.internal_errors.append(error)
+        self._conclude()
+
+    def _conclude(self) -> None:
         with self._lock:
             self._end()
         # From here on, `ask` serves requests on the caller's thread. Earlier requests are served here.
@@ -279,18 +299,22 @@ class Loop:
         while not self._is_stopping:
             with lock:
                 arrival_count = self.arrival_count
-                self._has_sent = self._has_unread = False
-                self.host.allowance = WORK_PER_TURN
-                timeout = self._turn(events)
-                self.host.allowance = inf
-                if self.after_turn is not None:
-                    timeout = self._guarded_after(self.after_turn, timeout)
+                timeout = self._whole_turn(events)
                 has_only_read = self.arrival_count != arrival_count and not (self._has_sent or self._has_unread)
             turns.complete()
             stream_turns = stream_turns + 1 if has_only_read else 0
             if stream_turns >= STREAM_TURNS and (timeout is None or timeout > STREAM_PAUSE_S):
                 self._pause()
             events = wait(timeout)
+
+    # Hot: once per wake-up.
+    def _whole_turn(self, events: list[tuple[int, int]]) -> float | None:
+        """Do a turn and what follows each. Return the seconds to sleep, or None for no limit."""
+        self._has_sent = self._has_unread = False
+        self.host.allowance = WORK_PER_TURN
+        timeout = self._turn(events)
+        self.host.allowance = inf
+        return timeout if self.after_turn is None else self._guarded_after(self.after_turn, timeout)
 
     def _pause(self) -> None:
         """Pause to let more input arrive, until another thread wakes the loop."""

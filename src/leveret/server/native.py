@@ -31,7 +31,8 @@ Socket = _socket.socket
 allocate_lock: Callable[[], PlainLock] = _thread.allocate_lock
 start_new_thread: Callable[[Callable[..., object], tuple[object, ...]], int] = _thread.start_new_thread
 thread_ident: Callable[[], int] = _thread.get_ident
-native_id: Callable[[], int] = _thread.get_native_id
+# A system without threads, such as a browser, may lack it.
+native_id: Callable[[], int] = getattr(_thread, "get_native_id", thread_ident)
 # Its type is the copy's own. eventlet replaces all locks of the usual type that it finds, even those in use.
 reentrant_lock: Callable[[], ReentrantLock] = _thread.RLock
 

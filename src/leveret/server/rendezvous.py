@@ -18,8 +18,10 @@ T = TypeVar("T")
 class Turns:
     """A counter of the turns of a loop. It wakes threads that wait for the next turn."""
 
-    def __init__(self) -> None:
+    def __init__(self, take: Callable[[float], None] | None = None) -> None:
+        """`take` takes a turn on the waiting thread, if the loop has none of its own."""
         self.count = 0
+        self._take = take
         self._sleepers: list[Callable[[], None]] = []
 
     def complete(self) -> None:
@@ -32,6 +34,9 @@ class Turns:
 
     def wait_beyond(self, count: int, timeout: float) -> None:
         """Wait for a turn after number `count`, at most `timeout` seconds."""
+        if self._take is not None:
+            self._take(timeout)
+            return
         gate = native.shut_gate()
         self._sleepers.append(gate.open)
         # The turn may have ended in the meantime. The gate is then opened later, to no effect.

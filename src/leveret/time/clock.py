@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Final
 
 from leveret.clocks import SystemClock
 from leveret.engine.elsewhere import warn
-from leveret.engine.engine import Engine, refuse_to_starve_clients
+from leveret.engine.engine import Engine
 from leveret.errors import BrokerError
 from leveret.observe.calls.hinting import Hinting, checks_calls
 from leveret.observe.texts.state import DeliveryKey
@@ -109,6 +109,7 @@ class Clock(Hinting):
         self._end_autojump()
         if not self._engine.loop.is_running:
             raise BrokerError("autojump needs a running broker; start the broker first")
+        self._engine.refuse_inline("autojump")
         autojump = Autojump(self._engine, limit=limit, settle=settle, while_held=while_held)
         self._engine.time_mover = autojump
         autojump.start()
@@ -141,7 +142,7 @@ class Clock(Hinting):
         `limit` such steps raise EndlessTimeError. Raises TypeError if no span is given.
         """
         __tracebackhide__ = True
-        refuse_to_starve_clients()
+        self._engine.refuse_to_starve_clients()
         if isinstance(seconds, timedelta):
             seconds = seconds.total_seconds()
         given = {"seconds": seconds, "ms": ms, "minutes": minutes, "hours": hours, "days": days}
@@ -180,7 +181,12 @@ class Clock(Hinting):
     def _left_by(self, newcomers: Newcomers, settle: float) -> tuple[int, list[str]] | None:
         """Let clients react. If that took too long, return for how long and which new messages they still hold."""
         began_at = _REAL.now()
-        if settle <= 0 or not self._stillness.wait(newcomers.reasons, settle, newcomers.standing):
+        # Clients on this thread can do nothing while it waits.
+        if (
+            settle <= 0
+            or self._engine.loop.is_inline
+            or not self._stillness.wait(newcomers.reasons, settle, newcomers.standing)
+        ):
             return None
         waited_us = _REAL.now() - began_at
         texts = self._engine.ask(lambda: self._keep(newcomers))
