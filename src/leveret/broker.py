@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from leveret.engine.snapshots import Snapshot
     from leveret.faults import FaultPlan
     from leveret.http.server import HttpServer
-    from leveret.observe.assertions.keywords import NoKeywords, WorkerOptions
+    from leveret.observe.assertions.keywords import NoKeywords, ReplayOptions, WorkerOptions
     from leveret.observe.checks.judge import Judge
     from leveret.observe.recorder import Recorder
     from leveret.observe.views.views import (
@@ -45,6 +45,7 @@ if TYPE_CHECKING:
         ExchangeView,
         QueueView,
     )
+    from leveret.recording.replay import TrafficReplay
     from leveret.server.loop import Loop
     from leveret.server.tls import Authority, TlsEndpoint
     from leveret.story.flow import Flow
@@ -444,6 +445,31 @@ class Broker(BrokerActions, Peers, CheckedAssertions, Hinting):
         from leveret.workers.worker import Worker
 
         return Worker(self._engine, run, self._url_at, (vhost, user), **options)
+
+    def replay(
+        self,
+        path: str | PathLike[str],
+        *,
+        definitions: Mapping[str, object] | str | Path | None = None,
+        declare: bool = True,
+        **options: Unpack[ReplayOptions],
+    ) -> TrafficReplay:
+        """Return the messages of a recording of `leveret record`, whose `play` publishes them to the code under test.
+
+        The exchanges, queues and bindings of the recording are declared, or those of `definitions`; with
+        `declare=False`, none. `where` is a function that chooses messages, `first` the number of the first one, and
+        `limit` how many are published. `times` publishes them several times, with new UUIDs. `today` moves dates to
+        today and makes new UUIDs. `vhost` is the virtual host to publish to.
+
+        Raises UnreadableTraceError with one line if the file is damaged. See docs/how-to/replay.md.
+        """
+        from leveret.recording.replay import TrafficReplay
+
+        replay = TrafficReplay(self._engine, path, **options)
+        described = replay.file.definitions if definitions is None else definitions
+        if declare and described:
+            self.admin.import_definitions(described, vhost=options.get("vhost", "/"))
+        return replay
 
     def flow(
         self, *, queue: str | None = None, client: str | None = None, bodies: bool | str | Iterable[str] = False

@@ -20,7 +20,7 @@ _EXPLORED = "import pytest\n\npytestmark = pytest.mark.leveret_explore(limit=40,
 _NEEDS = """
 import sys
 import pytest
-from pytest_leveret.needs.bodies import path_text
+from leveret.trace.shapes.leaves import path_text
 from pytest_leveret.needs.survey import Survey
 
 survey = Survey(25)

@@ -21,7 +21,7 @@ PLUGINS = ["-p", "pytest_leveret.plugin", "-p", "pytest_asyncio.plugin", "-p", "
 SHOW = """
 import sys
 import pytest
-from pytest_leveret.needs.bodies import path_text
+from leveret.trace.shapes.leaves import path_text
 from pytest_leveret.needs.survey import Survey
 
 survey = Survey(300)

@@ -23,10 +23,8 @@ from pytest_leveret.needs.bodies import (
     MessageKind,
     changed,
     fields_of,
-    path_text,
     retyped,
 )
-from pytest_leveret.needs.bodies import Path as Path_
 from pytest_leveret.needs.effects import (
     BREAKS,
     CHANGES,
@@ -46,6 +44,8 @@ from pytest_leveret.needs.report import lines_of
 
 from leveret.story.facts import CountedFact
 from leveret.trace.shapes import add_message
+from leveret.trace.shapes.leaves import Path as Path_
+from leveret.trace.shapes.leaves import path_text
 from tests.house.blocks import blocks_of
 
 ORDERS = MessageKind("", "orders", "orders")

@@ -8,14 +8,11 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Container, Iterator, Sequence
+from collections.abc import Container, Sequence
 from typing import Final, NamedTuple
 
-from leveret.trace.shapes import field_path, task_arguments
-
-EACH: Final = None
-Step = str | int | None
-Path = tuple[Step, ...]
+from leveret.trace.shapes import task_arguments
+from leveret.trace.shapes.leaves import EACH, Path, Step, parsed, walk
 
 REMOVED: Final = "removed"
 NULL: Final = "null"
@@ -42,21 +39,10 @@ class FieldChange(NamedTuple):
     variant: str
 
 
-def parsed(body: bytes) -> object:
-    """Return the object or array of a body of JSON; None for any other body."""
-    if body.lstrip()[:1] not in (b"{", b"["):
-        return None
-    try:
-        value: object = json.loads(body)
-    except (ValueError, RecursionError):
-        return None
-    return value
-
-
 def fields_of(value: object, headers: Container[str]) -> dict[Path, object]:
     """Return the fields of a body, outermost first, each with a value that it has."""
     fields: dict[Path, object] = {}
-    for path, each in _walk(value, ()):
+    for path, each in walk(value, ()):
         fields.setdefault(path, each)
     arguments = arguments_of(value, headers)
     if not arguments:
@@ -65,7 +51,7 @@ def fields_of(value: object, headers: Container[str]) -> dict[Path, object]:
     for prefix, given in arguments:
         items = enumerate(given) if isinstance(given, list) else given.items() if isinstance(given, dict) else ()
         for key, item in items:
-            for path, each in ((), item), *_walk(item, ()):
+            for path, each in ((), item), *walk(item, ()):
                 tasks.setdefault((*prefix, key, *path), each)
     return tasks
 
@@ -74,36 +60,6 @@ def arguments_of(value: object, headers: Container[str]) -> list[tuple[Path, obj
     """Return the arguments of a task, each part with the path that leads there, if the body is that of a task."""
     steps: tuple[Step, ...] = ("args", "kwargs") if isinstance(value, dict) else (0, 1)
     return [((step,), given) for step, given in zip(steps, task_arguments(value, headers) or (), strict=False)]
-
-
-def _walk(value: object, path: Path) -> Iterator[tuple[Path, object]]:
-    if isinstance(value, dict):
-        for key, item in value.items():
-            yield (*path, key), item
-            yield from _walk(item, (*path, key))
-    elif isinstance(value, list):
-        for item in value:
-            # Without its objects and arrays, an array is empty, which is another field's matter.
-            if not isinstance(item, dict | list):
-                yield (*path, EACH), item
-            yield from _walk(item, (*path, EACH))
-
-
-def leaves_of(value: object) -> Iterator[tuple[str, object]]:
-    """Yield each value that holds no other, with the text of its path."""
-    for path, item in _walk(value, ()):
-        if not isinstance(item, dict | list) or not item:
-            yield path_text(path), item
-
-
-def path_text(path: Path) -> str:
-    """Return a path as a lock writes it: "customer.email", "items[].sku", "args.arg0"."""
-    if path[:1] in ((0,), (1,)):
-        path = (("args", "kwargs")[path[0] == 1], *path[1:])
-    text = ""
-    for step in path:
-        text = f"{text}[]" if step is EACH else field_path(text, f"arg{step}" if isinstance(step, int) else step)
-    return text
 
 
 def changed(body: bytes, changes: Sequence[FieldChange]) -> tuple[bytes, list[FieldChange]]:

@@ -9,7 +9,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Final
 
-from pytest_leveret.needs.bodies import NULL, REMOVED, RETYPED, MessageKind, Path
+from leveret.trace.shapes.leaves import Path
+from pytest_leveret.needs.bodies import NULL, REMOVED, RETYPED, MessageKind
 from pytest_leveret.needs.effects import BREAKS, CHANGES, NOTHING, SEVERITY
 
 # What a consumer makes of a field. It needs it; it reads it, and does without; it needs its type if the field comes; no

@@ -5,8 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Final
 
+from leveret.trace.shapes.leaves import path_text
 from pytest_leveret.contract.lock import ANY, Lock, read, types_text, update
-from pytest_leveret.needs.bodies import NULL, RETYPED, MessageKind, path_text
+from pytest_leveret.needs.bodies import NULL, RETYPED, MessageKind
 from pytest_leveret.needs.effects import BREAKS, NOTHING
 from pytest_leveret.needs.findings import REQUIRED, TYPED, UNREAD, USED, FieldNeed, Findings, MessageNeeds
 from pytest_leveret.needs.report import name_of

@@ -13,7 +13,8 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
-from pytest_leveret.needs.bodies import EACH, MessageKind, Path, arguments_of
+from leveret.trace.shapes.leaves import EACH, Path
+from pytest_leveret.needs.bodies import MessageKind, arguments_of
 
 Read = Callable[[Path], None]
 

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Final
 
+from leveret.trace.shapes.leaves import path_text
 from leveret.wording import count_text
-from pytest_leveret.needs.bodies import NULL, REMOVED, RETYPED, MessageKind, path_text
+from pytest_leveret.needs.bodies import NULL, REMOVED, RETYPED, MessageKind
 from pytest_leveret.needs.effects import CHANGES, NOTHING
 from pytest_leveret.needs.findings import UNREAD, FieldNeed, Findings, MessageNeeds, WorstEffect
 

@@ -21,10 +21,11 @@ import pytest
 
 from leveret.observe.calls.callers import raising_line, standing_line
 from leveret.story.facts import CountedFact, Facts
+from leveret.trace.shapes.leaves import Path, parsed
 from leveret.trials.watchdog import Watchdog
 from pytest_leveret.brokers.harness import harness_of
 from pytest_leveret.contract.observing import name_pattern
-from pytest_leveret.needs.bodies import FieldChange, MessageKind, Path, changed, fields_of, parsed, type_of
+from pytest_leveret.needs.bodies import FieldChange, MessageKind, changed, fields_of, type_of
 from pytest_leveret.needs.effects import (
     BREAKING,
     ERROR,

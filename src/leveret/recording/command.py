@@ -86,11 +86,13 @@ def _run(options: argparse.Namespace) -> int:
     privacy = Privacy(rules, options.hash_key or os.environ.get(_KEY_VARIABLE))
     with RecordingClient(options.url, options.vhost) as client:
         definitions = _definitions(options, client.vhost)
-        client.listen(_bindings(options, definitions))
-        messages = _Arrivals(options, client)
-        if options.propose:
-            return _propose(messages)
-        return _write(options, messages, privacy, {"vhost": client.vhost, "definitions": definitions})
+        bindings = _bindings(options, definitions)
+        with _interruptible() as interrupts:
+            client.listen(bindings)
+            messages = _Arrivals(options, client, interrupts)
+            if options.propose:
+                return _propose(messages)
+            return _write(options, messages, privacy, {"vhost": client.vhost, "definitions": definitions})
 
 
 def _refuse_wrong(options: argparse.Namespace) -> None:
@@ -142,11 +144,12 @@ def _bindings(options: argparse.Namespace, definitions: dict[str, Any]) -> list[
 class _Arrivals:
     """The messages that arrive until the limit, the time, Ctrl-C or the server ends that."""
 
-    def __init__(self, options: argparse.Namespace, client: RecordingClient) -> None:
+    def __init__(self, options: argparse.Namespace, client: RecordingClient, interrupts: list[int]) -> None:
         from leveret.recording.sources import reader_of
 
         self._options = options
         self._client = client
+        self._interrupts = interrupts
         self._read = reader_of(options.queue, options.exchange, firehose=options.firehose)
         # How many publishes were taken, and how many were left out by the sampling rate.
         self.count = 0
@@ -160,22 +163,21 @@ class _Arrivals:
 
         options = self._options
         limit = options.limit or (_PROPOSED_OF if options.propose else None)
-        with _interruptible() as interrupts:
-            while not interrupts and not self._is_over():
-                try:
-                    commands = self._client.deliveries(_LOOK_EVERY_S)
-                except BrokerError as error:
-                    self.failure = error
+        while not self._interrupts and not self._is_over():
+            try:
+                commands = self._client.deliveries(_LOOK_EVERY_S)
+            except BrokerError as error:
+                self.failure = error
+                return
+            for message in messages_of(commands, self._read, time.time_ns() // 1000):
+                if message.queue is None and options.sample < 1 and random.random() >= options.sample:
+                    self.skipped_count += 1
+                    continue
+                yield message
+                self.count += message.queue is None
+                if self.count == limit:
                     return
-                for message in messages_of(commands, self._read, time.time_ns() // 1000):
-                    if message.queue is None and options.sample < 1 and random.random() >= options.sample:
-                        self.skipped_count += 1
-                        continue
-                    yield message
-                    self.count += message.queue is None
-                    if self.count == limit:
-                        return
-                self._show_progress()
+            self._show_progress()
 
     def _is_over(self) -> bool:
         seconds = self._options.seconds

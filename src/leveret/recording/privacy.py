@@ -116,8 +116,8 @@ class Privacy:
         if sought:
             pattern = re.compile("|".join(map(re.escape, sought)))
             swap = partial(pattern.sub, lambda found: self._removed[found[0]])
-            body = _changed_json(body, lambda value: _mapped(value, partial(self._swapped, swap), swap), swap)
-            kept, key = _mapped(kept, partial(self._swapped, swap), swap), swap(key)
+            body = _changed_json(body, lambda value: mapped(value, partial(self._swapped, swap), swap), swap)
+            kept, key = mapped(kept, partial(self._swapped, swap), swap), swap(key)
         return message._replace(routing_key=key, properties=Properties(**kept), body=body)
 
     def _swapped(self, swap: Callable[[str], str], value: Any) -> Any:
@@ -149,7 +149,7 @@ class Privacy:
         rule = next((rule for rule in self.rules if rule.takes(path)), None)
         if rule is not None:
             self.counts[rule.text] += 1
-            hashed = _mapped(value, partial(self._note, is_hashed=rule.is_hashed))
+            hashed = mapped(value, partial(self._note, is_hashed=rule.is_hashed))
             return hashed if rule.is_hashed else _GONE
         if isinstance(value, dict):
             inner = {name: self._kept(item, (*path, name)) for name, item in value.items()}
@@ -159,7 +159,7 @@ class Privacy:
             return Table(tuple([(name, item) for name, item in fields if item is not _GONE]))
         if isinstance(value, Field):
             if value.tag not in "AF":
-                return _mapped(value, self._patterned)
+                return mapped(value, self._patterned)
             return Field(value.tag, self._clean(value.value, path))
         if isinstance(value, list | tuple):
             return type(value)([it for item in value if (it := self._kept(item, (*path, "[]"))) is not _GONE])
@@ -210,20 +210,20 @@ def _changed_json(body: bytes, change: Callable[[Any], Any], change_text: Callab
     return json.dumps(changed, default=float, ensure_ascii=False).encode("utf-8", "surrogatepass")
 
 
-def _mapped(value: Any, leaf: Callable[[Any], Any], name: Callable[[str], str] = str) -> Any:
+def mapped(value: Any, leaf: Callable[[Any], Any], name: Callable[[str], str] = str) -> Any:
     """Return a value with each text and number in it replaced, and each name."""
     if isinstance(value, dict):
-        return {name(key): _mapped(item, leaf, name) for key, item in value.items()}
+        return {name(key): mapped(item, leaf, name) for key, item in value.items()}
     if isinstance(value, Table):
-        return Table(tuple([(name(key), _mapped(item, leaf, name)) for key, item in value]))
+        return Table(tuple([(name(key), mapped(item, leaf, name)) for key, item in value]))
     if isinstance(value, Field):
         if value.tag == "D":
             return text_field(str(leaf(str(value.value))))
-        inner = _mapped(value.value, leaf, name)
+        inner = mapped(value.value, leaf, name)
         is_number = type(inner) is int and inner != value.value and value.tag != "T"
         return Field("l" if is_number else value.tag, inner)
     if isinstance(value, list | tuple):
-        return type(value)([_mapped(item, leaf, name) for item in value])
+        return type(value)([mapped(item, leaf, name) for item in value])
     if isinstance(value, bytes):
         return str(leaf(value.decode("utf-8", "surrogateescape"))).encode("utf-8", "surrogateescape")
     return value if value is None or isinstance(value, bool) else leaf(value)

@@ -44,6 +44,16 @@ class RecordedMessage(NamedTuple):
     queues: tuple[str, ...] = ()
     client: int | None = None
 
+    @property
+    def headers(self) -> dict[str, object]:
+        """The headers by name, as ordinary values."""
+        return {} if self.properties.headers is None else self.properties.headers.to_python()
+
+    @property
+    def json(self) -> Any:
+        """The value of a body of JSON. Raises ValueError if it is none."""
+        return json.loads(self.body)
+
 
 @dataclass(slots=True)
 class RecordingFile:

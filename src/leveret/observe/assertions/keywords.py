@@ -6,7 +6,7 @@ class is held equal to the table it stands for by tests/house/test_types.py.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Literal, TypedDict
+from typing import TYPE_CHECKING, Any, Literal, TypedDict
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
@@ -139,3 +139,14 @@ class WorkerOptions(TypedDict, total=False):
     ready: Callable[[], object] | str | None
     name: str | None
     timeout: float
+
+
+class ReplayOptions(TypedDict, total=False):
+    """The keywords of `Broker.replay` that choose and change the messages."""
+
+    where: Callable[[Any], object] | None
+    first: int
+    limit: int | None
+    times: int
+    today: bool
+    vhost: str

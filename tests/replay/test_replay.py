@@ -1,0 +1,247 @@
+"""`leveret.replay`: recorded messages are published to the code under test, and their outcomes are judged."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pika
+import pytest
+
+from leveret import Broker
+from leveret.errors import BrokerError, UnreadableTraceError
+
+from .conftest import order
+from .services import serve
+
+Orders = Callable[..., Path]
+COUNT = 20
+
+
+@pytest.fixture
+def broker() -> Iterator[Broker]:
+    with Broker(checks="all=off") as broker:
+        yield broker
+
+
+@pytest.fixture
+def bodies(orders: Orders) -> Path:
+    return orders([order(number) for number in range(COUNT)])
+
+
+def declare(broker: Broker, **arguments: object) -> None:
+    broker.declare_exchange("orders", "topic")
+    broker.declare_queue("billing", arguments=arguments)
+    broker.bind_queue("billing", "orders", "#")
+
+
+def test_each_message_is_published_once_the_code_has_settled_the_last(broker: Broker, bodies: Path) -> None:
+    replay = broker.replay(bodies)
+    with broker.worker(serve):
+        outcomes = replay.play()
+
+    assert outcomes.of(1) == [
+        *("arrived invoices: left in the queue", "ended billing: acked"),
+        "field invoices 'invoice.made' invoice body.currency: \"EUR\"",
+        "field invoices 'invoice.made' invoice body.customer.name: \"h4sh\"",
+        "field invoices 'invoice.made' invoice body.is_paid: false",
+        "field invoices 'invoice.made' invoice body.lines[].sku: \"a1\"",
+        *(
+            "field invoices 'invoice.made' invoice body.note: null",
+            "field invoices 'invoice.made' invoice body.order: 1",
+        ),
+        "field invoices 'invoice.made' invoice body.total: 12.6",
+        *(
+            "field invoices 'invoice.made' invoice headers.level: 3",
+            "field invoices 'invoice.made' invoice headers.tenant: \"rome\"",
+        ),
+        "field invoices 'invoice.made' invoice properties.content_type: \"application/json\"",
+        "field invoices 'invoice.made' invoice properties.correlation_id: {message_id}",
+        "field invoices 'invoice.made' invoice properties.delivery_mode: 2",
+        "field invoices 'invoice.made' invoice properties.type: \"invoice\"",
+        "sent invoices 'invoice.made' invoice: once",
+    ]
+    assert outcomes.of(5) == ["ended billing: rejected to billing.dead"]
+    assert broker.queue("billing.dead").ready[0].json["id"] == 5
+
+
+def test_a_recording_declares_what_the_server_had(broker: Broker, orders: Orders) -> None:
+    definitions = {
+        "exchanges": [{"name": "orders", "type": "topic", "durable": True, "auto_delete": False, "arguments": {}}],
+        "queues": [{"name": "billing", "durable": True, "auto_delete": False, "arguments": {}}],
+        "bindings": [
+            {
+                "source": "orders",
+                "destination": "billing",
+                "destination_type": "queue",
+                "routing_key": "#",
+                "arguments": {},
+            }
+        ],
+    }
+    path = orders([order(0)], definitions=definitions)
+
+    outcomes = broker.replay(path).play()
+
+    assert outcomes.of(1) == ["ended billing: left in the queue"]
+    with Broker() as other, pytest.raises(BrokerError, match="no exchange 'orders'"):
+        other.replay(path, declare=False).play()
+
+
+def test_time_moves_by_the_recorded_spans(broker: Broker, bodies: Path) -> None:
+    declare(broker, **{"x-message-ttl": 5_500})
+    began = broker.clock.now
+
+    outcomes = broker.replay(bodies).play(then=60)
+
+    expired = [event.at / 1_000_000 - began for event in broker.events.query("expired")]
+    assert expired == pytest.approx([number + 5.5 for number in range(COUNT)], abs=0.1)
+    assert outcomes.of(1) == ["ended billing: expired"]
+
+
+def test_a_retry_comes_between_the_messages_that_it_came_between(broker: Broker, orders: Orders) -> None:
+    declare(broker)
+    retry = {"x-message-ttl": 2_500, "x-dead-letter-exchange": "", "x-dead-letter-routing-key": "billing"}
+    broker.declare_queue("retry", arguments=retry)
+    order_of_ids: list[int] = []
+    with pika.BlockingConnection(pika.URLParameters(broker.url)) as connection:
+        channel = connection.channel()
+
+        def on_order(_: object, method: pika.spec.Basic.Deliver, properties: object, body: bytes) -> None:
+            order_of_ids.append(json.loads(body)["id"])
+            if order_of_ids == [1]:
+                channel.basic_publish("", "retry", body)
+            channel.basic_ack(method.delivery_tag)
+
+        channel.basic_consume("billing", on_order)
+        with running(connection):
+            broker.replay(orders([order(number) for number in range(5)])).play()
+
+    assert order_of_ids == [1, 2, 3, 1, 4, 5]
+
+
+def test_a_message_that_its_client_keeps_does_not_hold_up_the_others(broker: Broker, bodies: Path) -> None:
+    declare(broker)
+    with pika.BlockingConnection(pika.URLParameters(broker.url)) as connection:
+        channel = connection.channel()
+        channel.basic_consume("billing", lambda *_: None)
+        with running(connection):
+            outcomes = broker.replay(bodies).play(settle=0.2)
+
+    assert {outcomes.of(number)[0] for number in range(1, COUNT + 1)} == {"ended billing: never settled"}
+
+
+def test_a_message_that_is_settled_late_counts_as_settled(broker: Broker, bodies: Path) -> None:
+    declare(broker)
+    with pika.BlockingConnection(pika.URLParameters(broker.url)) as connection:
+        channel = connection.channel()
+
+        def on_order(_: object, method: pika.spec.Basic.Deliver, *rest: object) -> None:
+            if method.delivery_tag % 5 == 0:
+                channel.basic_ack(method.delivery_tag, multiple=True)
+
+        channel.basic_consume("billing", on_order)
+        with running(connection):
+            outcomes = broker.replay(bodies).play(settle=0.2)
+
+    assert {outcomes.of(number)[0] for number in range(1, COUNT + 1)} == {"ended billing: acked"}
+
+
+def test_messages_are_chosen_by_a_function_a_number_and_a_limit(broker: Broker, bodies: Path) -> None:
+    declare(broker)
+
+    replay = broker.replay(bodies, where=lambda message: message.json["total"] > 50, first=6, limit=3)
+
+    assert [it.number for it in replay.messages] == [6, 7, 10]
+    replay.play()
+    assert [message.json["id"] for message in broker.queue("billing").ready] == [6, 7, 10]
+
+
+def test_a_recording_is_multiplied_with_new_ids(broker: Broker, orders: Orders) -> None:
+    ident = "0b0c0d0e-1111-4222-8333-444455556666"
+    declare(broker)
+
+    broker.replay(orders([{"id": ident, "again": ident}]), times=3).play()
+
+    found = [message.json for message in broker.queue("billing").ready]
+    assert found[0] == {"id": ident, "again": ident}
+    assert len({body["id"] for body in found}) == 3
+    assert all(body["id"] == body["again"] for body in found)
+
+
+def test_dates_are_moved_to_today(broker: Broker, orders: Orders) -> None:
+    declare(broker)
+    # The recording began at 2026-09-21T14:13:20Z.
+    body = {"at": "2026-09-21T14:13:20Z", "due": "2026-10-05", "ms": 1_790_000_000_123, "part": 4_111_111_111}
+
+    broker.replay(orders([body]), today=True).play()
+
+    moved = broker.queue("billing").ready[0].json
+    at = datetime.fromisoformat(moved["at"])
+    assert abs((datetime.now(UTC) - at).total_seconds()) < 86_400
+    assert (datetime.fromisoformat(moved["due"]).date() - at.date()).days in (13, 14)
+    assert abs(moved["ms"] / 1000 - at.timestamp()) < 2
+    assert moved["part"] == 4_111_111_111
+
+
+def test_all_at_once_is_a_mode_of_its_own(broker: Broker, bodies: Path) -> None:
+    replay = broker.replay(bodies)
+    with broker.worker(serve):
+        outcomes = replay.play(order="as recorded")
+
+    assert outcomes.of(5) == ["ended billing: rejected to billing.dead"]
+    assert outcomes.of(0) == [
+        *("arrived invoices: left in the queue (19 times)", "sent invoices 'audit.big': 3 times"),
+        "sent invoices 'invoice.made' invoice: 16 times",
+    ]
+
+
+def test_a_damaged_recording_is_one_line(broker: Broker, tmp_path: Path) -> None:
+    (tmp_path / "orders.rec").write_bytes(b"PNG")
+
+    with pytest.raises(UnreadableTraceError, match=r"orders\.rec is no recording"):
+        broker.replay(tmp_path / "orders.rec")
+
+
+def test_an_order_that_is_unknown_is_refused(broker: Broker, bodies: Path) -> None:
+    with pytest.raises(ValueError, match=r"order='sorted' is unknown; expected one of one at a time, as recorded"):
+        broker.replay(bodies).play(order="sorted")
+
+
+def test_a_recording_of_which_nothing_is_left_is_refused(broker: Broker, bodies: Path) -> None:
+    with pytest.raises(BrokerError, match=r"none of the 20 messages of .* is left to publish"):
+        broker.replay(bodies, first=21)
+
+
+def test_an_asynchronous_test_awaits_a_replay(bodies: Path) -> None:
+    import asyncio
+
+    async def run() -> list[str]:
+        async with Broker(checks="all=off") as broker:
+            declare(broker)
+            return (await broker.replay(bodies).aio.play()).of(1)
+
+    assert asyncio.run(run()) == ["ended billing: left in the queue"]
+
+
+class running:
+    """A thread in which pika serves a connection, until the end of the block."""
+
+    def __init__(self, connection: pika.BlockingConnection) -> None:
+        from threading import Event, Thread
+
+        self._connection, self._over = connection, Event()
+        self._thread = Thread(target=self._serve)
+
+    def _serve(self) -> None:
+        while not self._over.is_set():
+            self._connection.process_data_events(0.05)
+
+    def __enter__(self) -> None:
+        self._thread.start()
+
+    def __exit__(self, *_: object) -> None:
+        self._over.set()
+        self._thread.join()
