@@ -472,13 +472,21 @@ class Broker(BrokerActions, Peers, CheckedAssertions, Hinting):
         return replay
 
     def flow(
-        self, *, queue: str | None = None, client: str | None = None, bodies: bool | str | Iterable[str] = False
+        self,
+        *,
+        queue: str | None = None,
+        client: str | None = None,
+        bodies: bool | str | Iterable[str] = False,
+        properties: bool | str | Iterable[str] = False,
     ) -> Flow:
         """Return what has flowed in this test, as lines of text that are the same in each run: pin them with `==`.
 
         With `queue` or `client`, only messages that it touched. `bodies` adds their bodies: True for whole ones, or the
-        names of fields of JSON. Call `wait_idle` before. Raises BrokerError if the broker records nothing, and
-        NotDeclaredError if a queue or client of that name has never existed. See docs/how-to/flow.md.
+        names of fields of JSON; `properties` adds properties and headers, all or by name. A flow that equals another
+        one warns with the names of properties that neither shows and in which they differ. Call `wait_idle` before.
+
+        Raises BrokerError if the broker records nothing, and NotDeclaredError if a queue or client of that name has
+        never existed. See docs/how-to/flow.md.
         """
         from leveret.story.flow import FlowReader
 
@@ -487,7 +495,7 @@ class Broker(BrokerActions, Peers, CheckedAssertions, Hinting):
         self._engine.sync()
         with self._engine.lock:
             raw, timeline = self._engine.recorder.raw(), self._engine.timeline()
-        reader = FlowReader(timeline, queue=queue, client=client, bodies=bodies)
+        reader = FlowReader(timeline, queue=queue, client=client, bodies=bodies, properties=properties)
         if not self._engine.recorder.has_dropped:
             from leveret.observe.views.names import require_known_client, require_known_somewhere
 

@@ -5,7 +5,9 @@ from __future__ import annotations
 import json
 import random
 import threading
+import time
 import uuid
+import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
@@ -13,7 +15,8 @@ from dataclasses import dataclass, field, replace
 import pika
 import pytest
 
-from leveret import Broker, BrokerError, NotDeclaredError
+from leveret import Broker, BrokerError, LeveretWarning, NotDeclaredError
+from leveret.story.flow import Flow
 
 FLOW = """
     shop -> shop 'order.created' -> audit: ready, billing: acked by billing (2 times)
@@ -405,6 +408,59 @@ def test_a_delay_is_exact(ttl_ms: int, text: str) -> None:
         broker.clock.advance(ms=ttl_ms)
 
         assert broker.flow() == f"the test -> orders: expired after {text} -> failed: ready"
+
+
+def test_a_delay_is_said_without_a_dead_letter_exchange_too() -> None:
+    with Broker(checks="off") as broker:
+        broker.declare_queue("orders", arguments={"x-message-ttl": 60_000})
+        broker.publish("", "orders", b"7")
+        broker.clock.advance(minutes=1)
+
+        assert broker.flow() == "the test -> orders: expired after 1 min"
+
+
+def flow_with(*, shown: bool | list[str] = False, **properties: object) -> Flow:
+    with Broker(checks="off") as broker:
+        broker.declare_queue("orders")
+        broker.publish("", "orders", b"7", **properties)
+        return broker.flow(properties=shown)
+
+
+def test_properties_and_headers_are_shown_if_they_are_asked_for() -> None:
+    given = {"headers": {"tenant": "rome"}, "priority": 5, "message_id": "7c9e6679-7425-40de-944b-e07fc1f90ae7"}
+
+    assert flow_with(**given) == "the test -> orders: ready"
+    assert flow_with(shown=["tenant", "priority"], **given) == (
+        'the test -> orders: ready with headers.tenant="rome" and priority=5'
+    )
+    assert flow_with(shown=True, **given) == (
+        'the test -> orders: ready with headers.tenant="rome", message_id="*" and priority=5'
+    )
+
+
+@pytest.mark.parametrize(
+    ("given", "name"),
+    [
+        ({}, "headers.tenant"),
+        ({"headers": {"tenant": "rome"}, "delivery_mode": 2}, "delivery_mode"),
+        ({"headers": {"tenant": "rome"}, "expiration": "60000"}, "expiration"),
+        ({"headers": {"tenant": "rome"}, "priority": 5}, "priority"),
+        ({"headers": {"tenant": "oslo"}}, "headers.tenant"),
+    ],
+)
+def test_equal_flows_say_in_which_properties_they_differ(given: dict[str, object], name: str) -> None:
+    with pytest.warns(LeveretWarning, match=rf"flow\(\) does not compare {name}, .* pass properties=\['{name}'\]"):
+        assert flow_with(**given) == flow_with(headers={"tenant": "rome"})
+
+
+def test_equal_flows_of_equal_properties_say_nothing() -> None:
+    def flow() -> Flow:
+        return flow_with(headers={"tenant": "rome"}, message_id=str(uuid.uuid4()), timestamp=int(time.time()))
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert flow() == flow()
+        assert flow() != flow_with(shown=True, priority=1)
 
 
 def test_a_message_without_a_queue_ends_there() -> None:

@@ -9,25 +9,43 @@ two consumers is faster, nor whether a message comes before or after what its co
 from __future__ import annotations
 
 import json
+import warnings
 from collections import Counter
 from collections.abc import Iterable, Mapping
-from typing import Final
+from typing import Final, cast
 
+from leveret.errors import LeveretWarning
 from leveret.story.entities import ConnectionLife, CopyLife, MessageLife
 from leveret.story.timeline import Timeline
 from leveret.story.words import STANDS
 from leveret.trace import events
 from leveret.trace.shapes import message_name
-from leveret.wording import count_text, masked, masked_body, masked_name, texts_in
+from leveret.wording import count_text, listed, masked, masked_body, masked_name, texts_in
 
 
 class Flow(str):
-    """The text of a flow. It equals any text with the same lines, however these are indented."""
+    """The text of a flow. It equals any text with the same lines, however these are indented.
 
-    __slots__ = ()
+    If it equals another flow whose messages have other properties that neither shows, it warns with their names.
+    """
+
+    def __new__(cls, text: str, unseen: Iterable[tuple[str, str, str]] = ()) -> Flow:
+        """`unseen` are a line, the name and the value of each property that it does not show."""
+        flow = super().__new__(cls, text)
+        flow._unseen = Counter(unseen)
+        return flow
+
+    _unseen: Counter[tuple[str, str, str]]
 
     def __eq__(self, other: object) -> bool:
-        return lines_of(self) == lines_of(other) if isinstance(other, str) else NotImplemented
+        if not isinstance(other, str) or lines_of(self) != lines_of(other):
+            return False if isinstance(other, str) else NotImplemented
+        if isinstance(other, Flow) and self._unseen != other._unseen:
+            differing = (self._unseen - other._unseen) + (other._unseen - self._unseen)
+            names = sorted({name for _, name, _ in differing})
+            text = f"flow() does not compare {listed(names)}, in which these flows differ; pass properties={names!r}"
+            warnings.warn(text, LeveretWarning, stacklevel=2)
+        return True
 
     # Else str's own would be used.
     __ne__ = object.__ne__
@@ -68,13 +86,23 @@ class FlowReader:
     """Reads what a timeline shows of the current test, and writes its flow."""
 
     def __init__(
-        self, timeline: Timeline, *, queue: str | None, client: str | None, bodies: bool | str | Iterable[str]
+        self,
+        timeline: Timeline,
+        *,
+        queue: str | None,
+        client: str | None,
+        bodies: bool | str | Iterable[str],
+        properties: bool | str | Iterable[str] = False,
     ) -> None:
-        """With `queue` or `client`, only messages that touched it; `bodies` are True for whole, or names of fields."""
+        """With `queue` or `client`, only messages that touched it.
+
+        `bodies` are True for whole ones, or names of fields; `properties` True for all, or names of them or of headers.
+        """
         self._timeline: Final = timeline
         self._queue: Final = queue
         self._client: Final = None if client is None else masked(client)
         self._bodies: Final = bodies if isinstance(bodies, bool) else texts_in(bodies)
+        self._properties: Final = properties if isinstance(properties, bool) else texts_in(properties)
         # The names of those that took messages from each queue.
         self._consumers: Final[dict[str, set[str]]] = {}
         # The names of those to which the broker pushed messages: these may come before or after what they publish.
@@ -109,6 +137,7 @@ class FlowReader:
         levels = self._levels()
         counts: Counter[tuple[int, str, int, str]] = Counter()
         orders: dict[str, dict[str, int]] = {}
+        unseen: list[tuple[str, str, str]] = []
         for life in filter(self._is_wanted, self._lives):
             publisher = self._name(life.publisher)
             line, level = self._line(publisher, life), levels.get(publisher, len(levels))
@@ -118,8 +147,12 @@ class FlowReader:
                 # Of all its messages, only the one that begins a circle is certain to come before others.
                 order = min(order, 1) if level == 0 else 0
             counts[level, publisher, order, line] += 1
+            unseen += [(line, name, value) for name, value in _named(life) if not self._shows(name)]
         return Flow(
-            "\n".join(line if count == 1 else f"{line} ({count} times)" for (*_, line), count in sorted(counts.items()))
+            "\n".join(
+                line if count == 1 else f"{line} ({count} times)" for (*_, line), count in sorted(counts.items())
+            ),
+            unseen,
         )
 
     def _levels(self) -> dict[str, int]:
@@ -144,14 +177,21 @@ class FlowReader:
         ends = sorted(self._end(copy) for copy in life.copies.values() if copy.source is None)
         reached = ", ".join(ends) or f"{'' if exchange else repr(key) + ' '}no queue"
         name = message_name(message.body, message.properties.to_python())
-        return f"{publisher}{f' sends {name}' if name else ''} -> {through}{reached}{self._body(message.body)}"
+        shown = [f"{name}={value}" for name, value in _named(life) if self._shows(name)]
+        said = f"{self._body(message.body)}{f' with {listed(shown)}' if shown else ''}"
+        return f"{publisher}{f' sends {name}' if name else ''} -> {through}{reached}{said}"
+
+    def _shows(self, name: str) -> bool:
+        """Return whether the lines have the property, or the header, of this name."""
+        shown = self._properties
+        return shown if isinstance(shown, bool) else name in shown or name.removeprefix("headers.") in shown
 
     def _end(self, copy: CopyLife) -> str:
         """Return a queue, what became of the message there, and where that led."""
         queue = copy.queue.name
         names = sorted(self._consumers.get(queue, ())) if copy.deliveries else []
         by = f" by {' or '.join(names)}" if names else ""
-        state = STANDS.get(copy.stand, copy.stand.replace("_", " "))
+        state = STANDS.get(copy.stand, copy.stand.replace("_", " ")) + _span(copy)
         if copy.is_dead_lettered:
             state = f"{copy.last.get('reason')}{_span(copy)}"
             arrivals = sorted(map(self._end, copy.letters))
@@ -176,10 +216,18 @@ class FlowReader:
         return masked(self._timeline.name(client))
 
 
+def _named(life: MessageLife) -> list[tuple[str, str]]:
+    """Return the properties of a message by name, and each of its headers, without what is generated anew."""
+    properties = life.message.properties.to_python()
+    headers = cast("Mapping[str, object]", properties.pop("headers", None) or {})
+    named = properties | {f"headers.{name}": value for name, value in headers.items()}
+    return [(name, masked_body(json.dumps(value, default=str))) for name, value in sorted(named.items())]
+
+
 def _span(copy: CopyLife) -> str:
     """Return how long a message that expired was to live."""
     first = copy.facts[0]
     expires = first.get("expires")
-    if copy.last.get("reason") != "expired" or not isinstance(expires, int):
+    if events.reason_of(copy.last.kind, copy.last.get("reason")) != "expired" or not isinstance(expires, int):
         return ""
     return f" after {_exact_text(expires - first.at)}"
