@@ -45,6 +45,15 @@ def test_no_other_commits_differ(warehouse: Path, capsys: pytest.CaptureFixture[
     assert capsys.readouterr().out == "no difference\n" * 3
 
 
+def test_diff_lists_the_type_that_drift_calls_breaking_and_no_other(
+    warehouse: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    codes = [main(["pipeline", "diff", old, new, "-w", str(warehouse)]) for old, new in pairwise(COMMITS)]
+
+    assert codes == [int(new == COMMITS[DRIFTED]) for new in COMMITS[1:]]
+    assert "messages orders order.created, body.total: decimal | number\n" in capsys.readouterr().out
+
+
 def test_an_unknown_commit_is_refused(warehouse: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert drift(warehouse, "nowhere", COMMITS[0]) == 2
     assert "'nowhere' matches no run and no commit" in capsys.readouterr().err

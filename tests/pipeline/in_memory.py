@@ -76,7 +76,7 @@ def _reader(parts: Iterable[tuple[pa.Table, Any, int | None, bool]], runs: pa.Ta
             computed[key] = tables_of(events, dict.fromkeys(run, RunFacts(commit, began, frozenset(workers))))
         own = {name: events[name][:1].to_pylist() for name in ("day", "run")} | {"commit": [commit], "began": [began]}
         every.append({"events": events, **{name: _named(rows, own) for name, rows in computed[key].items()}})
-    return _of_tables({"runs": runs, **{name: pa.concat_tables([of[name] for of in every]) for name in every[0]}})
+    return reader_of_tables({"runs": runs, **{name: pa.concat_tables([of[name] for of in every]) for name in every[0]}})
 
 
 def _content(table: pa.Table) -> bytes:
@@ -98,7 +98,7 @@ def _named(rows: pa.Table, own: Mapping[str, Sequence[Any]]) -> pa.Table:
     return rows
 
 
-def _of_tables(tables: Mapping[str, pa.Table]) -> Read:
+def reader_of_tables(tables: Mapping[str, pa.Table]) -> Read:
     """Return a reader of these tables, which have a column `run`. It computes the tables across runs from them."""
 
     def read(

@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import math
 import re
+import statistics
 from collections import Counter, defaultdict
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -979,7 +980,7 @@ def _flaky(fingerprints: list[Row]) -> list[Row]:
 
 
 TEST_OUTCOMES = ["passed", "xfailed", "skipped", "xpassed", "failed", "error"]
-SERIES = ["test", "vhost", "queue", "measure", "reason", "to_queue"]
+SERIES = ["test", "vhost", "queue", "measure", "reason", "to_queue", "exchange", "routing_key", "name", "field"]
 
 
 def _run_counts(found: dict[str, list[Row]], traces: list[Trace]) -> list[Row]:
@@ -988,58 +989,113 @@ def _run_counts(found: dict[str, list[Row]], traces: list[Trace]) -> list[Row]:
         if row["enq_seq"] is not None and row["src_copy"] is None:
             counts[row["day"], row["run"], row["test"], row["vhost"], row["queue"], "published", None, None] += 1
     for row in found["test_queues"]:
-        for name in ("redeliveries", "leaked", "dropped"):
+        for name in ("redeliveries", "leaked", "dropped", "late"):
             key = (row["day"], row["run"], row["test"], row["vhost"], row["queue"], name, None, None)
             counts[key] += row[name]
+        key = (row["day"], row["run"], row["test"], row["vhost"], row["queue"], "depth", None, None)
+        counts[key] = max(counts[key], row["max_depth"])
     for row in found["messages"]:
         if not row["copies"] and not row["returned"]:
             counts[row["day"], row["run"], row["test"], row["vhost"], None, "dropped", None, None] += 1
     for row in found["run_lineage"]:
         way = (row["from_queue"], "dead_letters", row["reason"], row["to_queue"])
         counts[row["day"], row["run"], row["test"], row["vhost"], *way] += row["n"]
+    for key, of in _grouped(found["latency_hist"], "day", "run", "vhost", "queue", "measure").items():
+        if key[-1] == "wait":
+            buckets = sorted(row["bucket"] for row in of for _ in range(row["n"]))
+            counts[*key[:2], None, *key[2:], None, None] = round(1.02 ** max(buckets[(len(buckets) - 1) // 2], 0))
+    for row in found["run_shapes"]:
+        if row["word"] is None and row["type"] != "present":
+            place = (row["exchange"], row["routing_key"], row["name"], row["field"])
+            counts[row["day"], row["run"], None, row["vhost"], None, "shape", row["type"], None, *place] = 1
+    for trace in traces:
+        for event in trace.events:
+            if event["kind"] == "refused":
+                code = str(json.loads(event["attrs"])["code"])
+                counts[trace.day, trace.run, event.get("test"), event.get("vhost"), None, "refused", code, None] += 1
     rows = [(*key, n) for key, n in counts.items() if n]
     for row in found["tests"]:
         if row["outcome"] is not None:
             of_test = (row["day"], row["run"], row["test"], None, None, "outcome", None, None)
             rows.append((*of_test, TEST_OUTCOMES.index(row["outcome"])))
     about = {trace.run: {"began": trace.began, "commit": trace.commit} for trace in traces}
-    return [dict(zip(("day", "run", *SERIES, "n"), row, strict=True)) | about[row[1]] for row in rows]
+    longer = [(*row[:-1], *[None] * (len(SERIES) + 3 - len(row)), row[-1]) for row in rows]
+    return [dict(zip(("day", "run", *SERIES, "n"), row, strict=True)) | about[row[1]] for row in longer]
 
 
 def _changes(counts: list[Row]) -> list[Row]:
     times = {row["run"]: (row["began"] or 0, row["day"] or date.min, row["run"]) for row in counts}
     commits = {row["run"]: row["commit"] for row in counts}
-    changed: list[list[Row]] = []
-    varying = 0
+    every: dict[tuple[Any, ...], tuple[list[str], list[int]]] = {}
     for (test,), of_test in _grouped(counts, "test").items():
         ended = [row for row in of_test if row["measure"] == "outcome"]
         counted = [row for row in ended if row["n"] != 2] if test is not None else of_test
         for key, series in _grouped(of_test, *SERIES).items():
-            is_outcome = key[3] == "outcome"
-            chosen = {row["run"] for row in (ended if is_outcome else counted)}
-            runs = sorted(chosen, key=times.__getitem__)[-100:]
+            of = {"outcome": ended, "wait": series, "depth": series, "shape": []}.get(key[3], counted)
+            if key[3] == "shape":
+                of = [row for row in of_test if row["measure"] == "shape" and _kind_of(row) == _kind_of(series[0])]
+            runs = sorted({row["run"] for row in of}, key=times.__getitem__)[-100:]
             by_run = {run: [row["n"] for row in series if row["run"] == run] for run in runs}
-            values = [max(of, default=0) if is_outcome else sum(of) for of in by_run.values()]
-            varying += len(set(values)) > 1
-            found: list[Row] = []
-            for start, kind, before, after, length, later, holds, chance in _changes_in(values, str(key[3])):
-                row = dict(zip(SERIES, key, strict=True)) | {"kind": kind, "before": before, "after": after}
-                row |= {"since_run": None, "since_commit": None, "commit_before": None, "holds": holds}
-                if start is not None:
-                    row |= {"since_run": runs[start], "since_commit": commits[runs[start]]}
-                    row |= {"commit_before": commits[runs[start - 1]]}
-                row |= {"runs_before": length, "runs_after": later, "chance": float(f"{chance:.3g}")}
-                found.append(row)
-            changed += [found] if found else []
+            is_highest = key[3] in ("outcome", "depth", "wait", "shape")
+            every[key] = runs, [max(of, default=0) if is_highest else sum(of) for of in by_run.values()]
+    _adjust_waits(every)
+    spells = {measure: _spell(every, measure) for measure in {key[3] for key in every}}
+    changed: list[list[Row]] = []
+    for key, (runs, values) in every.items():
+        found: list[Row] = []
+        for start, kind, before, after, length, later, holds, chance in _changes_in(values, key[3], spells[key[3]]):
+            row = dict(zip(SERIES, key, strict=True)) | {"kind": kind, "before": before, "after": after}
+            row |= {"since_run": None, "since_commit": None, "commit_before": None, "holds": holds}
+            if start is not None:
+                row |= {"since_run": runs[start], "since_commit": commits[runs[start]]}
+                row |= {"commit_before": commits[runs[start - 1]]}
+            row |= {"runs_before": length, "runs_after": later, "chance": float(f"{chance:.3g}")}
+            found.append(row)
+        changed += [found] if found else []
+    varying = sum(len(set(values)) > 1 for _, values in every.values())
     least = sorted(min(row["chance"] for row in of) for of in changed)
     kept = max((rank for rank, chance in enumerate(least, 1) if chance * varying <= 0.1 * rank), default=0)
     return [row for of in changed for row in of if kept and min(each["chance"] for each in of) <= least[kept - 1]]
 
 
-def _changes_in(values: list[int], measure: str) -> list[tuple[Any, ...]]:
+def _kind_of(row: Row) -> tuple[Any, ...]:
+    return row["vhost"], row["exchange"], row["routing_key"], row["name"]
+
+
+def _adjust_waits(every: dict[tuple[Any, ...], tuple[list[str], list[int]]]) -> None:
+    ratios: dict[str, list[float]] = defaultdict(list)
+    waits = [key for key in every if key[3] == "wait"]
+    for key in waits:
+        usual = max(_median(every[key][1]), 1)
+        for run, value in zip(*every[key], strict=True):
+            ratios[run].append(max(value, 1) / usual)
+    slow = {run: statistics.median(of) for run, of in ratios.items() if len(of) >= 3}
+    for key in waits:
+        runs, values = every[key]
+        every[key] = runs, [round(value / slow.get(run, 1.0)) for run, value in zip(runs, values, strict=True)]
+
+
+def _spell(every: dict[tuple[Any, ...], tuple[list[str], list[int]]], measure: str) -> float:
+    """Return how many runs of a measure count as one."""
+    spread = alike = 0.0
+    count = 0
+    for key, (_, values) in every.items():
+        if key[3] == measure and values:
+            edges = [0, *_steps(values), len(values)]
+            for side in [values[start:end] for start, end in pairwise(edges)]:
+                signs = [(value > _median(side)) - (value < _median(side)) for value in side]
+                rest = [sign - sum(signs) / len(signs) for sign in signs]
+                spread += sum(value**2 for value in rest)
+                alike += sum(left * right for left, right in pairwise(rest))
+                count += len(side) if any(rest) else 0
+    correlation = alike / spread if spread else 0.0
+    return (1 + correlation) / (1 - min(correlation, 0.99)) if correlation * math.sqrt(count) >= 2 else 1.0
+
+
+def _changes_in(values: list[int], measure: str, spell: float) -> list[tuple[Any, ...]]:
     if len(values) < 6 or len(set(values)) == 1:
         return []
-    if measure != "outcome":
+    if measure not in ("outcome", "wait", "shape"):
         middles = [_median(values[at : at + 3]) for at in range(len(values) - 2)]
         smooth = [middles[0], *middles, middles[-1]]
         start = max(at for at, value in enumerate(smooth) if value == min(smooth)) + 1
@@ -1048,18 +1104,24 @@ def _changes_in(values: list[int], measure: str) -> list[tuple[Any, ...]]:
             since, before = (start, smooth[start - 1]) if start >= 3 else (None, values[0])
             chance = math.erfc(_trend(risen) / math.sqrt(2))
             return [(since, "growth", before, max(values[-2:]), start, len(risen), True, chance)]
-    chances = _steps(values)
+    chances = {at: of ** (1 / spell) for at, of in _steps(values).items() if of ** (1 / spell) <= 0.01}
     edges = [0, *chances, len(values)]
     parts = [values[start:end] for start, end in pairwise(edges)]
     steps = [
         (start, "step", _median(left), _median(right), len(left), len(right), start == edges[-2], chances[start])
         for start, (left, right) in zip(edges[1:], pairwise(parts), strict=False)
-        if _median(left) != _median(right)
+        if _median(left) != _median(right) and (measure != "wait" or _is_longer(*sorted(map(_median, (left, right)))))
     ]
-    return steps or ([] if measure == "published" else _rate([n >= (4 if measure == "outcome" else 1) for n in values]))
+    if steps or measure in ("published", "depth", "wait", "shape"):
+        return steps
+    return _rate([n >= (4 if measure == "outcome" else 1) for n in values], spell)
 
 
-def _rate(is_bad: list[bool]) -> list[tuple[Any, ...]]:
+def _is_longer(shorter: int, longer: int) -> bool:
+    return longer >= 2 * shorter and longer - shorter >= 10_000
+
+
+def _rate(is_bad: list[bool], spell: float) -> list[tuple[Any, ...]]:
     count, bad = len(is_bad), sum(is_bad)
     if bad in (0, count):
         return []
@@ -1087,10 +1149,6 @@ def _rate(is_bad: list[bool]) -> list[tuple[Any, ...]]:
             if of_them <= bad and not (first in places and tail(first, of_them) <= observed[at])
         }
     chance = max(1 - Fraction(ways.get(bad, 0), every), observed[at])
-    rest = [value - before / at for value in is_bad[:at]], [value - after / (count - at) for value in is_bad[at:]]
-    spread = sum(value**2 for side in rest for value in side)
-    alike = sum(left * right for side in rest for left, right in pairwise(side)) / spread if spread else 0.0
-    spell = (1 + alike) / (1 - min(alike, 0.99)) if alike * math.sqrt(count) >= 2 else 1.0
     adjusted = float(chance) ** (1 / spell)
     return [(at, "rate", before, after, at, count - at, True, adjusted)] if adjusted <= 0.005 else []
 
@@ -1119,6 +1177,8 @@ def _trend(values: list[int]) -> float:
 def _steps(values: list[int]) -> dict[int, float]:
     """Return where levels begin, with the chance of each."""
     count, best, at = len(values), Fraction(-1), 0
+    if count < 6:
+        return {}
     # How many pairs of a value before the cut and one after it rise, less those that fall.
     excess = 0
     for size in range(1, count - 2):

@@ -146,18 +146,20 @@ def disturbed(trace: Trace, seed: int) -> Trace:
 
 
 def history(seed: int) -> list[Trace]:
-    """Return 30 runs of the same tests. From the thirteenth on, one test leaves one more message in each run, and some
-    copies of the others are delivered twice.
+    """Return 40 runs of the same tests. From the thirteenth on, one test leaves one more message in each run, and some
+    copies of the others are delivered twice. From the seventeenth on, a test fails in every other run.
     """
     made = several(1, seed=seed)[0].trace
     end = max(at for at, event in enumerate(made.events) if event["kind"] == "test_end")
     more = {"kind": "enqueued", "test": made.events[end]["test"], "vhost": "/", "queue": "growing"}
     runs = []
-    for number in range(30):
+    for number in range(40):
+        outcome = "failed" if number > 16 and number % 2 == 0 else "passed"
+        race = [{"kind": "test_end", "test": "race", "attrs": json.dumps({"outcome": outcome, "duration": 1.5})}]
         left = [{**more, "msg": 10_000 + n, "copy": 10_000 + n} for n in range(max(number - 11, 0))]
         events = [
             again
-            for event in [*made.events[:end], *left, *made.events[end:]]
+            for event in [*made.events[:end], *left, *made.events[end:], *race]
             for again in ([event, event] if number > 11 and event["kind"] == "delivered" else [event])
         ]
         # Each event has a number of its own, and other tests than those of other traces.
@@ -521,6 +523,8 @@ class _Player:
     def _close_channel(self) -> None:
         if channels := self._open_channels():
             channel = self.dice.choice(channels)
+            if channel.number % 2:
+                self.emit("refused", **self._at(channel), attrs={"code": 404, "text": "NOT_FOUND"})
             self.emit("chan_close", **self._at(channel))
             self._ended([channel])
             if self.dice.random() < 0.7:

@@ -202,8 +202,28 @@ def test_young_branch_is_compared_with_the_runs_before_it(tmp_path: Path) -> Non
     assert str(cause) == "since commit-021, 2 runs ago: messages published to orders rose from 2 to 5 in test_it"
 
 
+def test_refusals_depth_and_order_of_a_commit_are_said(tmp_path: Path) -> None:
+    usual = lives(3)
+    refused = {"kind": "refused", "test": "test_it", "vhost": "/", "conn": 1, "attrs": '{"code":404,"text":"no queue"}'}
+    enqueued = [line for line in usual if line["kind"] == "enqueued"]
+    delivered = [line for line in usual if line["kind"] == "delivered"]
+    others = [line for line in usual if line["kind"] not in ("enqueued", "delivered", "test_start", "test_end")]
+    turned = [usual[0], refused, *enqueued, *delivered[::-1], *others, usual[-1]]
+    worse = [{**line, "seq": seq, "ts": seq * 10} for seq, line in enumerate(turned, start=1)]
+
+    (cause,) = _history(_runs(tmp_path, *[usual] * 10, *[worse] * 6)).causes
+
+    assert str(cause) == (
+        "since commit-010, 5 runs ago: refusals with code 404 rose from 0 to 1 in test_it; "
+        "messages delivered out of order from orders rose from 0 to 2 in test_it; "
+        "the depth of orders rose from 1 to 3 in test_it"
+    )
+
+
 STEP = {"kind": "step", "queue": "orders", "reason": None, "to_queue": None, "before": 3, "after": 0, "tests": []}
 DEAD = {**STEP, "measure": "dead_letters", "to_queue": "dead", "reason": "maxlen"}
+KIND = {"exchange": "shop", "routing_key": "order.paid", "name": "", "field": "body.total"}
+SHAPE = {**STEP, **KIND, "measure": "shape", "queue": None, "reason": "number"}
 
 
 @pytest.mark.parametrize(
@@ -220,6 +240,8 @@ DEAD = {**STEP, "measure": "dead_letters", "to_queue": "dead", "reason": "maxlen
             {**DEAD, "queue": None, "before": 0, "after": 2, "tests": ["a"]},
             "new path from an unknown queue to dead: 2 dead letters (queue full) in a",
         ),
+        ({**SHAPE, "before": 0, "after": 1}, "body.total of shop order.paid is number"),
+        ({**SHAPE, "before": 1, "exchange": "", "name": "paid"}, "body.total of order.paid (paid) is no longer number"),
     ],
 )
 def test_each_kind_of_change_has_its_sentence(change: dict[str, Any], said: str) -> None:

@@ -1,4 +1,4 @@
-"""Differences in the message flow of two runs or commits: queues, dead letters, tests, violations.
+"""Differences between two runs or commits: queues, dead letters, tests, violations, refusals, types of messages.
 
 A commit stands for all its runs, and its numbers are means over them. So you can compare three runs of one commit with
 one of another. Runs that were cut are left out of a commit that has whole ones. Times are left out, because they differ
@@ -21,6 +21,7 @@ import pyarrow.compute as pc
 
 from leveret.pipeline.kernel.grouping import Row, grouped
 from leveret.pipeline.kernel.subjects.across import flaky
+from leveret.pipeline.kernel.subjects.shapes import PRESENT
 from leveret.pipeline.reading import Read, cut_among
 from leveret.pipeline.wording import copies, label, measure
 from leveret.wording import count_text
@@ -30,8 +31,9 @@ if TYPE_CHECKING:
 
 _OF_QUEUES: Final = (
     *("copies", "deliveries", "redeliveries", "acked", "leaked"),
-    *("dead_rejected", "dead_expired", "dead_maxlen", "dead_delivery_limit", "dropped", "max_depth"),
+    *("dead_rejected", "dead_expired", "dead_maxlen", "dead_delivery_limit", "dropped", "max_depth", "late"),
 )
+_KIND: Final = ("vhost", "exchange", "routing_key", "name")
 _WAY: Final = ("vhost", "from_queue", "reason", "to_queue")
 _PLACES_KEPT: Final = 3
 # The flaky tests that a line names.
@@ -205,7 +207,19 @@ def _side(read: Read, runs: tuple[str, ...]) -> _Side:
     endings: dict[str, set[tuple[str | None, str]]] = defaultdict(set)
     for row in distinct:
         endings[row["test"]].add((row["outcome"], row["fp"]))
-    return _Side(runs, numbers, _behaviours(distinct), endings)
+    return _Side(runs, numbers, _behaviours(distinct) | _shapes(read, runs), endings)
+
+
+def _shapes(read: Read, runs: Collection[str]) -> dict[DiffPlace, str]:
+    """Return the types of each field of each kind of message, as `contract drift` reads them."""
+    types: dict[DiffPlace, list[str]] = defaultdict(list)
+    rows = read("message_shapes", runs=runs, columns=(*_KIND, "field", "type"), where={"word": [None]})
+    for row in rows.to_pylist():
+        if row["type"] != PRESENT:
+            kind = " ".join(row[name] for name in _KIND[1:] if row[name])
+            place = kind if row["vhost"] in (None, "/") else f"{row['vhost']}/{kind}"
+            types[DiffPlace("messages", place, 0, row["field"])].append(row["type"])
+    return {place: " | ".join(sorted(of)) for place, of in types.items()}
 
 
 def _of_tests(read: Read, runs: Collection[str], kept: Callable[[pa.Table], pa.Table]) -> Counter[DiffPlace]:
@@ -223,6 +237,9 @@ def _of_tests(read: Read, runs: Collection[str], kept: Callable[[pa.Table], pa.T
         numbers[DiffPlace("dead letters", source, 0, way)] += row["n"]
     for row in grouped(kept(read("violations", runs=runs, columns=("test", "queue", "rule"))), ("queue", "rule")):
         numbers[DiffPlace("violations", row["queue"], 0, row["rule"])] += row["count"]
+    refused = kept(read("run_counts", runs=runs, columns=("test", "reason", "n"), where={"measure": ["refused"]}))
+    for row in grouped(refused, ["reason"], sums=["n"]):
+        numbers[DiffPlace("refusals", None, 0, f"code {row['reason']}")] += row["n"]
     return numbers
 
 

@@ -12,17 +12,22 @@ from typing import Final
 
 import pyarrow as pa
 
-from leveret.pipeline.kernel.grouping import Row
-from leveret.pipeline.kernel.subjects.changes import RUNS, changes
+from leveret.pipeline.kernel.grouping import Row, grouped
+from leveret.pipeline.kernel.subjects.changes import RUNS, SERIES, changes, subject_of
 from leveret.pipeline.reading import Read, chosen
 from leveret.pipeline.wording import change_text
 from leveret.wording import count_text
 
 # The measures by how bad it is if one rises.
-_MEASURES: Final = ("outcome", "dropped", "dead_letters", "leaked", "redeliveries", "published")
+_MEASURES: Final = (
+    *("outcome", "refused", "dropped", "dead_letters", "shape", "leaked", "late", "redeliveries", "depth", "wait"),
+    "published",
+)
+# What need not be worse if there is more of it.
+_NEITHER: Final = ("published", "shape")
 # A test is looked at if it ran in one of so many newest runs.
 _RECENT: Final = 10
-_OF_CHANGE: Final = ("kind", "vhost", "queue", "measure", "reason", "to_queue")
+_OF_CHANGE: Final = ("kind", *SERIES[1:])
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,10 +79,11 @@ def history(read: Read, runs: Sequence[str]) -> History:
     counts = read("run_counts", runs=runs)
     position = {run: at for at, run in enumerate(runs)}
     # A test that was removed or renamed has no part in the newest runs.
-    current = {*chosen(counts, {"run": runs[-_RECENT:]})["test"].to_pylist()}
+    recent = grouped(chosen(counts, {"run": runs[-_RECENT:]}), [name for name in SERIES if name != "field"])
+    current = {subject_of(row) for row in recent}
     by_cause: dict[str | None, list[Row]] = {}
     for row in changes(counts).to_pylist():
-        if row["holds"] and row["test"] in current:
+        if row["holds"] and subject_of(row) in current:
             by_cause.setdefault(row["since_commit"] or row["since_run"], []).append(row)
     causes = [_cause(rows, position) for rows in by_cause.values()]
     return History(runs, counts, sorted(causes, key=lambda cause: (_badness(cause.changes[0]), cause.runs_ago)))
@@ -101,7 +107,7 @@ def _cause(rows: list[Row], position: dict[str, int]) -> ChangeOrigin:
 
 
 def _summed(rows: Iterable[Row]) -> list[Row]:
-    """Return a row for each number that changed, over the tests in which it did."""
+    """Return a row for each number that changed, over the tests in which it did. Of depths, the greatest counts."""
     summed: dict[tuple[object, ...], Row] = {}
     for row in sorted(rows, key=lambda row: row["test"] or ""):
         key = (
@@ -109,8 +115,8 @@ def _summed(rows: Iterable[Row]) -> list[Row]:
             row["test"] if row["measure"] == "outcome" or row["kind"] == "rate" else row["after"] > row["before"],
         )
         total = summed.setdefault(key, {**row, "tests": [], "before": 0, "after": 0})
-        total["before"] += row["before"]
-        total["after"] += row["after"]
+        for side in ("before", "after"):
+            total[side] = max(total[side], row[side]) if row["measure"] == "depth" else total[side] + row[side]
         total["tests"] += [row["test"]] if row["test"] is not None else []
     return list(summed.values())
 

@@ -9,10 +9,10 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
-from leveret.pipeline.kernel.subjects.changes import OUTCOMES
+from leveret.pipeline.kernel.subjects.counts import OUTCOMES
 from leveret.story import words
 from leveret.trace.events import DEATHS
-from leveret.wording import count_text
+from leveret.wording import count_text, short_span_text
 
 # Why a copy was dead-lettered.
 REASONS: Final = {reason: why for kind in DEATHS for reason, why in words.REASONS[kind].items()}
@@ -25,6 +25,7 @@ MEASURES: Final = {
     "acked": "acknowledged",
     "leaked": "left over",
     "max_depth": "depth",
+    "late": "out of order",
     **{f"dead_{reason}": f"dead-lettered ({why})" for reason, why in REASONS.items()},
 }
 
@@ -63,6 +64,10 @@ _NUMBERS: Final = {
     "dropped": "messages dropped from {queue}",
     "published": "messages published to {queue}",
     "dead_letters": "dead letters from {queue} to {to_queue} ({reason})",
+    "late": "messages delivered out of order from {queue}",
+    "depth": "the depth of {queue}",
+    "wait": "the time in {queue}",
+    "refused": "refusals with code {reason}",
 }
 _LEAK: Final = "{queue} slowly leaks: run by run, messages left over grew from {before} to {after}"
 _UNROUTED: Final = "unroutable messages"
@@ -82,6 +87,8 @@ def change_text(change: Mapping[str, Any], named: Callable[[str], str] = str, te
     if change["measure"] == "outcome":
         template = f"{{test}} {_ENDINGS[OUTCOMES[after]][0]}, and {_ENDINGS[OUTCOMES[before]][1]} before"
         return text(template).format(test=named(change["test"]))
+    if change["measure"] == "shape":
+        return _shape_text(change, rate, named, text)
     is_unrouted = change["measure"] == "dropped" and change["queue"] is None
     number = _UNROUTED if is_unrouted else _NUMBERS[change["measure"]]
     if is_rate:
@@ -96,5 +103,16 @@ def change_text(change: Mapping[str, Any], named: Callable[[str], str] = str, te
     template += " in {test}" if len(tests) == 1 else f" in {len(tests)} tests" if tests else ""
     values = {"queue": change["queue"], "to_queue": change["to_queue"], "test": tests[0] if tests else None}
     names = {name: "an unknown queue" if value is None else named(value) for name, value in values.items()}
-    reason = REASONS.get(change["reason"], change["reason"])
-    return text(template).format(**names, before=before, after=after, reason=reason)
+    names["reason"] = REASONS.get(change["reason"], change["reason"])
+    if change["measure"] == "wait":
+        before, after = short_span_text(before), short_span_text(after)
+    return text(template).format(**names, before=before, after=after)
+
+
+def _shape_text(change: Mapping[str, Any], rate: str, named: Callable[[str], str], text: Callable[[str], str]) -> str:
+    """Return the sentence on a type that a field of a kind of message has or no longer has."""
+    names = {name: named(change[name] or "") for name in ("exchange", "routing_key", "name", "field")}
+    kind = " of {exchange} {routing_key}" if change["exchange"] else " of {routing_key}"
+    kind += " ({name})" if change["name"] else ""
+    verb = "is" if rate or change["after"] else "is no longer"
+    return text(f"{{field}}{kind} {verb} {{type}}{rate}").format(**names, type=change["reason"])

@@ -92,15 +92,15 @@ class Events:
         copy, src_copy = identified(self.worker.codes, self.copy, self.src_copy)
         return copy, src_copy
 
-    def run_of(self, rows: Array) -> dict[str, object]:
+    def run_of(self, rows: Array) -> dict[str, NameColumn]:
         """Return the columns day and run of these events."""
         return {"day": self.day.at(rows), "run": self.run.at(rows)}
 
-    def file_of(self, rows: Array) -> dict[str, object]:
+    def file_of(self, rows: Array) -> dict[str, NameColumn]:
         """Return the columns day, run and worker of these events."""
         return {**self.run_of(rows), "worker": self.worker.at(rows)}
 
-    def names_of(self, rows: Array, *columns: str) -> dict[str, object]:
+    def names_of(self, rows: Array, *columns: str) -> dict[str, NameColumn]:
         """Return these columns of strings for these events."""
         return {name: getattr(self, name).at(rows) for name in columns}
 

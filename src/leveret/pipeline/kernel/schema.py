@@ -173,7 +173,9 @@ RUN_LINEAGE: Final = pa.schema({**_RUN, **_texts("test", "vhost", "from_queue", 
 
 RUN_COVERAGE: Final = pa.schema({**_RUN, **_texts("kind", "name"), "declared": pa.bool_(), "messages": _LONG})
 
-_SERIES: Final = _texts("test", "vhost", "queue", "measure", "reason", "to_queue")
+_SERIES: Final = _texts(
+    *("test", "vhost", "queue", "measure", "reason", "to_queue", "exchange", "routing_key", "name", "field")
+)
 
 RUN_COUNTS: Final = pa.schema({**_RUN, "began": _LONG, **_texts("commit"), **_SERIES, "n": _LONG})
 

@@ -11,8 +11,8 @@ from leveret.pipeline.kernel.events import Events
 from leveret.pipeline.kernel.rules import RuleInput
 from leveret.pipeline.kernel.schema import TABLES
 from leveret.pipeline.kernel.subjects import (
-    changes,
     copies,
+    counts,
     coverage,
     faults,
     fingerprints,
@@ -62,7 +62,7 @@ def tables_of(events: pa.Table, facts: Mapping[str, RunFacts] | None = None) -> 
         "queue_stats": queues.queue_stats(found["test_queues"], found["latency_hist"]),
         "consumer_stats": holds.consumer_stats(found["consumers"]),
         "run_coverage": coverage.run_coverage(found["control"], found["routes"], found["consumers"]),
-        "run_counts": changes.run_counts(found, all_copies, about),
+        "run_counts": counts.run_counts(found, all_copies, about),
         "fingerprints": fingerprints.fingerprints(found["copies"], found["tests"], about),
         "fault_effect": faults.fault_effect(controls, all_tests, found["test_queues"]),
     }

@@ -21,7 +21,7 @@ from leveret.pipeline.history import History, history
 from leveret.pipeline.kernel.codes import DEATH_REASONS, GROWTH
 from leveret.pipeline.kernel.columns import NULL
 from leveret.pipeline.kernel.grouping import Row, grouped
-from leveret.pipeline.kernel.subjects.changes import OUTCOMES
+from leveret.pipeline.kernel.subjects.counts import OUTCOMES
 from leveret.pipeline.reading import Read, chosen, cut_workers
 from leveret.pipeline.report.charts import BINS_A_DECADE
 from leveret.pipeline.report.subject import COLUMNS, Subject, up_to
@@ -375,7 +375,7 @@ def _about_history(past: History) -> Answers:
     for row in grouped(outcomes, ("run", "test"), highest=["n"]):
         tests[row["test"]][position[row["run"]]] = OUTCOMES[row["n"]]
     queues: dict[str, dict[str, list[int]]] = defaultdict(lambda: {name: [0] * len(position) for name in LINES})
-    of_queues = past.counts.filter(pc.is_valid(past.counts["queue"]))
+    of_queues = chosen(past.counts, {"measure": LINES}).filter(pc.field("queue").is_valid())
     for row in grouped(of_queues, ("run", "vhost", "queue", "measure"), sums=["n"]):
         queues[label(row)][row["measure"]][position[row["run"]]] += row["n"]
     lines_of_queues = [

@@ -9,10 +9,13 @@ time, and looks for three kinds of change in it:
   this is at most 1 %, shared among all places where it could have been (Bonferroni), and if each side has three runs.
   A value in the middle of both levels is evidence for neither.
 - A *rate*: the level is the same, but something happens more or less often, as with a test that has become flaky. The
-  evidence is the chance that a shuffled series divides as well anywhere. It counts if it is at most 0.5 %. If failures
-  come in spells, as on a machine that is slow for ten runs, each spell counts as one run.
+  evidence is the chance that a shuffled series divides as well anywhere. It counts if it is at most 0.5 %.
 - A *growth*: since the number was last at its lowest, it has risen from each quarter of the runs to the next, with a
   trend (Mann-Kendall) that chance gives once in a thousand series.
+
+Noise comes in spells, as on a machine that is slow for ten runs. How long they are follows from all series of a measure
+together, and each spell counts as one run in the evidence for a step or a rate. Times in queues are compared as if all
+machines were equally fast.
 
 All use ranks, not sizes. So a few wild values are no change, and a number that goes up and down in a flaky test needs
 far more runs as evidence than a number that never did.
@@ -24,31 +27,47 @@ allow: of the series that are said to have changed, at most one in ten is expect
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
 from itertools import pairwise
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from leveret.pipeline.kernel import schema
-from leveret.pipeline.kernel.columns import NO_ROW, NULL, Array, NameColumn, numbers
-from leveret.pipeline.kernel.grouping import Row, grouped
-from leveret.pipeline.kernel.groups import Numbering, Segments, in_order, numbered
-from leveret.pipeline.kernel.subjects.copies import Copies
-from leveret.pipeline.kernel.subjects.runs import RunFacts
+from leveret.pipeline.kernel.columns import Array, NameColumn, numbers
+from leveret.pipeline.kernel.grouping import Row
+from leveret.pipeline.kernel.groups import Segments, in_order, numbered
+from leveret.pipeline.kernel.subjects.counts import OUTCOMES
 
 # The last runs of a test that are looked at.
 RUNS: Final = 100
-# The outcomes of tests, best first: `n` of the measure "outcome" is a position here.
-OUTCOMES: Final = ("passed", "xfailed", "skipped", "xpassed", "failed", "error")
-SERIES: Final = ("test", "vhost", "queue", "measure", "reason", "to_queue")
+SERIES: Final = (
+    *("test", "vhost", "queue", "measure", "reason", "to_queue"),
+    # Of the measure "shape" only.
+    *("exchange", "routing_key", "name", "field"),
+)
 
+# If a test is on several workers, or its queue is, the highest number counts; of others, the sum.
+_HIGHEST: Final = ("outcome", "depth", "wait", "shape")
+_NO_GROWTH: Final = ("outcome", "wait", "shape")
+# A test publishes more or less, and not sometimes. How many runs have an optional field is up to their data.
+_NO_RATE: Final = ("published", "depth", "wait", "shape")
 _SKIPPED: Final = OUTCOMES.index("skipped")
 # From this number on, a run counts in a rate; 1 for other measures.
 _LEAST_BAD: Final = {"outcome": OUTCOMES.index("failed")}
-_OF_QUEUES: Final = ("published", "redeliveries", "leaked", "dropped")
+# What a run without a row says nothing about, with the columns of what it is about. Other measures are 0 then.
+_SUBJECTS: Final = {
+    "depth": ("test", "vhost", "queue"),
+    "wait": ("vhost", "queue"),
+    "shape": ("vhost", "exchange", "routing_key", "name"),
+}
+# A median time in a queue is another one if it differs by this factor and by so many microseconds.
+_LONGER: Final = 2
+_LONGER_US: Final = 10_000
+# So many queues say how fast the machine of a run was.
+_LEAST_QUEUES: Final = 3
 # The fewest runs on each side of a step, and of a growth.
 _LEAST: Final = 3
 _LEAST_GROWING: Final = 8
@@ -82,60 +101,88 @@ class LevelChange(NamedTuple):
     chance: float
 
 
-def run_counts(tables: Mapping[str, pa.Table], copies: Copies, about: Mapping[str, RunFacts]) -> pa.Table:
-    """Return the table `run_counts`, from other tables and what is known of each run."""
-    of_queue = ("day", "run", "test", "vhost", "queue")
-    is_published = (copies.enqueue != NO_ROW) & (copies.src_copy == NULL)
-    published = Numbering(copies.place, copies.place_event).counts(is_published)
-    # The rows of test_queues are in the order of places.
-    queues = tables["test_queues"].append_column("published", pa.array(published))
-    messages = tables["messages"].select(["day", "run", "test", "vhost", "copies", "returned"])
-    dropped = messages.filter(pc.and_not(pc.equal(messages["copies"], 0), messages["returned"]))
-    rows: list[Row] = []
-    for row in grouped(queues, of_queue, sums=_OF_QUEUES):
-        rows += [{**row, "measure": name, "n": row[name]} for name in _OF_QUEUES if row[name]]
-    for row in grouped(dropped, ("day", "run", "test", "vhost")):
-        rows.append({**row, "measure": "dropped", "n": row["count"]})
-    for row in tables["run_lineage"].to_pylist():
-        rows.append({**row, "queue": row["from_queue"], "measure": "dead_letters"})
-    for row in tables["tests"].select(["day", "run", "test", "outcome"]).to_pylist():
-        if row["outcome"] in OUTCOMES:
-            rows.append({**row, "measure": "outcome", "n": OUTCOMES.index(row["outcome"])})
-    return pa.Table.from_pylist([{**row, **about[row["run"]].columns} for row in rows], schema.RUN_COUNTS)
+class Series(NamedTuple):
+    """A number in the last runs of its test, oldest first."""
+
+    # One of its rows.
+    row: int
+    measure: str
+    # The ranks of the runs in the order of time, and the value in each.
+    runs: Array
+    values: Array
 
 
 def changes(rows: pa.Table) -> pa.Table:
     """Return the table `changes`, from rows of `run_counts`."""
     names = {name: NameColumn.of(rows[name]) for name in (*SERIES, "run", "commit")}
-    n, rank, first_of_run = numbers(rows["n"]), *in_order_of_time(rows, names["run"])
-    is_outcome = names["measure"].is_in(["outcome"])
-    test = names["test"].codes
-    # A test that is skipped counts nothing, which is no zero. What happens outside of tests has no outcome.
-    attended = _runs_by_test(test, rank, (is_outcome & (n != _SKIPPED)) | (test < 0))
-    ended = _runs_by_test(test, rank, is_outcome)
-    series = numbered(*(names[name].codes for name in SERIES))
-    order = in_order(series.number)
-    edges = [*Segments.between(series.number[order]).starts.tolist(), len(order)]
-    changed: list[list[dict[str, Any]]] = []
-    varying = 0
-    for begin, end in pairwise(edges):
-        chosen = order[begin:end]
-        row = int(chosen[0])
-        runs = (ended if is_outcome[row] else attended).get(int(test[row]), rank[:0])
-        values = _values(runs, rank[chosen], n[chosen], is_sum=not is_outcome[row])
-        varying += len(set(values.tolist())) > 1
-        found = changes_in(values, names["measure"].text(row) or "")
+    rank, first_of_run = in_order_of_time(rows, names["run"])
+    changed: list[list[Row]] = []
+    every = series_of(rows, names, rank)
+    spells = _spells(every)
+    for series in every:
+        found = changes_in(series.values, series.measure, spells[series.measure])
         if found:
             changed.append([])
         for change in found:
-            as_row: Row = {name: names[name].text(row) for name in SERIES} | change._asdict()
+            as_row: Row = {name: names[name].text(series.row) for name in SERIES} | change._asdict()
             as_row["chance"] = float(f"{change.chance:.3g}")
             if change.start is not None:
-                first, before = (int(first_of_run[runs[at]]) for at in (change.start, change.start - 1))
+                first, before = (int(first_of_run[series.runs[at]]) for at in (change.start, change.start - 1))
                 as_row |= {"since_run": names["run"].text(first), "since_commit": names["commit"].text(first)}
                 as_row["commit_before"] = names["commit"].text(before)
             changed[-1].append(as_row)
+    varying = sum(len(np.unique(series.values)) > 1 for series in every)
     return pa.Table.from_pylist([row for of in _believed(changed, varying) for row in of], schema.CHANGES)
+
+
+def subject_of(row: Row) -> tuple[object, ...]:
+    """Return what a row of `changes` or `run_counts` is about: a test, or a queue or a kind of message of any test."""
+    columns = _SUBJECTS.get(row["measure"], ("test",))
+    return (*columns, *(row[name] for name in columns))
+
+
+def series_of(rows: pa.Table, names: Mapping[str, NameColumn], rank: Array) -> list[Series]:
+    """Return the series of rows of `run_counts`, whose runs have these ranks in the order of time."""
+    n, measure, test = numbers(rows["n"]), names["measure"], names["test"].codes
+    is_outcome = measure.is_in(["outcome"])
+    # A test that is skipped counts nothing, which is no zero. What happens outside of tests has no outcome.
+    attended = test, _runs_by(test, rank, (is_outcome & (n != _SKIPPED)) | (test < 0))
+    of_measure = {"outcome": (test, _runs_by(test, rank, is_outcome))}
+    for name, columns in _SUBJECTS.items():
+        subject = numbered(*(names[column].codes for column in columns)).number
+        of_measure[name] = subject, _runs_by(subject, rank, measure.is_in([name]))
+    number = numbered(*(names[name].codes for name in SERIES)).number
+    order = in_order(number)
+    found = []
+    for begin, end in pairwise([*Segments.between(number[order]).starts.tolist(), len(order)]):
+        chosen = order[begin:end]
+        row = int(chosen[0])
+        of = measure.text(row) or ""
+        owner, runs_of = of_measure.get(of, attended)
+        runs = runs_of.get(int(owner[row]), rank[:0])
+        found.append(Series(row, of, runs, _values(runs, rank[chosen], n[chosen], is_sum=of not in _HIGHEST)))
+    return _at_one_speed(found)
+
+
+def _at_one_speed(every: Sequence[Series]) -> list[Series]:
+    """Return the series, of which times are as if all machines were equally fast.
+
+    On a slow machine, messages wait longer in all queues. If a run has several queues, the median of how they differ
+    from what is usual for each says how slow it was.
+    """
+    slowness: dict[int, list[float]] = defaultdict(list)
+    for series in every:
+        if series.measure == "wait" and len(series.values):
+            ratios = np.maximum(series.values, 1) / max(_level(series.values), 1)
+            for run, ratio in zip(series.runs.tolist(), ratios.tolist(), strict=True):
+                slowness[run].append(ratio)
+    factors = {run: float(np.median(of)) for run, of in slowness.items() if len(of) >= _LEAST_QUEUES}
+
+    def adjusted(series: Series) -> Series:
+        factor = np.array([factors.get(run, 1.0) for run in series.runs.tolist()])
+        return series._replace(values=np.round(series.values / factor).astype(np.int64))
+
+    return [adjusted(series) if series.measure == "wait" else series for series in every]
 
 
 def _believed(changed: list[list[Row]], series: int) -> list[list[Row]]:
@@ -145,23 +192,31 @@ def _believed(changed: list[list[Row]], series: int) -> list[list[Row]]:
     return [of for of in changed if allowed and min(row["chance"] for row in of) <= allowed[-1]]
 
 
-def changes_in(values: Array, measure: str = "redeliveries") -> list[LevelChange]:
-    """Return the changes in a series with a value of this measure for each run, oldest first."""
+def changes_in(values: Array, measure: str = "redeliveries", spell: float | None = None) -> list[LevelChange]:
+    """Return the changes in a series with a value of this measure for each run, oldest first.
+
+    So many runs count as one, because noise comes in spells; by default, the series says how many.
+    """
+    if spell is None:
+        spell = _spells([Series(0, measure, values, values)])[measure]
     if len(values) < 2 * _LEAST or values.min() == values.max():
         return []
-    growth = _growth(values) if measure != "outcome" else None
+    growth = _growth(values) if measure not in _NO_GROWTH else None
     if growth is not None:
         return [growth]
-    found = _steps(values)
+    found = [(at, chance) for at, of in _steps(values) if (chance := of ** (1 / spell)) <= _CHANCE]
     edges = [0, *(at for at, _ in found), len(values)]
     levels = [_level(values[start:end]) for start, end in pairwise(edges)]
     steps = []
     for at, (start, chance) in enumerate(found, 1):
         lengths = (start - edges[at - 1], edges[at + 1] - start)
-        if levels[at] != levels[at - 1]:
+        if levels[at] != levels[at - 1] and (measure != "wait" or _is_longer(*sorted(levels[at - 1 : at + 1]))):
             steps.append(LevelChange(start, "step", levels[at - 1], levels[at], *lengths, at == len(found), chance))
-    # A test publishes more or less, and not sometimes.
-    return steps or ([] if measure == "published" else _rates(values >= _LEAST_BAD.get(measure, 1)))
+    return steps or ([] if measure in _NO_RATE else _rates(values >= _LEAST_BAD.get(measure, 1), spell))
+
+
+def _is_longer(shorter: int, longer: int) -> bool:
+    return longer >= _LONGER * shorter and longer - shorter >= _LONGER_US
 
 
 def _steps(values: Array, offset: int = 0) -> list[tuple[int, float]]:
@@ -198,7 +253,7 @@ def _step(values: Array) -> tuple[int, float] | None:
     return (at, chance) if chance <= _CHANCE else None
 
 
-def _rates(is_bad: Array) -> list[LevelChange]:
+def _rates(is_bad: Array, spell: float) -> list[LevelChange]:
     """Return the change of the share of runs in which something happens, if there is one."""
     count, bad = len(is_bad), int(is_bad.sum())
     if not 0 < bad < count:
@@ -214,7 +269,7 @@ def _rates(is_bad: Array) -> list[LevelChange]:
     before, after = int(so_far[at - 1]), int(bad - so_far[at - 1])
     if before * (count - at) == after * at:
         return []
-    chance = _chance_of(tails, least) ** (1 / _spell(is_bad, at))
+    chance = _chance_of(tails, least) ** (1 / spell)
     return [LevelChange(at, "rate", before, after, at, count - at, True, chance)] if chance <= _CHANCE_OF_RATE else []
 
 
@@ -253,15 +308,28 @@ def _chance_of(tails: Array, least: float) -> float:
     return max(1 - float(walking.sum()), least)
 
 
-def _spell(is_bad: Array, at: int) -> float:
-    """Return how many runs count as one, because a run is like the one before it: 1 if they are independent."""
-    sides = [side - side.mean() for side in (is_bad[:at].astype(float), is_bad[at:].astype(float))]
-    spread = sum(float((side**2).sum()) for side in sides)
-    together = sum(float((side[1:] * side[:-1]).sum()) for side in sides)
-    correlation = together / spread if spread else 0.0
-    if correlation * math.sqrt(len(is_bad)) < _SPELLS:
-        return 1.0
-    return (1 + correlation) / (1 - min(correlation, 0.99))
+def _spells(every: Sequence[Series]) -> dict[str, float]:
+    """Return for each measure how many runs count as one, because a run is like the one before it; 1 if none is.
+
+    On a machine that is slow for ten runs, all that is sensitive suffers. So the correlation of all series decides,
+    each without its own change.
+    """
+    spread: dict[str, float] = defaultdict(float)
+    together: dict[str, float] = defaultdict(float)
+    count: dict[str, int] = defaultdict(int)
+    for _, measure, _, values in every:
+        for side in np.split(values, [at for at, _ in _steps(values)]) if len(set(values.tolist())) > 1 else ():
+            deviations = np.sign(side - _level(side))
+            deviations = deviations - deviations.mean()
+            spread[measure] += float((deviations**2).sum())
+            together[measure] += float((deviations[1:] * deviations[:-1]).sum())
+            count[measure] += len(side) if deviations.any() else 0
+    spells = {}
+    for measure in {series.measure: None for series in every}:
+        correlation = together[measure] / spread[measure] if spread[measure] else 0.0
+        is_likely = correlation * math.sqrt(count[measure]) >= _SPELLS
+        spells[measure] = (1 + correlation) / (1 - min(correlation, 0.99)) if is_likely else 1.0
+    return spells
 
 
 def _growth(values: Array) -> LevelChange | None:
@@ -312,12 +380,12 @@ def _values(runs: Array, at: Array, n: Array, *, is_sum: bool) -> Array:
     return values
 
 
-def _runs_by_test(test: Array, rank: Array, where: Array) -> dict[int, Array]:
-    """Return the last runs of each test, oldest first."""
-    pairs = numbered(test[where], rank[where])
-    tests, ranks = test[where][pairs.first], rank[where][pairs.first]
-    edges = [*Segments.between(tests).starts.tolist(), len(tests)]
-    return {int(tests[begin]): ranks[begin:end][-RUNS:] for begin, end in pairwise(edges)}
+def _runs_by(owner: Array, rank: Array, where: Array) -> dict[int, Array]:
+    """Return the last runs of each owner of numbers, such as a test, oldest first."""
+    pairs = numbered(owner[where], rank[where])
+    owners, ranks = owner[where][pairs.first], rank[where][pairs.first]
+    edges = [*Segments.between(owners).starts.tolist(), len(owners)]
+    return {int(owners[begin]): ranks[begin:end][-RUNS:] for begin, end in pairwise(edges)}
 
 
 def in_order_of_time(rows: pa.Table, run: NameColumn) -> tuple[Array, Array]:
