@@ -130,6 +130,10 @@ def _hint(name: str) -> str:
     from leveret.broker import Broker
     from leveret.errors import did_you_mean, nearest, nearest_call
     from leveret.observe.calls.hinting import hint_at
+    from leveret.observe.calls.other_names import EVERYWHERE, answer_to
+
+    if answer := answer_to(name, EVERYWHERE):
+        return f"; {answer}"
 
     foreign, of_a_broker = hint_at(name, Broker), nearest_call(name, dir(Broker))
     if nearest(name, __all__) or not (foreign or of_a_broker):

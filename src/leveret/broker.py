@@ -69,6 +69,7 @@ _USUAL: Final = {
     "trace_redact": (),
     "management": False,
     "inline": False,
+    "tls": False,
 }
 # The plugins of RabbitMQ that a broker enables by their names.
 PLUGINS: Final = (EVENT_EXCHANGE, CERTIFICATE_LOGINS)
@@ -151,7 +152,7 @@ class Broker(BrokerActions, Peers, CheckedAssertions, Hinting):
         for word in unknown:
             raise unknown_keyword("Broker()", word, KEYWORDS)
         given = {"host": host, "record": record, "trace_bodies": trace_bodies, "settings": settings}
-        given |= {"definitions": definitions, "management": management, "inline": inline}
+        given |= {"definitions": definitions, "management": management, "inline": inline, "tls": tls}
         given |= {"permit": permit, "vhosts": vhosts, "plugins": plugins, "trace_redact": trace_redact}
         if given != _USUAL:
             from leveret.observe.calls.calls import refuse_wrong

@@ -6,7 +6,7 @@ the line that made the call. This file imports nothing else of leveret, so every
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 
 
@@ -144,6 +144,9 @@ def _misleads(asked: list[str], words: list[str]) -> bool:
     is_opposite = negated[0].intersection(words) or negated[1].intersection(asked)
     if is_opposite or ("not" in asked) != ("not" in words):
         return True
+    # A first word in common, such as "assert", makes any two names alike.
+    if asked[0] == words[0] and not get_close_matches("_".join(asked[1:]), ["_".join(words[1:])]):
+        return True
     return any(not get_close_matches(word, asked, cutoff=0.9) for word in words if word in _DESTRUCTIVE)
 
 
@@ -161,8 +164,9 @@ def unknown(what: str, name: str, known: Iterable[str]) -> str:
     return f"unknown {what} {name!r}{expected(name, known)}"
 
 
-# What people write for keywords that calls have under another name, with the value that they probably mean.
-_OTHER_KEYWORDS: Final = {
+# What people write for keywords that calls have under another name, with the value that they probably mean. The first
+# counts that the call has.
+_OTHER_KEYWORDS: Final[Mapping[str, str | tuple[str, ...]]] = {
     **dict.fromkeys(("within", "wait", "timeout_s", "max_wait"), "timeout"),
     **dict.fromkeys(("count", "n", "number", "exactly"), "times"),
     **dict.fromkeys(("key", "binding_key", "topic"), "routing_key"),
@@ -174,7 +178,16 @@ _OTHER_KEYWORDS: Final = {
     **dict.fromkeys(("user", "username", "password", "credentials"), "users"),
     **dict.fromkeys(("trace", "traces"), "trace_dir"),
     **dict.fromkeys(("args", "x_arguments"), "arguments"),
-    **dict.fromkeys(("auto_ack", "noack"), "no_ack"),
+    **dict.fromkeys(("auto_ack", "noack", "no_ack"), 'ack="auto"'),
+    **dict.fromkeys(("queue", "queue_name"), ("routing_key", "name")),
+    **dict.fromkeys(("match", "contains", "partial"), "json_contains"),
+    **dict.fromkeys(("seconds", "duration"), "timeout"),
+    "persistent": "delivery_mode=2",
+    "ttl": ("expiration", 'arguments={"x-message-ttl": 60_000}'),
+    **dict.fromkeys(("type", "queue_type"), 'arguments={"x-queue-type": "quorum"}'),
+    **dict.fromkeys(("dead_letter_exchange", "dlx"), 'arguments={"x-dead-letter-exchange": "name"}'),
+    "max_length": 'arguments={"x-max-length": 100}',
+    "max_priority": 'arguments={"x-max-priority": 10}',
     **dict.fromkeys(("prefetch_count", "qos"), "prefetch"),
     **dict.fromkeys(("ssl", "secure"), "tls"),
     **dict.fromkeys(("management_api", "http"), "management"),
@@ -184,8 +197,11 @@ _OTHER_KEYWORDS: Final = {
 def keyword_hint(word: str, known: Iterable[str]) -> str:
     """Return "; did you mean 'x'?" about an unknown keyword, or "" if it resembles none."""
     words = list(known)
-    other = _OTHER_KEYWORDS.get(word, "")
-    return f"; did you mean {other!r}?" if other.partition("=")[0] in words else did_you_mean(word, words)
+    others = _OTHER_KEYWORDS.get(word, ())
+    for other in (others,) if isinstance(others, str) else others:
+        if other.partition("=")[0] in words:
+            return f"; did you mean {other!r}?"
+    return did_you_mean(word, words)
 
 
 def unknown_keyword(call: str, word: str, known: Iterable[str], more: str = "") -> TypeError:

@@ -387,9 +387,9 @@ def _published(broker: Broker) -> MessageView:
             "assert_published() has no keyword 'reason'; assert_requeued, assert_dead_lettered, assert_dropped take it",
         ),
         (
-            lambda broker: broker.declare_queue("q", ttl=5),
+            lambda broker: broker.declare_queue("q", colour=5),
             TypeError,
-            "declare_queue() has no keyword 'ttl'; it takes name, durable,",
+            "declare_queue() has no keyword 'colour'; it takes name, durable,",
         ),
         (
             lambda broker: broker.admin.set_permissions("guest", writ="x"),

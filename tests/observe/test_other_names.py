@@ -15,6 +15,7 @@ from leveret.observe.calls.other_names import OTHER_NAMES
 from leveret.observe.views import message_view, views
 from leveret.time.aio import Aio
 from leveret.time.clock import Clock
+from leveret.workers.worker import Worker
 from tests.house.repository import members_of
 
 KINDS = {
@@ -22,7 +23,7 @@ KINDS = {
     for kind in (
         *(Broker, Aio, Clock, FaultPlan, leveret.Admin, leveret.ScriptedConsumer, leveret.Responder),
         *(views.QueueView, views.ExchangeView, views.BindingView, views.ConnectionView, views.ChannelView),
-        *(views.ConsumerView, message_view.MessageView),
+        *(views.ConsumerView, message_view.MessageView, Worker),
     )
 }
 # What a name destroys, by the words of the names that may lead to it.

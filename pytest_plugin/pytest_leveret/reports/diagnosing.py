@@ -172,7 +172,10 @@ class Diagnosing:
                     frame = frame.f_back
                 asked = asked_by(op, left, right, frame)
                 _note_moment(self._item, asked, None if frame is None else frame.f_code)
-        return _flow_difference(left, right) if op == "==" else None
+        if op != "==":
+            return None
+        uses_leveret = self._item is not None and bool(brokers_of(self._item))
+        return _flow_difference(left, right) or (_never_equal(left, right) if uses_leveret else None)
 
     @pytest.hookimpl(optionalhook=True, wrapper=True)
     def pytest_timeout_set_timer(self, item: pytest.Item, settings: Any) -> Generator[None, object, object]:
@@ -365,6 +368,30 @@ def _flow_difference(left: object, right: object) -> list[str] | None:
     compared = ndiff(flows.lines_of(pinned), flows.lines_of(flow))
     changed = [line.rstrip() for line in compared if not line.startswith("  ")]
     return ["the flow is as pinned: '-' is pinned, '+' is what flowed", *changed]
+
+
+# No view equals a value of these types.
+_PLAIN: Final = (bool, bytes, dict, float, int, list, str, tuple, type(None))
+
+
+def _never_equal(left: object, right: object) -> list[str] | None:
+    """Return why two values of these types are never equal and what to compare, if one is of leveret's; None else."""
+    from leveret.observe.calls.hinting import Hinting
+    from leveret.wording import with_article
+
+    for one, other in ((left, right), (right, left)):
+        owner, kind = getattr(one, "__self__", None), type(one).__name__
+        if isinstance(owner, Hinting) and callable(one):
+            name = getattr(one, "__name__", "")
+            return [f"{name} is a method, and not what it returns: write {name}() == ..."]
+        if isinstance(one, Hinting) and type(other) in _PLAIN:
+            fields = ", ".join(getattr(type(one), "__dataclass_fields__", ()))
+            return [f"a {kind} never equals {other!r}: compare one of its fields: {fields}"] if fields else None
+        if isinstance(one, tuple) and all(isinstance(item, Hinting) for item in one) and type(other) in (int, list):
+            # pytest reads the code of the comparison, and shows where an empty tuple comes from.
+            way_out = f"len(...) == {other}" if type(other) is int else f"list(...) == {other!r}"
+            return [f"a tuple never equals {with_article(type(other).__name__)}: compare {way_out}"]
+    return None
 
 
 def _is_waiting(frame: FrameType | None) -> bool:

@@ -26,7 +26,7 @@ from leveret.core.model.operators.policy_keys import printed
 from leveret.core.model.queues.queue_types import QUEUE_TYPES
 from leveret.core.wire import erlang
 from leveret.engine.elsewhere import warn
-from leveret.errors import BrokerError, expected
+from leveret.errors import BrokerError, did_you_mean, expected
 from leveret.observe.calls.calls import shown
 
 if TYPE_CHECKING:
@@ -147,6 +147,10 @@ class _Loading:
         self.left_out: list[str] = []
 
     def run(self) -> None:
+        for key in self._definitions:
+            hint = "" if key in _SECTIONS else did_you_mean(key, _SECTIONS)
+            if hint:
+                self.left_out.append(f"definitions have no section {key!r}, so RabbitMQ ignores it{hint}")
         places = ("source", "destination", "routing_key")
         policies = _Section("policies", "policy", ("name",), self._add_policy, True, True)
         parameters = _Section("parameters", "parameter", ("component", "name"), self._add_parameter, True, True)

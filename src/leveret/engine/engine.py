@@ -745,11 +745,13 @@ class Engine:
 
     def refusal(self, error: AmqpError) -> RefusedError:
         """Return the refusal a client would have received, with the ways out if a denied feature is the reason."""
-        from leveret.observe.texts.advice import ways_out_of_version
+        from leveret.observe.texts.advice import own_advice, ways_out_of_version
 
-        feature = (error.subject or {}).get("feature")
+        subject = error.subject or {}
+        feature = subject.get("feature")
         notes = [*getattr(error, "__notes__", ()), *([] if error.cause is None else [f"because {error.cause}"])]
         notes += [] if feature is None else ["\n".join(ways_out_of_version(feature, self.handle))]
+        notes += own_advice(subject, self.node)
         return RefusedError(error.code, error.reply_text, notes)
 
     def report(self, messages: Sequence[int] = (), queues: Sequence[str] = (), *, later_count: int = 0) -> Report:

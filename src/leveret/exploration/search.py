@@ -106,7 +106,9 @@ class Exploration:
 
     def _untried_lines(self) -> list[str]:
         if self.untried_count:
-            why = "the time was up" if self.is_time_up else "the first failure ends the search"
+            why = (
+                "the time was up" if self.is_time_up else "the first failure ends the search (keep_going=True goes on)"
+            )
             return [f"not tried, because {why}: {count_text(self.untried_count, 'schedule')}"]
         if self.most_faults == 1 and not self.failed_runs:
             return ["not tried: more than one fault in a run; seconds=60 adds such schedules"]

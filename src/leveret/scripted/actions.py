@@ -7,15 +7,14 @@ defaults to True, because RabbitMQ 4.3 denies transient queues that are not excl
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Final, TypeVar, Unpack
 
-from leveret.core.model.errors import AccessRefused, NotFound
+from leveret.core.model.errors import AccessRefused
 from leveret.core.wire import methods as amqp
 from leveret.core.wire.values import Table
-from leveret.errors import BrokerError, did_you_mean
-from leveret.observe.views.names import find_vhost, queue_not_exchange
+from leveret.errors import BrokerError
+from leveret.observe.views.names import find_vhost
 from leveret.scripted.own_publisher import OwnPublisher, encoded
 
 if TYPE_CHECKING:
@@ -65,7 +64,10 @@ class BrokerActions:
                 raise TypeError("publish(): body and json= were both given; give one of them")
             from json import dumps
 
-            octets = dumps(json).encode()
+            try:
+                octets = dumps(json).encode()
+            except (TypeError, ValueError) as error:
+                raise type(error)(f"publish(): {error}; give json= what JSON has, or a body of bytes or text") from None
             values.setdefault("content_type", "application/json")
         if headers is not None:
             values["headers"] = headers
@@ -83,9 +85,7 @@ class BrokerActions:
         __tracebackhide__ = True
         with self._engine.acting() as node:
             host = find_vhost(node, vhost)
-            with _hinting(host, exchange):
-                publisher = OwnPublisher(host)
-                return publisher.publish(exchange, routing_key, body, properties, is_mandatory=is_mandatory)
+            return OwnPublisher(host).publish(exchange, routing_key, body, properties, is_mandatory=is_mandatory)
 
     def _act(self, vhost: str, request: amqp.Method, act: Callable[[VirtualHost], T]) -> T:
         """Do in a virtual host what this request of a client asks for, and return what that gives."""
@@ -169,9 +169,10 @@ class BrokerActions:
         def bind(host: VirtualHost) -> None:
             bound = _destination(host, kind, destination)
             if not source or bound is host.default_exchange:
-                raise AccessRefused("operation not permitted on the default exchange")
-            with _hinting(host, source):
-                host.bind(host.exchange(source), bound, routing_key, arguments)
+                refused = AccessRefused("operation not permitted on the default exchange")
+                refused.add_note("the default exchange has each queue by its name: publish('', queue, body)")
+                raise refused
+            host.bind(host.exchange(source), bound, routing_key, arguments)
 
         method = amqp.QueueBind if kind == "queue" else amqp.ExchangeBind
         self._act(vhost, method(destination, source, routing_key, False, arguments), bind)
@@ -280,19 +281,6 @@ class Peers:
 
 def _destination(host: VirtualHost, kind: DestinationKind, name: str) -> Destination:
     return host.queue(name) if kind == "queue" else host.exchange(name)
-
-
-@contextmanager
-def _hinting(host: VirtualHost, exchange: str) -> Iterator[None]:
-    """Add a hint to the refusal of a missing exchange: a queue of that name, or an exchange with a similar one."""
-    try:
-        yield
-    except NotFound as error:
-        if exchange in host.queues and exchange not in host.exchanges:
-            error.add_note(queue_not_exchange(exchange))
-        elif hint := did_you_mean(exchange, host.exchanges):
-            error.add_note(hint.removeprefix("; "))
-        raise
 
 
 def _octets(body: object) -> bytes:

@@ -148,4 +148,6 @@ def _with_key(exchange: object, routing_key: object) -> str:
 
     is_body = isinstance(routing_key, bytes | bytearray | memoryview)
     call = f"publish({shown(exchange)}, 'key', {'' if is_body else 'json='}{shown(routing_key)})"
-    return f"the body comes after the routing key: {call if chr(34) in call else call.replace(chr(39), chr(34))}"
+    written = f"{call}, or to a queue publish('', {shown(exchange)}, {'' if is_body else 'json='}{shown(routing_key)})"
+    quoted = written if '"' in written else written.replace("'", '"')
+    return f"the body comes after the routing key: {quoted}"

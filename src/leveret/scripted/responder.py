@@ -8,10 +8,11 @@ call the broker or a client. Until it returns, the broker is not idle.
 from __future__ import annotations
 
 import json as json_format
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Coroutine, Mapping
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from functools import partial
+from inspect import isawaitable, iscoroutinefunction, isfunction, signature
 from typing import TYPE_CHECKING, Final, Unpack
 
 from leveret.core.model.errors import AmqpError
@@ -32,6 +33,10 @@ if TYPE_CHECKING:
 
 
 _NOTHING: Final = object()
+_AWAITED: Final = (
+    "respond(): the function that answers must be a plain one, not a coroutine function; it runs in a thread, where "
+    "asyncio.run() can call a coroutine function"
+)
 
 # What a test can give as an answer; None means no reply.
 Answer = object
@@ -78,7 +83,14 @@ def reply_of(answer: Answer) -> Reply | None:
         return error_reply(answer)
     if isinstance(answer, type) and issubclass(answer, BaseException):
         return error_reply(answer())
-    return Reply(json=answer)
+    if isawaitable(answer):
+        if isinstance(answer, Coroutine):
+            answer.close()
+        raise TypeError(_AWAITED)
+    try:
+        return Reply(json=answer)
+    except (TypeError, ValueError) as error:
+        raise TypeError(f"respond(): {error}; answer with bytes, text, a leveret.Reply, or what JSON has") from None
 
 
 def error_reply(error: BaseException) -> Reply:
@@ -93,6 +105,8 @@ class Script:
     def __init__(self, with_: Answer, times: int | None) -> None:
         """A list or a tuple gives one answer after another. If `times` exceeds its length, the last one is repeated."""
         self._answers: list[Answer] = list(with_) if isinstance(with_, list | tuple) else [with_]
+        for answer in self._answers:
+            _refuse_function(answer)
         if not self._answers:
             raise ValueError(f"with_={with_!r} is empty; give at least one answer, or None for no reply")
         if times is None and isinstance(with_, list | tuple):
@@ -107,6 +121,17 @@ class Script:
         if self.left is not None:
             self.left -= 1
         return self._answers.pop(0) if len(self._answers) > 1 else self._answers[0]
+
+
+def _refuse_function(answer: Answer) -> None:
+    """Raise TypeError for a function that cannot answer a request."""
+    if iscoroutinefunction(answer):
+        raise TypeError(_AWAITED)
+    if isfunction(answer):
+        try:
+            signature(answer).bind(None)
+        except TypeError as error:
+            raise TypeError(f"respond(): with_ is called with one argument, the request; {error}") from None
 
 
 @checks_calls

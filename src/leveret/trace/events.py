@@ -441,7 +441,7 @@ class Event:
                 raise AttributeError(name)
             position = POSITIONS[self.kind].get(name)
             if position is None:
-                known = ", ".join(FIELDS[self.kind])
+                known = ", ".join(("kind", "at", *FIELDS[self.kind]))
                 raise AttributeError(f"a {self.kind!r} event has no field {name!r}; it has {known}")
             return self.raw[position]
 

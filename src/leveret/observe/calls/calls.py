@@ -28,6 +28,8 @@ from leveret.wording import count_text, texts_in, with_article
 Kind = Callable[[str, object], TypeError | ValueError | None]
 
 LONGEST: Final = 255
+# A longer list of keywords does not help.
+_LISTED_MAX: Final = 10
 # The names that stand in the short strings of AMQP. RabbitMQ limits neither the names of users nor those of policies.
 _SHORT: Final = frozenset(
     {"queue", "exchange", "queue_or_exchange", "vhost", "routing_key", "source", "destination", "to", "tag"}
@@ -112,11 +114,13 @@ class Signature:
         kinds, positional = self._kinds, self._positional
         given = len(arguments) - 1
         if given > len(positional) and not self._has_others:
-            most = count_text(len(positional), "argument")
+            most = f"at most {count_text(len(positional), 'argument')}" if positional else "no arguments"
             words = f" ({', '.join(positional)})" if positional else ""
-            raise TypeError(
-                f"{self._call} takes at most {most} by position{words}, not {given}; pass the others by keyword"
-            )
+            others = [f"{word}=" for word in self._words if word not in positional]
+            named = f": {', '.join(others[:_LISTED_MAX])}" if others else ""
+            more = ", ..." if len(others) > _LISTED_MAX else ""
+            way_out = f"; pass the others by keyword{named}{more}" if others else ""
+            raise TypeError(f"{self._call} takes {most} by position{words}, not {given}{way_out}")
         for name, value in zip(positional, arguments[1:], strict=False):
             if name in options:
                 raise TypeError(f"{self._call}: {name} was given twice: by position and by keyword")
@@ -173,6 +177,7 @@ def _wrong_long_text(name: str, value: object) -> TypeError | ValueError | None:
     if not isinstance(value, str):
         own_name = getattr(value, "name", None)
         hint = f"; pass its name, {own_name!r}" if isinstance(own_name, str) else ""
+        hint += "; it is the milliseconds as text, such as '60000'" if name == "expiration" else ""
         return TypeError(f"{name} must be text, not {shown(value)}{hint}")
     if not value.isascii():
         try:
@@ -262,6 +267,10 @@ _KINDS: Final[Mapping[str, Kind]] = {
     "Mapping[str, object] | str | Path": _unless(Mapping, _wrong_path),
     "str | Iterable[str]": _wrong_texts,
     "bool | str | Iterable[str]": _unless(bool, _wrong_texts),
+    "Callable[[], object] | str": _unless(str, _must_be("a text or a function", callable)),
+    "SSLContext | bool": _unless(
+        bool, _must_be("True, False or an SSLContext", lambda value: hasattr(value, "wrap_bio"))
+    ),
     "Delivered": _must_be("a message that next() returned", lambda value: hasattr(value, "delivery_tag")),
     "Snapshot": _must_be("what snapshot() returned", lambda value: hasattr(value, "restore")),
 }

@@ -140,12 +140,12 @@ def hint_at(name: str, kind: type, *, at: str = "") -> str:
 
     `at` is where a test finds an object of that kind, if it looked elsewhere. Then the names of that kind count too.
     """
-    from leveret.observe.calls.other_names import OTHER_NAMES
+    from leveret.observe.calls.other_names import EVERYWHERE, OTHER_NAMES, answer_to
 
     if at and name in _names(kind):
         return f"; use {at}.{name}"
-    names = next((OTHER_NAMES[base.__name__] for base in kind.__mro__ if base.__name__ in OTHER_NAMES), {})
-    answer = next((answer for others, answer in names.items() if name in others.split()), None)
+    table = next((OTHER_NAMES[base.__name__] for base in kind.__mro__ if base.__name__ in OTHER_NAMES), EVERYWHERE)
+    answer = answer_to(name, table) or answer_to(name, EVERYWHERE)
     for prefix in ("assert_not_", "assert_no_", "assert_never_"):
         positive = f"assert_{name.removeprefix(prefix)}"
         if answer is None and name.startswith(prefix) and positive in _names(kind):

@@ -15,5 +15,12 @@ _TABLES: Final = {
 }
 # What a fixture of another plugin returns, in words of ours.
 FIXTURES: Final[Mapping[str, str]] = _TABLES.pop("fixtures")
+# Answers for any object, and for the module.
+EVERYWHERE: Final[Mapping[str, str]] = _TABLES.pop("everywhere")
 # Answers by foreign names, which are separated by spaces, for each kind of object.
 OTHER_NAMES: Final[Mapping[str, Mapping[str, str]]] = {**_TABLES, "Aio": {**_TABLES["Aio"], **_TABLES["Broker"]}}
+
+
+def answer_to(name: str, table: Mapping[str, str]) -> str | None:
+    """Return the answer to a foreign name in one of these tables, None if it has none."""
+    return next((answer for others, answer in table.items() if name in others.split()), None)

@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from typing import Final
 
 from leveret.core.model.exchanges import EXCHANGE_TYPES
+from leveret.core.model.node import Node
 from leveret.errors import did_you_mean, expected
 from leveret.observe.texts.handle import FOR_ONE_TEST, Handle
 from leveret.trace.events import Event
@@ -93,6 +94,34 @@ def advice(refusal: Event, declarers: Mapping[tuple[str, str, str], str], handle
         case "no_right":
             given = f", {subject['right']}={re.escape(name)!r}"
             return [f"To give user {user!r} this right: {_permissions(handle, user, vhost, given)}"]
+    return []
+
+
+def queue_not_exchange(name: str) -> str:
+    """Return the hint for a call that names a queue as its exchange."""
+    return (
+        f"{name!r} is a queue: messages go to it through an exchange, such as the default one with exchange='' and "
+        f"routing_key={name!r}"
+    )
+
+
+def own_advice(subject: Mapping[str, str], node: Node) -> list[str]:
+    """Return what to do about a call of the test that was refused; empty if the text of the refusal says enough."""
+    match subject.get("problem"):
+        case "missing":
+            kind, name = subject["kind"], subject["name"]
+            queues = {name for vhost in node.vhosts.values() for name in vhost.queues}
+            exchanges = {name for vhost in node.vhosts.values() for name in vhost.exchanges}
+            if kind == "exchange" and name in queues:
+                return [queue_not_exchange(name)]
+            if kind == "queue" and name in exchanges:
+                return [
+                    f"{name!r} is an exchange: bind_queue(queue, exchange, routing_key) leads its messages to a queue"
+                ]
+            hint = did_you_mean(name, queues if kind == "queue" else exchanges).removeprefix("; ")
+            return [hint or f"declare it first: declare_{kind}({name!r})"]
+        case "unknown_type":
+            return [expected(subject["type"], EXCHANGE_TYPES).removeprefix("; ")]
     return []
 
 

@@ -10,6 +10,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Final
 
 from leveret.errors import NotDeclaredError, did_you_mean, expected
+from leveret.observe.texts.advice import queue_not_exchange
 from leveret.trace import events
 from leveret.trace.events import Event, RawEvent
 
@@ -65,14 +66,6 @@ def find_exchange(node: Node, vhost_name: str, name: str) -> Exchange:
             f"exchange {name!r} does not exist in vhost {vhost_name!r}{did_you_mean(name, exchanges)}"
         )
     return exchanges[name]
-
-
-def queue_not_exchange(name: str) -> str:
-    """Return the hint for a call that names a queue as its exchange."""
-    return (
-        f"{name!r} is a queue: messages go to it through an exchange, such as the default one with exchange='' and "
-        f"routing_key={name!r}"
-    )
 
 
 def require_known(

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from itertools import islice
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from leveret.core.model.binding import Binding
 from leveret.core.model.exchanges.exchange import Exchange
@@ -137,6 +137,18 @@ class QueueView(QueueFacts):
             f"{self.ready_count} ready, {self.unacked_count} unacked, {count_text(self.consumer_count, 'consumer')}"
         )
         return f"<Queue {self.name!r} ({self.type}): {counts}>"
+
+    # Hidden from type checkers, which refuse such a use by themselves.
+    if not TYPE_CHECKING:
+
+        def __bool__(self) -> bool:
+            return True
+
+        def __iter__(self) -> object:
+            __tracebackhide__ = True
+            raise TypeError("a queue has ready and unacked messages: take len(queue.ready), or loop over queue.ready")
+
+        __len__ = __iter__
 
 
 def queue_facts(queue: StoredQueue, vhost: VirtualHost) -> QueueFacts:
