@@ -106,6 +106,49 @@ def test_assertions_know_what_happened_before_the_snapshot(leveret: Broker, chan
     leveret.assert_published("", routing_key="orders", body=b"one")
 
 
+def test_the_oldest_of_many_events_is_known_after_a_restore(leveret: Broker) -> None:
+    leveret.declare_queue("orders")
+    # More than the recorder keeps as the broker made them.
+    for number in range(9_000):
+        leveret.publish("", "orders", b"%d" % number)
+
+    leveret.restore(leveret.snapshot())
+
+    leveret.assert_published("", body=b"0")
+    leveret.assert_published("", body=b"8999")
+
+
+def test_a_finding_about_the_past_is_not_reported_again() -> None:
+    with Broker(checks="unroutable=error") as broker, Broker(checks="unroutable=error") as other:
+        broker.declare_queue("orders")
+        broker.publish("", "nowhere", b"one")
+        state = broker.snapshot()
+        with pytest.raises(AssertionError, match="unroutable"):
+            broker.check()
+
+        other.restore(state)
+
+        other.check()
+
+
+def test_a_copy_that_was_reported_is_not_reported_again_after_a_restore(channel: BlockingChannel) -> None:
+    with Broker(checks="redelivered_too_often=error", max_redeliveries=2) as broker:
+        broker.declare_queue("orders")
+        broker.publish("", "orders", b"one")
+        with broker.consume("orders") as consumer:
+            for _ in range(3):
+                consumer.next().nack()
+        state = broker.snapshot()
+        with pytest.raises(AssertionError, match="redelivered_too_often"):
+            broker.check()
+        broker.restore(state)
+
+        with broker.consume("orders") as consumer:
+            consumer.next()
+
+        broker.check()
+
+
 def test_a_restored_broker_explains_by_the_line_that_published(leveret: Broker, channel: BlockingChannel) -> None:
     leveret.declare_queue("orders")
     leveret.publish("", "orders", b"one")
