@@ -15,6 +15,7 @@ STORIES = (
     "full_depots",
     "unittest_only",
     "without_docker",
+    "replay",
     "node",
     "spark_job",
     "trace_to_spark",

@@ -48,7 +48,8 @@ _INSTANT_OR_ID: Final = (
 # With decimal numbers that are too long for a count, as in names: ports and ids of processes.
 MADE_UP: Final = re.compile(rf"{_INSTANT_OR_ID}|\d{{5,}}", re.I)
 # In bodies, a decimal number may be an amount. Seconds and milliseconds since the epoch have ten and thirteen digits.
-_MADE_UP_IN_BODIES: Final = re.compile(rf"(?<![\d.])\d{{10,13}}(?:\.\d+)?(?![\d.])|{_INSTANT_OR_ID}", re.I)
+# A hexadecimal number may begin with as many digits.
+_MADE_UP_IN_BODIES: Final = re.compile(rf"(?<![\d.])\d{{10,13}}(?:\.\d+)?(?![\d.a-f])|{_INSTANT_OR_ID}", re.I)
 # How names begin that a broker or a client generates.
 _GENERATED: Final = ("amq.gen-", "amq.rabbitmq.reply-to.", "amq_", "spring.gen-")
 

@@ -80,6 +80,31 @@ def test_a_copy_of_a_queue_has_its_bindings(server: Broker, recording: Recording
     assert [it["name"] for it in read.definitions["queues"]] == ["billing"]
 
 
+def test_a_direct_exchange_is_recorded_by_the_keys_of_its_bindings(server: Broker, recording: Recording) -> None:
+    server.declare_exchange("mails", "direct")
+    for key in ("a", "b"):
+        server.bind_queue("billing", "mails", key)
+    with recording("--exchange", "mails", limit=2) as path:
+        for key in ("a", "c", "b"):
+            server.publish("mails", key, b"")
+
+    assert [it.routing_key for it in read_recording(path).messages] == ["a", "b"]
+
+
+@pytest.mark.parametrize("options", [["--exchange", "share"], ["--queue", "worker"]])
+def test_an_exchange_that_shares_messages_out_is_refused(
+    server: Broker, options: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    server.declare_exchange("share", "x-consistent-hash")
+    server.declare_queue("worker")
+    server.bind_queue("worker", "share", "1")
+
+    code = main(["record", server.url, "--management", server.management_url, *options, "-o", str(tmp_path / "x")])
+
+    assert code == 2
+    assert "so the recorder's would take messages from the others; use --firehose" in capsys.readouterr().err
+
+
 def test_the_firehose_shows_what_the_consumers_of_a_queue_publish(server: Broker, recording: Recording) -> None:
     server.admin.trace_on()
     with (

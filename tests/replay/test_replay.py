@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
 from pathlib import Path
 
 import pika
 import pytest
+from fastapi import FastAPI
+from fastapi.testclient import TestClient
 
 from leveret import Broker
 from leveret.errors import BrokerError, UnreadableTraceError
 
-from .conftest import order
+from .conftest import Recording, order
 from .services import serve
 
 Orders = Callable[..., Path]
@@ -224,6 +227,76 @@ def test_an_asynchronous_test_awaits_a_replay(bodies: Path) -> None:
             return (await broker.replay(bodies).aio.play()).of(1)
 
     assert asyncio.run(run()) == ["ended billing: left in the queue"]
+
+
+def receive() -> None:
+    channel = pika.BlockingConnection(pika.URLParameters(os.environ["AMQP_URL"])).channel()
+    channel.basic_consume("hello", lambda *_: None, auto_ack=True)
+    channel.start_consuming()
+
+
+def test_an_application_that_keploy_hangs_on_is_recorded_and_replayed(
+    server: Broker, broker: Broker, recording: Recording
+) -> None:
+    # The application of https://github.com/keploy/keploy/issues/2830.
+    app = FastAPI()
+
+    @app.get("/publish")
+    def send_message() -> dict[str, str]:
+        with pika.BlockingConnection(pika.URLParameters(server.url)) as connection:
+            channel = connection.channel()
+            channel.queue_declare(queue="hello", durable=True)
+            channel.basic_publish(exchange="", routing_key="hello", body="Hello, RabbitMQ!")
+        return {"message": "Sent 'Hello, RabbitMQ!'"}
+
+    server.admin.trace_on()
+    with recording("--queue", "hello", "--firehose") as path:
+        assert TestClient(app).get("/publish").json() == {"message": "Sent 'Hello, RabbitMQ!'"}
+    broker.declare_queue("hello")
+    replay = broker.replay(path)
+    with broker.worker(receive):
+        outcomes = replay.play()
+
+    assert replay.messages[0].message.body == b"Hello, RabbitMQ!"
+    assert outcomes.of(1) == ["ended hello: acked by no-ack"]
+
+
+def test_what_the_recorded_service_sent_is_compared_with_what_the_code_sends(
+    server: Broker, broker: Broker, recording: Recording
+) -> None:
+    server.declare_exchange("invoices", "topic")
+    server.admin.trace_on()
+    with (
+        recording("--queue", "billing", "--firehose", limit=6) as path,
+        pika.BlockingConnection(pika.URLParameters(server.url)) as connection,
+    ):
+        channel = connection.channel()
+        for number in range(3):
+            sent = {"headers": {"tenant": "rome"}, "message_id": f"order-{number}"}
+            server.publish("orders", "order.made", json=order(0) | {"id": number}, **sent)
+            method, _, _ = next(channel.consume("billing"))
+            channel.basic_publish(
+                "invoices" if number else "", "invoice.made", b"{}", pika.BasicProperties(type="invoice")
+            )
+            channel.basic_ack(method.delivery_tag)
+    replay = broker.replay(path, declare=False)
+    with broker.worker(serve):
+        outcomes = replay.play()
+
+    assert [it.number for it in replay.messages] == [1, 3, 5]
+    with pytest.raises(AssertionError) as error:
+        outcomes.assert_as_recorded()
+    assert str(error.value).splitlines()[1:] == [
+        "sends 'invoice.made' invoice 0 times, and 1 time in the recording",
+        "sends invoices 'invoice.made' invoice 3 times, and 2 times in the recording",
+    ]
+
+
+def test_a_recording_without_the_firehose_does_not_hold_what_was_sent(broker: Broker, bodies: Path) -> None:
+    declare(broker)
+
+    with pytest.raises(BrokerError, match="does not hold what the service sent; record it with --firehose --queue"):
+        broker.replay(bodies).play().assert_as_recorded()
 
 
 class running:

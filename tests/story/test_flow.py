@@ -463,6 +463,20 @@ def test_equal_flows_of_equal_properties_say_nothing() -> None:
         assert flow() != flow_with(shown=True, priority=1)
 
 
+def test_a_hexadecimal_id_is_masked_whole_whatever_it_begins_with() -> None:
+    with Broker(checks="off") as broker:
+        broker.declare_queue("orders")
+        for made_up in (
+            "1234567890aa4520b5033b399579a3c7",
+            "b5033b399579a3c71234567890aa4520",
+            "1234567890",
+            "1234567890.5",
+        ):
+            broker.publish("", "orders", made_up.encode())
+
+        assert broker.flow(bodies=True) == "the test -> orders: ready * (4 times)"
+
+
 def test_a_message_without_a_queue_ends_there() -> None:
     with Broker(checks="off") as broker, connected(broker, "shop") as connection:
         connection.channel().basic_publish("amq.topic", "order.lost", b"x")

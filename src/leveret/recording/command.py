@@ -54,7 +54,7 @@ def add_to(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> Non
     record.add_argument("--queue", metavar="NAME", help="record what is published for this queue, through a copy of it")
     record.add_argument("--exchange", metavar="NAME", help="record what is published to this exchange")
     record.add_argument(
-        "--key", metavar="KEY", action="append", help="with --exchange: only these binding keys (default: '#')"
+        "--key", metavar="KEY", action="append", help="with --exchange: only these binding keys (default: all)"
     )
     record.add_argument(
         "--firehose", action="store_true", help="read RabbitMQ's firehose: deliveries too, and what consumers publish"
@@ -130,7 +130,7 @@ def _definitions(options: argparse.Namespace, vhost: str) -> dict[str, Any]:
 
 def _bindings(options: argparse.Namespace, definitions: dict[str, Any]) -> list[Any]:
     from leveret.core.wire.values import Table
-    from leveret.recording.sources import TRACE_EXCHANGE, bindings_beside
+    from leveret.recording.sources import TRACE_EXCHANGE, bindings_beside, bindings_to
 
     if options.firehose:
         deliveries = f"deliver.{'#' if options.queue is None else options.queue}"
@@ -138,7 +138,7 @@ def _bindings(options: argparse.Namespace, definitions: dict[str, Any]) -> list[
     if options.queue is not None:
         _say(f"what is published straight to {options.queue!r}, without an exchange, is seen with --firehose only")
         return bindings_beside(options.queue, definitions)
-    return [(options.exchange, key, Table.EMPTY) for key in options.key or ("#",)]
+    return bindings_to(options.exchange, options.key, definitions)
 
 
 class _Arrivals:

@@ -19,6 +19,8 @@ from leveret.recording.rec_file import RecordedMessage
 
 TRACE_EXCHANGE: Final = "amq.rabbitmq.trace"
 _SECTIONS: Final = ("exchanges", "queues", "bindings", "policies")
+# Exchanges that give each message to one of their queues: a further queue would take its share.
+_SHARING: Final = ("x-consistent-hash", "x-modulus-hash", "x-random", "x-local-random")
 Bindings = list[tuple[str, str, Table]]
 Values = Mapping[str, Any]
 
@@ -41,7 +43,31 @@ def bindings_beside(queue: str, definitions: Values) -> Bindings:
             f"--queue {queue}: no exchange leads to it, so no queue can be put beside it; use --firehose, or one of: "
             f"{known or 'no durable queue exists'}"
         )
-    return leading
+    return [it for it in leading if _is_copied(it[0], definitions)]
+
+
+def bindings_to(exchange: str, keys: list[str] | None, definitions: Values) -> Bindings:
+    """Return bindings for what is published to an exchange; without keys, for all that a queue can get from it.
+
+    Raises BrokerError if the exchange is direct, and has no bindings.
+    """
+    kind = _is_copied(exchange, definitions)
+    bound = sorted({str(it["routing_key"]) for it in definitions.get("bindings", ()) if it["source"] == exchange})
+    if keys is None and kind == "direct" and not bound:
+        raise BrokerError(f"--exchange {exchange} is direct and has no bindings yet; name routing keys with --key")
+    return [(exchange, key, Table.EMPTY) for key in keys or (bound if kind == "direct" else ["#"])]
+
+
+def _is_copied(exchange: str, definitions: Values) -> str:
+    """Return the type of an exchange. Raises BrokerError for one of which a further queue would take messages."""
+    known = {str(it["name"]): str(it["type"]) for it in definitions.get("exchanges", ())}
+    kind = known.get(exchange, "direct" if exchange == "amq.direct" else "topic")
+    if kind in _SHARING:
+        raise BrokerError(
+            f"exchange {exchange!r} of type {kind} gives each message to one queue, so the recorder's would take "
+            "messages from the others; use --firehose"
+        )
+    return kind
 
 
 def published(command: Command, at: int) -> RecordedMessage:

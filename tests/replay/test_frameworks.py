@@ -1,0 +1,27 @@
+"""Replays to services with the clients that people use."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from .frameworks import SERVICES, outcomes_of, record
+
+COUNT = 20
+
+
+@pytest.mark.parametrize("client", SERVICES)
+def test_replays_to_a_service_have_one_digest(client: str, tmp_path: Path) -> None:
+    path = tmp_path / "orders.rec"
+    record(path, COUNT, for_celery=client == "Celery")
+
+    runs = [outcomes_of(path, SERVICES[client])[0] for _ in range(3)]
+
+    assert len({outcomes.digest for outcomes in runs}) == 1
+    assert runs[0].differences(runs[1]) == []
+    assert "ended orders: rejected to dead" in runs[0].of(5)
+    assert [line for line in runs[0].of(8) if line.startswith(("ended", "sent", "field 'invoices' body"))] == [
+        *("ended orders: acked", "field 'invoices' body.order: 7"),
+        *("field 'invoices' body.total: 14", "sent 'invoices': once"),
+    ]
