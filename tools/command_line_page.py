@@ -40,7 +40,7 @@ GUIDES: Final = {
     "leveret needs": ("how-to/needs.md",),
     "leveret why": ("how-to/failed-test.md",),
     "leveret trace": ("how-to/recording.md", "how-to/page.md"),
-    "leveret pipeline": ("how-to/pipeline.md", "how-to/report.md", "how-to/warehouse.md"),
+    "leveret pipeline": ("how-to/pipeline.md", "how-to/report.md", "how-to/warehouse.md", "how-to/fleet.md"),
     "leveret spark": ("how-to/spark-cluster.md",),
 }
 

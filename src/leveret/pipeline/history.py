@@ -86,7 +86,7 @@ def history(read: Read, runs: Sequence[str]) -> History:
         if row["holds"] and subject_of(row) in current:
             by_cause.setdefault(row["since_commit"] or row["since_run"], []).append(row)
     causes = [_cause(rows, position) for rows in by_cause.values()]
-    return History(runs, counts, sorted(causes, key=lambda cause: (_badness(cause.changes[0]), cause.runs_ago)))
+    return History(runs, counts, sorted(causes, key=lambda cause: (badness(cause.changes[0]), cause.runs_ago)))
 
 
 def is_worse(row: Row) -> bool:
@@ -103,10 +103,10 @@ def _cause(rows: list[Row], position: dict[str, int]) -> ChangeOrigin:
     ago = len(position) - 1 - position[first["since_run"]] if is_dated else first["runs_before"] + first["runs_after"]
     commit = first["since_commit"]
     is_same = commit is not None and first["commit_before"] == commit
-    return ChangeOrigin(first["since_run"], commit, is_same, ago, sorted(_summed(rows), key=_badness))
+    return ChangeOrigin(first["since_run"], commit, is_same, ago, sorted(summed(rows), key=badness))
 
 
-def _summed(rows: Iterable[Row]) -> list[Row]:
+def summed(rows: Iterable[Row]) -> list[Row]:
     """Return a row for each number that changed, over the tests in which it did. Of depths, the greatest counts."""
     summed: dict[tuple[object, ...], Row] = {}
     for row in sorted(rows, key=lambda row: row["test"] or ""):
@@ -121,5 +121,6 @@ def _summed(rows: Iterable[Row]) -> list[Row]:
     return list(summed.values())
 
 
-def _badness(row: Row) -> tuple[bool, int, str]:
+def badness(row: Row) -> tuple[bool, int, str]:
+    """Return a key that sorts changes, the worst first."""
     return (not is_worse(row), _MEASURES.index(row["measure"]), row["queue"] or "")

@@ -7,14 +7,19 @@ from __future__ import annotations
 
 import os
 import stat
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import UTC, date, datetime
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Any, Final
 
 from leveret.errors import NoTracesError, UnreadableTraceError
 from leveret.trace.jsonl import TraceLines, as_text
+from leveret.trace.rows import body_hash
+
+if TYPE_CHECKING:
+    from leveret.pipeline.warehouse.state import FileState
 
 SUFFIXES: Final = (".jsonl", ".jsonl.gz")
 
@@ -118,6 +123,27 @@ def inspect(path: Path) -> InspectedFile:
         problem = f"cannot be read: {error.strerror or error}"
     is_truncated = problem is not None and (content.is_cut or not status.st_size)
     return InspectedFile(str(path), status.st_size, status.st_mtime_ns, header, is_truncated, problem)
+
+
+def pages_of(tests: Iterable[Mapping[str, Any]], files: Mapping[str, FileState]) -> Iterator[Path | None]:
+    """Yield the page of each of these rows of `tests`, or None if it has none that still exists.
+
+    A trace names a page by its path from the trace file, and by the hash of its content: a later run may have written
+    another page to the same path.
+    """
+    folders = {(file.run, file.worker): Path(path).parent for path, file in files.items() if file.problem is None}
+    for test in tests:
+        # Shards of a worker have a number after its name.
+        trace_folder = folders.get((test["run"], test["worker"].partition("#")[0]))
+        is_its = trace_folder is not None and test["page"] is not None and _is_page(trace_folder / test["page"], test)
+        yield trace_folder / test["page"] if trace_folder is not None and is_its else None
+
+
+def _is_page(page: Path, test: Mapping[str, Any]) -> bool:
+    # A path that cannot be read has no page.
+    with suppress(OSError, ValueError):
+        return page.suffix == ".html" and page.is_file() and body_hash(page.read_bytes()) == test["page_hash"]
+    return False
 
 
 def _is_utf8(value: object) -> bool:

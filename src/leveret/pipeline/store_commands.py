@@ -1,4 +1,4 @@
-"""The commands about a whole warehouse: `sql` and `expire`. Each imports what it needs when it runs."""
+"""The commands about a whole warehouse: `sql`, `flaky`, `causes`, `branch`, `expire`. Each imports what it needs."""
 
 from __future__ import annotations
 
@@ -6,14 +6,18 @@ import argparse
 import csv
 import json
 import sys
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
+from functools import partial
 from typing import TYPE_CHECKING, Any, TextIO
 
+from leveret.pipeline.progress import progress
 from leveret.wording import count_text
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
+    from leveret.pipeline.reading import Read
+    from leveret.pipeline.warehouse.state import FileState
     from leveret.pipeline.warehouse.warehouse import Warehouse
 
 
@@ -24,6 +28,16 @@ def add_to(add_step: Callable[..., argparse.ArgumentParser]) -> None:
     sql.add_argument(
         "--format", choices=tuple(_FORMATS), default="table", help="how to print the rows (default: table)"
     )
+    add_step(
+        "flaky", "list the tests that pass and fail in turn, and in what their runs differ", _flaky, computes=False
+    )
+    causes = add_step(
+        "causes", "group the failed tests of a run or commit by what caused them", _causes, computes=False
+    )
+    causes.add_argument("--run", metavar="NAME", dest="name", help="the run or commit (default: the newest run)")
+    branch = add_step("branch", "show what differs on a branch, without the noise of its base", _branch, computes=False)
+    branch.add_argument("branch", metavar="BRANCH", help="a branch, as the runs of CI name it")
+    branch.add_argument("--against", default="main", metavar="BRANCH", help="its base (default: main)")
     expire = add_step("expire", "let old runs expire, so that they vanish from all tables", _expire, computes=False)
     expire.add_argument(
         "--keep", metavar="PERIOD", help="keep runs that began in this period up to now, as in 90d or 12w"
@@ -37,6 +51,52 @@ def _sql(options: argparse.Namespace, warehouse: Warehouse) -> int:
     from leveret.pipeline.exports.sql import query
 
     _FORMATS[options.format](query(warehouse, options.query), sys.stdout)
+    return 0
+
+
+def _current(warehouse: Warehouse) -> tuple[Read, pa.Table, Mapping[str, FileState]]:
+    """Bring a warehouse up to date. Return its reader, its runs, and its trace files."""
+    from leveret.pipeline.incremental import update
+    from leveret.pipeline.report.subject import COLUMNS
+    from leveret.pipeline.warehouse.tables import read_table
+
+    state = warehouse.existing()
+    update(warehouse, state=state, progress=progress)
+    read: Read = partial(read_table, warehouse, state=state)
+    return read, read("runs", columns=COLUMNS), state.files
+
+
+def _flaky(options: argparse.Namespace, warehouse: Warehouse) -> int:
+    from leveret.pipeline.questions import flaky
+    from leveret.pipeline.report.subject import of_branch
+
+    read, runs, files = _current(warehouse)
+    return _print_lines(flaky(read, files, of_branch(runs, None)), "no test passes and fails in turn")
+
+
+def _causes(options: argparse.Namespace, warehouse: Warehouse) -> int:
+    from leveret.pipeline.questions import causes
+    from leveret.pipeline.report.subject import choose
+
+    read, runs, files = _current(warehouse)
+    subject = choose(runs, options.name)
+    return _print_lines(causes(read, files, subject.runs), f"no test failed in {subject}")
+
+
+def _branch(options: argparse.Namespace, warehouse: Warehouse) -> int:
+    from leveret.pipeline.kernel.subjects.changes import RUNS
+    from leveret.pipeline.questions import branch
+    from leveret.pipeline.report.subject import of_branch
+
+    read, runs, _ = _current(warehouse)
+    its, base = (of_branch(runs, name)[-RUNS:] for name in (options.branch, options.against))
+    nothing = f"nothing differs on {options.branch} from {options.against}, apart from noise"
+    _print_lines(lines := branch(read, its, base, f"on {options.against}"), nothing)
+    return 1 if lines else 0
+
+
+def _print_lines(lines: Iterable[str], otherwise: str) -> int:
+    print("\n".join(lines) or otherwise)
     return 0
 
 

@@ -73,19 +73,25 @@ _LEAK: Final = "{queue} slowly leaks: run by run, messages left over grew from {
 _UNROUTED: Final = "unroutable messages"
 
 
-def change_text(change: Mapping[str, Any], named: Callable[[str], str] = str, text: Callable[[str], str] = str) -> str:
+def change_text(
+    change: Mapping[str, Any],
+    named: Callable[[str], str] = str,
+    text: Callable[[str], str] = str,
+    then: str = "before",
+) -> str:
     """Return the sentence on a change of `history`, without its point.
 
-    `named` returns how a name is shown, and `text` makes of a template what its slots are put into.
+    `named` returns how a name is shown, and `text` makes of a template what its slots are put into. `then` says when it
+    was otherwise.
     """
     before, after = change["before"], change["after"]
     is_rate, rate = change["kind"] == "rate", ""
     if is_rate:
-        rate = f" in {after} of {change['runs_after']} runs, and in {before} of {change['runs_before']} before"
+        rate = f" in {after} of {change['runs_after']} runs, and in {before} of {change['runs_before']} {then}"
     if change["measure"] == "outcome" and is_rate:
         return text(f"{{test}} fails{rate}").format(test=named(change["test"]))
     if change["measure"] == "outcome":
-        template = f"{{test}} {_ENDINGS[OUTCOMES[after]][0]}, and {_ENDINGS[OUTCOMES[before]][1]} before"
+        template = f"{{test}} {_ENDINGS[OUTCOMES[after]][0]}, and {_ENDINGS[OUTCOMES[before]][1]} {then}"
         return text(template).format(test=named(change["test"]))
     if change["measure"] == "shape":
         return _shape_text(change, rate, named, text)

@@ -18,9 +18,9 @@ from leveret.pipeline.reading import Read
 from leveret.pipeline.report.findings import find
 from leveret.pipeline.report.page import page
 from leveret.pipeline.report.subject import COLUMNS, before, choose
+from leveret.pipeline.sources import pages_of
 from leveret.pipeline.warehouse.state import FileState
 from leveret.trace.events import printable
-from leveret.trace.rows import body_hash
 
 __all__ = ["NoSuchRunError", "report"]
 
@@ -55,22 +55,9 @@ def report(
 
 
 def _add_links(tests: Iterable[Row], files: Mapping[str, FileState], folder: Path) -> None:
-    """Set `link` of each test whose page still exists: the way to it from a folder.
-
-    A trace names a page by its path from the trace file, and by the hash of its content: a later run may have written
-    another page to the same path.
-    """
-    folders = {(file.run, file.worker): Path(path).parent for path, file in files.items() if file.problem is None}
-    for test in tests:
-        # Shards of a worker have a number after its name.
-        trace_folder = folders.get((test["run"], test["worker"].partition("#")[0]))
-        if trace_folder is not None and test["page"] is not None:
-            test["link"] = _link(trace_folder / test["page"], test["page_hash"], folder)
-
-
-def _link(page: Path, page_hash: str | None, folder: Path) -> str | None:
-    # A path that cannot be read has no page, and one on another drive has no way to it.
-    with suppress(OSError, ValueError):
-        if page.suffix == ".html" and page.is_file() and body_hash(page.read_bytes()) == page_hash:
-            return quote(os.path.relpath(page, folder.absolute()).replace(os.sep, "/"))
-    return None
+    """Set `link` of each test whose page still exists: the way to it from a folder."""
+    for test, its_page in zip(tests, pages_of(tests, files), strict=True):
+        # A page on another drive has no way to it.
+        with suppress(ValueError):
+            if its_page is not None:
+                test["link"] = quote(os.path.relpath(its_page, folder.absolute()).replace(os.sep, "/"))

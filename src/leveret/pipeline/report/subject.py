@@ -9,7 +9,7 @@ from typing import Any, Final
 
 import pyarrow as pa
 
-from leveret.errors import NoSuchRunError
+from leveret.errors import NoSuchRunError, unknown
 from leveret.pipeline.kernel.subjects.runs import moment
 from leveret.pipeline.reading import Read, cut_among
 
@@ -139,6 +139,16 @@ def up_to(runs: pa.Table, subject: Subject) -> tuple[str, ...]:
     last = max(at for at, each in enumerate(ordered) if each.run in subject.runs)
     of_branch = [each for each in ordered[: last + 1] if each.branch == ordered[last].branch]
     return tuple(each.run for each in (of_branch if len(of_branch) >= _ENOUGH else ordered[: last + 1]))
+
+
+def of_branch(runs: pa.Table, branch: str | None) -> tuple[str, ...]:
+    """Return the runs of a branch, or of all, oldest first. Raises ValueError if no run is of this branch."""
+    usable = sorted(_usable(runs), key=lambda each: each.age)
+    found = tuple(each.run for each in usable if branch in (None, each.branch))
+    if not found:
+        named = sorted({each.branch for each in usable if each.branch is not None})
+        raise ValueError(f"{unknown('branch', branch or '', named)}; the runs of CI name theirs")
+    return found
 
 
 def _usable(runs: pa.Table) -> list[_UsableRun]:

@@ -118,7 +118,7 @@ def changes(rows: pa.Table) -> pa.Table:
     rank, first_of_run = in_order_of_time(rows, names["run"])
     changed: list[list[Row]] = []
     every = series_of(rows, names, rank)
-    spells = _spells(every)
+    spells = spells_of(every)
     for series in every:
         found = changes_in(series.values, series.measure, spells[series.measure])
         if found:
@@ -132,7 +132,7 @@ def changes(rows: pa.Table) -> pa.Table:
                 as_row["commit_before"] = names["commit"].text(before)
             changed[-1].append(as_row)
     varying = sum(len(np.unique(series.values)) > 1 for series in every)
-    return pa.Table.from_pylist([row for of in _believed(changed, varying) for row in of], schema.CHANGES)
+    return pa.Table.from_pylist([row for of in believed(changed, varying) for row in of], schema.CHANGES)
 
 
 def subject_of(row: Row) -> tuple[object, ...]:
@@ -185,7 +185,7 @@ def _at_one_speed(every: Sequence[Series]) -> list[Series]:
     return [adjusted(series) if series.measure == "wait" else series for series in every]
 
 
-def _believed(changed: list[list[Row]], series: int) -> list[list[Row]]:
+def believed(changed: list[list[Row]], series: int) -> list[list[Row]]:
     """Return the changes of as many series as Benjamini and Hochberg allow, among so many series that vary."""
     chances = sorted(min(row["chance"] for row in of) for of in changed)
     allowed = [chance for rank, chance in enumerate(chances, 1) if chance <= _FALSE_SHARE * rank / series]
@@ -198,7 +198,7 @@ def changes_in(values: Array, measure: str = "redeliveries", spell: float | None
     So many runs count as one, because noise comes in spells; by default, the series says how many.
     """
     if spell is None:
-        spell = _spells([Series(0, measure, values, values)])[measure]
+        spell = spells_of([Series(0, measure, values, values)])[measure]
     if len(values) < 2 * _LEAST or values.min() == values.max():
         return []
     growth = _growth(values) if measure not in _NO_GROWTH else None
@@ -217,6 +217,28 @@ def changes_in(values: Array, measure: str = "redeliveries", spell: float | None
 
 def _is_longer(shorter: int, longer: int) -> bool:
     return longer >= _LONGER * shorter and longer - shorter >= _LONGER_US
+
+
+def difference(values: Array, at: int, measure: str, spell: float) -> LevelChange | None:
+    """Return how the values from a position on differ from those before it, whatever the chance."""
+    before, after = _level(values[:at]), _level(values[at:])
+    if before != after:
+        kind, chance = "step", _chance_of_levels(values, at, before, after)
+        if measure == "wait" and not _is_longer(*sorted((before, after))):
+            return None
+    elif measure in _NO_RATE:
+        return None
+    else:
+        is_bad = values >= _LEAST_BAD.get(measure, 1)
+        kind, before, after = "rate", int(is_bad[:at].sum()), int(is_bad[at:].sum())
+        count, later = len(values), len(values) - at
+        chance = min(
+            fisher(*side) for side in ((after, later, before + after, count), (before, at, before + after, count))
+        )
+        if before * later == after * at:
+            return None
+    # It may differ in either direction.
+    return LevelChange(at, kind, before, after, at, len(values) - at, True, min(2 * chance, 1.0) ** (1 / spell))
 
 
 def _steps(values: Array, offset: int = 0) -> list[tuple[int, float]]:
@@ -241,16 +263,24 @@ def _step(values: Array) -> tuple[int, float] | None:
     before, after = _level(values[:at]), _level(values[at:])
     if before == after:
         return None
+    chance = _chance_of_levels(values, at, before, after) * len(sizes)
+    return (at, chance) if chance <= _CHANCE else None
+
+
+def _chance_of_levels(values: Array, at: int, before: int, after: int) -> float:
+    """Return how likely shuffled values divide as well into those near one level and those near the other."""
     # A value in the middle of both levels is like neither.
     side = np.sign(2 * values - before - after) * (1 if after > before else -1)
     alike, later = int((side > 0).sum()), int((side[at:] != 0).sum())
     of_these, decided = int((side[at:] > 0).sum()), int((side != 0).sum())
-    ways = sum(
-        math.comb(alike, more) * math.comb(decided - alike, later - more)
-        for more in range(of_these, min(alike, later) + 1)
-    )
-    chance = ways * len(sizes) / math.comb(decided, later)
-    return (at, chance) if chance <= _CHANCE else None
+    return fisher(of_these, later, alike, decided)
+
+
+def fisher(of_these: int, chosen: int, alike: int, count: int) -> float:
+    """Return how likely at least so many of some that chance has chosen are among those that are alike, of all."""
+    most = min(alike, chosen) + 1
+    ways = sum(math.comb(alike, more) * math.comb(count - alike, chosen - more) for more in range(of_these, most))
+    return ways / math.comb(count, chosen)
 
 
 def _rates(is_bad: Array, spell: float) -> list[LevelChange]:
@@ -308,7 +338,7 @@ def _chance_of(tails: Array, least: float) -> float:
     return max(1 - float(walking.sum()), least)
 
 
-def _spells(every: Sequence[Series]) -> dict[str, float]:
+def spells_of(every: Sequence[Series]) -> dict[str, float]:
     """Return for each measure how many runs count as one, because a run is like the one before it; 1 if none is.
 
     On a machine that is slow for ten runs, all that is sensitive suffers. So the correlation of all series decides,

@@ -1,0 +1,210 @@
+"""What the lead of a fleet asks: which tests are flaky and why, which causes failed tests share, what a branch changes.
+
+Each question is answered from the tables, as lines of text, and by the same tests of chance as `changes`.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import pairwise
+from typing import Any, Final
+
+import pyarrow as pa
+
+from leveret.pipeline.history import badness, summed
+from leveret.pipeline.kernel.columns import NameColumn
+from leveret.pipeline.kernel.grouping import Row, grouped
+from leveret.pipeline.kernel.subjects.changes import (
+    RUNS,
+    SERIES,
+    believed,
+    changes,
+    difference,
+    fisher,
+    in_order_of_time,
+    series_of,
+    spells_of,
+)
+from leveret.pipeline.kernel.subjects.counts import OUTCOMES
+from leveret.pipeline.reading import Read
+from leveret.pipeline.sources import pages_of
+from leveret.pipeline.warehouse.state import FileState
+from leveret.pipeline.wording import change_text
+from leveret.wording import count_text, masked
+
+Files = Mapping[str, FileState]
+
+_FAILED: Final = ("failed", "error")
+_LEAST_BAD: Final = OUTCOMES.index("failed")
+# How likely chance may make failed and passed runs differ in something.
+_CHANCE: Final = 0.01
+# The fewest runs of the base of a branch, and the fewest turns of a flaky test.
+_LEAST: Final = 3
+_NAMED: Final = 5
+_OF_TESTS: Final = ("run", "worker", "test", "outcome", "error", "page", "page_hash")
+
+
+def flaky(read: Read, files: Files, runs: Sequence[str]) -> Iterator[str]:
+    """Yield lines on each test that passed and failed in turn over the last of these runs, given oldest first.
+
+    They say how often it fails and since when, in what its failed runs differ from those that passed, and the causes
+    that its pages name.
+    """
+    runs = runs[-RUNS:]
+    counts = read("run_counts", runs=runs, where={"measure": ["outcome"]})
+    since = {row["test"]: row for row in changes(counts).to_pylist() if row["holds"]}
+    for test, outcomes in sorted(_outcomes(counts, runs).items()):
+        change = since.get(test, {"since_run": None})
+        begins = [*outcomes].index(change["since_run"]) if change["since_run"] in outcomes else 0
+        has_failed = dict([*outcomes.items()][begins:])
+        if not _is_flaky([*has_failed.values()]):
+            continue
+        rate = f"{test} fails in {sum(has_failed.values())} of {count_text(len(has_failed), 'run')}"
+        if begins:
+            before = sum([*outcomes.values()][:begins])
+            commit = change["since_commit"]
+            named = f"commit {commit[:12]}" if commit else f"run {change['since_run']}"
+            rate += f" since {named}, and in {before} of {begins} before"
+        yield rate
+        rows = read("tests", runs=[*has_failed], columns=_OF_TESTS, where={"test": [test]}).to_pylist()
+        yield from (f"  {line}" for line in _differing(read, test, rows, has_failed))
+        failed = [row for row in rows if row["outcome"] in _FAILED]
+        for sentence, of in _counted((*fact, row) for row, facts in _facts(failed, files) for fact in facts):
+            yield f"  in {len(of)} of {count_text(len(failed), 'failure')}: {sentence}"
+
+
+def _is_flaky(has_failed: Sequence[bool]) -> bool:
+    """Return whether a test passes and fails in turn.
+
+    One that was broken for some runs and then mended turns far less often than chance would have it.
+    """
+    turns = sum(left != right for left, right in pairwise(has_failed))
+    expected = 2 * sum(has_failed) * has_failed.count(False) / len(has_failed)
+    return turns >= _LEAST and 2 * turns >= expected
+
+
+def _outcomes(counts: pa.Table, runs: Sequence[str]) -> dict[str, dict[str, bool]]:
+    """Return for each test whether it failed in each of these runs, without those in which it was skipped."""
+    worst = {(row["run"], row["test"]): row["n"] for row in grouped(counts, ("run", "test"), highest=["n"])}
+    position = {run: at for at, run in enumerate(runs)}
+    found: dict[str, dict[str, bool]] = defaultdict(dict)
+    for run, test in sorted(worst, key=lambda key: position[key[0]]):
+        if OUTCOMES[worst[run, test]] != "skipped":
+            found[test][run] = worst[run, test] >= _LEAST_BAD
+    return found
+
+
+def _differing(read: Read, test: str, rows: Sequence[Row], has_failed: Mapping[str, bool]) -> Iterator[str]:
+    """Yield in what the failed runs of a test differ from those that passed, if chance alone rarely does that."""
+    told = {(row["run"], row["worker"]): row for row in read("runs", runs=[*has_failed]).to_pylist()}
+    starts = read(
+        "control", runs=[*has_failed], columns=("run", "worker", "seq", "test"), where={"kind": ["test_start"]}
+    )
+    of_worker: dict[tuple[str, str], list[str]] = defaultdict(list)
+    for row in sorted(starts.to_pylist(), key=lambda row: row["seq"]):
+        of_worker[row["run"], row["worker"]].append(row["test"])
+    where: dict[str, set[str]] = defaultdict(set)
+    for row in rows:
+        key = row["run"], row["worker"]
+        order = of_worker[key]
+        earlier = order[order.index(test) - 1] if test in order[1:] else None
+        about = told.get(key, {})
+        for template, value in (
+            ("on worker {}", row["worker"]),
+            ("on branch {}", about.get("branch")),
+            ("on Python {}", about.get("python")),
+            ("right after {}", earlier),
+        ):
+            if value:
+                where[template.format(value)].add(row["run"])
+    count, failures = len(has_failed), sum(has_failed.values())
+    for text, runs in sorted(where.items()):
+        failed = sum(has_failed[run] for run in runs)
+        if fisher(failed, len(runs), failures, count) * len(where) <= _CHANCE:
+            yield f"{text}: {failed} of {failures} failures, and {len(runs) - failed} of {count - failures} passes"
+
+
+def causes(read: Read, files: Files, runs: Sequence[str]) -> Iterator[str]:
+    """Yield a line for each cause of failed tests in these runs, the most frequent first, and one with its tests.
+
+    A cause is the first that the page of the test names, or else the last line of the error, and what a client was
+    refused.
+    """
+    rows = read("tests", runs=runs, columns=_OF_TESTS, where={"outcome": _FAILED}).to_pylist()
+    refused: dict[tuple[str, str], set[str]] = defaultdict(set)
+    for row in read("run_counts", runs=runs, where={"measure": ["refused"]}).to_pylist():
+        refused[row["run"], row["test"]].add(row["reason"])
+
+    def cause(row: Row, facts: Sequence[tuple[str, str]]) -> tuple[str, str, Row]:
+        error = masked(((row["error"] or "").strip().splitlines() or ["no error was recorded"])[-1])
+        codes = ", ".join(sorted(refused[row["run"], row["test"]]))
+        kind, text = facts[0] if facts else (error, error)
+        return f"{codes} {kind}", f"refused with code {codes}: {text}" if codes and codes not in text else text, row
+
+    for text, of in _counted(cause(row, facts) for row, facts in _facts(rows, files)):
+        tests = sorted({row["test"] for row in of})
+        seen = len({row["run"] for row in of})
+        yield f"{count_text(len(tests), 'test')} in {count_text(seen, 'run')}: {text}"
+        more = f" and {len(tests) - _NAMED} others" if len(tests) > _NAMED else ""
+        yield f"  {', '.join(tests[:_NAMED])}{more}"
+
+
+def _facts(rows: Sequence[Row], files: Files) -> Iterator[tuple[Row, list[tuple[str, str]]]]:
+    """Yield each row of `tests` with the causes in the JSON beside its page: which kind each is, and its sentence.
+
+    Causes of one kind have the same names, of queues and clients, and follow from the same kind of cause.
+    """
+    for row, page in zip(rows, pages_of(rows, files), strict=True):
+        try:
+            facts = json.loads(page.with_suffix(".json").read_text(encoding="utf-8")) if page is not None else {}
+            found = [(_kind_of(cause), str(cause["sentence"])) for cause in facts.get("causes", ())]
+        except (OSError, ValueError, LookupError, TypeError, AttributeError):
+            # The file is gone, or is not leveret's.
+            found = []
+        yield row, found
+
+
+def _kind_of(cause: Mapping[str, Any]) -> str:
+    names = [f"{name}={masked(value)}" for name, value in sorted(cause["names"].items()) if isinstance(value, str)]
+    because = _kind_of(cause["because"]) if "because" in cause else ""
+    return f"{cause['kind']} {names} {because}"
+
+
+def _counted(found: Iterable[tuple[str, str, Row]]) -> list[tuple[str, list[Row]]]:
+    """Return the rows of each kind, the most frequent kind first, with the text of the first of them."""
+    by_kind: dict[str, list[Row]] = defaultdict(list)
+    texts: dict[str, str] = {}
+    for kind, text, row in found:
+        by_kind[kind].append(row)
+        texts[kind] = min(text, texts.get(kind, text))
+    return sorted(((texts[kind], of) for kind, of in by_kind.items()), key=lambda pair: (-len(pair[1]), pair[0]))
+
+
+def branch(read: Read, runs: Sequence[str], base: Sequence[str], then: str) -> list[str]:
+    """Return a line for each number that differs between the runs of a branch and those of its base.
+
+    The noise of the base is left out: a number counts if runs that were shuffled between both would rarely differ as
+    much. `then` is how a line names the base. Raises ValueError if the base has too few runs.
+    """
+    if len(base) < _LEAST:
+        raise ValueError(f"{then} has {count_text(len(base), 'run')}; to know its noise, it needs {_LEAST} or more")
+    rows = read("run_counts", runs=[*base, *runs])
+    names = {name: NameColumn.of(rows[name]) for name in (*SERIES, "run")}
+    rank, first_of_run = in_order_of_time(rows, names["run"])
+    is_its = [names["run"].text(int(row)) in set(runs) for row in first_of_run]
+    every = series_of(rows, names, rank)
+    spells = spells_of(every)
+    found: list[list[Row]] = []
+    varying = 0
+    for series in every:
+        order = sorted(range(len(series.runs)), key=lambda at: is_its[series.runs[at]])
+        later = sum(is_its[run] for run in series.runs)
+        varying += len(set(series.values.tolist())) > 1
+        if later and len(order) - later >= _LEAST:
+            change = difference(series.values[order], len(order) - later, series.measure, spells[series.measure])
+            if change is not None and change.chance <= _CHANCE:
+                found.append([{name: names[name].text(series.row) for name in SERIES} | change._asdict()])
+    differing = [row for of in believed(found, varying) for row in of]
+    return [change_text(row, then=then) for row in sorted(summed(differing), key=badness)]
