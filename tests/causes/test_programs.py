@@ -9,7 +9,11 @@ code marks a bug. The files are no modules: they sleep, as tests of users do.
 from __future__ import annotations
 
 import json
+import os
 import re
+import shutil
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -20,28 +24,38 @@ _MARK = "# says: "
 _TESTS = re.compile(r"(?:(?:^    )?def |async def )(test_\w+)\(")
 
 
-class Said(dict[str, list[dict[str, object]]]):
-    """The sentences about each test of a run, by its name, each with what the events do not show of it."""
+# The sentences about each test that failed, by its kind and its name, each with what the events do not show of it.
+Said = dict[str, dict[str, list[dict[str, object]]]]
 
 
-def said_of(kind: str, pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> Said:
-    """Run all programs of a kind in one process."""
-    for file in sorted((PROGRAMS / kind).glob("*.txt")):
-        pytester.makepyfile(**{f"test_{file.stem}": file.read_text(encoding="utf-8")})
-    pytester.makeini("[pytest]\ntimeout = 60\nasyncio_mode = auto\n")
-    path = pytester.path / "said.jsonl"
-    monkeypatch.setenv("CAUSES_WITNESS", str(path))
-    monkeypatch.setenv("PYTHONPATH", str(Path(__file__).parents[2]))
-    pytester.runpytest_subprocess(
-        "-q", "--tb=no", "-p", "tests.causes.witness", "-p", "no:cacheprovider", "-p", "no:xdist"
+@pytest.fixture(scope="module")
+def said(tmp_path_factory: pytest.TempPathFactory) -> Said:
+    """Run all programs in one process."""
+    folder = tmp_path_factory.mktemp("programs")
+    for file in PROGRAMS.glob("*/*.txt"):
+        shutil.copy(file, folder / f"test_{file.parent.name}_{file.stem}.py")
+    (folder / "pytest.ini").write_text("[pytest]\ntimeout = 60\nasyncio_mode = auto\n", encoding="utf-8")
+    path = folder / "said.jsonl"
+    command = [sys.executable, "-m", "pytest", "-q", "--tb=no", "-p", "tests.causes.witness"]
+    ran = subprocess.run(
+        [*command, "-p", "no:cacheprovider", "-p", "no:xdist", "-p", "no:pytest_nameko"],
+        cwd=folder,
+        env={**os.environ, "CAUSES_WITNESS": str(path), "PYTHONPATH": str(Path(__file__).parents[2])},
+        capture_output=True,
+        text=True,
+        timeout=900,
     )
-    lines = map(json.loads, path.read_text(encoding="utf-8").splitlines())
-    return Said({line["test"].rpartition("::")[2]: line["said"] for line in lines})
+    assert ran.returncode == pytest.ExitCode.TESTS_FAILED, ran.stdout
+    found: Said = {"failing": {}, "right": {}}
+    for line in map(json.loads, path.read_text(encoding="utf-8").splitlines()):
+        file, _, name = line["test"].partition("::")
+        found[file.split("_")[1]][name.rpartition("::")[2]] = line["said"]
+    return found
 
 
-def expected() -> Iterator[tuple[str, str | None]]:
-    """Yield each failing test, and the sentence that it must get."""
-    for file in sorted((PROGRAMS / "failing").glob("*.txt")):
+def programs_of(kind: str) -> Iterator[tuple[str, str | None]]:
+    """Yield each test of a kind, and the sentence that it must get."""
+    for file in sorted((PROGRAMS / kind).glob("*.txt")):
         sentence = None
         for line in file.read_text(encoding="utf-8").splitlines():
             if line.startswith(_MARK):
@@ -59,22 +73,20 @@ def is_said(sentence: str | None, said: list[dict[str, object]]) -> bool:
     return any(re.fullmatch(pattern, str(one["sentence"])) for one in said)
 
 
-def test_failing_programs_get_their_cause_and_no_false_sentence(
-    pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    said = said_of("failing", pytester, monkeypatch)
+@pytest.mark.parametrize("kind", ["failing", "right"])
+def test_each_program_fails(said: Said, kind: str) -> None:
+    assert {name for name, _ in programs_of(kind)} - set(said[kind]) == set()
 
+
+def test_failing_programs_get_their_cause_and_no_false_sentence(said: Said) -> None:
     missing = [
-        f"{name}: {sentence}\n    said: {[one['sentence'] for one in said.get(name, [])]}"
-        for name, sentence in expected()
-        if not is_said(sentence, said.get(name, []))
+        f"{name}: {sentence}\n    said: {[one['sentence'] for one in said['failing'].get(name, [])]}"
+        for name, sentence in programs_of("failing")
+        if not is_said(sentence, said["failing"].get(name, []))
     ]
-    false = [f"{name}: {one}" for name, all_said in said.items() for one in all_said if one["wrong"]]
+    false = [f"{name}: {one}" for name, all_said in said["failing"].items() for one in all_said if one["wrong"]]
     assert "\n".join([*missing, *false]) == ""
 
 
-def test_right_programs_are_not_blamed(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> None:
-    said = said_of("right", pytester, monkeypatch)
-
-    assert len(said) > 100, "the programs did not fail"
-    assert {name: all_said for name, all_said in said.items() if all_said} == {}
+def test_right_programs_are_not_blamed(said: Said) -> None:
+    assert {name: all_said for name, all_said in said["right"].items() if all_said} == {}
