@@ -166,3 +166,49 @@ def test_what_explains_no_failure_is_no_cause(run: Run) -> None:
 
     result.assert_outcomes(failed=1)
     result.stdout.no_fnmatch_line("*what went wrong*")
+
+
+def test_a_task_of_an_earlier_test_that_is_collected_now_has_nothing_to_do_with_this_one(run: Run) -> None:
+    result = run("""
+        import asyncio
+        import gc
+
+        import aio_pika
+
+        kept = []
+
+        def taken(leveret, handle):
+            async def take():
+                async with await aio_pika.connect(leveret.url) as connection:
+                    queue = await (await connection.channel()).declare_queue("orders", durable=True)
+                    await queue.consume(handle)
+                    leveret.publish("", "orders", b"1")
+                    await leveret.aio.wait_idle()
+
+            asyncio.run(take())
+
+        def test_earlier(leveret):
+            async def handle(message):
+                async def lose():
+                    raise RuntimeError("an earlier one", message)
+
+                kept.append(asyncio.ensure_future(lose()))
+                await message.ack()
+
+            taken(leveret, handle)
+
+        def test_now(leveret):
+            seen = []
+
+            async def handle(message):
+                async with message.process():
+                    seen.append({}["price"])
+
+            taken(leveret, handle)
+            kept.clear()
+            gc.collect()
+            assert seen == ["1"]
+    """)
+
+    result.stdout.fnmatch_lines(["aiormq rejected #1 in 'orders' after KeyError: 'price' at *"])
+    assert "an earlier one" not in result.stdout.str().partition("what went wrong")[2].partition("state of")[0]

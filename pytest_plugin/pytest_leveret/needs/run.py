@@ -15,11 +15,12 @@ from collections.abc import Callable
 from contextlib import nullcontext, suppress
 from dataclasses import dataclass, field
 from time import monotonic
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 import pytest
 
 from leveret.observe.calls.callers import raising_line, standing_line
+from leveret.observe.calls.errors import errors_seen
 from leveret.story.facts import CountedFact, Facts
 from leveret.trace.shapes.leaves import Path, parsed
 from leveret.trials.watchdog import Watchdog
@@ -157,31 +158,15 @@ class ChangedRun(Trial):
         """Run the test."""
         item = self._item
         item.session._setupstate.teardown_exact(item)
-        factory, hook = logging.getLogRecordFactory(), threading.excepthook
-
-        def record_of(*arguments: Any, **words: Any) -> logging.LogRecord:
-            record = factory(*arguments, **words)
-            if record.exc_info and isinstance(record.exc_info[1], Exception):
-                self._note_error(record.exc_info[1])
-            elif record.levelno >= logging.ERROR:
-                self._errors.append(CountedFact(ERROR, "", value=normal(record.getMessage().splitlines()[0][:200])))
-            return record
-
-        def on_exception(arguments: threading.ExceptHookArgs) -> None:
-            if isinstance(arguments.exc_value, Exception):
-                self._note_error(arguments.exc_value)
-
-        logging.setLogRecordFactory(record_of)
-        threading.excepthook = on_exception
-        try:
-            with noted_reads(self._bodies, self.outcome.reads) if self._job.is_reading else nullcontext():
-                run(item, self, self._dog)
-        finally:
-            self.finish()
-            for broker in self._brokers:
-                harness_of(broker).end_treatment()
-            logging.setLogRecordFactory(factory)
-            threading.excepthook = hook
+        reads = noted_reads(self._bodies, self.outcome.reads) if self._job.is_reading else nullcontext()
+        with errors_seen(self._note_logged, lambda ended: self._note_error(ended.exc_value)):
+            try:
+                with reads:
+                    run(item, self, self._dog)
+            finally:
+                self.finish()
+                for broker in self._brokers:
+                    harness_of(broker).end_treatment()
 
     def watch(self, broker: Broker) -> None:
         """Change what this broker delivers."""
@@ -190,6 +175,12 @@ class ChangedRun(Trial):
         self._brokers.append(broker)
         self.outcome.has_broker = True
         harness_of(broker).treat(Treatment("leveret needs", self._on_occasion))
+
+    def _note_logged(self, record: logging.LogRecord) -> None:
+        if record.exc_info and isinstance(record.exc_info[1], Exception):
+            self._note_error(record.exc_info[1])
+        elif record.levelno >= logging.ERROR:
+            self._errors.append(CountedFact(ERROR, "", value=normal(record.getMessage().splitlines()[0][:200])))
 
     # What passes, on the broker's thread.
 
@@ -284,7 +275,7 @@ class ChangedRun(Trial):
             self.outcome.error = _text_of(error)
         elif isinstance(error, AssertionError | TimeoutError):
             self._errors.append(CountedFact(TEST, "", value=f"the test fails: {_text_of(error)}"))
-        elif isinstance(error, Exception):
+        else:
             self._note_error(error)
 
     def finish(self) -> None:
@@ -303,9 +294,9 @@ class ChangedRun(Trial):
         """Return whether a plain run is over before its time, because nothing is in flight."""
         return quiet_ticks >= _IDLE_TICKS and all(harness_of(broker).is_complete for broker in self._brokers)
 
-    def _note_error(self, error: BaseException) -> None:
-        fact = CountedFact(ERROR, "", value=_text_of(error))
-        if fact not in self._errors:
+    def _note_error(self, error: BaseException | None) -> None:
+        fact = CountedFact(ERROR, "", value=_text_of(error)) if isinstance(error, Exception) else None
+        if fact is not None and fact not in self._errors:
             self._errors.append(fact)
 
 

@@ -13,6 +13,7 @@ import pytest
 
 from leveret.story.facts import CountedFact, Facts
 from leveret.wording import count_text
+from pytest_leveret.brokers.recording import ending_of
 from pytest_leveret.guard import register
 from pytest_leveret.rehearsals.changes import VersionChange, VersionRun, changes, late_passes, steps
 from pytest_leveret.rehearsals.fingerprint import Refusal
@@ -56,10 +57,11 @@ class UpgradeReport:
 
 
 def _take(run: VersionRun, report: pytest.TestReport, attached: Mapping[str, Any]) -> None:
-    if report.failed:
+    _, outcome = ending_of([report])
+    if outcome in ("failed", "error"):
         run.outcome = "failed"
         run.place, run.message = _crash(report)
-    elif report.passed and report.when == "call" and not hasattr(report, "wasxfail"):
+    elif outcome == "passed" and report.when == "call":
         run.outcome = "passed"
     if "facts" in attached:
         run.facts = Facts(

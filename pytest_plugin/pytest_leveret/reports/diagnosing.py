@@ -106,6 +106,8 @@ def _note_logged(item: pytest.Item, record: logging.LogRecord) -> None:
     if isinstance(error, pytest.fail.Exception) or (error is None and not _is_of_code(record)):
         return
     is_task = record.name == "asyncio"
+    if is_task and error is not None and _is_of_another(item, error):
+        return
     death = _death_of_task(error) if is_task and error is not None else _logged(record, error)
     notes = notes_of(item)
     (notes.deaths if is_task else notes.caught).append(Noted.now(item, death))
@@ -123,16 +125,13 @@ class Diagnosing:
         """Note the errors that end threads and tasks while a test with a broker runs: a consumer is often one."""
         if not (brokers_of(item) or shared_brokers(item) or _MAKES_BROKERS in getattr(item, "fixturenames", ())):
             return (yield)
-        before = threading.excepthook
-        notes = notes_of(item)
-        make, earlier = logging.getLogRecordFactory(), threading.enumerate()
+        from leveret.observe.calls.errors import errors_seen
 
-        def note_logged(*parts: Any, **more: Any) -> logging.LogRecord:
-            # Not each logger hands its records on to the root.
-            record = make(*parts, **more)
+        notes, earlier = notes_of(item), threading.enumerate()
+
+        def note_logged(record: logging.LogRecord) -> None:
             with Guarded("note an error that was logged", item):
                 _note_logged(item, record)
-            return record
 
         def note(ended: threading.ExceptHookArgs) -> None:
             with Guarded("note the error of a thread", item):
@@ -140,13 +139,11 @@ class Diagnosing:
                     name = None if ended.thread is None else ended.thread.name
                     what = "a thread" if name is None else f"thread {name!r}"
                     notes.deaths.append(Noted.now(item, _death(what, name, ended.exc_value)))
-            before(ended)
 
-        threading.excepthook = note
-        logging.setLogRecordFactory(note_logged)
         self._item = item
         try:
-            return (yield)
+            with errors_seen(note_logged, note, passes_on=True):
+                return (yield)
         except Exception:
             # Threads of the test's fixtures still run. The test's own blocks have ended.
             with Guarded("note where threads stood", item):
@@ -156,10 +153,6 @@ class Diagnosing:
             raise
         finally:
             self._item = None
-            if logging.getLogRecordFactory() is note_logged:
-                logging.setLogRecordFactory(make)
-            if threading.excepthook is note:
-                threading.excepthook = before
 
     def pytest_assertrepr_compare(self, op: str, left: object, right: object) -> list[str] | None:
         """Note the moment of a comparison that fails, while the blocks around it are open; say how a flow differs."""
@@ -203,22 +196,19 @@ class Diagnosing:
 def note_failure(item: pytest.Item, call: pytest.CallInfo[None]) -> None:
     """Find out when a test failed, and what went wrong, with the reports that its error carried."""
     assert call.excinfo is not None
-    notes = notes_of(item)
+    notes, brokers = notes_of(item), brokers_of(item)
     moment, reports = notes.moment, notes.taken
     if moment is not None and moment.code is not None and not _is_raised_in(call.excinfo.value, moment.code):
         moment = None
     if reports:
         recorded = [
-            (one, report.moment)
-            for one in brokers_of(item)
-            for report in reports
-            if harness_of(one).is_shown_by([report])
+            (one, report.moment) for one in brokers for report in reports if harness_of(one).is_shown_by([report])
         ]
         moment = Moment(reports[0].wall, recorded, stacks=reports[0].stacks)
     if moment is None:
         moment = Moment(round(call.stop * 1_000_000), [], stacks=notes.stacks)
-    notes.moment, notes.names = moment, names_of(brokers_of(item), call)
-    notes.diagnoses = _diagnosed(item, call, moment)
+    notes.moment, notes.names = moment, names_of(brokers, call)
+    notes.diagnoses = _diagnosed(item, call, moment, brokers)
 
 
 def failed_at(item: pytest.Item) -> int | None:
@@ -281,9 +271,9 @@ def forget(item: pytest.Item) -> None:
     del item.stash[_NOTES]
 
 
-def _diagnosed(item: pytest.Item, call: pytest.CallInfo[None], moment: Moment) -> list[tuple[Broker, Diagnosis]]:
-    if not (brokers := brokers_of(item)):
-        return []
+def _diagnosed(
+    item: pytest.Item, call: pytest.CallInfo[None], moment: Moment, brokers: list[Broker]
+) -> list[tuple[Broker, Diagnosis]]:
     found: list[tuple[Broker, Diagnosis]] = []
     for broker in brokers:
         asked = _asked(item, call, moment, broker)
@@ -444,6 +434,14 @@ def _death_of_task(error: BaseException) -> TaskDeath:
     frames = [frame for frame, _ in walk_tb(error.__traceback__)]
     named = next(filter(is_of_user, frames), frames[0] if frames else None)
     return _death("a task" if named is None else f"task {named.f_code.co_name!r}", None, error)
+
+
+def _is_of_another(item: pytest.Item, error: BaseException) -> bool:
+    """Return whether a function of another test raised an error. asyncio reports a task once it is collected."""
+    own = getattr(item, "originalname", item.name)
+    functions = {frame.f_code.co_qualname.partition(".<locals>")[0] for frame, _ in walk_tb(error.__traceback__)}
+    names = {name.rpartition(".")[2] for name in functions}
+    return own not in names and any(getattr(one, "originalname", None) in names for one in item.session.items)
 
 
 def _death(what: str, name: str | None, error: BaseException) -> TaskDeath:

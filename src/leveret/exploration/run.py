@@ -25,6 +25,7 @@ from leveret.exploration.logs import buffered_logs
 from leveret.exploration.losses import confirmed_messages, lost_messages
 from leveret.exploration.schedule import Schedule, Seen
 from leveret.exploration.watcher import Watcher
+from leveret.observe.calls.errors import errors_seen
 from leveret.trials.watchdog import ends_within, hang_text
 
 if TYPE_CHECKING:
@@ -258,17 +259,11 @@ class ScenarioThread:
 @contextmanager
 def _quiet(run: Run) -> Iterator[None]:
     """Collect log records and exceptions of other threads in `run`. Only those of the reported run are shown."""
-    before = threading.excepthook
 
     def keep(arguments: threading.ExceptHookArgs) -> None:
         name = arguments.thread.name if arguments.thread is not None else "a thread"
         text = "".join(traceback.format_exception_only(arguments.exc_type, arguments.exc_value)).strip()
         run.thread_errors.append(f"{name} ended with {text}")
 
-    threading.excepthook = keep
-    try:
-        with buffered_logs(run.logs):
-            yield
-    finally:
-        if threading.excepthook is keep:
-            threading.excepthook = before
+    with errors_seen(None, keep), buffered_logs(run.logs):
+        yield
