@@ -502,3 +502,22 @@ def test_of_several_brokers_only_those_that_a_cause_names_are_shown_in_full(run)
             "mail: state of the broker on port *",
         ]
     )
+
+
+def test_an_error_that_a_client_gets_again_and_again_has_one_line(run):
+    result = run("""
+        from client import connect
+        from pika.exceptions import AMQPError
+
+        def test_it(leveret):
+            for _ in range(4):
+                try:
+                    connect(leveret.url, name="scanner").channel().queue_declare("cards", passive=True)
+                except AMQPError:
+                    pass
+            assert False
+    """)
+
+    result.stdout.fnmatch_lines(["  scanner (c4/ch1) got 404 NOT_FOUND - no queue 'cards' in vhost '/' (4 times)"])
+    assert "c4/ch1 was refused" in result.stdout.str()
+    assert "c3/ch1" not in result.stdout.str()

@@ -223,9 +223,16 @@ def refusal_lines(timeline: Timeline, node: Node, handle: Handle) -> list[str]:
     refusals = timeline.refusals
     if not refusals:
         return []
-    lines = [f"... and {len(refusals) - _LISTED} earlier errors"] if len(refusals) > _LISTED else []
-    for refusal in refusals[-_LISTED:]:
-        lines += _refusal(refusal)
+    # A client that connects again and again gets the same error each time.
+    alike: dict[tuple[object, ...], tuple[Fact, int]] = {}
+    for refusal in refusals:
+        sign = (refusal.client, refusal.code, refusal.text, refusal.cause, refusal.caller or refusal.opener)
+        alike[sign] = refusal, alike.pop(sign, (refusal, 0))[1] + 1
+    shown = list(alike.values())[-_LISTED:]
+    earlier = len(refusals) - sum(count for _, count in shown)
+    lines = [f"... and {count_text(earlier, 'earlier error')}"] if earlier else []
+    for refusal, count in shown:
+        lines += _refusal(refusal, count)
     declarers = declarers_of(timeline) | {
         (kind, vhost, name): DEFINITIONS for vhost, kind, name, *rest in node.defined or () if not rest
     }
@@ -241,11 +248,11 @@ def declarers_of(timeline: Timeline) -> dict[tuple[str, str, str], str]:
     return declarers
 
 
-def _refusal(refusal: Event) -> list[str]:
+def _refusal(refusal: Event, count: int) -> list[str]:
     summary = refusal.text.partition("\n")[0]
     name = cast("str | None", refusal.client) or "a client"
     who = "the test" if refusal.conn is None else client_place_text(name, refusal.conn, refusal.chan)
-    lines = [f"{who} got {refusal.code} {summary}"]
+    lines = [f"{who} got {refusal.code} {summary}{f' ({count} times)' if count > 1 else ''}"]
     lines += [f"  because {refusal.cause}"] if refusal.cause is not None else []
     if refusal.caller is not None:
         return [*lines, f"  during the call at {refusal.caller}"]

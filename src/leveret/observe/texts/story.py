@@ -61,7 +61,7 @@ class Told(NamedTuple):
     def sign(self) -> tuple[object, ...]:
         """What the fact has in common with others that differ only in their time."""
         fact = self.fact
-        return (fact.kind, *(fact.get(name) for name in ("msg", "conn", "queue", "reason")))
+        return fact.kind, *map(fact.get, ("msg", "conn", "queue", "reason"))
 
 
 class Story:
@@ -124,7 +124,9 @@ def _told(timeline: Timeline) -> Iterator[Fact]:
     """Yield the facts that matter."""
     has_published = False
     # An error has a line of its own, so the end of its channel or connection needs none.
-    refused = {(fact.conn, fact.get("chan")): fact.place for fact in reversed(timeline.refusals)}
+    refused = {(fact.conn, fact.chan): fact.place for fact in reversed(timeline.refusals)}
+    # One that a client gets again and again is shown where it got it last.
+    latest = {(fact.client, fact.text): fact.place for fact in timeline.refusals}
     for fact in timeline.recent:
         kind = fact.kind
         has_published = has_published or kind == events.PUBLISHED
@@ -132,8 +134,10 @@ def _told(timeline: Timeline) -> Iterator[Fact]:
             continue
         if kind in events.LOSSES and _is_told_by_another(timeline, fact):
             continue
+        if kind == events.REFUSED and latest[fact.client, fact.text] != fact.place:
+            continue
         is_end = kind in (events.CHAN_CLOSE, events.CONN_CLOSE)
-        if is_end and refused.get((fact.conn, fact.get("chan")), fact.place) < fact.place:
+        if is_end and refused.get((fact.conn, fact.chan), fact.place) < fact.place:
             continue
         yield fact
 
