@@ -91,6 +91,6 @@ def test_a_bracket_with_an_empty_slot_is_left_out() -> None:
 def test_details_are_what_the_words_leave_out() -> None:
     row = {"kind": "acked", "tag": 3, "multiple": False, "redelivered": False, "attrs": {}}
 
-    assert details(of_row(row)) == [("delivery tag", "3"), ("multiple", "no")]
-    assert details(of_row({**row, "kind": "published"})) == [("publish number", "3")]
+    assert details(of_row(row)) == [["delivery tag", "3"], ["multiple", "no"]]
+    assert details(of_row({**row, "kind": "published"})) == [["publish number", "3"]]
     assert "tag" in DETAILS

@@ -20,6 +20,7 @@ _HEX_BYTES: Final = 1_024
 _LABEL_LENGTH: Final = 40
 # JavaScript reads larger numbers inexactly, so such a body is shown as text.
 _EXACT_MAX: Final = 2**53
+_TEXT_OF: Final = json.JSONEncoder(ensure_ascii=False).encode
 _BEGINS_JSON: Final = (b"{", b"[")
 
 
@@ -66,14 +67,14 @@ class Body:
             return ""
         if self.json is None:
             return preview(self._octets, _LABEL_LENGTH)
-        text = json.dumps(self.json, ensure_ascii=False)
+        text = _TEXT_OF(self.json)
         return text if len(text) <= _LABEL_LENGTH else f"{text[:_LABEL_LENGTH]}..."
 
 
 def cut(shown: dict[str, Any], limit: int) -> bool:
     """Cut a body that a page shows to `limit` characters, and return whether it was longer."""
     if "json" in shown:
-        text = json.dumps(shown["json"], ensure_ascii=False)
+        text = _TEXT_OF(shown["json"])
         if len(text) <= limit:
             return False
         del shown["json"]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any, Final
 
 from leveret.core.model.reply_to import NAME as DIRECT_REPLY
@@ -18,6 +19,8 @@ class Lanes:
     def __init__(self, broker: str) -> None:
         self._broker = broker
         self._lanes: dict[str, Lane] = {}
+        # The lanes of exchanges and queues, by what they are, their virtual host and their name.
+        self._places: dict[tuple[str, str, str], str] = {}
         # Those that an event leads from or to.
         self._drawn: dict[str, None] = {}
 
@@ -45,21 +48,21 @@ class Lanes:
             first["label"] = first["label"].replace(f"c{numbers[0]}", f"c{numbers[0]}{among}c{numbers[-1]}", 1)
         return dict.fromkeys(lanes[1:], lanes[0]) if first is not None else {}
 
-    def exchange(self, vhost: str, name: str) -> str:
-        """Return the lane of an exchange."""
-        return self._add(place_id("x", vhost, name), "exchange", _label(vhost, name or "(default exchange)"))
-
-    def queue(self, vhost: str, name: str) -> str:
-        """Return the lane of a queue."""
-        return self._add(place_id("q", vhost, name), "queue", _label(vhost, name))
+    def place(self, kind: str, vhost: str, name: str) -> str:
+        """Return the lane of an exchange or a queue, which `kind` says."""
+        lane = self._places.get((kind, vhost, name))
+        if lane is None:
+            label = _label(vhost, name or ("(default exchange)" if kind == "exchange" else ""))
+            lane = self._places[kind, vhost, name] = self._add(place_id(kind, vhost, name), kind, label)
+        return lane
 
     def id_of(self, kind: str, vhost: str, name: str) -> str:
-        """Return the name of an exchange ("x") or queue ("q"), which need not have a lane."""
+        """Return the name of an exchange or a queue, which need not have a lane."""
         return f"{self._broker}/{place_id(kind, vhost, name)}"
 
-    def draw(self, lane: str) -> None:
-        """Note that a lane is drawn."""
-        self._drawn[lane] = None
+    def draw(self, lanes: Iterable[str]) -> None:
+        """Note that lanes are drawn."""
+        self._drawn |= dict.fromkeys(lanes)
 
     def in_order(self) -> list[Lane]:
         """Return the lanes that are drawn, in that order."""
@@ -74,8 +77,9 @@ class Lanes:
 
 
 def place_id(kind: str, vhost: str, name: str) -> str:
-    """Return the name of an exchange ("x") or queue ("q") within its broker."""
-    return f"{kind}/{name}" if vhost == "/" else f"{kind}@{vhost}/{name}"
+    """Return the name of an exchange or a queue within its broker."""
+    letter = "x" if kind == "exchange" else "q"
+    return f"{letter}/{name}" if vhost == "/" else f"{letter}@{vhost}/{name}"
 
 
 def shown_name(name: str | None) -> str:

@@ -94,13 +94,9 @@ class MessageStory:
             return self.framework.label
         return self.body.label or self.routing_key or self.exchange
 
-    def outcome(self, about: Container[str] = (), unconsumed: Container[str] = ()) -> tuple[str, str]:
-        """Return what became of the message, its problems first, and the tone of that.
-
-        `about` are the queues that the failure is about, and `unconsumed` those that never had a consumer. What waits
-        in one of the latter is no problem, unless the failure is about it.
-        """
-        problems, ends = self._problems(), self._ends()
+    def _outcome(self, texts: Mapping[int, str], about: Container[str], unconsumed: Container[str]) -> tuple[str, str]:
+        """Return what became of the message, its problems first, and the tone of that. `texts` say how copies stand."""
+        problems, ends = self._problems(), self._ends(texts)
         text = "; ".join(dict.fromkeys([*problems, *(text for text, _, _ in ends)]))
         if not self.copies:
             return text, BAD if problems or self.life.lost is not None else WARN
@@ -122,13 +118,13 @@ class MessageStory:
                 problems.append(f"requeued {copy.requeue_count} times")
         return problems
 
-    def _ends(self) -> list[tuple[str, Tone, str]]:
+    def _ends(self, texts: Mapping[int, str]) -> list[tuple[str, Tone, str]]:
         """Return the ends of the copies that count: their texts, tones and queues."""
         if not self.copies:
             lost = self.life.lost
             return [("reached no queue" if lost is None else f"{lost.kind} ({lost.get('reason')})", WARN, "")]
         ends = self.life.last_ends
-        return [(self._end_text(copy), end_of(self.state(copy)).tone, copy.queue.name) for copy in ends]
+        return [(texts[copy.number], end_of(self.state(copy)).tone, copy.queue.name) for copy in ends]
 
     def _end_text(self, copy: CopyLife) -> str:
         """Return how a copy stands, as a drawing says it."""
@@ -143,8 +139,13 @@ class MessageStory:
     def shown(
         self, lanes: Lanes, colour: int, about: Container[str] = (), unconsumed: Container[str] = ()
     ) -> dict[str, Any]:
-        """Return the message as a page takes it; `about` and `unconsumed` as in `outcome`."""
-        outcome, tone = self.outcome(about, unconsumed)
+        """Return the message as a page takes it.
+
+        `about` are the queues that the failure is about, and `unconsumed` those that never had a consumer. What waits
+        in one of the latter is no problem, unless the failure is about it.
+        """
+        ends = {number: self._end_text(copy) for number, copy in self.copies.items()}
+        outcome, tone = self._outcome(ends, about, unconsumed)
         shown: dict[str, Any] = {
             "number": self.number,
             "name": None if self.name == f"#{self.number}" else self.name,
@@ -162,7 +163,7 @@ class MessageStory:
             "redacted": _redacted(self.headers or {}),
             "body": self.body.shown if self.body.shown["hash"] else None,
             "events": [event["i"] for event in self.events],
-            "copies": [self._shown_copy(copy, lanes) for copy in self.copies.values()],
+            "copies": [self._shown_copy(copy, ends[number], lanes) for number, copy in self.copies.items()],
             "deaths": [{name: death.get(name.replace("_", "-")) for name in _OF_DEATH} for death in self._deaths],
             "causes": self.causes,
             "caused_by": self.caused_by,
@@ -171,14 +172,14 @@ class MessageStory:
         }
         return {name: value for name, value in shown.items() if value not in (None, [], {})}
 
-    def _shown_copy(self, copy: CopyLife, lanes: Lanes) -> dict[str, Any]:
+    def _shown_copy(self, copy: CopyLife, end: str, lanes: Lanes) -> dict[str, Any]:
         shown = {
             "copy": copy.number,
-            "queue": lanes.id_of("q", *copy.queue.place),
+            "queue": lanes.id_of("queue", *copy.queue.place),
             "from_copy": copy.source_number,
             "deliveries": len(copy.deliveries) or None,
             "state": self.state(copy),
-            "end": self._end_text(copy),
+            "end": end,
             "events": [event["i"] for event in self.copy_events.get(copy.number, ())],
         }
         return {name: value for name, value in shown.items() if value is not None}

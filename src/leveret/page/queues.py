@@ -80,7 +80,7 @@ class QueueStory:
         lowest = [min((point[index] or 0 for point in points), default=0) for index in (2, 3, 4)]
         more = [max(at_least, -low) for at_least, low in zip(self._missing(counts), lowest, strict=True)]
         return [
-            [t, wall, *((count or 0) + by for count, by in zip(own, more, strict=True))] for t, wall, *own in points
+            [t, wall, *[(count or 0) + by for count, by in zip(own, more, strict=True)]] for t, wall, *own in points
         ]
 
     def _missing(self, counts: list[int]) -> list[int]:
@@ -102,7 +102,7 @@ class QueueStory:
         by, at = deletion(self._lives[-1]) if self.is_deleted else (None, None)
         state = self._state
         shown: dict[str, Any] = {
-            "lane": lanes.id_of("q", self.vhost, self.name),
+            "lane": lanes.id_of("queue", self.vhost, self.name),
             "name": self.name,
             "vhost": self.vhost,
             "type": self.type,

@@ -5,13 +5,14 @@ The words, the tones and the kinds of lanes come from `leveret.story.words`. Thi
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Final
 
 from leveret.page.lanes import Lanes, shown_name
 from leveret.page.messages import MessageStory
 from leveret.page.readings.reading import StoryEvent
 from leveret.story.entities import Fact
-from leveret.story.words import PLAIN, Lane, Names, channel_text, details, filled, words_of
+from leveret.story.words import PLAIN, Lane, Numbers, channel_text, details, filled, words_of
 from leveret.trace import events
 from leveret.trace.events import Event
 from leveret.trace.redaction import Redaction
@@ -24,59 +25,57 @@ SETUP: Final = frozenset(
 ) | {*ALWAYS_SETUP, events.CALLED, events.PURGED}
 
 
-class PageNames(Names):
+class PageNames(Numbers):
     """The names in a page: messages by their numbers, clients by their connections."""
 
-    def __init__(self, message: str) -> None:
-        self._message: Final = message
+    def __init__(self, suffix: str) -> None:
+        """Of messages, `suffix` names the broker if it is not the first."""
+        self._suffix: Final = suffix
 
     def message(self, fact: Event) -> str:
         """Return what the story calls the message: "#3"."""
-        return self._message
+        number = super().message(fact)
+        return f"{number}{self._suffix}" if number else ""
 
     def quoted(self, name: str) -> str:
         """Return a name in quotes, without what is generated in it."""
         return repr(shown_name(name))
 
 
-def step_of(fact: Fact, lanes: Lanes, message: MessageStory | None, redaction: Redaction) -> StoryEvent:
+def step_of(
+    fact: Fact, lanes: Lanes, names: PageNames, message: MessageStory | None, redaction: Redaction
+) -> StoryEvent:
     """Return a fact as an event, without its times and what other facts say of it."""
-    kind, words, conn = fact.kind, words_of(fact), fact.get("conn")
-    names = PageNames("" if message is None else message.name)
+    kind, words = fact.kind, words_of(fact)
+    conn, chan = fact.raw[events.CHANNEL] if kind in events.BY_SOMEONE else (None, None)
     start = _lane(words.start, fact, lanes)
     if start is None and kind in events.ANSWERS and message is not None:
-        start = lanes.exchange(message.vhost, message.exchange)
+        start = lanes.place("exchange", message.vhost, message.exchange)
     step = {
         "kind": kind,
         "from": start,
         "to": _lane(words.end, fact, lanes),
-        "channel": None if conn is None else channel_text(conn, fact.get("chan")),
+        "channel": None if conn is None else channel_text(conn, chan),
         "message": None if message is None else message.number,
         "copy": fact.get("copy"),
-        "text": filled(words.text, lambda slot: names.slot(slot, fact), is_drawn=True),
+        "text": filled(words.text, partial(names.slot, fact), is_drawn=True),
         "across": words.is_across or None,
         "tone": None if words.tone == PLAIN else words.tone,
-        "detail": [list(pair) for pair in details(fact, redaction)] or None,
+        "detail": details(fact, redaction) or None,
     }
     return {name: value for name, value in step.items() if value is not None}
 
 
 def _lane(kind: Lane | None, fact: Fact, lanes: Lanes) -> str | None:
-    vhost = str(fact.get("vhost") or "/")
-    match kind:
-        case None:
-            return None
-        case "test":
-            return lanes.test()
-        case "client":
-            # Without a connection, the test did this. A fault without one, or what is unknown, has no lane.
-            row, conn = events.TABLE.get(fact.kind), fact.conn
-            return None if conn is None and (row is None or row.category == "test") else lanes.client(conn)
-        case "exchange":
-            return lanes.exchange(vhost, str(fact.get("exchange") or ""))
-        case "destination" if fact.destination_kind != "queue":
-            return lanes.exchange(vhost, fact.destination)
-        case "destination":
-            return lanes.queue(vhost, fact.destination or "")
-        case "queue":
-            return lanes.queue(vhost, fact.queue or "")
+    if kind is None:
+        return None
+    if kind == "test":
+        return lanes.test()
+    if kind == "client":
+        # Without a connection, the test did this. A fault without one, or what is unknown, has no lane.
+        row, conn = events.TABLE.get(fact.kind), fact.conn
+        return None if conn is None and (row is None or row.category == "test") else lanes.client(conn)
+    if kind == "destination":
+        what: Lane = "queue" if fact.destination_kind == "queue" else "exchange"
+        return lanes.place(what, str(fact.vhost or "/"), fact.destination or "")
+    return lanes.place(kind, str(fact.vhost or "/"), str(fact.get(kind) or ""))

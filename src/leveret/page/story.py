@@ -20,7 +20,7 @@ from leveret.page.lanes import Lanes
 from leveret.page.messages import COLOURS, WITHHELD, MessageStory, link
 from leveret.page.queues import queues_of
 from leveret.page.readings.reading import Reading, StoryEvent, Times
-from leveret.page.steps import ALWAYS_SETUP, SETUP, step_of
+from leveret.page.steps import ALWAYS_SETUP, SETUP, PageNames, step_of
 from leveret.page.topology import Topology
 from leveret.story.causes import Cause, sentence
 from leveret.story.diagnosis import CAUSES_MAX
@@ -34,7 +34,6 @@ from leveret.story.entities import (
 )
 from leveret.story.words import WARN, channel_text
 from leveret.trace import events
-from leveret.trace.caller import Caller
 from leveret.trace.events import Event
 from leveret.trace.recorded_rows import content_of
 from leveret.trace.version import __version__
@@ -46,6 +45,8 @@ FORMAT: Final = 1
 _LEAP_MIN: Final = 10_000
 # The messages of the second broker of a test have numbers above this one, those of the third above twice this one.
 BROKER_SPAN: Final = 1_000_000
+# The kinds that name a line of the user's code, besides that at which a connection was opened.
+_WITH_CALLER: Final = frozenset(kind for kind, fields in events.FIELDS.items() if "caller" in fields)
 # A connection and a channel.
 Place = tuple[object, object]
 # The method of `leveret.faults` that adds any fault, and the methods of clients that settle deliveries.
@@ -100,9 +101,12 @@ class BrokerStory:
         self.queues: Final = queues_of(reading)
         self.topology: Final = Topology(reading)
         self._start: Final = start
+        # When each of the facts that it shows happened, since the start.
+        self._when: Final = [self.times_of(fact) for fact in self.timeline.facts[reading.began :]]
         # What to add to the broker's own numbers of messages, so that no two brokers share one.
         self._first: Final = (number - 1) * BROKER_SPAN
         self._suffix: Final = f" of {reading.name or self.id}" if number > 1 else ""
+        self._names: Final = PageNames(self._suffix)
         self.redaction: Final = reading.redaction
         # The last call of the test, and the event of it.
         self._call: tuple[str | None, StoryEvent] | None = None
@@ -147,14 +151,15 @@ class BrokerStory:
         later = len(self.timeline.facts) - self.reading.later_count
         for fact in self.timeline.facts[self.reading.began :]:
             if fact.kind not in events.MARKS:
-                self._take(self._explained(fact))
+                self._take(fact if fact.kind != events.QUEUE_DELETE else self._explained(fact))
                 if fact.place >= later:
                     self.events[-1]["late"] = True
         self._finish()
 
     def _take(self, fact: Fact) -> None:
         kind = fact.kind
-        message = self._hit(fact) if fact.get("msg") is None else self._message(fact)
+        number = fact.get("msg")
+        message = self._hit(fact) if number is None else self._message(number)
         event = self._event(fact, message)
         if kind == events.FAULT:
             self._fired.setdefault(fact.fault, []).append(event)
@@ -166,7 +171,7 @@ class BrokerStory:
             message.events.append(event)
             if kind == events.PUBLISHED:
                 self._take_publish(fact, event, message)
-            copy = self.timeline.copies.get(cast("int", fact.get("copy")))
+            copy = self.timeline.copies.get(event.get("copy", 0))
             if copy is not None:
                 self._take_copy(fact, event, message, copy)
         self.events.append(event)
@@ -212,9 +217,7 @@ class BrokerStory:
                 event["caused_by"] = death
 
     def _explained(self, fact: Fact) -> Fact:
-        """Return a fact with the connection that caused it, if that follows from others."""
-        if fact.kind != events.QUEUE_DELETE:
-            return fact
+        """Return the deletion of a queue with the connection that caused it, if that follows from others."""
         by = self.timeline.deleted_by(self._deleted[fact.place])
         where = events.POSITIONS[fact.kind]["conn"]
         return Fact((*fact.raw[:where], None if by is None else by.number, *fact.raw[where + 1 :]), fact.place)
@@ -228,20 +231,21 @@ class BrokerStory:
                 return self._published.get((fact.conn, fact.chan))
             facts = map(self.timeline.facts.__getitem__, range(fact.place + 1, len(self.timeline.facts)))
             following = next((later for later in facts if later.get("conn") == fact.conn), None)
-            return self._message(following) if following is not None and following.kind == events.PUBLISHED else None
+            is_publish = following is not None and following.kind == events.PUBLISHED
+            return self._message(following.get("msg")) if following is not None and is_publish else None
         held = [message for chan, message in self._held.get(fact.conn, {}).values() if chan == fact.chan]
         return held[0] if len(held) == 1 and fact.on in _SETTLING else None
 
-    def _message(self, fact: Fact) -> MessageStory | None:
-        """Return the message of a fact; None if only a newer leveret knows what happened to it."""
-        life = self.timeline.messages.get(cast("int", fact.get("msg")))
+    def _message(self, number: object) -> MessageStory | None:
+        """Return a message by the number in its broker; None if only a newer leveret knows what happened to it."""
+        life = self.timeline.messages.get(cast("int", number))
         if life is None:
             return None
-        number = self.number_of(life.number)
-        message = self.messages.get(number)
+        own = life.number + self._first
+        message = self.messages.get(own)
         if message is None:
             name = f"#{life.number}{self._suffix}"
-            message = self.messages[number] = MessageStory(number, name, life, self._body(life), self.reading)
+            message = self.messages[own] = MessageStory(own, name, life, self._body(life), self.reading)
             if life.published is not None and life.publisher is not None:
                 message.publisher = channel_text(life.published.conn, life.published.chan)
         return message
@@ -257,7 +261,7 @@ class BrokerStory:
 
     def _event(self, fact: Fact, message: MessageStory | None) -> StoryEvent:
         kind = fact.kind
-        event = {**self._times(fact), **step_of(fact, self.lanes, message, self.redaction)}
+        event = {**self._times(fact), **step_of(fact, self.lanes, self._names, message, self.redaction)}
         line = self._line(fact)
         if line is not None:
             event["line"] = line
@@ -269,32 +273,29 @@ class BrokerStory:
 
     def times_of(self, fact: Fact) -> Times:
         """Return when a fact happened since the start of the test, by both clocks, as far as that is known."""
-        return self._since_start(self.reading.times(fact))
-
-    def _since_start(self, times: Times) -> Times:
-        (ts, real), (start_ts, start_wall) = times, self._start
+        (ts, real), (start_ts, start_wall) = self.reading.times(fact), self._start
         t = None if ts is None or start_ts is None else ts - start_ts
         return t, None if real is None or start_wall is None else real - start_wall
 
     def _times(self, fact: Fact) -> dict[str, int]:
-        ts, real = self.reading.times(fact)
-        t, wall = self._since_start((ts, real))
-        times = {name: at for name, at in (("t", t), ("wall", wall)) if at is not None}
-        if self.events and t is not None and wall is not None:
-            last = times | self.events[-1]
-            leap = int(t - last["t"] - (wall - last["wall"]))
-            # A clock that was never moved is never ahead of real time.
-            if leap >= _LEAP_MIN and (ts or 0) > (real or 0):
-                times["leap"] = leap
+        (t, wall), (start_ts, start_wall) = self._when[fact.place - self.reading.began], self._start
+        if t is None or wall is None or start_ts is None or start_wall is None:
+            return {name: at for name, at in (("t", t), ("wall", wall)) if at is not None}
+        times = {"t": t, "wall": wall}
+        last = times | self.events[-1] if self.events else times
+        leap = int(t - last["t"] - (wall - last["wall"]))
+        # A clock that was never moved is never ahead of real time.
+        if leap >= _LEAP_MIN and t + start_ts > wall + start_wall:
+            times["leap"] = leap
         return times
 
     def _line(self, fact: Fact) -> str | None:
         if fact.kind == events.FAULT and fact.conn is not None:
             return self._added.get(fact.fault, self._added.get(_ADD))
-        caller = Caller.read(fact.get("opener" if fact.kind == events.CONN_OPEN else "caller"))
+        caller = fact.opener if fact.kind == events.CONN_OPEN else fact.caller if fact.kind in _WITH_CALLER else None
         if caller is not None:
             return caller.text(has_functions=False)
-        if self._call is None or fact.get("conn") is not None or fact.kind not in events.BY_SOMEONE:
+        if self._call is None or fact.kind not in events.BY_SOMEONE or fact.conn is not None:
             return None
         line, call = self._call
         # The events that it caused say what the call did.
@@ -307,13 +308,12 @@ class BrokerStory:
         for clients in successions(one for one in self.timeline.connections.values() if one.opened is not None):
             if len(clients) > 1:
                 joined |= self.lanes.join([client.number for client in clients])
-        for event in self.events:
+        for event in self.events if joined else ():
             for end in ("from", "to"):
-                if end in event:
-                    event[end] = joined.get(event[end], event[end])
-                    self.lanes.draw(event[end])
-        for vhost, name in self.queues:
-            self.lanes.draw(self.lanes.queue(vhost, name))
+                if event.get(end) in joined:
+                    event[end] = joined[event[end]]
+        self.lanes.draw([event[end] for event in self.events for end in ("from", "to") if end in event])
+        self.lanes.draw([self.lanes.place("queue", vhost, name) for vhost, name in self.queues])
 
     def shown_queues(self) -> Iterator[dict[str, Any]]:
         """Yield the queues as a page takes them."""
@@ -325,7 +325,8 @@ class BrokerStory:
             yield queue.shown(self.lanes, self.topology.bindings_to(place), series, self._deletion)
 
     def _times_at(self, place: int) -> Times:
-        return (None, None) if place < self.reading.began else self.times_of(self.timeline.facts[place])
+        began = self.reading.began
+        return (None, None) if place < began else self._when[place - began]
 
     def _deletion(self, queue: QueueLife) -> tuple[str, int | None]:
         deleted = queue.deleted

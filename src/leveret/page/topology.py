@@ -249,7 +249,7 @@ class Topology:
         led_to = {target for _, target, *_ in edges}
 
         def id_of(end: End) -> str:
-            return lanes.id_of(end[0][0] if end[0] == "queue" else "x", *end[1:])
+            return lanes.id_of(*end)
 
         nodes = [
             {

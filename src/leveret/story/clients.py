@@ -23,9 +23,9 @@ class Clients:
     def take(self, fact: Event) -> None:
         """Take the next fact; only those of the `KINDS` matter."""
         if fact.kind == events.CALLED:
-            self._caller = Caller.read(fact.get("caller"))
+            self._caller = fact.caller
         elif fact.kind == events.CONN_OPEN:
-            self.known[cast("int", fact.get("conn"))] = cast("str | None", fact.get("client"))
+            self.known[cast("int", fact.conn)] = fact.client
 
     def who(self, fact: Event) -> str:
         """Return who caused a fact: a client's connection and channel, or the test and its line."""

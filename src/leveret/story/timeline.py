@@ -78,26 +78,25 @@ class Timeline:
         # What an earlier place showed, when that was last asked for, and the requests if they were asked for.
         self._cut: Timeline | None = None
         self._requests: dict[Place, list[MessageLife]] | None = None
-        self._handlers: Final = self._handlers_by_kind()
         self.take(raw_events)
 
     def take(self, raw_events: Iterable[RawEvent]) -> None:
         """Take the next events. Those of an unknown kind, of a newer file, are facts and show nothing else."""
         self._requests = None
-        facts, handlers = self.facts, self._handlers
+        facts = self.facts
         for raw in raw_events:
             fact = Fact(raw, len(facts))
             facts.append(fact)
-            handler = handlers.get(cast("str", raw[0]))
+            handler = _HANDLERS.get(cast("str", raw[0]))
             if handler is not None:
-                handler(fact, raw)
+                handler(self, fact, raw)
 
     def at(self, place: int) -> Timeline:
         """Return what the first `place` facts show."""
         if place >= len(self.facts):
             return self
         if self._cut is None or len(self._cut.facts) != place:
-            self._cut = Timeline(fact.raw for fact in self.facts[:place])
+            self._cut = Timeline([fact.raw for fact in self.facts[:place]])
         return self._cut
 
     @property
@@ -206,34 +205,6 @@ class Timeline:
             return None if deleted is None else self.by(deleted)
         return queue.owner if deleted.reason == "exclusive" else None
 
-    def _handlers_by_kind(self) -> dict[str, Callable[[Fact, RawEvent], None]]:
-        handlers: dict[str, Callable[[Fact, RawEvent], None]] = {
-            events.CONN_OPEN: self._connection_opened,
-            events.CONN_CLOSE: self._connection_closed,
-            events.CHAN_OPEN: self._channel_opened,
-            events.CHAN_CLOSE: self._channel_closed,
-            events.REFUSED: self._refused,
-            events.EXCHANGE_DECLARE: self._exchange_declared,
-            events.EXCHANGE_DELETE: self._exchange_deleted,
-            events.QUEUE_DECLARE: self._queue_declared,
-            events.QUEUE_DELETE: self._queue_deleted,
-            events.BIND: self._bound,
-            events.UNBIND: self._unbound,
-            events.CONSUME: self._consumed,
-            events.CANCEL: self._cancelled,
-            events.QOS: self._limited,
-            events.CALLED: lambda fact, _: self.calls.append(fact),
-            events.TEST_START: self._began,
-            events.TEST_END: self._test_ended,
-            events.FAULT: self._fault,
-        }
-        for kind, row in TABLE.items():
-            if row.category == "publishing":
-                handlers[kind] = self._published if kind == events.PUBLISHED else self._answered
-            elif row.category == "copy":
-                handlers[kind] = self._copy_handler(kind)
-        return handlers
-
     # Connections and channels.
 
     def _connection(self, number: int) -> ConnectionLife:
@@ -288,6 +259,9 @@ class Timeline:
     def _limited(self, fact: Fact, raw: RawEvent) -> None:
         if fact.conn is not None and fact.chan is not None:
             self._channel(fact.conn, fact.chan).limits.append(fact)
+
+    def _called(self, fact: Fact, raw: RawEvent) -> None:
+        self.calls.append(fact)
 
     def _began(self, fact: Fact, raw: RawEvent) -> None:
         self.starts.append(fact)
@@ -441,35 +415,18 @@ class Timeline:
         self.copies[number] = life.copies[number] = copy
         return copy
 
-    def _copy_handler(self, kind: str) -> Callable[[Fact, RawEvent], None]:
-        """Return what takes the events of a kind about copies. The traits of the kind say what moves."""
-        places = POSITIONS[kind]
-        parts_of = itemgetter(*(places[name] for name in ("vhost", "queue", "message", "copy")))
-        copies = self.copies
-        moved = self._move_of(kind)
-
-        def handle(fact: Fact, raw: RawEvent) -> None:
-            vhost, queue, message, number = parts_of(raw)
-            copy = copies.get(number)
-            if copy is None:
-                life = self._message(vhost, message)
-                if number is None:
-                    self._lost(life, fact)
-                    return
-                copy = self._new_copy(number, life, queue)
-            copy.facts.append(fact)
-            moved(copy, fact, raw)
-
-        return handle
-
-    def _move_of(self, kind: str) -> Callable[[CopyLife, Fact, RawEvent], None]:
-        if kind in events.ARRIVALS:
-            return self._arrived
-        if kind in events.REQUEUES:
-            return self._requeued
-        if kind in events.DELIVERIES:
-            return self._delivered
-        return self._settled if kind in events.SETTLING else self._ended
+    def _moved(self, fact: Fact, raw: RawEvent) -> None:
+        """Take what happened to a copy. The traits of its kind say what moves."""
+        vhost, queue, message, number = _OF_COPY[fact.kind](raw)
+        copy = self.copies.get(number)
+        if copy is None:
+            life = self._message(vhost, message)
+            if number is None:
+                self._lost(life, fact)
+                return
+            copy = self._new_copy(number, life, queue)
+        copy.facts.append(fact)
+        _MOVES[fact.kind](self, copy, fact, raw)
 
     def _arrived(self, copy: CopyLife, fact: Fact, raw: RawEvent) -> None:
         copy.queue.ready[copy.number] = copy
@@ -551,3 +508,46 @@ def _end_delivery(copy: CopyLife, fact: Fact) -> None:
         held = {} if delivery.channel is None else delivery.channel.held
         if held.get(delivery.fact.tag) is delivery:
             del held[delivery.fact.tag]
+
+
+def _move_of(kind: str) -> _Move:
+    if kind in events.ARRIVALS:
+        return Timeline._arrived
+    if kind in events.REQUEUES:
+        return Timeline._requeued
+    if kind in events.DELIVERIES:
+        return Timeline._delivered
+    return Timeline._settled if kind in events.SETTLING else Timeline._ended
+
+
+_Handler = Callable[[Timeline, Fact, RawEvent], None]
+_Move = Callable[[Timeline, CopyLife, Fact, RawEvent], None]
+# What takes the events of each kind, and for those about copies where their tuples have what these are about.
+_HANDLERS: Final[dict[str, _Handler]] = {
+    events.CONN_OPEN: Timeline._connection_opened,
+    events.CONN_CLOSE: Timeline._connection_closed,
+    events.CHAN_OPEN: Timeline._channel_opened,
+    events.CHAN_CLOSE: Timeline._channel_closed,
+    events.REFUSED: Timeline._refused,
+    events.EXCHANGE_DECLARE: Timeline._exchange_declared,
+    events.EXCHANGE_DELETE: Timeline._exchange_deleted,
+    events.QUEUE_DECLARE: Timeline._queue_declared,
+    events.QUEUE_DELETE: Timeline._queue_deleted,
+    events.BIND: Timeline._bound,
+    events.UNBIND: Timeline._unbound,
+    events.CONSUME: Timeline._consumed,
+    events.CANCEL: Timeline._cancelled,
+    events.QOS: Timeline._limited,
+    events.CALLED: Timeline._called,
+    events.TEST_START: Timeline._began,
+    events.TEST_END: Timeline._test_ended,
+    events.FAULT: Timeline._fault,
+    **dict.fromkeys((*events.ANSWERS, *events.RETURNS), Timeline._answered),
+    **dict.fromkeys(events.ABOUT_COPIES, Timeline._moved),
+    events.PUBLISHED: Timeline._published,
+}
+_MOVES: Final[dict[str, _Move]] = {kind: _move_of(kind) for kind in events.ABOUT_COPIES}
+_OF_COPY: Final = {
+    kind: itemgetter(*(POSITIONS[kind][name] for name in ("vhost", "queue", "message", "copy")))
+    for kind in events.ABOUT_COPIES
+}

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
-from functools import cache
+from functools import cache, partial
 from typing import TYPE_CHECKING, Final, Literal, NamedTuple
 
 from leveret.trace import events
@@ -223,6 +223,8 @@ DETAILS: Final = {
     **{name: name.replace("_", " ") for name in ("arguments", "prefetch_count", "peer", "user", "code", "cause")},
     **{name: name.replace("_", " ") for name in ("exclusive", "no_ack")},
 }
+# The slots for which `Names` has a method.
+_OWN: Final = frozenset({"message", "who", "reason", "target"})
 # The slots that hold a name, which a text sets apart.
 _QUOTED: Final = frozenset({"queue", "exchange", "destination", "routing_key", "consumer", "client"})
 
@@ -255,9 +257,9 @@ class Names:
             return f"to queue {self.quoted(key)}"
         return f"to {self.quoted(exchange)} with key {self.quoted(key)}"
 
-    def slot(self, name: str, fact: Event) -> str:
+    def slot(self, fact: Event, name: str) -> str:
         """Return what a slot of a template says about a fact; "" leaves its bracket out."""
-        if name in ("message", "who", "reason", "target"):
+        if name in _OWN:
             own: Callable[[Event], str] = getattr(self, name)
             return own(fact)
         if name == "connection":
@@ -281,12 +283,26 @@ class Numbers(Names):
 
 def words_of(fact: Event) -> Words:
     """Return the row of the table that applies to a fact."""
-    return next((row for row in KINDS.get(fact.kind, ()) if _applies(row, fact)), _OTHER)
+    raw = fact.raw
+    for row, conditions in _rows_of(fact.kind):
+        for place, value in conditions:
+            if raw[place] in (None, False, "") if value is ANY else raw[place] != value:
+                break
+        else:
+            return row
+    return _OTHER
+
+
+@cache
+def _rows_of(kind: str) -> list[tuple[Words, list[tuple[int, object]]]]:
+    """Return the rows of a kind, each with its fields as places in the tuple of an event."""
+    places = events.POSITIONS[kind]
+    return [(row, [(places[name], value) for name, value in row.when.items()]) for row in KINDS.get(kind, ())]
 
 
 def told(fact: Event, names: Names, *, is_drawn: bool = False) -> str:
     """Return what happened, as a drawing or a line of text says it."""
-    return filled(words_of(fact).text, lambda slot: names.slot(slot, fact), is_drawn=is_drawn)
+    return filled(words_of(fact).text, partial(names.slot, fact), is_drawn=is_drawn)
 
 
 def end_of(state: str) -> End:
@@ -301,17 +317,22 @@ def why(kind: str, reason: object) -> str:
 
 def filled(template: str, slot: Callable[[str], str], *, is_drawn: bool) -> str:
     """Return a template with its slots filled. See the beginning of this module."""
-
-    return "".join([part if isinstance(part, str) else _part(*part, slot) for part in _parts(template, is_drawn)])
+    shown = []
+    for text, names, is_optional in _parts(template, is_drawn):
+        if not is_optional:
+            shown.append(slot(names[0]) if names else text)
+        elif all(values := list(map(slot, names))):
+            shown.append(text.format(**dict(zip(names, values, strict=True))))
+    return "".join(shown)
 
 
 @cache
-def _parts(template: str, is_drawn: bool) -> list[str | tuple[str, tuple[str, ...], bool]]:
-    """Return the parts of a template: text, or text with its slots, and whether all of these must have a value."""
-    parts: list[str | tuple[str, tuple[str, ...], bool]] = []
+def _parts(template: str, is_drawn: bool) -> list[tuple[str, tuple[str, ...], bool]]:
+    """Return the parts of a template: text with its slots, and whether all of these must have a value."""
+    parts: list[tuple[str, tuple[str, ...], bool]] = []
     end = 0
     for found in _PARTS.finditer(template):
-        parts.append(template[end : found.start()])
+        parts.append((template[end : found.start()], (), False))
         end = found.end()
         beside_drawing, optional, name = found.groups()
         if name is not None:
@@ -319,38 +340,35 @@ def _parts(template: str, is_drawn: bool) -> list[str | tuple[str, tuple[str, ..
         elif beside_drawing is None or not is_drawn:
             text: str = optional if beside_drawing is None else beside_drawing
             parts.append((text, tuple(_SLOT.findall(text)), True))
-    return [*parts, template[end:]]
+    parts.append((template[end:], (), False))
+    return [part for part in parts if part[0]]
 
 
-def _part(text: str, names: tuple[str, ...], is_optional: bool, slot: Callable[[str], str]) -> str:
-    if not is_optional:
-        return slot(names[0])
-    values = {name: slot(name) for name in names}
-    return text.format(**values) if all(values.values()) else ""
-
-
-def details(fact: Event, redaction: Redaction | None = None) -> list[tuple[str, str]]:
+def details(fact: Event, redaction: Redaction | None = None) -> list[list[str]]:
     """Return the fields of a fact that its words leave out, each with its label. `redaction` hides what is secret."""
     found = []
     is_publish = fact.kind == events.PUBLISHED or fact.kind in events.ANSWERS
-    for name, label in _details_of(fact.kind):
-        value = as_python(fact.get(name))
-        is_default = value in (None, {}) or (
-            value is False and not (name == "multiple" and fact.kind in events.SETTLING)
-        )
-        # Only of a delivery, the count is one of earlier deliveries.
-        if is_default or (name == "count" and (value == 0 or fact.kind not in events.DELIVERIES)):
+    for place, name, label in _details_of(fact.kind):
+        value = fact.raw[place]
+        is_default = value is False and not (name == "multiple" and fact.kind in events.SETTLING)
+        if value is None or is_default or (name == "count" and value == 0):
+            continue
+        value = as_python(value)
+        if value == {}:
             continue
         value = redaction.shown(value) if redaction is not None and isinstance(value, Mapping) else value
         shown = str(value) if not isinstance(value, bool) else "yes" if value else "no"
-        found.append(("publish number" if name == "tag" and is_publish else label, shown))
+        found.append(["publish number" if name == "tag" and is_publish else label, shown])
     return found
 
 
 @cache
-def _details_of(kind: str) -> list[tuple[str, str]]:
-    fields = events.FIELDS.get(kind, DETAILS)
-    return [(name, label) for name, label in DETAILS.items() if name in fields]
+def _details_of(kind: str) -> list[tuple[int, str, str]]:
+    """Return the fields beside the words of a kind: the place in the tuple of an event, the name and the label."""
+    places = events.POSITIONS[kind]
+    # Only of a delivery, the count is one of earlier deliveries.
+    left_out = () if kind in events.DELIVERIES else ("count",)
+    return [(places[name], name, label) for name, label in DETAILS.items() if name in places and name not in left_out]
 
 
 def done(kind: str) -> str:
@@ -368,10 +386,3 @@ def channel_text(conn: object, chan: object) -> str:
     if not isinstance(conn, int):
         return "the test"
     return place_text(conn, chan if isinstance(chan, int) else None)
-
-
-def _applies(row: Words, fact: Event) -> bool:
-    return all(
-        fact.get(name) == value if value is not ANY else fact.get(name) not in (None, False, "")
-        for name, value in row.when.items()
-    )

@@ -355,7 +355,7 @@ class Event:
     Accessing a field that the kind does not have raises AttributeError; `get` returns None instead.
     """
 
-    __slots__ = ("kind", "raw")
+    __slots__ = ("at", "kind", "raw")
 
     vhost: str
     conn: int | None
@@ -405,13 +405,8 @@ class Event:
         self.raw = raw
         # One of `KINDS`.
         self.kind: EventKind = cast("EventKind", raw[0])
-
-    @property
-    def at(self) -> int:
-        """The time of the event, in microseconds of the broker's clock."""
-        at = self.raw[1]
-        assert isinstance(at, int)
-        return at
+        # The time of the event, in microseconds of the broker's clock.
+        self.at: int = cast("int", raw[1])
 
     def get(self, name: str) -> object:
         """Return a field, or None if the kind has no such field.

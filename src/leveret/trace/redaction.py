@@ -25,7 +25,9 @@ ALWAYS: Final = (
     *("accesskey", "apikey", "privatekey", "sessionid"),
 )
 # These hide a value only as a whole word, because "passenger" and "compass" hold them too.
-WHOLE: Final = ("pass",)
+WHOLE: Final = frozenset({"pass"})
+# The types of values that JSON has too.
+_SIMPLE: Final = frozenset({str, int, bool, type(None)})
 # How many names a redaction remembers.
 _REMEMBERED: Final = 1_000
 _SEPARATORS: Final = re.compile(r"[\W_]+")
@@ -39,7 +41,7 @@ _WORDS: Final = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+")
 class Redaction:
     """The names whose values are hidden."""
 
-    __slots__ = ("_hidden", "_hides_all", "_words")
+    __slots__ = ("_hidden", "_hides_all", "_secret")
 
     def __init__(self, names: str | Iterable[str] = ()) -> None:
         """Hide the values of `names` besides those of `ALWAYS`; "*" hides every value. A text may have several names.
@@ -54,7 +56,7 @@ class Redaction:
                 f"trace_redact={given!r} has a name without a letter or digit; give words of header names, or '*' to "
                 "hide every value"
             )
-        self._words: Final = (*ALWAYS, *words)
+        self._secret: Final = re.compile("|".join(map(re.escape, (*ALWAYS, *words))))
         # Whether the values of the names that came so far are hidden: most come again and again.
         self._hidden: Final[dict[str, bool]] = {}
 
@@ -68,12 +70,15 @@ class Redaction:
         return known
 
     def _is_secret(self, name: str) -> bool:
-        plain = _plain_name(name)
-        return any(word in plain for word in self._words) or any(word in WHOLE for word in words_of(name))
+        return self._secret.search(_plain_name(name)) is not None or not WHOLE.isdisjoint(words_of(name))
 
     def shown(self, table: Mapping[str, object]) -> dict[str, object]:
         """Return a table as values that JSON has, with `REDACTED` in place of hidden ones."""
-        return {name: REDACTED if self.hides(name) else self._value(value) for name, value in table.items()}
+        hides, value_of = self.hides, self._value
+        return {
+            name: REDACTED if hides(name) else value if type(value) in _SIMPLE else value_of(value)
+            for name, value in table.items()
+        }
 
     def text(self, text: str) -> str:
         """Return a text, such as a failed assertion's, with `REDACTED` in place of values that follow a hidden name."""

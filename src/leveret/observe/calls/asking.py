@@ -15,7 +15,7 @@ from typing import Final
 
 from leveret.errors import NotDeclaredError
 from leveret.observe.calls.callers import is_of_user
-from leveret.observe.calls.feeding import is_around, parsed, sources_of
+from leveret.observe.calls.feeding import sources_of, statements_at
 from leveret.story.asked import QUEUES, Asked, Comparison
 
 _OPERATORS: Final[dict[str, type[ast.cmpop]]] = {
@@ -72,7 +72,7 @@ def asked_by_error(error: BaseException) -> Asked:
         return asked
     frame, line = frames[-1]
     if type(error) is AssertionError:
-        test = next((node.test for node in _asserts(frame) if is_around(node, line)), None)
+        test = next((node.test for node in _asserts(frame, line)), None)
         if test is None or isinstance(test, ast.Compare):
             return asked
         asked.is_falsy = not isinstance(test, ast.UnaryOp)
@@ -113,24 +113,20 @@ def _user_frames(traceback: TracebackType | None) -> Iterator[tuple[FrameType, i
 def _compared(frame: FrameType, operator: str) -> tuple[ast.expr, ast.expr] | None:
     """Return both sides of the comparison that the assertion of a frame made."""
     kind = _OPERATORS.get(operator)
-    for node in _asserts(frame):
-        if is_around(node, frame.f_lineno):
-            for one in ast.walk(node.test):
-                if kind is not None and isinstance(one, ast.Compare) and isinstance(one.ops[0], kind):
-                    return one.left, one.comparators[0]
+    for node in _asserts(frame, frame.f_lineno):
+        for one in ast.walk(node.test):
+            if kind is not None and isinstance(one, ast.Compare) and isinstance(one.ops[0], kind):
+                return one.left, one.comparators[0]
     return None
 
 
-def _asserts(frame: FrameType) -> Iterator[ast.Assert]:
-    return (node for node in ast.walk(parsed(frame.f_code.co_filename)) if isinstance(node, ast.Assert))
+def _asserts(frame: FrameType, line: int) -> list[ast.Assert]:
+    return [node for node in statements_at(frame, line) if isinstance(node, ast.Assert)]
 
 
-def _statements(frame: FrameType, line: int) -> Iterator[ast.stmt]:
-    """Yield the statement of one line, without those that hold others."""
-    nodes = ast.walk(parsed(frame.f_code.co_filename))
-    return (
-        node for node in nodes if isinstance(node, ast.stmt) and not hasattr(node, "body") and is_around(node, line)
-    )
+def _statements(frame: FrameType, line: int) -> list[ast.stmt]:
+    """Return the statement of one line, without those that hold others."""
+    return [node for node in statements_at(frame, line) if not hasattr(node, "body")]
 
 
 def _is_left_expected(left: ast.expr, right: ast.expr) -> bool:

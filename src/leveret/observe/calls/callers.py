@@ -94,7 +94,7 @@ def line_of(frame: FrameType | None) -> Caller | None:
 
 def is_of_user(frame: FrameType) -> bool:
     """Return whether a frame runs user code."""
-    return is_users(frame.f_code.co_filename)
+    return _owner(frame.f_code.co_filename) == "user"
 
 
 def is_users(path: str) -> bool:

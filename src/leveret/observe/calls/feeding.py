@@ -10,7 +10,7 @@ from __future__ import annotations
 import ast
 import inspect
 import linecache
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from functools import lru_cache
 from types import FrameType
 from typing import Final, NamedTuple
@@ -30,13 +30,24 @@ _FILLING: Final = frozenset(
 _PUBLISHING: Final = ("publish", "send", "delay", "apply_async", "kiq", "put", "reply", "respond")
 
 
+# The fields of a statement that hold others, or what holds others.
+_INNER: Final = ("body", "handlers", "cases", "orelse", "finalbody")
+
+
 @lru_cache(8)
-def parsed(path: str) -> ast.Module:
-    """Return the code of a file; nothing if it cannot be read."""
+def statements_of(path: str) -> list[ast.stmt]:
+    """Return the statements of a file, each before those in it; nothing if the file cannot be read."""
     try:
-        return ast.parse("".join(linecache.getlines(path)))
+        waiting: list[ast.AST] = [ast.parse("".join(linecache.getlines(path)))]
     except (SyntaxError, ValueError, RecursionError):
-        return ast.Module([], [])
+        return []
+    found = []
+    while waiting:
+        node = waiting.pop()
+        found += [node] if isinstance(node, ast.stmt) else []
+        for name in reversed(_INNER):
+            waiting += reversed(getattr(node, name, ()))
+    return found
 
 
 class Sources(NamedTuple):
@@ -52,25 +63,30 @@ def sources_of(frame: FrameType, expressions: Iterable[ast.AST], line: int | Non
     `line` is where the frame was, if it has run on since.
     """
     at = frame.f_lineno if line is None else line
-    nodes = ast.walk(parsed(frame.f_code.co_filename))
-    around = [node for node in nodes if isinstance(node, _FUNCTIONS) and is_around(node, at)]
-    if not around:
+    around = next((node for node in statements_at(frame, at) if isinstance(node, _FUNCTIONS)), None)
+    if around is None:
         return Sources()
     known = {**frame.f_globals, **frame.f_locals}
-    return _Reader(around[0], known).read(expressions)
+    return _Reader(around, known).read(expressions)
 
 
-def is_around(node: ast.stmt, line: int) -> bool:
-    """Return whether a line is one of a statement's."""
-    return node.lineno <= line <= (node.end_lineno or node.lineno)
+def statements_at(frame: FrameType, line: int) -> list[ast.stmt]:
+    """Return the statements of a frame's file around a line of it, the outermost first."""
+    statements = statements_of(frame.f_code.co_filename)
+    return [node for node in statements if node.lineno <= line <= (node.end_lineno or node.lineno)]
 
 
 class _Reader:
     """A look at one function of a test, and at what it calls."""
 
     def __init__(self, function: ast.AST, known: Mapping[str, object]) -> None:
-        self._nodes: Final = list(ast.walk(function))
-        self._around: Final = {inner: node for node in self._nodes for inner in ast.iter_child_nodes(node)}
+        self._nodes: Final = [function]
+        self._around: Final[dict[ast.AST, ast.AST]] = {}
+        for node in self._nodes:
+            inner = _children(node)
+            self._around.update(dict.fromkeys(inner, node))
+            self._nodes.extend(inner)
+        self._given: Final = _given_in(self._nodes)
         self._function: Final = function
         self._known: Final = known
         self._strings: Final[dict[str, None]] = {}
@@ -103,18 +119,17 @@ class _Reader:
             elif isinstance(node, ast.Name) and node.id not in self._seen:
                 self._seen.add(node.id)
                 self._waiting.append(node.id)
-            waiting += ast.iter_child_nodes(node)
+            waiting += _children(node)
 
     def _follow(self, name: str) -> None:
         value = self._known.get(name)
         if type(value) is str:
             self._strings[value] = None
         is_of_client = _module(value).partition(".")[0] in (*CLIENTS, "leveret", "pytest_leveret")
-        for node in self._nodes:
-            given = list(_given(node, name, is_filled=not is_of_client))
-            for one in given:
-                self._take(one)
-            if given:
+        for node, given in self._given.get(name, ()):
+            if not (isinstance(node, ast.Call) and is_of_client):
+                for one in given:
+                    self._take(one)
                 self._registrations(node)
         if _owner(value) is not None:
             self._take_definition(value)
@@ -148,40 +163,69 @@ class _Reader:
     def _take_definition(self, value: object) -> None:
         """Note the strings in a function or a class of the user's."""
         file = _owner(value)
-        for node in ast.walk(parsed(file)) if file is not None else ():
-            if isinstance(node, (*_FUNCTIONS, ast.ClassDef)) and node.name == getattr(value, "__name__", ""):
-                for statement in node.body:
-                    self._take_strings(statement)
-
-    def _take_strings(self, node: ast.AST) -> None:
-        if not (isinstance(node, ast.Call) and _is_publishing(node)):
-            if isinstance(node, ast.Call):
-                given = [*node.args, *(word.value for word in node.keywords)]
-                self._strings.update(
-                    {one.value: None for one in given if isinstance(one, ast.Constant) and isinstance(one.value, str)}
-                )
-            for inner in ast.iter_child_nodes(node):
-                self._take_strings(inner)
+        if file is not None:
+            self._strings.update(dict.fromkeys(_strings_in(file, getattr(value, "__name__", ""))))
 
 
-def _given(node: ast.AST, name: str, *, is_filled: bool) -> Iterator[ast.AST]:
-    """Yield the expressions that a node of code gives to a name."""
-    targets: list[ast.expr] = []
-    values: list[ast.expr | None] = []
+@lru_cache(64)
+def _strings_in(file: str, name: str) -> list[str]:
+    """Return the strings that calls in the functions and classes of a name get, but for those that publish."""
+    waiting: list[ast.AST] = []
+    for statement in statements_of(file):
+        if isinstance(statement, (*_FUNCTIONS, ast.ClassDef)) and statement.name == name:
+            waiting += statement.body
+    found = []
+    while waiting:
+        node = waiting.pop()
+        if isinstance(node, ast.Call) and _is_publishing(node):
+            continue
+        if isinstance(node, ast.Call):
+            given = [*node.args, *(word.value for word in node.keywords)]
+            found += [one.value for one in given if isinstance(one, ast.Constant) and isinstance(one.value, str)]
+        waiting += _children(node)
+    return found
+
+
+def _children(node: ast.AST) -> list[ast.AST]:
+    """Return the nodes directly in a node."""
+    found: list[ast.AST] = []
+    for name in node._fields:
+        value = getattr(node, name, None)
+        if isinstance(value, list):
+            found += value
+        elif isinstance(value, ast.AST) and name != "ctx":
+            found.append(value)
+    # The names of a `global` are texts.
+    return [one for one in found if isinstance(one, ast.AST)]
+
+
+def _given_in(nodes: Iterable[ast.AST]) -> dict[str, list[tuple[ast.AST, list[ast.expr]]]]:
+    """Return the nodes of code that give expressions to names, with these, by name."""
+    found: dict[str, list[tuple[ast.AST, list[ast.expr]]]] = {}
+    for node in nodes:
+        targets, values = _assigned(node)
+        # A target with an index is filled by the index too: `count[name] += 1`.
+        given = node, [one for one in (*values, *targets) if one is not None]
+        for name in {_root(one) for target in targets for one in _parts(target)}:
+            if name is not None:
+                found.setdefault(name, []).append(given)
+    return found
+
+
+def _assigned(node: ast.AST) -> tuple[list[ast.expr], list[ast.expr | None]]:
+    """Return what a node of code gives values to, and these."""
     match node:
         case ast.Assign():
-            targets, values = node.targets, [node.value]
+            return node.targets, [node.value]
         case ast.AnnAssign() | ast.AugAssign() | ast.NamedExpr():
-            targets, values = [node.target], [node.value]
+            return [node.target], [node.value]
         case ast.For() | ast.AsyncFor() | ast.comprehension():
-            targets, values = [node.target], [node.iter]
+            return [node.target], [node.iter]
         case ast.withitem() if node.optional_vars is not None:
-            targets, values = [node.optional_vars], [node.context_expr]
-        case ast.Call(func=ast.Attribute(value=owner, attr=method)) if is_filled and method in _FILLING:
-            targets, values = [owner], [*node.args, *(word.value for word in node.keywords)]
-    if any(_root(one) == name for target in targets for one in _parts(target)):
-        # A target with an index is filled by the index too: `count[name] += 1`.
-        yield from (one for one in (*values, *targets) if one is not None)
+            return [node.optional_vars], [node.context_expr]
+        case ast.Call(func=ast.Attribute(value=owner, attr=method)) if method in _FILLING:
+            return [owner], [*node.args, *(word.value for word in node.keywords)]
+    return [], []
 
 
 def _view(node: ast.AST) -> str | None:

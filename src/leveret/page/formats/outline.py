@@ -11,15 +11,15 @@ from leveret.wording import count_text, span_text
 
 
 def outline_of(story: Story, limit: int | None = None) -> str:
-    """Return a story as text, for a terminal or a file; of each of its parts the first `limit` lines."""
-    parts = [_head(story), _sequence(story), _messages(story), _queues(story), _unroutable(story)]
-    lines = [line for part in parts for line in ["", *_first(part, limit)] if part][1:]
+    """Return a story as text, for a terminal or a file; of its events, messages and queues the first `limit` each."""
+    parts = [_head(story), *(part(story, limit) for part in (_sequence, _messages, _queues, _unroutable))]
+    lines = [line for part in parts for line in ["", *part] if part][1:]
     return printable("\n".join(lines)) + "\n"
 
 
-def _first(lines: list[str], limit: int | None) -> list[str]:
-    left = 0 if limit is None else len(lines) - limit
-    return [*lines[:limit], f"  ... and {count_text(left, 'line')} more"] if left > 0 else lines
+def _left_out(items: list[dict[str, Any]], what: str, limit: int | None) -> list[str]:
+    left = 0 if limit is None else len(items) - limit
+    return [f"  ... and {count_text(left, what)} more"] if left > 0 else []
 
 
 def _head(story: Story) -> list[str]:
@@ -51,12 +51,12 @@ def _fired(count: int) -> str:
     return "never fired" if not count else f"fired {count} times" if count > 1 else "fired once"
 
 
-def _sequence(story: Story) -> list[str]:
+def _sequence(story: Story, limit: int | None) -> list[str]:
     # The lines name the broker themselves if there are two.
     labels = {lane["id"]: "test" if lane["kind"] == "test" else lane["label"] for lane in story["lanes"]}
     is_one = len(story["brokers"]) == 1
     lines: list[str] = []
-    for is_setup, events in groupby(story["events"], lambda event: "setup" in event):
+    for is_setup, events in groupby(story["events"][:limit], lambda event: "setup" in event):
         if is_setup:
             lines.append(f"  ({count_text(len(list(events)), 'event')} of set-up)")
             continue
@@ -64,21 +64,21 @@ def _sequence(story: Story) -> list[str]:
             if "leap" in event:
                 lines.append(f"  ... {span_text(event['leap'])} of the broker's time later")
             lines.append(_event_line(event, labels, is_one=is_one))
-    return ["events:", *(lines or ["  none"])]
+    return ["events:", *(lines or ["  none"]), *_left_out(story["events"], "event", limit)]
 
 
 def _event_line(event: dict[str, Any], labels: dict[str, str], *, is_one: bool) -> str:
     at = f"{event['t'] / 1_000_000:10.6f}" if "t" in event else f"{event['i']:10}"
-    ends = " -> ".join(labels[event[end]] for end in ("from", "to") if end in event)
+    ends = " -> ".join([labels[event[end]] for end in ("from", "to") if end in event])
     broker = "" if is_one or not ends else f"{(event.get('from') or event['to']).partition('/')[0]} "
     line = f"  at {event['line']}" if "line" in event else ""
     mark = "!" if event.get("tone") == "bad" else " "
     return f"{mark}{at}  {broker}{ends}: {event['text']}{line}" if ends else f"{mark}{at}  {event['text']}{line}"
 
 
-def _messages(story: Story) -> list[str]:
+def _messages(story: Story, limit: int | None) -> list[str]:
     lines = ["messages:"]
-    for message in story["messages"]:
+    for message in story["messages"][:limit]:
         by = f", published by {message['publisher']}" if "publisher" in message else ""
         line = f" at {message['line']}" if "line" in message else ""
         where = f"{message['exchange']!r} {message['routing_key']!r}"
@@ -88,7 +88,7 @@ def _messages(story: Story) -> list[str]:
             cause = message["caused_by"]
             guess = " (a guess)" if cause.get("guess") else ""
             lines.append(f"      caused by #{cause['message']}: {cause['how']}{guess}")
-    return lines if len(lines) > 1 else ["messages: none"]
+    return [*lines, *_left_out(story["messages"], "message", limit)] if len(lines) > 1 else ["messages: none"]
 
 
 def _name_of(message: dict[str, Any]) -> str:
@@ -96,9 +96,9 @@ def _name_of(message: dict[str, Any]) -> str:
     return str(message.get("name", f"#{message['number']}"))
 
 
-def _queues(story: Story) -> list[str]:
+def _queues(story: Story, limit: int | None) -> list[str]:
     lines = ["queues:"]
-    for queue in story["queues"]:
+    for queue in story["queues"][:limit]:
         ready, unacked, consumers = queue["series"][-1][2:] if queue["series"] else (0, 0, 0)
         gone = ", deleted" if queue.get("deleted") else ""
         counts = f"{ready} ready, {unacked} unacked, {count_text(consumers, 'consumer')}"
@@ -106,13 +106,13 @@ def _queues(story: Story) -> list[str]:
         for binding in queue["bindings"]:
             used = count_text(binding["count"], "message") if binding["count"] else "unused"
             lines.append(f"      bound to {binding['exchange']!r} with key {binding['key']!r}: {used}")
-    return lines if len(lines) > 1 else ["queues: none"]
+    return [*lines, *_left_out(story["queues"], "queue", limit)] if len(lines) > 1 else ["queues: none"]
 
 
-def _unroutable(story: Story) -> list[str]:
+def _unroutable(story: Story, limit: int | None) -> list[str]:
     labels = {node["id"]: node["label"] for node in story["topology"]["nodes"]}
     lines = []
-    for lost in story["topology"]["unroutable"]:
+    for lost in story["topology"]["unroutable"][:limit]:
         where = labels.get(lost["exchange"], lost["exchange"])
         lines.append(f"  {lost['key']!r} at {where}: {count_text(len(lost['messages']), 'message')}")
         for near in lost["near"]:

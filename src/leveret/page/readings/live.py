@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final
 
 from leveret.observe.checks.texts import PublisherTexts, group_text
 from leveret.observe.views.views import ExchangeView, QueueFacts, exchange_view, queue_facts
-from leveret.page.readings.reading import PageFault, PageFinding, Picture, Reading, RealTime
+from leveret.page.readings.reading import PageFault, PageFinding, Picture, Reading, RealTime, Times
 from leveret.page.story import Test
 from leveret.trace import events
 from leveret.trace.events import Event, RawEvent
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from leveret.core.model.queues.stored_queue import StoredQueue
     from leveret.core.model.vhost import VirtualHost
     from leveret.observe.checks.judge import Judge
+    from leveret.story.entities import Fact
     from leveret.story.timeline import Timeline
     from leveret.trace.ring import KeptEvents
 
@@ -50,12 +51,16 @@ def reading_of(
     only findings of that virtual host count.
     """
     redaction, real_time = Redaction(redact), RealTime(moves)
+
+    def times(fact: Fact) -> Times:
+        return fact.at, real_time.of(fact.at) if moves else fact.at
+
     began = timeline.began_of(test)
     first = max(began, len(timeline.facts) - _EVENTS_MAX)
     found = [finding for group in judge.found_so_far(vhost).values() for finding in group]
     return Reading(
         timeline,
-        lambda fact: (fact.at, real_time.of(fact.at)),
+        times,
         first,
         title=title,
         rabbitmq=node.compat.version,

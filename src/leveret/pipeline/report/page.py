@@ -92,22 +92,22 @@ class _Marked(Names):
         """Return why it happened."""
         return why(fact.kind, fact.get("reason"))
 
-    def slot(self, name: str, fact: Event) -> str:
+    def slot(self, fact: Event, name: str) -> str:
         """Return markup for a slot. `target` is made of names, which are markup already."""
-        text = super().slot(name, fact)
+        text = super().slot(fact, name)
         return Markup(text) if name == "target" else escape(text)
 
 
 def in_words(event: Row, code: Callable[[str], str]) -> Markup:
     """Describe an event in a sentence, with the fields that its words leave out. `code` marks up a name."""
     (fact,) = map(Event, raw_events([event]))
-    fields = [(label, value) for label, value in details(fact) if label != "reason"]
+    fields = [field for field in details(fact) if field[0] != "reason"]
     if event["copy"] is not None:
-        fields.insert(0, ("copy", str(event["copy"])))
+        fields.insert(0, ["copy", str(event["copy"])])
     if event["size"] is not None:
-        fields.append(("bytes", f"{event['size']:,}"))
+        fields.append(["bytes", f"{event['size']:,}"])
     if event["src_copy"] is not None:
-        fields.append(("letter of copy", str(event["src_copy"])))
+        fields.append(["letter of copy", str(event["src_copy"])])
     more = ", ".join(f"{label} {value}" for label, value in fields)
     sentence = Markup(told(fact, _Marked(code)))
     return sentence + f" ({more})" if more else sentence

@@ -13,7 +13,6 @@ from leveret.story.causes import Cause
 from leveret.story.entities import DeliveryLife, Fact
 from leveret.story.ways.inquiry import FORCED, Inquiry
 from leveret.trace import events
-from leveret.trace.caller import Caller
 
 # A shorter id may be in a text by chance.
 _ID_MIN: Final = 8
@@ -117,12 +116,11 @@ class Handling:
 
     def refusal(self, fact: Fact) -> Cause:
         """Return an error that a client got, as a cause."""
-        caller = Caller.read(fact.get("caller"))
         names: dict[str, object] = {
             "client": fact.client or "a client",
             "code": fact.code,
             "text": fact.text.partition("\n")[0].rstrip("."),
-            "line": None if caller is None else caller.inner,
+            "line": None if fact.caller is None else fact.caller.inner,
         }
         return Cause("refused", names, {}, (fact,), self._taken_along(fact))
 

@@ -6,6 +6,7 @@ the names that its words leave open.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final, NamedTuple
@@ -19,6 +20,7 @@ from leveret.story.timeline import Timeline
 FORCED: Final = 320
 # A value that more messages hold says nothing about one of them.
 _HOLDERS_MAX: Final = 3
+_NO_LETTERS: Final = re.compile(r"\W")
 
 
 class IdlePolicy(NamedTuple):
@@ -191,4 +193,4 @@ def _shown_by(about: DeliveryLife | CopyLife | MessageLife | ConnectionLife | No
 
 def _plain(name: str) -> str:
     """Return a client's name as a variable would have it."""
-    return "".join(letter if letter.isalnum() else "_" for letter in name.lower())
+    return _NO_LETTERS.sub("_", name.lower())
