@@ -11,7 +11,7 @@ from pika.adapters.blocking_connection import BlockingChannel
 
 from leveret import Broker
 from leveret.engine.harness import Harness
-from leveret.story.asked import Asked
+from leveret.story.asked import Asked, Caught, TaskDeath
 from leveret.story.causes import Cause, sentence
 from leveret.story.diagnosis import Diagnosis, diagnosis
 from leveret.story.timeline import Timeline
@@ -134,6 +134,24 @@ def test_a_message_that_dramatiq_holds_until_it_is_due_is_not_held_by_mistake(br
     holding(broker, connect, "jobs.DQ")
 
     assert said(broker, "ship") == ["#1 of 'jobs.DQ' is due only at 17:46:40 UTC on 17 March"]
+
+
+def test_an_error_that_a_client_and_asyncio_both_log_is_one(broker: Broker, connect: Connect) -> None:
+    broker.declare_queue("scans")
+    broker.publish("", "scans", json={"name": "b"})
+    channel = holding(broker, connect, "scans")
+    logged = broker._engine.recorder.recorded_count
+    channel.basic_reject(1, requeue=False)
+    error = "KeyError: 'height'"
+    asked = Asked(missing=["b"], deaths=[TaskDeath("task 'measure'", None, error, None, logged)])
+    asked.caught = [Caught(error, None, logged)]
+
+    found = Harness(broker).diagnosis("", asked)
+
+    assert found is not None
+    assert [sentence(cause).partition(",")[0] for cause in found.causes] == [
+        "worker rejected #1 in 'scans' after KeyError: 'height'"
+    ]
 
 
 def test_how_long_a_message_was_held_counts_until_the_failure(broker: Broker, connect: Connect) -> None:

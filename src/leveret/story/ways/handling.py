@@ -5,7 +5,7 @@ An error belongs to a delivery if it came after the delivery and before its end,
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Final
 
 from leveret.story.asked import Caught, TaskDeath
@@ -48,6 +48,7 @@ class Handling:
         near = [one for one in known if one.place is not None and begun < one.place <= settled]
         if not near and _is_refused(delivery):
             near = self._only_task()
+        near = _distinct(near)
         return {"error": near[0].error, "line": near[0].line} if len(near) == 1 else {}
 
     def _only_task(self) -> list[TaskDeath | Caught]:
@@ -56,7 +57,7 @@ class Handling:
         asyncio reports the error of a task only once the task is collected.
         """
         deliveries = (delivery for copy in self._timeline.copies.values() for delivery in copy.deliveries)
-        tasks: list[TaskDeath | Caught] = [death for death in self.client_deaths if death.name is None]
+        tasks = _distinct(death for death in self.client_deaths if death.name is None)
         return tasks if sum(map(_is_refused, deliveries)) == 1 == len(tasks) else []
 
     def deaths_of(self, delivery: DeliveryLife) -> Iterator[Cause]:
@@ -149,6 +150,11 @@ class Handling:
                 if last is not None and last.settled is not None and last.settled.get("multiple"):
                     self._settled.setdefault(_method_of(last.settled), []).append(last)
         return [one for one in self._settled.get(_method_of(settled), ()) if one.copy is not delivery.copy]
+
+
+def _distinct(errors: Iterable[TaskDeath | Caught]) -> list[TaskDeath | Caught]:
+    """Return errors without those that were logged twice, as a client and asyncio both do."""
+    return list({(one.error, one.line): one for one in errors}.values())
 
 
 def _is_refused(delivery: DeliveryLife) -> bool:
