@@ -137,7 +137,8 @@ def test_a_message_that_dramatiq_holds_until_it_is_due_is_not_held_by_mistake(br
 
 
 def test_an_error_that_a_client_and_asyncio_both_log_is_one(broker: Broker, connect: Connect) -> None:
-    broker.declare_queue("scans")
+    broker.declare_queue("bin")
+    broker.declare_queue("scans", arguments={"x-dead-letter-exchange": "", "x-dead-letter-routing-key": "bin"})
     broker.publish("", "scans", json={"name": "b"})
     channel = holding(broker, connect, "scans")
     logged = broker._engine.recorder.recorded_count
@@ -149,9 +150,9 @@ def test_an_error_that_a_client_and_asyncio_both_log_is_one(broker: Broker, conn
     found = Harness(broker).diagnosis("", asked)
 
     assert found is not None
-    assert [sentence(cause).partition(",")[0] for cause in found.causes] == [
-        "worker rejected #1 in 'scans' after KeyError: 'height'"
-    ]
+    (cause,) = found.causes
+    assert "worker rejected #1" in sentence(cause)
+    assert "KeyError: 'height'" in sentence(cause)
 
 
 def test_how_long_a_message_was_held_counts_until_the_failure(broker: Broker, connect: Connect) -> None:
