@@ -29,6 +29,11 @@ if TYPE_CHECKING:
 _FILES: Final = ("compose.yaml", "compose.yml", "docker-compose.yaml", "docker-compose.yml")
 # Options before the command, with their values.
 _VALUED: Final = ("-f", "--file", "-p", "--project-name", "--profile", "--env-file", "--project-directory")
+# What starts services, what ends them, what concerns those that run, and what concerns one of them.
+_STARTING: Final = ("up", "start", "create")
+_ENDING: Final = ("down", "stop", "kill", "rm")
+_OF_RUNNING: Final = ("restart", "ps", "logs", "pull", "build", "wait", "pause", "unpause")
+_OF_ONE: Final = ("port", "exec")
 # ${NAME}, ${NAME:-default}, ${NAME-default} and $NAME.
 _VARIABLE: Final = re.compile(r"\$(?:\{(\w+)(?::?-([^}]*))?[^}]*\}|(\w+))")
 
@@ -72,47 +77,77 @@ def stand_in_for_pytest_docker(fleet: Fleet) -> Callable[[], None]:
 
 
 @dataclass
+class Project:
+    """What runs of one compose file: the services that leveret serves, and the names of Docker's."""
+
+    ours: dict[str, StandIn] = field(default_factory=dict)
+    others: set[str] = field(default_factory=set)
+
+
+@dataclass
 class Projects:
     """The compose projects of a run."""
 
     fleet: Fleet
-    _running: dict[tuple[str, ...], dict[str, StandIn]] = field(default_factory=dict)
+    _projects: dict[tuple[str, ...], Project] = field(default_factory=dict)
 
     def run(self, arguments: list[str], folder: Path) -> Printed:
-        """Carry out a command of `docker compose`, and return its exit code and what it prints."""
+        """Carry out a command of `docker compose`, and return its exit code and what it prints.
+
+        A command without names concerns the services that were started.
+        """
         __tracebackhide__ = True
         options, command, words = _split(arguments)
         paths = [folder / value for name, value in options if name in ("-f", "--file")]
         paths = paths or [folder / name for name in _FILES if (folder / name).exists()][:1]
         if not paths:
             raise FileNotFoundError(f"no compose file in {folder}; expected one of {', '.join(_FILES)}")
-        services = _services(paths)
-        named = [word for word in words if word in services] or list(services)
-        foreign = [name for name in named if not is_rabbitmq(str(services[name].get("image", "")))]
-        ours = [name for name in named if name not in foreign]
+        if command not in (*_STARTING, *_ENDING, *_OF_RUNNING, *_OF_ONE):
+            return self._ask_docker(arguments, folder, f"docker compose {command}")
+        services = _services(paths, _variables(options, folder))
+        project = self._projects.setdefault(tuple(map(str, paths)), Project())
+        named = [word for word in words if word in services]
+        if command in _OF_ONE:
+            named = named[:1]
+        wanted = named or [*project.ours, *sorted(project.others)]
+        if command in _STARTING:
+            wanted = _with_dependencies(services, named or _usual(services, options))
+        ours = [name for name in wanted if is_rabbitmq(str(services[name].get("image", "")))]
+        others = [name for name in wanted if name not in ours]
         output = ""
-        if not ours or (foreign and command not in ("port", "exec")):
-            output = self._ask_docker(arguments, folder, [name for name in foreign if name not in words])
-        running = self._running.setdefault(tuple(map(str, paths)), {})
-        printed = self._carry_out(command, words, running, {name: services[name] for name in ours}, paths[0].parent)
-        return printed._replace(output=output + printed.output)
+        if others:
+            head = arguments[: len(arguments) - len(words)]
+            kept = words if command in _OF_ONE else [word for word in words if word not in services]
+            alone = ["--no-deps"] if command in ("up", "create") else []
+            names = [] if command in _OF_ONE else others
+            what = f"service {', '.join(others)} of the compose file"
+            asked = self._ask_docker([*head, *kept, *alone, *names], folder, what)
+            (project.others.difference_update if command in _ENDING else project.others.update)(others)
+            if not ours or asked.code:
+                return asked
+            output = asked.output
+        folder = paths[0].parent
+        done = self._carry_out(command, words, project.ours, {name: services[name] for name in ours}, folder)
+        return done._replace(output=output + done.output)
 
-    def _ask_docker(self, arguments: list[str], folder: Path, names: list[str]) -> str:
+    def _ask_docker(self, arguments: list[str], folder: Path, what: str) -> Printed:
+        from leveret.http.rabbitmqctl.line import Printed
+
         if shutil.which("docker") is None:
-            self.fleet.refuse(f"service {', '.join(names)} of the compose file, and there is no Docker for it")
-        command = ["docker", "compose", *arguments, *names]
-        return subprocess.run(command, cwd=folder, check=True, capture_output=True).stdout.decode()
+            self.fleet.refuse(f"{what}, and there is no Docker for it")
+        done = subprocess.run(["docker", "compose", *arguments], cwd=folder, capture_output=True)
+        return Printed(done.returncode, done.stdout.decode(), done.stderr.decode())
 
     def _carry_out(
         self, command: str, words: list[str], running: dict[str, StandIn], services: Mapping[str, Any], folder: Path
     ) -> Printed:
         from leveret.http.rabbitmqctl.line import Printed
 
-        if command in ("up", "start", "create"):
+        if command in _STARTING:
             for name, service in services.items():
                 if name not in running:
                     running[name] = self._launch(service, folder)
-        elif command in ("down", "stop", "kill", "rm"):
+        elif command in _ENDING:
             for name in services:
                 if name in running:
                     running.pop(name).stop()
@@ -149,7 +184,40 @@ def _split(arguments: list[str]) -> tuple[list[tuple[str, str]], str, list[str]]
     return options, "", []
 
 
-def _services(paths: list[Path]) -> dict[str, dict[str, Any]]:
+def _usual(services: Mapping[str, Any], options: list[tuple[str, str]]) -> list[str]:
+    """Return the services that start without a name: those of no profile, and those of the profiles that are on."""
+    on = {value for name, value in options if name == "--profile"} | {
+        *os.environ.get("COMPOSE_PROFILES", "").split(",")
+    }
+    return [name for name, it in services.items() if not it.get("profiles") or on & {"*", *it["profiles"]}]
+
+
+def _with_dependencies(services: Mapping[str, Any], names: list[str]) -> list[str]:
+    """Return the services, and those that they depend on, without those that the file does not have."""
+    found: dict[str, None] = {}
+    rest = list(names)
+    while rest:
+        name = rest.pop(0)
+        if name in services and name not in found:
+            found[name] = None
+            rest += services[name].get("depends_on") or ()
+    return list(found)
+
+
+def _variables(options: list[tuple[str, str]], folder: Path) -> Mapping[str, str]:
+    """Return the variables that a compose file names: those of .env or of --env-file, then the environment."""
+    files = [folder / value for name, value in options if name == "--env-file"] or [folder / ".env"]
+    read = [_env_file(file) for file in files if file.exists()]
+    return {name: value for each in [*read, os.environ] for name, value in each.items()}
+
+
+def _env_file(path: Path) -> dict[str, str]:
+    lines = [line.strip().removeprefix("export ") for line in path.read_text(encoding="utf-8").splitlines()]
+    pairs = [line.split("=", 1) for line in lines if "=" in line and not line.startswith("#")]
+    return {name.strip(): value.strip().strip("\"'") for name, value in pairs}
+
+
+def _services(paths: list[Path], variables: Mapping[str, str]) -> dict[str, dict[str, Any]]:
     """Return the services of compose files; a later file adds to those of an earlier one."""
     try:
         import yaml
@@ -157,7 +225,7 @@ def _services(paths: list[Path]) -> dict[str, dict[str, Any]]:
         raise pytest.UsageError("reading a compose file needs PyYAML; pip install pyyaml") from None
     services: dict[str, dict[str, Any]] = {}
     for path in paths:
-        text = _VARIABLE.sub(lambda it: os.environ.get(it[1] or it[3], it[2] or ""), path.read_text(encoding="utf-8"))
+        text = _VARIABLE.sub(lambda it: variables.get(it[1] or it[3], it[2] or ""), path.read_text(encoding="utf-8"))
         for name, service in (yaml.safe_load(text).get("services") or {}).items():
             services[name] = services.get(name, {}) | (service or {})
     return services
@@ -166,9 +234,8 @@ def _services(paths: list[Path]) -> dict[str, dict[str, Any]]:
 def _environment(service: Mapping[str, Any], folder: Path) -> dict[str, str]:
     files = service.get("env_file") or ()
     environment: dict[str, str] = {}
-    for file in [files] if isinstance(files, str) else files:
-        lines = (folder / file).read_text(encoding="utf-8").splitlines()
-        environment |= dict(line.split("=", 1) for line in lines if "=" in line and not line.startswith("#"))
+    for file in [files] if isinstance(files, str | Mapping) else files:
+        environment |= _env_file(folder / (file["path"] if isinstance(file, Mapping) else file))
     given = service.get("environment") or {}
     if isinstance(given, list):
         given = dict(line.split("=", 1) if "=" in line else (line, os.environ.get(line, "")) for line in given)
