@@ -173,6 +173,75 @@ def test_the_configuration_of_a_node_is_what_only_a_server_has(run: Run) -> None
     result.stdout.fnmatch_lines(["leveret stands in for RabbitMQ here and has no rabbitmqctl environment; *"])
 
 
+CONFIGURED = """
+    import pathlib
+    from testcontainers.core.container import DockerContainer
+
+    def test_start(tmp_path):
+        (tmp_path / "{name}").write_text('''{text}''')
+        container = DockerContainer("rabbitmq:4").with_volume_mapping(str(tmp_path), "/etc/rabbitmq")
+        {more}
+        with container:
+            pass
+"""
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "said"),
+    [
+        ("rabbitmq.conf", "heartbeatt = 10", "unknown setting 'heartbeatt'; did you mean 'heartbeat'*refuses to start"),
+        ("rabbitmq.conf", "heartbeat", "rabbitmq.conf: line 1, 'heartbeat', is not of the form NAME = VALUE"),
+        ("rabbitmq.conf", "auth_backends.1 = ldap", "has no authentication by ldap;*"),
+        ("rabbitmq.conf", "default_queue_type = quorum", "has no setting default_queue_type = quorum;*"),
+        ("advanced.config", "[{rabbit, [{auth_backends, [rabbit_auth_backend_http]}]}].", "has no authentication by *"),
+        ("advanced.config", "[{rabbit, ", "advanced.config is not a list of Erlang terms that ends with a dot"),
+        ("rabbitmq.config", "[{rabbit, [{cluster_nodes, {[a@b], disc}}]}].", "has no cluster;*"),
+    ],
+)
+def test_a_configuration_that_cannot_be_honoured_is_refused_by_name(run: Run, name: str, text: str, said: str) -> None:
+    result = run(CONFIGURED.format(name=name, text=text, more=""), ALL, *PLUGINS)
+
+    result.assert_outcomes(failed=1)
+    result.stdout.fnmatch_lines([f"*{said}*"])
+
+
+def test_the_configuration_wins_over_the_arguments_of_erl() -> None:
+    from pytest_leveret.standins.configuration import lines_of
+
+    arguments = {"RABBITMQ_SERVER_ADDITIONAL_ERL_ARGS": "+P 65536 -rabbit heartbeat 17 frame_max 9000"}
+
+    lines = lines_of(arguments, {"/etc/rabbitmq/rabbitmq.conf": b"heartbeat = 11\ndefault_pass = 'a#b'"})
+
+    assert lines == {"heartbeat": "11", "frame_max": "9000", "default_pass": "a#b"}
+
+
+def test_a_start_is_logged_with_the_plugins_that_rabbitmq_would_start(run: Run) -> None:
+    result = run(
+        """
+        from testcontainers.core.container import DockerContainer
+
+        def test_logs(tmp_path):
+            with DockerContainer("rabbitmq:3-management") as container:
+                assert "completed with 4 plugins" in container.get_logs()[0].decode()
+            (tmp_path / "enabled_plugins").write_text("[rabbitmq_management, rabbitmq_tracing].")
+            with DockerContainer("rabbitmq:3").with_volume_mapping(str(tmp_path), "/etc/rabbitmq") as container:
+                assert "Server startup complete; 4 plugins started." in container.get_logs()[0].decode()
+        """,
+        ALL,
+        *PLUGINS,
+    )
+
+    result.assert_outcomes(passed=1)
+
+
+def test_a_variable_with_which_the_image_does_not_start_is_named(run: Run) -> None:
+    more = 'container.with_env("RABBITMQ_VM_MEMORY_HIGH_WATERMARK", "0.6")'
+
+    result = run(CONFIGURED.format(name="rabbitmq.conf", text="", more=more), ALL, *PLUGINS)
+
+    result.stdout.fnmatch_lines(["*error: RABBITMQ_VM_MEMORY_HIGH_WATERMARK is set but deprecated*"])
+
+
 def test_a_plugin_that_leveret_lacks_is_not_enabled(run: Run) -> None:
     result = run(
         """

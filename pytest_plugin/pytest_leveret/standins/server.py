@@ -21,6 +21,7 @@ from pytest_leveret.options.kinds import read_settings_of_node
 from pytest_leveret.options.markers import NAME, failure_at, marked_settings, with_marked
 from pytest_leveret.options.table import KEYWORDS
 from pytest_leveret.rehearsals import rehearsal
+from pytest_leveret.standins import configuration
 
 if TYPE_CHECKING:
     from leveret import Broker
@@ -37,6 +38,23 @@ _AMQP_PORT: Final = 5672
 _MANAGEMENT_PORT: Final = 15672
 _LARGEST_FILE: Final = 10_000_000
 _LOADS: Final = ("load_definitions", "management.load_definitions", "definitions.local.path")
+# The variables with which RabbitMQ's image refuses to start.
+_REMOVED: Final = re.compile(r"RABBITMQ_(DEFAULT_(USER|PASS)_FILE|VM_MEMORY_HIGH_WATERMARK|(MANAGEMENT_)?SSL_\w+)")
+# The plugins whose names change nothing: tracing's firehose is in every broker.
+_ACCEPTED: Final = ("rabbitmq_tracing", "rabbitmq_web_dispatch")
+# What RabbitMQ starts with the plugins that serve HTTP.
+_BESIDE_HTTP: Final = ("rabbitmq_web_dispatch", "rabbitmq_management_agent")
+# The settings that only a server has: their names, the values that change nothing, and what they stand for.
+_ONLY_OF_SERVERS: Final = (
+    (r"cluster_formation\..*", (), "cluster"),
+    (r"auth_backends\.\d+(\.\w+)?", ("internal", "rabbit_auth_backend_internal"), "authentication by {value}"),
+    (r"default_(users|limits|policies)\..*", (), "setting {name}"),
+    (r"default_queue_type", ("classic", "rabbit_classic_queue"), "setting {name} = {value}"),
+    (r"queue_types\..*", ("true",), "setting {name} = {value}"),
+    (r"proxy_protocol", ("false",), "setting {name} = {value}"),
+    (r"definitions\.import_backend", ("local_filesystem",), "definitions of {value}"),
+    (r"message_interceptors\.(?!incoming\.set_header_(timestamp|routing_node)\.overwrite).*", (), "setting {name}"),
+)
 
 
 def is_rabbitmq(image: str) -> bool:
@@ -228,16 +246,17 @@ class StandIn:
 
     def start(self) -> None:
         """Serve. A second call does nothing."""
+        from leveret.broker import PLUGINS
+
         if self._broker is not None:
             return
-        lines = self._lines_of_conf()
-        enabled = self.plugins()
+        lines, enabled = self._lines, self.plugins()
         wants_http = bool(enabled) or "management" in self.image or _MANAGEMENT_PORT in self.ports
         options: dict[str, Any] = {
             "rabbitmq": profile_of(self.image),
             "port": self.ports.get(self.amqp_port) or 0,
             "settings": self._settings(lines),
-            "plugins": [name for name in enabled if name == "rabbitmq_event_exchange"],
+            "plugins": [name for name in enabled if name in PLUGINS],
         }
         options["management_port"] = 0
         if wants_http and find_spec("h11") is not None:
@@ -257,7 +276,7 @@ class StandIn:
     @property
     def amqp_port(self) -> int:
         """The port of AMQP inside the container."""
-        return int(self._setting(_PORT) or _AMQP_PORT)
+        return int(self._setting(_PORT) or self._lines.get("listeners.tcp.default", str(_AMQP_PORT)).rpartition(":")[2])
 
     def port_of(self, port: int) -> int:
         """Return the port on this machine for one of the container."""
@@ -272,59 +291,80 @@ class StandIn:
     def logs(self) -> str:
         """Return what a suite waits for in RabbitMQ's log."""
         version = profile_of(self.image) if self._broker is None else self._broker.rabbitmq
+        of_image = ["rabbitmq_prometheus", "rabbitmq_management"][: 2 if "management" in self.image else 1]
+        enabled = self.plugins() or of_image
+        beside = _BESIDE_HTTP if {"rabbitmq_prometheus", "rabbitmq_management"} & {*enabled} else ()
+        plugins = dict.fromkeys([*enabled, *beside])
         return (
+            f"  Starting broker... completed with {len(plugins)} plugins.\n"
             f" Starting RabbitMQ {version} as leveret\n started TCP listener on [::]:{self.amqp_port}\n"
-            f" Time to start RabbitMQ: 1 ms\n Server startup complete; 0 plugins started.\n completed with 0 plugins.\n"
+            f" Time to start RabbitMQ: 1 ms\n Server startup complete; {len(plugins)} plugins started.\n"
+            + "".join(f"  * {name}\n" for name in plugins)
         )
 
     def _setting(self, names: Iterable[str]) -> str | None:
         return next((self.environment[name] for name in names if self.environment.get(name)), None)
 
-    def _lines_of_conf(self) -> dict[str, str]:
-        texts = [text for path, text in sorted(self.files.items()) if path.endswith(".conf")]
-        lines = [line.split("#")[0].strip() for text in texts for line in text.decode().splitlines()]
-        return {
-            name.strip(): value.strip() for name, _, value in (line.partition("=") for line in lines if "=" in line)
-        }
+    @property
+    def _lines(self) -> configuration.Lines:
+        """What the container's files, environment and arguments configure. Raises WrongConfiguration."""
+        old = [name for name in self.environment if _REMOVED.fullmatch(name)]
+        if old and not self._is_bitnami:
+            raise configuration.WrongConfiguration(f"error: {old[0]} is set but deprecated; the image does not start")
+        return configuration.lines_of(self.environment, self.files)
+
+    @property
+    def _is_bitnami(self) -> bool:
+        return "bitnami/" in self.image
 
     def plugins(self) -> list[str]:
-        """Return the plugins that a file enables. One that leveret lacks is refused."""
+        """Return the plugins that a file or a variable enables. One that leveret lacks is refused."""
         from leveret.broker import BUILT_IN, OVER_HTTP, PLUGINS
 
-        names = re.findall(rb"\w+", self.files.get("/etc/rabbitmq/enabled_plugins", b""))
-        enabled = [name.decode() for name in names]
+        path = self.environment.get("RABBITMQ_ENABLED_PLUGINS_FILE", "/etc/rabbitmq/enabled_plugins")
+        texts = [self.files.get(path, b"").decode(), self.environment.get("RABBITMQ_PLUGINS", "")]
+        enabled = configuration.plugins_in(texts)
         for name in enabled:
-            if name not in {*PLUGINS, *BUILT_IN, *OVER_HTTP}:
+            if name not in {*PLUGINS, *BUILT_IN, *OVER_HTTP, *_ACCEPTED}:
                 self.fleet.refuse(f"plugin {name}")
         return enabled
 
     def _settings(self, lines: Mapping[str, str]) -> dict[str, int | bool | str]:
-        """Return the lines of rabbitmq.conf that leveret knows, of those that a client notices."""
+        """Return the lines that leveret knows, of those that a client notices. What only a server has is refused."""
         from leveret.core.model.operators.node_settings import names
 
-        if any(name.startswith("cluster_formation") for name in lines):
-            self.fleet.refuse("cluster")
-        known = {name for name in lines if name in names()}
+        for name, value in lines.items():
+            for pattern, usual, what in _ONLY_OF_SERVERS:
+                if re.fullmatch(pattern, name) and value not in usual:
+                    self.fleet.refuse(what.format(name=name, value=value))
+        groups = ("loopback_users", "auth_mechanisms", "deprecated_features")
+        known = {name for name in lines if name in names() or name.partition(".")[0] in groups}
         return dict(read_settings_of_node("\n".join(f"{name} = {lines[name]}" for name in known)))
 
     def let_in(self) -> None:
         """Let in the users that the container was given, and no others."""
-        admin, lines = self.broker.admin, self._lines_of_conf()
+        admin, lines = self.broker.admin, self._lines
         definitions = self._definitions(lines)
         if definitions is not None:
             admin.import_definitions(definitions)
             users = {user["name"] for user in definitions.get("users", ())}
             vhosts = {vhost["name"] for vhost in definitions.get("vhosts", ())}
         else:
-            user = self._setting(_USER) or lines.get("default_user", "guest")
-            password = self._setting(_PASSWORD) or lines.get("default_pass", "guest")
+            usual = ("user", "bitnami") if self._is_bitnami else ("guest", "guest")
+            user = self._setting(_USER) or lines.get("default_user", usual[0])
+            password = self._setting(_PASSWORD) or lines.get("default_pass", usual[1])
             vhost = self._setting(_VHOST) or lines.get("default_vhost", "/")
             admin.add_vhost(vhost)
             if user == "guest":
                 admin.change_password(user, password)
             else:
                 admin.add_user(user, password, tags=["administrator"])
-            admin.set_permissions(user, vhost)
+            if tags := [name.partition(".")[2] for name in lines if name.startswith("default_user_tags.")]:
+                admin.set_user_tags(user, *(tag for tag in tags if lines[f"default_user_tags.{tag}"] == "true"))
+            rights = {
+                right: lines.get(f"default_permissions.{right}", ".*") for right in ("configure", "write", "read")
+            }
+            admin.set_permissions(user, vhost, **rights)
             users, vhosts = {user}, {vhost}
         if "guest" not in users:
             admin.delete_user("guest")
@@ -334,9 +374,12 @@ class StandIn:
     def _definitions(self, lines: Mapping[str, str]) -> Any:
         import json
 
-        arguments = self.environment.get("RABBITMQ_SERVER_ADDITIONAL_ERL_ARGS", "")
-        quoted = re.search(r"load_definitions\s+[\"']+([^\"']+)", arguments)
-        path = next((lines[name] for name in _LOADS if name in lines), quoted[1] if quoted else None)
+        given = (
+            self.environment.get("RABBITMQ_DEFINITIONS_FILE")
+            if "RABBITMQ_LOAD_DEFINITIONS" in self.environment
+            else None
+        )
+        path = next((lines[name] for name in _LOADS if name in lines), given)
         if path is None:
             return None
         if path not in self.files:
