@@ -96,6 +96,8 @@ class Broker(BrokerActions, Peers, CheckedAssertions, Hinting):
     _parts = ("admin", "clock", "faults")
     # The plugin has an engine of its own for a real RabbitMQ.
     _engine_type: type[Engine] = Engine
+    # The tags of `users`. Those of `serve` are administrators, since every right includes those over HTTP.
+    _user_tags: tuple[str, ...] = ()
 
     def __init__(
         self,
@@ -179,7 +181,7 @@ class Broker(BrokerActions, Peers, CheckedAssertions, Hinting):
             record=record,
             redact=trace_redact,
             trace=None if trace_dir is None else _trace_options(trace_dir, bodies=trace_bodies, redact=trace_redact),
-            begin=_beginning(users, names_in(vhosts), definitions),
+            begin=_beginning(users, names_in(vhosts), definitions, self._user_tags),
             plugins=enabled,
             tls=tls or None,
             levels=Levels(
@@ -617,13 +619,14 @@ def _beginning(
     users: Mapping[str, str] | None,
     vhosts: tuple[str, ...],
     definitions: Mapping[str, object] | str | PathLike[str] | None,
+    tags: tuple[str, ...],
 ) -> Callable[[Node], None] | None:
     """Return what gives a new node what the broker begins with; None if that is nothing."""
     if users is None and not vhosts and definitions is None:
         return None
     from leveret.admin.beginning import beginning
 
-    return beginning(checked_users("users", {} if users is None else users), vhosts, definitions)
+    return beginning(checked_users("users", {} if users is None else users), vhosts, definitions, tags)
 
 
 def _http_server(engine: Engine, host: str) -> HttpServer:

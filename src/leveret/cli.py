@@ -112,8 +112,8 @@ def parser(first: str | None = None) -> argparse.ArgumentParser:
     repeated(
         "--user",
         metavar="NAME:PASSWORD",
-        help="add a user with every right; may be repeated (guest:guest always exists). Other users of the machine can "
-        "see the password in the list of processes; --user-file hides it",
+        help="add a user with every right, also over HTTP; may be repeated (guest:guest always exists). Other users of "
+        "the machine can see the password in the list of processes; --user-file hides it",
     )
     serve.add_argument(
         "--user-file",
@@ -194,7 +194,11 @@ def _serve(options: argparse.Namespace) -> int:
     users = _users(options)
     settings = _settings(options)
     _warn_of_other_machines(options.host, is_guest_local=not any("loopback_users" in name for name in settings))
-    broker = Broker(
+
+    class ServedBroker(Broker):
+        _user_tags = ("administrator",)
+
+    broker = ServedBroker(
         rabbitmq=options.rabbitmq,
         host=options.host,
         port=options.port,

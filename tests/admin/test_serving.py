@@ -123,3 +123,13 @@ def test_a_mistake_is_one_line(options: tuple[str, ...], text: str) -> None:
 
     assert text in said
     assert said.count("\n") == 1
+
+
+def test_a_user_of_the_command_line_has_every_right_over_http_too() -> None:
+    with served("--user", "app:secret", "--management-port", "0", lines=2) as (_, management):
+        login = {"Authorization": f"Basic {b64encode(b'app:secret').decode()}"}
+        urlopen(Request(f"{management}/leveret/v1/reset", headers=login, method="POST")).close()
+
+        with urlopen(Request(f"{management}/api/users", headers=login)) as response:
+            tags = {user["name"]: user["tags"] for user in json.load(response)}
+        assert tags == {"guest": ["administrator"], "app": ["administrator"]}

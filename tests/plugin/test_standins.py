@@ -234,6 +234,24 @@ def test_a_start_is_logged_with_the_plugins_that_rabbitmq_would_start(run: Run) 
     result.assert_outcomes(passed=1)
 
 
+@pytest.mark.parametrize("name", ["rabbitmq_shovel", "rabbitmq_event_exchange"])
+def test_a_command_that_enables_a_plugin_counts(run: Run, name: str) -> None:
+    result = run(
+        f"""
+        from testcontainers.core.container import DockerContainer
+
+        def test_plugin():
+            command = ["bash", "-c", "rabbitmq-plugins enable --offline {name} && rabbitmq-server"]
+            with DockerContainer("rabbitmq:4").with_command(command) as container:
+                assert b"amq.rabbitmq.event" in container.exec("rabbitmqctl list_exchanges").output
+        """,
+        ALL,
+        *PLUGINS,
+    )
+
+    result.assert_outcomes(**{"failed" if name == "rabbitmq_shovel" else "passed": 1})
+
+
 def test_a_variable_with_which_the_image_does_not_start_is_named(run: Run) -> None:
     more = 'container.with_env("RABBITMQ_VM_MEMORY_HIGH_WATERMARK", "0.6")'
 

@@ -20,7 +20,7 @@ from unittest.mock import patch
 
 import pytest
 
-from pytest_leveret.standins import rabbitmqctl
+from pytest_leveret.standins import configuration, rabbitmqctl
 from pytest_leveret.standins.server import Fleet, StandIn, files_of, is_rabbitmq
 
 if TYPE_CHECKING:
@@ -169,7 +169,8 @@ class Projects:
     def _launch(self, service: Mapping[str, Any], folder: Path) -> StandIn:
         mounts = dict(_mount(volume, folder) for volume in service.get("volumes", ()))
         ports = dict(map(_ports, service.get("ports", ())))
-        return self.fleet.launch(service["image"], _environment(service, folder), files_of(mounts), ports)
+        environment = configuration.of_command(service.get("command")) | _environment(service, folder)
+        return self.fleet.launch(service["image"], environment, files_of(mounts), ports)
 
 
 def _split(arguments: list[str]) -> tuple[list[tuple[str, str]], str, list[str]]:

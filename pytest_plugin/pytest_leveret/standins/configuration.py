@@ -187,3 +187,10 @@ def _lines(name: str, value: Term, *, of_broker: bool) -> Lines:
 def plugins_in(texts: Iterable[str]) -> list[str]:
     """Return the plugins that texts such as `[rabbitmq_management,rabbitmq_tracing].` name."""
     return [name for text in texts for name in re.findall(r"\brabbitmq_\w+", text)]
+
+
+def of_command(command: object) -> dict[str, str]:
+    """Return the variables that stand for a container's command: the plugins that it enables before RabbitMQ starts."""
+    text = command if isinstance(command, str) else " ".join(map(str, command if isinstance(command, list) else ()))
+    enabled = plugins_in(re.findall(r"rabbitmq-plugins\s+enable\s+([^;&|]+)", text))
+    return {"RABBITMQ_PLUGINS": " ".join(enabled)} if enabled else {}

@@ -14,7 +14,7 @@ from pathlib import PurePosixPath
 from typing import Any, ClassVar, Final, NamedTuple
 from unittest.mock import patch
 
-from pytest_leveret.standins import rabbitmqctl
+from pytest_leveret.standins import configuration, rabbitmqctl
 from pytest_leveret.standins.server import Fleet, StandIn, files_of, is_rabbitmq
 
 _MODULES: Final = ("testcontainers.core.container", "testcontainers.core.docker_client")
@@ -60,7 +60,7 @@ class Container:
         volumes: Mapping[Any, Any] = options.get("volumes") or {}
         mounts = {str(here): str(to["bind"] if isinstance(to, Mapping) else to) for here, to in volumes.items()}
         ports = {int(str(port).partition("/")[0]): host for port, host in (options.get("ports") or {}).items()}
-        environment = options.get("environment") or {}
+        environment = configuration.of_command(options.get("command")) | (options.get("environment") or {})
         self.server = StandIn(fleet, fleet.new_name(), image, environment, files_of(mounts), ports)
         self.id = self.short_id = self.server.name
         self.name = options.get("name") or self.server.name

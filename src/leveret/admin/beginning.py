@@ -18,8 +18,9 @@ def beginning(
     users: Mapping[str, str],
     vhosts: Iterable[str],
     definitions: Mapping[str, object] | str | PathLike[str] | None,
+    tags: tuple[str, ...] = (),
 ) -> Callable[[Node], None]:
-    """Return what gives a new node its users, virtual hosts and definitions, in this order.
+    """Return what gives a new node its users, with these tags, virtual hosts and definitions, in this order.
 
     Guest and `users` get every right on "/" and on `vhosts`. On the virtual hosts of `definitions`, they have the
     rights that these grant. Raises BrokerError if the file of definitions cannot be read.
@@ -31,7 +32,7 @@ def beginning(
         for name in names:
             node.add_vhost(name)
         for user, password in users.items():
-            node.access.set_user(user, password)
+            node.access.set_user(user, password, tags)
         for user in (_GUEST, *users):
             for name in names:
                 node.access.set_permission(name, user)
