@@ -77,7 +77,7 @@ def stand_in_for_pytest_docker(fleet: Fleet) -> Callable[[], None]:
 
 
 @dataclass
-class Project:
+class ComposeProject:
     """What runs of one compose file: the services that leveret serves, and the names of Docker's."""
 
     ours: dict[str, StandIn] = field(default_factory=dict)
@@ -89,7 +89,7 @@ class Projects:
     """The compose projects of a run."""
 
     fleet: Fleet
-    _projects: dict[tuple[str, ...], Project] = field(default_factory=dict)
+    _projects: dict[tuple[str, ...], ComposeProject] = field(default_factory=dict)
 
     def run(self, arguments: list[str], folder: Path) -> Printed:
         """Carry out a command of `docker compose`, and return its exit code and what it prints.
@@ -105,7 +105,7 @@ class Projects:
         if command not in (*_STARTING, *_ENDING, *_OF_RUNNING, *_OF_ONE):
             return self._ask_docker(arguments, folder, f"docker compose {command}")
         services = _services(paths, _variables(options, folder))
-        project = self._projects.setdefault(tuple(map(str, paths)), Project())
+        project = self._projects.setdefault(tuple(map(str, paths)), ComposeProject())
         named = [word for word in words if word in services]
         if command in _OF_ONE:
             named = named[:1]
