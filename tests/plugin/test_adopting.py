@@ -382,3 +382,59 @@ def test_the_tests_are_tried_with_the_proposal_and_each_red_one_has_its_reason(
     assert re.search(
         r"failed test_it.py::test_elsewhere \(no client of it reached leveret\): .*AMQPConnectionError", output
     )
+
+
+def test_examples_and_documents_are_no_code_of_the_tests(tmp_path: Path) -> None:
+    write(tmp_path, {"examples/send.py": "import pika\npika.BlockingConnection()\n", "test_it.py": ""}, free_ports())
+
+    main(["init", str(tmp_path), "--yes"])
+
+    assert not (tmp_path / "pytest.ini").exists()
+
+
+def test_the_usual_port_wins_over_that_of_a_test_of_urls(tmp_path: Path) -> None:
+    source = 'import pika\nPORT = 5672\nA, B = "amqp://user:pass@localhost:1234/vumi", "amqp://localhost:1234"\n'
+    write(tmp_path, {"test_it.py": source.replace("PORT", "USUAL")}, free_ports())
+
+    main(["init", str(tmp_path), "--yes"])
+
+    assert (tmp_path / "pytest.ini").read_text(encoding="utf-8") == "[pytest]\nleveret_port = 5672\n"
+
+
+def test_a_section_with_a_comment_is_that_of_pytest(tmp_path: Path) -> None:
+    write(
+        tmp_path,
+        {
+            "pyproject.toml": '[tool.pytest-env]\n[tool.pytest.ini_options] # see there\naddopts = "-q"\n',
+            "test_it.py": pika_test('pika.URLParameters("amqp://localhost")'),
+        },
+        free_ports(),
+    )
+
+    main(["init", str(tmp_path), "--yes"])
+
+    written = (tmp_path / "pyproject.toml").read_text(encoding="utf-8")
+    assert '[tool.pytest.ini_options] # see there\nleveret_port = "5672"\naddopts' in written
+
+
+@pytest.mark.parametrize(
+    ("image", "said"),
+    [
+        ("rabbitmq:3.8.3-management", "3.10 is the oldest that leveret has"),
+        ("rabbitmq:3.12", "3.10 is the newest that is not newer"),
+        ("rabbitmq:3", "3.13 is the newest that is not newer"),
+    ],
+)
+def test_the_reason_of_a_version_is_true(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], image: str, said: str
+) -> None:
+    compose = f"services:\n  mq:\n    image: {image}\n"
+    write(
+        tmp_path,
+        {"compose.yml": compose, "test_it.py": pika_test("None") + "pika.BlockingConnection()\n"},
+        free_ports(),
+    )
+
+    main(["init", str(tmp_path)])
+
+    assert f"note: leveret_rabbitmq: compose.yml has {image}; {said}\n" in capsys.readouterr().out

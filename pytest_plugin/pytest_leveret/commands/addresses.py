@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import re
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -14,7 +15,19 @@ from pytest_leveret.options.kinds import without_password
 
 CLIENTS: Final = frozenset(
     {
-        *("amqp", "amqpstorm", "rabbitpy", "pyrabbit", "propan", "puka", "aio_pika", "aiormq", "pika", "aioamqp"),
+        *(
+            "amqp",
+            "amqpstorm",
+            "rabbitpy",
+            "pyrabbit",
+            "propan",
+            "puka",
+            "aio_pika",
+            "aiormq",
+            "pika",
+            "aioamqp",
+            "async_amqp",
+        ),
         *("celery", "faststream", "dramatiq", "taskiq", "taskiq_aio_pika", "nameko", "kombu"),
     }
 )
@@ -33,6 +46,8 @@ _ENDS: Final = {
     "user": re.compile(r"(USER|USERNAME|LOGIN)$", re.IGNORECASE),
     "password": re.compile(r"(PASS|PASSWD|PASSWORD)$", re.IGNORECASE),
 }
+# A variable of another port.
+_TLS: Final = re.compile(r"(^|_)(SSL|TLS)|amqps:")
 _MANAGEMENT: Final = re.compile(r"MANAGEMENT|MGMT|_API_|_HTTP_|ADMIN_", re.IGNORECASE)
 _READS: Final = re.compile(r"environ\.(get|setdefault)$|getenv$|(^|\.)env(\.\w+)?$|config$")
 # The arguments of clients, by the part that each takes.
@@ -168,6 +183,7 @@ class Addresses:
         """Return the variables that lead to RabbitMQ, by what a file gives them, by their names or by their use."""
         found = {name: it for name, it in self.held.items() if it.part}
         found |= {name: it for name, it in self.reads.items() if _URL.match(self.given.get(name, ""))}
+        found = {name: it for name, it in found.items() if not _TLS.search(f"{name} {it.default[:6]}")}
         # Other brokers than RabbitMQ have variables of this name.
         ports = {it.default for name, it in found.items() if it.part == "port" and not _RABBITMQ.search(name)}
         is_other = not (self.clients or self.has_server) or ports - {"", str(AMQP_PORT)}
@@ -176,6 +192,17 @@ class Addresses:
             for name, it in found.items()
             if not is_other or _RABBITMQ.search(name) or _URL.match(it.default or self.given.get(name, ""))
         }
+
+    def local(self) -> list[Address]:
+        """Return the addresses on this machine at one port: the usual one, or else the one that most have.
+
+        If variables have the port, another one than the usual belongs to something else.
+        """
+        found = [it for it in self.fixed if it.is_local and it.scheme == "amqp"]
+        counts = Counter(it.port for it in found)
+        has_port = any(it.part in ("port", "url") for it in self.variables().values())
+        port = AMQP_PORT if has_port or AMQP_PORT in counts else next((port for port, _ in counts.most_common(1)), 0)
+        return [it for it in found if it.port == port]
 
     def lonely_host(self) -> str | None:
         """Return the place that reads a host from a variable, if no variable has a port or a URL."""
@@ -187,7 +214,7 @@ class Addresses:
     def logins(self) -> tuple[dict[str, str], set[str]]:
         """Return the users with their passwords, and the virtual hosts, beside guest and "/"."""
         held = self.variables()
-        addresses = [it for it in self.fixed if it.is_local]
+        addresses = self.local()
         urls = [it.default or self.given.get(name, "") for name, it in held.items() if it.part == "url"]
         addresses += [found for url in urls if (found := address_in(url, "")) is not None]
         parts = {it.part: it.default for it in held.values()}
@@ -295,7 +322,7 @@ class Reader:
         if isinstance(node, Read) or node is None or depth > 4:
             return node if isinstance(node, Read) else None
         if isinstance(node, ast.Constant):
-            return str(node.value)
+            return str(node.value) if isinstance(node.value, str | int) else None
         if isinstance(node, ast.Name | ast.Attribute) and _last(node) in self._bound:
             return self._value(self._bound[_last(node)], depth + 1)
         if isinstance(node, ast.BoolOp):

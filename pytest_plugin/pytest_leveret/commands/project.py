@@ -22,20 +22,26 @@ _FIXTURES: Final = {
     "rabbitmq_proc": "pytest-rabbitmq",
     "docker_services": "pytest-docker",
 }
-# Where pytest has its settings, in its own order, with the section that it looks for.
-_SETTINGS: Final = {
-    **dict.fromkeys(("pytest.toml", ".pytest.toml"), "[pytest]"),
-    **dict.fromkeys(("pytest.ini", ".pytest.ini"), "[pytest]"),
-    "pyproject.toml": "[tool.pytest",
-    "tox.ini": "[pytest]",
-    "setup.cfg": "[tool:pytest]",
-}
+# Where pytest has its settings, in its own order, and the section that it looks for.
+_SETTINGS: Final = (
+    "pytest.toml",
+    ".pytest.toml",
+    "pytest.ini",
+    ".pytest.ini",
+    "pyproject.toml",
+    "tox.ini",
+    "setup.cfg",
+)
+SECTION: Final = re.compile(r"^\[(?:tool\.pytest(?:\.ini_options)?|tool:pytest|pytest)\][ \t]*(?:#.*)?\n", re.MULTILINE)
 # Files that list what the tests install, and how they list pytest and leveret.
 _REQUIREMENTS: Final = ("requirements*.txt", "requirements/*.txt", "pyproject.toml", "setup.cfg", "setup.py")
 _PYTEST: Final = re.compile(r"""(?:^[ \t]*|['"])pytest[ \t]*(?:\[[^\]]*\][ \t]*)?(?:[<>=~!'",;]|$)""", re.MULTILINE)
 _LEVERET: Final = re.compile(r"\bleveret\b")
 _OURS: Final = ("leveret", "leveret_session", "make_leveret")
-_SKIPPED: Final = frozenset({"node_modules", "site-packages", "build", "dist", "__pycache__", "venv"})
+# What is no code of the tests; examples and benchmarks name servers that no test needs.
+_SKIPPED: Final = frozenset(
+    {"node_modules", "site-packages", "build", "dist", "__pycache__", "venv", "docs", "doc", "examples", "benchmarks"}
+)
 _IMAGE: Final = re.compile(r"""\bimage:\s*['"]?(\S*\brabbitmq(?::[^'"\s}]*)?)""")
 _LARGEST_FILE: Final = 1_000_000
 
@@ -125,9 +131,9 @@ def read(root: Path) -> Project:
 
 def _settings_of(root: Path) -> Path | None:
     """Return the file that pytest takes its settings from, by pytest's own order."""
-    for name, section in _SETTINGS.items():
+    for name in _SETTINGS:
         path = root / name
-        if path.is_file() and section in path.read_text(encoding="utf-8", errors="replace"):
+        if path.is_file() and SECTION.search(path.read_text(encoding="utf-8", errors="replace")):
             return path
     return None
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import difflib
 import re
-from collections import Counter
 from collections.abc import Iterator
 from importlib.resources import files
 from importlib.util import find_spec
@@ -12,7 +11,7 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 from pytest_leveret.commands.addresses import AMQP_PORT, Address, address_in, shown
-from pytest_leveret.commands.project import FoundConsumer, Project
+from pytest_leveret.commands.project import SECTION, FoundConsumer, Project
 
 _TEST: Final = "test_leveret.py"
 _SKILL: Final = ".agents/skills/leveret/SKILL.md"
@@ -134,10 +133,9 @@ def _places(address: Address) -> Iterator[tuple[str, str, str]]:
 def _ports(project: Project) -> Iterator[Line]:
     """Yield the lines about ports that stand in the code."""
     found = project.addresses
-    local = [it for it in found.fixed if it.is_local and it.scheme == "amqp"]
+    local = found.local()
     if local:
-        port = Counter(it.port for it in local).most_common(1)[0][0]
-        first = next(it for it in local if it.port == port)
+        port, first = local[0].port, local[0]
         yield Line("leveret_port", str(port), f"{first.where} connects to {shown(first)}")
     elif (host := found.lonely_host()) is not None:
         yield Line("leveret_port", str(AMQP_PORT), f"{host} names the host, and no variable the port")
@@ -159,7 +157,7 @@ def _logins(project: Project) -> Iterator[Line]:
 
 def _version(project: Project) -> Iterator[Line]:
     from leveret.core.compat import DEFAULT_VERSION
-    from pytest_leveret.standins.server import profile_of
+    from pytest_leveret.standins.server import is_older, profile_of
 
     # What starts RabbitMQ for tests names the version that they were written for.
     ranked = sorted(project.images, key=lambda path: ("test" not in path.as_posix(), ".github" not in path.parts))
@@ -168,8 +166,8 @@ def _version(project: Project) -> Iterator[Line]:
         if ":" in image.rsplit("/", 1)[-1] and "$" not in image:
             version = profile_of(image)
             if version != DEFAULT_VERSION:
-                wanted = f"{project.name(path)} has {image}"
-                yield Line("leveret_rabbitmq", version, f"{wanted}; {version} is the newest that is not newer")
+                nearest = "the newest that is not newer" if is_older(version, image) else "the oldest that leveret has"
+                yield Line("leveret_rabbitmq", version, f"{project.name(path)} has {image}; {version} is {nearest}")
             return
 
 
@@ -220,8 +218,8 @@ def advice(project: Project) -> Iterator[str]:
             f"{project.name(project.docker_py)} starts RabbitMQ with docker-py, which leveret does not replace; start "
             "it with testcontainers, or leave that out"
         )
-    for address in project.addresses.fixed:
-        if not address.is_local and not project.replaces:
+    for address in () if lines else project.addresses.fixed[:1]:
+        if not address.is_local:
             yield (
                 f"{address.where} connects to {shown(address)}, which is another machine: let it read the address "
                 "from a variable"
@@ -253,7 +251,7 @@ def _extras(project: Project) -> dict[str, str]:
 def _with_options(name: str, before: str, lines: list[Line]) -> str:
     """Return the text of a file of settings with lines more, at the beginning of pytest's section."""
     block = "".join(_setting(line, is_toml=name.endswith(".toml")) for line in lines)
-    section = re.search(r"^\[(?:tool\.pytest(?:\.ini_options)?|tool:pytest|pytest)\][ \t]*\n", before, re.MULTILINE)
+    section = SECTION.search(before)
     if section is None:
         return f"{before}[pytest]\n{block}"
     return before[: section.end()] + block + before[section.end() :]

@@ -75,6 +75,14 @@ def profile_of(image: str) -> str:
     return next((version for version in newest_first if _series(version) <= limit), newest_first[-1])
 
 
+def is_older(version: str, image: str) -> bool:
+    """Return whether a version is the one of an image's tag, or an older one. A tag may have no numbers."""
+    matched = _IMAGE.fullmatch(image)
+    numbers = re.match(r"\d+(\.\d+)?", (matched["tag"] if matched else None) or "")
+    tagged = _series(numbers[0]) if numbers else ()
+    return _series(version)[: len(tagged)] <= tagged
+
+
 def _series(version: str) -> tuple[int, ...]:
     return tuple(map(int, version.split(".")))
 
