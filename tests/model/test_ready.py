@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import gc
+import pickle
 from collections import deque
+from itertools import permutations
 
 import pytest
 
@@ -22,9 +24,9 @@ from leveret.core.wire.properties import Properties
 HIGHEST = {"by priority": 3, "two classes": 1, "returns first": 3}
 MAKERS = {
     "fifo": ReadyFifo,
-    "by priority": lambda: ReadyByPriority(4),
+    "by priority": ReadyByPriority,
     "two classes": ReadyInTwoClasses,
-    "returns first": lambda: ReadyReturnsThenLevels(4),
+    "returns first": ReadyReturnsThenLevels,
     "returns first, no priorities": ReadyReturnsFirst,
 }
 
@@ -195,15 +197,40 @@ def test_a_fifo_puts_entries_back_between_others() -> None:
 
 
 def test_priorities_come_highest_first() -> None:
-    ready = ReadyByPriority(3)
+    ready = ReadyByPriority()
     for position, priority in ((0, 0), (1, 2), (2, 1), (3, 2)):
         ready.append(entry(position, priority))
 
     assert positions(ready) == [1, 3, 2, 0]
 
 
+@pytest.mark.parametrize("priorities", list(permutations((0, 4, 17, 31))))
+@pytest.mark.parametrize("kind", ["by priority", "returns first"])
+def test_levels_come_highest_first_whichever_is_used_first(kind: str, priorities: tuple[int, ...]) -> None:
+    ready = MAKERS[kind]()
+    for position, priority in enumerate(priorities):
+        ready.append(entry(position, priority))
+
+    taken = [ready.pop() for _ in range(4)]
+    ready.put_back(taken[:1])
+
+    assert [item.priority for item in taken] == [31, 17, 4, 0]
+    assert positions(ready) == [priorities.index(31)]
+
+
+@pytest.mark.parametrize("kind", ["by priority", "returns first"])
+def test_levels_that_no_message_used_take_no_room(kind: str) -> None:
+    ready = MAKERS[kind]()
+    size = len(pickle.dumps(ready))
+
+    ready.append(entry(1, 31))
+    ready.pop()
+
+    assert len(pickle.dumps(ready)) < 2 * size
+
+
 def test_a_priority_order_puts_back_within_the_level() -> None:
-    ready = ReadyByPriority(3)
+    ready = ReadyByPriority()
     for position, priority in ((0, 1), (1, 1), (2, 2)):
         ready.append(entry(position, priority))
     high, low = ready.pop(), ready.pop()
@@ -214,7 +241,7 @@ def test_a_priority_order_puts_back_within_the_level() -> None:
 
 
 def test_returned_entries_come_first_in_order_of_return() -> None:
-    ready = ReadyReturnsFirst(3)
+    ready = ReadyReturnsFirst()
     for position in range(4):
         ready.append(entry(position, 2))
     taken = [ready.pop() for _ in range(3)]
@@ -226,7 +253,7 @@ def test_returned_entries_come_first_in_order_of_return() -> None:
 
 
 def test_age_is_checked_in_some_places_only() -> None:
-    plain, returns = ReadyByPriority(3), ReadyReturnsThenLevels(3)
+    plain, returns = ReadyByPriority(), ReadyReturnsThenLevels()
     for order in (plain, returns):
         for position, priority in ((0, 0), (1, 1), (2, 1), (3, 2)):
             order.append(entry(position, priority, expires_at=10 - position))
@@ -239,7 +266,7 @@ def test_age_is_checked_in_some_places_only() -> None:
 
 
 def test_an_entry_before_its_deadline_stays() -> None:
-    ready = ReadyReturnsThenLevels(3)
+    ready = ReadyReturnsThenLevels()
     for position, priority, expires_at in ((0, 0, 5), (1, 1, 6), (2, 2, None)):
         ready.append(entry(position, priority, expires_at=expires_at))
 

@@ -23,10 +23,11 @@ def test_a_restored_broker_sends_the_bytes_of_one_that_went_on(seed: int) -> Non
     assert [text for number in range(seed, seed + 20) if (text := difference_of(number))] == []
 
 
-def test_ten_thousand_messages_are_restored_in_a_thirtieth_of_the_time_to_build_them() -> None:
+@pytest.mark.parametrize("queue_type", ["classic", "quorum"])
+def test_ten_thousand_messages_are_restored_in_a_thirtieth_of_the_time_to_build_them(queue_type: str) -> None:
     with Broker() as broker:
         building = time.process_time()
-        _build(broker)
+        _build(broker, queue_type)
         building = time.process_time() - building
         state = broker.snapshot()
 
@@ -43,12 +44,12 @@ def _seconds_to_use(broker: Broker, state: Snapshot) -> float:
     return time.process_time() - began
 
 
-def _build(broker: Broker) -> None:
+def _build(broker: Broker, queue_type: str) -> None:
     with pika.BlockingConnection(pika.URLParameters(broker.url)) as connection:
         channel = connection.channel()
         for queue in range(QUEUE_COUNT):
-            channel.queue_declare(f"branch-{queue}", durable=True)
+            channel.queue_declare(f"branch-{queue}", durable=True, arguments={"x-queue-type": queue_type})
             for order in range(PER_QUEUE):
                 channel.basic_publish("", f"branch-{queue}", b"%d" % order)
         # Its answer comes after all messages.
-        channel.queue_declare("branch-0", durable=True, passive=True)
+        channel.queue_declare("branch-0", passive=True)

@@ -28,6 +28,7 @@ from weakref import WeakValueDictionary
 
 from leveret.clocks import SystemClock, unpatched
 from leveret.errors import BrokerError
+from leveret.server import native
 from leveret.server.listener import Address, Listener
 from leveret.server.loop import Loop
 from leveret.server.pollers import READABLE, Poller
@@ -210,7 +211,7 @@ class InlineLoop(Loop):
         if self._is_stopping and self.is_running:
             self._conclude()
             self._finished.release()
-        if self._is_ended or not self.is_running or self._lock._is_owned():
+        if self._is_ended or not self.is_running or native.is_held(self._lock):
             return
         self._is_still = False
         with self._lock:

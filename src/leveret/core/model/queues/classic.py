@@ -48,8 +48,7 @@ class ClassicQueue(Queue):
 
     def make_ready(self) -> Ready:
         """Return an empty order of ready entries: by priority if the queue has priorities."""
-        levels = self.settings.max_priority + 1
-        return ReadyByPriority(levels) if levels > 1 else ReadyFifo()
+        return ReadyByPriority() if self.settings.max_priority else ReadyFifo()
 
     def priority_of(self, message: Message) -> int:
         """Return the level of a message: its priority, at most the queue's highest."""

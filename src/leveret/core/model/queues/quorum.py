@@ -66,7 +66,7 @@ class QuorumQueue(Queue):
         compat = self.node.compat
         are_counted = not compat.quorum_bytes_are_body_only
         if compat.quorum_priorities == "levels":
-            return ReadyReturnsThenLevels(LEVEL_COUNT, counts_properties=are_counted)
+            return ReadyReturnsThenLevels(counts_properties=are_counted)
         are_two = compat.quorum_priorities == "two_classes"
         return (ReadyInTwoClasses if are_two else ReadyReturnsFirst)(counts_properties=are_counted)
 

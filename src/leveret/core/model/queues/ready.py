@@ -232,17 +232,20 @@ class ReadyFifo:
 
 
 class ReadyByPriority:
-    """Highest priority first, first in, first out within one; a returned entry goes back within its priority."""
+    """Highest priority first, first in, first out within one; a returned entry goes back within its priority.
 
-    __slots__ = ("_parts", "count", "has_deadlines")
+    A level is made for its first entry: a quorum queue has 32, and hardly any is used.
+    """
 
-    def __init__(self, level_count: int, *, counts_properties: bool = False) -> None:
-        """Make levels 0 to `level_count - 1`; `counts_properties` counts properties towards a limit in bytes."""
+    __slots__ = ("_counts_properties", "_levels", "_parts", "count", "has_deadlines")
+
+    def __init__(self, *, counts_properties: bool = False) -> None:
+        """Make the lowest level, 0; `counts_properties` counts properties towards a limit in bytes."""
+        self._counts_properties = counts_properties
+        self._levels: dict[int, ReadyFifo] = {}
         # What comes first in front: the levels from the highest down.
-        self._parts = [
-            ReadyFifo(priority=priority, counts_properties=counts_properties)
-            for priority in reversed(range(level_count))
-        ]
+        self._parts: list[ReadyFifo] = []
+        self._new_level(0)
         self.count = 0
         self.has_deadlines = False
 
@@ -311,7 +314,15 @@ class ReadyByPriority:
         return entries
 
     def _level_of(self, entry: QueueEntry) -> ReadyFifo:
-        return self._parts[-1 - entry.priority]
+        level = self._levels.get(entry.priority)
+        return self._new_level(entry.priority) if level is None else level
+
+    def _new_level(self, priority: int) -> ReadyFifo:
+        level = ReadyFifo(priority=priority, counts_properties=self._counts_properties)
+        lower_count = sum(other < priority for other in self._levels)
+        self._parts.insert(len(self._parts) - lower_count, level)
+        self._levels[priority] = level
+        return level
 
     def _first_part(self) -> ReadyFifo:
         for part in self._parts:
@@ -328,8 +339,8 @@ class ReadyReturnsFirst(ReadyByPriority):
 
     __slots__ = ("_returned",)
 
-    def __init__(self, level_count: int = 1, *, counts_properties: bool = False) -> None:
-        super().__init__(level_count, counts_properties=counts_properties)
+    def __init__(self, *, counts_properties: bool = False) -> None:
+        super().__init__(counts_properties=counts_properties)
         self._returned = ReadyFifo(counts_properties=counts_properties)
         self._parts.insert(0, self._returned)
 
@@ -346,7 +357,8 @@ class ReadyInTwoClasses(ReadyReturnsFirst):
     __slots__ = ("_turn",)
 
     def __init__(self, *, counts_properties: bool = False) -> None:
-        super().__init__(2, counts_properties=counts_properties)
+        super().__init__(counts_properties=counts_properties)
+        self._new_level(1)
         # How many entries that arrived have left, modulo 3. Age counts for the third.
         self._turn = 0
 
