@@ -73,6 +73,15 @@ def test_the_doctor_lists_what_is_installed_and_what_is_missing(empty: Path) -> 
     assert any(finding.text.startswith("pyspark 4.") for finding in found)
 
 
+def test_the_doctor_names_a_master_that_does_not_answer() -> None:
+    # This process may have a session.
+    command = [sys.executable, "-m", "leveret", "spark", "doctor", "--master", "spark://127.0.0.1:1"]
+    ran = subprocess.run(command, capture_output=True, text=True, check=False)
+
+    assert ran.returncode == 2
+    assert "no Spark master answers at spark://127.0.0.1:1: start it" in ran.stderr
+
+
 def test_the_doctor_asks_for_no_java_where_a_server_is_named(empty: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SPARK_REMOTE", "sc://spark.invalid:15002")
 

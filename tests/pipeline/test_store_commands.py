@@ -54,6 +54,33 @@ def test_rows_are_printed_as_a_table(stored: str, capsys: pytest.CaptureFixture[
     ]
 
 
+def test_tables_are_queried_as_they_were_at_a_time(warehouse: str, capsys: pytest.CaptureFixture[str]) -> None:
+    then = datetime.now(UTC).isoformat()
+    traces = Path(warehouse).parent / "traces"
+    write(traces / "later.jsonl", [header("later"), *lives(1)])
+    assert main(["pipeline", "update", str(traces), "-w", warehouse]) == 0
+    capsys.readouterr()
+
+    query = ["pipeline", "sql", "select distinct run from runs order by run", "--format", "csv", "-w", warehouse]
+    assert main([*query, "--as-of", then]) == 0
+    assert capsys.readouterr().out.split() == ["run", "new", "old"]
+    assert main(query) == 0
+    assert capsys.readouterr().out.split() == ["run", "later", "new", "old"]
+
+
+def test_a_time_before_the_warehouse_has_an_error_of_one_line(stored: str, capsys: pytest.CaptureFixture[str]) -> None:
+    code = main(["pipeline", "sql", "select * from runs", "-w", stored, "--as-of", "2001-01-01"])
+
+    assert (code, capsys.readouterr().err.count("\n")) == (2, 1)
+
+
+def test_a_time_that_is_none_is_refused(stored: str, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        main(["pipeline", "sql", "select * from runs", "-w", stored, "--as-of", "yesterday"])
+
+    assert "yesterday is not a time; write it as 2026-05-01T10:00" in capsys.readouterr().err
+
+
 def test_a_value_cannot_control_the_terminal(stored: str, capsys: pytest.CaptureFixture[str]) -> None:
     main(["pipeline", "sql", r"select e'a\x1b[31m\nb' as text", "-w", stored])
 

@@ -165,6 +165,7 @@ def _add_spark(commands: argparse._SubParsersAction[argparse.ArgumentParser]) ->
         help="check what Spark needs to start here, and start it",
         description="Check what Spark needs to start here, and start it. The exit code is 1 if something is missing.",
     )
+    doctor.add_argument("--master", metavar="URL", help="a Spark master, or sc://... (default: this machine)")
     doctor.set_defaults(run=guarded(_doctor))
     bundle = steps.add_parser(
         "bundle",
@@ -428,8 +429,9 @@ def _doctor(options: argparse.Namespace) -> int:
     from leveret.pipeline.computing.spark_session import session
 
     began = perf_counter()
-    with session("small") as spark:
-        spark.range(1).count()
+    with session("small", master=options.master) as spark:
+        # A task in Python shows whether executors have a Python that fits.
+        spark.range(1).mapInArrow(lambda batches: batches, "id long").count()
         print(f"{'ok':5}  Spark {spark.version} started and answered after {perf_counter() - began:.1f} s")
     return 0
 

@@ -94,7 +94,7 @@ def is_worse(row: Row) -> bool:
     before, after = row["before"], row["after"]
     if row["kind"] == "rate":
         before, after = before * row["runs_after"], after * row["runs_before"]
-    return bool(after > before) and row["measure"] != "published"
+    return bool(after > before) and row["measure"] not in _NEITHER
 
 
 def _cause(rows: list[Row], position: dict[str, int]) -> ChangeOrigin:

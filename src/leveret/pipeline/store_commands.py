@@ -14,6 +14,8 @@ from leveret.pipeline.progress import progress
 from leveret.wording import count_text
 
 if TYPE_CHECKING:
+    from datetime import datetime
+
     import pyarrow as pa
 
     from leveret.pipeline.reading import Read
@@ -27,6 +29,12 @@ def add_to(add_step: Callable[..., argparse.ArgumentParser]) -> None:
     sql.add_argument("query", metavar="QUERY", help='such as "select * from runs"; "show tables" lists the tables')
     sql.add_argument(
         "--format", choices=tuple(_FORMATS), default="table", help="how to print the rows (default: table)"
+    )
+    sql.add_argument(
+        "--as-of",
+        type=_instant,
+        metavar="TIME",
+        help="read the tables as they were at this time (UTC unless it says otherwise), such as 2026-05-01T10:00",
     )
     add_step(
         "flaky", "list the tests that pass and fail in turn, and in what their runs differ", _flaky, computes=False
@@ -50,8 +58,19 @@ def add_to(add_step: Callable[..., argparse.ArgumentParser]) -> None:
 def _sql(options: argparse.Namespace, warehouse: Warehouse) -> int:
     from leveret.pipeline.exports.sql import query
 
+    if options.as_of is not None:
+        warehouse = type(warehouse)(warehouse.url, as_of=options.as_of)
     _FORMATS[options.format](query(warehouse, options.query), sys.stdout)
     return 0
+
+
+def _instant(text: str) -> datetime:
+    from leveret.pipeline.kernel.subjects.runs import moment
+
+    instant = moment(text)
+    if instant is None:
+        raise argparse.ArgumentTypeError(f"{text} is not a time; write it as 2026-05-01T10:00")
+    return instant
 
 
 def _current(warehouse: Warehouse) -> tuple[Read, pa.Table, Mapping[str, FileState]]:

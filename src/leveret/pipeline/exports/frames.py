@@ -12,10 +12,10 @@ from pyspark.sql.pandas.types import from_arrow_schema
 from pyspark.sql.types import StructType
 
 from leveret.pipeline.kernel import schema
-from leveret.pipeline.kernel.subjects.across import ACROSS, Across
+from leveret.pipeline.kernel.subjects.across import ACROSS
 from leveret.pipeline.warehouse.parts import DataFile
 from leveret.pipeline.warehouse.place import is_folder
-from leveret.pipeline.warehouse.tables import columns_of, names_of_runs
+from leveret.pipeline.warehouse.tables import columns_of, names_of_runs, read_table
 from leveret.pipeline.warehouse.warehouse import Warehouse, opened
 from leveret.spark.bundle import supply
 
@@ -32,9 +32,9 @@ def read_frame(
     warehouse = opened(warehouse)
     state = warehouse.existing()
     names = names_of_runs(state, name, runs)
-    stored = ACROSS[name].reads if name in ACROSS else name
-    found = rows(spark, warehouse, stored, columns_of(warehouse, state, stored), state.holding(stored, names), names)
-    return _across(ACROSS[name], found) if name in ACROSS else found
+    if name in ACROSS:
+        return spark.createDataFrame(_plain(read_table(warehouse, name, runs=names, state=state)))
+    return rows(spark, warehouse, name, columns_of(warehouse, state, name), state.holding(name, names), names)
 
 
 def rows(
@@ -65,18 +65,6 @@ def rows(
 
     supply(spark)
     return spark.range(0, len(files), 1, len(files)).mapInArrow(read, kinds)
-
-
-def _across(table: Across, rows: DataFrame) -> DataFrame:
-    """Return a table across runs, from the rows of the table that it reads."""
-
-    def build(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        rows_of_key = list(batches)
-        if rows_of_key:
-            yield from _plain(table.build(pa.Table.from_batches(rows_of_key))).to_batches()
-
-    supply(rows.sparkSession)
-    return rows.repartition(*(table.key or (1,))).mapInArrow(build, spark_schema(table.columns))
 
 
 def _plain(rows: pa.Table) -> pa.Table:

@@ -10,7 +10,7 @@ import math
 from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Iterable, Sequence
 from functools import partial
-from itertools import accumulate, pairwise
+from itertools import pairwise
 from typing import Any, Final
 
 import pyarrow as pa
@@ -22,6 +22,7 @@ from leveret.pipeline.kernel.codes import DEATH_REASONS, GROWTH
 from leveret.pipeline.kernel.columns import NULL
 from leveret.pipeline.kernel.grouping import Row, grouped
 from leveret.pipeline.kernel.subjects.counts import OUTCOMES
+from leveret.pipeline.kernel.subjects.queues import within
 from leveret.pipeline.reading import Read, chosen, cut_workers
 from leveret.pipeline.report.charts import BINS_A_DECADE
 from leveret.pipeline.report.subject import COLUMNS, Subject, up_to
@@ -250,18 +251,11 @@ def _times(buckets: Sequence[tuple[int, int]]) -> Row | None:
     ordered = sorted(buckets)
     return {
         "n": sum(n for _, n in ordered),
-        "half_us": _within(ordered, 0.5),
-        "most_us": _within(ordered, 0.95),
-        "longest_us": _within(ordered, 1),
+        "half_us": within(ordered, 0.5),
+        "most_us": within(ordered, 0.95),
+        "longest_us": within(ordered, 1),
         "bins": sorted(_binned(ordered).items()),
     }
-
-
-def _within(buckets: Sequence[tuple[int, int]], share: float) -> float:
-    """Return the span, in microseconds, within which there is this share of the values."""
-    wanted = sum(n for _, n in buckets) * share
-    reached = zip(accumulate(n for _, n in buckets), buckets, strict=True)
-    return float(GROWTH ** max(next(bucket for so_far, (bucket, _) in reached if so_far >= wanted), 0))
 
 
 def _binned(buckets: Iterable[tuple[int, int]]) -> Counter[int]:

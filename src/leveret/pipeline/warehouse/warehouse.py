@@ -98,6 +98,8 @@ class Warehouse:
     def existing(self) -> Contents:
         """Return the current state. Raises NoWarehouseError if nothing was ever committed here."""
         state = self.state()
+        if FILES not in state.tables and self._as_of is not None:
+            raise NoWarehouseError(f"{self.url} was no warehouse at {self._as_of.isoformat()}; give a later time")
         if FILES not in state.tables:
             raise NoWarehouseError(
                 f"{self.url} is not a warehouse; `leveret pipeline update TRACES -w {self.url}` makes one"
@@ -245,6 +247,9 @@ class Warehouse:
             try:
                 table = DeltaTable(escaped(place), storage_options=storage_options(self.url))
                 if self._as_of is not None:
+                    # For an earlier instant, delta-rs would give the first version.
+                    if (table.metadata().created_time or 0) > self._as_of.timestamp() * 1000:
+                        return None
                     table.load_as_version(self._as_of)
             except TableNotFoundError:
                 return None

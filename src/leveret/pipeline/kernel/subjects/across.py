@@ -1,9 +1,7 @@
 """The tables across runs: lineage, coverage, message_shapes and flaky, from the rows of many runs. `changes` has a file
 of its own.
 
-Each groups rows by its key, and sums and counts what is different in each group. A function
-accepts all rows, or the rows of some keys: rows with equal values of its `key` must come together. `ACROSS` lists the
-tables.
+Each groups rows by its key, and sums and counts what is different in each group. `ACROSS` lists the tables.
 """
 
 from __future__ import annotations
@@ -28,14 +26,10 @@ from leveret.trace.shapes.file_shapes import ROOT
 
 @dataclass(frozen=True)
 class Across:
-    """A table across runs: the table that it reads and which columns of it, its key, its columns and its function.
-
-    To compute it in parts, put rows of `reads` with an equal `key` into the same part. Without a key there is one part.
-    """
+    """A table across runs: the table that it reads and which columns of it, its columns and its function."""
 
     reads: str
     needs: tuple[str, ...]
-    key: tuple[str, ...]
     columns: pa.Schema
     build: Callable[[pa.Table], pa.Table]
 
@@ -139,14 +133,11 @@ def _grouped(rows: pa.Table, by: tuple[str, ...], counted: list[tuple[str, str]]
 _WAY: Final = ("vhost", "from_queue", "reason", "to_queue")
 _THING: Final = ("kind", "name")
 _KIND: Final = ("vhost", "exchange", "routing_key", "name")
-_TEST: Final = ("commit", "test")
 
 ACROSS: Final = {
-    "lineage": Across("run_lineage", (*_WAY, "run", "test", "n"), _WAY, schema.LINEAGE, lineage),
-    "coverage": Across("run_coverage", (*_THING, "run", "declared", "messages"), _THING, schema.COVERAGE, coverage),
-    "message_shapes": Across(
-        "run_shapes", tuple(schema.RUN_SHAPES.names), _KIND, schema.MESSAGE_SHAPES, message_shapes
-    ),
-    "flaky": Across("fingerprints", (*_TEST, "outcome", "fp", "parts"), _TEST, schema.FLAKY, flaky),
-    "changes": Across("run_counts", tuple(schema.RUN_COUNTS.names), (), schema.CHANGES, changes),
+    "lineage": Across("run_lineage", (*_WAY, "run", "test", "n"), schema.LINEAGE, lineage),
+    "coverage": Across("run_coverage", (*_THING, "run", "declared", "messages"), schema.COVERAGE, coverage),
+    "message_shapes": Across("run_shapes", tuple(schema.RUN_SHAPES.names), schema.MESSAGE_SHAPES, message_shapes),
+    "flaky": Across("fingerprints", ("commit", "test", "outcome", "fp", "parts"), schema.FLAKY, flaky),
+    "changes": Across("run_counts", tuple(schema.RUN_COUNTS.names), schema.CHANGES, changes),
 }

@@ -16,13 +16,13 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from leveret.pipeline.kernel import schema
-from leveret.pipeline.kernel.codes import GROWTH
 from leveret.pipeline.kernel.columns import NO_ROW, NULL
 from leveret.pipeline.kernel.control import attributes_at, text_at
 from leveret.pipeline.kernel.events import Events
 from leveret.pipeline.kernel.grouping import Row, grouped
 from leveret.pipeline.kernel.groups import Numbering
 from leveret.pipeline.kernel.subjects.copies import Copies
+from leveret.pipeline.kernel.subjects.queues import within
 from leveret.pipeline.kernel.subjects.runs import RunFacts
 from leveret.pipeline.kernel.subjects.shapes import PRESENT
 from leveret.trace.events import REFUSED
@@ -74,12 +74,7 @@ def _waits(latency_hist: pa.Table) -> Iterator[Row]:
     for row in waits.select([*key, "bucket", "n"]).to_pylist():
         buckets[itemgetter(*key)(row)].append((row["bucket"], row["n"]))
     for place, of in buckets.items():
-        half, so_far = sum(n for _, n in of) / 2, 0
-        for bucket, n in sorted(of):
-            so_far += n
-            if so_far >= half:
-                yield {**dict(zip(key, place, strict=True)), "measure": "wait", "n": round(GROWTH ** max(bucket, 0))}
-                break
+        yield {**dict(zip(key, place, strict=True)), "measure": "wait", "n": round(within(sorted(of), 0.5))}
 
 
 def _shapes(run_shapes: pa.Table) -> Iterator[Row]:

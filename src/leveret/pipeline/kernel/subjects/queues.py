@@ -9,8 +9,9 @@ the copies' times by queue and bucket.
 from __future__ import annotations
 
 from collections import defaultdict
+from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import pairwise
+from itertools import accumulate, pairwise
 
 import numpy as np
 import pyarrow as pa
@@ -161,6 +162,13 @@ def bucket_of(span_us: Array) -> Array:
     at_least_one = np.maximum(span_us, 1).astype(np.float64)
     bucket = np.floor(np.log(at_least_one) / np.log(GROWTH)).astype(np.int64) + 1
     return np.where(span_us == 0, 0, bucket)
+
+
+def within(buckets: Sequence[tuple[int, int]], share: float) -> float:
+    """Return the span, in microseconds, within which there is this share of the values of sorted buckets."""
+    wanted = sum(n for _, n in buckets) * share
+    reached = zip(accumulate(n for _, n in buckets), buckets, strict=True)
+    return float(GROWTH ** max(next(bucket for so_far, (bucket, _) in reached if so_far >= wanted), 0))
 
 
 def queue_stats(test_queues: pa.Table, latency_hist: pa.Table) -> pa.Table:
