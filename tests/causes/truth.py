@@ -353,8 +353,9 @@ def _shared(facts: Facts, g: dict[str, str]) -> Iterable[str]:
     several = re.fullmatch(r"(?P<n>\d+) consumers of (?P<c>.+)", g["c"])
     names = re.split(r", | and ", g["c"] if several is None else several["c"])
     got = [e for e in facts.of_kind("delivered") if e.queue == g["q"]]
-    if not all(any(facts.is_named(name, e.conn) for e in got) for name in names):
-        yield f"not all of {names} got something from {g['q']!r}"
+    consumers = [e for e in facts.of_kind("consume") if e.queue == g["q"]]
+    if not got or not all(any(facts.is_named(name, e.conn) for e in consumers) for name in names):
+        yield f"not all of {names} consume from {g['q']!r}, or nothing came"
     if several is not None and len({e.consumer for e in got}) != int(several["n"]):
         yield f"{len({e.consumer for e in got})} consumers of {g['q']!r} got something"
     for one, two in pairwise(sorted(got, key=lambda e: e.copy)):
@@ -746,7 +747,7 @@ RULES: dict[str, Rule] = {
         if not any(copy[-1].get("reason") == "restart" for copy in f.copies(number))
     ],
     rf"{_MESSAGES} (?:was|were) purged from {_QUEUE} while (?:it|they) waited": _purged,
-    rf"{_MESSAGES} (?:is|are) older than the consumer of .+ on stream {_QUEUE}, which sets no .+": _too_old,
+    rf"{_MESSAGES} (?:is|are) older than the consumer of .+ on stream {_QUEUE}, which begins at .+": _too_old,
     rf"(?P<h>.+) closed its connection without an ack of {_MESSAGES}, so {_QUEUE} delivered it again, to (?P<by>.+)": (
         lambda f, g: _came_again(f, g, "requeued")
     ),

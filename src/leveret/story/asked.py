@@ -12,7 +12,7 @@ import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Final, NamedTuple, cast
+from typing import Any, Final, NamedTuple
 
 from leveret.story.entities import MessageLife
 from leveret.trace.caller import Caller
@@ -142,8 +142,9 @@ class Comparison(NamedTuple):
             asked.reordered = [] if extra or len(pairs) > 1 else [*_wanted(wanted)]
         asked.extra = [*_wanted(extra)] if is_collection else []
         asked.is_falsy = self.found is None
-        if type(self.expected) in (list, tuple) and type(self.found) in (list, tuple):
-            asked.count = (len(cast("list[object]", self.expected)), len(cast("list[object]", self.found)))
+        kinds = _collection(self.expected), _collection(self.found)
+        if None not in kinds:
+            asked.count = (kinds[0].__len__(self.expected), kinds[1].__len__(self.found))
 
     def _pairs(self, asked: Asked) -> Iterator[tuple[object, object]]:
         """Yield what to compare: all of both sides, or of two dictionaries the values of each key."""

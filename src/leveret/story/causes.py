@@ -239,8 +239,8 @@ CAUSES: Final[dict[str, CauseWords]] = {
     "for_later": CauseWords("{message} of {queue} {is} due only at {eta}", rank=20),
     "purged": CauseWords("{message} {was} purged from {queue} while {it} waited", rank=20),
     "read_from_next": CauseWords(
-        "{message} {is} older than the consumer of {client} on stream {queue}, which sets no x-stream-offset and so "
-        "begins at the next message",
+        "{message} {is} older than the consumer of {client} on stream {queue}, which begins at the next "
+        "message[: it sets {unset}]",
         rank=22,
     ),
     "came_again": CauseWords(

@@ -242,6 +242,11 @@ class DeliveryLife:
         return self.ended is None
 
     @property
+    def is_left(self) -> bool:
+        """Whether the end of its channel ended it."""
+        return self.ended is not None and self.ended.get("reason") == "channel_closed"
+
+    @property
     def connection(self) -> ConnectionLife | None:
         """The connection of its client; None is the test itself."""
         return None if self.channel is None else self.channel.connection

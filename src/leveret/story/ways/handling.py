@@ -70,6 +70,14 @@ class Handling:
                     "died", delivery, delivery.fact, what=death.what, error=death.error, line=death.line
                 )
 
+    def death_in(self, delivery: DeliveryLife) -> TaskDeath | None:
+        """Return what died between a delivery and the moment when its client left with it; None if nothing did."""
+        ended = delivery.ended
+        for death in self.client_deaths if ended is not None and delivery.is_left else ():
+            if death.place is not None and ended is not None and delivery.fact.place < death.place <= ended.place:
+                return death
+        return None
+
     def _is_of(self, death: TaskDeath, delivery: DeliveryLife) -> bool:
         """Return whether what died was at work on a delivery: it is of that client, and died in that time."""
         if death.place is not None and death.place <= delivery.fact.place:

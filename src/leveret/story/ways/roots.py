@@ -39,6 +39,7 @@ class Roots:
         self._find_correlated()
         if self._asked.is_falsy and not self.messages:
             self._find_untaken()
+        self._find_dropped()
         if self._asked.is_wait:
             self._add(*(life for life in inquiry.lives if not all(map(_is_done, life.last_ends))))
         if self._asked.is_timeout and not self.messages:
@@ -62,11 +63,12 @@ class Roots:
                 self.values[life.number] = value
         for value in asked.repeated:
             self.repeated.update({life.number: life for life in held.get(key(value), ())})
-        for name, (expected, found) in asked.counts.items():
-            lives = self._inquiry.holders([name]).get(key(name), ()) if expected > found else ()
-            if len(lives) == expected:
-                self._add(*lives)
-                self.values.update({life.number: name for life in lives})
+        short = {name: expected for name, (expected, found) in asked.counts.items() if expected > found}
+        counted = {name: self._inquiry.holders([name]).get(key(name), []) for name in short}
+        # They count messages if each of them does.
+        for name, lives in counted.items() if all(len(counted[name]) == short[name] for name in short) else ():
+            self._add(*lives)
+            self.values.update({life.number: name for life in lives})
         in_order = [held.get(key(value), []) for value in asked.reordered]
         if all(len(lives) == 1 for lives in in_order):
             self.reordered = [lives[0] for lives in in_order]
@@ -164,6 +166,19 @@ class Roots:
             lives = [life for life in self._inquiry.lives if life.has_reached(queue.name)]
             if lives and not any(map(self._is_through, lives)):
                 self._add(*lives)
+
+    def _find_dropped(self) -> None:
+        """Find the messages that a client held when it died, if they were to fill what a total is short of."""
+        total = self._asked.total
+        if (
+            total is None
+            or self.messages
+            or total[0] <= total[1]
+            or not any(one.is_client for one in self._asked.deaths)
+        ):
+            return
+        for queue in self._inquiry.fed_by:
+            self._add(*(copy.message for copy in queue.unacked.values()))
 
     def _find_unanswered(self, replies: Replies) -> None:
         """Find the requests without a reply, and what was published to the queues for their replies in vain.

@@ -190,10 +190,13 @@ class Stops:
     def _unread(self, copy: CopyLife, consumers: list[ConsumerLife]) -> Iterator[Cause]:
         """Yield that the consumer of a stream began behind a message."""
         for one in (*consumers, *copy.queue.consumers)[:1] if not copy.deliveries else ():
-            offset = one.arguments.get("x-stream-offset", "next")
-            if offset == "next" and copy.facts[0].place < one.since.place:
+            if one.arguments.get("x-stream-offset", "next") == "next" and copy.facts[0].place < one.since.place:
                 client = self._inquiry.name(one.channel.connection)
-                yield self._inquiry.say("read_from_next", copy, copy.facts[0], one.since, client=client)
+                names = {
+                    "client": client,
+                    "unset": None if "x-stream-offset" in one.arguments else "no x-stream-offset",
+                }
+                yield self._inquiry.say("read_from_next", copy, copy.facts[0], one.since, **names)
 
     def _ahead(self, copy: CopyLife) -> CopyLife | None:
         """Return the copy at the head of a queue that keeps one from expiring whose time is over."""
@@ -218,6 +221,9 @@ class Stops:
         yield from refused
         if refused or queue.name in self._inquiry.asked.queues:
             return
+        if copy.state == AGAIN and copy.deliveries[-1].is_left:
+            yield from self._left_behind(copy)
+            return
         why = self._why_not_consumed(queue) or self._elsewhere_consumed(queue)
         is_task = task_of(_headers(life)) is not None or bool(_task(life))
         if why is None and not is_task and queue in self._inquiry.fed_by and not queue.consumers:
@@ -231,7 +237,10 @@ class Stops:
     def _left_behind(self, copy: CopyLife) -> Iterator[Cause]:
         """Yield how a message stands that is in the queue from which the test fetches."""
         delivery = copy.deliveries[-1] if copy.deliveries else None
-        if delivery is not None and delivery.connection is not None and copy.state == AGAIN:
+        if delivery is not None and (death := self._handling.death_in(delivery)) is not None:
+            names = {"what": death.what, "error": death.error, "line": death.line}
+            yield self._inquiry.say("died", delivery, delivery.fact, **names)
+        elif delivery is not None and delivery.connection is not None and copy.state == AGAIN:
             place = self._inquiry.name(delivery.connection)
             yield self._inquiry.say("given_back", delivery, delivery.fact, copy.last, place=place)
         elif (value := self._roots.values.get(copy.message.number)) is not None:
@@ -316,20 +325,26 @@ class Stops:
     def _acked(self, copy: CopyLife) -> Iterator[Cause]:
         """Yield what is wrong with an ack: a caught error before it, or another message's ack that took it along."""
         delivery = copy.deliveries[-1] if copy.deliveries else None
-        if delivery is None or delivery.settled is None or copy.message.number not in self._roots.values:
+        if delivery is None or delivery.settled is None or copy.message.number not in self._missed:
             return
         others = self._handling.settled_with(delivery)
-        if len(others) > 1 and self._is_taken_along(delivery, others):
+        is_asked = copy.message.number in self._inquiry.asked.messages
+        if len(others) + is_asked > 1 and self._is_taken_along(delivery, others):
             yield self._inquiry.say("taken_with", delivery, delivery.settled, request=others[-1].copy.message.number)
         if error := self._handling.error_of(delivery):
             yield self._inquiry.say("swallowed", delivery, delivery.settled, **error)
         if self._handling.is_unknown_to(delivery):
             yield from self._handling.refusals_after(delivery)
 
+    @property
+    def _missed(self) -> set[int]:
+        """The messages that the test missed, or that its assertion is about."""
+        return {*self._roots.values, *self._inquiry.asked.messages}
+
     def _is_taken_along(self, delivery: DeliveryLife, others: list[DeliveryLife]) -> bool:
         """Return whether of what one ack settled, the test has only the last and misses all others."""
         *rest, last = sorted([delivery, *others], key=lambda one: one.fact.place)
-        missed = self._roots.values
+        missed = self._missed
         return last.copy.message.number not in missed and all(one.copy.message.number in missed for one in rest)
 
 

@@ -19,7 +19,6 @@ from leveret.story.entities import (
     ConnectionLife,
     ConsumerLife,
     CopyLife,
-    DeliveryLife,
     Fact,
     MessageLife,
     QueueLife,
@@ -193,12 +192,12 @@ class Walk:
         """Yield that several consumers share the queue of messages of which each should have got all."""
         missed = [self.roots.messages[number] for number in self.roots.values]
         for queue in dict.fromkeys(copy.queue for life in missed for copy in life.copies.values()):
-            consumers = [one for one in queue.consumers if one.deliveries]
-            takers = [{d.copy.message.number for d in one.deliveries} for one in consumers]
-            names = [self.inquiry.name(one.channel.connection) for one in consumers]
             wanted = {life.number for life in missed if life.has_reached(queue.name)}
             fewer = set(map(key, self._asked.fewer))
             is_fewer = any(key(self.roots.values[number]) in fewer for number in wanted)
+            consumers = [one for one in queue.consumers if one.deliveries or is_fewer]
+            takers = [{d.copy.message.number for d in one.deliveries} for one in consumers]
+            names = [self.inquiry.name(one.channel.connection) for one in consumers]
             is_anothers = any(taken <= wanted for taken in takers) and any(taken.isdisjoint(wanted) for taken in takers)
             if len(consumers) > 1 and (is_fewer or is_anothers):
                 distinct = list(dict.fromkeys(names))
@@ -247,14 +246,14 @@ class Walk:
             by = self.inquiry.name(again.connection)
             if before.settled is not None and before.requeued is not None:
                 yield self.inquiry.say("requeued", before, *facts, by=by)
-            elif _is_left(before) and connection is not None and not connection.is_lost and connection.closed:
+            elif before.is_left and connection is not None and not connection.is_lost and connection.closed:
                 yield self.inquiry.say("came_again", before, *facts, by=by)
 
     def _delivered_again(self, copy: CopyLife) -> Iterator[Cause]:
         """Yield that a message came again, because a client lost its connection with it."""
         for before, again in zip(copy.deliveries, copy.deliveries[1:], strict=False):
             connection = before.connection
-            if connection is None or not _is_left(before) or not connection.is_lost:
+            if connection is None or not before.is_left or not connection.is_lost:
                 continue
             is_ack_lost = any(one.on == "basic.ack" for one in connection.faults)
             names = {
@@ -372,11 +371,6 @@ def _stops(refusal: Fact, queue: QueueLife, sources: Collection[str]) -> bool:
             return subject.get("right") == "write" and subject.get("name") in (*sources, queue.name)
         case _:
             return False
-
-
-def _is_left(delivery: DeliveryLife) -> bool:
-    """Return whether the end of its channel ended a delivery."""
-    return delivery.ended is not None and delivery.ended.get("reason") == "channel_closed"
 
 
 def _is_wide(binding: BindingLife) -> bool:
