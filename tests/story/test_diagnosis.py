@@ -88,7 +88,9 @@ def test_a_missed_value_in_a_message_that_came_back_says_why_it_waits(broker: Br
     holding(broker, connect, "jobs").connection.close()
     broker.sync()
 
-    assert said(broker, "ann") == ["#1 waits in 'jobs', which has no consumer: worker closed its connection"]
+    assert said(broker, "ann") == [
+        "#1 is ready again in 'jobs', because worker closed its channel without an ack that took effect"
+    ]
 
 
 def test_a_refusal_that_stops_a_client_is_noticed_without_the_full_stop_of_its_text(
