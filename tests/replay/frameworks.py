@@ -1,6 +1,6 @@
 """The same small service with four clients, each a function that runs it in a worker.
 
-`python -m tests.replay.frameworks 500` replays that many messages to each five times, and prints the digests and the
+`python -m tests.replay 500` replays that many messages to each five times, and prints the digests and the
 times, beside the time that the service needs if everything is published at once.
 """
 
@@ -9,7 +9,6 @@ from __future__ import annotations
 import asyncio
 import json
 import os
-import sys
 import tempfile
 import time
 from collections.abc import Callable
@@ -165,7 +164,3 @@ def main(count: int) -> None:
                 f"{times[-1]:.2f} s, beyond 1.2 of its own {over:.2f} ms a message",
                 flush=True,
             )
-
-
-if __name__ == "__main__":
-    main(int(sys.argv[1]))

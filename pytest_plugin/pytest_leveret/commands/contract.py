@@ -43,6 +43,15 @@ def add_to(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> Non
     diff.add_argument("old", metavar="OLD", type=Path, help="the older lock or document")
     diff.add_argument("new", metavar="NEW", type=Path, help="the newer lock or document")
     diff.set_defaults(run=_diff)
+    stale = actions.add_parser(
+        "stale",
+        help="show in what a recording is not what the contract says",
+        description="Show in what the messages of a recording of `leveret record` are not those of a lock. The exit "
+        "code is 0 if they are, 1 if not, and 2 if a file cannot be read.",
+    )
+    stale.add_argument("recording", metavar="RECORDING", help="the recording, such as orders.rec")
+    stale.add_argument("lock", metavar="LOCK", type=Path, help="the lock or the AsyncAPI document of a service")
+    stale.set_defaults(run=_stale)
     export = actions.add_parser(
         "export",
         help="print a lock as an AsyncAPI document, or write it as JSON Schemas",
@@ -96,6 +105,17 @@ def _guarded(run: Callable[[argparse.Namespace], int]) -> Callable[[argparse.Nam
         return guarded(run, "pyarrow")(options)
 
     return guard
+
+
+def _stale(options: argparse.Namespace) -> int:
+    from leveret.recording.rec_file import read_recording
+    from pytest_leveret.contract.documents.importing import read
+    from pytest_leveret.contract.recordings import stale_fields
+
+    lines = list(stale_fields(read_recording(options.recording), read(options.lock)))
+    for line in lines:
+        print(f"stale: {line}")
+    return 1 if lines else 0
 
 
 def _check(options: argparse.Namespace) -> int:
