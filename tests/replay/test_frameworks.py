@@ -18,10 +18,8 @@ def test_replays_to_a_service_have_one_digest(client: str, tmp_path: Path) -> No
 
     runs = [outcomes_of(path, SERVICES[client])[0] for _ in range(3)]
 
+    assert [run.differences(runs[0]) for run in runs] == [[], [], []]
     assert len({outcomes.digest for outcomes in runs}) == 1
-    assert runs[0].differences(runs[1]) == []
     assert "ended orders: rejected to dead" in runs[0].of(5)
-    assert [line for line in runs[0].of(8) if line.startswith(("ended", "sent", "field 'invoices' body"))] == [
-        *("ended orders: acked", "field 'invoices' body.order: 7"),
-        *("field 'invoices' body.total: 14", "sent 'invoices': once"),
-    ]
+    assert "ended orders: acked" in runs[0].of(8)
+    assert "sent 'invoices': 18 times" in runs[0].of(0)

@@ -15,7 +15,7 @@ from leveret.recording.rec_file import RecordingWriter
 
 from .conftest import order, recorded
 from .services import serve
-from .variants import INNOCENT, PLANTED
+from .variants import INNOCENT, LOOKING_ALIKE, PLANTED
 
 COUNT = 28
 
@@ -33,7 +33,7 @@ def recording(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def outcomes_of(recording: Path, variant: str = "") -> Outcomes:
     with Broker(checks="all=off") as broker:
         replay = broker.replay(recording)
-        with broker.worker(serve, args=(variant,), ready="ready"):
+        with broker.worker(serve, args=(variant,), ready="ready" if variant == "polls" else None):
             return replay.play(settle=0.3 if "never" in variant else 1.0)
 
 
@@ -73,7 +73,7 @@ def test_a_change_of_an_outcome_is_named_in_few_sentences(
     assert 1 <= len(sentences(now, expected)) <= 4
 
 
-@pytest.mark.parametrize("name", INNOCENT)
+@pytest.mark.parametrize("name", {**INNOCENT, **LOOKING_ALIKE})
 def test_a_refactoring_is_not_named(name: str, recording: Path, before: Outcomes, expected: Path) -> None:
     now = outcomes_of(recording, name)
 
@@ -115,12 +115,33 @@ def test_a_value_that_the_file_does_not_hold_is_said_as_far_as_it_is_certain(rec
     assert sentence.endswith("(at least 11 times, the first between #1 and #2)")
 
 
+@pytest.mark.parametrize("name", ["another rate", "twice"])
+def test_where_it_is_not_certain_for_which_message_something_is_sent_all_are_judged_together(
+    name: str, recording: Path, before: Outcomes
+) -> None:
+    with Broker(checks="all=off") as broker:
+        replay = broker.replay(recording)
+        with broker.worker(serve, args=(name,)):
+            at_once = replay.play(order="as recorded")
+
+    assert [line.split(":")[0] for line in at_once.differences(before)] == ["all messages"]
+
+
+def test_all_at_once_equals_one_at_a_time(recording: Path, before: Outcomes) -> None:
+    with Broker(checks="all=off") as broker:
+        replay = broker.replay(recording)
+        with broker.worker(serve):
+            at_once = replay.play(order="as recorded")
+
+    assert at_once.differences(before) == before.differences(at_once) == []
+
+
 def test_the_file_holds_no_data_of_messages(expected: Path) -> None:
     text = expected.read_text()
 
     assert [word for word in ("h4sh", "rome", "12.6", "order-0001", "a1") if f'"{word}' in text.replace("\\", "")] == []
-    assert len(text.splitlines()) == 2
-    assert json.loads(text.splitlines()[1])["ended"]["billing"][""]["values"] == {
+    assert len(text.splitlines()) == 3
+    assert json.loads(text.splitlines()[2])["ended"]["billing"][""]["values"] == {
         "acked": [24, ""],
         "rejected to billing.dead": [4, "5,12,19,26"],
     }
@@ -142,7 +163,7 @@ def test_what_differs_between_two_runs_of_the_same_code_is_masked_and_said(
 
     assert sentences(outcomes_of(recording, "noisy"), path) == []
     # UUIDs and instants of now are masked by themselves.
-    assert json.loads(path.read_text().splitlines()[1])["noise"] == [
+    assert json.loads(path.read_text().splitlines()[2])["noise"] == [
         json.dumps(["field", "invoices 'invoice.made' invoice", "body.token"])
     ]
     said = sentences(outcomes_of(recording, "no audit"), path)

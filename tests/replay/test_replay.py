@@ -46,7 +46,7 @@ def test_each_message_is_published_once_the_code_has_settled_the_last(broker: Br
         outcomes = replay.play()
 
     assert outcomes.of(1) == [
-        *("arrived invoices: left in the queue", "ended billing: acked"),
+        "ended billing: acked",
         "field invoices 'invoice.made' invoice body.currency: \"EUR\"",
         "field invoices 'invoice.made' invoice body.customer.name: \"h4sh\"",
         "field invoices 'invoice.made' invoice body.is_paid: false",
@@ -61,7 +61,7 @@ def test_each_message_is_published_once_the_code_has_settled_the_last(broker: Br
             "field invoices 'invoice.made' invoice headers.tenant: \"rome\"",
         ),
         "field invoices 'invoice.made' invoice properties.content_type: \"application/json\"",
-        "field invoices 'invoice.made' invoice properties.correlation_id: {message_id}",
+        "field invoices 'invoice.made' invoice properties.correlation_id: {properties.message_id}",
         "field invoices 'invoice.made' invoice properties.delivery_mode: 2",
         "field invoices 'invoice.made' invoice properties.type: \"invoice\"",
         "sent invoices 'invoice.made' invoice: once",
@@ -195,7 +195,7 @@ def test_all_at_once_is_a_mode_of_its_own(broker: Broker, bodies: Path) -> None:
         outcomes = replay.play(order="as recorded")
 
     assert outcomes.of(5) == ["ended billing: rejected to billing.dead"]
-    assert outcomes.of(0) == [
+    assert [line for line in outcomes.of(0) if not line.startswith("field")] == [
         *("arrived invoices: left in the queue (19 times)", "sent invoices 'audit.big': 3 times"),
         "sent invoices 'invoice.made' invoice: 16 times",
     ]
@@ -279,6 +279,8 @@ def test_what_the_recorded_service_sent_is_compared_with_what_the_code_sends(
                 "invoices" if number else "", "invoice.made", b"{}", pika.BasicProperties(type="invoice")
             )
             channel.basic_ack(method.delivery_tag)
+            # All of that has arrived once this is answered.
+            channel.queue_declare("billing", passive=True)
     replay = broker.replay(path, declare=False)
     with broker.worker(serve):
         outcomes = replay.play()

@@ -268,7 +268,32 @@ refactors("a larger integer type", **handles_with(lambda order, actions: list(ac
 refactors("prints", **handles_with(lambda order, actions: print(order) or actions))
 refactors("is slower", **handles_with(lambda order, actions: sum(range(50_000)) and actions))
 refactors("catches", **handles_with(lambda order, actions: tuple(actions)))
-VARIANTS = {**PLANTED, **INNOCENT}
+
+
+def acks_and_sends_later(
+    self: Client, channel: Any, method: Any, properties: pika.BasicProperties, body: bytes
+) -> None:
+    *sends, end = self.billing.handle(json.loads(body), properties)
+    self.act(method.delivery_tag, end)
+    for action in sends:
+        self.connection.call_later(0.005, lambda action=action: self.act(0, action))
+
+
+def in_batches(self: Client, channel: Any, method: Any, properties: pika.BasicProperties, body: bytes) -> None:
+    batch = self.__dict__.setdefault("batch", [])
+    batch.append((method.delivery_tag, self.billing.handle(json.loads(body), properties)))
+    if len(batch) == 4:
+        for tag, actions in batch:
+            for action in actions:
+                self.act(tag, action)
+        batch.clear()
+
+
+LOOKING_ALIKE: dict[str, Variant] = {
+    "acks and sends later": (Billing, made(Client, "Later", on_order=sends_later)),
+    "in batches": (Billing, made(Client, "Batches", on_order=in_batches)),
+}
+VARIANTS = {**PLANTED, **INNOCENT, **LOOKING_ALIKE}
 
 
 # What is made anew in each run, which two runs of the same code show.

@@ -18,7 +18,7 @@ from os import PathLike, fspath
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from leveret.errors import BrokerError
-from leveret.recording.outcomes import ARRIVED, ENDED, ERROR, FIELD, OF_ALL, SENT, Outcome, digest_of, kind_of
+from leveret.recording.outcomes import ARRIVED, ENDED, ERROR, FIELD, OF_ALL, SENT, OutcomeWatcher, digest_of, kind_of
 from leveret.story.facts import CountedFact, Facts, noise_of
 from leveret.trace.shapes import may_list
 from leveret.wording import count_text, listed
@@ -111,16 +111,19 @@ class Outcomes:
         file: RecordingFile,
         messages: Iterable[tuple[int, RecordedMessage]],
         sent: Iterable[RecordedMessage],
-        outcomes: Mapping[int, Outcome],
+        watcher: OutcomeWatcher,
     ) -> None:
         """`messages` are those that were published, by their numbers, and `sent` what the recorded service had sent."""
         kinds = {number: kind_of(message) for number, message in messages}
         self._file: Final = file
         self._count: Final = len(kinds)
         self._recorded: Final = _counts(map(kind_of, sent))
+        outcomes = watcher.outcomes()
         self._outcomes: Final = outcomes
+        # Where it is not certain for which message something was sent: there, all messages are judged together.
+        self._uncertain: Final = watcher.uncertain
         self._numbers: Final[dict[str, list[int]]] = defaultdict(list)
-        for number, kind in {**kinds, **({0: OF_ALL} if 0 in outcomes else {})}.items():
+        for number, kind in {**kinds, 0: OF_ALL}.items():
             self._numbers[kind].append(number)
         self._kinds: Final[Kinds] = {}
         for kind, numbers in self._numbers.items():
@@ -135,9 +138,10 @@ class Outcomes:
 
     @property
     def digest(self) -> str:
-        """A short text that is the same for the same outcomes."""
+        """A short text that is the same for the same outcomes: how each message ended, and what was sent for all."""
+        lines = [(kind, spot, it) for kind, spots in self._kinds.items() for spot, it in spots.items()]
         return digest_of(
-            f"{kind} {spot} {it.digest}" for kind, spots in self._kinds.items() for spot, it in spots.items()
+            f"{kind} {spot} {it.digest}" for kind, spot, it in lines if kind == OF_ALL or spot.what == ENDED
         )
 
     def of(self, number: int) -> list[str]:
@@ -151,7 +155,7 @@ class Outcomes:
         """Return in what these outcomes differ from those of an earlier replay of the same messages, as sentences."""
         if self._numbers != before._numbers:
             raise BrokerError("differences(): the other outcomes are those of other messages")
-        return self._sentences(before._kinds, set())
+        return self._sentences(before._kinds, set(), before._uncertain)
 
     def assert_as_recorded(self) -> None:
         """Assert that the code sent what the service of the recording had sent: how many of each kind to each key.
@@ -174,11 +178,10 @@ class Outcomes:
             raise AssertionError("\n".join([f"the code under test sends something else than in {file.path}:", *lines]))
 
     def _sent(self) -> Iterator[str]:
-        for outcome in self._outcomes.values():
-            for spot, value in outcome.items():
-                if spot.what == SENT:
-                    for times in value.split(", "):
-                        yield from [spot.where] * (1 if times.startswith("once") else int(times.split()[0]))
+        for spot, value in self._outcomes.get(0, {}).items():
+            if spot.what == SENT:
+                for times in value.split(", "):
+                    yield from [spot.where] * (1 if times.startswith("once") else int(times.split()[0]))
 
     def assert_expected(self, path: str | PathLike[str]) -> None:
         """Assert that the outcomes are those in a file, which the code in production wrote.
@@ -196,7 +199,7 @@ class Outcomes:
         if mode == "write":
             self._write(name, {})
             return
-        kinds, noise = self._read(name)
+        kinds, noise, uncertain = self._read(name)
         if mode == "again":
             runs = [_facts_of(kinds), _facts_of(self._kinds)]
             found = {(fact.where, fact.path) for fact in noise_of(runs)}
@@ -205,7 +208,7 @@ class Outcomes:
             self._write(name, noise)
             return
         masked = {(kind, spot) for kind, spots in noise.items() for spot in spots}
-        sentences = self._sentences(kinds, masked)
+        sentences = self._sentences(kinds, masked, uncertain)
         if sentences:
             hidden = sorted({f"{spot.path or spot.what} of {spot.where}" for _, spot in masked})
             note = [f"not compared, because two runs of the old code differed: {listed(hidden)}"] if hidden else []
@@ -214,6 +217,7 @@ class Outcomes:
 
     def _write(self, path: str, noise: Mapping[str, set[CountedFact]]) -> None:
         head = {"format": _FORMAT, "recording": self._file.digest, "messages": self._count}
+        head["uncertain"] = sorted(self._uncertain)
         lines: list[Json] = [head]
         for kind in sorted(self._kinds):
             numbers = self._numbers[kind]
@@ -226,11 +230,12 @@ class Outcomes:
         with open(path, "w", encoding="utf-8") as file:
             file.writelines(json.dumps(line, ensure_ascii=False) + "\n" for line in lines)
 
-    def _read(self, path: str) -> tuple[Kinds, dict[str, set[CountedFact]]]:
-        """Return what a file expects, and the noise of each kind."""
+    def _read(self, path: str) -> tuple[Kinds, dict[str, set[CountedFact]], set[str]]:
+        """Return what a file expects, the noise of each kind, and where the cause of what is sent is not certain."""
         try:
             with open(path, encoding="utf-8") as file:
                 head, *lines = [json.loads(line) for line in file]
+            uncertain = head["uncertain"]
             kinds: Kinds = {}
             noise: dict[str, set[CountedFact]] = {}
             for line in lines:
@@ -254,15 +259,19 @@ class Outcomes:
                 f"{path} is that of another recording, or of {head.get('messages')} of its messages, and this test "
                 f"replays {given[1]}; write it anew: {VARIABLE}=write"
             )
-        return kinds, noise
+        return kinds, noise, set(uncertain)
 
-    def _sentences(self, before: Kinds, masked: set[tuple[str, CountedFact]]) -> list[str]:
+    def _sentences(self, before: Kinds, masked: set[tuple[str, CountedFact]], uncertain: set[str]) -> list[str]:
+        uncertain = uncertain | self._uncertain
         changes: dict[tuple[str, Change], None] = {}
         for kind, numbers in self._numbers.items():
             old, new = before.get(kind, {}), self._kinds[kind]
-            for change in _without_consequences(_changes(old, new, numbers, {it for k, it in masked if k == kind})):
-                changes[kind, change] = None
-        sentences = [_sentence(kind, alike) for kind, alike in _grouped(changes)]
+            for change in _changes(old, new, numbers, {it for k, it in masked if k == kind}):
+                # Of what was sent, either each message is judged or all together.
+                is_of_all = change.spot.where in uncertain or change.spot.what not in (SENT, FIELD)
+                if change.spot.what == ENDED or is_of_all == (kind == OF_ALL):
+                    changes[kind, change] = None
+        sentences = [_sentence(kind, alike) for kind, alike in _grouped(_without_consequences(changes))]
         more = len(sentences) - _SENTENCES_MAX
         return sentences[:_SENTENCES_MAX] + ([f"and {more} more"] if more > 0 else [])
 
@@ -318,20 +327,19 @@ def _changes(
             yield Change(spot, one, other, tuple(found))
 
 
-def _without_consequences(changes: Iterable[Change]) -> Iterator[Change]:
+def _without_consequences(changes: Iterable[tuple[str, Change]]) -> Iterator[tuple[str, Change]]:
     """Yield changes, but not what follows from a message that is no longer sent, or sent anew: fields and arrivals."""
     kept = list(changes)
     moved: dict[str, set[int]] = defaultdict(set)
-    for change in kept:
+    for _, change in kept:
         if change.spot.what == SENT:
             moved[change.spot.where].update(change.numbers)
-    anywhere = set().union(*moved.values())
-    for change in kept:
-        of_field = moved[change.spot.where] if change.spot.what == FIELD else set[int]()
-        caused = anywhere if change.spot.what == ARRIVED else of_field
+    for kind, change in kept:
+        caused = moved[change.spot.where] if change.spot.what == FIELD else set[int]()
         left = tuple(number for number in change.numbers if number not in caused)
-        if left == change.numbers or (left and change.before is not None):
-            yield change._replace(numbers=left)
+        is_caused = change.spot.what == ARRIVED and any(moved.values())
+        if not is_caused and (left == change.numbers or (left and change.before is not None)):
+            yield kind, change._replace(numbers=left)
 
 
 def _grouped(changes: Iterable[tuple[str, Change]]) -> list[tuple[str, list[Change]]]:
@@ -370,7 +378,7 @@ def _clause(changes: list[Change]) -> str:
         if before == "":
             return f"now also sends {paths} in {where}"
         pairs = {(change.before, change.now) for change in changes}
-        certain = len(pairs) == 1 and before is not None and len(before) + len(now) < 120
+        certain = len(pairs) == 1 and before is not None and now[:1] != "#" and len(before) + len(now) < 120
         return f"sends {now} as {paths} in {where}, not {before}" if certain else f"sends another {paths} in {where}"
     if what == SENT:
         if not before or not now:
@@ -393,7 +401,7 @@ def _is_public(spot: CountedFact, value: str) -> bool:
         spot.what != FIELD
         or spot.path in _PUBLIC
         or value in ("", "now", "true", "false", "null", '"*"')
-        or value[:1] == "{"
+        or value[:1] in ("{", "#")
     ):
         return True
     name = spot.path.rpartition(".")[2]

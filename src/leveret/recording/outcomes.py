@@ -1,9 +1,10 @@
 """The outcome of each message of a replay: how it was settled where, and what the code under test sent meanwhile.
 
 An outcome has one value for each spot: what became of the message in a queue, how often something was sent to a key,
-and the value of each field and property that was sent. What is sent belongs to the message that was delivered last,
-which is certain only if the messages are published one at a time. What is made anew in each run is masked: a value that
-came with the message is written as the place where it stood there, and an instant of now as that.
+and the value of each field and property that was sent. What is sent belongs to the only message that clients hold.
+Where that is not certain, because they hold several or none, it is counted for all messages together. What is made anew
+in each run is masked: a value that came with the message is written as the place where it stood there, and an instant
+of now as that.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections import Counter, defaultdict
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import suppress
 from datetime import datetime
 from time import time
@@ -45,6 +46,7 @@ _REFERENCE_MIN: Final = 8
 _DAY_S: Final = 86_400
 _MILLISECONDS_MIN: Final = 100_000_000_000
 Outcome = dict[CountedFact, str]
+_NO_INPUTS: Final[Mapping[str, str]] = {}
 
 
 def kind_of(message: RecordedMessage) -> str:
@@ -66,29 +68,29 @@ class OutcomeWatcher:
         self._is_one_at_a_time: Final = is_one_at_a_time
         # The number of the message that is about to be published; None once it was.
         self._awaited: int | None = None
-        # That whose copy was delivered last.
-        self._delivered = 0
-        # The values that came with each message, by its number.
+        # The values that came with each message, and to which one a value belongs that only one has; 0 if several do.
         self._inputs: dict[int, dict[str, str]] = {}
+        self._owners: dict[str, int] = {}
         # The number of the recorded message to which each message of the broker goes back, and those that it is.
         self._roots: dict[int, int] = {}
         self._own: dict[int, int] = {}
-        self._sent: dict[int, list[tuple[str, TracedMessage]]] = defaultdict(list)
+        # What was sent by which connection, and for which message; 0 if that is not certain.
+        self._sent: list[tuple[str, int, TracedMessage, int]] = []
         self._lost: set[int] = set()
-        self._errors: dict[int, list[CountedFact]] = defaultdict(list)
+        self._errors: list[CountedFact] = []
         self._copies: dict[int, _CopyOutcome] = {}
         # The queues that clients look into from time to time, by basic.get.
         self._polled: set[tuple[str, str]] = set()
         # The copies that wait in a queue, and those that are held, by number.
         self.ready: dict[int, _CopyOutcome] = {}
         self.held: dict[int, _CopyOutcome] = {}
-        # How often a client sent something when none held a message.
-        self.late_count = 0
 
     def begin(self, number: int, message: RecordedMessage) -> None:
         """Note the message that is published next."""
         self._awaited = number
         self._inputs[number] = dict(_input_texts(message))
+        for text in _distinguishing(message):
+            self._owners[text] = number if self._owners.get(text, number) == number else 0
 
     def take(self, raw_events: Iterable[tuple[object, ...]]) -> None:
         """Take the next events. Hot: once for each event of a replay."""
@@ -112,12 +114,29 @@ class OutcomeWatcher:
             return
         if message.exchange in events.CELERY_EXCHANGES:
             return
-        self.late_count += not self.held
-        # What comes before a message was delivered follows from an earlier one.
-        root = self._delivered if self._is_one_at_a_time else 0
-        self._roots[message.id] = root
         name = message_name(message.body, message.properties.to_python())
-        self._sent[root].append((where_of(message.exchange, message.routing_key, name), message))
+        where = where_of(message.exchange, message.routing_key, name)
+        root = self._roots[message.id] = self._cause(message)
+        self._sent.append((where, root, message, event.conn))
+
+    @property
+    def uncertain(self) -> set[str]:
+        """Where it is not certain for which message something was sent: by a client that did so once, nothing is."""
+        late = {conn for _, root, _, conn in self._sent if not root}
+        return {where for where, _, _, conn in self._sent if conn in late}
+
+    def _cause(self, message: TracedMessage) -> int:
+        """Return the number of the message for which a client has sent another one; 0 if that is not certain.
+
+        It is the only one that clients hold, unless what was sent has values that came with others only. A client that
+        settles a message first, and then sends something, may do so after it got the next one.
+        """
+        held = {copy.root for copy in self.held.values()}
+        if len(held) != 1 or not self._is_one_at_a_time:
+            return 0
+        (root,) = held
+        owners = {self._owners.get(text, 0) for text in _distinguishing(message)} - {0}
+        return root if root in owners or not owners else 0
 
     def _about_copy(self, event: Event) -> None:
         root, number = self._roots.get(event.message.id), event.copy
@@ -144,7 +163,6 @@ class OutcomeWatcher:
             copy.was_delivered = True
             if kind == events.GOT:
                 self._polled.add((copy.vhost, copy.queue))
-            self._delivered = root
         elif kind in events.ENDS:
             self.ready.pop(number, None)
             self.held.pop(number, None)
@@ -153,13 +171,11 @@ class OutcomeWatcher:
             copy.is_dead_lettered = kind == events.DEAD_LETTERED
 
     def _failed(self, event: Event) -> None:
-        root = self._delivered if self._is_one_at_a_time else 0
         if event.kind == events.REFUSED:
-            self._errors[root].append(CountedFact(ERROR, masked(event.client or "a client"), "", masked(event.text)))
-        elif event.reason is not None and not event.is_shutdown and self._delivered:
-            self._errors[root].append(
-                CountedFact(ERROR, "a client", "", masked(f"lost its connection: {event.reason}"))
-            )
+            self._errors.append(CountedFact(ERROR, masked(event.client or "a client"), "", masked(event.text)))
+        elif event.reason is not None and not event.is_shutdown and self._inputs:
+            text = f"lost its connection: {event.reason}"
+            self._errors.append(CountedFact(ERROR, "a client", "", masked(text)))
 
     def held_anew(self, kept: set[int]) -> dict[int, str]:
         """Return the copies that clients hold and that are not `kept`, with their queues."""
@@ -189,19 +205,31 @@ class OutcomeWatcher:
         for copy in self._copies.values():
             # What became of a copy names the queues in which its dead letters wait.
             if not copy.is_letter or copy.was_delivered or copy.end:
-                yield CountedFact(ENDED if copy.is_own else ARRIVED, masked_name(copy.queue)), copy.root, copy.text
+                spot = CountedFact(ENDED if copy.is_own else ARRIVED, masked_name(copy.queue))
+                yield spot, copy.root if copy.is_own else 0, copy.text
         for message_id in self._lost & self._own.keys():
             yield CountedFact(ENDED, "no queue"), self._own[message_id], "unroutable"
-        for root, sent in self._sent.items():
-            counts = Counter((where, "" if message.id not in self._lost else " to no queue") for where, message in sent)
-            for (where, lost), count in counts.items():
-                yield CountedFact(SENT, where), root, f"{'once' if count == 1 else f'{count} times'}{lost}"
-            for where, message in sent if root else ():
-                for path, value in _leaves(message, self._inputs.get(root, {})):
-                    yield CountedFact(FIELD, where, path), root, value
-        for root, errors in self._errors.items():
-            for fact in errors:
-                yield fact.spot, root, fact.value
+        yield from ((fact.spot, 0, fact.value) for fact in self._errors)
+        yield from self._values_sent()
+
+    def _values_sent(self) -> Iterator[tuple[CountedFact, int, str]]:
+        """Yield what was sent for each message, where that is certain, and for all of them together."""
+        counts: Counter[tuple[str, int, str]] = Counter()
+        fields: dict[CountedFact, list[str]] = defaultdict(list)
+        uncertain = self.uncertain
+        for where, root, message, _ in self._sent:
+            lost = " to no queue" if message.id in self._lost else ""
+            for number in {0, root if where not in uncertain else 0}:
+                counts[where, number, lost] += 1
+            for path, value in _leaves(message):
+                spot = CountedFact(FIELD, where, path)
+                fields[spot].append(value_text(value))
+                if where not in uncertain:
+                    yield spot, root, value_text(value, self._inputs.get(root, {}))
+        for (where, number, lost), count in counts.items():
+            yield CountedFact(SENT, where), number, f"{'once' if count == 1 else f'{count} times'}{lost}"
+        for spot, values in fields.items():
+            yield spot, 0, f"#{digest_of(values)}"
 
 
 class _CopyOutcome:
@@ -232,19 +260,19 @@ class _CopyOutcome:
         return ", then ".join([*sorted(requeued), end])
 
 
-def _leaves(message: TracedMessage, inputs: dict[str, str]) -> Iterator[tuple[str, str]]:
-    """Yield the paths and the values of what a message says."""
+def _leaves(message: TracedMessage | RecordedMessage) -> Iterator[tuple[str, object]]:
+    """Yield the paths and the values of what a message says, without what the broker adds."""
     body = parsed(message.body)
     if body is None:
-        yield "body", value_text(message.body.decode("utf-8", "backslashreplace"), inputs)
+        yield "body", message.body.decode("utf-8", "backslashreplace")
     else:
-        yield from ((f"body.{path}", value_text(item, inputs)) for path, item in leaves_of(body))
+        yield from ((f"body.{path}", item) for path, item in leaves_of(body))
     for name, value in message.properties.to_python().items():
         plain = as_python(value)
-        items = plain.items() if isinstance(plain, dict) else [("", plain)]
-        for key, item in items:
-            if not (key and _is_of_broker(key)):
-                yield f"headers.{key}" if key else f"properties.{name}", value_text(item, inputs)
+        if isinstance(plain, dict):
+            yield from ((f"headers.{key}", item) for key, item in plain.items() if not _is_of_broker(key))
+        else:
+            yield f"properties.{name}", plain
 
 
 def _is_of_broker(header: str) -> bool:
@@ -253,20 +281,29 @@ def _is_of_broker(header: str) -> bool:
 
 
 def _input_texts(message: RecordedMessage) -> Iterator[tuple[str, str]]:
-    """Yield the texts that came with a message, each with where it stood."""
-    body = parsed(message.body)
-    named = {f"body.{path}": value for path, value in leaves_of(body)} if body is not None else {}
-    for name, value in message.properties.to_python().items():
-        named |= {f"{name}.{key}": item for key, item in value.items()} if isinstance(value, dict) else {name: value}
-    for path, value in reversed(named.items()):
-        text = value if isinstance(value, str) else _json(value)
+    """Yield the texts that came with a message, each with where it stood; the first place of a text comes last."""
+    for path, value in reversed(list(_leaves(message))):
+        text = _plain_text(value)
         if len(text) >= _REFERENCE_MIN:
             yield text, f"{{{path}}}"
 
 
-def value_text(value: object, inputs: dict[str, str]) -> str:
+def _distinguishing(message: TracedMessage | RecordedMessage) -> set[str]:
+    """Return the values of a message that may distinguish it from others: no flags, no delivery mode, no priority."""
+    return {
+        _plain_text(value)
+        for path, value in _leaves(message)
+        if isinstance(value, str) or not (value is None or isinstance(value, bool) or path.startswith("properties."))
+    }
+
+
+def _plain_text(value: object) -> str:
+    return value if isinstance(value, str) else _json(value)
+
+
+def value_text(value: object, inputs: Mapping[str, str] = _NO_INPUTS) -> str:
     """Return a value as text that is the same in each run."""
-    text = value if isinstance(value, str) else _json(value)
+    text = _plain_text(value)
     if text in inputs:
         return inputs[text]
     at: float | None = None

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import re
 import uuid
-from collections import Counter
 from collections.abc import Callable
 from contextlib import suppress
 from datetime import datetime, timedelta
@@ -24,7 +23,7 @@ from leveret.engine.engine import Engine, refuse_to_starve_clients
 from leveret.errors import BrokerError, expected
 from leveret.observe.views.names import find_vhost
 from leveret.recording.judging import Outcomes
-from leveret.recording.outcomes import OutcomeWatcher, kind_of
+from leveret.recording.outcomes import OutcomeWatcher
 from leveret.recording.privacy import mapped
 from leveret.recording.rec_file import RecordedMessage, RecordingFile, read_recording
 from leveret.scripted.own_publisher import OwnPublisher
@@ -36,8 +35,8 @@ from leveret.wording import count_text
 Order = Literal["one at a time", "as recorded"]
 SETTLE_S: Final = 1.0
 THEN_S: Final = 3600.0
-# So many messages of each kind show whether the code sends something after it has settled a message.
-_LEARNED_OF: Final = 3
+# How many times as long a client may take at the end.
+_PATIENCE: Final = 3
 _UUID: Final = re.compile(rf"(?<![\w-])(?:{FORMAT_PATTERNS['uuid'][0]})(?![\w-])")
 _INSTANT: Final = re.compile(r"\d{4}-\d\d-\d\d(?:[T ]\d\d:\d\d(?::\d\d(?:\.\d{1,6})?)?(?:Z|[+-]\d\d:?\d\d)?)?")
 _EPOCH: Final = re.compile(r"(?<![\w.-])\d{10}(?:\d{3})?(?![\w.])")
@@ -106,7 +105,7 @@ class TrafficReplay:
         self._engine.refuse_not_running()
         player = _ReplayRun(self._engine, self._vhost, settle, is_one_at_a_time=order == "one at a time")
         player.play(self.messages, round(then * 1_000_000))
-        return Outcomes(self.file, self.messages, self._sent, player.watcher.outcomes())
+        return Outcomes(self.file, self.messages, self._sent, player.watcher)
 
     @property
     def aio(self) -> AioTrafficReplay:
@@ -136,7 +135,6 @@ class _ReplayRun:
         # The copies that clients still held when they were still, and the queues that these came from.
         self._kept: set[int] = set()
         self._holders: set[str] = set()
-        self._kinds: Counter[str] = Counter()
 
     def play(self, messages: list[Numbered], then_us: int) -> None:
         """Publish the messages, each at its place in time, and let time go on for `then_us` after the last."""
@@ -148,10 +146,10 @@ class _ReplayRun:
                 self._move_to(at)
                 self._publish(number, message)
                 if self._is_one_at_a_time:
-                    self._await_settled(kind_of(message))
-            self._await_still()
+                    self._await_settled()
+            self._await_all()
             self._move_to(at + then_us)
-            self._await_still()
+            self._await_all()
 
     def _publish(self, number: int, message: RecordedMessage) -> None:
         octets = message.properties.encode()
@@ -182,17 +180,25 @@ class _ReplayRun:
             self.watcher.take(recorder.raw_after(self._seen_count))
             self._seen_count = count
 
-    def _is_settled(self) -> bool:
+    def _is_settled(self, *, all_held: bool = False) -> bool:
         self._look()
-        return not self.watcher.is_busy(self._engine.node, self._kept, self._holders)
+        kept, holders = (set[int](), set[str]()) if all_held else (self._kept, self._holders)
+        return not self.watcher.is_busy(self._engine.node, kept, holders)
 
-    def _await_settled(self, kind: str) -> None:
+    def _await_settled(self) -> None:
         """Wait until the code under test has settled its copies of the last message, or holds them."""
-        self._kinds[kind] += 1
-        is_done = self._kinds[kind] > _LEARNED_OF and not self.watcher.late_count
-        is_done = is_done and self._engine.wait_until(self._is_settled, self._settle_s)
+        is_done = self._engine.wait_until(self._is_settled, self._settle_s)
         if not is_done or self.watcher.held_anew(self._kept):
             self._await_still()
+
+    def _await_all(self) -> None:
+        """Wait until nothing is under way, or nothing has happened for some time: a slow client is not at its end."""
+        seen_count = -1
+        while seen_count != self._seen_count:
+            seen_count = self._seen_count
+            if self._engine.wait_until(lambda: self._is_settled(all_held=True), _PATIENCE * self._settle_s):
+                break
+        self._await_still()
 
     def _await_still(self) -> None:
         """Wait until clients are still. What they hold then, they keep."""
