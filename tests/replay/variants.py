@@ -270,9 +270,7 @@ refactors("is slower", **handles_with(lambda order, actions: sum(range(50_000)) 
 refactors("catches", **handles_with(lambda order, actions: tuple(actions)))
 
 
-def acks_and_sends_later(
-    self: Client, channel: Any, method: Any, properties: pika.BasicProperties, body: bytes
-) -> None:
+def sends_later(self: Client, channel: Any, method: Any, properties: pika.BasicProperties, body: bytes) -> None:
     *sends, end = self.billing.handle(json.loads(body), properties)
     self.act(method.delivery_tag, end)
     for action in sends:
