@@ -4,7 +4,7 @@ import js from "@eslint/js";
 export default [
   js.configs.recommended,
   {
-    files: ["src/leveret/page/assets/*.js", "src/leveret/http/live/assets/*.js", "src/leveret/pipeline/report/assets/*.js"],
+    files: ["src/leveret/page/assets/*.js", "src/leveret/http/live/assets/*.js", "src/leveret/pipeline/report/assets/*.js", "docs/assets/playground/*.js"],
     languageOptions: { ecmaVersion: 2024, sourceType: "script" },
     rules: {
       "no-undef": "off",

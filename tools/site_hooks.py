@@ -7,6 +7,9 @@ Docstrings and the help of commands name pages as files, docs/how-to/time.md. Th
 
 The search shows pages for users before those for leveret's developers. llms.txt names the pages for users, one a line,
 and llms-full.txt holds them whole, for programs that read documentation.
+
+The playground needs Python for browsers, Pyodide, which `npm ci` installs, and the files of leveret and pika, as they
+are here. They become files of the site; without Pyodide, the rest of the site is built all the same.
 """
 
 from __future__ import annotations
@@ -14,7 +17,10 @@ from __future__ import annotations
 import gc
 import os
 import re
+import shutil
+import zipfile
 from collections.abc import Iterator
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Final
 
@@ -26,6 +32,10 @@ from mkdocs.structure.pages import Page
 ROOT: Final = Path(__file__).parents[1]
 # Files at the root of the repository, and the page of each.
 PAGES: Final = {"CONTRIBUTING.md": "contributing.md", "CHANGELOG.md": "changelog.md"}
+
+# The files of Pyodide that a browser loads, and the packages of leveret that the playground does not.
+PYODIDE: Final = ("pyodide.mjs", "pyodide.asm.mjs", "pyodide.asm.wasm", "python_stdlib.zip", "pyodide-lock.json")
+UNUSED: Final = ("exploration", "http", "pipeline", "spark", "workers")
 
 # How much a result of the search weighs, by the first part of the page's path; 1 where nothing else is said.
 WEIGHTS: Final = {
@@ -108,6 +118,27 @@ def on_post_build(config: MkDocsConfig) -> None:
     folder = Path(config.site_dir)
     (folder / "llms.txt").write_text("\n".join(lines) + "\n", encoding="utf-8")
     (folder / "llms-full.txt").write_text("\n\n".join(_TEXTS[uri].strip() for uri in menu) + "\n", encoding="utf-8")
+    _furnish_playground(folder / "assets")
+
+
+def _furnish_playground(assets: Path) -> None:
+    """Write what the playground loads: Pyodide, if it is installed, the script it shares with pages, and an archive."""
+    pyodide, playground = ROOT / "node_modules" / "pyodide", assets / "playground"
+    if pyodide.is_dir():
+        (assets / "pyodide").mkdir(parents=True, exist_ok=True)
+        for name in PYODIDE:
+            shutil.copyfile(pyodide / name, assets / "pyodide" / name)
+    shutil.copyfile(ROOT / "src" / "leveret" / "page" / "assets" / "dom.js", playground / "dom.js")
+    spec = find_spec("pika")
+    if spec is None or spec.origin is None:
+        raise PluginError("the playground needs pika; install leveret[docs]")
+    with zipfile.ZipFile(playground / "leveret.zip", "w", zipfile.ZIP_DEFLATED) as archive:
+        for package in (ROOT / "src" / "leveret", Path(spec.origin).parent):
+            for path in sorted(package.rglob("*.*")):
+                inside = path.relative_to(package.parent)
+                if path.is_file() and path.suffix != ".pyc" and inside.parts[1] not in UNUSED:
+                    archive.write(path, inside)
+        archive.write(playground / "playground.py", "playground.py")
 
 
 def _uris(nav: object) -> Iterator[str]:

@@ -189,7 +189,8 @@ class Broker(BrokerActions, Peers, CheckedAssertions, Hinting):
                 max_redeliveries=checked_count("max_redeliveries", max_redeliveries),
                 must_match=_must_match(declare, definitions),
             ),
-            **_hosted(inline=inline, opens_ports=bool(tls or management)),
+            # A browser has no threads.
+            **_hosted(inline=inline or sys.platform == "emscripten", opens_ports=bool(tls or management)),
         )
         super().__init__(self._engine)
         # Made on first use, because many tests never use it.

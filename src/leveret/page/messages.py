@@ -14,7 +14,7 @@ from leveret.page.bodies import Body
 from leveret.page.frameworks import Framework, framework_of
 from leveret.page.lanes import Lanes, shown_name
 from leveret.page.readings.reading import Reading, StoryEvent
-from leveret.story.entities import CopyLife, MessageLife, end_text
+from leveret.story.entities import CopyLife, MessageLife, arrival_text, end_text
 from leveret.story.words import BAD, GOOD, PLAIN, UNACKED, WARN, Tone, channel_text, deliveries_text, end_of
 from leveret.trace.events import as_python
 from leveret.trace.redaction import REDACTED, plain
@@ -133,6 +133,8 @@ class MessageStory:
             "holder": _holder(copy),
             "often": deliveries_text(len(copy.deliveries)),
             "reason": str(copy.last.get("reason")),
+            # A dead letter that has arrived is drawn.
+            "target": "" if copy.letters else arrival_text(copy),
         }
         return end_text(self.state(copy), lambda name: filling.get(name, ""), is_drawn=True)
 

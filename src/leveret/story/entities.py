@@ -353,6 +353,13 @@ def end_text(stand: str, slot: Callable[[str], str], *, is_drawn: bool = False) 
     return filled(end_of(stand).clause, lambda name: stand if name == "kind" else slot(name), is_drawn=is_drawn)
 
 
+def arrival_text(copy: CopyLife) -> str:
+    """Return where the dead letter of a copy went."""
+    if not copy.arrivals:
+        return f"to exchange {copy.last.get('exchange')!r}, which led to no queue"
+    return f"to {', '.join(map(repr, copy.arrivals))}"
+
+
 def successions(connections: Iterable[ConnectionLife]) -> list[list[ConnectionLife]]:
     """Return the connections that one client opened one after the other: of one name, user and role."""
     found: list[list[ConnectionLife]] = []

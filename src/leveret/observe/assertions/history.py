@@ -19,7 +19,7 @@ from leveret.observe.texts.state import connections, full_text, holder_text, unc
 from leveret.observe.views.message_view import DEATH_HEADERS
 from leveret.observe.views.names import existing_queue
 from leveret.story.causes import Cause, clause
-from leveret.story.entities import NOTABLE_US, CopyLife, DeliveryLife, Fact, MessageLife, end_text
+from leveret.story.entities import NOTABLE_US, CopyLife, DeliveryLife, Fact, MessageLife, arrival_text, end_text
 from leveret.story.timeline import Timeline
 from leveret.story.words import AGAIN, why
 from leveret.trace import events
@@ -160,7 +160,7 @@ class Histories:
             "often": lambda: count_text(len(copy.deliveries), "delivery attempt") if copy.state == AGAIN else "",
             "since": lambda: self._since(event),
             "untaken": lambda: self._untaken(event, copy, is_asked=is_asked),
-            "target": lambda: _arrival_text(copy.arrivals, event),
+            "target": lambda: arrival_text(copy),
             "why": lambda: _clause(why_not_dead_lettered(self._node, event.vhost, copy.queue.name)),
         }
         return end_text(copy.stand, lambda name: slots[name]())
@@ -196,13 +196,6 @@ class Histories:
 
 def _clause(cause: Cause | None) -> str:
     return "" if cause is None else clause(cause)
-
-
-def _arrival_text(arrived: list[str], death: Event) -> str:
-    """Return where a dead letter went."""
-    if not arrived:
-        return f"to exchange {death.exchange!r}, which led to no queue"
-    return f"to {', '.join(map(repr, arrived))}"
 
 
 def _headers_text(message: Message) -> str:
