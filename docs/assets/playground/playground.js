@@ -54,7 +54,7 @@
     queue: el("select", {}),
     held: el("ul", { class: "play-held" }),
     queues: div("play-queues"),
-    noticed: el("ul", { class: "play-messages" }),
+    noticed: el("ul", { class: "play-noticed" }),
     messages: el("ol", { class: "play-messages" }),
     drawing: el("iframe", { title: "What happened, drawn", class: "play-drawing" }),
     program: el("textarea", { rows: 12, spellcheck: "false" }),

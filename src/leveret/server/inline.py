@@ -42,7 +42,7 @@ FIRST_CLIENT_PORT: Final = 20_001
 _HAS_NETWORK: Final[bool] = sys.platform != "emscripten"
 
 _REAL: Final = SystemClock()
-_sleep: Final[Callable[[float], object]] = unpatched("time").sleep
+_pause: Final[Callable[[float], object]] = unpatched("time").sleep
 _real_select: Final[Any] = select.select
 _numbers: Final = count(1)
 _loops: Final[list[InlineLoop]] = []
@@ -161,7 +161,7 @@ class InlineLoop(Loop):
     def __init__(self, *arguments: Any, **options: Any) -> None:
         """Create a loop that is not running yet, as `Loop` does."""
         super().__init__(*arguments, **options)
-        self.turns = Turns(self._sleep_until_due)
+        self.turns = Turns(self._rest_until_due)
         # Whether the last wait would have ended before anything happened.
         self._is_still = False
         self._beside: deque[Callable[[], None]] = deque()
@@ -232,16 +232,16 @@ class InlineLoop(Loop):
             seconds = self._seconds_to_deadline(self._wall.now())
         return inf if seconds is None else seconds
 
-    def _sleep_until_due(self, limit: float) -> None:
+    def _rest_until_due(self, limit: float) -> None:
         """Sleep until something is due, and do it. If that is later than `limit` seconds, do not sleep at all."""
         seconds = self.seconds_until_due()
         self._is_still = seconds > limit
         if not self._is_still:
-            _sleep(seconds)
+            _pause(seconds)
             self.wake()
 
 
-def _let_work(is_ready: Callable[[], bool], timeout: float | None, sleep: Callable[[float], object] = _sleep) -> None:
+def _let_work(is_ready: Callable[[], bool], timeout: float | None, pause: Callable[[float], object] = _pause) -> None:
     """Let the brokers work until something is ready, or for `timeout` seconds.
 
     Raises BrokerError for a wait without end.
@@ -259,7 +259,7 @@ def _let_work(is_ready: Callable[[], bool], timeout: float | None, sleep: Callab
                 "this client would wait for ever: nothing is on its way to it, and nothing happens on an inline broker "
                 "while its client waits; publish first, or wait with a timeout"
             )
-        sleep(left)
+        pause(left)
 
 
 class InlineSocket(socket.socket):
@@ -384,7 +384,7 @@ def inline_select(readers: Any, writers: Any, errors: Any, timeout: float | None
         ready[1] += [it for it in writers if _client(it) is not None]
         return any(ready)
 
-    _let_work(look, timeout, look if any(others) else _sleep)
+    _let_work(look, timeout, look if any(others) else _pause)
     return tuple(ready)
 
 
