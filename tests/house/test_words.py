@@ -24,6 +24,7 @@ KNOWN_HOSTS = (
     "keepachangelog.com",
     "semver.org",
     "json-schema.org",
+    "pyodide.org",
     "rabbitmq.com",
     "www.rabbitmq.com",
     "raw.githubusercontent.com",

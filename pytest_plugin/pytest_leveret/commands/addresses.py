@@ -64,7 +64,7 @@ _POSITIONS: Final = {
     "PlainCredentials": ("user", "password"),
     **dict.fromkeys(("URLParameters", "connect", "connect_robust", "RabbitBroker", "Connection"), ("url",)),
 }
-# What connects to localhost:5672 if it is told nothing.
+# What connects to localhost:5672 if it gets no address.
 _TO_LOCALHOST: Final = ("ConnectionParameters", "BlockingConnection", "connect_robust", "RabbitBroker")
 _FORMATTED: Final = re.compile(
     r"(?:py)?amqps?://(?:(?P<user>[^:@/]+):(?P<password>[^@/]+)@)?(?P<host>[^:@/]+)(?::(?P<port>[^/]+))?(?:/(?P<vhost>.+))?"
@@ -79,14 +79,14 @@ _IMAGE_LOGIN: Final = re.compile(r"""RABBITMQ_DEFAULT_(USER|PASS|VHOST)["']?\s*[
 _DEFAULTED: Final = re.compile(r"\$\{\w+:?-([^}]*)\}")
 
 
-class Read(NamedTuple):
+class VariableRead(NamedTuple):
     """The reading of a variable, with the default of the code; "" for none."""
 
     variable: str
     default: str = ""
 
 
-class Address(NamedTuple):
+class BrokerAddress(NamedTuple):
     """Where the code connects to, and which file and line says so."""
 
     where: str
@@ -111,10 +111,10 @@ class Held(NamedTuple):
     where: str
 
 
-Binding = ast.expr | Read
+Binding = ast.expr | VariableRead
 
 
-def address_in(text: str, where: str) -> Address | None:
+def address_in(text: str, where: str) -> BrokerAddress | None:
     """Return the address in a URL of AMQP; None if it is none, or names no host."""
     matched = _URL.match(text)
     if matched is None or "{" in text or "%s" in text:
@@ -124,7 +124,9 @@ def address_in(text: str, where: str) -> Address | None:
         port = parts.port or (AMQP_PORT if matched[1] == "amqp" else AMQP_PORT - 1)
         if parts.hostname:
             user, password = unquote(parts.username or "guest"), unquote(parts.password or "guest")
-            return Address(where, parts.hostname, port, user, password, unquote(parts.path[1:]) or "/", matched[1])
+            return BrokerAddress(
+                where, parts.hostname, port, user, password, unquote(parts.path[1:]) or "/", matched[1]
+            )
     return None
 
 
@@ -136,7 +138,7 @@ class Addresses:
     held: dict[str, Held] = field(default_factory=dict)
     reads: dict[str, Held] = field(default_factory=dict)
     # The addresses in the code.
-    fixed: list[Address] = field(default_factory=list)
+    fixed: list[BrokerAddress] = field(default_factory=list)
     # The ports of management APIs in the code, by file and line.
     management: dict[str, int] = field(default_factory=dict)
     # The URLs that files give variables.
@@ -158,7 +160,7 @@ class Addresses:
         if "VHOST" in login:
             self.vhosts.add(login["VHOST"])
 
-    def note(self, read: Read, where: str, part: str | None = None) -> bool:
+    def note(self, read: VariableRead, where: str, part: str | None = None) -> bool:
         """Note that the code reads a variable, as this part or as name and default say; return whether it counts."""
         name, default = read.variable, read.default
         given = self.given.get(name, "")
@@ -193,7 +195,7 @@ class Addresses:
             if not is_other or _RABBITMQ.search(name) or _URL.match(it.default or self.given.get(name, ""))
         }
 
-    def local(self) -> list[Address]:
+    def local(self) -> list[BrokerAddress]:
         """Return the addresses on this machine at one port: the usual one, or else the one that most have.
 
         If variables have the port, another one than the usual belongs to something else.
@@ -254,10 +256,10 @@ def _fields(node: ast.ClassDef) -> Iterator[tuple[str, Binding]]:
                     (text for key in ("env", "validation_alias", "alias") if (text := _text(given.get(key)))), ""
                 )
                 name, value = named.upper() or name, given.get("default", value.args[0] if value.args else None)
-            yield each.target.id, Read(name, _text(value))
+            yield each.target.id, VariableRead(name, _text(value))
 
 
-class Reader:
+class ModuleReader:
     """The reading of one module."""
 
     def __init__(self, addresses: Addresses, name: str, bound: Mapping[str, Binding]) -> None:
@@ -279,14 +281,14 @@ class Reader:
                     self._of_clients |= {(it.asname or it.name).split(".")[0] for it in node.names}
             elif isinstance(node, ast.ClassDef) and any("Settings" in ast.unparse(base) for base in node.bases):
                 for name, read in _fields(node):
-                    if isinstance(read, Read):
+                    if isinstance(read, VariableRead):
                         self._note(read, node)
                         self._all.seen |= {
                             id(it) for each in node.body if _is_field(each, name) for it in ast.walk(each)
                         }
             elif isinstance(node, ast.Call | ast.Subscript | ast.BoolOp) and id(node) not in self._all.seen:
                 value = self._value(node)
-                if isinstance(value, Read):
+                if isinstance(value, VariableRead):
                     self._note(value, node)
                 elif isinstance(node, ast.Call):
                     self._read_call(node)
@@ -303,42 +305,46 @@ class Reader:
                 if (address := address_in(text, where)) is not None:
                     self._fix(address)
                 elif self._all.clients and re.search(rf"(^|localhost:|127\.0\.0\.1:){AMQP_PORT}\b", text):
-                    self._fix(Address(where, "localhost"))
+                    self._fix(BrokerAddress(where, "localhost"))
                 elif (api := _API.match(text)) and (self._all.clients or api[1]):
                     self._all.management[where] = int(api[1] or api[2])
 
     def _where(self, node: ast.AST) -> str:
         return f"{self._name}:{getattr(node, 'lineno', 1)}"
 
-    def _fix(self, address: Address) -> None:
+    def _fix(self, address: BrokerAddress) -> None:
         self.has_found = True
         self._all.fixed.append(address)
 
-    def _note(self, read: Read, node: ast.AST, part: str | None = None) -> None:
+    def _note(self, read: VariableRead, node: ast.AST, part: str | None = None) -> None:
         self.has_found = self._all.note(read, self._where(node), part) or self.has_found
 
-    def _value(self, node: Binding | None, depth: int = 0) -> Read | str | None:
+    def _value(self, node: Binding | None, depth: int = 0) -> VariableRead | str | None:
         """Return the variable or the text that an expression comes from; None if neither is known."""
-        if isinstance(node, Read) or node is None or depth > 4:
-            return node if isinstance(node, Read) else None
+        if isinstance(node, VariableRead) or node is None or depth > 4:
+            return node if isinstance(node, VariableRead) else None
         if isinstance(node, ast.Constant):
             return str(node.value) if isinstance(node.value, str | int) else None
         if isinstance(node, ast.Name | ast.Attribute) and _last(node) in self._bound:
             return self._value(self._bound[_last(node)], depth + 1)
         if isinstance(node, ast.BoolOp):
             first, *rest = [self._value(it, depth + 1) for it in node.values]
-            self._all.seen |= {id(it) for it in node.values} if isinstance(first, Read) else set()
+            self._all.seen |= {id(it) for it in node.values} if isinstance(first, VariableRead) else set()
             texts = [it for it in rest if isinstance(it, str)]
-            return first._replace(default=first.default or texts[0]) if isinstance(first, Read) and texts else first
+            return (
+                first._replace(default=first.default or texts[0])
+                if isinstance(first, VariableRead) and texts
+                else first
+            )
         if isinstance(node, ast.Subscript) and isinstance(node.ctx, ast.Load) and "environ" in ast.unparse(node.value):
-            return Read(_text(node.slice)) if _text(node.slice) else None
+            return VariableRead(_text(node.slice)) if _text(node.slice) else None
         if isinstance(node, ast.Call) and node.args:
             called = ast.unparse(node.func)
             if _READS.search(called) and _text(node.args[0]):
                 default = node.args[1] if len(node.args) > 1 else _keyword(node, "default")
                 self._all.seen |= {id(default), id(self._bound.get(_last(default)))} if default is not None else set()
                 value = self._value(default, depth + 1)
-                return Read(_text(node.args[0]), value if isinstance(value, str) else "")
+                return VariableRead(_text(node.args[0]), value if isinstance(value, str) else "")
             if called in ("int", "str"):
                 return self._value(node.args[0], depth + 1)
         return None
@@ -350,14 +356,14 @@ class Reader:
             return
         given = dict(zip(_POSITIONS.get(called, ()), node.args, strict=False))
         given |= {_KEYWORDS[it.arg]: it.value for it in node.keywords if it.arg in _KEYWORDS}
-        values: dict[str, Read | str | None] = {}
+        values: dict[str, VariableRead | str | None] = {}
         for part, expression in given.items():
             values[part] = value = self._value(expression)
-            if isinstance(value, Read):
+            if isinstance(value, VariableRead):
                 self._note(value, node, part)
         self._connect(values, node, has_more=bool(node.args or node.keywords))
 
-    def _connect(self, values: dict[str, Read | str | None], node: ast.AST, *, has_more: bool) -> None:
+    def _connect(self, values: dict[str, VariableRead | str | None], node: ast.AST, *, has_more: bool) -> None:
         known = {part: value for part, value in values.items() if isinstance(value, str)}
         user, password = known.get("user"), known.get("password")
         if user and password:
@@ -367,14 +373,14 @@ class Reader:
         called = _last(node.func) if isinstance(node, ast.Call) else ""
         plain = known.get("url", "") if "://" not in known.get("url", "") else ""
         host, _, port = (known.get("host") or plain).partition(":")
-        if isinstance(values.get("host"), Read):
+        if isinstance(values.get("host"), VariableRead):
             host = "localhost"
         is_told_nothing = called in _TO_LOCALHOST and (not has_more or (called[0] == "C" and "host" not in values))
-        if isinstance(values.get("port"), Read) or not (host or is_told_nothing):
+        if isinstance(values.get("port"), VariableRead) or not (host or is_told_nothing):
             return
         port = known.get("port") or port
         if port.isdecimal() or not (port or values.get("port")):
-            self._fix(Address(self._where(node), host or "localhost", int(port or AMQP_PORT)))
+            self._fix(BrokerAddress(self._where(node), host or "localhost", int(port or AMQP_PORT)))
 
     def _read_formatted(self, node: ast.JoinedStr) -> None:
         """Read an f-string of a URL, whose parts come from variables or names."""
@@ -385,13 +391,13 @@ class Reader:
         matched = _FORMATTED.fullmatch(text)
         if matched is None:
             return
-        values: dict[str, Read | str | None] = {}
+        values: dict[str, VariableRead | str | None] = {}
         for part, found in matched.groupdict().items():
             placed = re.fullmatch(r"\0(\d+)\0", found or "")
             formatted = node.values[int(placed[1])] if placed else None
             value = self._value(formatted.value) if isinstance(formatted, ast.FormattedValue) else found
             values[part] = None if isinstance(value, str) and "\0" in value else value
-            if isinstance(value, Read):
+            if isinstance(value, VariableRead):
                 self._note(value, node, part)
         self._connect(values, node, has_more=True)
 
@@ -413,7 +419,7 @@ def _keyword(call: ast.Call, name: str) -> ast.expr | None:
     return next((it.value for it in call.keywords if it.arg == name), None)
 
 
-def shown(address: Address) -> str:
+def shown(address: BrokerAddress) -> str:
     """Return an address as a text without its password."""
     login = "" if address.user == "guest" else f"{address.user}:{address.password}@"
     vhost = "" if address.vhost == "/" else f"/{address.vhost}"

@@ -14,7 +14,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Final
 
-from pytest_leveret.commands.addresses import CLIENTS, Addresses, Binding, Reader, bindings
+from pytest_leveret.commands.addresses import CLIENTS, Addresses, Binding, ModuleReader, bindings
 
 # The fixtures of packages whose RabbitMQ leveret can replace.
 _FIXTURES: Final = {
@@ -114,7 +114,7 @@ def read(root: Path) -> Project:
     for path, tree in sorted(modules.items(), key=lambda it: _is_test(it[0])):
         _read_module(project, path, tree, texts[path], bound)
     for path, tree in modules.items():
-        reader = Reader(project.addresses, project.name(path), {})
+        reader = ModuleReader(project.addresses, project.name(path), {})
         reader.read_constants(tree)
         project.has_tests = project.has_tests or (_is_test(path) and reader.has_found)
     # A fixture of the project's own hides that of a plugin.
@@ -168,7 +168,7 @@ def _files(root: Path) -> Iterator[Path]:
 def _read_module(project: Project, path: Path, tree: ast.Module, text: str, bound: dict[str, Binding]) -> None:
     names = set(_imports(tree))
     imported = {name.split(".")[0] for name in names}
-    reader = Reader(project.addresses, project.name(path), bound | bindings(tree))
+    reader = ModuleReader(project.addresses, project.name(path), bound | bindings(tree))
     reader.read(tree)
     speaks_of_rabbitmq = "rabbit" in text.lower()
     if "testcontainers" in imported and (speaks_of_rabbitmq or ("DockerCompose" in text and project.images)):

@@ -10,7 +10,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from pytest_leveret.commands.addresses import AMQP_PORT, Address, address_in, shown
+from pytest_leveret.commands.addresses import AMQP_PORT, BrokerAddress, address_in, shown
 from pytest_leveret.commands.project import SECTION, FoundConsumer, Project
 
 _TEST: Final = "test_leveret.py"
@@ -85,7 +85,7 @@ def test_a_message_reaches_its_queue(leveret):
 """
 
 
-class Line(NamedTuple):
+class IniLine(NamedTuple):
     """A line of pytest's settings, and what in the project it comes from."""
 
     option: str
@@ -93,69 +93,69 @@ class Line(NamedTuple):
     because: str
 
 
-def lines_for(project: Project) -> list[Line]:
+def lines_for(project: Project) -> list[IniLine]:
     """Return the lines with which the project's tests find leveret in the place of RabbitMQ."""
     if project.replaces:
-        return [Line("leveret_replaces", " ".join(sorted(project.replaces)), "the tests start RabbitMQ with it")]
+        return [IniLine("leveret_replaces", " ".join(sorted(project.replaces)), "the tests start RabbitMQ with it")]
     lines = [*_variables(project), *_ports(project)]
     if not lines and not project.requested & {"leveret", "make_leveret", "leveret_session"}:
         return []
     return [*lines, *(_logins(project) if lines else ()), *_version(project)]
 
 
-def _variables(project: Project) -> Iterator[Line]:
+def _variables(project: Project) -> Iterator[IniLine]:
     """Yield the lines about variables: which hold a URL, and which a part of one."""
     held = project.addresses.variables()
     by_place: dict[str, list[str]] = {}
     login = {part: it.default for it in held.values() if (part := it.part) in ("user", "password", "vhost")}
-    of_parts = Address("", "", user=login.get("user") or "guest", vhost=login.get("vhost") or "/")
+    of_parts = BrokerAddress("", "", user=login.get("user") or "guest", vhost=login.get("vhost") or "/")
     if not login.get("password"):
         of_parts = of_parts._replace(user="guest")
     for name, it in sorted(held.items()):
         address = of_parts
         if it.part == "url":
-            address = address_in(it.default or project.addresses.given.get(name, ""), "") or Address("", "")
+            address = address_in(it.default or project.addresses.given.get(name, ""), "") or BrokerAddress("", "")
         place = [f"{word}={value}" for word, value, usual in _places(address) if value != usual]
         by_place.setdefault(" ".join(place), []).append(name if it.part == "url" else f"{name}={it.part}")
     if by_place:
         text = "\n".join(" ".join(filter(None, [*names, place])) for place, names in sorted(by_place.items()))
         name, it = next(iter(held.items()))
-        yield Line("leveret_url_env", text, f"{it.where} reads {name}{' and more' if len(held) > 1 else ''}")
+        yield IniLine("leveret_url_env", text, f"{it.where} reads {name}{' and more' if len(held) > 1 else ''}")
     if any(it.part.startswith("management") for it in held.values()):
-        yield Line("leveret_management", "yes", "a variable has the address of its API")
+        yield IniLine("leveret_management", "yes", "a variable has the address of its API")
 
 
-def _places(address: Address) -> Iterator[tuple[str, str, str]]:
+def _places(address: BrokerAddress) -> Iterator[tuple[str, str, str]]:
     yield "vhost", address.vhost, "/"
     yield "user", address.user, "guest"
 
 
-def _ports(project: Project) -> Iterator[Line]:
+def _ports(project: Project) -> Iterator[IniLine]:
     """Yield the lines about ports that stand in the code."""
     found = project.addresses
     local = found.local()
     if local:
         port, first = local[0].port, local[0]
-        yield Line("leveret_port", str(port), f"{first.where} connects to {shown(first)}")
+        yield IniLine("leveret_port", str(port), f"{first.where} connects to {shown(first)}")
     elif (host := found.lonely_host()) is not None:
-        yield Line("leveret_port", str(AMQP_PORT), f"{host} names the host, and no variable the port")
+        yield IniLine("leveret_port", str(AMQP_PORT), f"{host} names the host, and no variable the port")
     if found.management and (local or found.variables()):
         where, port_there = next(iter(found.management.items()))
-        yield Line("leveret_management_port", str(port_there), f"{where} calls the management API there")
+        yield IniLine("leveret_management_port", str(port_there), f"{where} calls the management API there")
 
 
-def _logins(project: Project) -> Iterator[Line]:
+def _logins(project: Project) -> Iterator[IniLine]:
     """Yield the lines about the users and virtual hosts that the project's addresses name."""
     users, vhosts = project.addresses.logins()
     odd = [user for user, password in users.items() if re.search(r"[\s,]", f"{user}{password}")]
     if users.keys() - odd:
         text = " ".join(f"{user}={password}" for user, password in sorted(users.items()) if user not in odd)
-        yield Line("leveret_users", text, "the project logs in so")
+        yield IniLine("leveret_users", text, "the project logs in so")
     if vhosts:
-        yield Line("leveret_vhosts", " ".join(sorted(vhosts)), "the project connects there")
+        yield IniLine("leveret_vhosts", " ".join(sorted(vhosts)), "the project connects there")
 
 
-def _version(project: Project) -> Iterator[Line]:
+def _version(project: Project) -> Iterator[IniLine]:
     from leveret.core.compat import DEFAULT_VERSION
     from pytest_leveret.standins.server import is_older, profile_of
 
@@ -167,7 +167,7 @@ def _version(project: Project) -> Iterator[Line]:
             version = profile_of(image)
             if version != DEFAULT_VERSION:
                 nearest = "the newest that is not newer" if is_older(version, image) else "the oldest that leveret has"
-                yield Line("leveret_rabbitmq", version, f"{project.name(path)} has {image}; {version} is {nearest}")
+                yield IniLine("leveret_rabbitmq", version, f"{project.name(path)} has {image}; {version} is {nearest}")
             return
 
 
@@ -248,7 +248,7 @@ def _extras(project: Project) -> dict[str, str]:
     return {"pytest": "pytest"} | ({"h11": "http"} if needs_http else {})
 
 
-def _with_options(name: str, before: str, lines: list[Line]) -> str:
+def _with_options(name: str, before: str, lines: list[IniLine]) -> str:
     """Return the text of a file of settings with lines more, at the beginning of pytest's section."""
     block = "".join(_setting(line, is_toml=name.endswith(".toml")) for line in lines)
     section = SECTION.search(before)
@@ -257,7 +257,7 @@ def _with_options(name: str, before: str, lines: list[Line]) -> str:
     return before[: section.end()] + block + before[section.end() :]
 
 
-def _setting(line: Line, *, is_toml: bool) -> str:
+def _setting(line: IniLine, *, is_toml: bool) -> str:
     if is_toml:
         quotes = '"""\n' if "\n" in line.value else '"'
         return f"{line.option} = {quotes}{line.value}{quotes.strip()}\n"

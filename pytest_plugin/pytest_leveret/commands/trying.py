@@ -107,4 +107,4 @@ def _why(report: pytest.TestReport) -> str:
 def pytest_sessionfinish(session: pytest.Session) -> None:
     """Write the outcomes, but not in a worker of pytest-xdist."""
     if not hasattr(session.config, "workerinput") and _FILE in os.environ and _outcomes:
-        Path(os.environ[_FILE]).write_text(json.dumps(_outcomes), encoding="utf-8")
+        Path(os.environ[_FILE]).write_text(json.dumps(_outcomes), encoding="utf-8", newline="")

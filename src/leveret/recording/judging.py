@@ -227,7 +227,7 @@ class Outcomes:
                 if spot not in noise.get(kind, ()):
                     below[spot.path] = self._kinds[kind][spot].json(spot, numbers)
             lines.append(line | {"noise": [_key(spot) for spot in sorted(noise.get(kind, ()))]})
-        with open(path, "w", encoding="utf-8") as file:
+        with open(path, "w", encoding="utf-8", newline="") as file:
             file.writelines(json.dumps(line, ensure_ascii=False) + "\n" for line in lines)
 
     def _read(self, path: str) -> tuple[Kinds, dict[str, set[CountedFact]], set[str]]:

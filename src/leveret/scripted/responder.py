@@ -131,7 +131,7 @@ def _refuse_function(answer: Answer) -> None:
         try:
             signature(answer).bind(None)
         except TypeError as error:
-            raise TypeError(f"respond(): with_ is called with one argument, the request; {error}") from None
+            raise TypeError(f"respond(): leveret calls with_ with one argument, the request; {error}") from None
 
 
 @checks_calls

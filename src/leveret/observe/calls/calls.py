@@ -43,6 +43,7 @@ _RANGES: Final[dict[str, tuple[float, float, str]]] = {
     "seconds": (-sys.maxsize, sys.maxsize, "a number of seconds"),
     "times": (0, sys.maxsize, "0 or more"),
     "limit": (1, sys.maxsize, "1 or more"),
+    "first": (1, sys.maxsize, "the number of a message, 1 or more"),
     "prefetch": (0, 65535, "a number from 0 to 65535"),
     "code": (0, 65535, "a reply code, such as 404"),
 }

@@ -21,7 +21,7 @@ def errors_seen(
 ) -> Iterator[None]:
     """In this block, call `logged` with each record of a log, and `ended` with each error that ends a thread.
 
-    With `passes_on`, the hook of threads that was there before gets these errors too. What other code sets meanwhile
+    With `passes_on`, the earlier hook of threads gets these errors too. What other code sets meanwhile
     stays.
     """
     make, before = logging.getLogRecordFactory(), threading.excepthook
