@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, MutableMapping, Sequence
+from contextlib import nullcontext
 from typing import Any, Final
 
 from leveret.core.model.operators.node_settings import NODE_NAME
@@ -55,7 +56,9 @@ def run(engine: Engine, tool: str, words: Sequence[str], files: MutableMapping[s
         return Printed(code, "", _usage_text(tool, text, words, command))
     banner, formatter = _banner(line, command), _formatter(line, command)
     try:
-        result = TABLE[line.command](Call(engine, line, files))
+        call = Call(engine, line, files)
+        with engine.lock if line.command.startswith("list_") else nullcontext():
+            result = TABLE[line.command](call)
     except Stopped as stopped:
         return Printed(stopped.code, banner + stopped.output, f"{stopped}\n")
     except RefusedError as error:

@@ -15,6 +15,7 @@ from typing import Any, Final
 
 from leveret.admin.admin import Admin, set_policy
 from leveret.admin.definitions_export import (
+    described_exchange,
     described_metadata,
     described_parameters,
     described_permissions,
@@ -56,6 +57,8 @@ class Call:
         self.engine, self.line, self.files = engine, line, files
         self.words, self.vhost_name = line.arguments, line.vhost
         self.admin: Final = Admin(engine)
+        # What clients had sent before counts.
+        engine.sync()
 
     def management(self, **values: str) -> ManagementCall:
         """Return a call of the management API by an administrator."""
@@ -63,9 +66,8 @@ class Call:
 
     @property
     def node(self) -> Node:
-        """The node, behind the barrier. What clients do meanwhile is not seen."""
-        with self.engine.looking() as node:
-            return node
+        """The node. What goes through it holds the broker's lock, as all commands that list do."""
+        return self.engine.node
 
     def vhost(self, code: int = DATA, text: str = "Virtual host '{}' does not exist", name: str | None = None) -> str:
         """Return the name of a virtual host, by default that of the line. Raises Stopped if it does not exist."""
@@ -111,13 +113,8 @@ _INVALID: Final = "Validation failed\n\n"
 def _vhost_rows(call: Call) -> Iterator[Row]:
     for vhost in call.node.vhosts.values():
         shown = {"name": vhost.name, "tracing": vhost.firehose is not None, **described_metadata(vhost)}
-        shown["tags"] = sorted(vhost.tags)
-        yield {
-            **shown,
-            "protected_from_deletion": bool(vhost.is_protected),
-            "cluster_state": {NODE_NAME: "running"},
-            "metadata": described_metadata(vhost),
-        }
+        shown |= {"tags": sorted(vhost.tags), "protected_from_deletion": bool(vhost.is_protected)}
+        yield {**shown, "cluster_state": {NODE_NAME: "running"}, "metadata": described_metadata(vhost)}
 
 
 def _add_vhost(call: Call) -> None:
@@ -359,8 +356,7 @@ def _of_vhost(rows: Callable[[Call, VirtualHost], Iterable[Row]]) -> _Action:
 def _queue_rows(call: Call, vhost: VirtualHost) -> Iterator[Row]:
     if call.line.has("--offline"):
         return
-    with call.engine.looking():
-        shown = queues.list_in_detail(call.management(vhost=vhost.name))
+    shown = queues.list_in_detail(call.management(vhost=vhost.name))
     for number, (row, queue) in enumerate(zip(shown, vhost.queues.values(), strict=True)):
         owner = queue.exclusive_owner
         is_classic = queue.type_name == "classic"
@@ -378,15 +374,8 @@ def _queue_rows(call: Call, vhost: VirtualHost) -> Iterator[Row]:
 def _exchange_rows(call: Call, vhost: VirtualHost) -> Iterator[Row]:
     for exchange in vhost.exchanges.values():
         policy, _ = vhost.policies.for_exchange(exchange.name)
-        yield {
-            "name": exchange.name,
-            "type": exchange.type_name,
-            "durable": exchange.durable,
-            "auto_delete": exchange.auto_delete,
-            "internal": exchange.internal,
-            "arguments": exchange.arguments,
-            "policy": None if policy is None else policy.name,
-        }
+        declared = described_exchange(vhost, exchange)
+        yield {**declared, "arguments": exchange.arguments, "policy": None if policy is None else policy.name}
 
 
 def _binding_rows(_: Call, vhost: VirtualHost) -> Iterator[Row]:
@@ -531,21 +520,13 @@ def _check_running(call: Call) -> str:
     return f"RabbitMQ on node {NODE_NAME} is fully booted and running"
 
 
-def _check_port(call: Call) -> str:
-    ports = [port for _, port in health.listeners(call.management())]
-    if call.words[0] in map(str, ports):
-        return f"A listener for port {call.words[0]} is running on node {NODE_NAME}."
-    found = f"Found listeners that use the following ports: {', '.join(map(str, ports))}"
-    raise Stopped(UNAVAILABLE, f"No listener for port {call.words[0]} is active on node {NODE_NAME}. {found}")
-
-
-def _check_protocol(call: Call) -> str:
-    names = [name for name, _ in health.listeners(call.management())]
+def _check_listener(call: Call, *, what: str, found: str, head: str) -> str:
+    """Return that a listener is there, by its protocol or its port. Raises Stopped if none is."""
+    names = [str(listener[what == "port"]) for listener in health.listeners(call.management())]
     if call.words[0] in names:
-        return f"A listener for protocol {call.words[0]} is running on node {NODE_NAME}."
-    found = f"Found listeners for the following protocols: {', '.join(names)}"
-    text = f"No listener for protocol {call.words[0]} is active on node {NODE_NAME}. {found}"
-    raise Stopped(UNAVAILABLE, f"Error:\n{text}")
+        return f"A listener for {what} {call.words[0]} is running on node {NODE_NAME}."
+    text = f"No listener for {what} {call.words[0]} is active on node {NODE_NAME}. Found listeners {found}"
+    raise Stopped(UNAVAILABLE, f"{head}{text}: {', '.join(names)}")
 
 
 def _connectivity(call: Call) -> str:
@@ -740,8 +721,10 @@ TABLE: Final[Mapping[str, _Action]] = {
     "check_alarms": _check_alarms,
     "alarms": _alarms,
     "check_port_connectivity": _connectivity,
-    "check_port_listener": _check_port,
-    "check_protocol_listener": _check_protocol,
+    "check_port_listener": partial(_check_listener, what="port", found="that use the following ports", head=""),
+    "check_protocol_listener": partial(
+        _check_listener, what="protocol", found="for the following protocols", head="Error:\n"
+    ),
     "check_virtual_hosts": _says(f"Node {NODE_NAME} reported all vhosts as running"),
     "check_if_node_is_quorum_critical": _says(
         f"Node {NODE_NAME} seems to be the only one in a single node cluster, the check does not apply"
