@@ -295,6 +295,40 @@ def test_a_service_beside_rabbitmq_needs_docker_and_says_so(run: Run, suite: pyt
     result.stdout.fnmatch_lines(["*has no service db of the compose file, and there is no Docker for it;*"])
 
 
+def test_docker_gets_the_other_services_and_the_commands_that_are_not_about_rabbitmq(
+    run: Run, suite: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    suite.makefile(".yml", **{"docker-compose": "services: {mq: {image: rabbitmq}, db: {image: postgres}}"})
+    docker = suite.path / "docker"
+    docker.write_text('#!/bin/sh\necho "$@" >> docker.log\n')
+    docker.chmod(0o755)
+    monkeypatch.setenv("PATH", str(suite.path))
+
+    result = run(
+        """
+        from testcontainers.compose import DockerCompose
+
+        def test_two_services():
+            with DockerCompose(".") as compose:
+                compose.get_logs("db")
+                compose.exec_in_container(["psql", "mq"], "db")
+                compose._run_command([*compose.docker_compose_command(), "config"])
+                assert compose.exec_in_container(["rabbitmqctl", "-q", "ping"], "mq")[0] == "Ping succeeded\\n"
+        """,
+        ALL,
+        *PLUGINS,
+    )
+
+    result.assert_outcomes(passed=1)
+    assert (suite.path / "docker.log").read_text().splitlines() == [
+        "compose up --wait --no-deps db",
+        "compose logs db",
+        "compose exec -T db psql mq",
+        "compose config",
+        "compose down --volumes db",
+    ]
+
+
 def test_a_lost_message_of_such_a_suite_is_reported_in_its_test(run: Run) -> None:
     result = run(
         """

@@ -1,4 +1,4 @@
-# Prints the commands of rabbitmqctl and rabbitmq-diagnostics as JSON, by what their modules say of themselves.
+# Prints the commands of rabbitmqctl, rabbitmq-diagnostics and rabbitmq-queues as JSON, by what their modules say of themselves.
 # record.py runs this with "rabbitmqctl exec" if it is given --commands.
 defaults = fn module, words -> try do module.merge_defaults(words, %{}) rescue _ -> {words, %{}} end end
 marks = fn count -> Enum.map(Enum.take(0..9, count), fn at -> "{#{at}}" end) end
@@ -49,5 +49,5 @@ end
 
 modules = for module <- Application.spec(:rabbitmqctl, :modules), String.ends_with?(to_string(module), "Command"),
               Code.ensure_loaded?(module), function_exported?(module, :run, 2), do: module
-wanted = for {name, row} <- Enum.map(modules, described), Enum.any?(row.scopes, &(&1 in ["ctl", "diagnostics"])), do: {name, row}
+wanted = for {name, row} <- Enum.map(modules, described), Enum.any?(row.scopes, &(&1 in ["ctl", "diagnostics", "queues"])), do: {name, row}
 IO.puts(JSON.encode!(Map.new(wanted)))

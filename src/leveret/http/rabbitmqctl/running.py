@@ -13,7 +13,7 @@ from leveret.errors import BrokerError, NotDeclaredError, RefusedError, nearest
 from leveret.http.rabbitmqctl.line import DATA, UNAVAILABLE, USAGE, Line, Printed, Stopped, declared, size_of
 from leveret.http.rabbitmqctl.printing import FORMATTERS, Result, empty_text, text_of
 
-TOOLS: Final = {"rabbitmqctl": "ctl", "rabbitmq-diagnostics": "diagnostics"}
+TOOLS: Final = {"rabbitmqctl": "ctl", "rabbitmq-diagnostics": "diagnostics", "rabbitmq-queues": "queues"}
 _USAGE: Final = "[--node <node>] [--timeout <timeout>] [--longnames] [--quiet] <command> [<command options>]"
 _APP_IS_STOPPED: Final = (
     "Error: this command requires the 'rabbit' app to be running on the target node. "
@@ -42,7 +42,8 @@ def run(engine: Engine, tool: str, words: Sequence[str], files: MutableMapping[s
     Raises UnservedError for a command that leveret lacks.
     """
     # Only a few brokers are asked by commands.
-    from leveret.http.rabbitmqctl.table import TABLE, Call
+    from leveret.http.rabbitmqctl.call import Call
+    from leveret.http.rabbitmqctl.table import TABLE
 
     line = Line.read(words)
     command = declared().get(line.command)
