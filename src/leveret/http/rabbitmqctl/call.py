@@ -14,7 +14,7 @@ from leveret.core.wire import erlang
 from leveret.engine.engine import Engine
 from leveret.http.management.calls import ManagementCall, ManagementState
 from leveret.http.messages import Request
-from leveret.http.rabbitmqctl.line import DATA, NO_USER, UNAVAILABLE, Line, Stopped
+from leveret.http.rabbitmqctl.line import DATA, NO_USER, UNAVAILABLE, CommandLine, Stopped
 from leveret.http.rabbitmqctl.printing import Result
 
 _OPERATOR: Final = User("rmq-cli", tags=("administrator",))
@@ -23,7 +23,7 @@ _OPERATOR: Final = User("rmq-cli", tags=("administrator",))
 class Call:
     """One command line on a broker."""
 
-    def __init__(self, engine: Engine, line: Line, files: MutableMapping[str, bytes]) -> None:
+    def __init__(self, engine: Engine, line: CommandLine, files: MutableMapping[str, bytes]) -> None:
         """`files` are those beside the broker, by path."""
         self.engine, self.line, self.files = engine, line, files
         self.words, self.vhost_name = line.arguments, line.vhost

@@ -58,7 +58,7 @@ def declared() -> Mapping[str, Mapping[str, Any]]:
 
 
 @dataclass
-class Line:
+class CommandLine:
     """The words and switches of a command line. The first word is the command."""
 
     words: list[str] = field(default_factory=list)
@@ -67,7 +67,7 @@ class Line:
     invalid: list[str] = field(default_factory=list)
 
     @classmethod
-    def read(cls, words: Sequence[str]) -> Line:
+    def read(cls, words: Sequence[str]) -> CommandLine:
         """Return what is said after the name of a tool."""
         # Switches may stand before the command, which says what switches it has.
         command = declared().get(next(iter(_read(words, {}, {}).words), ""), {})
@@ -93,8 +93,8 @@ class Line:
         return any(self.switches.get(name) == "true" for name in names)
 
 
-def _read(words: Sequence[str], own: Mapping[str, str], aliases: Mapping[str, str]) -> Line:
-    line, rest = Line(), iter(words)
+def _read(words: Sequence[str], own: Mapping[str, str], aliases: Mapping[str, str]) -> CommandLine:
+    line, rest = CommandLine(), iter(words)
     kinds, letters = {**_COMMON, **own}, {**_LETTERS, **aliases}
     for word in rest:
         if not word.startswith("-") or word == "-":

@@ -93,7 +93,7 @@ def _check_running(call: Call) -> str:
 
 
 def _check_listener(call: Call, *, what: str, found: str, head: str) -> str:
-    """Return that a listener is there, by its protocol or its port. Raises Stopped if none is."""
+    """Report a listener by its protocol or its port. Raises Stopped if none exists."""
     names = [str(listener[what == "port"]) for listener in health.listeners(call.management())]
     if call.words[0] in names:
         return f"A listener for {what} {call.words[0]} is running on node {NODE_NAME}."

@@ -10,7 +10,7 @@ from leveret.core.model.operators.node_settings import NODE_NAME
 from leveret.core.model.queues.queue_types import QUEUE_TYPES
 from leveret.engine.engine import Engine
 from leveret.errors import BrokerError, NotDeclaredError, RefusedError, nearest
-from leveret.http.rabbitmqctl.line import DATA, UNAVAILABLE, USAGE, Line, Printed, Stopped, declared, size_of
+from leveret.http.rabbitmqctl.line import DATA, UNAVAILABLE, USAGE, CommandLine, Printed, Stopped, declared, size_of
 from leveret.http.rabbitmqctl.printing import FORMATTERS, Result, empty_text, text_of
 
 TOOLS: Final = {"rabbitmqctl": "ctl", "rabbitmq-diagnostics": "diagnostics", "rabbitmq-queues": "queues"}
@@ -45,7 +45,7 @@ def run(engine: Engine, tool: str, words: Sequence[str], files: MutableMapping[s
     from leveret.http.rabbitmqctl.call import Call
     from leveret.http.rabbitmqctl.table import TABLE
 
-    line = Line.read(words)
+    line = CommandLine.read(words)
     command = declared().get(line.command)
     if command is None or TOOLS[tool] not in command["tools"]:
         return Printed(USAGE, "", _unknown_text(tool, line.command))
@@ -70,7 +70,7 @@ def run(engine: Engine, tool: str, words: Sequence[str], files: MutableMapping[s
     return Printed(0, banner + _shown(result, line, command, formatter))
 
 
-def _shown(result: Result, line: Line, command: Mapping[str, Any], formatter: str) -> str:
+def _shown(result: Result, line: CommandLine, command: Mapping[str, Any], formatter: str) -> str:
     """Return what a command prints of its result: the columns of each row that the line asks for."""
     known = command.get("known")
     has_head = not line.has("--silent", "--no-table-headers") and line.command not in _HEADLESS
@@ -82,7 +82,7 @@ def _shown(result: Result, line: Line, command: Mapping[str, Any], formatter: st
     return text_of(rows, formatter, has_head=has_head) if rows or known else empty_text(formatter)
 
 
-def _columns(line: Line) -> list[str]:
+def _columns(line: CommandLine) -> list[str]:
     return [name.strip() for word in line.arguments for name in word.split(",") if name.strip()]
 
 
@@ -103,7 +103,7 @@ def _usage_text(tool: str, fault: str, words: Sequence[str], command: Mapping[st
 
 
 def _faults(
-    engine: Engine, line: Line, command: Mapping[str, Any], files: Mapping[str, bytes]
+    engine: Engine, line: CommandLine, command: Mapping[str, Any], files: Mapping[str, bytes]
 ) -> Iterator[tuple[int, str]]:
     """Yield the exit code and the text for what is wrong with a line, in the order in which RabbitMQ looks."""
     head = "Error (argument validation): "
@@ -134,16 +134,16 @@ def _faults(
         yield 1, f"unknown formatter {formatter!r}; expected one of {', '.join(FORMATTERS)}"
 
 
-def _formatter(line: Line, command: Mapping[str, Any]) -> str:
+def _formatter(line: CommandLine, command: Mapping[str, Any]) -> str:
     own = command.get("formatter")
     return line.switches.get("--formatter", own if own in FORMATTERS else "table")
 
 
-def _own_switches(line: Line, command: Mapping[str, Any]) -> bool:
+def _own_switches(line: CommandLine, command: Mapping[str, Any]) -> bool:
     return any(name in command["switches"] for name in line.switches)
 
 
-def _bad_argument(line: Line, files: Mapping[str, bytes]) -> str | None:
+def _bad_argument(line: CommandLine, files: Mapping[str, bytes]) -> str | None:
     """Return what RabbitMQ says of a word or switch whose value cannot be, None if all can."""
     words, kind = line.arguments, line.switches.get("--default-queue-type")
     match line.command:
@@ -158,7 +158,7 @@ def _bad_argument(line: Line, files: Mapping[str, bytes]) -> str | None:
     return None
 
 
-def _banner(line: Line, command: Mapping[str, Any]) -> str:
+def _banner(line: CommandLine, command: Mapping[str, Any]) -> str:
     """Return the lines that a command prints before it acts."""
     if line.has("--quiet", "--silent") or line.switches.get("--formatter") in _MACHINES:
         return ""
