@@ -176,6 +176,27 @@ def test_a_test_that_fails_more_often_on_a_branch_is_said_with_both_rates(suite:
     assert suite.ask("branch", "feature") == (1, ["test_it fails in 10 of 22 runs, and in 2 of 30 on main"])
 
 
+@pytest.mark.parametrize("messages", [3, 5])
+def test_a_branch_that_is_like_its_base_before_or_after_a_change_differs_in_nothing(
+    suite: Suite, messages: int
+) -> None:
+    for number in range(30):
+        suite.add(lives(3 if number < 20 else 5), branch="main")
+    for _ in range(6):
+        suite.add(lives(messages), branch="feature")
+
+    assert suite.ask("branch", "feature") == (0, ["nothing differs on feature from main, apart from noise"])
+
+
+def test_a_branch_that_differs_from_its_base_before_and_after_a_change_is_said(suite: Suite) -> None:
+    for number in range(30):
+        suite.add(lives(3 if number < 20 else 5), branch="main")
+    for _ in range(6):
+        suite.add(lives(8), branch="feature")
+
+    assert suite.ask("branch", "feature") == (1, ["messages published to orders rose from 5 to 8 in test_it"])
+
+
 def test_a_branch_without_runs_is_refused(suite: Suite, capsys: pytest.CaptureFixture[str]) -> None:
     fill(suite, 3)
 

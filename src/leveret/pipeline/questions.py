@@ -11,16 +11,19 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import pairwise
 from typing import Any, Final
 
+import numpy as np
 import pyarrow as pa
 
 from leveret.pipeline.history import badness, summed
-from leveret.pipeline.kernel.columns import NameColumn
+from leveret.pipeline.kernel.columns import Array, NameColumn
 from leveret.pipeline.kernel.grouping import Row, grouped
 from leveret.pipeline.kernel.subjects.changes import (
     RUNS,
     SERIES,
+    LevelChange,
     believed,
     changes,
+    changes_in,
     difference,
     fisher,
     in_order_of_time,
@@ -202,9 +205,26 @@ def branch(read: Read, runs: Sequence[str], base: Sequence[str], then: str) -> l
         order = sorted(range(len(series.runs)), key=lambda at: is_its[series.runs[at]])
         later = sum(is_its[run] for run in series.runs)
         varying += len(set(series.values.tolist())) > 1
-        if later and len(order) - later >= _LEAST:
-            change = difference(series.values[order], len(order) - later, series.measure, spells[series.measure])
-            if change is not None and change.chance <= _CHANCE:
+        if later:
+            change = _beside_base(series.values[order], later, series.measure, spells[series.measure])
+            if change is not None:
                 found.append([{name: names[name].text(series.row) for name in SERIES} | change._asdict()])
     differing = [row for of in believed(found, varying) for row in of]
     return [change_text(row, then=then) for row in sorted(summed(differing), key=badness)]
+
+
+def _beside_base(values: Array, later: int, measure: str, spell: float) -> LevelChange | None:
+    """Return how the last values, those of a branch, differ from those of its base before them.
+
+    If the base has changed meanwhile, a branch may be like the base before or after that. So it has to differ from
+    both.
+    """
+    base, its = values[: len(values) - later], values[len(values) - later :]
+    changed = changes_in(base, measure, spell)
+    if any(change.kind == "growth" for change in changed):
+        return None
+    edges = [0, *(change.start or 0 for change in changed), len(base)]
+    parts = [base[begin:end] for begin, end in pairwise(edges) if end - begin >= _LEAST]
+    found = [difference(np.concatenate([part, its]), len(part), measure, spell) for part in parts]
+    kept = [change for change in found if change is not None and change.chance <= _CHANCE]
+    return kept[-1] if kept and len(kept) == len(parts) else None
