@@ -456,3 +456,28 @@ def test_it(leveret):
             "*nothing was explored under 1 schedule of 1, because the test skipped itself:*",
         ]
     )
+
+
+def test_the_cause_of_an_explored_failure_is_that_of_its_schedule(run, pytester):
+    result = run(
+        """
+        from contextlib import suppress
+
+        import pika
+        import pytest
+
+        @pytest.mark.leveret_explore(faults=["restart before"], on="connection.close")
+        def test_it(leveret):
+            leveret.declare_queue("orders")
+            connection = pika.BlockingConnection(pika.URLParameters(leveret.url))
+            connection.channel().basic_publish("", "orders", b"1")
+            with suppress(pika.exceptions.AMQPError):
+                connection.close()
+            leveret.assert_ready("orders", body=b"1")
+        """,
+        "--leveret-pages-dir=pages",
+    )
+
+    result.stdout.fnmatch_lines(["#1 was lost when the broker restarted: it was not persistent*"])
+    (facts,) = pytester.path.glob("pages/*.json")
+    assert "was lost when the broker restarted" in facts.read_text(encoding="utf-8").partition('"noticed"')[0]
