@@ -294,6 +294,31 @@ def test_the_page_says_where_threads_and_tasks_stood_when_the_test_failed(run, p
     assert own["task 'refill'"]["code"] == "await asyncio.get_running_loop().create_future()"
 
 
+def test_the_own_tasks_of_a_client_are_not_shown(run, pytester):
+    run(
+        """
+        import asyncio
+
+        import aio_pika
+
+        def test_stock_is_reserved(leveret):
+            leveret.declare_queue("reserved")
+
+            async def scenario():
+                async with await aio_pika.connect_robust(leveret.url) as connection:
+                    queue = await (await connection.channel()).get_queue("reserved")
+                    await queue.consume(print)
+                    assert [] == [1]
+
+            asyncio.run(scenario())
+        """,
+        "--leveret-pages-dir=pages",
+    )
+
+    (page,) = pages_in(pytester.path / "pages")
+    assert [stack["name"] for stack in story_in(page)["code"]["stacks"]] == ["the test", "task 'Task-1'"]
+
+
 def test_what_the_test_logged_stands_among_the_events(run, pytester):
     run(
         """

@@ -47,7 +47,10 @@ class Stack(NamedTuple):
 
 
 def stacks_of_users(but_for: int | None = None) -> list[Stack]:
-    """Return where the threads and tasks stand that run user code or a client, but for one thread."""
+    """Return where the threads stand, but for one, that run user code or a client, and the tasks that run user code.
+
+    The other tasks are a client's own: they wait for its socket.
+    """
     import threading
 
     names = {thread.ident: thread.name for thread in threading.enumerate()}
@@ -56,7 +59,7 @@ def stacks_of_users(but_for: int | None = None) -> list[Stack]:
         for task, stack in _named_stacks(thread) if thread != but_for else ():
             inner = dropwhile(_is_of_tools, _frames_of(thread) if task is None else stack)
             frames = list(takewhile(lambda frame: _PYTEST not in frame.f_code.co_filename, inner))
-            if any(is_of_user(frame) or is_of_client(frame) for frame in frames):
+            if any(is_of_user(frame) or (task is None and is_of_client(frame)) for frame in frames):
                 name = f"thread {names.get(thread, thread)!r}" if task is None else f"task {task.get_name()!r}"
                 places = [(frame.f_code.co_filename, frame.f_lineno, frame.f_code.co_name) for frame in frames]
                 shown.append(Stack(name, places))
