@@ -377,7 +377,9 @@ def test_the_tests_are_tried_with_the_proposal_and_each_red_one_has_its_reason(
     assert "leveret_" not in (pytester.path / "tox.ini").read_text(encoding="utf-8")
     output = capfd.readouterr().out
     assert "leveret: 3 failed, 1 passed; 2 reached leveret\n" in output
-    assert re.search(r"failed test_it.py::test_fails: .*transient_nonexcl_queues", output)
+    assert re.search(
+        r"failed test_it.py::test_fails: .*permit it: leveret_permit = transient_nonexcl_queues in", output
+    )
     assert "failed test_it.py::test_of_a_sum (no client of it reached leveret): assert (1 + 1) == 3" in output
     assert re.search(
         r"failed test_it.py::test_elsewhere \(no client of it reached leveret\): .*AMQPConnectionError", output

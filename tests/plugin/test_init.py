@@ -158,6 +158,17 @@ def test_a_suite_with_testcontainers_gets_its_line_and_no_test(
     assert "note: your tests stay as they are" in capsys.readouterr().out
 
 
+@pytest.mark.parametrize(
+    "own", ["from .servers import server_fixture\nrabbitmq = server_fixture()\n", "from .servers import rabbitmq\n"]
+)
+def test_a_fixture_that_a_function_or_a_module_of_the_project_gives_is_its_own(tmp_path: Path, own: str) -> None:
+    project(tmp_path, tests__conftest_dot_py=own, tests__test_shop_dot_py="def test_an_order(rabbitmq):\n    pass\n")
+
+    main(["init", str(tmp_path), "--yes"])
+
+    assert not (tmp_path / "pytest.ini").exists()
+
+
 @pytest.mark.parametrize("word", ["def", "async def"])
 def test_a_fixture_of_the_projects_own_is_not_taken_for_that_of_pytest_rabbitmq(tmp_path: Path, word: str) -> None:
     own = "import pytest\n@pytest.fixture(scope='session')\ndef rabbitmq():\n    return 'amqp://localhost'\n"

@@ -41,7 +41,7 @@ _RABBITMQ: Final = re.compile(r"AMQP|RABBIT|RMQ", re.IGNORECASE)
 _ENDS: Final = {
     "url": re.compile(r"(^|_)(URL|URI|DSN)S?$", re.IGNORECASE),
     "vhost": re.compile(r"(VHOST|VIRTUAL_?HOST)$", re.IGNORECASE),
-    "host": re.compile(r"(HOST|HOSTNAME|SERVER)$", re.IGNORECASE),
+    "host": re.compile(r"(HOST|HOSTNAME)$", re.IGNORECASE),
     "port": re.compile(r"PORT$", re.IGNORECASE),
     "user": re.compile(r"(USER|USERNAME|LOGIN)$", re.IGNORECASE),
     "password": re.compile(r"(PASS|PASSWD|PASSWORD)$", re.IGNORECASE),

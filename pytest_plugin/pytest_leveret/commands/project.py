@@ -177,19 +177,30 @@ def _read_module(project: Project, path: Path, tree: ast.Module, text: str, boun
         project.replaces.add("pytest-rabbitmq")
     if "docker" in imported and re.search(r"containers\.(run|create)\(", text) and "rabbitmq" in text:
         project.docker_py = path
+    project.fixtures |= set(_fixtures(tree))
     if _is_test(path):
         uses = names | imported
         project.has_tests = project.has_tests or reader.has_found or bool(uses & {*CLIENTS, *project.speaking})
         for node in ast.walk(tree):
             if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
                 project.requested |= {it.arg for it in node.args.args}
-                for decorator in map(ast.unparse, node.decorator_list):
-                    if "fixture" in decorator:
-                        named = re.search(r"name=['\"](\w+)", decorator)
-                        project.fixtures.add(named[1] if named else node.name)
     elif imported & CLIENTS:
         project.speaking.add(_module_name(project.root, path))
         project.consumers += _consumers(tree, _module_name(project.root, path), imported)
+
+
+def _fixtures(tree: ast.Module) -> Iterator[str]:
+    """Yield the names of fixtures that a module defines, or has from a function or a module of the project."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+            for decorator in map(ast.unparse, node.decorator_list):
+                if "fixture" in decorator:
+                    named = re.search(r"name=['\"](\w+)", decorator)
+                    yield named[1] if named else node.name
+        elif isinstance(node, ast.Assign) and isinstance(node.value, ast.Call):
+            yield from (target.id for target in node.targets if isinstance(target, ast.Name))
+        elif isinstance(node, ast.ImportFrom) and not (node.module or "").startswith("pytest_"):
+            yield from (it.asname or it.name for it in node.names)
 
 
 def _is_test(path: Path) -> bool:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
 import sys
 from collections import Counter
@@ -19,6 +20,8 @@ import pytest
 
 _FILE: Final = "LEVERET_INIT_OUTCOMES"
 _REACHED: Final = "reached leveret"
+_WAY_OUT: Final = "way out"
+_WHY_MAX: Final = 200
 _LIMIT_S: Final = 1800
 _LISTED: Final = 20
 _CAUSES: Final = "leveret: what went wrong"
@@ -63,17 +66,17 @@ def _described(outcomes: dict[str, dict[str, Any]]) -> Iterator[str]:
 def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestReport, pytest.TestReport]:
     """Note whether a client of the test has reached a broker."""
     from pytest_leveret import brokers
-
-    report = yield
-    if "leveret.broker" in sys.modules and any(_has_clients(broker) for broker in brokers.brokers_of(item)):
-        report.user_properties.append((_REACHED, True))
-    return report
-
-
-def _has_clients(broker: Any) -> bool:
     from pytest_leveret.brokers.harness import harness_of
 
-    return harness_of(broker).has_clients
+    report = yield
+    if "leveret.broker" in sys.modules:
+        harnesses = [harness_of(broker) for broker in brokers.brokers_of(item)]
+        report.user_properties += [(_REACHED, True)] if any(it.has_clients for it in harnesses) else []
+        if report.failed:
+            report.user_properties += [
+                (_WAY_OUT, line.strip()) for it in harnesses for line in it.ways_out(item.nodeid)
+            ]
+    return report
 
 
 def pytest_runtest_logreport(report: pytest.TestReport) -> None:
@@ -95,13 +98,15 @@ def pytest_collectreport(report: pytest.CollectReport) -> None:
 
 
 def _why(report: pytest.TestReport) -> str:
-    """Return what leveret says of a failure, or else the first line of its error."""
-    for title, text in report.sections:
-        if title == _CAUSES:
-            return " ".join(text.split())
+    """Return what leveret says of a failure, or else the first line of its error, and leveret's ways out."""
     crash = getattr(report.longrepr, "reprcrash", None)
     message = report.longreprtext if crash is None else crash.message
-    return message.strip().partition("\n")[0]
+    # Some clients show the text of the server as Python would write it.
+    why = re.split(r"\n|\\n", message.strip())[0][:_WHY_MAX]
+    for title, text in report.sections:
+        if title == _CAUSES:
+            why = " ".join(text.split())
+    return " ".join([why, *(str(line) for name, line in report.user_properties if name == _WAY_OUT)])
 
 
 def pytest_sessionfinish(session: pytest.Session) -> None:

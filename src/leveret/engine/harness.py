@@ -207,6 +207,13 @@ class Harness:
             new, recorded_count = recorder.raw_after(count), recorder.recorded_count
         return new, recorded_count, not (recorder.has_dropped and len(new) < recorded_count - count)
 
+    def ways_out(self, node_id: str) -> list[str]:
+        """Return what to do about the errors that clients got since that test began, each line once."""
+        from leveret.observe.texts.advice import advice
+
+        refusals = [event for event in self.events_of(node_id) if event.kind == events.REFUSED]
+        return list(dict.fromkeys(line for it in refusals for line in advice(it, {}, self._engine.handle)))
+
     @property
     def is_complete(self) -> bool:
         """Whether the trace shows everything, because no event was dropped and nothing is in progress."""
