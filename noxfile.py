@@ -1,6 +1,6 @@
 """What is checked, a session each: `nox -s tests`, `nox -s types` ... and all of it with `nox`.
 
-Sessions install the project with its `dev` extra into an environment of their own; `.ci/run` does the same with one
+Sessions install the project with its `dev-all` extra into an environment of their own; `.ci/run` does the same with one
 environment for all. The sessions that need something this machine may not have (`oracle`, `two_commands`), much from
 the network (`frameworks`), or much time (`without_posix`) are run by name only.
 """
@@ -17,14 +17,14 @@ PYTHONS = ["3.11", "3.12", "3.13", "3.14"]
 @nox.session(python=PYTHONS)
 def tests(session: nox.Session) -> None:
     """Run all tests; further arguments go to pytest."""
-    session.install("-e", ".[dev]")
+    session.install("-e", ".[dev-all]")
     session.run("pytest", *session.posargs)
 
 
 @nox.session
 def without_posix(session: nox.Session) -> None:
     """Run all tests with what Windows lacks taken away, and with select."""
-    session.install("-e", ".[dev]")
+    session.install("-e", ".[dev-all]")
     session.run("pytest", "-p", "tests.without_posix", *session.posargs)
 
 
@@ -38,7 +38,7 @@ def examples(session: nox.Session) -> None:
 @nox.session
 def types(session: nox.Session) -> None:
     """Check the types."""
-    session.install("-e", ".[dev]")
+    session.install("-e", ".[dev-all]")
     session.run("mypy")
 
 
@@ -53,7 +53,7 @@ def lint(session: nox.Session) -> None:
 @nox.session
 def house(session: nox.Session) -> None:
     """Check the rules of the house alone."""
-    session.install("-e", ".[dev]")
+    session.install("-e", ".[dev-all]")
     session.run("pytest", "tests/house", *session.posargs)
 
 
@@ -67,7 +67,7 @@ def docs(session: nox.Session) -> None:
 @nox.session
 def instructions(session: nox.Session) -> None:
     """Hold the core to its budget of instructions, where there is valgrind."""
-    session.install("-e", ".[dev]")
+    session.install("-e", ".[dev-all]")
     session.run("python", "benchmarks/instructions.py", *session.posargs)
 
 
@@ -86,7 +86,7 @@ def two_commands(session: nox.Session) -> None:
 @nox.session
 def oracle(session: nox.Session) -> None:
     """Run the semantics on the RabbitMQ servers that LEVERET_ORACLES names (see CONTRIBUTING.md)."""
-    session.install("-e", ".[dev]")
+    session.install("-e", ".[dev-all]")
     session.run("pytest", "tests/semantics", "tests/clients", *session.posargs)
 
 

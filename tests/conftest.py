@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 from hypothesis import settings
 
+from tests import extras
 from tests.chromium import browser, chromium, expected_noise, open_address, open_file, tab
 from tests.hanging import Watch
 
@@ -86,8 +87,9 @@ def pytest_collection_finish(session: pytest.Session) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """End the run if a test hangs so that pytest-timeout cannot stop it."""
+    """End the run if a test hangs so that pytest-timeout cannot stop it, and leave out what cannot run here."""
     config.pluginmanager.register(Watch(800))
+    config.pluginmanager.register(extras)
 
 
 @pytest.hookimpl(tryfirst=True)

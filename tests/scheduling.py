@@ -27,7 +27,7 @@ def _files(folder: str, names: str) -> tuple[str, ...]:
 
 # The files whose tests share the Spark session; a test elsewhere that asks for it would start a second JVM. The first
 # starts the JVM of them all.
-_ON_SPARK: Final = (
+ON_SPARK: Final = (
     "tests/pipeline/test_own_jvm.py",
     "examples/spark_job/",
     "examples/trace_to_spark/",
@@ -36,11 +36,12 @@ _ON_SPARK: Final = (
 )
 _ON_S3: Final = _files("tests/pipeline", "delta storage two_jobs")
 _IN_ITS_FILE: Final = ("tests/pipeline/", "tests/spark/")
-_IN_BROWSER: Final = (
+IN_BROWSER: Final = (
     "tests/page/browser/",
     "tests/http/test_live_page.py",
     "tests/pipeline/test_report_in_browser.py",
-    "tests/site/",
+    "tests/site/test_built.py",
+    "tests/site/test_in_browser.py",
 )
 _PUBLISHED: Final = "tests/release/test_distribution.py"
 _RUNS_OF_XDIST: Final = "tests/plugin/test_xdist.py"
@@ -53,8 +54,8 @@ _WAITING: Final = ("tests/explore/", "tests/stateful/", "tests/workers/")
 _LONG: Final = ("tests/frameworks/", "tests/typing/")
 # What takes longest comes first, so that only short groups are left when the workers end.
 _FIRST: Final = (
-    *_ON_SPARK,
-    *_IN_BROWSER,
+    *ON_SPARK,
+    *IN_BROWSER,
     *_WAITING,
     *_IN_ITS_FILE,
     _IN_COPIES,
@@ -67,7 +68,7 @@ _AT_ONCE: Final = 8
 
 def is_on_spark(nodeid: str) -> bool:
     """Return whether a test runs on the worker of the shared Spark session."""
-    return nodeid.startswith(_ON_SPARK)
+    return nodeid.startswith(ON_SPARK)
 
 
 def rank(nodeid: str) -> int:
@@ -119,7 +120,7 @@ class OneSparkSession(LoadGroupScheduling):
 
 def _group_of(nodeid: str) -> str | None:
     """Return the group of a test, or None if it shares nothing and is short."""
-    if nodeid.startswith(_IN_BROWSER):
+    if nodeid.startswith(IN_BROWSER):
         return "browser"
     if is_on_spark(nodeid):
         return "spark"

@@ -6,15 +6,15 @@ import os
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING
 
 import pytest
-from pyspark import SparkContext
-from pyspark.java_gateway import launch_gateway
-from pyspark.sql import SparkSession
 
-from leveret.pipeline.computing.spark_session import WITHOUT_CALL_SITES, local_session
 from leveret.spark.jvm import announced
 from tests.scheduling import is_on_spark
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 Lend = Callable[["subprocess.Popen[str]", str, str], None]
 
@@ -25,6 +25,9 @@ def lend_jvm() -> Iterator[Lend]:
 
     It takes the port of the JVM's gateway and its secret. The program ends when its input does.
     """
+    from pyspark import SparkContext
+    from pyspark.java_gateway import launch_gateway
+
     lenders: list[subprocess.Popen[str]] = []
 
     def lend(program: subprocess.Popen[str], port: str, secret: str) -> None:
@@ -43,6 +46,8 @@ def lend_jvm() -> Iterator[Lend]:
 
 @pytest.fixture(scope="session")
 def spark() -> Iterator[SparkSession]:
+    from leveret.pipeline.computing.spark_session import WITHOUT_CALL_SITES, local_session
+
     session = local_session("test", settings=WITHOUT_CALL_SITES)
     yield session
     session.stop()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from importlib.util import find_spec
 from tempfile import TemporaryDirectory
 
 from examples.telling import print_messages
@@ -11,9 +10,6 @@ from leveret import Broker
 
 def tell() -> None:
     """Run the job until a publish is nacked, then run it again."""
-    if find_spec("pyspark") is None:
-        print("  skipped: needs PySpark, pip install 'leveret[spark-local]'")
-        return
     from examples.spark_job.invoices import INVOICES, ORDERS, start
     from leveret.pipeline.computing.spark_session import session
     from leveret.spark import register

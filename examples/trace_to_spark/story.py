@@ -5,7 +5,6 @@ from __future__ import annotations
 import subprocess
 import sys
 from functools import partial
-from importlib.util import find_spec
 from pathlib import Path
 from tempfile import TemporaryDirectory, gettempdir
 
@@ -31,9 +30,6 @@ def record(traces: Path) -> str:
 
 def tell() -> None:
     """Record tests, query the tables, and write the report."""
-    if find_spec("pyspark") is None:
-        print("  skipped: needs PySpark, pip install 'leveret[spark-local]'")
-        return
     from leveret.pipeline.computing.spark_session import session
     from leveret.pipeline.exports.frames import read_frame
     from leveret.pipeline.incremental import ingest, update

@@ -74,7 +74,17 @@ def test_the_checks_run_the_tests_once_and_without_an_old_cache(checks: Checks) 
 
 @pytest.mark.parametrize(
     "broken",
-    ["[examples]", "python -m examples", "[dev]", "pytest", "mypy", "ruff check", "benchmarks/instructions.py"],
+    [
+        "[examples]",
+        "python -m examples",
+        "[dev]",
+        "pytest",
+        "[dev-all]",
+        "-m tests.extras",
+        "mypy",
+        "ruff check",
+        "benchmarks/instructions.py",
+    ],
 )
 def test_a_command_that_fails_ends_the_checks(checks: Checks, broken: str) -> None:
     code, called = checks.run(broken)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import subprocess
 import sys
@@ -55,3 +56,25 @@ def test_the_examples_tell_what_was_delivered_and_dead_lettered(root: Path) -> N
     assert ran.returncode == 0, ran.stdout + ran.stderr
     assert "delivered" in ran.stdout
     assert "dead-lettered" in ran.stdout
+
+
+def test_the_examples_end_without_a_warning_or_a_skip_that_puzzles(root: Path) -> None:
+    ran = subprocess.run(
+        [sys.executable, "-m", "examples", "unittest_only"], cwd=root, capture_output=True, text=True, timeout=300
+    )
+
+    assert "leveret warns: rejected_into_nothing: 1 message lost" in ran.stdout
+    assert ran.stderr == ""
+
+
+def test_an_example_that_cannot_run_here_is_named_at_the_end_with_what_it_needs(root: Path) -> None:
+    ran = subprocess.run(
+        [sys.executable, "-m", "examples", "node"],
+        cwd=root,
+        capture_output=True,
+        text=True,
+        env={**os.environ, "PATH": ""},
+        timeout=300,
+    )
+
+    assert ran.stdout == "These need more than the extra `examples` installs:\n  node: node is not installed\n"
