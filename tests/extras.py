@@ -22,7 +22,10 @@ ROOT: Final = Path(__file__).parents[1]
 TABLE: Final[Mapping[str, tuple[str, tuple[str, ...]]]] = {
     "pyspark": ("on Spark", (*ON_SPARK, "tests/spark/", "tests/pipeline/test_session_java.py")),
     "pandas": ("with pandas", ("tests/pipeline/test_readers.py::test_every_reader_finds_the_same_rows",)),
-    "playwright": ("in a browser", tuple(path for path in IN_BROWSER if path != "tests/site/test_built.py")),
+    "playwright": (
+        "in a browser",
+        (*IN_BROWSER[:-1], "tests/site/test_in_browser.py", "tests/site/test_playground.py"),
+    ),
     "basedpyright": (
         "with basedpyright",
         ("tests/typing/test_checkers.py::test_a_users_mistakes_are_reported_and_nothing_else[pyright]",),

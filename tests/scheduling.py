@@ -40,8 +40,7 @@ IN_BROWSER: Final = (
     "tests/page/browser/",
     "tests/http/test_live_page.py",
     "tests/pipeline/test_report_in_browser.py",
-    "tests/site/test_built.py",
-    "tests/site/test_in_browser.py",
+    "tests/site/",
 )
 _PUBLISHED: Final = "tests/release/test_distribution.py"
 _RUNS_OF_XDIST: Final = "tests/plugin/test_xdist.py"

@@ -95,7 +95,9 @@ def test_every_extra_is_documented_with_what_it_installs(root: Path) -> None:
         name: set(packages.split(", ")) for name, packages in re.findall(r"^\| `([\w-]+)` \| (.*?) \|", page, re.M)
     }
 
-    for_users = {name: packages for name, packages in extras.items() if name not in ("examples", "docs", "dev", "dev-all")}
+    for_users = {
+        name: packages for name, packages in extras.items() if name not in ("examples", "docs", "dev", "dev-all")
+    }
     assert documented == {name: {name_of(package) for package in packages} for name, packages in for_users.items()}
 
 

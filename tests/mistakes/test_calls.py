@@ -89,7 +89,7 @@ CALLS: dict[str, tuple[Call, str]] = {
     "a coroutine function that answers": (lambda b: b.respond("rpc", answer_later), "not a coroutine function"),
     "a function without the request": (
         lambda b: b.respond("rpc", lambda: b"x"),
-        "called with one argument, the request",
+        "one argument, the request",
     ),
     # Names that are no attributes.
     "an assertion that does not exist": (lambda b: b.assert_flow("x"), "assert broker.flow() == ..."),
