@@ -20,7 +20,16 @@ from tests.scheduling import IN_BROWSER, ON_SPARK
 ROOT: Final = Path(__file__).parents[1]
 # By the module that they need: what they are, and the beginnings of their ids.
 TABLE: Final[Mapping[str, tuple[str, tuple[str, ...]]]] = {
-    "pyspark": ("on Spark", (*ON_SPARK, "tests/spark/", "tests/pipeline/test_session_java.py")),
+    "pyspark": (
+        "on Spark",
+        (
+            *ON_SPARK,
+            "tests/spark/",
+            "tests/pipeline/test_session_java.py",
+            "tests/pipeline/test_command.py::test_a_master_that_does_not_answer_is_named_at_once",
+            "tests/pipeline/test_command.py::test_an_error_of_spark_is_one_line_and_no_difference",
+        ),
+    ),
     "pandas": ("with pandas", ("tests/pipeline/test_readers.py::test_every_reader_finds_the_same_rows",)),
     "playwright": (
         "in a browser",
