@@ -10,7 +10,7 @@ SEEDS = (14, 1, 7, 11, 5, 20, 0)
 
 
 # `python -m tests.pipeline.fleets 120` counts over many fleets.
-@pytest.mark.parametrize(("story", "seed"), zip(STORIES, SEEDS, strict=True))
+@pytest.mark.parametrize(("story", "seed"), [*zip(STORIES, SEEDS, strict=True)])
 def test_the_story_of_a_fleet_is_found_and_nothing_else(story: str, seed: int) -> None:
     fleet = make(seed)
 

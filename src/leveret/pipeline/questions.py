@@ -31,6 +31,7 @@ from leveret.pipeline.kernel.subjects.changes import (
     spells_of,
 )
 from leveret.pipeline.kernel.subjects.counts import OUTCOMES
+from leveret.pipeline.kernel.subjects.tests import FAILURES
 from leveret.pipeline.reading import Read
 from leveret.pipeline.sources import pages_of
 from leveret.pipeline.warehouse.state import FileState
@@ -39,8 +40,6 @@ from leveret.wording import count_text, masked
 
 Files = Mapping[str, FileState]
 
-_FAILED: Final = ("failed", "error")
-_LEAST_BAD: Final = OUTCOMES.index("failed")
 # How likely chance may make failed and passed runs differ in something.
 _CHANCE: Final = 0.01
 # The fewest runs of the base of a branch, and the fewest turns of a flaky test.
@@ -73,7 +72,7 @@ def flaky(read: Read, files: Files, runs: Sequence[str]) -> Iterator[str]:
         yield rate
         rows = read("tests", runs=[*has_failed], columns=_OF_TESTS, where={"test": [test]}).to_pylist()
         yield from (f"  {line}" for line in _differing(read, test, rows, has_failed))
-        failed = [row for row in rows if row["outcome"] in _FAILED]
+        failed = [row for row in rows if row["outcome"] in FAILURES]
         for sentence, of in _counted((*fact, row) for row, facts in _facts(failed, files) for fact in facts):
             yield f"  in {len(of)} of {count_text(len(failed), 'failure')}: {sentence}"
 
@@ -95,7 +94,7 @@ def _outcomes(counts: pa.Table, runs: Sequence[str]) -> dict[str, dict[str, bool
     found: dict[str, dict[str, bool]] = defaultdict(dict)
     for run, test in sorted(worst, key=lambda key: position[key[0]]):
         if OUTCOMES[worst[run, test]] != "skipped":
-            found[test][run] = worst[run, test] >= _LEAST_BAD
+            found[test][run] = OUTCOMES[worst[run, test]] in FAILURES
     return found
 
 
@@ -135,7 +134,7 @@ def causes(read: Read, files: Files, runs: Sequence[str]) -> Iterator[str]:
     A cause is the first that the page of the test names, or else the last line of the error, and what a client was
     refused.
     """
-    rows = read("tests", runs=runs, columns=_OF_TESTS, where={"outcome": _FAILED}).to_pylist()
+    rows = read("tests", runs=runs, columns=_OF_TESTS, where={"outcome": FAILURES}).to_pylist()
     refused: dict[tuple[str, str], set[str]] = defaultdict(set)
     for row in read("run_counts", runs=runs, where={"measure": ["refused"]}).to_pylist():
         refused[row["run"], row["test"]].add(row["reason"])

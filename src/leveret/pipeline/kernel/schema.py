@@ -173,15 +173,16 @@ RUN_LINEAGE: Final = pa.schema({**_RUN, **_texts("test", "vhost", "from_queue", 
 
 RUN_COVERAGE: Final = pa.schema({**_RUN, **_texts("kind", "name"), "declared": pa.bool_(), "messages": _LONG})
 
-_SERIES: Final = _texts(
+# What a number is of. The last four are those of the measure "shape" only.
+SERIES: Final = _texts(
     *("test", "vhost", "queue", "measure", "reason", "to_queue", "exchange", "routing_key", "name", "field")
 )
 
-RUN_COUNTS: Final = pa.schema({**_RUN, "began": _LONG, **_texts("commit"), **_SERIES, "n": _LONG})
+RUN_COUNTS: Final = pa.schema({**_RUN, "began": _LONG, **_texts("commit"), **SERIES, "n": _LONG})
 
 CHANGES: Final = pa.schema(
     {
-        **_SERIES,
+        **SERIES,
         **_texts("kind", "since_run", "since_commit", "commit_before"),
         **_longs("before", "after", "runs_before", "runs_after"),
         "holds": pa.bool_(),

@@ -23,6 +23,7 @@ from leveret.pipeline.kernel.columns import NULL
 from leveret.pipeline.kernel.grouping import Row, grouped
 from leveret.pipeline.kernel.subjects.counts import OUTCOMES
 from leveret.pipeline.kernel.subjects.queues import within
+from leveret.pipeline.kernel.subjects.tests import FAILURES
 from leveret.pipeline.reading import Read, chosen, cut_workers
 from leveret.pipeline.report.charts import BINS_A_DECADE
 from leveret.pipeline.report.subject import COLUMNS, Subject, up_to
@@ -50,7 +51,6 @@ LINES_SHOWN: Final = 12
 # The measures of `run_counts` that are drawn as a line for each queue.
 LINES: Final = ("published", "redeliveries", "dead_letters", "dropped", "leaked")
 
-_FAILED: Final = ("failed", "error")
 # The kinds of events to mark in the life of a copy, for rules whose text does not name events.
 _MARKED: Final = {
     "acked_twice": ("acked",),
@@ -131,14 +131,14 @@ def _about_tests(mine: Mine, runs: Sequence[str]) -> Answers:
     )
     rows = mine("tests", columns=columns)
     outcome = rows["outcome"].cast(pa.string())
-    has_failed = pc.or_kleene(pc.is_in(outcome, value_set=pa.array(_FAILED)), pc.is_null(outcome))
+    has_failed = pc.or_kleene(pc.is_in(outcome, value_set=pa.array(FAILURES)), pc.is_null(outcome))
     has_failed = pc.or_(has_failed, pc.greater(rows["failures"].fill_null(0), 0))
     outcomes = grouped(rows, ("outcome",), sums=("failures", "retries", "published", "duration"))
     return {
         "outcomes": _top(outcomes, ("-count", "outcome")),
         "test_totals": {
             "tests": _different(rows["test"]),
-            "failed": _different(rows["test"].filter(pc.is_in(outcome, value_set=pa.array(_FAILED)))),
+            "failed": _different(rows["test"].filter(pc.is_in(outcome, value_set=pa.array(FAILURES)))),
             "unended": _different(rows["test"].filter(pc.is_null(outcome))),
         },
         "failed": _each_test_once(rows.filter(has_failed), runs),
@@ -159,7 +159,7 @@ def _each_test_once(failed: pa.Table, runs: Sequence[str]) -> list[Row]:
     for rows in by_test.values():
         last = max(rows, key=lambda row: (order[row["run"]], row["worker"]))
         last["failed_runs"] = len({row["run"] for row in rows})
-        last["has_recovered"] = last["outcome"] not in (*_FAILED, None)
+        last["has_recovered"] = last["outcome"] not in (*FAILURES, None)
         last["link"] = None
         tests.append(last)
     return _top(tests, ("has_recovered", "-failed_runs", "test"))
@@ -387,7 +387,7 @@ def _about_history(past: History) -> Answers:
     marks_of_tests = [
         {"test": test, "has_changed": test in changed_tests, "failed": failed, "marks": marks}
         for test, marks in tests.items()
-        if (failed := sum(mark in _FAILED for mark in marks)) or test in changed_tests
+        if (failed := sum(mark in FAILURES for mark in marks)) or test in changed_tests
     ]
     return {
         "history": past,

@@ -43,11 +43,7 @@ from leveret.pipeline.kernel.subjects.counts import OUTCOMES
 
 # The last runs of a test that are looked at.
 RUNS: Final = 100
-SERIES: Final = (
-    *("test", "vhost", "queue", "measure", "reason", "to_queue"),
-    # Of the measure "shape" only.
-    *("exchange", "routing_key", "name", "field"),
-)
+SERIES: Final = tuple(schema.SERIES)
 
 # If a test is on several workers, or its queue is, the highest number counts; of others, the sum.
 _HIGHEST: Final = ("outcome", "depth", "wait", "shape")

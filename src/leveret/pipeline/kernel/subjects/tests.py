@@ -19,7 +19,7 @@ from leveret.pipeline.kernel.groups import numbered
 from leveret.pipeline.kernel.subjects.messages import Messages
 from leveret.trace.events import TEST_END, TEST_START
 
-_FAILURES: Final = ("failed", "error")
+FAILURES: Final = ("failed", "error")
 # What the end of an attempt that failed says about it.
 _OF_FAILURE: Final = ("error", "page", "page_hash")
 # The codes of a worker and of a test.
@@ -63,7 +63,7 @@ def tests_of(control: ControlEvents) -> dict[TestKey, TestLife]:
         life.has_ended, life.attributes = ends, attributes if ends else {}
         if not ends:
             life.starts.append(event)
-        elif attributes.get("outcome") in _FAILURES:
+        elif attributes.get("outcome") in FAILURES:
             life.failures += 1
             life.of_failure = attributes
     return found
