@@ -54,7 +54,7 @@ def answers(group: str) -> list[Answer]:
 
         def answer(line: str) -> Answer:
             tool, *words = words_of(line, broker.port)
-            printed = run(broker._engine, tool, words, files)
+            printed = run(broker._engine, tool, words, files, {})
             http_port = int(broker.management_url.rpartition(":")[2])
             texts = (it.replace(str(http_port), "15672") for it in printed[1:])
             return line, printed.code, *(masked(it, NODE_NAME, broker.port) for it in texts)

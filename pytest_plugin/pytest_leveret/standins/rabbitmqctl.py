@@ -30,7 +30,7 @@ def run(stand_in: StandIn, command: str | Iterable[str]) -> Printed:
     if tool not in TOOLS:
         stand_in.fleet.refuse(f"command {' '.join(words)!r}")
     try:
-        printed = run_line(stand_in.broker._engine, tool, words[1:], stand_in.files)
+        printed = run_line(stand_in.broker._engine, tool, words[1:], stand_in.files, stand_in.inside)
     except UnservedError as unserved:
         stand_in.fleet.refuse(str(unserved))
     if printed.code == 0 and "reset" in words:

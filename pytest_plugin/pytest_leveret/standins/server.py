@@ -296,6 +296,13 @@ class StandIn:
             return urlsplit(self.broker.management_url).port or 0
         return self.fleet.refuse(f"port {port}")
 
+    @property
+    def inside(self) -> dict[int, int]:
+        """The container's ports, by those on this machine."""
+        engine = self.broker._engine
+        found = {self.broker.port: self.amqp_port}
+        return found if engine.management_port is None else {**found, engine.management_port: _MANAGEMENT_PORT}
+
     def logs(self) -> str:
         """Return what a suite waits for in RabbitMQ's log."""
         version = profile_of(self.image) if self._broker is None else self._broker.rabbitmq

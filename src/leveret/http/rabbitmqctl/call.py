@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, MutableMapping
+from collections.abc import Callable, Mapping, MutableMapping
 from typing import Any, Final
 
 from leveret.admin.admin import Admin
@@ -13,6 +13,7 @@ from leveret.core.model.operators.access import User
 from leveret.core.wire import erlang
 from leveret.engine.engine import Engine
 from leveret.http.management.calls import ManagementCall, ManagementState
+from leveret.http.management.endpoints import health
 from leveret.http.messages import Request
 from leveret.http.rabbitmqctl.line import DATA, NO_USER, UNAVAILABLE, CommandLine, Stopped
 from leveret.http.rabbitmqctl.printing import Result
@@ -23,9 +24,11 @@ _OPERATOR: Final = User("rmq-cli", tags=("administrator",))
 class Call:
     """One command line on a broker."""
 
-    def __init__(self, engine: Engine, line: CommandLine, files: MutableMapping[str, bytes]) -> None:
-        """`files` are those beside the broker, by path."""
-        self.engine, self.line, self.files = engine, line, files
+    def __init__(
+        self, engine: Engine, line: CommandLine, files: MutableMapping[str, bytes], ports: Mapping[int, int]
+    ) -> None:
+        """`files` are those beside the broker, by path. `ports` are those that commands show for the broker's own."""
+        self.engine, self.line, self.files, self._ports = engine, line, files, ports
         self.words, self.vhost_name = line.arguments, line.vhost
         self.admin: Final = Admin(engine)
         # What clients had sent before counts.
@@ -34,6 +37,11 @@ class Call:
     def management(self, **values: str) -> ManagementCall:
         """Return a call of the management API by an administrator."""
         return ManagementCall(ManagementState(self.engine), Request("GET", "/"), _OPERATOR, values)
+
+    @property
+    def listeners(self) -> list[tuple[str, int]]:
+        """The protocols and ports of the broker."""
+        return [(name, self._ports.get(port, port)) for name, port in health.listeners(self.management())]
 
     @property
     def node(self) -> Node:

@@ -5,17 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Final
 
-from leveret.admin.definitions_export import (
-    described_exchange,
-)
+from leveret.admin.definitions_export import described_exchange
 from leveret.core.model.operators.node_settings import NODE_NAME
 from leveret.core.model.vhost import VirtualHost
 from leveret.core.protocol.channel import Channel
 from leveret.http.management.endpoints import bindings, connections, consumers, queues
-from leveret.http.rabbitmqctl.call import (
-    Action,
-    Call,
-)
+from leveret.http.rabbitmqctl.call import Action, Call
 from leveret.http.rabbitmqctl.line import DATA, UNAVAILABLE, USAGE, Stopped
 from leveret.http.rabbitmqctl.printing import Row
 from leveret.observe.texts.state import connections as clients

@@ -11,12 +11,8 @@ from typing import Final
 from leveret.core.model.operators.node_settings import NODE_NAME
 from leveret.core.model.operators.passwords import PasswordHash
 from leveret.http.management.constant import constant
-from leveret.http.management.endpoints import health, overview
-from leveret.http.rabbitmqctl.call import (
-    Action,
-    Call,
-    nothing,
-)
+from leveret.http.management.endpoints import overview
+from leveret.http.rabbitmqctl.call import Action, Call, nothing
 from leveret.http.rabbitmqctl.line import UNAVAILABLE, USAGE, Stopped, size_of
 from leveret.http.rabbitmqctl.printing import Row
 
@@ -66,7 +62,7 @@ def _listener_texts(call: Call, interface: str) -> list[str]:
     purposes = {"amqp": "AMQP 0-9-1 and AMQP 1.0", "amqp/ssl": "AMQP 0-9-1 and AMQP 1.0 over TLS", "http": "HTTP API"}
     return [
         f"{interface}: 127.0.0.1, port: {port}, protocol: {name}, purpose: {purposes[name]}"
-        for name, port in health.listeners(call.management())
+        for name, port in call.listeners
     ]
 
 
@@ -94,7 +90,7 @@ def _check_running(call: Call) -> str:
 
 def _check_listener(call: Call, *, what: str, found: str, head: str) -> str:
     """Report a listener by its protocol or its port. Raises Stopped if none exists."""
-    names = [str(listener[what == "port"]) for listener in health.listeners(call.management())]
+    names = [str(listener[what == "port"]) for listener in call.listeners]
     if call.words[0] in names:
         return f"A listener for {what} {call.words[0]} is running on node {NODE_NAME}."
     text = f"No listener for {what} {call.words[0]} is active on node {NODE_NAME}. Found listeners {found}"
@@ -102,7 +98,7 @@ def _check_listener(call: Call, *, what: str, found: str, head: str) -> str:
 
 
 def _connectivity(call: Call) -> str:
-    ports = [port for _, port in health.listeners(call.management())]
+    ports = [port for _, port in call.listeners]
     tried = "".join(f"Will connect to localhost:{port}\n" for port in ports)
     shown = ", ".join(map(str, ports))
     return f"{tried}Successfully connected to ports {shown} on node {NODE_NAME} (using node hostname resolution)"

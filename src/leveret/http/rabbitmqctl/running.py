@@ -36,8 +36,12 @@ class UnservedError(BrokerError):
     """A command that RabbitMQ has, and leveret lacks."""
 
 
-def run(engine: Engine, tool: str, words: Sequence[str], files: MutableMapping[str, bytes]) -> Printed:
-    """Run the words after the name of a tool on a broker. `files` are those beside it, by path.
+def run(
+    engine: Engine, tool: str, words: Sequence[str], files: MutableMapping[str, bytes], ports: Mapping[int, int]
+) -> Printed:
+    """Run the words after the name of a tool on a broker.
+
+    `files` are those beside it, by path. `ports` are those that commands show for the broker's own.
 
     Raises UnservedError for a command that leveret lacks.
     """
@@ -57,7 +61,7 @@ def run(engine: Engine, tool: str, words: Sequence[str], files: MutableMapping[s
         return Printed(code, "", _usage_text(tool, text, words, command))
     banner, formatter = _banner(line, command), _formatter(line, command)
     try:
-        call = Call(engine, line, files)
+        call = Call(engine, line, files, ports)
         with engine.lock if line.command.startswith("list_") else nullcontext():
             result = TABLE[line.command](call)
     except Stopped as stopped:
