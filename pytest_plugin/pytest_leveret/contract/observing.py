@@ -16,7 +16,7 @@ from leveret.engine.harness import Harness
 from leveret.trace import events
 from leveret.trace.events import Event, as_python, printable
 from leveret.trace.redaction import REDACTED, Redaction
-from leveret.trace.shapes import add_message, client_pattern, key_pattern, may_list, message_name, safe_key
+from leveret.trace.shapes import OF_BROKER, add_message, client_pattern, key_pattern, may_list, message_name, safe_key
 from pytest_leveret.contract.lock import (
     ANY_VALUE,
     FURTHER_KEYS,
@@ -37,8 +37,6 @@ if TYPE_CHECKING:
 # The queues by which Celery monitors its workers, whether or not a test is about that.
 _MONITORING_QUEUES: Final = re.compile(r"celeryev\..*|.*\.pidbox")
 _SECRETS: Final = Redaction()
-# Headers that the broker adds.
-OF_BROKER: Final = re.compile(r"x-death|x-(?:first|last)-death-.*|x-delivery-count|x-stream-offset|x-acquired-count")
 # Headers that Celery writes for itself, and that are as its release has them.
 _CELERYS: Final = frozenset(
     {

@@ -19,8 +19,8 @@ from leveret.story.facts import CountedFact, Facts, noise_of, without_noise
 from leveret.story.words import done
 from leveret.trace import events
 from leveret.trace.events import Event, PlainValue, TracedMessage
+from leveret.trace.shapes import OF_BROKER
 from leveret.trace.shapes.leaves import leaves_of, parsed
-from pytest_leveret.contract.observing import OF_BROKER
 from pytest_leveret.rehearsals.fingerprint import normal
 
 # A message of a client, one that a client or the test sent of its own accord, a field of one, a delivery that

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from leveret.engine.engine import Engine
     from leveret.engine.snapshots import Snapshot
     from leveret.faults import FaultPlan
+    from leveret.recording.replay import TrafficReplay
     from pytest_leveret.real.mirror import Deadline
     from pytest_leveret.real.server import Server
 
@@ -67,6 +68,10 @@ class RealBroker(Broker):
         super().stop()
         if is_running:
             self._engine.leave_server()
+
+    def replay(self, *_: object, **__: object) -> TrafficReplay:
+        """Skip the test: time cannot be held there."""
+        skip("broker.replay()")
 
     def snapshot(self) -> Snapshot:
         """Skip the test: the server keeps the state."""

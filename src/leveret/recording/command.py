@@ -145,12 +145,12 @@ class _Arrivals:
     """The messages that arrive until the limit, the time, Ctrl-C or the server ends that."""
 
     def __init__(self, options: argparse.Namespace, client: RecordingClient, interrupts: list[int]) -> None:
-        from leveret.recording.sources import reader_of
+        from leveret.recording.sources import FirehoseReader, published
 
         self._options = options
         self._client = client
         self._interrupts = interrupts
-        self._read = reader_of(options.queue, options.exchange, firehose=options.firehose)
+        self._read = FirehoseReader(options.queue, options.exchange).read if options.firehose else published
         # How many publishes were taken, and how many were left out by the sampling rate.
         self.count = 0
         self.skipped_count = 0
@@ -159,8 +159,6 @@ class _Arrivals:
         self.failure: BrokerError | None = None
 
     def __iter__(self) -> Iterator[RecordedMessage]:
-        from leveret.recording.sources import messages_of
-
         options = self._options
         limit = options.limit or (_PROPOSED_OF if options.propose else None)
         while not self._interrupts and not self._is_over():
@@ -169,7 +167,8 @@ class _Arrivals:
             except BrokerError as error:
                 self.failure = error
                 return
-            for message in messages_of(commands, self._read, time.time_ns() // 1000):
+            at = time.time_ns() // 1000
+            for message in filter(None, (self._read(command, at) for command in commands)):
                 if message.queue is None and options.sample < 1 and random.random() >= options.sample:
                     self.skipped_count += 1
                     continue

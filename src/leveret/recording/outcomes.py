@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any, Final
 from leveret.story.facts import CountedFact
 from leveret.trace import events
 from leveret.trace.events import Event, TracedMessage, as_python
-from leveret.trace.shapes import key_pattern, message_name
+from leveret.trace.shapes import OF_BROKER, key_pattern, message_name
 from leveret.trace.shapes.leaves import leaves_of, parsed
 from leveret.wording import masked, masked_body, masked_name
 
@@ -270,14 +270,9 @@ def _leaves(message: TracedMessage | RecordedMessage) -> Iterator[tuple[str, obj
     for name, value in message.properties.to_python().items():
         plain = as_python(value)
         if isinstance(plain, dict):
-            yield from ((f"headers.{key}", item) for key, item in plain.items() if not _is_of_broker(key))
+            yield from ((f"headers.{key}", item) for key, item in plain.items() if not OF_BROKER.fullmatch(key))
         else:
             yield f"properties.{name}", plain
-
-
-def _is_of_broker(header: str) -> bool:
-    """Return whether a header is the broker's own count of what it did with a message."""
-    return header.startswith(("x-death", "x-first-death", "x-last-death", "x-delivery-count", "x-acquired-count"))
 
 
 def _input_texts(message: RecordedMessage) -> Iterator[tuple[str, str]]:

@@ -6,7 +6,7 @@ what was delivered to whom, and so what a service published itself. It must be o
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final, cast
 
@@ -90,8 +90,8 @@ class FirehoseReader:
     def read(self, command: Command, at: int) -> RecordedMessage | None:
         """Return the publish or the delivery that a record is about; None if it was not asked for."""
         what, _, name = cast("amqp.BasicDeliver", command.method).routing_key.partition(".")
-        facts = (Properties.decode(command.properties).headers or Table.EMPTY).to_python()
         given = Properties.decode(command.properties).headers or Table.EMPTY
+        facts = given.to_python()
         client = self._clients.setdefault(str(facts.get("connection")), len(self._clients) + 1)
         keys = cast("list[object]", facts.get("routing_keys") or [""])
         exchange = str(facts.get("exchange_name") or "")
@@ -117,18 +117,3 @@ def _properties(facts: Table) -> Properties:
 
 def _property(item: Field) -> Any:
     return item.value.decode("utf-8", "surrogateescape") if isinstance(item.value, bytes) else item.value
-
-
-def reader_of(queue: str | None, exchange: str | None, *, firehose: bool) -> Callable[..., RecordedMessage | None]:
-    """Return what makes messages of deliveries."""
-    return FirehoseReader(queue, exchange).read if firehose else published
-
-
-def messages_of(
-    commands: list[Command], read: Callable[..., RecordedMessage | None], at: int
-) -> Iterator[RecordedMessage]:
-    """Yield the messages of what has arrived at an instant."""
-    for command in commands:
-        message = read(command, at)
-        if message is not None:
-            yield message

@@ -89,6 +89,8 @@ _EMAIL: Final = re.compile(r"[\w.+-]+@[\w-]+\.[\w.-]+")
 _LONG_ID: Final = re.compile(r"(?=[A-Za-z_-]*\d)(?=[\d_-]*[A-Za-z])[\w-]{16,}")
 _UUID: Final = re.compile(r"[0-9a-f]{8}-?(?:[0-9a-f]{4}-?){3}[0-9a-f]{12}", re.IGNORECASE)
 _LAST_STEP: Final = re.compile(r"(?:^|\.)(?:\\.|[^\\.\[])+$")
+# Headers that the broker adds.
+OF_BROKER: Final = re.compile(r"x-death|x-(?:first|last)-death-.*|x-delivery-count|x-stream-offset|x-acquired-count")
 # The beginning of the name of a client that is the test, and the numbers in others: of a process, a host or a replica.
 _TEST: Final = re.compile(r"tests?(?![a-z])", re.IGNORECASE)
 _NUMBER: Final = re.compile(r"(?<![A-Za-z\d])\d+")
