@@ -97,18 +97,18 @@ class _Spans:
 
     def __init__(self, broker: Broker, test: str, number: int) -> None:
         """Read what happened in a test on its broker of this number."""
-        from leveret.story.timeline import Timeline
-
         self._test: Final = test
         self._number: Final = number
-        self._timeline: Final = Timeline(event.raw for event in harness_of(broker).events_of(test))
+        self._timeline: Final = harness_of(broker).timeline
+        self._began: Final = self._timeline.began_of(test)
 
     def resources(self) -> Iterator[Json]:
         """Yield the spans of each client."""
         from leveret import __version__
 
         by_client: dict[str, list[Json]] = {}
-        for life in self._timeline.messages.values():
+        lives = self._timeline.messages.values()
+        for life in (one for one in lives if one.last.place >= self._began):
             for client, span in self._of(life):
                 by_client.setdefault(client, []).append(span)
         for client, spans in by_client.items():
@@ -122,7 +122,7 @@ class _Spans:
 
         context = context_of(life.message)
         trace, parent = context.trace or self._id(16, "trace", life.number), context.span
-        if life.published is not None:
+        if life.published is not None and life.published.place >= self._began:
             own = self._id(8, "publish", life.number)
             span = self._published(life, life.published)
             yield self._timeline.name(life.publisher), {**_identity(trace, own, parent), **span}
@@ -166,6 +166,8 @@ class _Spans:
             if fact.kind not in events.DELIVERIES:
                 continue
             delivery = next(deliveries)
+            if fact.place < self._began:
+                continue
             end = delivery.settled or delivery.requeued
             is_pushed = fact.kind in events.PUSHES
             name, kind = ("process", "process") if is_pushed else ("get", "receive")

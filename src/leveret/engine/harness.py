@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from leveret.page.readings.reading import Reading
     from leveret.story.asked import Asked
     from leveret.story.diagnosis import Diagnosis
+    from leveret.story.timeline import Timeline
     from leveret.trace.trace_file import TraceFile
 
 
@@ -186,6 +187,16 @@ class Harness:
         """Pass the barrier, so that what clients sent last is handled, and can fail, before the broker stops."""
         if self._is_ours:
             self._engine.sync()
+
+    @property
+    def timeline(self) -> Timeline:
+        """What the recorded events show: the one value that all explanations of a test read."""
+        from leveret.story.timeline import Timeline
+
+        if not self._is_ours:
+            return Timeline()
+        with self._engine.lock:
+            return self._engine.timeline()
 
     def events_of(self, node_id: str) -> list[Event]:
         """Return the events since that test began, or all that are left."""
