@@ -19,7 +19,8 @@ from leveret.cli import main
 from leveret.core.wire.properties import Properties
 from leveret.core.wire.values import Field, Table
 from leveret.errors import UnreadableTraceError
-from leveret.recording.rec_file import RecordedMessage, RecordingWriter, read_recording
+from leveret.recording.privacy import Privacy, rule_of
+from leveret.recording.rec_file import RecordedMessage, RecordingWriter, as_json, read_recording
 
 from .conftest import Recording
 
@@ -142,6 +143,38 @@ def test_no_byte_of_what_is_dropped_or_hashed_is_in_the_file(server: Broker, rec
     assert first.routing_key == f"order.{hashed}"
     assert json.loads(first.body)["lines"] == [{"sku": "a1", "note": "for "}]
     assert json.loads(third.body) == {"card": "", "email": hashed, "sum": 1.1}
+
+
+SECRETS = ("ann.o'other@example.com", 'Zoë "Q" \\Back', "4111 1111 1111", 12345678, 98765.4321, "a.b*c[d]+(e)")
+
+
+@pytest.mark.parametrize("is_hashed", [False, True])
+@pytest.mark.parametrize("secret", SECRETS)
+def test_what_a_rule_takes_out_is_nowhere_else_in_the_message(secret: str | float, is_hashed: bool) -> None:
+    dice = random.Random(39)
+    rules = [rule_of(path, is_hashed=is_hashed) for path in ("body.who", "body[].kw.who")]
+    for _ in range(50):
+        body: object = {"who": secret, "also": hidden(secret, dice), "n": 7}
+        if dice.random() < 0.5:
+            body = [[], {"kw": body}]
+        headers = Table.from_python({"about": hidden(secret, dice), "kwargsrepr": repr(body)})
+        properties = Properties(headers=headers, correlation_id=str(secret))
+        octets = json.dumps(body, ensure_ascii=dice.random() < 0.5).encode()
+        message = RecordedMessage(1, "orders", f"order.{secret}", properties, octets)
+
+        line = as_json(Privacy(rules).cleaned(message))
+
+        shown = json.dumps(line, ensure_ascii=False) + str(line) + str(json.loads(line["body"]))
+        forms = {str(secret), json.dumps(secret).strip('"'), json.dumps(secret, ensure_ascii=False).strip('"')}
+        assert [form for form in forms if form in shown] == []
+
+
+def hidden(secret: str | float, dice: random.Random) -> object:
+    """Return a value with the secret somewhere in it."""
+    inner = hidden(secret, dice) if dice.random() < 0.5 else secret
+    return dice.choice(
+        [inner, [inner, 1], {"k": inner}, f"before {secret} after", {str(secret): 1}, [{"deep": [inner]}]]
+    )
 
 
 def test_hashes_are_equal_in_recordings_with_the_same_key_only(server: Broker, recording: Recording) -> None:

@@ -123,7 +123,11 @@ class Privacy:
     def _swapped(self, swap: Callable[[str], str], value: Any) -> Any:
         if isinstance(value, str):
             return swap(value)
-        return int(self._removed[str(value)] or 0) if self._removed.get(str(value), "x").isdecimal() else value
+        text = str(value)
+        if len(text) < _SOUGHT_MIN or text not in self._removed:
+            return value
+        # A number stays one, so that what reads the field still takes it.
+        return int(self._removed[text]) if self._removed[text].isdecimal() else 0
 
     def _body(self, body: bytes) -> bytes:
         whole = next((rule for rule in self.rules if rule.steps == ("body",)), None)
