@@ -60,8 +60,8 @@ def test_wheel_holds_what_python_does_not_import(wheel: Distribution, name: str)
 
 
 def test_wheel_stays_small(wheel: Distribution) -> None:
-    assert wheel.path.stat().st_size < 1_360_000
-    assert len(wheel.members) < 560
+    assert wheel.path.stat().st_size < 1_500_000
+    assert len(wheel.members) < 600
 
 
 def test_sdist_holds_everything_that_git_tracks(sdist: Distribution) -> None:

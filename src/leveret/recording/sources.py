@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final, cast
 
+from leveret.core.model.operators.patterns import compiled
 from leveret.core.wire import methods as amqp
 from leveret.core.wire.commands import Command
 from leveret.core.wire.properties import PROPERTY_NAMES, Properties
@@ -49,13 +50,34 @@ def bindings_beside(queue: str, definitions: Values) -> Bindings:
 def bindings_to(exchange: str, keys: list[str] | None, definitions: Values) -> Bindings:
     """Return bindings for what is published to an exchange; without keys, for all that a queue can get from it.
 
-    Raises BrokerError if the exchange is direct, and has no bindings.
+    Raises BrokerError if the exchange is direct, and has no bindings, and if the recorder's queue would keep messages
+    from an alternate exchange.
     """
     kind = _is_copied(exchange, definitions)
     bound = sorted({str(it["routing_key"]) for it in definitions.get("bindings", ()) if it["source"] == exchange})
     if keys is None and kind == "direct" and not bound:
         raise BrokerError(f"--exchange {exchange} is direct and has no bindings yet; name routing keys with --key")
-    return [(exchange, key, Table.EMPTY) for key in keys or (bound if kind == "direct" else ["#"])]
+    wanted = keys or (bound if kind == "direct" else ["#"])
+    alternate = _alternate_of(exchange, definitions)
+    is_all_taken = kind == "fanout" and bound
+    if alternate is not None and not is_all_taken and (kind == "headers" or not set(wanted) <= set(bound)):
+        raise BrokerError(
+            f"exchange {exchange!r} sends what no queue takes to {alternate!r}, and the recorder's queue would keep it "
+            "from there; name with --key what queues are bound with, or use --firehose"
+        )
+    return [(exchange, key, Table.EMPTY) for key in wanted]
+
+
+def _alternate_of(exchange: str, definitions: Values) -> str | None:
+    """Return the alternate exchange of an exchange, by its argument or else by the policy that acts on it."""
+    of_exchange = [it.get("arguments") or {} for it in definitions.get("exchanges", ()) if it["name"] == exchange]
+    policies = [
+        it["definition"]
+        for it in sorted(definitions.get("policies", ()), key=lambda it: -int(it.get("priority", 0)))
+        if it.get("apply-to", "all") in ("all", "exchanges") and compiled(str(it["pattern"])).search(exchange)
+    ]
+    by_argument = [it["alternate-exchange"] for it in of_exchange if "alternate-exchange" in it]
+    return next(iter(by_argument + [it.get("alternate-exchange") for it in policies[:1]]), None)
 
 
 def _is_copied(exchange: str, definitions: Values) -> str:
