@@ -478,3 +478,20 @@ def test_variables_lead_to_the_broker_of_each_worker_of_xdist_also_with_a_port(r
     )
 
     result.assert_outcomes(passed=4)
+
+
+def test_a_test_is_examined_on_the_port_of_the_run(run_apart, free_port):
+    result = run_apart(
+        f"""
+        import pika
+
+        def test_it():
+            with pika.BlockingConnection(pika.ConnectionParameters("localhost", {free_port})) as connection:
+                connection.channel().queue_declare("q", durable=True)
+        """,
+        f"--leveret-port={free_port}",
+        "--leveret-flaky=4",
+    )
+
+    assert result.ret == pytest.ExitCode.OK
+    result.stdout.fnmatch_lines(["*4 of 4*"])

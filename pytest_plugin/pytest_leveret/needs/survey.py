@@ -20,7 +20,6 @@ from typing import TYPE_CHECKING, Final
 import pytest
 
 from leveret.trials.pool import Done
-from pytest_leveret.brokers import run_broker
 from pytest_leveret.contract import locks_of
 from pytest_leveret.needs import IS_SURVEY
 from pytest_leveret.needs.bodies import NULL, REMOVED, RETYPED, FieldChange
@@ -29,7 +28,6 @@ from pytest_leveret.needs.findings import FieldNeed, Findings, MessageNeeds, Wor
 from pytest_leveret.needs.locking import write_needs
 from pytest_leveret.needs.report import lines_of
 from pytest_leveret.needs.run import SurveyJob, SurveyOutcome, serve
-from pytest_leveret.options import general_settings
 from pytest_leveret.reports.report import show_progress
 from pytest_leveret.trials.processes import Seldom, pool, refuse_broken
 
@@ -80,9 +78,6 @@ class Survey:
     def pytest_runtestloop(self, session: pytest.Session) -> bool:
         """Measure."""
         refuse_broken(session)
-        port = general_settings(session.config).get("port")
-        # The code under test has read the URL already, so all brokers have this port, and run one after another.
-        has_one_port = run_broker.end_broker(session.config) or (port is not None and bool(port.value))
         plugins = session.config.pluginmanager
         is_watched = getattr(plugins.get_plugin("terminalreporter"), "isatty", False)
         seldom = Seldom(partial(show_progress, plugins), _PROGRESS_S if is_watched else _LOGGED_PROGRESS_S)
@@ -94,8 +89,7 @@ class Survey:
 
         began = monotonic()
         self._until = began + self._seconds
-        count = 1 if has_one_port else None
-        with pool(session.config, serve.__module__, asked_by="leveret needs", fork=fork, count=count) as workers:
+        with pool(session.config, serve.__module__, asked_by="leveret needs", fork=fork) as workers:
             for item in session.items:
                 self._tests[item.nodeid] = _Test()
                 self._jobs.extend([SurveyJob(item.nodeid)] * 2)

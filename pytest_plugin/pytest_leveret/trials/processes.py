@@ -19,6 +19,8 @@ import pytest
 
 from leveret.trials.pool import Address, NotStartedError, Pool, serve
 from leveret.workers.processes import Note, Process, program
+from pytest_leveret.brokers import run_broker
+from pytest_leveret.options import general_settings
 from pytest_leveret.trials import ADDRESS
 
 # What a run of a test that is no run of the suite writes nothing to.
@@ -32,13 +34,16 @@ def pool(
     *,
     asked_by: str,
     fork: Callable[[Connection], None] | None = None,
-    count: int | None = None,
 ) -> Iterator[Pool[Any, Any]]:
     """Yield the processes that run the tests.
 
     `asked_by` is what the user typed. A new pytest leaves that option out, and calls `serve` of the module with its
     session and its connection. Raises UsageError if a process does not start.
     """
+    # The code under test has the address already, so all brokers have this port, and run one after another. A new
+    # pytest reads variables of its own.
+    has_run_broker, port = run_broker.end_broker(config), general_settings(config).get("port")
+    count = 1 if (has_run_broker and fork is not None) or (port is not None and port.value) else None
     with Pool[Any, Any](partial(_new_pytest, config, module, asked_by), fork=fork, count=count) as processes:
         try:
             yield processes
