@@ -6,7 +6,7 @@
   /** @typedef {{number: number, label: string, outcome: string, way: string[]}} Told */
   /**
    * @typedef {{
-   *   name: string, type: string, ready: number, unacked: number, arguments: Record<string, unknown>
+   *   name: string, type: string, ready: number, unacked: number, settings: Record<string, unknown>
    * }} Queue
    */
   /**
@@ -169,7 +169,7 @@
   /** @param {{name: string, redelivered: boolean}} held */
   function heldItem({ name, redelivered }) {
     const settle = (/** @type {string} */ label, /** @type {string} */ how) =>
-      button(label, () => act(["settle", name, how]), { "aria-label": `${label} ${name}` });
+      button(label, () => act(["settle", name, how]).then(() => parts.queue.focus()), { "aria-label": `${label} ${name}` });
     const again = redelivered && " (redelivered)";
     return el("li", {}, el("code", {}, name), again, " ", settle("Ack", "ack"), settle("Reject", "reject"), settle("Requeue", "requeue"));
   }
@@ -181,9 +181,9 @@
       queue.type,
       queue.ready,
       queue.unacked,
-      Object.entries(queue.arguments).map(([key, value]) => `${key}: ${JSON.stringify(value)}`).join(", "),
+      Object.entries(queue.settings).map(([key, value]) => `${key}: ${JSON.stringify(value)}`).join(", "),
     ]);
-    return plainTable("Queues", ["queue", "type", "ready", "unacked", "arguments"], rows);
+    return plainTable("Queues", ["queue", "type", "ready", "unacked", "arguments and policy"], rows);
   }
 
   /** @param {Told} told */
@@ -324,6 +324,7 @@
     stories = await (await fetch(new URL("stories.json", files))).json();
     const before = await linked().catch(() => []);
     layOut();
+    parts.story.focus();
     say("Starting Python and the broker ...");
     if (!before.length) {
       await tell(0);

@@ -111,7 +111,7 @@ class Session:
         if expiration:
             properties += f", expiration={expiration!r}"
         if headers.strip():
-            properties += f", headers={json.loads(headers)!r}"
+            properties += f", headers={headers_of(headers)!r}"
         self.add(
             f"channel.basic_publish({exchange!r}, {key!r}, {body.encode()!r}, pika.BasicProperties({properties}))\n"
         )
@@ -165,7 +165,9 @@ class Session:
                     "type": it.type,
                     "ready": it.ready_count,
                     "unacked": it.unacked_count,
-                    "arguments": {key: value for key, value in it.arguments.items() if key != "x-queue-type"},
+                    "settings": {
+                        key: value for key, value in {**it.arguments, **it.policy_keys}.items() if key != "x-queue-type"
+                    },
                 }
                 for it in broker.queues
                 if it.vhost == self.vhost
@@ -183,6 +185,17 @@ class Session:
             "held": [{"name": name, "redelivered": self.names[name].redelivered} for name in self.held],
             "page": page_of(story),
         }
+
+
+def headers_of(text: str) -> dict[str, Any]:
+    """Return headers from a text of JSON. Raises ValueError if it is none, or no object."""
+    try:
+        headers = json.loads(text)
+    except ValueError:
+        headers = None
+    if not isinstance(headers, dict):
+        raise ValueError(f'headers {text!r} are not an object of JSON; write {{"name": "value"}}, or nothing')
+    return headers
 
 
 def error_text(error: BaseException) -> str:
