@@ -87,6 +87,8 @@ class _Reader:
             self._around.update(dict.fromkeys(inner, node))
             self._nodes.extend(inner)
         self._given: Final = _given_in(self._nodes)
+        # The variables that inner functions share with it.
+        self._shared: Final = {name for node in self._nodes if isinstance(node, ast.Nonlocal) for name in node.names}
         self._function: Final = function
         self._known: Final = known
         self._strings: Final[dict[str, None]] = {}
@@ -126,13 +128,24 @@ class _Reader:
         if type(value) is str:
             self._strings[value] = None
         is_of_client = _module(value).partition(".")[0] in (*CLIENTS, "leveret", "pytest_leveret")
-        for node, given in self._given.get(name, ()):
-            if not (isinstance(node, ast.Call) and is_of_client):
+        nodes = self._given.get(name, ())
+        has_own = any(self._is_own(node, name) for node, _ in nodes)
+        for node, given in nodes:
+            # What an inner function assigns is another variable of that name.
+            is_another = has_own and _is_new(node, name) and not self._is_own(node, name) and name not in self._shared
+            if not is_another and not (isinstance(node, ast.Call) and is_of_client):
                 for one in given:
                     self._take(one)
                 self._registrations(node)
         if _owner(value) is not None:
             self._take_definition(value)
+
+    def _is_own(self, node: ast.AST, name: str) -> bool:
+        """Return whether a node assigns to a variable of the function itself, and not to one of a function in it."""
+        around = self._around.get(node, self._function)
+        while around is not self._function and not isinstance(around, (*_FUNCTIONS, ast.Lambda)):
+            around = self._around.get(around, self._function)
+        return around is self._function and _is_new(node, name)
 
     def _registrations(self, node: ast.AST) -> None:
         """Note the calls and decorators with which the functions around a line are registered."""
@@ -210,6 +223,14 @@ def _given_in(nodes: Iterable[ast.AST]) -> dict[str, list[tuple[ast.AST, list[as
             if name is not None:
                 found.setdefault(name, []).append(given)
     return found
+
+
+def _is_new(node: ast.AST, name: str) -> bool:
+    """Return whether a node assigns to a name, which makes it a variable of its function."""
+    parts = (
+        [] if isinstance(node, ast.AugAssign | ast.Call) else [one for it in _assigned(node)[0] for one in _parts(it)]
+    )
+    return any(isinstance(one, ast.Name) and one.id == name for one in parts)
 
 
 def _assigned(node: ast.AST) -> tuple[list[ast.expr], list[ast.expr | None]]:

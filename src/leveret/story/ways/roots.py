@@ -141,11 +141,15 @@ class Roots:
         if self._asked.total is None or self.messages or self._asked.total[0] <= self._asked.total[1]:
             return
         expected, found = self._asked.total
+        fed_by = set(self._inquiry.fed_by)
         for group, _ in self._groups():
             numbers = [_numbers(life) for life in group]
             stopped = [life for life in group if not self._is_through(life)]
             # Beside one alone, the total may be no sum at all.
             stopped = [] if len(group) - len(stopped) == 1 else stopped
+            # Nor is it one of messages that lie in other queues than those that fill it.
+            reached = {copy.queue for life in stopped for copy in life.copies.values()}
+            stopped = [] if fed_by and reached and reached.isdisjoint(fed_by) else stopped
             for name in numbers[0] if numbers and stopped else ():
                 missed = sum(_numbers(life).get(name, 0) for life in stopped)
                 if missed == expected - found and sum(one.get(name, 0) for one in numbers) == expected:
