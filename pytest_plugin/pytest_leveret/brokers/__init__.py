@@ -130,7 +130,10 @@ def _refuse_address(settings: Settings) -> None:
         Broker(**_complete({word: setting.value for word, setting in settings.items()})).start().stop()
     except OSError as error:
         origins = ", ".join(setting.origin for setting in settings.values())
-        raise pytest.UsageError(f"{origins}: {error.strerror or error}") from None
+        text = str(error.strerror or error)
+        if error.errno == EADDRINUSE:
+            text = f"{text.partition(';')[0]}; stop what listens there, such as a RabbitMQ, or choose another port"
+        raise pytest.UsageError(f"{origins}: {text}") from None
 
 
 def role_of(config: pytest.Config) -> str:
