@@ -80,7 +80,8 @@ def pytest_report_header(config: pytest.Config) -> str | None:
 
 def _shown(value: object) -> str:
     # The header names users without their passwords.
-    return ", ".join(value) if isinstance(value, tuple | Mapping) else repr(value)
+    value = sorted(value) if isinstance(value, frozenset | set) else value
+    return ", ".join(value) if isinstance(value, list | tuple | Mapping) else repr(value)
 
 
 def pytest_sessionstart(session: pytest.Session) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import pika
 import pytest
 from celery import Celery
@@ -300,3 +302,30 @@ def test_a_dead_letter_for_a_queue_that_does_not_exist_is_reported_with_the_near
     text = found(broker)["rejected_into_nothing"]
 
     assert "there is no queue 'orders.wrok' (nearest: 'orders.work')" in text
+
+
+def test_what_differs_in_generated_names_is_one_line_with_a_pattern_to_allow(broker, connect, found):
+    channel = connect(broker).channel()
+    for _ in range(3):
+        queue = channel.queue_declare("", exclusive=True).method.queue
+        channel.basic_publish("", queue, b"x")
+        method, _, _ = channel.basic_get(queue)
+        channel.basic_reject(method.delivery_tag, requeue=False)
+
+    text = found(broker)["rejected_into_nothing"]
+
+    assert text.count("in queue") == 1
+    assert "in queue 'amq.gen-*': '' 'amq.gen-*' 'x', published by shop" in text
+    assert "(x3)" in text
+    assert r"""allow("rejected_into_nothing", queue=re.compile('amq\\.gen\\-.*'))""" in text
+
+
+def test_the_pattern_of_a_generated_name_allows_what_it_was_proposed_for(broker, connect, found):
+    broker.allow("rejected_into_nothing", queue=re.compile("amq\\.gen\\-.*"))
+    channel = connect(broker).channel()
+    queue = channel.queue_declare("", exclusive=True).method.queue
+    channel.basic_publish("", queue, b"x")
+    method, _, _ = channel.basic_get(queue)
+    channel.basic_reject(method.delivery_tag, requeue=False)
+
+    assert "rejected_into_nothing" not in found(broker)

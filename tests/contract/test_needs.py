@@ -492,6 +492,16 @@ def test_a_long_error_leaves_its_table_narrow() -> None:
     assert any("ValidationError: 1 validation error for order" in line for line in lines)
 
 
+def test_a_change_that_was_not_measured_to_the_end_is_ok_so_far() -> None:
+    field = need({"string"}, removed=NOTHING, null=NOTHING, retyped=NOTHING)
+    field.is_open = True
+
+    lines = [*lines_of(Findings({ORDERS: MessageNeeds(ORDERS, {("id",): field})}), 120)]
+
+    (line,) = (line for line in lines if "not measured" in line and "ok" in line)
+    assert line.split("  ", 3)[-1].count("ok so far") == 3
+
+
 # Reading.
 
 

@@ -90,6 +90,8 @@ def test_the_doctor_finds_a_test_that_waits_steady(run: Run) -> None:
 
     assert result.ret == pytest.ExitCode.OK
     assert "8 of 8 passed, " in text_in(result)
+    assert "1 examined in " in text_in(result)
+    assert "no tests ran" not in text_in(result)
 
 
 def test_the_doctor_blames_no_order_for_what_a_test_leaves_behind(run: Run) -> None:

@@ -627,6 +627,13 @@ def test_an_invalid_url_is_refused(run: Run, url: str) -> None:
     result.stderr.fnmatch_lines([f"*: --leveret-real: '{url}' is not {valid}"])
 
 
+def test_a_virtual_host_of_the_server_is_refused(run: Run) -> None:
+    result = run("def test_it(leveret): pass", "--leveret-real=amqp://guest:guest@127.0.0.1:5672/shop")
+
+    assert result.ret == pytest.ExitCode.USAGE_ERROR
+    assert "names a virtual host, but each test gets one of its own there; leave '/shop' out" in str(result.stderr)
+
+
 def test_an_application_reads_the_url_of_the_virtual_host_of_the_run(
     run_real: Run, pytester: pytest.Pytester, server: Broker
 ) -> None:

@@ -115,6 +115,8 @@ class Doctor:
     def pytest_terminal_summary(self, terminalreporter: TerminalReporter) -> None:
         """Show what was found."""
         if self.diagnosis is not None:
+            # pytest counts what it has run by itself, and would end in "no tests ran".
+            terminalreporter.stats.setdefault("examined", []).append(self.diagnosis)
             terminalreporter.section("flaky")
             for line in text_of_diagnosis(self.diagnosis):
                 terminalreporter.write_line(line)

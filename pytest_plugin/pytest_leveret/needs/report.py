@@ -9,7 +9,7 @@ from leveret.trace.shapes.leaves import path_text
 from leveret.wording import count_text
 from pytest_leveret.needs.bodies import NULL, REMOVED, RETYPED, MessageKind
 from pytest_leveret.needs.effects import CHANGES, NOTHING
-from pytest_leveret.needs.findings import UNREAD, FieldNeed, Findings, MessageNeeds, WorstEffect
+from pytest_leveret.needs.findings import UNMEASURED, UNREAD, FieldNeed, Findings, MessageNeeds, WorstEffect
 
 # A table has three of these cells beside one another.
 _CELL_MAX: Final = 60
@@ -86,6 +86,8 @@ def _row(name: str, need: FieldNeed, message: MessageNeeds) -> Sequence[str]:
     verdict = "no effect" if need.verdict == UNREAD and not message.has_effects else need.verdict
     other = " or ".join(sorted({_OTHER[it] for it in need.types}))
     cells = [_cell(need.effects.get(variant)) for variant in (REMOVED, NULL, RETYPED)]
+    if need.verdict == UNMEASURED:
+        cells = [f"{cell} so far" if cell == "ok" else cell for cell in cells]
     cells[2] = f"{other}: {cells[2]}" if RETYPED in need.effects else cells[2]
     return (name, " or ".join(sorted(need.types)), verdict, *cells)
 

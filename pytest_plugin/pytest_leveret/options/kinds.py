@@ -130,14 +130,19 @@ def read_switch(text: str) -> bool:
 
 
 def read_url(text: str) -> str:
-    """Return a text that is the URL of a server."""
+    """Return a text that is the URL of a server, without a virtual host."""
+    path = None
     # The port of a URL raises if it is no port.
     with suppress(ValueError):
         parts = urlsplit(text)
-        if parts.scheme == "amqp" and parts.hostname and parts.port != 0:
-            return text
-    valid = "an amqp:// URL with a host and a port from 1 to 65535"
-    raise ValueError(f"{without_password(text)!r} is not {valid}; write it as in amqp://guest:guest@localhost:5672")
+        path = parts.path if parts.scheme == "amqp" and parts.hostname and parts.port != 0 else None
+    shown = repr(without_password(text))
+    if path is None:
+        valid = "an amqp:// URL with a host and a port from 1 to 65535"
+        raise ValueError(f"{shown} is not {valid}; write it as in amqp://guest:guest@localhost:5672")
+    if path.lower() not in ("", "/", "/%2f"):
+        raise ValueError(f"{shown} names a virtual host, but each test gets one of its own there; leave {path!r} out")
+    return text
 
 
 def without_password(url: str) -> str:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+import re
+from collections.abc import Callable, Collection, Sequence
 from typing import Final
 
 from leveret.observe.checks.finding import Finding
@@ -10,7 +11,7 @@ from leveret.observe.checks.table import CHECKS
 from leveret.observe.texts.handle import Handle
 from leveret.trace import events
 from leveret.trace.events import Event, RawEvent, content
-from leveret.wording import count_text
+from leveret.wording import count_text, masked_name
 
 _LISTED: Final = 5
 
@@ -41,10 +42,11 @@ def group_text(check_name: str, findings: Sequence[Finding], publishers: Publish
     check = CHECKS[check_name]
     count = sum(finding.thing_count for finding in findings)
     lines = [f"{check_name}: {count_text(count, check.noun)} {check.text}"]
-    listed: dict[str, int] = {}
+    # What differs only in generated names has one cause, and one line.
+    alike: dict[str, list[str]] = {}
     for finding in findings:
-        line = _line(finding, publishers)
-        listed[line] = listed.get(line, 0) + 1
+        alike.setdefault(_line(finding, publishers, masked_name), []).append(_line(finding, publishers, str))
+    listed = {lines[0] if len({*lines}) == 1 else masked: len(lines) for masked, lines in alike.items()}
     # Each declaration needs a change of its own, so all are listed.
     most = len(listed) if check.noun == "declaration" else _LISTED
     for line, times in list(listed.items())[:most]:
@@ -67,7 +69,7 @@ def blind_text(names: Sequence[str]) -> str:
     return f"{', '.join(names)}: cannot be checked without a trace; use Broker(record='recent')"
 
 
-def _line(finding: Finding, publishers: PublisherTexts) -> str:
+def _line(finding: Finding, publishers: PublisherTexts, named: Callable[[str], str]) -> str:
     # Imported here because most tests find nothing.
     from leveret.story.causes import clause
 
@@ -75,10 +77,17 @@ def _line(finding: Finding, publishers: PublisherTexts) -> str:
     if message is None:
         return text
     queue = finding.place("queue")
-    where = f"in queue {queue!r}: " if queue is not None else ""
-    origin = f"{message.exchange!r} {message.routing_key!r} {content(message)}"
+    where = f"in queue {named(str(queue))!r}: " if queue is not None else ""
+    origin = f"{message.exchange!r} {named(message.routing_key)!r} {content(message)}"
     why = f"; {text}" if text else ""
     return f"{where}{origin}, published by {finding.publisher or publishers.publisher_of(message.id)}{why}"
+
+
+def _pattern(name: object) -> str:
+    """Return a name as code that finds it in the next run too."""
+    if not isinstance(name, str) or masked_name(name) == name:
+        return repr(name)
+    return f"re.compile({'.*'.join(map(re.escape, masked_name(name).split('*')))!r})"
 
 
 def _how_to_allow(finding: Finding, handle: Handle) -> str:
@@ -86,7 +95,11 @@ def _how_to_allow(finding: Finding, handle: Handle) -> str:
     in_call = CHECKS[name].allowed_by
     first = "" if in_call is None else f"{in_call}, "
     limit = next(
-        (f", {keyword}={value!r}" for keyword in ("queue", "exchange", "client") if (value := finding.place(keyword))),
+        (
+            f", {keyword}={_pattern(value)}"
+            for keyword in ("queue", "exchange", "client")
+            if (value := finding.place(keyword))
+        ),
         "",
     )
     here = f'{handle.name}.allow("{name}"{limit}), ' if handle.name else ""
