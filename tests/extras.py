@@ -30,7 +30,6 @@ TABLE: Final[Mapping[str, tuple[str, tuple[str, ...]]]] = {
             "tests/pipeline/test_command.py::test_an_error_of_spark_is_one_line_and_no_difference",
         ),
     ),
-    "pandas": ("with pandas", ("tests/pipeline/test_readers.py::test_every_reader_finds_the_same_rows",)),
     "playwright": (
         "in a browser",
         (*IN_BROWSER[:-1], "tests/site/test_in_browser.py", "tests/site/test_playground.py"),
