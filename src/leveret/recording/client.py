@@ -40,6 +40,7 @@ class RecordingClient:
         self.place: Final = f"{parts.hostname}:{parts.port or _PORTS[parts.scheme]}"
         self._reader: Final = CommandReader()
         self._deliveries: Final[deque[Command]] = deque()
+        self._tag = ""
         # Why the server has ended the connection or the consumer; raised once all that came before is taken.
         self._end: BrokerError | None = None
         user, password = unquote(parts.username or "guest"), unquote(parts.password or "guest")
@@ -82,8 +83,15 @@ class RecordingClient:
         queue = self.ask(declare, amqp.QueueDeclareOk).queue
         for exchange, key, arguments in bindings:
             self.ask(amqp.QueueBind(queue, exchange, key, False, arguments), amqp.QueueBindOk)
-        self.ask(amqp.BasicConsume(queue, "", False, True, True, False, Table.EMPTY), amqp.BasicConsumeOk)
+        consume = amqp.BasicConsume(queue, "", False, True, True, False, Table.EMPTY)
+        self._tag = self.ask(consume, amqp.BasicConsumeOk).consumer_tag
         return queue
+
+    def last_deliveries(self) -> list[Command]:
+        """End the consumer, and return what had arrived before that."""
+        if self._end is None:
+            self.ask(amqp.BasicCancel(self._tag, False), amqp.BasicCancelOk)
+        return self.deliveries(0.001)
 
     def ask(self, method: amqp.Method, answer: type[M], *, channel: int = _CHANNEL) -> M:
         """Send a method and return its answer. What is delivered meanwhile is kept."""

@@ -161,9 +161,11 @@ class _Arrivals:
     def __iter__(self) -> Iterator[RecordedMessage]:
         options = self._options
         limit = options.limit or (_PROPOSED_OF if options.propose else None)
-        while not self._interrupts and not self._is_over():
+        is_over = False
+        while not is_over:
+            is_over = bool(self._interrupts) or self._is_over()
             try:
-                commands = self._client.deliveries(_LOOK_EVERY_S)
+                commands = self._client.last_deliveries() if is_over else self._client.deliveries(_LOOK_EVERY_S)
             except BrokerError as error:
                 self.failure = error
                 return
