@@ -73,9 +73,9 @@ def running_beat(app: Any, *, broker: Broker, **options: Any) -> Iterator[Servic
 
     `broker.clock.advance` and autojump stop at each time at which a task of `beat_schedule` is due, and go on once beat
     has sent it. `options` are those of `celery.beat.Service`. By default the schedule is kept in memory, so no file
-    remembers what an earlier test has sent; `scheduler_cls=` names another scheduler. Reset the broker before the block:
-    within it, a reset forgets when beat is to wake up. Raises what ended beat before its
-    block, and RuntimeError if it has not ended 10 s after the block.
+    remembers what an earlier test has sent; `scheduler_cls=` names another scheduler. Reset the broker before the
+    block: within it, a reset forgets when beat is to wake up. Raises what ended beat before its block, and RuntimeError
+    if it has not ended 10 s after the block.
     """
     with _clock_of(app, broker):
         service = Service(app, **{"scheduler_cls": Scheduler, "max_interval": _LONGEST_SLEEP_S, **options})
