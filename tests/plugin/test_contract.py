@@ -140,10 +140,64 @@ def test_a_test_that_sends_what_can_break_a_consumer_fails_at_its_line(
     result.stdout.fnmatch_lines(
         [
             "test_a_test_that_sends_*.py:3: this test sends what can break a consumer, by messages.lock:",
-            "  orders 'order.created': `total` is number, and was decimal",
-            "    billing has received `total` as decimal",
+            "  orders 'order.created': `total` is number, and was decimal; billing has received `total` as decimal",
         ]
     )
+
+
+def test_what_fails_many_tests_is_one_line_a_field_at_the_end(run, lock: Path):
+    run(TESTS, WRITE)
+
+    result = run(
+        """
+        from shop import *
+
+        @pytest.mark.parametrize("total", [1.5, None])
+        def test_order(shop, total):
+            shop.order(total=total, id=7)
+        """
+    )
+
+    result.assert_outcomes(failed=2)
+    lines = result.stdout.lines
+    (title,) = [line for line in lines if "messages.lock, 2 breaks: sent in 2 tests" in line]
+    _, identifier, total, advice, *_ = lines[lines.index(title) :]
+    assert identifier == "  orders 'order.created': `id` is integer, and was uuid; billing has received `id` as uuid"
+    assert total.startswith("  orders 'order.created': `total` is ")
+    assert advice.startswith("If that is intended, accept it with pytest --leveret-contract=write")
+    assert lines.count(advice) == 1
+
+
+# Plugins that rerun failed tests do the same.
+RERUNS = """
+from _pytest.runner import runtestprotocol
+
+def pytest_runtest_protocol(item, nextitem):
+    runtestprotocol(item, nextitem=nextitem, log=False)
+    item._initrequest()
+    for report in runtestprotocol(item, nextitem=nextitem, log=False):
+        item.ihook.pytest_runtest_logreport(report=report)
+    return True
+"""
+
+
+def test_the_end_lists_nothing_that_a_test_no_longer_sent_when_it_ran_again(run, lock: Path, suite: pytest.Pytester):
+    run(TESTS, WRITE)
+    suite.makeconftest(RERUNS)
+
+    result = run(
+        """
+        from shop import *
+
+        totals = iter([1.5, "1.50"])
+
+        def test_order(shop):
+            shop.order(total=next(totals))
+        """
+    )
+
+    result.assert_outcomes(passed=1)
+    assert "messages.lock" not in result.stdout.str()
 
 
 def test_a_change_that_cannot_break_a_consumer_is_a_note(run, lock: Path, monkeypatch: pytest.MonkeyPatch):
@@ -173,7 +227,7 @@ def test_a_queue_declared_in_another_way_fails_the_test(run, lock: Path):
     result = run(TESTS + '\nShop.__init__.__globals__["Billing"].__init__.__code__ = ' + _OTHER_TTL)
 
     result.assert_outcomes(failed=2)
-    result.stdout.fnmatch_lines(["    RabbitMQ refuses to declare it anew"])
+    result.stdout.fnmatch_lines(["  queue 'billing': *; RabbitMQ refuses to declare it anew"])
 
 
 _OTHER_TTL = (

@@ -150,9 +150,28 @@ def test_a_test_that_sends_what_the_document_does_not_allow_fails_at_its_line(ru
             "    by asyncapi.json#/components/schemas/Order/properties/lines/items/properties/count/minimum",
             "  orders 'order.created' of shop: the header `tenant` is missing",
             "    by asyncapi.json#/components/messages/order/headers/required",
-            "Change the message, or the document if the message is right.",
         ]
     )
+
+
+def test_what_many_tests_send_against_the_document_is_one_line_a_place_at_the_end(run, document: Path):
+    result = run(
+        """
+        from shop import *
+
+        @pytest.mark.parametrize("number", [7, 8, 9])
+        def test_wrong(shop, number):
+            shop.order(id=number, headers={})
+        """
+    )
+
+    result.assert_outcomes(failed=3)
+    end = result.stdout.lines[result.stdout.lines.index(f"{' leveret: asyncapi.json ':=^80}") :]
+    assert end[1:4] == [
+        "sent, and not allowed; change the message, or the document if the message is right:",
+        "  orders 'order.created' of shop: `id` is 7; expected string",
+        "  orders 'order.created' of shop: the header `tenant` is missing",
+    ]
 
 
 def test_a_message_is_checked_for_each_queue_that_it_gets_into(run, document: Path):

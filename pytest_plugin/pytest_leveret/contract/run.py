@@ -62,14 +62,12 @@ class Contract(Watch[Lock]):
 
     def _problem_of(self, shown: Lock) -> list[str]:
         """Return what a publisher of a test has sent that can break a consumer."""
-        changes = [change for change in self._changes(shown) if change.breaks] if self._mode == "check" else []
-        if not changes:
-            return []
-        return [
-            f"this test sends what can break a consumer, by {self._path.name}:",
-            *(line for change in changes for line in _lines(change)),
-            f"If that is intended, accept it with {_WRITE}, and look at the consumers first.",
-        ]
+        breaks = self._breaks(shown) if self._mode == "check" else []
+        intro = f"this test sends what can break a consumer, by {self._path.name}:"
+        return [intro, *(f"  {change}" for change in breaks)] if breaks else []
+
+    def _breaks(self, shown: Lock) -> list[str]:
+        return [str(change) for change in self._changes(shown) if change.breaks]
 
     def _changes(self, shown: Lock) -> list[LockChange]:
         """Return the differences of what clients have sent and declared. What the test itself sends changes nothing."""
@@ -123,6 +121,7 @@ class Contract(Watch[Lock]):
         if lines:
             terminalreporter.section(f"leveret: {self._path.name}, {count_text(len(lines), 'note')}: {word}")
         write_lines(terminalreporter, lines, _SHOWN_MAX)
+        self._write_breaks(terminalreporter)
         if self._problem:
             terminalreporter.write_line(f"leveret: {self._problem}")
         elif not locks_of(self._config):
@@ -132,6 +131,15 @@ class Contract(Watch[Lock]):
                 f"leveret: no run checks {self._path.name} yet; set {INI} = {quote}{self._path.name}{quote} in {name}"
             )
 
-
-def _lines(change: LockChange) -> list[str]:
-    return [f"  {change.subject}: {change.text}", *(f"    {reason}" for reason in change.breaks)]
+    def _write_breaks(self, reporter: pytest.TerminalReporter) -> None:
+        """Write what has failed tests, once for all of them: a line for each field."""
+        if not self._wrong:
+            return
+        sent = Lock()
+        for shown in self._wrong.values():
+            sent.merge(shown)
+        lines = self._breaks(sent)
+        tests = count_text(len(self._wrong), "test")
+        reporter.section(f"leveret: {self._path.name}, {count_text(len(lines), 'break')}: sent in {tests}")
+        write_lines(reporter, lines, _SHOWN_MAX)
+        reporter.write_line(f"If that is intended, accept it with {_WRITE}, and look at the consumers first.")

@@ -8,6 +8,7 @@ from __future__ import annotations
 import pickle
 from abc import ABC, abstractmethod
 from collections.abc import Generator, Iterable, Sequence
+from copy import deepcopy
 from typing import TYPE_CHECKING, Any, ClassVar, Final, Generic, Protocol, Self, TypeVar
 from weakref import WeakKeyDictionary
 
@@ -59,6 +60,8 @@ class Watch(ABC, Generic[Shown]):
         self._of_test: Shown = self._kind()
         # The tests of which leveret could not read everything. They show nothing.
         self._unread: Final[set[str]] = set()
+        # What the tests have shown that failed for it. A test that runs again begins anew.
+        self._wrong: Final[dict[str, Shown]] = {}
         config.stash.setdefault(WATCHERS, []).append(self._watch)
 
     @abstractmethod
@@ -88,6 +91,7 @@ class Watch(ABC, Generic[Shown]):
     def pytest_runtest_call(self, item: pytest.Item) -> Generator[None, object, object]:
         """Check what a test has sent, once it has passed."""
         __tracebackhide__ = True
+        self._wrong.pop(item.nodeid, None)
         result = yield
         self._observe(item, brokers_of(item))
         self._judge(item, self._of_test)
@@ -123,13 +127,14 @@ class Watch(ABC, Generic[Shown]):
             with Guarded("check what the test has sent", item):
                 lines = self._problem_of(shown)
         if lines:
+            self._wrong[item.nodeid] = deepcopy(shown)
             raise failure_at(item, "\n".join(lines))
 
     def pytest_sessionfinish(self, session: pytest.Session) -> None:
         """Hand what the tests have shown to the controller, or end the run there."""
         if self._is_worker:
             output: dict[str, bytes] = self._config.workeroutput  # type: ignore[attr-defined]
-            output[self._output] = pickle.dumps((self._seen, self._unread))
+            output[self._output] = pickle.dumps((self._seen, self._unread, self._wrong))
         else:
             self._end(session)
 
@@ -141,9 +146,10 @@ class Watch(ABC, Generic[Shown]):
         """Take what the tests of a worker have shown."""
         output = getattr(node, "workeroutput", {}).get(self._output)
         if output is not None:
-            seen, unread = pickle.loads(output)
+            seen, unread, wrong = pickle.loads(output)
             self._seen.merge(seen)
             self._unread.update(unread)
+            self._wrong.update(wrong)
 
 
 def write_lines(reporter: pytest.TerminalReporter, lines: Sequence[str], shown_max: int) -> None:

@@ -50,8 +50,16 @@ class DocumentWatch(Watch[Shown]):
         return [
             f"this test sends what {' and '.join(names)} does not allow:",
             *lines,
-            "Change the message, or the document if the message is right.",
         ]
+
+    def _wrong_by(self, number: int) -> list[str]:
+        """Return a line for each place in a document that messages of failed tests do not fit: the first of them."""
+        lines: dict[object, str] = {}
+        for violation in (each for shown in self._wrong.values() for each in shown.violations):
+            if violation.document == number:
+                line, place = self._lines(violation)
+                lines.setdefault((violation.key, violation.publisher, place), line.strip())
+        return [*lines.values()]
 
     def _lines(self, violation: Violation) -> tuple[str, str]:
         sender = "" if violation.publisher is None else f" of {violation.publisher}"
@@ -59,12 +67,15 @@ class DocumentWatch(Watch[Shown]):
         return f"  {violation.key}{sender}: {violation.finding}", f"    by {place}"
 
     def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
-        """Write which channels no test has used, what is in no channel, and what was tolerated."""
+        """Write what was not allowed, the channels that no test has used, what is in none, and what was tolerated."""
         for number, document in enumerate(self._documents):
             unused = [each.name for each in document.channels if (number, each.name) not in self._seen.used]
             unknown = sorted(name for index, name in self._seen.unknown if index == number)
-            if unused or unknown or document.tolerated:
+            wrong = self._wrong_by(number)
+            if wrong or unused or unknown or document.tolerated:
                 terminalreporter.section(f"leveret: {document.name}")
+            advice = "change the message, or the document if the message is right"
+            _write(terminalreporter, f"sent, and not allowed; {advice}", wrong)
             count = f"{len(unused)} of {count_text(len(document.channels), 'channel')}"
             _write(terminalreporter, f"{count}, to which no test that passed has sent a message", unused)
             _write(terminalreporter, "sent, and in none of its channels", unknown)
