@@ -16,6 +16,7 @@ import threading
 import uuid
 from collections.abc import Callable
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from time import monotonic
 
@@ -125,6 +126,8 @@ def kill(kind: str, end: str, folder: Path, seconds: float) -> list[str]:
         env=environment,
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,
+        # What nohup started ignores it, and so would the suite.
+        preexec_fn=partial(signal.signal, signal.SIGHUP, signal.SIG_DFL),
     )
     try:
         while seconds >= 0 and not reached.exists() and suite.poll() is None:
