@@ -25,6 +25,22 @@ def pika_test(parameters: str, options: str = ", durable=True") -> str:
     return PIKA_TEST.format(parameters=parameters, options=options)
 
 
+# A Docker that starts what it is asked for, in name.
+FAKE_DOCKER = """
+from unittest.mock import MagicMock
+import pytest
+
+@pytest.fixture
+def docker(monkeypatch):
+    images = []
+    client = MagicMock()
+    client.api.base_url = "http://127.0.0.1"
+    client.containers.create = lambda image, **options: images.append(image) or MagicMock(id="1", status="running")
+    monkeypatch.setattr("docker.from_env", lambda **options: client)
+    monkeypatch.setattr("testcontainers.core.config.testcontainers_config.ryuk_disabled", True)
+    return images
+"""
+
 # The files of each project, and the lines that it gets. PORT and HTTP stand for free ports.
 PROJECTS: dict[str, tuple[dict[str, str], list[str]]] = {
     "a URL in the code": (
@@ -227,6 +243,57 @@ def parameters():
         },
         ["leveret_replaces = testcontainers"],
     ),
+    "one of the three services of a compose file": (
+        {
+            "compose.yml": COMPOSE + "  db:\n    image: postgres:16\n  app:\n    build: .\n    depends_on: [mq, db]\n",
+            "conftest.py": """
+import pytest
+from testcontainers.compose import DockerCompose
+
+@pytest.fixture(scope="session")
+def port():
+    with DockerCompose(".", services=["mq"]) as services:
+        yield int(services.get_service_port("mq", 5672))
+""",
+            "test_it.py": "def test_it(port):\n    import pika\n\n"
+            '    pika.BlockingConnection(pika.ConnectionParameters("localhost", port)).close()\n',
+        },
+        ["leveret_replaces = testcontainers"],
+    ),
+    "a Postgres beside it, for which there is Docker": (
+        {
+            "conftest.py": FAKE_DOCKER,
+            "test_it.py": """
+import pika
+from testcontainers.core.container import DockerContainer
+from testcontainers.rabbitmq import RabbitMqContainer
+
+def test_it(docker):
+    with RabbitMqContainer("rabbitmq:3.13") as server, DockerContainer("postgres:16"):
+        pika.BlockingConnection(server.get_connection_params()).close()
+    assert docker == ["postgres:16"]
+""",
+        },
+        ["leveret_replaces = testcontainers"],
+    ),
+    "the configuration file of RabbitMQ 3.6": (
+        {
+            "rabbitmq.config": '[{rabbit, [{default_user, <<"app">>}, {default_pass, <<"pw">>}]}].\n',
+            "test_it.py": """
+from pathlib import Path
+import pika
+from testcontainers.core.container import DockerContainer
+
+def test_it():
+    file = str(Path(__file__).with_name("rabbitmq.config"))
+    server = DockerContainer("rabbitmq:3.6").with_exposed_ports(5672)
+    with server.with_volume_mapping(file, "/etc/rabbitmq/rabbitmq.config"):
+        url = f"amqp://app:pw@localhost:{server.get_exposed_port(5672)}/"
+        pika.BlockingConnection(pika.URLParameters(url)).close()
+""",
+        },
+        ["leveret_replaces = testcontainers"],
+    ),
 }
 
 
@@ -284,6 +351,23 @@ def test_a_project_is_green_after_init(
     capsys.readouterr()
     main(["init", str(pytester.path), "--yes"])
     assert capsys.readouterr().out == "leveret: nothing to write; this project is set up\n"
+
+
+def test_a_server_that_docker_py_starts_is_named_as_not_replaced(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    start = 'docker.from_env().containers.run("rabbitmq:3.13", detach=True, ports={"5672/tcp": 5672})'
+    files = {
+        "conftest.py": f"import docker\nimport pytest\n\n@pytest.fixture\ndef server():\n    return {start}\n",
+        "test_it.py": "def test_it(server):\n    import pika\n\n"
+        '    pika.BlockingConnection(pika.ConnectionParameters("localhost", 5672)).close()\n',
+    }
+    write(tmp_path, files, ["", ""])
+
+    assert main(["init", str(tmp_path), "--yes"]) == 0
+
+    said = "conftest.py starts RabbitMQ with docker-py, which leveret does not replace; start it with testcontainers"
+    assert f"note: {said}, or leave that out\n" in capsys.readouterr().out
 
 
 # What looks like an address of RabbitMQ, and is none.
