@@ -147,12 +147,13 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
     item.config.stash[options.RUNNING] = item
     if is_used(item.config):
         from pytest_leveret import brokers, explore, real, standins
-        from pytest_leveret.brokers import recording, run_broker
+        from pytest_leveret.brokers import recording, run_broker, states
 
         recording.begin_attempt(item)
         has_run_broker, has_standins = run_broker.is_started(item.config), standins.are_on(item.config)
         markers.refuse_wrong_marker(item, has_run_broker=has_run_broker, has_standins=has_standins)
         explore.refuse_wrong_marker(item)
+        states.refuse_wrong_marker(item)
         real.skip_marked(item)
         brokers.note_start(item)
 

@@ -146,18 +146,59 @@ def test_each_set_of_settings_has_a_state_of_its_own(run):
     result.assert_outcomes(passed=2)
 
 
-@pytest.mark.parametrize("body", ["async def build(leveret):\n    pass", "def build(leveret):\n    yield"])
+@pytest.mark.parametrize(
+    "body",
+    [
+        "async def build(leveret):\n    pass",
+        "def build(leveret):\n    yield",
+        "async def late():\n    pass\n\ndef build(leveret):\n    return late()",
+    ],
+)
 def test_a_builder_that_does_not_build_when_called_is_refused(run, body):
     result = run(f"""
 import pytest
 
 {body}
 
-@pytest.mark.filterwarnings("ignore")
 @pytest.mark.leveret_state(build=build)
 def test_it(leveret):
     pass
 """)
 
-    result.assert_outcomes(errors=1)
+    result.assert_outcomes(errors=1, warnings=0)
     result.stdout.fnmatch_lines(["*build must build at once; it cannot be async, nor yield*"])
+
+
+def test_a_keyword_that_the_marker_does_not_have_is_refused_before_a_broker_starts(run):
+    result = run("""
+        import pytest
+
+        @pytest.mark.leveret_state(build=print, typo=1)
+        def test_it(leveret):
+            pass
+    """)
+
+    result.assert_outcomes(errors=1)
+    result.stdout.fnmatch_lines(["*leveret_state(build=<*print>, typo=1): the marker takes*leveret_state(build=*"])
+    result.stdout.no_fnmatch_line("*no client has connected*")
+
+
+def test_a_builder_that_fails_is_reported_with_the_broker_on_which_it_built(run):
+    result = run("""
+        import pika
+        import pytest
+
+        def shop(leveret):
+            with pika.BlockingConnection(pika.URLParameters(leveret.url)) as client:
+                client.channel().queue_declare("orders", durable=True)
+                client.channel().basic_publish("", "orders", b"one")
+                raise KeyError("no price")
+
+        @pytest.mark.leveret_state(build=shop)
+        def test_it(leveret):
+            pass
+    """)
+
+    result.assert_outcomes(errors=1)
+    result.stdout.fnmatch_lines(["*KeyError: 'no price'*", "*orders*1 ready*"])
+    result.stdout.no_fnmatch_line("*no client has connected*")

@@ -167,6 +167,12 @@ def add_to_test(item: pytest.Item, broker: Broker, name: str | None = None) -> N
         watcher(broker)
 
 
+def report_instead(item: pytest.Item, broker: Broker, other: Broker) -> None:
+    """Let the report of a test that has failed be about another broker than the one that was started for it."""
+    harness_of(other).belong_to(item.nodeid)
+    attempt_of(item).started = [other if each is broker else each for each in attempt_of(item).started]
+
+
 def expect_client(item: pytest.Item, broker: Broker) -> None:
     """Expect a client of the broker for which the test itself asks. A fixture may ask for one that few tests need."""
     harness_of(broker).name_in_tests("leveret")
