@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from leveret.admin.admin import Admin as Admin
     from leveret.broker import Broker as Broker
     from leveret.core.compat import RabbitMQVersion as RabbitMQVersion
+    from leveret.core.wire.ordinary import Timestamp as Timestamp
     from leveret.engine.broker_options import BrokerOptions as BrokerOptions
     from leveret.engine.snapshots import Snapshot as Snapshot
     from leveret.errors import BrokerError as BrokerError
@@ -72,6 +73,7 @@ _HOMES = {
     "time.aio": ("Aio", "AioClock"),
     "broker": ("Broker",),
     "core.compat": ("RabbitMQVersion",),
+    "core.wire.ordinary": ("Timestamp",),
     "engine.broker_options": ("BrokerOptions",),
     "engine.snapshots": ("Snapshot",),
     "errors": (

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from contextlib import closing
+from datetime import UTC, datetime
 
 import pika
 import pytest
 
-from leveret import Broker, RefusedError
+from leveret import Broker, RefusedError, Timestamp
+from leveret.core.wire.values import Field
 
 LIMIT = 100
 STAMPED = "message_interceptors.incoming.set_header_timestamp.overwrite"
@@ -176,3 +178,20 @@ def test_bytes_that_are_not_text_can_be_published_again(broker: Broker) -> None:
     broker.publish("", message.routing_key, message_id=message.message_id, headers=message.headers)
 
     assert len(broker.queue("a\udcff").ready) == 2
+
+
+def test_a_header_holds_a_timestamp_that_no_calendar_has(broker: Broker) -> None:
+    broker.declare_queue("q")
+
+    broker.publish("", "q", b"a", headers={"until": Timestamp(2**63)})
+    (first,) = broker.queue("q").ready
+    broker.publish("", "q", b"b", headers=first.headers)
+
+    tables = [message.source.properties.headers for message in broker.queue("q").ready]
+    assert [table and table.get("until") for table in tables] == [Field("T", 2**63)] * 2
+
+
+@pytest.mark.parametrize("moment", [Timestamp(-1), datetime(1969, 12, 31, tzinfo=UTC), Timestamp(2**64)])
+def test_a_moment_that_no_timestamp_holds_is_named(broker: Broker, moment: object) -> None:
+    with pytest.raises(ValueError, match=r"headers\['at'\] cannot be a header: -?\d+ seconds since 1970 do not fit"):
+        broker.publish("", "q", b"", headers={"at": moment})

@@ -281,6 +281,16 @@ def test_an_empty_table_is_false_and_a_length_of_zero() -> None:
     assert "a" in Table.from_python({"a": 1})
 
 
+@pytest.mark.parametrize("seconds", [253402300800, 2**64 - 1])
+def test_a_timestamp_after_the_year_9999_is_read_as_one_and_stays_one(seconds: int) -> None:
+    table = Table((("at", Field("T", seconds)), ("all", Field("A", (Field("T", seconds),)))))
+
+    read = table.to_python()
+
+    assert read == {"at": seconds, "all": [seconds]}
+    assert Table.from_python(read) == table
+
+
 def test_ordinary_values_get_the_tags_that_clients_choose() -> None:
     table = Table.from_python(
         {

@@ -14,6 +14,16 @@ from math import isfinite
 Tagged = tuple[str, bool | int | float | bytes | tuple[int, int] | None]
 
 
+class Timestamp(int):
+    """A moment in seconds since 1970, which a header or an argument holds as a timestamp.
+
+    RabbitMQ takes any 64 bits. Up to the year 9999, where Python's calendar ends, a timestamp is read as a `datetime`,
+    and later as this number.
+    """
+
+    __slots__ = ()
+
+
 def ordinary(tag: str, value: object) -> object:
     """Return the Python value of a field that is neither a table nor an array."""
     if tag == "S" and isinstance(value, bytes):
@@ -30,15 +40,11 @@ def _text_or_octets(octets: bytes) -> str | bytes:
         return octets
 
 
-def _datetime_or_seconds(seconds: int) -> datetime | int:
-    """Return a timestamp as a datetime, or as its seconds if Python has no such date.
-
-    RabbitMQ takes any 64 bits for a timestamp; Python's calendar ends with the year 9999.
-    """
+def _datetime_or_seconds(seconds: int) -> datetime | Timestamp:
     try:
         return datetime.fromtimestamp(seconds, UTC)
     except (ValueError, OverflowError, OSError):
-        return seconds
+        return Timestamp(seconds)
 
 
 def _decimal(scale: object, unscaled: object) -> Decimal:
@@ -57,6 +63,8 @@ def tagged(value: object) -> Tagged:
             return "V", None
         case bool():
             return "t", value
+        case Timestamp():
+            return _timestamp(int(value))
         case int():
             return _integer(value)
         case float():
@@ -69,10 +77,16 @@ def tagged(value: object) -> Tagged:
         case bytes():
             return "S", value
         case datetime():
-            return "T", int((value if value.tzinfo else value.replace(tzinfo=UTC)).timestamp())
+            return _timestamp(int((value if value.tzinfo else value.replace(tzinfo=UTC)).timestamp()))
         case Decimal():
             return _tagged_decimal(value)
     raise TypeError(f"a field table cannot hold {type(value).__name__}: {value!r}")
+
+
+def _timestamp(seconds: int) -> Tagged:
+    if not 0 <= seconds < 2**64:
+        raise ValueError(f"{seconds} seconds since 1970 do not fit into 64 bits without sign")
+    return "T", seconds
 
 
 def _integer(value: int) -> Tagged:
