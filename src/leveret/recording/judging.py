@@ -18,7 +18,18 @@ from os import PathLike, fspath
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from leveret.errors import BrokerError
-from leveret.recording.outcomes import ARRIVED, ENDED, ERROR, FIELD, OF_ALL, SENT, OutcomeWatcher, digest_of, kind_of
+from leveret.recording.outcomes import (
+    ARRIVED,
+    ENDED,
+    ENDLESS,
+    ERROR,
+    FIELD,
+    OF_ALL,
+    SENT,
+    OutcomeWatcher,
+    digest_of,
+    kind_of,
+)
 from leveret.story.facts import CountedFact, Facts, noise_of
 from leveret.trace.shapes import may_list
 from leveret.wording import count_text, listed
@@ -382,7 +393,8 @@ def _clause(changes: list[Change]) -> str:
         return f"sends {now} as {paths} in {where}, not {before}" if certain else f"sends another {paths} in {where}"
     if what == SENT:
         if not before or not now:
-            return f"now sends {where}" if now else f"no longer sends {where}"
+            how = f" {now}" if now == ENDLESS else ""
+            return f"now sends {where}{how}" if now else f"no longer sends {where}"
         return f"sends {where} {now}, not {befores}"
     if what == ERROR:
         return f"{where} gets an error that it did not get: {now}" if now else f"{where} no longer gets: {before}"

@@ -37,8 +37,11 @@ SENT: Final = "sent"
 FIELD: Final = "field"
 ERROR: Final = "error"
 # How a copy ends that nothing ended.
-HELD: Final = "never settled"
+HELD: Final = "not settled before settle= ran out"
 LEFT: Final = "left in the queue"
+# How often a queue may deliver one message before that is a loop, as quorum queues of RabbitMQ 4 do by default.
+DELIVERIES_MAX: Final = 20
+ENDLESS: Final = "without end"
 # The kind of what belongs to no single message, because all were published at once.
 OF_ALL: Final = "all messages"
 # A shorter text may be equal to one of the message by chance.
@@ -79,6 +82,12 @@ class OutcomeWatcher:
         self._lost: set[int] = set()
         self._errors: list[CountedFact] = []
         self._copies: dict[int, _CopyOutcome] = {}
+        # How often a queue delivered a message and what was sent for it, and where that is a loop.
+        self._delivery_counts: Counter[_Place] = Counter()
+        self._loops: set[_Place] = set()
+        self._loop_roots: set[int] = set()
+        # How much has happened, apart from what goes on in loops.
+        self.news_count = 0
         # The queues that clients look into from time to time, by basic.get.
         self._polled: set[tuple[str, str]] = set()
         # The copies that wait in a queue, and those that are held, by number.
@@ -111,6 +120,7 @@ class OutcomeWatcher:
             if self._awaited is not None:
                 self._roots[message.id] = self._own[message.id] = self._awaited
                 self._awaited = None
+                self.news_count += 1
             return
         if message.exchange in events.CELERY_EXCHANGES:
             return
@@ -132,10 +142,13 @@ class OutcomeWatcher:
         settles a message first, and then sends something, may do so after it got the next one.
         """
         held = {copy.root for copy in self.held.values()}
+        owners = {self._owners.get(text, 0) for text in _distinguishing(message)} - {0}
+        loops = held & self._loop_roots
+        if loops:
+            held = (owners & held) or (held - loops) or loops
         if len(held) != 1 or not self._is_one_at_a_time:
             return 0
         (root,) = held
-        owners = {self._owners.get(text, 0) for text in _distinguishing(message)} - {0}
         return root if root in owners or not owners else 0
 
     def _about_copy(self, event: Event) -> None:
@@ -161,6 +174,10 @@ class OutcomeWatcher:
             self.ready.pop(number, None)
             self.held[number] = copy
             copy.was_delivered = True
+            self._delivery_counts[copy.place] += 1
+            if self._delivery_counts[copy.place] > self._limit(root):
+                self._loops.add(copy.place)
+                self._loop_roots.add(root)
             if kind == events.GOT:
                 self._polled.add((copy.vhost, copy.queue))
         elif kind in events.ENDS:
@@ -169,6 +186,11 @@ class OutcomeWatcher:
             reason = events.reason_of(kind, event.get("reason"))
             copy.end = "acked by no-ack" if kind == events.ACKED and event.reason else str(reason or kind)
             copy.is_dead_lettered = kind == events.DEAD_LETTERED
+        self.news_count += root not in self._loop_roots
+
+    def _limit(self, root: int) -> int:
+        """Return how often is often for a message; 0 is that of any."""
+        return DELIVERIES_MAX if root else DELIVERIES_MAX * len(self._inputs)
 
     def _failed(self, event: Event) -> None:
         if event.kind == events.REFUSED:
@@ -178,14 +200,21 @@ class OutcomeWatcher:
             self._errors.append(CountedFact(ERROR, "a client", "", masked(text)))
 
     def held_anew(self, kept: set[int]) -> dict[int, str]:
-        """Return the copies that clients hold and that are not `kept`, with their queues."""
-        return {number: copy.queue for number, copy in self.held.items() if number not in kept}
+        """Return the copies that clients hold and that are not `kept` and in no loop, with their queues."""
+        held = self.held.items()
+        return {number: copy.queue for number, copy in held if number not in kept and copy.place not in self._loops}
 
-    def is_busy(self, node: Node, kept: set[int], holders: Collection[str] = ()) -> bool:
-        """Return whether a client holds a copy that is not `kept`, from no queue of `holders`, or could take one."""
+    def is_busy(self, node: Node, kept: set[int], holders: Collection[str] = (), *, with_loops: bool = False) -> bool:
+        """Return whether a client holds a copy that is not `kept`, from no queue of `holders`, or could take one.
+
+        What goes on in a loop counts only `with_loops`.
+        """
         if any(queue not in holders for queue in self.held_anew(kept).values()):
             return True
-        for vhost, name in {(copy.vhost, copy.queue) for copy in self.ready.values()}:
+        quiet = frozenset() if with_loops else self._loops
+        if with_loops and any(copy.place in self._loops for copy in self.held.values()):
+            return True
+        for vhost, name in {(copy.vhost, copy.queue) for copy in self.ready.values() if copy.place not in quiet}:
             if (vhost, name) in self._polled:
                 return True
             host = node.vhosts.get(vhost)
@@ -199,10 +228,26 @@ class OutcomeWatcher:
         found: dict[int, dict[CountedFact, list[str]]] = {number: {} for number in self._inputs}
         for spot, root, value in self._values():
             found.setdefault(root, {}).setdefault(spot, []).append(value)
-        return {number: {spot: _joined(values) for spot, values in spots.items()} for number, spots in found.items()}
+        return {
+            number: {spot: _joined(values, spot.what == ENDED) for spot, values in spots.items()}
+            for number, spots in found.items()
+        }
 
     def _values(self) -> Iterator[tuple[CountedFact, int, str]]:
+        # A loop that came to its end, as a retry does that works at last, is none.
+        counts = Counter(copy.place for copy in self._copies.values())
+        alive = {copy.place for copies in (self.ready, self.held) for copy in copies.values()}
+        going_on = {place[0] for place in alive if place in self._loops or counts[place] > self._limit(place[0])}
+        endless = {place for place in self._loops if place[0] in going_on}
+        requeued = {copy.place for copy in self._copies.values() if copy.is_requeued_often}
+        for place in sorted(endless):
+            root, _, queue = place
+            spot = CountedFact(ENDED if root else ARRIVED, masked_name(queue))
+            yield spot, root, f"{'requeued' if place in requeued else 'delivered'} {ENDLESS}"
+        roots = {root for root, _, _ in endless} - {0}
         for copy in self._copies.values():
+            if copy.place in endless or (copy.root in roots and not copy.is_own):
+                continue
             # What became of a copy names the queues in which its dead letters wait.
             if not copy.is_letter or copy.was_delivered or copy.end:
                 spot = CountedFact(ENDED if copy.is_own else ARRIVED, masked_name(copy.queue))
@@ -210,14 +255,20 @@ class OutcomeWatcher:
         for message_id in self._lost & self._own.keys():
             yield CountedFact(ENDED, "no queue"), self._own[message_id], "unroutable"
         yield from ((fact.spot, 0, fact.value) for fact in self._errors)
-        yield from self._values_sent()
+        yield from self._values_sent({root for root, _, _ in endless})
 
-    def _values_sent(self) -> Iterator[tuple[CountedFact, int, str]]:
-        """Yield what was sent for each message, where that is certain, and for all of them together."""
+    def _values_sent(self, endless: set[int]) -> Iterator[tuple[CountedFact, int, str]]:
+        """Yield what was sent for each message, where that is certain, and for all together: `endless` are in loops."""
         counts: Counter[tuple[str, int, str]] = Counter()
         fields: dict[CountedFact, list[str]] = defaultdict(list)
         uncertain = self.uncertain
+        totals = Counter((where, root) for where, root, _, _ in self._sent)
+        loops = {it for it, count in totals.items() if it[1] in endless and count > self._limit(it[1])}
+        for where, number in sorted(loops | {(where, 0) for where, _ in loops}):
+            yield CountedFact(SENT, where), number, ENDLESS
         for where, root, message, _ in self._sent:
+            if (where, root) in loops:
+                continue
             lost = " to no queue" if message.id in self._lost else ""
             for number in {0, root if where not in uncertain else 0}:
                 counts[where, number, lost] += 1
@@ -230,6 +281,10 @@ class OutcomeWatcher:
             yield CountedFact(SENT, where), number, f"{'once' if count == 1 else f'{count} times'}{lost}"
         for spot, values in fields.items():
             yield spot, 0, f"#{digest_of(values)}"
+
+
+# The number of a message, a virtual host and a queue.
+_Place = tuple[int, str, str]
 
 
 class _CopyOutcome:
@@ -249,10 +304,20 @@ class _CopyOutcome:
         self.is_dead_lettered = False
 
     @property
+    def place(self) -> _Place:
+        """Of which message it is, and where."""
+        return self.root, self.vhost, self.queue
+
+    @property
+    def is_requeued_often(self) -> bool:
+        """Whether it was requeued so often that it is in a loop."""
+        return self.requeues.total() >= DELIVERIES_MAX
+
+    @property
     def text(self) -> str:
         """What became of it."""
         requeued = [
-            f"requeued{'' if count == 1 else f' {count} times'} ({why})" for why, count in self.requeues.items()
+            f"requeued{'' if count == 1 else f' {_often(count)}'} ({why})" for why, count in self.requeues.items()
         ]
         end = self.end or (HELD if self.was_delivered and not self.requeues else LEFT)
         if self.is_dead_lettered:
@@ -321,9 +386,15 @@ def _json(value: Any) -> str:
     return json.dumps(value, default=str, sort_keys=True)
 
 
-def _joined(values: list[str]) -> str:
+def _often(count: int) -> str:
+    # How often a loop has run in the time that it had is chance.
+    return f"more than {DELIVERIES_MAX} times" if count > DELIVERIES_MAX else f"{count} times"
+
+
+def _joined(values: list[str], is_of_copies: bool) -> str:
     counts = sorted(Counter(values).items())
-    return ", ".join(value if count == 1 else f"{value} ({count} times)" for value, count in counts)
+    times = _often if is_of_copies else "{} times".format
+    return ", ".join(value if count == 1 else f"{value} ({times(count)})" for value, count in counts)
 
 
 def digest_of(lines: Iterable[str]) -> str:

@@ -37,6 +37,8 @@ SETTLE_S: Final = 1.0
 THEN_S: Final = 3600.0
 # How many times as long a client may take at the end.
 _PATIENCE: Final = 3
+# How many steps of time may bring nothing but what goes on in loops.
+_QUIET_STEPS_MAX: Final = 100
 _UUID: Final = re.compile(rf"(?<![\w-])(?:{FORMAT_PATTERNS['uuid'][0]})(?![\w-])")
 _INSTANT: Final = re.compile(r"\d{4}-\d\d-\d\d(?:[T ]\d\d:\d\d(?::\d\d(?:\.\d{1,6})?)?(?:Z|[+-]\d\d:?\d\d)?)?")
 _EPOCH: Final = re.compile(r"(?<![\w.-])\d{10}(?:\d{3})?(?![\w.])")
@@ -168,9 +170,15 @@ class _ReplayRun:
                 engine.clock.jump(max(at, engine.clock.now()))
                 return
         steps = Steps(engine, at, heartbeats=False)
-        while not engine.ask(steps.move_on):
+        news_count, quiet_count = self.watcher.news_count, 0
+        while quiet_count < _QUIET_STEPS_MAX and not engine.ask(steps.move_on):
             if steps.newcomers is not None:
                 self._await_still()
+                quiet_count = quiet_count + 1 if news_count == self.watcher.news_count else 0
+                news_count = self.watcher.news_count
+        with engine.lock:
+            # A loop of retries goes on as long as time does.
+            engine.clock.jump(max(at, engine.clock.now()))
 
     def _look(self) -> None:
         """Take what has happened. Call it under the lock."""
@@ -183,7 +191,7 @@ class _ReplayRun:
     def _is_settled(self, *, all_held: bool = False) -> bool:
         self._look()
         kept, holders = (set[int](), set[str]()) if all_held else (self._kept, self._holders)
-        return not self.watcher.is_busy(self._engine.node, kept, holders)
+        return not self.watcher.is_busy(self._engine.node, kept, holders, with_loops=all_held)
 
     def _await_settled(self) -> None:
         """Wait until the code under test has settled its copies of the last message, or holds them."""
@@ -192,10 +200,13 @@ class _ReplayRun:
             self._await_still()
 
     def _await_all(self) -> None:
-        """Wait until nothing is under way, or nothing has happened for some time: a slow client is not at its end."""
-        seen_count = -1
-        while seen_count != self._seen_count:
-            seen_count = self._seen_count
+        """Wait until nothing is under way, or nothing has happened for some time: a slow client is not at its end.
+
+        What goes on in a loop is nothing.
+        """
+        news_count = -1
+        while news_count != self.watcher.news_count:
+            news_count = self.watcher.news_count
             if self._engine.wait_until(lambda: self._is_settled(all_held=True), _PATIENCE * self._settle_s):
                 break
         self._await_still()
