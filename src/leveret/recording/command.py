@@ -8,7 +8,7 @@ import random
 import signal
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any, Final
 
@@ -34,6 +34,10 @@ examples:
       record what its exchanges send to the queue billing: its bindings are read from the management API
   leveret record amqp://... --queue billing --firehose -o orders.rec
       also record what the consumers of billing publish; first: rabbitmqctl trace_on
+  leveret record saved/ -o orders.rec
+      record what rabtap tap --saveto saved has written
+  leveret record traces/20260726T101500-3f9a1c07.main.jsonl.gz --exchange orders -o orders.rec
+      record what was published to orders in a trace with trace_bodies
 
 Nothing is taken from any queue, and nothing is left on the server. Ctrl-C ends the recording in good order.
 """
@@ -44,12 +48,17 @@ def add_to(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> Non
     record = commands.add_parser(
         "record",
         help="record the messages of a server, to replay them in a test",
-        description="Record the messages of a server, to replay them in a test (docs/how-to/replay.md). Exits with "
-        "1 if the server ended the recording; the file then has what came before.",
+        description="Record the messages of a server, or of files that have them, to replay them in a test "
+        "(docs/how-to/replay.md). Exits with 1 if the server ended the recording, or a trace is cut; the file then has "
+        "what came before.",
         epilog=_EXAMPLES,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    record.add_argument("url", metavar="URL", help="the server: amqp://user:password@host:port/vhost")
+    record.add_argument(
+        "source",
+        metavar="SOURCE",
+        help="the server: amqp://user:password@host:port/vhost; or a folder or file of rabtap, or a leveret trace",
+    )
     record.add_argument("--vhost", metavar="NAME", help="the virtual host (default: that of the URL)")
     record.add_argument("--queue", metavar="NAME", help="record what is published for this queue, through a copy of it")
     record.add_argument("--exchange", metavar="NAME", help="record what is published to this exchange")
@@ -78,25 +87,41 @@ def add_to(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> Non
 
 def _run(options: argparse.Namespace) -> int:
     from leveret.recording.client import RecordingClient
+    from leveret.recording.files import stored_messages
     from leveret.recording.privacy import Privacy, rule_of
 
     _refuse_wrong(options)
     rules = [rule_of(text, is_hashed=False) for text in options.drop]
     rules += [rule_of(text, is_hashed=True) for text in options.hash]
     privacy = Privacy(rules, options.hash_key or os.environ.get(_KEY_VARIABLE))
-    with RecordingClient(options.url, options.vhost) as client:
+    if "://" not in options.source:
+        vhost = options.vhost or "/"
+        messages = _Messages(options, stored_messages(options.source, vhost, options.exchange))
+        code = _record(options, messages, privacy, vhost, {})
+        _say("exchanges and queues are not part of the recording; replay it with definitions= or declare=False")
+        return code
+    with RecordingClient(options.source, options.vhost) as client:
         definitions = _definitions(options, client.vhost)
         bindings = _bindings(options, definitions)
         with _interruptible() as interrupts:
             client.listen(bindings)
-            messages = _Arrivals(options, client, interrupts)
-            if options.propose:
-                return _propose(messages)
-            return _write(options, messages, privacy, {"vhost": client.vhost, "definitions": definitions})
+            arrivals = _Arrivals(options, client, interrupts)
+            return _record(options, arrivals, privacy, client.vhost, definitions)
 
 
 def _refuse_wrong(options: argparse.Namespace) -> None:
-    if options.queue is None and options.exchange is None and not options.firehose:
+    is_file = "://" not in options.source
+    if is_file and not os.path.exists(options.source):
+        raise BrokerError(
+            f"{options.source!r} is neither a URL of a server nor a file; give amqp://user:password@host:port, or what "
+            "rabtap or a trace has saved"
+        )
+    of_server = [it for it in ("queue", "key", "firehose", "seconds", "management") if getattr(options, it)]
+    if is_file and of_server:
+        raise BrokerError(
+            f"--{of_server[0]} is for a server, and {options.source} is a file; choose its messages with --exchange"
+        )
+    if not is_file and options.queue is None and options.exchange is None and not options.firehose:
         raise BrokerError("record what? Give --exchange orders, --queue billing, or --firehose for all messages")
     if options.queue is not None and options.exchange is not None:
         raise BrokerError("--queue and --exchange were both given; give one of them")
@@ -116,7 +141,7 @@ def _definitions(options: argparse.Namespace, vhost: str) -> dict[str, Any]:
     from leveret.recording.sources import kept_definitions
 
     try:
-        url = options.management or url_beside(options.url)
+        url = options.management or url_beside(options.source)
         return kept_definitions(ManagementClient(url).ask("GET", "definitions", vhost))
     except (ManagementError, AttributeError, TypeError) as error:
         if options.queue is not None and not options.firehose:
@@ -141,36 +166,25 @@ def _bindings(options: argparse.Namespace, definitions: dict[str, Any]) -> list[
     return bindings_to(options.exchange, options.key, definitions)
 
 
-class _Arrivals:
-    """The messages that arrive until the limit, the time, Ctrl-C or the server ends that."""
+class _Messages:
+    """The messages of a source, as far as --sample and --limit let them be recorded."""
 
-    def __init__(self, options: argparse.Namespace, client: RecordingClient, interrupts: list[int]) -> None:
-        from leveret.recording.sources import FirehoseReader, published
-
+    def __init__(self, options: argparse.Namespace, source: Iterable[RecordedMessage]) -> None:
+        """`source` has all messages; iterating over it raises BrokerError if there should be more."""
         self._options = options
-        self._client = client
-        self._interrupts = interrupts
-        self._read = FirehoseReader(options.queue, options.exchange).read if options.firehose else published
+        self._source = source
         # How many publishes were taken, and how many were left out by the sampling rate.
         self.count = 0
         self.skipped_count = 0
         self.began_at = time.monotonic()
-        # Why the server ended the recording; None if it did not.
+        # Why the source ended before its time; None if it did not.
         self.failure: BrokerError | None = None
 
     def __iter__(self) -> Iterator[RecordedMessage]:
         options = self._options
         limit = options.limit or (_PROPOSED_OF if options.propose else None)
-        is_over = False
-        while not is_over:
-            is_over = bool(self._interrupts) or self._is_over()
-            try:
-                commands = self._client.last_deliveries() if is_over else self._client.deliveries(_LOOK_EVERY_S)
-            except BrokerError as error:
-                self.failure = error
-                return
-            at = time.time_ns() // 1000
-            for message in filter(None, (self._read(command, at) for command in commands)):
+        try:
+            for message in self._source:
                 if message.queue is None and options.sample < 1 and random.random() >= options.sample:
                     self.skipped_count += 1
                     continue
@@ -178,6 +192,32 @@ class _Arrivals:
                 self.count += message.queue is None
                 if self.count == limit:
                     return
+        except BrokerError as error:
+            self.failure = error
+
+
+class _Arrivals(_Messages):
+    """The messages that arrive from a server until the time, Ctrl-C or the server ends that."""
+
+    def __init__(self, options: argparse.Namespace, client: RecordingClient, interrupts: list[int]) -> None:
+        super().__init__(options, self._arriving())
+        self._client = client
+        self._interrupts = interrupts
+
+    def _arriving(self) -> Iterator[RecordedMessage]:
+        from leveret.recording.sources import FirehoseReader, published
+
+        options = self._options
+        firehose = FirehoseReader(options.queue, options.exchange) if options.firehose else None
+        is_over = False
+        while not is_over:
+            is_over = bool(self._interrupts) or self._is_over()
+            commands = self._client.last_deliveries() if is_over else self._client.deliveries(_LOOK_EVERY_S)
+            at = time.time_ns() // 1000
+            for arrived in (published(command, at) for command in commands):
+                message = arrived if firehose is None else firehose.read(arrived)
+                if message is not None:
+                    yield message
             self._show_progress()
 
     def _is_over(self) -> bool:
@@ -208,7 +248,7 @@ def _interruptible() -> Iterator[list[int]]:
             signal.signal(number, handler)
 
 
-def _propose(messages: _Arrivals) -> int:
+def _propose(messages: _Messages) -> int:
     from leveret.recording.privacy import proposals
     from leveret.trace.shapes import Shape, add_message
 
@@ -223,13 +263,21 @@ def _propose(messages: _Arrivals) -> int:
     return 0
 
 
-def _write(options: argparse.Namespace, messages: _Arrivals, privacy: Privacy, facts: dict[str, Any]) -> int:
+def _record(
+    options: argparse.Namespace, messages: _Messages, privacy: Privacy, vhost: str, definitions: dict[str, Any]
+) -> int:
     from leveret.recording.rec_file import RecordingWriter
+    from leveret.trace.redaction import REDACTED
 
+    if options.propose:
+        return _propose(messages)
+    facts = {"vhost": vhost, "definitions": definitions}
     facts |= {"queue": options.queue, "exchange": options.exchange, "firehose": options.firehose}
     facts |= {"sample": options.sample, "dropped": options.drop, "hashed": options.hash}
+    hidden_count = 0
     with RecordingWriter(options.output, facts) as writer:
         for message in messages:
+            hidden_count += REDACTED in str(message.headers)
             writer.add(privacy.cleaned(message))
     span = span_text(round((time.monotonic() - messages.began_at) * 1_000_000))
     skipped = f", {messages.skipped_count} left out by --sample" if messages.skipped_count else ""
@@ -240,6 +288,8 @@ def _write(options: argparse.Namespace, messages: _Arrivals, privacy: Privacy, f
         print(f"{'hashed' if rule.is_hashed else 'dropped'} {rule.text}: {count_text(found, 'value')}{hint}")
     if privacy.opaque_count:
         print(f"bodies left out whole, since they are no JSON and may hold such a field: {privacy.opaque_count}")
+    if hidden_count:
+        print(f"with a header that is {REDACTED}, as a trace hides it: {count_text(hidden_count, 'message')}")
     if messages.failure is not None:
         _say(f"{messages.failure}; {options.output} has what came before")
     return 0 if messages.failure is None else 1

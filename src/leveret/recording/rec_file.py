@@ -27,6 +27,10 @@ from leveret.errors import UnreadableTraceError
 _FORMAT: Final = "leveret recording"
 _VERSION: Final = 1
 Json = dict[str, Any]
+# What may be raised while a message is read that is none.
+NO_MESSAGE: Final = (
+    *(KeyError, TypeError, ValueError, AttributeError, StructError, WireError, RecursionError, OverflowError),
+)
 
 
 class RecordedMessage(NamedTuple):
@@ -193,12 +197,12 @@ def _message(path: str, number: int, octets: bytes) -> RecordedMessage:
     line = _line(path, number, octets)
     try:
         return from_json(line)
-    except (KeyError, TypeError, ValueError, AttributeError, StructError, WireError, RecursionError, OverflowError):
+    except NO_MESSAGE:
         raise UnreadableTraceError(f"{path}, line {number}: this is no message; the file is damaged") from None
 
 
 def from_json(line: Json) -> RecordedMessage:
-    """Return the message of a line. Raises one of many errors if it is none."""
+    """Return the message of a line. Raises one of `NO_MESSAGE` if it is none."""
     named = dict(line.get("properties", {}))
     if "headers" in named:
         named["headers"] = _table(named["headers"])

@@ -109,15 +109,15 @@ class FirehoseReader:
     _clients: dict[str, int] = field(default_factory=dict)
     _consumers: set[int] = field(default_factory=set)
 
-    def read(self, command: Command, at: int) -> RecordedMessage | None:
+    def read(self, record: RecordedMessage) -> RecordedMessage | None:
         """Return the publish or the delivery that a record is about; None if it was not asked for."""
-        what, _, name = cast("amqp.BasicDeliver", command.method).routing_key.partition(".")
-        given = Properties.decode(command.properties).headers or Table.EMPTY
+        what, _, name = record.routing_key.partition(".")
+        given = record.properties.headers or Table.EMPTY
         facts = given.to_python()
         client = self._clients.setdefault(str(facts.get("connection")), len(self._clients) + 1)
         keys = cast("list[object]", facts.get("routing_keys") or [""])
         exchange = str(facts.get("exchange_name") or "")
-        place = RecordedMessage(at, exchange, str(keys[0]), Properties(), b"", client=client)
+        place = RecordedMessage(record.at, exchange, str(keys[0]), Properties(), b"", client=client)
         if what == "deliver":
             if self.queue not in (None, name):
                 return None
@@ -127,7 +127,7 @@ class FirehoseReader:
         is_own = client in self._consumers
         if not is_own and (self.queue not in (None, *queues) or self.exchange not in (None, exchange)):
             return None
-        return place._replace(properties=_properties(given), body=command.body, queues=queues)
+        return place._replace(properties=_properties(given), body=record.body, queues=queues)
 
 
 def _properties(facts: Table) -> Properties:
