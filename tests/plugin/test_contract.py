@@ -145,8 +145,14 @@ def test_a_test_that_sends_what_can_break_a_consumer_fails_at_its_line(
     )
 
 
-def test_what_fails_many_tests_is_one_line_a_field_at_the_end(run, lock: Path):
+@pytest.mark.parametrize("workers", [(), ("-p", "xdist", "-n2")], ids=["alone", "in two workers"])
+def test_what_fails_many_tests_is_one_line_a_field_at_the_end(
+    run, lock: Path, workers: tuple[str, ...], monkeypatch: pytest.MonkeyPatch
+):
     run(TESTS, WRITE)
+    monkeypatch.setenv("PYTHONPATH", str(lock.parent))
+    for name in ("PYTEST_XDIST_WORKER", "PYTEST_XDIST_TESTRUNUID", "PYTEST_XDIST_WORKER_COUNT"):
+        monkeypatch.delenv(name, raising=False)
 
     result = run(
         """
@@ -155,7 +161,8 @@ def test_what_fails_many_tests_is_one_line_a_field_at_the_end(run, lock: Path):
         @pytest.mark.parametrize("total", [1.5, None])
         def test_order(shop, total):
             shop.order(total=total, id=7)
-        """
+        """,
+        *workers,
     )
 
     result.assert_outcomes(failed=2)
