@@ -59,7 +59,7 @@ def add_to(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> Non
         metavar="SOURCE",
         help="the server: amqp://user:password@host:port/vhost; or a folder or file of rabtap, or a leveret trace",
     )
-    record.add_argument("--vhost", metavar="NAME", help="the virtual host (default: that of the URL)")
+    record.add_argument("--vhost", metavar="NAME", help="the virtual host (default: that of the URL, or /)")
     record.add_argument("--queue", metavar="NAME", help="record what is published for this queue, through a copy of it")
     record.add_argument("--exchange", metavar="NAME", help="record what is published to this exchange")
     record.add_argument(

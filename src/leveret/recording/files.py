@@ -68,7 +68,7 @@ def _places(path: str, vhost: str) -> Iterator[_Place]:
         return
     names = sorted(filter(_SAVED.fullmatch, os.listdir(path)))
     if not names:
-        raise UnreadableTraceError(f"{path} has no rabtap-*.json; name a folder of rabtap --saveto, or a file")
+        raise UnreadableTraceError(f"{path} has no rabtap-*.json; name a folder of rabtap --saveto, or one trace")
     for name in names:
         yield from _saved(os.path.join(path, name))
 
