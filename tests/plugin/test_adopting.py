@@ -109,6 +109,40 @@ class Settings(BaseSettings):
         },
         ["SHOP_RABBIT_PASSWORD=password", "vhost=shop user=app", "leveret_users = app=secret", "leveret_vhosts = shop"],
     ),
+    "a model in settings of pydantic, beside another one": (
+        {
+            ".env": "APP_RABBIT__HOST=rabbitmq\n",
+            "settings.py": """
+from pydantic import BaseModel, SecretStr
+from pydantic_settings import BaseSettings, SettingsConfigDict
+
+class Database(BaseModel):
+    host: str = "database"
+    port: int = 5432
+    user: str = "postgres"
+
+class Rabbit(BaseModel):
+    host: str = "localhost"
+    port: int = 5672
+    user: str = "guest"
+    password: SecretStr = SecretStr("guest")
+
+    @property
+    def dsn(self) -> str:
+        return f"amqp://{self.user}:{self.password.get_secret_value()}@{self.host}:{self.port}/"
+
+class Settings(BaseSettings):
+    model_config = SettingsConfigDict(env_prefix="APP_", env_nested_delimiter="__", env_file=".env")
+    database: Database = Database()
+    rabbit: Rabbit = Rabbit()
+""",
+            "test_it.py": "from settings import Settings\n" + pika_test("pika.URLParameters(Settings().rabbit.dsn)"),
+        },
+        [
+            "[pytest]\nleveret_url_env = APP_RABBIT__HOST=host APP_RABBIT__PASSWORD=password APP_RABBIT__PORT=port "
+            "APP_RABBIT__USER=user\n"
+        ],
+    ),
     "a URL in a file .env": (
         {
             ".env": "DEBUG=1\nMESSAGES=amqp://guest:guest@rabbitmq:5672/\n",
@@ -418,6 +452,102 @@ def test_each_way_to_name_an_address_is_read(tmp_path: Path, source: str, lines:
     assert [line for line in lines if line not in written] == []
 
 
+SETTINGS = """
+from pydantic import AliasChoices, Field
+from pydantic_settings import BaseSettings
+
+class Shop(BaseSettings):
+    class Config:
+        env_prefix = "SHOP_"
+    {field}
+"""
+TWO_SETTINGS = """
+from pydantic_settings import BaseSettings
+
+class Rabbit(BaseSettings):
+    class Config:
+        env_prefix = "QUEUE_"
+    host: str = "rabbit"
+    port: int = 5672
+
+    @property
+    def url(self):
+        return f"amqp://{self.host}:{self.port}"
+
+class Database(BaseSettings):
+    class Config:
+        env_prefix = "DB_"
+    host: str = "database"
+    port: int = 5432
+"""
+FORMATTED = '"amqp://{}:{}@{}:{}//".format("guest", "guest", os.environ.get("CELERY_HOST", "broker"), 5672)'
+OF_HOST = "leveret_url_env = CELERY_HOST=host\nleveret_port = 5672\n"
+
+
+@pytest.mark.parametrize(
+    ("source", "written"),
+    [
+        (
+            SETTINGS.format(field='broker: str = Field("", validation_alias=AliasChoices("RABBIT_DSN", "AMQP_DSN"))'),
+            "leveret_url_env = RABBIT_DSN\n",
+        ),
+        (SETTINGS.format(field='broker_url: str = Field("", alias=name_of("x"))'), ""),
+        (TWO_SETTINGS, "leveret_url_env = QUEUE_HOST=host QUEUE_PORT=port\n"),
+        (f'broker_url = os.environ.get("CELERY_BROKER_URL", {FORMATTED})', "leveret_url_env = CELERY_BROKER_URL\n"),
+        ('URL = os.environ.get("AMQP_URL", f"amqp://{name()}@localhost:{5672}")', "leveret_url_env = AMQP_URL\n"),
+        (f"broker_url = {FORMATTED}", OF_HOST),
+        ('broker_url = "amqp://%s:%d//" % (os.environ.get("CELERY_HOST", "broker"), 5672)', OF_HOST),
+        ('URL = f"amqp://localhost:{free_port()}"', ""),
+        ('pika.ConnectionParameters(host="localhost", port=free_port())', ""),
+        ("pika.ConnectionParameters(virtual_host='/', **elsewhere)", ""),
+    ],
+)
+def test_only_the_address_that_the_code_reads_is_written(tmp_path: Path, source: str, written: str) -> None:
+    app = f"import os\nimport celery\nimport pika\n{source}\n"
+    write(tmp_path, {"app.py": app, "test_it.py": "def test_it(leveret): pass\n"}, free_ports())
+
+    main(["init", str(tmp_path), "--yes"])
+
+    settings = tmp_path / "pytest.ini"
+    assert (settings.read_text(encoding="utf-8") if settings.exists() else "[pytest]\n") == f"[pytest]\n{written}"
+
+
+def test_the_reason_of_a_port_says_only_what_stands_there(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    write(tmp_path / "bare", {"test_it.py": "import pika\nNUMBER = 5672\n"}, free_ports())
+    write(tmp_path / "host", {"test_it.py": f"import os\nimport celery\nurl = {FORMATTED}\n"}, free_ports())
+
+    main(["init", str(tmp_path / "bare")])
+    main(["init", str(tmp_path / "host")])
+
+    output = capsys.readouterr().out
+    assert "note: leveret_port: test_it.py:2 names the port 5672\n" in output
+    assert "note: leveret_port: test_it.py:3 connects to amqp://$CELERY_HOST:5672\n" in output
+
+
+@pytest.mark.parametrize(
+    "environment",
+    [
+        "{RABBITMQ_DEFAULT_USER: shop, RABBITMQ_DEFAULT_PASS: 's}', RABBITMQ_DEFAULT_VHOST: shop}",
+        "['RABBITMQ_DEFAULT_USER=shop', 'RABBITMQ_DEFAULT_PASS=s}', RABBITMQ_DEFAULT_VHOST=shop]",
+        "\n      RABBITMQ_DEFAULT_USER: shop\n      RABBITMQ_DEFAULT_PASS: s}\n      RABBITMQ_DEFAULT_VHOST: ${V-shop}"
+        "\n      # RABBITMQ_DEFAULT_VHOST: old",
+    ],
+)
+def test_the_login_of_an_image_is_read_as_yaml(tmp_path: Path, environment: str) -> None:
+    compose = f"services:\n  mq:\n    image: rabbitmq\n    environment: {environment}\n  app:\n    environment:\n"
+    compose += "      - {MESSAGES: 'amqp://shop:s%7D@mq/shop'}\n"
+    app = 'import os\nimport pika\nURL = os.environ["MESSAGES"]\n'
+    write(tmp_path, {"compose.yml": compose, "test_it.py": app}, free_ports())
+
+    main(["init", str(tmp_path), "--yes"])
+
+    assert (tmp_path / "pytest.ini").read_text(encoding="utf-8").splitlines()[1:] == [
+        "leveret_url_env = MESSAGES vhost=shop user=shop",
+        "leveret_users = shop=s}",
+        "leveret_vhosts = shop",
+    ]
+
+
 def test_a_machine_that_only_docker_knows_is_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     write(tmp_path, {"test_it.py": pika_test('pika.URLParameters("amqp://rabbitmq:5672")')}, free_ports())
 
@@ -509,6 +639,7 @@ def test_a_section_with_a_comment_is_that_of_pytest(tmp_path: Path) -> None:
         ("rabbitmq:3.8.3-management", "3.10 is the oldest that leveret has"),
         ("rabbitmq:3.12", "3.10 is the newest that is not newer"),
         ("rabbitmq:3", "3.13 is the newest that is not newer"),
+        ("rabbitmq:3.13.7-alpine", ""),
     ],
 )
 def test_the_reason_of_a_version_is_true(
@@ -523,4 +654,28 @@ def test_the_reason_of_a_version_is_true(
 
     main(["init", str(tmp_path)])
 
-    assert f"note: leveret_rabbitmq: compose.yml has {image}; {said}\n" in capsys.readouterr().out
+    assert f"note: leveret_rabbitmq: compose.yml has {image}{said and '; '}{said}\n" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("image", "said"),
+    [
+        ("rabbitmq:${TAG:-3.13}", "leveret_rabbitmq: compose.yml has rabbitmq:3.13"),
+        ("${REGISTRY:-docker.io}/rabbitmq:3.13", "leveret_rabbitmq: compose.yml has docker.io/rabbitmq:3.13"),
+        ("rabbitmq:${OF_FILE}", "leveret_rabbitmq: compose.yml has rabbitmq:3.13-alpine"),
+        (
+            "rabbitmq:${UNKNOWN}",
+            "compose.yml has rabbitmq:${UNKNOWN}, and no file gives its version; name it with leveret_rabbitmq",
+        ),
+    ],
+)
+def test_the_variables_of_a_compose_file_are_filled_in(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], image: str, said: str
+) -> None:
+    compose = f"services:\n  mq:\n    image: {image}\n"
+    files = {"compose.yml": compose, ".env": "OF_FILE=3.13-alpine\n", "test_it.py": "import pika\nNUMBER = 5672\n"}
+    write(tmp_path, files, free_ports())
+
+    main(["init", str(tmp_path)])
+
+    assert f"note: {said}\n" in capsys.readouterr().out

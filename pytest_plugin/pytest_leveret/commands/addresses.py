@@ -8,6 +8,8 @@ from collections import Counter
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
+from itertools import count
+from string import Formatter
 from typing import Final, NamedTuple
 from urllib.parse import unquote, urlsplit
 
@@ -71,12 +73,10 @@ _FORMATTED: Final = re.compile(
 )
 # The management API on this machine, and the number of its port alone.
 _API: Final = re.compile(rf"https?://(?:localhost|127\.0\.0\.1):(\d+)/api\b|(?:\S*:)?({_HTTP_PORT})\b")
-# A line of a file of settings, of a compose file or of a workflow that gives a variable a URL.
-_GIVEN: Final = re.compile(
-    r"""^[\s-]*(?:export\s+)?["']?([A-Za-z_]\w*)["']?\s*[:=]\s*["']?(\w+://[^\s"'#]+)""", re.MULTILINE
+# A line of a file of settings that gives a variable a value.
+GIVEN: Final = re.compile(
+    r"""^[ \t]*(?:export\s+)?["']?([A-Za-z_]\w*)["']?[ \t]*[:=][ \t]*["']?([^\s"'#]+)""", re.MULTILINE
 )
-_IMAGE_LOGIN: Final = re.compile(r"""RABBITMQ_DEFAULT_(USER|PASS|VHOST)["']?\s*[:=]\s*["']?([^\s"'#]+)""")
-_DEFAULTED: Final = re.compile(r"\$\{\w+:?-([^}]*)\}")
 
 
 class VariableRead(NamedTuple):
@@ -87,7 +87,10 @@ class VariableRead(NamedTuple):
 
 
 class BrokerAddress(NamedTuple):
-    """Where the code connects to, and which file and line says so."""
+    """Where the code connects to, and which file and line says so.
+
+    The host of a variable is its name after "$". It is "" if the code names the port alone.
+    """
 
     where: str
     host: str
@@ -100,7 +103,7 @@ class BrokerAddress(NamedTuple):
     @property
     def is_local(self) -> bool:
         """Whether it is on this machine."""
-        return self.host in _LOCAL
+        return self.host in _LOCAL or self.host[:1] in ("", "$")
 
 
 class Held(NamedTuple):
@@ -111,7 +114,8 @@ class Held(NamedTuple):
     where: str
 
 
-Binding = ast.expr | VariableRead
+# What a name is set to; None if that is not known.
+Binding = ast.expr | VariableRead | None
 
 
 def address_in(text: str, where: str) -> BrokerAddress | None:
@@ -151,14 +155,14 @@ class Addresses:
     # The nodes of syntax trees that are accounted for.
     seen: set[int] = field(default_factory=set)
 
-    def read_settings(self, name: str, text: str) -> None:
-        """Read what a file that is no module gives variables, and the user of an image of RabbitMQ."""
-        self.given |= {variable: url for variable, url in _GIVEN.findall(text) if variable not in self.given}
-        login = {word: _DEFAULTED.sub(r"\1", value) for word, value in _IMAGE_LOGIN.findall(text)}
-        if "USER" in login and "PASS" in login:
-            self.users.setdefault(login["USER"], login["PASS"])
-        if "VHOST" in login:
-            self.vhosts.add(login["VHOST"])
+    def read_settings(self, variables: Mapping[str, str]) -> None:
+        """Read what one place of a file gives variables, and the user of an image of RabbitMQ."""
+        self.given |= {name: url for name, url in variables.items() if "://" in url and name not in self.given}
+        user, password, vhost = (variables.get(f"RABBITMQ_DEFAULT_{word}", "") for word in ("USER", "PASS", "VHOST"))
+        if user and password and "$" not in user + password:
+            self.users.setdefault(user, password)
+        if vhost and "$" not in vhost:
+            self.vhosts.add(vhost)
 
     def note(self, read: VariableRead, where: str, part: str | None = None) -> bool:
         """Note that the code reads a variable, as this part or as name and default say; return whether it counts."""
@@ -198,11 +202,12 @@ class Addresses:
     def local(self) -> list[BrokerAddress]:
         """Return the addresses on this machine at one port: the usual one, or else the one that most have.
 
-        If variables have the port, another one than the usual belongs to something else.
+        If variables have the port, another one than the usual belongs to something else, and so does the number of the
+        usual one alone.
         """
-        found = [it for it in self.fixed if it.is_local and it.scheme == "amqp"]
-        counts = Counter(it.port for it in found)
         has_port = any(it.part in ("port", "url") for it in self.variables().values())
+        found = [it for it in self.fixed if it.is_local and it.scheme == "amqp" and (it.host or not has_port)]
+        counts = Counter(it.port for it in found)
         port = AMQP_PORT if has_port or AMQP_PORT in counts else next((port for port, _ in counts.most_common(1)), 0)
         return [it for it in found if it.port == port]
 
@@ -229,34 +234,89 @@ class Addresses:
         }, vhosts - {"/"}
 
 
-def bindings(tree: ast.Module) -> dict[str, Binding]:
-    """Return what the names and attributes of a module are set to, and the fields of pydantic's settings."""
+def bind(bound: dict[str, Binding], more: Mapping[str, Binding]) -> None:
+    """Add what names are set to. A name of several variables is not known."""
+    for name, value in more.items():
+        known = bound.get(name, value)
+        is_other = isinstance(known, VariableRead) and isinstance(value, VariableRead) and known != value
+        bound[name] = None if is_other else value
+
+
+def bindings(tree: ast.Module, fields: Mapping[str, Binding]) -> dict[str, Binding]:
+    """Return what the names and attributes of a module are set to, and the fields of its classes as "Class.field"."""
     bound: dict[str, Binding] = {}
     for node in ast.walk(tree):
         if isinstance(node, ast.Assign):
             bound |= {
                 _last(target): node.value for target in node.targets if isinstance(target, ast.Name | ast.Attribute)
             }
-        elif isinstance(node, ast.ClassDef) and any("Settings" in ast.unparse(base) for base in node.bases):
-            bound |= dict(_fields(node))
+        elif isinstance(node, ast.ClassDef):
+            for each in _annotated(node):
+                name, own = _last(each.target), f"{node.name}.{_last(each.target)}"
+                bound[own] = fields.get(own, each.value)
+                if own in fields:
+                    bind(bound, {name: fields[own]})
         elif isinstance(node, ast.AnnAssign) and node.value is not None:
             bound.setdefault(_last(node.target), node.value)
     return bound
 
 
-def _fields(node: ast.ClassDef) -> Iterator[tuple[str, Binding]]:
-    """Yield the fields of a class of settings, each as the reading of its variable."""
-    prefix = re.search(r"env_prefix\s*=\s*['\"](\w*)", ast.unparse(node))
-    for each in node.body:
-        if isinstance(each, ast.AnnAssign) and isinstance(each.target, ast.Name):
-            name, value = f"{prefix[1] if prefix else ''}{each.target.id}".upper(), each.value
-            if isinstance(value, ast.Call):
-                given = {it.arg: it.value for it in value.keywords}
-                named = next(
-                    (text for key in ("env", "validation_alias", "alias") if (text := _text(given.get(key)))), ""
-                )
-                name, value = named.upper() or name, given.get("default", value.args[0] if value.args else None)
-            yield each.target.id, VariableRead(name, _text(value))
+def settings_fields(classes: Mapping[str, ast.ClassDef]) -> dict[str, Binding]:
+    """Return the fields of pydantic's settings as "Class.field", each as the reading of its variable.
+
+    A model in a field also gives its own, as "field.field".
+    """
+    fields: dict[str, Binding] = {}
+    for node in classes.values():
+        if any("Settings" in ast.unparse(base) for base in node.bases):
+            source = ast.unparse(node)
+            prefix, delimiter = (
+                found[1] if (found := re.search(rf"{word}\s*=\s*['\"](\w*)", source)) else ""
+                for word in ("env_prefix", "env_nested_delimiter")
+            )
+            for name, read in _fields(node, classes, prefix, delimiter):
+                bind(fields, {name: read})
+    return fields
+
+
+def _annotated(node: ast.ClassDef) -> list[ast.AnnAssign]:
+    return [each for each in node.body if isinstance(each, ast.AnnAssign) and isinstance(each.target, ast.Name)]
+
+
+def _fields(
+    node: ast.ClassDef,
+    classes: Mapping[str, ast.ClassDef],
+    prefix: str,
+    delimiter: str,
+    made: ast.AnnAssign | None = None,
+) -> Iterator[tuple[str, VariableRead | None]]:
+    """Yield the fields of a class of settings, or of a model that is `made` in one of its fields."""
+    inner = {name: each for name, each in classes.items() if each is not node}
+    given = made.value if made is not None else None
+    for each in _annotated(node):
+        name = _last(each.target)
+        value = (_keyword(given, name) if isinstance(given, ast.Call) else None) or each.value
+        read = _field(f"{prefix}{name}".upper(), value)
+        yield f"{node.name}.{name}", read
+        if made is not None:
+            yield f"{_last(made.target)}.{name}", read
+        model = inner.get(re.sub(r"Optional\[(\w+)\]| \| None", r"\1", ast.unparse(each.annotation)))
+        if model is not None and delimiter and read is not None:
+            yield from _fields(model, inner, f"{read.variable}{delimiter}", delimiter, each)
+
+
+def _field(name: str, value: ast.expr | None) -> VariableRead | None:
+    """Return the reading of the variable of a field; None if its name cannot be read."""
+    if not isinstance(value, ast.Call):
+        return VariableRead(name, _text(value))
+    default = _text(_keyword(value, "default") or (value.args[0] if value.args else None))
+    named = next(filter(None, (_keyword(value, word) for word in ("env", "validation_alias", "alias"))), None)
+    if named is None:
+        return VariableRead(name, default)
+    choices = named.elts if isinstance(named, ast.List | ast.Tuple) else [named]
+    if isinstance(named, ast.Call) and _last(named.func) == "AliasChoices":
+        choices = named.args
+    return VariableRead(_text(choices[0]).upper(), default) if choices and _text(choices[0]) else None
 
 
 class ModuleReader:
@@ -269,6 +329,8 @@ class ModuleReader:
         self._bound = bound
         # What the module imports of clients, by its name here.
         self._of_clients: set[str] = set()
+        # The attributes of `self`, each as "Class.field".
+        self._own: dict[int, str] = {}
         self.has_found = False
 
     def read(self, tree: ast.Module) -> None:
@@ -279,20 +341,15 @@ class ModuleReader:
                 for module in {module.split(".")[0] for module in modules} & CLIENTS:
                     self._all.clients.add(module)
                     self._of_clients |= {(it.asname or it.name).split(".")[0] for it in node.names}
-            elif isinstance(node, ast.ClassDef) and any("Settings" in ast.unparse(base) for base in node.bases):
-                for name, read in _fields(node):
-                    if isinstance(read, VariableRead):
-                        self._note(read, node)
-                        self._all.seen |= {
-                            id(it) for each in node.body if _is_field(each, name) for it in ast.walk(each)
-                        }
+            elif isinstance(node, ast.ClassDef):
+                self._read_class(node)
             elif isinstance(node, ast.Call | ast.Subscript | ast.BoolOp) and id(node) not in self._all.seen:
                 value = self._value(node)
                 if isinstance(value, VariableRead):
                     self._note(value, node)
                 elif isinstance(node, ast.Call):
                     self._read_call(node)
-            elif isinstance(node, ast.JoinedStr):
+            if isinstance(node, ast.JoinedStr | ast.Call | ast.BinOp) and id(node) not in self._all.seen:
                 self._read_formatted(node)
 
     def read_constants(self, tree: ast.Module) -> None:
@@ -304,10 +361,25 @@ class ModuleReader:
                 text, where = str(node.value), self._where(node)
                 if (address := address_in(text, where)) is not None:
                     self._fix(address)
-                elif self._all.clients and re.search(rf"(^|localhost:|127\.0\.0\.1:){AMQP_PORT}\b", text):
-                    self._fix(BrokerAddress(where, "localhost"))
+                elif self._all.clients and (port := re.search(rf"(^|localhost:|127\.0\.0\.1:){AMQP_PORT}\b", text)):
+                    self._fix(BrokerAddress(where, "localhost" if port[1] else ""))
                 elif (api := _API.match(text)) and (self._all.clients or api[1]):
                     self._all.management[where] = int(api[1] or api[2])
+
+    def _read_class(self, node: ast.ClassDef) -> None:
+        for it in ast.walk(node):
+            if isinstance(it, ast.Attribute) and _last(it.value) == "self":
+                self._own[id(it)] = f"{node.name}.{it.attr}"
+        for each in _annotated(node):
+            read = self._bound.get(f"{node.name}.{_last(each.target)}")
+            if not isinstance(read, ast.expr):
+                self._pass_over(each)
+            if isinstance(read, VariableRead):
+                self._note(read, each)
+
+    def _pass_over(self, *nodes: ast.AST | None) -> None:
+        """Note that expressions are accounted for."""
+        self._all.seen |= {id(it) for node in nodes if node is not None for it in ast.walk(node)}
 
     def _where(self, node: ast.AST) -> str:
         return f"{self._name}:{getattr(node, 'lineno', 1)}"
@@ -325,11 +397,14 @@ class ModuleReader:
             return node if isinstance(node, VariableRead) else None
         if isinstance(node, ast.Constant):
             return str(node.value) if isinstance(node.value, str | int) else None
-        if isinstance(node, ast.Name | ast.Attribute) and _last(node) in self._bound:
-            return self._value(self._bound[_last(node)], depth + 1)
+        if isinstance(node, ast.Name | ast.Attribute):
+            of = f"{_last(node.value)}.{node.attr}" if isinstance(node, ast.Attribute) else ""
+            name = next((it for it in (self._own.get(id(node), ""), of, _last(node)) if it in self._bound), "")
+            return self._value(self._bound.get(name), depth + 1)
         if isinstance(node, ast.BoolOp):
             first, *rest = [self._value(it, depth + 1) for it in node.values]
-            self._all.seen |= {id(it) for it in node.values} if isinstance(first, VariableRead) else set()
+            if isinstance(first, VariableRead):
+                self._pass_over(*node.values)
             texts = [it for it in rest if isinstance(it, str)]
             return (
                 first._replace(default=first.default or texts[0])
@@ -338,11 +413,14 @@ class ModuleReader:
             )
         if isinstance(node, ast.Subscript) and isinstance(node.ctx, ast.Load) and "environ" in ast.unparse(node.value):
             return VariableRead(_text(node.slice)) if _text(node.slice) else None
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr == "get_secret_value":
+            return self._value(node.func.value, depth + 1)
         if isinstance(node, ast.Call) and node.args:
             called = ast.unparse(node.func)
             if _READS.search(called) and _text(node.args[0]):
                 default = node.args[1] if len(node.args) > 1 else _keyword(node, "default")
-                self._all.seen |= {id(default), id(self._bound.get(_last(default)))} if default is not None else set()
+                named = self._bound.get(_last(default))
+                self._pass_over(default, named if isinstance(named, ast.Constant) else None)
                 value = self._value(default, depth + 1)
                 return VariableRead(_text(node.args[0]), value if isinstance(value, str) else "")
             if called in ("int", "str"):
@@ -361,7 +439,9 @@ class ModuleReader:
             values[part] = value = self._value(expression)
             if isinstance(value, VariableRead):
                 self._note(value, node, part)
-        self._connect(values, node, has_more=bool(node.args or node.keywords))
+        # What * and ** bring is not known.
+        if all(it.arg for it in node.keywords) and not any(isinstance(it, ast.Starred) for it in node.args):
+            self._connect(values, node, has_more=bool(node.args or node.keywords))
 
     def _connect(self, values: dict[str, VariableRead | str | None], node: ast.AST, *, has_more: bool) -> None:
         known = {part: value for part, value in values.items() if isinstance(value, str)}
@@ -373,37 +453,61 @@ class ModuleReader:
         called = _last(node.func) if isinstance(node, ast.Call) else ""
         plain = known.get("url", "") if "://" not in known.get("url", "") else ""
         host, _, port = (known.get("host") or plain).partition(":")
-        if isinstance(values.get("host"), VariableRead):
-            host = "localhost"
+        if isinstance(of := values.get("host"), VariableRead):
+            host = f"${of.variable}"
         is_told_nothing = called in _TO_LOCALHOST and (not has_more or (called[0] == "C" and "host" not in values))
         if isinstance(values.get("port"), VariableRead) or not (host or is_told_nothing):
             return
         port = known.get("port") or port
-        if port.isdecimal() or not (port or values.get("port")):
+        if port.isdecimal() or not (port or "port" in values):
             self._fix(BrokerAddress(self._where(node), host or "localhost", int(port or AMQP_PORT)))
 
-    def _read_formatted(self, node: ast.JoinedStr) -> None:
-        """Read an f-string of a URL, whose parts come from variables or names."""
-        text = "".join(
-            str(it.value) if isinstance(it, ast.Constant) else f"\0{n}\0" for n, it in enumerate(node.values)
-        )
-        self._all.seen |= {id(it) for it in node.values}
+    def _read_formatted(self, node: ast.expr) -> None:
+        """Read a URL that is put together from variables or names."""
+        pieces = list(_pieces(node))
+        text = "".join(it if isinstance(it, str) else f"\0{n}\0" for n, it in enumerate(pieces))
         matched = _FORMATTED.fullmatch(text)
+        if isinstance(node, ast.JoinedStr) or matched is not None:
+            self._all.seen |= {id(it) for it in ast.iter_child_nodes(node)}
         if matched is None:
             return
         values: dict[str, VariableRead | str | None] = {}
         for part, found in matched.groupdict().items():
-            placed = re.fullmatch(r"\0(\d+)\0", found or "")
-            formatted = node.values[int(placed[1])] if placed else None
-            value = self._value(formatted.value) if isinstance(formatted, ast.FormattedValue) else found
+            if found is None:
+                continue
+            placed = re.fullmatch(r"\0(\d+)\0", found)
+            piece = pieces[int(placed[1])] if placed else found
+            value = piece if isinstance(piece, str) else self._value(piece)
             values[part] = None if isinstance(value, str) and "\0" in value else value
             if isinstance(value, VariableRead):
                 self._note(value, node, part)
         self._connect(values, node, has_more=True)
 
 
-def _is_field(node: ast.stmt, name: str) -> bool:
-    return isinstance(node, ast.AnnAssign) and _last(node.target) == name
+def _pieces(node: ast.expr) -> Iterator[str | ast.expr]:
+    """Yield the texts and the expressions of an f-string, of a call of format, or of % with a tuple."""
+    if isinstance(node, ast.JoinedStr):
+        for it in node.values:
+            yield (
+                it.value
+                if isinstance(it, ast.FormattedValue)
+                else str(it.value)
+                if isinstance(it, ast.Constant)
+                else it
+            )
+    elif isinstance(node, ast.BinOp) and isinstance(node.op, ast.Mod) and isinstance(node.right, ast.Tuple):
+        texts = re.split(r"%[sd]", _text(node.left))
+        if len(texts) == len(node.right.elts) + 1:
+            for text, value in zip(texts, [*node.right.elts, ast.Constant("")], strict=True):
+                yield from (text, value)
+    elif isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr == "format":
+        given = {str(n): value for n, value in enumerate(node.args)} | {it.arg or "": it.value for it in node.keywords}
+        numbers = map(str, count())
+        with suppress(ValueError):
+            for text, name, _, _ in Formatter().parse(_text(node.func.value)):
+                yield text
+                if name is not None:
+                    yield given.get(name or next(numbers), node)
 
 
 def _last(node: ast.expr | None) -> str:

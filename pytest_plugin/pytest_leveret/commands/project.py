@@ -12,9 +12,18 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
-from pytest_leveret.commands.addresses import CLIENTS, Addresses, Binding, ModuleReader, bindings
+from pytest_leveret.commands.addresses import (
+    CLIENTS,
+    GIVEN,
+    Addresses,
+    Binding,
+    ModuleReader,
+    bind,
+    bindings,
+    settings_fields,
+)
 
 # The fixtures of packages whose RabbitMQ leveret can replace.
 _FIXTURES: Final = {
@@ -42,7 +51,6 @@ _OURS: Final = ("leveret", "leveret_session", "make_leveret")
 _SKIPPED: Final = frozenset(
     {"node_modules", "site-packages", "build", "dist", "__pycache__", "venv", "docs", "doc", "examples", "benchmarks"}
 )
-_IMAGE: Final = re.compile(r"""\bimage:\s*['"]?(\S*\brabbitmq(?::[^'"\s}]*)?)""")
 _LARGEST_FILE: Final = 1_000_000
 
 
@@ -82,7 +90,7 @@ class Project:
     docker_py: Path | None = None
     # The file that lists pytest as installed, if no such file lists leveret.
     requirements: Path | None = None
-    # Modules that could not be parsed.
+    # Files that could not be parsed.
     unread: list[Path] = field(default_factory=list)
 
     def name(self, path: Path) -> str:
@@ -105,14 +113,19 @@ def read(root: Path) -> Project:
                 modules[path] = ast.parse(texts[path])
             except (SyntaxError, ValueError):
                 project.unread.append(path)
+        elif path.suffix in (".yml", ".yaml"):
+            _read_yaml(project, path, texts[path])
         else:
-            project.addresses.read_settings(project.name(path), texts[path])
-            if path.suffix in (".yml", ".yaml") and (image := _IMAGE.search(texts[path])):
-                project.images[path] = image[1]
-    bound = {name: node for tree in modules.values() for name, node in bindings(tree).items()}
+            project.addresses.read_settings(dict(GIVEN.findall(texts[path])))
+    nodes = (node for tree in modules.values() for node in ast.walk(tree))
+    fields = settings_fields({node.name: node for node in nodes if isinstance(node, ast.ClassDef)})
+    own = {path: bindings(tree, fields) for path, tree in modules.items()}
+    bound = {**fields}
+    for each in own.values():
+        bind(bound, each)
     # Tests come last, because what they import says whether they have to do with a broker.
     for path, tree in sorted(modules.items(), key=lambda it: _is_test(it[0])):
-        _read_module(project, path, tree, texts[path], bound)
+        _read_module(project, path, tree, texts[path], bound | own[path])
     for path, tree in modules.items():
         reader = ModuleReader(project.addresses, project.name(path), {})
         reader.read_constants(tree)
@@ -127,6 +140,43 @@ def read(root: Path) -> Project:
     project.addresses.has_server = bool(project.images)
     project.has_tests = project.has_tests or bool(project.replaces) or not project.requested.isdisjoint(_OURS)
     return project
+
+
+def _read_yaml(project: Project, path: Path, text: str) -> None:
+    """Read the images and variables of a compose file or of a workflow, with what the file .env beside it gives."""
+    from pytest_leveret.standins.compose import VARIABLE, env_file
+    from pytest_leveret.standins.server import is_rabbitmq
+
+    # Tests keep large answers of HTTP in YAML.
+    if not re.search("rabbit|amqp", text, re.IGNORECASE):
+        return
+    given = next((env_file(it) for it in (path.parent / ".env", project.root / ".env") if it.is_file()), {})
+    filled = VARIABLE.sub(lambda it: given.get(it[1] or it[3]) or it[2] or it[0], text)
+    try:
+        import yaml
+    except ImportError:
+        project.unread.append(path)
+        return
+    try:
+        documents = list(yaml.load_all(filled, Loader=yaml.BaseLoader))
+    except yaml.YAMLError:
+        project.unread.append(path)
+        return
+    for mapping in _mappings(documents):
+        texts = {name: value for name, value in mapping.items() if isinstance(value, str)}
+        project.addresses.read_settings(texts)
+        if is_rabbitmq(texts.get("image", "")):
+            project.images.setdefault(path, texts["image"])
+
+
+def _mappings(node: Any) -> Iterator[dict[str, Any]]:
+    """Yield the mappings of a document. A list of NAME=value is one."""
+    if isinstance(node, list):
+        yield dict(it.split("=", 1) for it in node if isinstance(it, str) and "=" in it)
+    elif isinstance(node, dict):
+        yield node
+    for each in node if isinstance(node, list) else node.values() if isinstance(node, dict) else ():
+        yield from _mappings(each)
 
 
 def _settings_of(root: Path) -> Path | None:
@@ -168,7 +218,7 @@ def _files(root: Path) -> Iterator[Path]:
 def _read_module(project: Project, path: Path, tree: ast.Module, text: str, bound: dict[str, Binding]) -> None:
     names = set(_imports(tree))
     imported = {name.split(".")[0] for name in names}
-    reader = ModuleReader(project.addresses, project.name(path), bound | bindings(tree))
+    reader = ModuleReader(project.addresses, project.name(path), bound)
     reader.read(tree)
     speaks_of_rabbitmq = "rabbit" in text.lower()
     if "testcontainers" in imported and (speaks_of_rabbitmq or ("DockerCompose" in text and project.images)):

@@ -136,7 +136,8 @@ def _ports(project: Project) -> Iterator[IniLine]:
     local = found.local()
     if local:
         port, first = local[0].port, local[0]
-        yield IniLine("leveret_port", str(port), f"{first.where} connects to {shown(first)}")
+        does = f"connects to {shown(first)}" if first.host else f"names the port {port}"
+        yield IniLine("leveret_port", str(port), f"{first.where} {does}")
     elif (host := found.lonely_host()) is not None:
         yield IniLine("leveret_port", str(AMQP_PORT), f"{host} names the host, and no variable the port")
     if found.management and (local or found.variables()):
@@ -167,7 +168,9 @@ def _version(project: Project) -> Iterator[IniLine]:
             version = profile_of(image)
             if version != DEFAULT_VERSION:
                 nearest = "the newest that is not newer" if is_older(version, image) else "the oldest that leveret has"
-                yield IniLine("leveret_rabbitmq", version, f"{project.name(path)} has {image}; {version} is {nearest}")
+                is_same = re.search(rf":{re.escape(version)}\b", image)
+                why = f"{project.name(path)} has {image}" + ("" if is_same else f"; {version} is {nearest}")
+                yield IniLine("leveret_rabbitmq", version, why)
             return
 
 
@@ -233,8 +236,12 @@ def advice(project: Project) -> Iterator[str]:
     if project.requirements is not None:
         name, extras = project.name(project.requirements), ",".join(_extras(project).values())
         yield f"{name} lists pytest; add leveret[{extras}] there"
+    for path, image in project.images.items():
+        if "$" in image and not any(line.option == "leveret_rabbitmq" for line in lines):
+            yield f"{project.name(path)} has {image}, and no file gives its version; name it with leveret_rabbitmq"
     for path in project.unread:
-        yield f"{project.name(path)} could not be parsed, and was passed over"
+        needs = "" if path.suffix == ".py" or find_spec("yaml") else " without PyYAML"
+        yield f"{project.name(path)} could not be parsed{needs}, and was passed over"
 
 
 def missing_extras(project: Project) -> list[str]:

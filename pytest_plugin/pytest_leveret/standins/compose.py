@@ -35,7 +35,7 @@ _ENDING: Final = ("down", "stop", "kill", "rm")
 _OF_RUNNING: Final = ("restart", "ps", "logs", "pull", "build", "wait", "pause", "unpause")
 _OF_ONE: Final = ("port", "exec")
 # ${NAME}, ${NAME:-default}, ${NAME-default} and $NAME.
-_VARIABLE: Final = re.compile(r"\$(?:\{(\w+)(?::?-([^}]*))?[^}]*\}|(\w+))")
+VARIABLE: Final = re.compile(r"\$(?:\{(\w+)(?::?-([^}]*))?[^}]*\}|(\w+))")
 
 
 def stand_in_for_testcontainers(fleet: Fleet) -> Callable[[], None]:
@@ -208,11 +208,12 @@ def _with_dependencies(services: Mapping[str, Any], names: list[str]) -> list[st
 def _variables(options: list[tuple[str, str]], folder: Path) -> Mapping[str, str]:
     """Return the variables that a compose file names: those of .env or of --env-file, then the environment."""
     files = [folder / value for name, value in options if name == "--env-file"] or [folder / ".env"]
-    read = [_env_file(file) for file in files if file.exists()]
+    read = [env_file(file) for file in files if file.exists()]
     return {name: value for each in [*read, os.environ] for name, value in each.items()}
 
 
-def _env_file(path: Path) -> dict[str, str]:
+def env_file(path: Path) -> dict[str, str]:
+    """Return the variables of a file such as .env."""
     lines = [line.strip().removeprefix("export ") for line in path.read_text(encoding="utf-8").splitlines()]
     pairs = [line.split("=", 1) for line in lines if "=" in line and not line.startswith("#")]
     return {name.strip(): value.strip().strip("\"'") for name, value in pairs}
@@ -226,7 +227,7 @@ def _services(paths: list[Path], variables: Mapping[str, str]) -> dict[str, dict
         raise pytest.UsageError("reading a compose file needs PyYAML; pip install pyyaml") from None
     services: dict[str, dict[str, Any]] = {}
     for path in paths:
-        text = _VARIABLE.sub(lambda it: variables.get(it[1] or it[3], it[2] or ""), path.read_text(encoding="utf-8"))
+        text = VARIABLE.sub(lambda it: variables.get(it[1] or it[3], it[2] or ""), path.read_text(encoding="utf-8"))
         for name, service in (yaml.safe_load(text).get("services") or {}).items():
             services[name] = services.get(name, {}) | (service or {})
     return services
@@ -236,7 +237,7 @@ def _environment(service: Mapping[str, Any], folder: Path) -> dict[str, str]:
     files = service.get("env_file") or ()
     environment: dict[str, str] = {}
     for file in [files] if isinstance(files, str | Mapping) else files:
-        environment |= _env_file(folder / (file["path"] if isinstance(file, Mapping) else file))
+        environment |= env_file(folder / (file["path"] if isinstance(file, Mapping) else file))
     given = service.get("environment") or {}
     if isinstance(given, list):
         given = dict(line.split("=", 1) if "=" in line else (line, os.environ.get(line, "")) for line in given)
