@@ -2,14 +2,22 @@
 
 from __future__ import annotations
 
+import base64
 import json
 import random
+import re
 import signal
 import subprocess
 import sys
+import zlib
+from contextlib import suppress
 from datetime import UTC, datetime
 from decimal import Decimal
+from html import escape, unescape
 from pathlib import Path
+from typing import Any
+from unicodedata import normalize
+from urllib.parse import quote, quote_plus, unquote_plus
 
 import pika
 import pytest
@@ -20,7 +28,7 @@ from leveret.core.wire.properties import Properties
 from leveret.core.wire.values import Field, Table
 from leveret.errors import UnreadableTraceError
 from leveret.recording.privacy import Privacy, rule_of
-from leveret.recording.rec_file import RecordedMessage, RecordingWriter, as_json, read_recording
+from leveret.recording.rec_file import RecordedMessage, RecordingWriter, as_json, from_json, read_recording
 
 from .conftest import Recording
 
@@ -195,6 +203,188 @@ def hidden(secret: str | float, dice: random.Random) -> object:
     )
 
 
+PEOPLE = ("Jane.Doe0@Example.com", "Müller0", "Zoë Groß", "4111111111111111", "o'hara+b@x.org", 'An "A" \\ <B>')
+
+
+def test_no_spelling_of_what_a_rule_takes_out_is_left() -> None:
+    dice, left = random.Random(59), []
+    for number in range(3000):
+        secret, is_hashed = dice.choice(PEOPLE), dice.random() < 0.5
+        rule = dice.choice(["body.who", "*who*", f"/(?i){re.escape(secret)}/"])
+        body = {"who": secret, "also": hidden(spelled(secret, dice), dice), spelled(secret, dice): 1, "n": 7}
+        headers = {"about": hidden(spelled(secret, dice), dice), f"x {spelled(secret, dice)}": True}
+        properties = Properties(headers=Table.from_python(headers), correlation_id=spelled(secret, dice))
+        octets = json.dumps(body, ensure_ascii=dice.random() < 0.5).encode()
+        message = RecordedMessage(1, "orders", f"order.{spelled(secret, dice)}", properties, octets)
+
+        line = as_json(Privacy([rule_of(rule, is_hashed=is_hashed)], "key").cleaned(message))
+
+        from_json(line)
+        if any(folded(secret) in text for text in readings(line)):
+            left.append((number, secret, rule, message, line))
+
+    assert left == []
+
+
+def spelled(text: str, dice: random.Random) -> str:
+    """Return a text in another spelling."""
+    inner = dice.choice([text, text.upper(), text.lower(), text.title(), normalize("NFD", text)])
+    return dice.choice(
+        [
+            *(inner, quote(inner), quote_plus(inner), quote(quote(inner)), quote(inner).lower()),
+            *(escape(inner), inner.encode("ascii", "xmlcharrefreplace").decode().replace("@", "&#64;")),
+            *(json.dumps({"k": inner}), json.dumps(inner)[1:-1].replace("@", "\\u0040"), f"log: {json.dumps([inner])}"),
+            f"Basic {base64.b64encode(f'{inner}:secret'.encode()).decode()}",
+            f"x.{base64.urlsafe_b64encode(json.dumps({'sub': inner}).encode()).decode().rstrip('=')}.y",
+        ]
+    )
+
+
+def readings(value: object) -> set[str]:
+    """Return all texts in a value, and what they say once they are decoded in any way, in one spelling."""
+    if isinstance(value, dict):
+        return {text for pair in value.items() for each in pair for text in readings(each)}
+    if isinstance(value, list):
+        return {text for each in value for text in readings(each)}
+    texts = [str(value)]
+    for text in texts:
+        found = [unquote_plus(text), unescape(text), text.replace("\\\\", "\\").replace('\\"', '"')]
+        found.append(re.sub(r"\\u([0-9a-f]{4})", lambda it: chr(int(it[1], 16)), text))
+        for run in re.findall(r"[A-Za-z0-9_+/-]{6,}", text):
+            with suppress(ValueError):
+                found.append(
+                    base64.b64decode(run + "=" * (-len(run) % 4), b"-_" if re.search("[_-]", run) else None).decode()
+                )
+        with suppress(ValueError):
+            found += readings(json.loads(text)) if text[:1] in "{[" else []
+        texts += [text for text in found if text not in texts]
+    return {folded(text) for text in texts}
+
+
+def folded(text: str) -> str:
+    return normalize("NFKD", text).casefold().replace("+", " ")
+
+
+@pytest.mark.parametrize(
+    ("about", "left"),
+    [
+        ("to jane.doe0@example.com", "to HASH"),
+        ("to JANE.DOE0@EXAMPLE.COM", "to HASH"),
+        ("?to=Jane.Doe0%40Example.com&a=1", "?to=HASH&a=1"),
+        ("<Jane.Doe0&#64;Example.com>", "<HASH>"),
+        (r"log {\"to\": \"Jane.Doe0\u0040Example.com\"}", r"log {\"to\": \"HASH\"}"),
+        ("Basic " + base64.b64encode(b"Jane.Doe0@Example.com:x").decode(), "Basic BASE64"),
+        ("John.Doe0@Example.com", "John.Doe0@Example.com"),
+    ],
+)
+def test_what_was_hashed_is_found_in_other_spellings(about: str, left: str) -> None:
+    first = cleaned({"who": "Jane.Doe0@Example.com", "about": about}, "--hash", "body.who")
+
+    hashed = first["who"]
+    coded = base64.b64encode(f"{hashed}:x".encode()).decode()
+    assert first["about"] == left.replace("HASH", hashed).replace("BASE64", coded)
+
+
+def test_a_word_is_taken_out_as_a_whole_word_only() -> None:
+    body = {"who": "anna", "age": 1234, "about": "Anna's hannah, annabel, anna1 and 12345 or 1234"}
+
+    kept = cleaned(body, "--drop", "body.who", "--drop", "body.age")
+
+    assert kept["about"] == "'s hannah, annabel, 1 and 12345 or "
+
+
+@pytest.mark.parametrize(
+    "value", [4111111111111111, {"4111111111111111": 1}, [{"a": ["x4111111111111111"]}], 4.111111111111111e15]
+)
+def test_a_pattern_finds_numbers_and_names(value: object) -> None:
+    headers = Table((("4111111111111111", Field("t", True)), ("n", Field("l", 4111111111111111))))
+    message = RecordedMessage(
+        1, "", "user.4111111111111111", Properties(headers=headers), json.dumps({"a": value}).encode()
+    )
+    privacy = Privacy([rule_of("/[0-9]{16}/", is_hashed=False)])
+
+    line = as_json(privacy.cleaned(message))
+
+    assert "411111" not in str(line)
+    assert (line["key"], line["properties"]["headers"]) == ("user.", [["", "t", True], ["n", "l", 0]])
+    assert privacy.counts == {"/[0-9]{16}/": 4}
+
+
+@pytest.mark.parametrize("rule", ["*email*", "body.data.email"])
+def test_a_field_is_found_in_json_in_a_text(rule: str) -> None:
+    inner = json.dumps({"email": EMAIL, "sum": 1})
+
+    assert cleaned({"data": inner}, "--drop", rule) == {"data": '{"sum": 1}'}
+
+
+def test_each_field_of_a_name_that_comes_twice_is_found() -> None:
+    body = b'{"email":"ll1@example.com","note":"ll1@example.com","email":"ll2@example.com","n":1.10}'
+    message = RecordedMessage(1, "", "", Properties(), body)
+
+    assert Privacy([rule_of("*email*", is_hashed=False)]).cleaned(message).body == b'{"note": "", "n": 1.10}'
+
+
+@pytest.mark.parametrize("rules", [["--drop", "/[0-9]{16}/"], ["--hash", "*card*"]])
+@pytest.mark.parametrize("is_base64", [False, True])
+def test_a_compressed_body_is_left_out(
+    server: Broker, recording: Recording, rules: list[str], is_base64: bool, capsys: pytest.CaptureFixture[str]
+) -> None:
+    body = zlib.compress(b'{"card": "4111111111111111"}')
+    with recording("--exchange", "orders", *rules) as path:
+        server.publish("orders", "order.made", base64.b64encode(body) if is_base64 else body)
+
+    assert read_recording(path).messages[0].body == b""
+    assert "bodies left out whole" in capsys.readouterr().out
+
+
+def test_a_body_that_is_kept_without_a_search_is_counted(
+    server: Broker, recording: Recording, capsys: pytest.CaptureFixture[str]
+) -> None:
+    body = zlib.compress(b"tok-17")
+    with recording("--exchange", "orders", "--drop", "headers.x-token") as path:
+        server.publish("orders", "order.made", body, headers={"x-token": "tok-17"})
+
+    assert read_recording(path).messages[0].body == body
+    assert "bodies kept, but not searched, since they are no text: 1" in capsys.readouterr().out
+
+
+def test_a_decimal_in_which_nothing_is_found_keeps_its_type() -> None:
+    message = RecordedMessage(1, "", "", Properties(headers=Table.from_python({"sum": Decimal("1.50")})), b"{}")
+
+    assert Privacy([rule_of("*email*", is_hashed=False)]).cleaned(message) == message
+
+
+def test_a_hash_keeps_properties_within_what_the_wire_holds() -> None:
+    properties = Properties(priority=200, message_id="a@b.io " * 30)
+    message = RecordedMessage(1, "", "c@d.io." * 30, properties, b"")
+    rules = [rule_of(text, is_hashed=True) for text in ("properties.priority", r"/\w@\w\.io/")]
+
+    line = as_json(Privacy(rules).cleaned(message))
+
+    assert as_json(from_json(line)) == line
+
+
+@pytest.mark.parametrize("rule", ["*email*", "/[a-z.]+@example.com/"])
+@pytest.mark.parametrize("depth", range(300, 1500, 300))
+def test_a_value_that_is_nested_deep_keeps_no_field_that_a_rule_takes_out(depth: int, rule: str) -> None:
+    text = '{"a":' * depth + f'{{"email": "{EMAIL}"}}' + "}" * depth
+    headers = Table.from_python({"about": text if rule.startswith("/") else ""})
+    message = RecordedMessage(1, "", "", Properties(headers=headers), text.encode())
+
+    line = as_json(Privacy([rule_of(rule, is_hashed=False)]).cleaned(message))
+
+    assert EMAIL not in str(line)
+
+
+def cleaned(body: object, *options: str) -> Any:
+    """Return a body of JSON as these options of the command leave it."""
+    rules = [
+        rule_of(text, is_hashed=option == "--hash") for option, text in zip(options[::2], options[1::2], strict=True)
+    ]
+    message = RecordedMessage(1, "orders", "order.made", Properties(), json.dumps(body).encode())
+    return Privacy(rules, "key").cleaned(message).json
+
+
 def test_hashes_are_equal_in_recordings_with_the_same_key_only(server: Broker, recording: Recording) -> None:
     hashed = []
     for key in ("one", "one", "two"):
@@ -243,6 +433,34 @@ def test_a_first_run_proposes_what_looks_personal_and_writes_nothing(
 
     assert lines == ["--hash 'body.customer.email'", "--hash 'body.customer.name'", "--drop 'headers.x-token'"]
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    ("bodies", "proposed"),
+    [
+        (
+            [*[{"customer": {"email": "p1@example.com"}}] * 9, {"customer": {"email": {"work": "p@example.com"}}}],
+            ["--hash 'body.customer.email'", "--hash 'body.customer.email.work'"],
+        ),
+        ([{"data": json.dumps({"to": EMAIL})}], ["--hash 'body.data.to'"]),
+        ([{"users": {f"{n:08}": {"to": EMAIL} for n in range(50)}}], ["--hash 'to'"]),
+        ([{"by": {f"{n:08}": EMAIL for n in range(50)}}], ["--hash 'body.by'"]),
+        ([{"the.to": EMAIL}], ["--hash 'the?to'"]),
+        ([[[EMAIL], {"to": EMAIL}, {}]], ["--hash 'body[].to'", "--hash 'body[][]'"]),
+    ],
+)
+def test_what_is_proposed_takes_each_address_out(
+    server: Broker, recording: Recording, bodies: list[object], proposed: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    with recording("--exchange", "orders", "--propose", limit=len(bodies)):
+        for body in bodies:
+            server.publish("orders", "order.made", json=body, headers={"task": "bill"})
+
+    lines = capsys.readouterr().out.splitlines()
+
+    assert lines == proposed
+    options = [word.strip("'") for line in lines for word in line.split()]
+    assert not [body for body in bodies if "@example.com" in json.dumps(cleaned(body, *options))]
 
 
 def test_ctrl_c_ends_a_recording_in_good_order(server: Broker, tmp_path: Path) -> None:

@@ -249,13 +249,13 @@ def _interruptible() -> Iterator[list[int]]:
 
 
 def _propose(messages: _Messages) -> int:
-    from leveret.recording.privacy import proposals
-    from leveret.trace.shapes import Shape, add_message
+    from leveret.recording.privacy import add_message, proposals
+    from leveret.trace.shapes import Shape
 
     shape = Shape()
     for message in messages:
         if message.queue is None:
-            add_message(shape, message.body, message.properties.to_python())
+            add_message(shape, message)
     lines = list(proposals(shape))
     _say(f"{count_text(messages.count, 'message')} seen; look through the fields, and add what is personal")
     for line in lines:
@@ -290,6 +290,8 @@ def _record(
         print(f"bodies left out whole, since they are no JSON and may hold such a field: {privacy.opaque_count}")
     if hidden_count:
         print(f"with a header that is {REDACTED}, as a trace hides it: {count_text(hidden_count, 'message')}")
+    if privacy.unsearched_count:
+        print(f"bodies kept, but not searched, since they are no text: {privacy.unsearched_count}")
     if messages.failure is not None:
         _say(f"{messages.failure}; {options.output} has what came before")
     return 0 if messages.failure is None else 1
