@@ -497,6 +497,10 @@ OF_HOST = "leveret_url_env = CELERY_HOST=host\nleveret_port = 5672\n"
         ('URL = os.environ.get("AMQP_URL", f"amqp://{name()}@localhost:{5672}")', "leveret_url_env = AMQP_URL\n"),
         (f"broker_url = {FORMATTED}", OF_HOST),
         ('broker_url = "amqp://%s:%d//" % (os.environ.get("CELERY_HOST", "broker"), 5672)', OF_HOST),
+        (
+            'URL = "amqp://%s:%s/%s" % (os.environ["RABBIT_HOST"], os.environ["RABBIT_PORT"], "shop")',
+            "leveret_url_env = RABBIT_HOST=host RABBIT_PORT=port\nleveret_vhosts = shop\n",
+        ),
         ('URL = f"amqp://localhost:{free_port()}"', ""),
         ('pika.ConnectionParameters(host="localhost", port=free_port())', ""),
         ("pika.ConnectionParameters(virtual_host='/', **elsewhere)", ""),

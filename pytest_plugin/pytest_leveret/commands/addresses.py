@@ -498,8 +498,9 @@ def _pieces(node: ast.expr) -> Iterator[str | ast.expr]:
     elif isinstance(node, ast.BinOp) and isinstance(node.op, ast.Mod) and isinstance(node.right, ast.Tuple):
         texts = re.split(r"%[sd]", _text(node.left))
         if len(texts) == len(node.right.elts) + 1:
-            for text, value in zip(texts, [*node.right.elts, ast.Constant("")], strict=True):
-                yield from (text, value)
+            yield texts[0]
+            for value, text in zip(node.right.elts, texts[1:], strict=True):
+                yield from (value, text)
     elif isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr == "format":
         given = {str(n): value for n, value in enumerate(node.args)} | {it.arg or "": it.value for it in node.keywords}
         numbers = map(str, count())
