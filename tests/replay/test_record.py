@@ -348,6 +348,17 @@ def test_a_body_that_is_kept_without_a_search_is_counted(
     assert "bodies kept, but not searched, since they are no text: 1" in capsys.readouterr().out
 
 
+@pytest.mark.parametrize("start", [b"text ", b"\xff\x00 "])
+def test_what_was_a_header_is_not_in_a_body_that_is_no_json(start: bytes) -> None:
+    headers = Table.from_python({"x-token": "Tok-17!"})
+    body = start + b"tok-17%21 " + base64.b64encode(b"id Tok-17!")
+    privacy = Privacy([rule_of("headers.x-token", is_hashed=False)])
+
+    kept = privacy.cleaned(RecordedMessage(1, "", "", Properties(headers=headers), body)).body
+
+    assert kept == start + b" " + base64.b64encode(b"id ").rstrip(b"=")
+
+
 def test_a_decimal_in_which_nothing_is_found_keeps_its_type() -> None:
     message = RecordedMessage(1, "", "", Properties(headers=Table.from_python({"sum": Decimal("1.50")})), b"{}")
 

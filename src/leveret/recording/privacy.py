@@ -149,16 +149,12 @@ class Privacy:
     def _without_removed(self, body: bytes) -> bytes:
         """Return a body without what was taken out of the message elsewhere."""
         encoding = json.detect_encoding(body)
-        try:
+        with suppress(UnicodeDecodeError):
             text = body.decode(encoding, "surrogatepass")
             changed = _changed_json(text, self._swapped)
-        except UnicodeDecodeError:
-            changed = None
-        if changed is None:
-            encoding, text = "utf-8", body.decode("utf-8", "surrogateescape")
-            changed = self._removed.swapped(text)
-            return changed.encode("utf-8", "surrogateescape")
-        return body if changed == text else changed.encode(encoding, "surrogatepass")
+            if changed is not None:
+                return body if changed == text else changed.encode(encoding, "surrogatepass")
+        return str(self._swapped_leaf(body.decode("utf-8", "surrogateescape"))).encode("utf-8", "surrogateescape")
 
     def _swapped(self, value: Any) -> Any:
         """Return a value with what was taken out of the message replaced in its texts, numbers and names."""
