@@ -2,14 +2,15 @@
 
 `orders.expected` has a line of JSON for each kind of message: for each spot of its outcomes, how often which value
 came, and in which messages, unless it is the most frequent one. Values of fields are in it only if they are one of a
-few words, so it holds no data of customers; all others are digests. A spot in which two runs of the same code differ is
-noise: it is named in the file, and compared no more.
+few words; all others are digests, which have no key. Names of fields are in it unless they have the form of data. A
+spot in which two runs of the same code differ is noise: it is named in the file, and compared no more.
 """
 
 from __future__ import annotations
 
 import json
 import os
+import re
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
@@ -26,6 +27,7 @@ from leveret.recording.outcomes import (
     FIELD,
     OF_ALL,
     SENT,
+    TOGETHER,
     OutcomeWatcher,
     digest_of,
     kind_of,
@@ -48,6 +50,8 @@ _BLOCKS: Final = 16
 _SENTENCES_MAX: Final = 40
 # The properties whose values are no data.
 _PUBLIC: Final = frozenset(f"properties.{name}" for name in ("content_type", "delivery_mode", "priority"))
+# A place in the message that came. A name with other characters may be a datum.
+_PLACE: Final = re.compile(r"\{(?:body|headers|properties)(?:[\w.\[\]$@:/-]|\{\w+\})*\}(?: as (?:a|no) text)?")
 Json = dict[str, Any]
 
 
@@ -71,7 +75,7 @@ class Spread:
         return cls(digest_of(lines), len(values), blocks, dict(values))
 
     def json(self, spot: CountedFact, numbers: list[int]) -> Json:
-        """Return it as a file has it: without the values of customers."""
+        """Return it as a file has it: values of customers only as digests."""
         assert self.values is not None
         by_value: dict[str, list[int]] = defaultdict(list)
         for number in numbers:
@@ -166,7 +170,7 @@ class Outcomes:
         """Return in what these outcomes differ from those of an earlier replay of the same messages, as sentences."""
         if self._numbers != before._numbers:
             raise BrokerError("differences(): the other outcomes are those of other messages")
-        return self._sentences(before._kinds, set(), before._uncertain)
+        return self._sentences(before._kinds, set(), before._uncertain | self._uncertain)
 
     def assert_as_recorded(self) -> None:
         """Assert that the code sent what the service of the recording had sent: how many of each kind to each key.
@@ -219,9 +223,16 @@ class Outcomes:
             self._write(name, noise)
             return
         masked = {(kind, spot) for kind, spots in noise.items() for spot in spots}
+        uncertain |= self._uncertain
         sentences = self._sentences(kinds, masked, uncertain)
         if sentences:
-            hidden = sorted({f"{spot.path or spot.what} of {spot.where}" for _, spot in masked})
+            hidden = sorted(
+                {
+                    f"{spot.path or spot.what} of {spot.where}"
+                    for kind, spot in masked
+                    if _is_judged(kind, spot, uncertain)
+                }
+            )
             note = [f"not compared, because two runs of the old code differed: {listed(hidden)}"] if hidden else []
             hint = f"if that is intended, write the file anew: {VARIABLE}=write"
             raise AssertionError("\n".join([f"the outcomes are not those in {name}:", *sentences, *note, hint]))
@@ -273,18 +284,21 @@ class Outcomes:
         return kinds, noise, set(uncertain)
 
     def _sentences(self, before: Kinds, masked: set[tuple[str, CountedFact]], uncertain: set[str]) -> list[str]:
-        uncertain = uncertain | self._uncertain
         changes: dict[tuple[str, Change], None] = {}
         for kind, numbers in self._numbers.items():
             old, new = before.get(kind, {}), self._kinds[kind]
             for change in _changes(old, new, numbers, {it for k, it in masked if k == kind}):
-                # Of what was sent, either each message is judged or all together.
-                is_of_all = change.spot.where in uncertain or change.spot.what not in (SENT, FIELD)
-                if change.spot.what == ENDED or is_of_all == (kind == OF_ALL):
+                if _is_judged(kind, change.spot, uncertain):
                     changes[kind, change] = None
         sentences = [_sentence(kind, alike) for kind, alike in _grouped(_without_consequences(changes))]
         more = len(sentences) - _SENTENCES_MAX
         return sentences[:_SENTENCES_MAX] + ([f"and {more} more"] if more > 0 else [])
+
+
+def _is_judged(kind: str, spot: CountedFact, uncertain: set[str]) -> bool:
+    """Return whether a spot is compared here: of what was sent, either each message is judged or all together."""
+    is_of_all = spot.where in uncertain or spot.what not in (SENT, FIELD)
+    return spot.what == ENDED or is_of_all == (kind == OF_ALL)
 
 
 def _counts(names: Iterable[str]) -> defaultdict[str, int]:
@@ -324,7 +338,7 @@ def _changes(
                 part
                 for part, one, other in zip(_parts(len(numbers)), old.blocks, new.blocks, strict=True)
                 if one != other
-            ]
+            ] or [(0, len(numbers))]
             first, end = numbers[places[0][0]], numbers[places[0][1] - 1]
             within = tuple(number for start, stop in places for number in numbers[start:stop])
             yield Change(spot, None, "" if not new.values else "other", within, len(places), end if end != first else 0)
@@ -342,11 +356,17 @@ def _without_consequences(changes: Iterable[tuple[str, Change]]) -> Iterator[tup
     """Yield changes, but not what follows from a message that is no longer sent, or sent anew: fields and arrivals."""
     kept = list(changes)
     moved: dict[str, set[int]] = defaultdict(set)
+    changed: dict[str, set[int]] = defaultdict(set)
     for _, change in kept:
         if change.spot.what == SENT:
             moved[change.spot.where].update(change.numbers)
+        elif change.spot.what == FIELD and change.spot.path != TOGETHER:
+            changed[change.spot.where].update(change.numbers)
     for kind, change in kept:
         caused = moved[change.spot.where] if change.spot.what == FIELD else set[int]()
+        if change.spot.path == TOGETHER:
+            # If a value changed, so did what it stands with.
+            caused = caused | changed[change.spot.where]
         left = tuple(number for number in change.numbers if number not in caused)
         is_caused = change.spot.what == ARRIVED and any(moved.values())
         if not is_caused and (left == change.numbers or (left and change.before is not None)):
@@ -359,6 +379,7 @@ def _grouped(changes: Iterable[tuple[str, Change]]) -> list[tuple[str, list[Chan
     for kind, change in changes:
         if change.spot.what == FIELD:
             how = "gone" if not change.now else "new" if change.before == "" else "other"
+            how = TOGETHER if change.spot.path == TOGETHER else how
             groups[kind, change.spot.where, how].append((kind, change))
         else:
             # However it ended before, it is one change if it all ends alike now.
@@ -368,22 +389,33 @@ def _grouped(changes: Iterable[tuple[str, Change]]) -> list[tuple[str, list[Chan
 
 
 def _sentence(kind: str, changes: list[Change]) -> str:
+    by_path: dict[str, list[Change]] = defaultdict(list)
+    for change in changes:
+        by_path[change.spot.path].append(change)
+    times = {path: _times(of_path) for path, of_path in sorted(by_path.items())}
+    if len(set(times.values())) == 1:
+        return f"{kind}: {_clause(changes, list(times))} ({_times(changes)})"
+    return f"{kind}: {_clause(changes, [f'{path} ({when})' for path, when in times.items()])}"
+
+
+def _times(changes: list[Change]) -> str:
+    """Return how often something changed, and in which message first, as far as that is certain."""
     numbers = sorted({number for change in changes for number in change.numbers})
     uncertain = [change for change in changes if change.least]
     if uncertain and len(uncertain) == len(changes):
         first = uncertain[0]
         until = f"between #{numbers[0]} and #{first.until}" if first.until else f"#{numbers[0]}"
-        when = f"at least {count_text(max(it.least for it in uncertain), 'time')}, the first {until}"
-    else:
-        when = f"{count_text(len(numbers), 'time')}, first #{numbers[0]}" if numbers[0] else "of all"
-    return f"{kind}: {_clause(changes)} ({when})"
+        return f"at least {count_text(max(it.least for it in uncertain), 'time')}, the first {until}"
+    return f"{count_text(len(numbers), 'time')}, first #{numbers[0]}" if numbers[0] else "of all"
 
 
-def _clause(changes: list[Change]) -> str:
+def _clause(changes: list[Change], all_paths: list[str]) -> str:
     (what, where, *_), before, now = changes[0].spot, changes[0].before, changes[0].now
     befores = listed(list(dict.fromkeys(str(change.before) for change in changes)), "or")
     if what == FIELD:
-        paths = listed(sorted({change.spot.path for change in changes})[:5])
+        paths = listed(all_paths[:5])
+        if all_paths[0] == TOGETHER:
+            return f"sends {where} several times, with its values combined in another way"
         if not now:
             return f"no longer sends {paths} in {where}"
         if before == "":
@@ -413,7 +445,8 @@ def _is_public(spot: CountedFact, value: str) -> bool:
         spot.what != FIELD
         or spot.path in _PUBLIC
         or value in ("", "now", "true", "false", "null", '"*"')
-        or value[:1] in ("{", "#")
+        or value[:1] == "#"
+        or _PLACE.fullmatch(value)
     ):
         return True
     name = spot.path.rpartition(".")[2]

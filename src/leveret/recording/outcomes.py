@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import suppress
@@ -21,9 +22,9 @@ from typing import TYPE_CHECKING, Any, Final
 from leveret.story.facts import CountedFact
 from leveret.trace import events
 from leveret.trace.events import Event, TracedMessage, as_python
-from leveret.trace.shapes import OF_BROKER, key_pattern, message_name
-from leveret.trace.shapes.leaves import leaves_of, parsed
-from leveret.wording import masked, masked_body, masked_name
+from leveret.trace.shapes import OF_BROKER, key_pattern, message_name, safe_key
+from leveret.trace.shapes.leaves import parsed, path_text, placed_leaves_of
+from leveret.wording import MADE_UP, masked, masked_body, masked_name
 
 if TYPE_CHECKING:
     from leveret.core.model.node import Node
@@ -48,8 +49,13 @@ OF_ALL: Final = "all messages"
 _REFERENCE_MIN: Final = 8
 _DAY_S: Final = 86_400
 _MILLISECONDS_MIN: Final = 100_000_000_000
+# How a spot is named that is about no field: the routing key, and which values stand in one message together.
+ROUTING_KEY: Final = "routing key"
+TOGETHER: Final = "values that stand together"
 Outcome = dict[CountedFact, str]
-_NO_INPUTS: Final[Mapping[str, str]] = {}
+# The place of each text that came with a message, and of each that is not a text.
+_Inputs = Mapping[tuple[bool, str], str]
+_NO_INPUTS: Final[_Inputs] = {}
 
 
 def kind_of(message: RecordedMessage) -> str:
@@ -72,7 +78,7 @@ class OutcomeWatcher:
         # The number of the message that is about to be published; None once it was.
         self._awaited: int | None = None
         # The values that came with each message, and to which one a value belongs that only one has; 0 if several do.
-        self._inputs: dict[int, dict[str, str]] = {}
+        self._inputs: dict[int, dict[tuple[bool, str], str]] = {}
         self._owners: dict[str, int] = {}
         # The number of the recorded message to which each message of the broker goes back, and those that it is.
         self._roots: dict[int, int] = {}
@@ -261,6 +267,7 @@ class OutcomeWatcher:
         """Yield what was sent for each message, where that is certain, and for all together: `endless` are in loops."""
         counts: Counter[tuple[str, int, str]] = Counter()
         fields: dict[CountedFact, list[str]] = defaultdict(list)
+        own: dict[int, dict[CountedFact, list[str]]] = defaultdict(lambda: defaultdict(list))
         uncertain = self.uncertain
         totals = Counter((where, root) for where, root, _, _ in self._sent)
         loops = {it for it, count in totals.items() if it[1] in endless and count > self._limit(it[1])}
@@ -272,15 +279,24 @@ class OutcomeWatcher:
             lost = " to no queue" if message.id in self._lost else ""
             for number in {0, root if where not in uncertain else 0}:
                 counts[where, number, lost] += 1
-            for path, value in _leaves(message):
-                spot = CountedFact(FIELD, where, path)
-                fields[spot].append(value_text(value))
-                if where not in uncertain:
-                    yield spot, root, value_text(value, self._inputs.get(root, {}))
+            for number in {0, root if where not in uncertain else 0}:
+                spots = _spots(where, message, self._inputs.get(number, _NO_INPUTS))
+                spots[CountedFact(FIELD, where, TOGETHER)] = f"#{digest_of(map(str, spots.items()))}"
+                for spot, value in spots.items():
+                    if number:
+                        own[number][spot].append(value)
+                    else:
+                        fields[spot].append(value)
         for (where, number, lost), count in counts.items():
             yield CountedFact(SENT, where), number, f"{'once' if count == 1 else f'{count} times'}{lost}"
+        for number, by_spot in own.items():
+            for spot, values in by_spot.items():
+                # The values of a single message stand together anyway.
+                if spot.path != TOGETHER or len(values) > 1:
+                    yield from ((spot, number, value) for value in values)
         for spot, values in fields.items():
-            yield spot, 0, f"#{digest_of(values)}"
+            if spot.path != TOGETHER or len(values) > 1:
+                yield spot, 0, f"#{digest_of(values)}"
 
 
 # The number of a message, a virtual host and a queue.
@@ -325,47 +341,87 @@ class _CopyOutcome:
         return ", then ".join([*sorted(requeued), end])
 
 
-def _leaves(message: TracedMessage | RecordedMessage) -> Iterator[tuple[str, object]]:
-    """Yield the paths and the values of what a message says, without what the broker adds."""
+def _spots(where: str, message: TracedMessage, inputs: _Inputs) -> dict[CountedFact, str]:
+    """Return the value of each field of a message that was sent; those of an array in order."""
+    found: dict[str, list[tuple[str, str]]] = defaultdict(list)
+    for path, at, value in _leaves(message):
+        found[path].append((masked_name(_with_places(at, inputs)), value_text(value, inputs)))
+    texts = {path: _in_order(values) for path, values in found.items()}
+    key = message.routing_key
+    if masked_name(key_pattern(key)) != key:
+        texts[ROUTING_KEY] = inputs.get((True, key)) or _json(masked_name(_with_places(key, inputs)))
+    return {CountedFact(FIELD, where, path): text for path, text in texts.items()}
+
+
+def _in_order(values: list[tuple[str, str]]) -> str:
+    """Return the values of a field; with where in arrays and maps they stand, unless each item of one array has one."""
+    if [at for at, _ in values] in ([""], [str(at) for at in range(len(values))]):
+        return ", ".join(text for _, text in values)
+    return ", ".join(f"{text} at [{at}]" for at, text in sorted(values))
+
+
+def _leaves(message: TracedMessage | RecordedMessage) -> Iterator[tuple[str, str, object]]:
+    """Yield what a message says, without what the broker adds: paths, where in arrays and maps, values.
+
+    A path has a mark for the name of a field that is a datum.
+    """
     body = parsed(message.body)
     if body is None:
-        yield "body", message.body.decode("utf-8", "backslashreplace")
+        yield "body", "", message.body.decode("utf-8", "backslashreplace")
     else:
-        yield from ((f"body.{path}", item) for path, item in leaves_of(body))
+        for path, positions, item in placed_leaves_of(body):
+            safe = tuple(safe_key(step) if isinstance(step, str) else step for step in path)
+            names = [str(step) for step, pattern in zip(path, safe, strict=True) if step != pattern]
+            yield f"body.{path_text(safe)}", ".".join([*map(str, positions), *names]), item
     for name, value in message.properties.to_python().items():
         plain = as_python(value)
         if isinstance(plain, dict):
-            yield from ((f"headers.{key}", item) for key, item in plain.items() if not OF_BROKER.fullmatch(key))
+            yield from ((f"headers.{key}", "", item) for key, item in plain.items() if not OF_BROKER.fullmatch(key))
         else:
-            yield f"properties.{name}", plain
+            yield f"properties.{name}", "", plain
 
 
-def _input_texts(message: RecordedMessage) -> Iterator[tuple[str, str]]:
+def _input_texts(message: RecordedMessage) -> Iterator[tuple[tuple[bool, str], str]]:
     """Yield the texts that came with a message, each with where it stood; the first place of a text comes last."""
-    for path, value in reversed(list(_leaves(message))):
+    for path, _, value in reversed(list(_leaves(message))):
         text = _plain_text(value)
-        if len(text) >= _REFERENCE_MIN:
-            yield text, f"{{{path}}}"
+        if len(text) >= _REFERENCE_MIN or MADE_UP.fullmatch(text):
+            yield (isinstance(value, str), text), f"{{{path}}}"
 
 
 def _distinguishing(message: TracedMessage | RecordedMessage) -> set[str]:
     """Return the values of a message that may distinguish it from others: no flags, no delivery mode, no priority."""
     return {
         _plain_text(value)
-        for path, value in _leaves(message)
+        for path, _, value in _leaves(message)
         if isinstance(value, str) or not (value is None or isinstance(value, bool) or path.startswith("properties."))
     }
 
 
 def _plain_text(value: object) -> str:
+    if isinstance(value, float) and value.is_integer():
+        # JSON has one type of numbers.
+        value = int(value)
     return value if isinstance(value, str) else _json(value)
 
 
-def value_text(value: object, inputs: Mapping[str, str] = _NO_INPUTS) -> str:
+def _with_places(text: str, inputs: _Inputs) -> str:
+    """Return a text with places where it holds what came with the message, longest first."""
+    if any(given in text for _, given in inputs):
+        for _, given in sorted(inputs, key=lambda it: (-len(it[1]), it)):
+            if given in text:
+                place = str(inputs.get((True, given)) or inputs[False, given]).replace("\\", r"\\")
+                text = re.sub(rf"(?<![^\W_]){re.escape(given)}(?![^\W_])", place, text)
+    return text
+
+
+def value_text(value: object, inputs: _Inputs = _NO_INPUTS) -> str:
     """Return a value as text that is the same in each run."""
-    text = _plain_text(value)
-    if text in inputs:
-        return inputs[text]
+    text, is_text = _plain_text(value), isinstance(value, str)
+    if (is_text, text) in inputs:
+        return inputs[is_text, text]
+    if (not is_text, text) in inputs:
+        return f"{inputs[not is_text, text]} as {'a text' if is_text else 'no text'}"
     at: float | None = None
     if isinstance(value, datetime):
         at = value.timestamp()
@@ -376,10 +432,7 @@ def value_text(value: object, inputs: Mapping[str, str] = _NO_INPUTS) -> str:
         at = value / 1000 if value > _MILLISECONDS_MIN else value
     if at is not None and abs(at - time()) < _DAY_S:
         return "now"
-    if isinstance(value, float) and value.is_integer():
-        # JSON has one type of numbers.
-        return str(int(value))
-    return _json(masked_body(value)) if isinstance(value, str) else text
+    return _json(masked_body(_with_places(value, inputs))) if isinstance(value, str) else text
 
 
 def _json(value: Any) -> str:

@@ -43,9 +43,20 @@ def walk(value: object, path: Path) -> Iterator[tuple[Path, object]]:
 
 def leaves_of(value: object) -> Iterator[tuple[str, object]]:
     """Yield each value that holds no other, with the text of its path."""
-    for path, item in walk(value, ()):
-        if not isinstance(item, dict | list) or not item:
-            yield path_text(path), item
+    yield from ((path_text(path), item) for path, _, item in placed_leaves_of(value))
+
+
+def placed_leaves_of(value: object, path: Path = (), at: tuple[int, ...] = ()) -> Iterator[tuple[Path, Path, object]]:
+    """Yield each value that holds no other, with its path and its positions in arrays."""
+    if isinstance(value, dict) and value:
+        for key, item in value.items():
+            yield from placed_leaves_of(item, (*path, key), at)
+    elif isinstance(value, list) and value:
+        for position, item in enumerate(value):
+            yield from placed_leaves_of(item, (*path, EACH), (*at, position))
+    elif path and not (path[-1] is EACH and isinstance(value, dict | list)):
+        # Without its objects and arrays, an array is empty, which is another field's matter.
+        yield path, at, value
 
 
 def path_text(path: Path) -> str:

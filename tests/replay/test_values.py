@@ -1,0 +1,159 @@
+"""What is compared of the values that code sends: their type, their place among others, and what they came from."""
+
+from __future__ import annotations
+
+import json
+import uuid
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pika
+import pytest
+
+from leveret import Broker
+from leveret.recording.judging import Outcomes
+
+from .test_replay import running
+
+IDS = [str(uuid.UUID(int=0xABCDEF * 7**36 + number)) for number in range(20)]
+OTHER = str(uuid.UUID(int=0xFEDCBA * 7**36))
+LINES = [{"sku": "A", "qty": 2}, {"sku": "B", "qty": 3}]
+SWAPPED = [{"sku": "A", "qty": 3}, {"sku": "B", "qty": 2}]
+Sends = Callable[[dict[str, Any]], list[tuple[str, Any]]]
+
+
+@pytest.fixture
+def path(orders: Callable[..., Path]) -> Path:
+    return orders([{"id": 10_000_000 + number, "short": 10_000 + number, "uuid": it} for number, it in enumerate(IDS)])
+
+
+@pytest.fixture
+def outcomes_of(path: Path) -> Callable[[Sends], Outcomes]:
+    """Return a function that replays the orders to code that sends a key and a body, or several, for each."""
+
+    def run(sends: Sends) -> Outcomes:
+        with Broker(checks="all=off") as broker, pika.BlockingConnection(pika.URLParameters(broker.url)) as connection:
+            broker.declare_exchange("orders", "topic")
+            broker.declare_queue("billing")
+            broker.bind_queue("billing", "orders", "#")
+            broker.declare_exchange("out", "topic")
+            channel = connection.channel()
+
+            def on_order(_: object, method: pika.spec.Basic.Deliver, properties: object, body: bytes) -> None:
+                for key, sent in sends(json.loads(body)):
+                    channel.basic_publish("out", key, json.dumps(sent).encode())
+                channel.basic_ack(method.delivery_tag)
+
+            channel.basic_consume("billing", on_order)
+            with running(connection):
+                return broker.replay(path).play()
+
+    return run
+
+
+CHANGED: dict[str, tuple[Sends, Sends]] = {
+    "a number as text": (lambda o: [("inv", {"order": o["id"]})], lambda o: [("inv", {"order": str(o["id"])})]),
+    "one key for all": (lambda o: [(f"inv.{o['uuid']}", {})], lambda o: [(f"inv.{OTHER}", {})]),
+    "the key of the next": (lambda o: [(f"inv.{o['id']}", {})], lambda o: [(f"inv.{o['id'] + 1}", {})]),
+    "the short key of the next": (lambda o: [(f"inv.{o['short']}", {})], lambda o: [(f"inv.{o['short'] + 1}", {})]),
+    "another id in a text": (
+        lambda o: [("inv", {"text": f"order {o['uuid']}"})],
+        lambda o: [("inv", {"text": f"order {OTHER}"})],
+    ),
+    "swapped quantities": (lambda o: [("inv", {"lines": LINES})], lambda o: [("inv", {"lines": SWAPPED})]),
+    "reversed lines": (lambda o: [("inv", {"lines": LINES})], lambda o: [("inv", {"lines": LINES[::-1]})]),
+    "lines in parts": (
+        lambda o: [("inv", {"lines": LINES[:1]})],
+        lambda o: [("inv", {"lines": [{"sku": "A"}, {"qty": 2}]})],
+    ),
+    "another nesting": (
+        lambda o: [("inv", {"rows": [[1, 2], [3, 4]]})],
+        lambda o: [("inv", {"rows": [[1, 2, 3], [4]]})],
+    ),
+    "the names of a map": (
+        lambda o: [("inv", {"by_user": {"Anna Smith": 3}})],
+        lambda o: [("inv", {"by_user": {"Bob Smith": 3}})],
+    ),
+    "messages with swapped quantities": (
+        lambda o: [("line", it) for it in LINES],
+        lambda o: [("line", it) for it in SWAPPED],
+    ),
+}
+SAME: dict[str, tuple[Sends, Sends]] = {
+    "the order of messages": (lambda o: [("line", it) for it in LINES], lambda o: [("line", it) for it in LINES[::-1]]),
+    "ids of its own": (
+        lambda o: [(f"inv.{uuid.uuid4()}", {"text": f"made {uuid.uuid4()}", "id": str(uuid.uuid4())})],
+        lambda o: [(f"inv.{uuid.uuid4()}", {"text": f"made {uuid.uuid4()}", "id": str(uuid.uuid4())})],
+    ),
+    "a map in another order": (
+        lambda o: [("inv", {"by_user": {"Anna Smith": 3, "Bob Smith": 4}})],
+        lambda o: [("inv", {"by_user": {"Bob Smith": 4, "Anna Smith": 3}})],
+    ),
+    "a number with a fraction of zero": (
+        lambda o: [("inv", {"order": o["id"]})],
+        lambda o: [("inv", {"order": float(o["id"])})],
+    ),
+}
+
+
+@pytest.mark.parametrize("name", CHANGED)
+def test_a_changed_value_is_named_in_one_sentence(name: str, outcomes_of: Callable[[Sends], Outcomes]) -> None:
+    before, now = map(outcomes_of, CHANGED[name])
+
+    (sentence,) = now.differences(before)
+    assert "(20 times, first #1)" in sentence
+
+
+@pytest.mark.parametrize("name", SAME)
+def test_an_equal_value_is_not_named(name: str, outcomes_of: Callable[[Sends], Outcomes]) -> None:
+    before, now = map(outcomes_of, SAME[name])
+
+    assert now.differences(before) == []
+
+
+def test_each_field_of_a_sentence_has_its_own_count(outcomes_of: Callable[[Sends], Outcomes]) -> None:
+    before = outcomes_of(lambda o: [("inv", {"total": o["short"] % 7, "rate": o["short"] % 5})])
+    now = outcomes_of(lambda o: [("inv", {"total": (o["short"] % 7) + (o["short"] > 10_017), "rate": 9})])
+
+    assert now.differences(before) == [
+        "orders 'order.made': sends another body.rate (20 times, first #1) and body.total (2 times, first #19) "
+        "in out 'inv'"
+    ]
+
+
+def test_a_list_in_another_order_in_each_run_is_noise(
+    outcomes_of: Callable[[Sends], Outcomes], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = tmp_path / "orders.expected"
+    for mode, lines in (("write", LINES), ("again", LINES[::-1]), ("check", LINES)):
+        monkeypatch.setenv("LEVERET_EXPECTED", mode)
+        outcomes_of(lambda o, lines=lines: [("inv", {"lines": lines})]).assert_expected(file)
+
+
+def test_a_file_whose_short_digests_do_not_show_the_change_is_judged(
+    outcomes_of: Callable[[Sends], Outcomes], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = tmp_path / "orders.expected"
+    outcomes = outcomes_of(lambda o: [("inv", {"total": o["short"] * 3})])
+    monkeypatch.setenv("LEVERET_EXPECTED", "write")
+    outcomes.assert_expected(file)
+    lines = [json.loads(line) for line in file.read_text().splitlines()]
+    lines[2]["field"]["out 'inv'"]["body.total"]["digest"] = "0" * 16
+    file.write_text("".join(json.dumps(line) + "\n" for line in lines))
+    monkeypatch.delenv("LEVERET_EXPECTED")
+
+    with pytest.raises(AssertionError, match=r"sends another body\.total in out 'inv' \(at least 1 time, the first "):
+        outcomes.assert_expected(file)
+
+
+def test_a_file_has_no_names_of_fields_that_are_data_and_no_text_beside_an_id(
+    outcomes_of: Callable[[Sends], Outcomes], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = tmp_path / "orders.expected"
+    monkeypatch.setenv("LEVERET_EXPECTED", "write")
+
+    outcomes_of(lambda o: [("inv", {"by": {"Anna Smith": 3}, "to": [o["uuid"], "Bob"]})]).assert_expected(file)
+
+    assert "body.by.{key}" in file.read_text()
+    assert [name for name in ("Anna", "Bob") if name in file.read_text()] == []
