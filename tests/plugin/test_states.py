@@ -154,19 +154,25 @@ def test_each_set_of_settings_has_a_state_of_its_own(run):
         "async def late():\n    pass\n\ndef build(leveret):\n    return late()",
     ],
 )
-def test_a_builder_that_does_not_build_when_called_is_refused(run, body):
-    result = run(f"""
+def test_a_builder_that_does_not_build_when_called_is_refused(run_apart, body):
+    result = run_apart(f"""
+import gc
 import pytest
 
 {body}
 
 @pytest.mark.leveret_state(build=build)
-def test_it(leveret):
+@pytest.mark.parametrize("number", range(2))
+def test_it(leveret, number):
     pass
+
+def test_after_the_first_error_is_free():
+    gc.collect()
 """)
 
-    result.assert_outcomes(errors=1, warnings=0)
+    result.assert_outcomes(errors=2, passed=1)
     result.stdout.fnmatch_lines(["*build must build at once; it cannot be async, nor yield*"])
+    result.stdout.no_fnmatch_line("*never awaited*")
 
 
 def test_a_keyword_that_the_marker_does_not_have_is_refused_before_a_broker_starts(run):
