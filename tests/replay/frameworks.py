@@ -76,7 +76,7 @@ def with_celery() -> None:
 
     app = celery.Celery(broker=url())
     app.conf.update(
-        task_default_queue="orders", worker_prefetch_multiplier=0, task_acks_late=True, task_ignore_result=True
+        task_default_queue="orders", worker_prefetch_multiplier=1, task_acks_late=True, task_ignore_result=True
     )
     app.conf.task_queues = [celery_queue()]
     channel = pika.BlockingConnection(pika.URLParameters(url())).channel()

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import json
 import os
+import select
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
 
+import amqp
 import pika
 import pytest
 from fastapi import FastAPI
@@ -322,3 +325,38 @@ class running:
     def __exit__(self, *_: object) -> None:
         self._over.set()
         self._thread.join()
+
+
+def test_a_client_that_sleeps_before_its_acks_has_settled_every_message(broker: Broker, orders: Orders) -> None:
+    declare(broker)
+    recording = broker.replay(orders([order(number) for number in range(3)]))
+    with broker.worker(acks_when_something_arrives):
+        outcomes = recording.play()
+
+    assert [outcomes.of(number) for number in (1, 2, 3)] == [["ended billing: acked"]] * 3
+
+
+def test_time_moves_on_once_a_client_that_sleeps_before_its_acks_has_settled(broker: Broker) -> None:
+    declare(broker)
+    delays = {"x-message-ttl": 1000, "x-dead-letter-exchange": "orders"}
+    broker.declare_queue("delays", arguments=delays)
+    with broker.worker(acks_when_something_arrives), broker.clock.hold():
+        broker.publish("", "delays", b"late")
+        broker.clock.advance(seconds=2, settle=5)
+
+        broker.assert_acked("billing", times=1)
+
+
+def acks_when_something_arrives() -> None:
+    """Consume as Celery's worker with the solo pool may: its loop sleeps with acks that it has yet to send."""
+    connection = amqp.Connection(os.environ["AMQP_URL"].split("@")[-1].strip("/"), heartbeat=600)
+    connection.connect()
+    messages: list[amqp.Message] = []
+    connection.channel().basic_consume("billing", callback=messages.append)
+    while True:
+        select.select([connection.sock], [], [])
+        for message in messages:
+            message.channel.basic_ack(message.delivery_tag)
+        messages.clear()
+        with suppress(TimeoutError, BlockingIOError):
+            connection.drain_events(timeout=0.001)

@@ -162,9 +162,7 @@ class Connection:
         self.is_blocked = False
         # Whether a fault lets no heartbeats through.
         self._is_silent = False
-        self._liveness = Liveness(
-            node, on_dead=partial(self.reset, "missed heartbeats"), on_beat=lambda: self.send(_BEAT[0])
-        )
+        self._liveness = Liveness(node, on_dead=partial(self.reset, "missed heartbeats"), on_beat=self.beat)
         self.rights = UserRights("", self.vhost)
 
     @property
@@ -264,6 +262,11 @@ class Connection:
         if not self.is_dirty:
             self.is_dirty = True
             self._dirty.append(self)
+
+    def beat(self) -> None:
+        """Send a heartbeat, which may come at any time, if the client has agreed to them."""
+        if self.heartbeat_s:
+            self.send(_BEAT[0])
 
     def half_close(self) -> None:
         """Ask the server to close its side of the socket after what waits to be sent, and to keep reading."""
