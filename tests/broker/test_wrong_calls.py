@@ -99,9 +99,14 @@ def world() -> Iterator[World]:
 def sample(call: str, parameter: inspect.Parameter) -> object:
     if parameter.annotation in VALUES:
         return VALUES[parameter.annotation][0]
-    return {"check": "unroutable", "resource": "memory", "with_": "pong", "definitions": {}, "run": ["true"]}[
-        parameter.name
-    ]
+    return {
+        "check": "unroutable",
+        "resource": "memory",
+        "with_": "pong",
+        "definitions": {},
+        "run": ["true"],
+        "path": "orders.rec",
+    }[parameter.name]
 
 
 def arguments_of(function: Callable[..., object]) -> tuple[dict[str, inspect.Parameter], dict[str, object]]:

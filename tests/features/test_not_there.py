@@ -97,7 +97,7 @@ def test_a_policy_key_without_behaviour_is_refused(leveret: Broker, key: str) ->
         leveret.admin.set_policy("p", ".*", {key: "all"})
 
 
-@pytest.mark.parametrize("component", ["shovel", "federation-upstream", "mqtt"])
+@pytest.mark.parametrize("component", ["mqtt", "operator"])
 def test_definitions_with_parameters_of_plugins_are_refused(leveret: Broker, component: str) -> None:
     parameter = {"component": component, "name": "n", "vhost": "/", "value": {}}
 
