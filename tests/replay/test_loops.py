@@ -98,14 +98,21 @@ def test_a_message_that_is_requeued_without_end_is_named(path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("client", "order"),
-    [(SendsAgain, "one at a time"), (SendsAgain, "as recorded"), (AcksAndSendsAgain, "one at a time")],
+    ("client", "order", "sentence"),
+    [
+        (SendsAgain, "one at a time", "without end"),
+        (SendsAgain, "as recorded", "without end"),
+        # Which message it sends again is not certain. So all count together, and a slow machine may not come so far.
+        (AcksAndSendsAgain, "one at a time", "all messages: now sends 'billing'"),
+    ],
 )
-def test_a_message_that_is_sent_to_its_own_queue_again_is_named(path: Path, client: type[Client], order: str) -> None:
+def test_a_message_that_is_sent_to_its_own_queue_again_is_named(
+    path: Path, client: type[Client], order: str, sentence: str
+) -> None:
     before, now = played(path, order=order), played(path, client, order=order)
 
     said = "\n".join(now.differences(before))
-    assert "without end" in said
+    assert sentence in said
     assert "total" not in said
 
 
