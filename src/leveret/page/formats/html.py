@@ -88,7 +88,7 @@ def _lean(story: Story) -> Story:
 
 def _lean_event(event: dict[str, Any]) -> dict[str, Any]:
     lean = dict(event)
-    del lean["i"]
+    lean.pop("i", None)
     if lean.get("wall") == lean.get("t"):
         lean.pop("wall", None)
     return lean
