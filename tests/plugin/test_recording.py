@@ -105,6 +105,25 @@ def test_the_end_of_a_test_records_its_outcome(run, pytester):
     assert all(end["duration"] >= 0 for end in ends.values())
 
 
+def test_an_error_of_the_teardown_is_the_outcome_of_a_test_that_was_expected_to_fail(run, pytester):
+    test = """
+        import pytest
+
+        @pytest.fixture
+        def broken_at_the_end(leveret):
+            yield
+            raise RuntimeError("no")
+
+        @pytest.mark.xfail(raises=ValueError)
+        def test_passes(broken_at_the_end): pass
+    """
+
+    run(test, "--leveret-trace-dir=traces")
+
+    (end,) = ends_of(rows_of(pytester.path / "traces")).values()
+    assert (end["outcome"], end["phase"]) == ("error", "teardown")
+
+
 def test_a_test_without_a_broker_is_not_written(run, pytester):
     run(TWO_TESTS + "\n    def test_alone(): pass\n", "--leveret-trace-dir=traces")
 
