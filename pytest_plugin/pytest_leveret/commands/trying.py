@@ -24,8 +24,9 @@ _WAY_OUT: Final = "way out"
 _WHY_MAX: Final = 200
 _LIMIT_S: Final = 1800
 _LISTED: Final = 20
-_CAUSES: Final = "leveret: what went wrong"
-_outcomes: dict[str, dict[str, Any]] = {}
+# What pytest reported, by test, and of each module that cannot be imported the outcome.
+_reports: Final[dict[str, list[pytest.TestReport]]] = {}
+_not_imported: Final[dict[str, dict[str, Any]]] = {}
 
 
 def run(root: Path, options: Sequence[str]) -> tuple[int, list[str]]:
@@ -80,36 +81,40 @@ def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestR
 
 
 def pytest_runtest_logreport(report: pytest.TestReport) -> None:
-    """Note the outcome of a test: the worst of its phases."""
-    found = _outcomes.setdefault(report.nodeid, {"outcome": "passed", "reached": False, "why": ""})
-    found["reached"] = found["reached"] or any(name == _REACHED for name, _ in report.user_properties)
-    if report.failed and found["outcome"] == "passed":
-        found["outcome"] = "failed" if report.when == "call" else "error"
-        found["why"] = _why(report)
-    elif report.skipped and found["outcome"] == "passed":
-        found["outcome"] = "xfailed" if hasattr(report, "wasxfail") else "skipped"
+    """Keep what a phase of a test reported."""
+    _reports.setdefault(report.nodeid, []).append(report)
 
 
 def pytest_collectreport(report: pytest.CollectReport) -> None:
     """Note a module that cannot be imported."""
     if report.failed:
         last = report.longreprtext.strip().rpartition("\n")[2]
-        _outcomes[report.nodeid] = {"outcome": "error", "reached": False, "why": last.removeprefix("E").strip()}
+        _not_imported[report.nodeid] = {"outcome": "error", "reached": False, "why": last.removeprefix("E").strip()}
+
+
+def _outcome(reports: Sequence[pytest.TestReport]) -> dict[str, Any]:
+    """Return what became of a test, and why it failed if it did."""
+    from pytest_leveret.brokers.recording import ending_of
+
+    _, outcome = ending_of(reports)
+    reached = any(name == _REACHED for report in reports for name, _ in report.user_properties)
+    why = next((_why(report) for report in reports if report.failed), "")
+    return {"outcome": outcome, "reached": reached, "why": why}
 
 
 def _why(report: pytest.TestReport) -> str:
-    """Return what leveret says of a failure, or else the first line of its error, and leveret's ways out."""
+    """Return the first line of an error, and leveret's ways out."""
     crash = getattr(report.longrepr, "reprcrash", None)
     message = report.longreprtext if crash is None else crash.message
     # Some clients show the text of the server as Python would write it.
     why = re.split(r"\n|\\n", message.strip())[0][:_WHY_MAX]
-    for title, text in report.sections:
-        if title == _CAUSES:
-            why = " ".join(text.split())
     return " ".join([why, *(str(line) for name, line in report.user_properties if name == _WAY_OUT)])
 
 
 def pytest_sessionfinish(session: pytest.Session) -> None:
     """Write the outcomes, but not in a worker of pytest-xdist."""
-    if not hasattr(session.config, "workerinput") and _FILE in os.environ and _outcomes:
-        Path(os.environ[_FILE]).write_text(json.dumps(_outcomes), encoding="utf-8", newline="")
+    if hasattr(session.config, "workerinput") or _FILE not in os.environ:
+        return
+    outcomes = _not_imported | {test: _outcome(reports) for test, reports in _reports.items()}
+    if outcomes:
+        Path(os.environ[_FILE]).write_text(json.dumps(outcomes), encoding="utf-8", newline="")
