@@ -28,14 +28,14 @@ if TYPE_CHECKING:
 
 # An image of RabbitMQ, with or without a registry before and a tag or digest after.
 _IMAGE: Final = re.compile(r"(?:.*/)?rabbitmq(?:-delayed-message-exchange)?(?::(?P<tag>[^@]*))?(?:@.*)?")
-_NUMBERS: Final = re.compile(r"(\d+)(?:\.(\d+))?")
+_NUMBERS: Final = re.compile(r"\d+(\.\d+)?")
 # The user, password and virtual host of an image: the official one's names, then Bitnami's.
 _USER: Final = ("RABBITMQ_DEFAULT_USER", "RABBITMQ_USERNAME")
 _PASSWORD: Final = ("RABBITMQ_DEFAULT_PASS", "RABBITMQ_PASSWORD")
 _VHOST: Final = ("RABBITMQ_DEFAULT_VHOST", "RABBITMQ_VHOST")
 _PORT: Final = ("RABBITMQ_NODE_PORT", "RABBITMQ_NODE_PORT_NUMBER")
-_AMQP_PORT: Final = 5672
-_MANAGEMENT_PORT: Final = 15672
+AMQP_PORT: Final = 5672
+MANAGEMENT_PORT: Final = 15672
 _LARGEST_FILE: Final = 10_000_000
 _LOADS: Final = ("load_definitions", "management.load_definitions", "definitions.local.path")
 # The variables with which RabbitMQ's image refuses to start.
@@ -66,19 +66,14 @@ def profile_of(image: str) -> str:
     """Return the version to behave as: that of the image's tag, or the newest profile that is not newer."""
     from leveret.core.compat import VERSIONS
 
-    matched = _IMAGE.fullmatch(image)
-    numbers = _NUMBERS.match(matched["tag"] or "") if matched else None
     newest_first = sorted(VERSIONS, key=_series, reverse=True)
-    if numbers is None:
-        return newest_first[0]
-    limit = int(numbers[1]), int(numbers[2]) if numbers[2] else 1_000
-    return next((version for version in newest_first if _series(version) <= limit), newest_first[-1])
+    return next((version for version in newest_first if is_older(version, image)), newest_first[-1])
 
 
 def is_older(version: str, image: str) -> bool:
     """Return whether a version is the one of an image's tag, or an older one. A tag may have no numbers."""
     matched = _IMAGE.fullmatch(image)
-    numbers = re.match(r"\d+(\.\d+)?", (matched["tag"] if matched else None) or "")
+    numbers = _NUMBERS.match((matched["tag"] if matched else None) or "")
     tagged = _series(numbers[0]) if numbers else ()
     return _series(version)[: len(tagged)] <= tagged
 
@@ -259,7 +254,7 @@ class StandIn:
         if self._broker is not None:
             return
         lines, enabled = self._lines, self.plugins()
-        wants_http = bool(enabled) or "management" in self.image or _MANAGEMENT_PORT in self.ports
+        wants_http = bool(enabled) or "management" in self.image or MANAGEMENT_PORT in self.ports
         options: dict[str, Any] = {
             "rabbitmq": profile_of(self.image),
             "port": self.ports.get(self.amqp_port) or 0,
@@ -268,7 +263,7 @@ class StandIn:
         }
         options["management_port"] = 0
         if wants_http and find_spec("h11") is not None:
-            options |= {"management": True, "management_port": self.ports.get(_MANAGEMENT_PORT) or 0}
+            options |= {"management": True, "management_port": self.ports.get(MANAGEMENT_PORT) or 0}
         settings = self.fleet.settings()
         self._broker = brokers.start_broker(self.fleet.config, settings, _beside(options, settings))
         self.let_in()
@@ -284,13 +279,13 @@ class StandIn:
     @property
     def amqp_port(self) -> int:
         """The port of AMQP inside the container."""
-        return int(self._setting(_PORT) or self._lines.get("listeners.tcp.default", str(_AMQP_PORT)).rpartition(":")[2])
+        return int(self._setting(_PORT) or self._lines.get("listeners.tcp.default", str(AMQP_PORT)).rpartition(":")[2])
 
     def port_of(self, port: int) -> int:
         """Return the port on this machine for one of the container."""
         if port == self.amqp_port:
             return self.broker.port
-        if port == _MANAGEMENT_PORT:
+        if port == MANAGEMENT_PORT:
             if find_spec("h11") is None:
                 raise RuntimeError("the management port needs h11; install leveret[http]")
             return urlsplit(self.broker.management_url).port or 0
@@ -301,7 +296,7 @@ class StandIn:
         """The container's ports, by those on this machine."""
         engine = self.broker._engine
         found = {self.broker.port: self.amqp_port}
-        return found if engine.management_port is None else {**found, engine.management_port: _MANAGEMENT_PORT}
+        return found if engine.management_port is None else {**found, engine.management_port: MANAGEMENT_PORT}
 
     def logs(self) -> str:
         """Return what a suite waits for in RabbitMQ's log."""
