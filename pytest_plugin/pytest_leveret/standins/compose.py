@@ -21,7 +21,7 @@ from unittest.mock import patch
 import pytest
 
 from pytest_leveret.standins import configuration, rabbitmqctl
-from pytest_leveret.standins.server import Fleet, StandIn, files_of, is_rabbitmq
+from pytest_leveret.standins.server import MANAGEMENT_PORT, Fleet, StandIn, files_of, is_rabbitmq
 
 if TYPE_CHECKING:
     from leveret.http.rabbitmqctl.line import Printed
@@ -266,7 +266,7 @@ def _described(name: str, stand_in: StandIn) -> dict[str, object]:
     publishers = [
         {"URL": "0.0.0.0", "TargetPort": port, "PublishedPort": stand_in.port_of(port), "Protocol": "tcp"}
         for port in sorted({*stand_in.ports, stand_in.amqp_port})
-        if port in (stand_in.amqp_port, 15672)
+        if port in (stand_in.amqp_port, MANAGEMENT_PORT)
     ]
     state = {"State": "running", "Health": "healthy", "ExitCode": 0}
     return {"ID": stand_in.name, "Name": stand_in.name, "Service": name, "Publishers": publishers, **state}

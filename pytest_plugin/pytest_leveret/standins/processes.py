@@ -7,7 +7,7 @@ from typing import Any
 from unittest.mock import patch
 
 from pytest_leveret.standins import rabbitmqctl
-from pytest_leveret.standins.server import Fleet, StandIn
+from pytest_leveret.standins.server import AMQP_PORT, Fleet, StandIn
 
 
 def stand_in(fleet: Fleet) -> Callable[[], None]:
@@ -17,7 +17,7 @@ def stand_in(fleet: Fleet) -> Callable[[], None]:
     running: dict[int, StandIn] = {}
 
     def start(self: Any) -> Any:
-        running[id(self)] = fleet.launch("rabbitmq", {}, {}, {5672: int(self.port)})
+        running[id(self)] = fleet.launch("rabbitmq", {}, {}, {AMQP_PORT: int(self.port)})
         return self
 
     def stop(self: Any, *_: object, **__: object) -> Any:
