@@ -107,11 +107,9 @@ def refuse_unusable(config: pytest.Config) -> None:
         # Definitions may name the users and virtual hosts of the other options, and must be there to match.
         beside = {"definitions": ("users", "vhosts"), "declare": ("users", "vhosts", "definitions")}.get(word, ())
         others: dict[str, Any] = {other: settings[other].value for other in beside if other in settings}
-        if word == "management_port" and setting.value:
-            others["management"] = True
         for value in setting.value if isinstance(setting.value, tuple) else (setting.value,):
             try:
-                Broker(**others, **{word: value})
+                Broker(**_complete({**others, word: value}))
             except (ValueError, BrokerError) as error:
                 raise pytest.UsageError(f"{setting.origin}: {error}") from None
     if not (role_of(config) == "controller" and read_settings(config, URL_ENV)):
