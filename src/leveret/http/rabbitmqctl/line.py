@@ -115,6 +115,11 @@ def _read(words: Sequence[str], own: Mapping[str, str], aliases: Mapping[str, st
     return line
 
 
+def comma_separated(text: str) -> list[str]:
+    """Return the names in a text such as "a, b"."""
+    return [name.strip() for name in text.split(",") if name.strip()]
+
+
 def size_of(text: str) -> int | None:
     """Return the bytes of a text such as "1GB", None if it is none."""
     number, unit = text.rstrip("kKmMgGtTiBb"), text.lstrip("0123456789.").rstrip("iBb").lower()

@@ -31,7 +31,7 @@ from leveret.http.rabbitmqctl.call import (
     compact,
     nothing,
 )
-from leveret.http.rabbitmqctl.line import DATA, SOFTWARE, UNAVAILABLE, Stopped
+from leveret.http.rabbitmqctl.line import DATA, SOFTWARE, UNAVAILABLE, Stopped, comma_separated
 from leveret.http.rabbitmqctl.printing import Result, Row
 
 
@@ -45,17 +45,13 @@ def _vhost_rows(call: Call) -> Iterator[Row]:
 def _add_vhost(call: Call) -> None:
     switches = call.line.switches
     kind = switches.get("--default-queue-type", "classic")
-    tags, description = _comma_separated(switches.get("--tags", "")), switches.get("--description", "")
+    tags, description = comma_separated(switches.get("--tags", "")), switches.get("--description", "")
     call.admin.add_vhost(call.words[0], default_queue_type=kind, description=description, tags=tags)
-
-
-def _comma_separated(text: str) -> list[str]:
-    return [tag.strip() for tag in text.split(",") if tag.strip()]
 
 
 def _update_vhost(call: Call) -> None:
     name, switches = call.vhost(name=call.words[0]), call.line.switches
-    tags = _comma_separated(switches["--tags"]) if "--tags" in switches else None
+    tags = comma_separated(switches["--tags"]) if "--tags" in switches else None
     call.admin.update_vhost_metadata(
         name,
         default_queue_type=switches.get("--default-queue-type"),

@@ -10,7 +10,17 @@ from leveret.core.model.operators.node_settings import NODE_NAME
 from leveret.core.model.queues.queue_types import QUEUE_TYPES
 from leveret.engine.engine import Engine
 from leveret.errors import BrokerError, NotDeclaredError, RefusedError, nearest
-from leveret.http.rabbitmqctl.line import DATA, UNAVAILABLE, USAGE, CommandLine, Printed, Stopped, declared, size_of
+from leveret.http.rabbitmqctl.line import (
+    DATA,
+    UNAVAILABLE,
+    USAGE,
+    CommandLine,
+    Printed,
+    Stopped,
+    comma_separated,
+    declared,
+    size_of,
+)
 from leveret.http.rabbitmqctl.printing import FORMATTERS, Result, empty_text, text_of
 
 TOOLS: Final = {"rabbitmqctl": "ctl", "rabbitmq-diagnostics": "diagnostics", "rabbitmq-queues": "queues"}
@@ -87,7 +97,7 @@ def _shown(result: Result, line: CommandLine, command: Mapping[str, Any], format
 
 
 def _columns(line: CommandLine) -> list[str]:
-    return [name.strip() for word in line.arguments for name in word.split(",") if name.strip()]
+    return [name for word in line.arguments for name in comma_separated(word)]
 
 
 def _unknown_text(tool: str, name: str) -> str:
