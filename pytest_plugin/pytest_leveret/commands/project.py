@@ -14,16 +14,8 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, Final
 
-from pytest_leveret.commands.addresses import (
-    CLIENTS,
-    GIVEN,
-    Addresses,
-    Binding,
-    ModuleReader,
-    bind,
-    bindings,
-    settings_fields,
-)
+from pytest_leveret.commands.addresses import Addresses
+from pytest_leveret.commands.module_reader import CLIENTS, Binding, ModuleReader, bind, bindings, settings_fields
 
 # The fixtures of packages whose RabbitMQ leveret can replace.
 _FIXTURES: Final = {
@@ -50,6 +42,10 @@ _OURS: Final = ("leveret", "leveret_session", "make_leveret")
 # What is no code of the tests; examples and benchmarks name servers that no test needs.
 _SKIPPED: Final = frozenset(
     {"node_modules", "site-packages", "build", "dist", "__pycache__", "venv", "docs", "doc", "examples", "benchmarks"}
+)
+# A line of a file of settings that gives a variable a value.
+_GIVEN: Final = re.compile(
+    r"""^[ \t]*(?:export\s+)?["']?([A-Za-z_]\w*)["']?[ \t]*[:=][ \t]*["']?([^\s"'#]+)""", re.MULTILINE
 )
 _LARGEST_FILE: Final = 1_000_000
 
@@ -116,7 +112,7 @@ def read(root: Path) -> Project:
         elif path.suffix in (".yml", ".yaml"):
             _read_yaml(project, path, texts[path])
         else:
-            project.addresses.read_settings(dict(GIVEN.findall(texts[path])))
+            project.addresses.read_settings(dict(_GIVEN.findall(texts[path])))
     nodes = (node for tree in modules.values() for node in ast.walk(tree))
     fields = settings_fields({node.name: node for node in nodes if isinstance(node, ast.ClassDef)})
     own = {path: bindings(tree, fields) for path, tree in modules.items()}
