@@ -6,11 +6,13 @@ what was delivered to whom, and so what a service published itself. It must be o
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final, cast
 
-from leveret.core.model.operators.patterns import compiled
+from leveret.core.model.exchanges.exchange import ALTERNATE_EXCHANGE
+from leveret.core.model.operators.policy import Policies, Policy
 from leveret.core.wire import methods as amqp
 from leveret.core.wire.commands import Command
 from leveret.core.wire.properties import PROPERTY_NAMES, Properties
@@ -69,15 +71,25 @@ def bindings_to(exchange: str, keys: list[str] | None, definitions: Values) -> B
 
 
 def _alternate_of(exchange: str, definitions: Values) -> str | None:
-    """Return the alternate exchange of an exchange, by its argument or else by the policy that acts on it."""
-    of_exchange = [it.get("arguments") or {} for it in definitions.get("exchanges", ()) if it["name"] == exchange]
-    policies = [
-        it["definition"]
-        for it in sorted(definitions.get("policies", ()), key=lambda it: -int(it.get("priority", 0)))
-        if it.get("apply-to", "all") in ("all", "exchanges") and compiled(str(it["pattern"])).search(exchange)
-    ]
-    by_argument = [it["alternate-exchange"] for it in of_exchange if "alternate-exchange" in it]
-    return next(iter(by_argument + [it.get("alternate-exchange") for it in policies[:1]]), None)
+    """Return the alternate exchange of an exchange, by its argument or else by the policy that acts on it.
+
+    Raises BrokerError if the policy that acts on it cannot be found.
+    """
+    for it in definitions.get("exchanges", ()):
+        if it["name"] == exchange and ALTERNATE_EXCHANGE in (it.get("arguments") or {}):
+            return cast("str", it["arguments"][ALTERNATE_EXCHANGE])
+    policies = Policies()
+    for it in definitions.get("policies", ()):
+        policies.user.keep(
+            Policy(it["name"], it["pattern"], it["definition"], it.get("apply-to", "all"), it.get("priority", 0))
+        )
+    try:
+        return cast("str | None", policies.effective_for_exchange(exchange).get(ALTERNATE_EXCHANGE))
+    except re.error as error:
+        raise BrokerError(
+            f"--exchange {exchange}: the pattern {error.pattern!r} of a policy cannot be matched ({error.msg}), so "
+            "whether the exchange has an alternate exchange is not known; use --firehose"
+        ) from None
 
 
 def _is_copied(exchange: str, definitions: Values) -> str:

@@ -101,7 +101,7 @@ def _idle_policies(node: Node) -> Iterator[IdlePolicy]:
                 continue
             leads_to = {str(policy.definition[one]) for one in _DEAD_LETTERS if one in policy.definition}
             alone = PolicySet("user", node.compat)
-            alone.set(policy)
+            alone.keep(policy)
             taken = ((name, other) for name, other in applied.items() if other is not None and alone.match(name, _ALL))
             queue, other = next(taken, (None, None))
             shown = None if other is None else other.name

@@ -96,6 +96,10 @@ class PolicySet:
     def set(self, policy: Policy) -> None:
         """Add a policy or replace the one with its name. Raises PolicyInvalid if RabbitMQ refuses it."""
         self.check(policy)
+        self.keep(policy)
+
+    def keep(self, policy: Policy) -> None:
+        """Add a policy that a server has accepted, or replace the one with its name."""
         self.by_name[policy.name] = policy
         self._is_changed = True
 
