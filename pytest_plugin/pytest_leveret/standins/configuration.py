@@ -12,6 +12,7 @@ import shlex
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cache
 from importlib.resources import files as files_in
+from itertools import chain
 from typing import Final
 
 Lines = dict[str, str]
@@ -117,8 +118,6 @@ def _term(tokens: Iterator[tuple[str, bool]]) -> Term:
 
 
 def _inner(tokens: Iterator[tuple[str, bool]], end: str) -> Term:
-    from itertools import chain
-
     items: list[Term] = []
     for token in tokens:
         if token == (end, True):
