@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import select
 import socket
+import sys
 import threading
 from collections.abc import Callable, Iterator
 
@@ -173,6 +174,16 @@ def test_both_kinds_of_sockets_are_waited_for_together(broker: Broker) -> None:
         client.sendall(b"AMQP\0\0\x09\x01")
 
         assert select.select([near, client], [], [], 30) == ([near, client], [], [])
+
+
+def test_the_worker_of_another_broker_is_read_beside_it(broker: Broker) -> None:
+    program = [sys.executable, "-c", "print('hello')"]
+
+    with Broker() as other:
+        worker = other.worker(program, ready="hello").start()
+        worker.wait_ready()
+
+        assert worker.output == "hello\n"
 
 
 def test_the_names_it_replaces_are_back_after_the_last_broker() -> None:

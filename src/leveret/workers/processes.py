@@ -9,7 +9,6 @@ import codecs
 import io
 import os
 import pickle
-import select
 import signal
 import subprocess
 import sys
@@ -21,6 +20,7 @@ from functools import partial
 from time import monotonic
 from typing import Any, Final
 
+from leveret.server.pollers import READABLE, PollPoller
 from leveret.workers import fork_server
 
 # How long the rest of the output may take.
@@ -204,10 +204,12 @@ class _Output:
         self._lock = threading.Lock()
 
     def read_all(self) -> None:
-        """Read until no process can write to it any more."""
+        """Read until no process can write to it any more, and close it."""
         while not self._has_ended:
             self._holds_something(None)
             self.read()
+        # The other thread may have read the end, but closing it there would pull it away from under a wait.
+        os.close(self._descriptor)
 
     def read(self) -> None:
         """Read what it holds now."""
@@ -220,19 +222,15 @@ class _Output:
             *lines, self._begun = (self._begun + self._decoder.decode(data, final=not data)).split("\n")
             for line in lines:
                 self._note(line)
-            if not data:
-                self._end()
+            self._has_ended = not data
+            if self._has_ended and self._begun:
+                self._note(self._begun)
 
-    def _end(self) -> None:
-        self._has_ended = True
-        os.close(self._descriptor)
-        if self._begun:
-            self._note(self._begun)
-
-    def _holds_something(self, wait_ms: int | None) -> bool:
+    def _holds_something(self, timeout: float | None) -> bool:
         """Whether a read would not wait; the end of the pipe counts."""
         if sys.platform == "win32":
             return True
-        pipe = select.poll()
-        pipe.register(self._descriptor, select.POLLIN)
-        return bool(pipe.poll(wait_ms))
+        # An inline broker and eventlet hide `select.poll`, but not this.
+        pipe = PollPoller()
+        pipe.watch(self._descriptor, READABLE)
+        return bool(pipe.wait(timeout))
