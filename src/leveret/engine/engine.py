@@ -170,8 +170,6 @@ class Engine:
         self.script_errors: list[BaseException] = []
         # The test that the broker belongs to, if a plugin has set it.
         self.owner: str | None = None
-        # Whether the test that runs has levels of checks of its own.
-        self.is_judged_by_test = False
         # How the tests can change it.
         self.handle = MADE
         # What the test calls the broker.

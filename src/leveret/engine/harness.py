@@ -93,8 +93,7 @@ class Harness:
 
     def judge_by(self, checks: str | None) -> None:
         """Judge by further levels of checks from now on, or by those of the broker alone again."""
-        if self._is_ours and (checks is not None or self._engine.is_judged_by_test):
-            self._engine.is_judged_by_test = checks is not None
+        if self._is_ours:
             self._engine.judge.judge_by(checks)
 
     def expect_client(self) -> None:

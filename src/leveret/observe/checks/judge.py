@@ -163,6 +163,8 @@ class Judge:
 
     def judge_by(self, checks: Wanted | None) -> None:
         """Judge by these levels from here on, beside those of the broker; by the latter alone if there are none."""
+        if checks is None and self._levels is self._usual_levels:
+            return
         self.catch_up()
         self._levels = self._usual_levels if checks is None else self._usual_levels.with_levels(checks)
 
