@@ -8,6 +8,7 @@ import celery.beat
 import pytest
 
 from leveret import Broker
+from leveret.time.naps import Sleeper
 
 
 @pytest.fixture
@@ -179,6 +180,16 @@ def test_beat_leaves_nothing_behind(leveret: Broker, scheduled, tmp_path, monkey
     assert "now" not in vars(scheduled)
     assert [*tmp_path.iterdir()] == []
     leveret.wait_idle()
+
+
+def test_beat_that_is_due_after_its_block_does_not_count_as_awake() -> None:
+    # An inline broker runs what is due before `doze` goes on.
+    with Broker(inline=True) as broker:
+        sleeper = Sleeper(broker._engine, "Celery's beat")
+        sleeper.end()
+        sleeper.doze(0)
+
+        broker.wait_idle(timeout=0)
 
 
 def test_beat_ends_when_its_broker_has_stopped(leveret: Broker, scheduled) -> None:

@@ -43,7 +43,8 @@ class Sleeper:
         """Wake the thread for good. It counts as asleep, whatever it does."""
         self.has_ended = True
         self._alarm.set()
-        self._engine.awake[:] = [reason for reason in self._engine.awake if reason is not self._reason]
+        with self._engine.lock:
+            self._engine.awake[:] = [reason for reason in self._engine.awake if reason is not self._reason]
 
     def _fall_asleep(self, span_us: int) -> Timer:
         if self._reason in self._engine.awake:
@@ -51,6 +52,8 @@ class Sleeper:
         return self._engine.node.timers.add(self._engine.clock.now() + span_us, self._ring)
 
     def _ring(self) -> None:
+        if self.has_ended:
+            return
         self._engine.awake.append(self._reason)
         self._engine.wake_count += 1
         self._alarm.set()
