@@ -203,6 +203,17 @@ def test_a_trace_is_recorded_with_its_properties_and_bodies(
     assert "with a header that is (redacted), as a trace hides it: 1 message" in capsys.readouterr().out
 
 
+@pytest.mark.parametrize("body", [b"base64:aGVsbG8=", b"base64:abcde", b"base64:"])
+def test_a_body_that_begins_as_a_trace_writes_base64_is_recorded_as_it_is(
+    body: bytes, tmp_path: Path, record: Record
+) -> None:
+    with Broker(trace_dir=tmp_path / "traces", trace_bodies=True, checks="all=off") as broker:
+        broker.publish("", "nowhere", body)
+    (path,) = (tmp_path / "traces").iterdir()
+
+    assert [it.body for it in record(path)] == [body]
+
+
 def test_a_replay_of_a_trace_has_the_outcomes_that_were_traced(
     tmp_path: Path, orders: Callable[..., Path], record: Record
 ) -> None:

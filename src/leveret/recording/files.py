@@ -22,6 +22,7 @@ from leveret.recording.rec_file import NO_MESSAGE, Json, RecordedMessage, as_jso
 from leveret.recording.sources import TRACE_EXCHANGE, FirehoseReader
 from leveret.trace.events import PUBLISHED
 from leveret.trace.jsonl import TraceLines, TraceReader, refuse_special
+from leveret.trace.redaction import body_octets
 from leveret.trace.rows import body_hash
 
 _SAVED: Final = re.compile(r"rabtap-\d+\.json")
@@ -141,9 +142,8 @@ def _traced_body(row: Json, text: str | None) -> bytes:
     """Return a body. A text that begins like one in base64 is that or the body itself: the one with its hash."""
     if text is None and row["size"]:
         raise UnreadableTraceError("the trace has only the size and hash of its body; record it with trace_bodies=True")
-    whole = (text or "").encode()
-    forms = [whole, base64.b64decode(whole[7:])] if whole.startswith(b"base64:") else [whole]
-    for body in forms:
+    text = text or ""
+    for body in (text.encode(), body_octets(text)):
         if body_hash(body) == row["body_hash"]:
             return body
     raise UnreadableTraceError("its body is not the one that was published, by its hash; the trace was changed")

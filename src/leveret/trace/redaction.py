@@ -9,6 +9,7 @@ from __future__ import annotations
 import base64
 import re
 from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
 from datetime import datetime
 from decimal import Decimal
 from math import isfinite
@@ -31,6 +32,8 @@ _SIMPLE: Final = frozenset({str, int, bool, type(None)})
 # How many names a redaction remembers.
 _REMEMBERED: Final = 1_000
 _SEPARATORS: Final = re.compile(r"[\W_]+")
+# How the text of bytes begins that are not UTF-8.
+_BASE64: Final = "base64:"
 # A value as Python writes it, after the name it belongs to: `'token': 'x'`, `header 'token' 'x' instead of 'y'`.
 _VALUE: Final = r"""(?:b?'(?:[^'\\]|\\.)*'|b?"(?:[^"\\]|\\.)*"|[^\s,;)}\]'"]+)"""
 _NAMED: Final = re.compile(rf"""(?P<quote>['"])(?P<name>[^'"\n]+)(?P=quote)(?P<gap>: ?| (?=b?['"]|\d)){_VALUE}""")
@@ -126,7 +129,18 @@ def body_text(body: bytes) -> str:
     try:
         return body.decode()
     except UnicodeDecodeError:
-        return f"base64:{base64.b64encode(body).decode()}"
+        return f"{_BASE64}{base64.b64encode(body).decode()}"
+
+
+def body_octets(text: str) -> bytes:
+    """Return the bytes for which `body_text` stands.
+
+    A body may itself be a text that begins so. It is taken for the bytes in its base64, if it has any.
+    """
+    if text.startswith(_BASE64):
+        with suppress(ValueError):
+            return base64.b64decode(text.removeprefix(_BASE64), validate=True)
+    return text.encode("utf-8", "surrogatepass")
 
 
 def _plain_name(name: str) -> str:

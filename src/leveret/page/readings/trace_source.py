@@ -7,8 +7,6 @@ name it. Rows of a broker's earlier tests are read for what they explain.
 
 from __future__ import annotations
 
-import base64
-import binascii
 import json
 from collections import Counter
 from os import PathLike
@@ -24,11 +22,11 @@ from leveret.story.timeline import Timeline
 from leveret.trace import events
 from leveret.trace.jsonl import TraceReader
 from leveret.trace.recorded_rows import raw_events
+from leveret.trace.redaction import body_octets
 from leveret.trace.rows import NODE_SPAN
 from leveret.trace.schema import SHAPE
 
 _NUMBERS: Final = ("msg", "copy", "src_copy")
-_BASE64: Final = "base64:"
 _LISTED: Final = 40
 _FAILED: Final = ("failed", "error")
 # A page of a file has at most this many events: the first, with the set-up, and the latest.
@@ -123,17 +121,8 @@ def _page_row(row: dict[str, object]) -> PageRow:
     attrs = _attrs(row)
     body = attrs.get("body")
     if isinstance(body, str):
-        attrs["body"] = _octets(body)
+        attrs["body"] = body_octets(body)
     return {"kind": "", **row, "attrs": attrs}
-
-
-def _octets(text: str) -> bytes:
-    if text.startswith(_BASE64):
-        try:
-            return base64.b64decode(text.removeprefix(_BASE64), validate=True)
-        except (ValueError, binascii.Error):
-            pass
-    return text.encode("utf-8", "surrogatepass")
 
 
 def _rows_of(reader: TraceReader, name: str | None) -> tuple[list[PageRow], Test]:
