@@ -116,6 +116,13 @@ def test_a_message_that_is_sent_to_its_own_queue_again_is_named(
     assert "total" not in said
 
 
+def test_what_is_sent_without_end_is_compared_with_what_the_recorded_service_sent(orders: Callable[..., Path]) -> None:
+    recording = orders([order(number) for number in range(8)], firehose=True)
+
+    with pytest.raises(AssertionError, match=r"sends 'billing' \d+ times, and 0 times in the recording"):
+        played(recording, SendsAgain).assert_as_recorded()
+
+
 def test_a_loop_of_retries_in_held_time_comes_to_an_end_and_is_named(path: Path) -> None:
     said = played(path, RetriesLater).differences(played(path))
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 import json
 import os
 import re
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from itertools import pairwise
@@ -132,7 +132,8 @@ class Outcomes:
         kinds = {number: kind_of(message) for number, message in messages}
         self._file: Final = file
         self._count: Final = len(kinds)
-        self._recorded: Final = _counts(map(kind_of, sent))
+        self._recorded: Final = Counter(map(kind_of, sent))
+        self._sent: Final = watcher.sent_counts
         outcomes = watcher.outcomes()
         self._outcomes: Final = outcomes
         # Where it is not certain for which message something was sent: there, all messages are judged together.
@@ -183,7 +184,7 @@ class Outcomes:
             raise BrokerError(
                 f"{file.path} does not hold what the service sent; record it with --firehose --queue NAME"
             )
-        then, now = self._recorded, _counts(self._sent())
+        then, now = self._recorded, self._sent
         lines = [
             f"sends {where} {count_text(now[where], 'time')}, and {count_text(then[where], 'time')} in the recording"
             for where in sorted({**then, **now})
@@ -191,12 +192,6 @@ class Outcomes:
         ]
         if lines:
             raise AssertionError("\n".join([f"the code under test sends something else than in {file.path}:", *lines]))
-
-    def _sent(self) -> Iterator[str]:
-        for spot, value in self._outcomes.get(0, {}).items():
-            if spot.what == SENT:
-                for times in value.split(", "):
-                    yield from [spot.where] * (1 if times.startswith("once") else int(times.split()[0]))
 
     def assert_expected(self, path: str | PathLike[str]) -> None:
         """Assert that the outcomes are those in a file, which the code in production wrote.
@@ -299,13 +294,6 @@ def _is_judged(kind: str, spot: CountedFact, uncertain: set[str]) -> bool:
     """Return whether a spot is compared here: of what was sent, either each message is judged or all together."""
     is_of_all = spot.where in uncertain or spot.what not in (SENT, FIELD)
     return spot.what == ENDED or is_of_all == (kind == OF_ALL)
-
-
-def _counts(names: Iterable[str]) -> defaultdict[str, int]:
-    counts: defaultdict[str, int] = defaultdict(int)
-    for name in names:
-        counts[name] += 1
-    return counts
 
 
 def _key(spot: CountedFact) -> str:

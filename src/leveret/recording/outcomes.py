@@ -136,6 +136,11 @@ class OutcomeWatcher:
         self._sent.append((where, root, message, event.conn))
 
     @property
+    def sent_counts(self) -> Counter[str]:
+        """How often something was sent, by where."""
+        return Counter(where for where, *_ in self._sent)
+
+    @property
     def uncertain(self) -> set[str]:
         """Where it is not certain for which message something was sent: by a client that did so once, nothing is."""
         late = {conn for _, root, _, conn in self._sent if not root}
@@ -279,7 +284,6 @@ class OutcomeWatcher:
             lost = " to no queue" if message.id in self._lost else ""
             for number in {0, root if where not in uncertain else 0}:
                 counts[where, number, lost] += 1
-            for number in {0, root if where not in uncertain else 0}:
                 spots = _spots(where, message, self._inputs.get(number, _NO_INPUTS))
                 spots[CountedFact(FIELD, where, TOGETHER)] = f"#{digest_of(map(str, spots.items()))}"
                 for spot, value in spots.items():
