@@ -22,6 +22,7 @@ from fnmatch import fnmatchcase
 from functools import partial
 from typing import Any, Final, NamedTuple, cast
 
+from leveret.core.wire.constants import SHORT_STRING_MAX_SIZE
 from leveret.core.wire.properties import PROPERTY_NAMES, Properties
 from leveret.core.wire.values import Field, Table, text_field
 from leveret.errors import BrokerError
@@ -34,7 +35,6 @@ _PARTS: Final = ("body", "headers", "properties")
 _GONE: Final = object()
 # Properties of one byte. Only a rule that names them is about them.
 _BYTES: Final = ("delivery_mode", "priority")
-_SHORT_STRING_MAX: Final = 255
 # Base64 in a text, in its two alphabets. Four characters take at least six.
 _BASE64: Final = re.compile(r"[A-Za-z0-9+/]{6,}={0,2}")
 _BASE64_OF_URLS: Final = re.compile(r"[A-Za-z0-9_-]{6,}={0,2}")
@@ -117,7 +117,7 @@ class Privacy:
         self._removed = Removed()
         body = self._body(message.body)
         of_task = _OF_BODY if self._removed else ()
-        given = {name: value for name in PROPERTY_NAMES if (value := getattr(message.properties, name)) is not None}
+        given = message.properties.present()
         headers = self._clean(given.pop("headers", Table.EMPTY), ("headers",))
         headers = Table(tuple([(name, text_field("") if name in of_task else it) for name, it in headers]))
         given = self._clean(given, ("properties",)) | ({"headers": headers} if headers.entries else {})
@@ -132,14 +132,12 @@ class Privacy:
         if whole is not None:
             self.counts[whole.text] += 1
             return str(self._hashed(body.decode("utf-8", "replace"))).encode() if whole.is_hashed else b""
-        encoding = json.detect_encoding(body)
-        with suppress(UnicodeDecodeError):
-            text = body.decode(encoding, "surrogatepass")
-            changed = _changed_json(text, lambda value: self._clean(value, ("body",)))
-            if changed is None and not self._is_of_bodies and _is_readable(body):
-                changed = self._clean(text, ("body",))
-            if changed is not None:
-                return body if changed == text else changed.encode(encoding, "surrogatepass")
+        clean = partial(self._clean, path=("body",))
+        changed = _changed_body(body, lambda text: _changed_json(text, clean))
+        if changed is None and not self._is_of_bodies and _is_readable(body):
+            changed = _changed_body(body, clean)
+        if changed is not None:
+            return changed
         if not self._is_of_bodies and not self._patterns:
             self.unsearched_count += not _is_readable(body)
             return body
@@ -148,12 +146,9 @@ class Privacy:
 
     def _without_removed(self, body: bytes) -> bytes:
         """Return a body without what was taken out of the message elsewhere."""
-        encoding = json.detect_encoding(body)
-        with suppress(UnicodeDecodeError):
-            text = body.decode(encoding, "surrogatepass")
-            changed = _changed_json(text, self._swapped)
-            if changed is not None:
-                return body if changed == text else changed.encode(encoding, "surrogatepass")
+        changed = _changed_body(body, lambda text: _changed_json(text, self._swapped))
+        if changed is not None:
+            return changed
         return str(self._swapped_leaf(body.decode("utf-8", "surrogateescape"))).encode("utf-8", "surrogateescape")
 
     def _swapped(self, value: Any) -> Any:
@@ -250,7 +245,7 @@ class Privacy:
 
 def _short(text: str) -> str:
     """Return as much of a text as a short string of AMQP holds: a hash may be longer than what it replaces."""
-    return text.encode("utf-8", "surrogateescape")[:_SHORT_STRING_MAX].decode("utf-8", "surrogateescape")
+    return text.encode("utf-8", "surrogateescape")[:SHORT_STRING_MAX_SIZE].decode("utf-8", "surrogateescape")
 
 
 def _is_readable(body: bytes) -> bool:
@@ -262,6 +257,17 @@ def _is_readable(body: bytes) -> bool:
     except UnicodeDecodeError:
         return False
     return "\0" not in text
+
+
+def _changed_body(body: bytes, change: Callable[[str], str | None]) -> bytes | None:
+    """Return a body with its text changed, in the encoding of JSON; None if it is no text, or `change` gives None."""
+    encoding = json.detect_encoding(body)
+    with suppress(UnicodeDecodeError):
+        text = body.decode(encoding, "surrogatepass")
+        changed = change(text)
+        if changed is not None:
+            return body if changed == text else changed.encode(encoding, "surrogatepass")
+    return None
 
 
 def _changed_text(text: str, change: Callable[[Any], Any], change_text: Callable[[str], str]) -> str:

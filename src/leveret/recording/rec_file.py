@@ -20,7 +20,7 @@ from struct import error as StructError
 from typing import Any, Final, NamedTuple, Self, cast
 
 from leveret.core.wire.errors import WireError
-from leveret.core.wire.properties import PROPERTY_NAMES, Properties
+from leveret.core.wire.properties import Properties
 from leveret.core.wire.values import Field, Table
 from leveret.errors import UnreadableTraceError
 
@@ -119,7 +119,7 @@ class RecordingWriter:
 def as_json(message: RecordedMessage) -> Json:
     """Return a message as its line has it. What is empty is left out."""
     properties = message.properties
-    named = {name: value for name in PROPERTY_NAMES if (value := getattr(properties, name)) is not None}
+    named = properties.present()
     if properties.headers is not None:
         named["headers"] = _entries(properties.headers)
     line = {"at": message.at, "exchange": message.exchange, "key": message.routing_key, "properties": named}

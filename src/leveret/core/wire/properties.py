@@ -116,19 +116,20 @@ class Properties:
 
     def to_python(self) -> dict[str, object]:
         """Return the properties that are present, by name, with headers as a dictionary of Python values."""
-        values = self._present()
+        values = self.present()
         if self.headers is not None:
             values["headers"] = self.headers.to_python()
         return values
 
-    def _present(self) -> dict[str, object]:
+    def present(self) -> dict[str, object]:
+        """Return the properties that are present, by name, with headers as a table."""
         return {name: value for name in PROPERTY_NAMES if (value := getattr(self, name)) is not None}
 
     def __eq__(self, other: object) -> bool:
-        return self._present() == other._present() if isinstance(other, Properties) else NotImplemented
+        return self.present() == other.present() if isinstance(other, Properties) else NotImplemented
 
     def __repr__(self) -> str:
-        return f"Properties({', '.join(f'{name}={value!r}' for name, value in self._present().items())})"
+        return f"Properties({', '.join(f'{name}={value!r}' for name, value in self.present().items())})"
 
 
 # The domain of each property.
