@@ -14,7 +14,7 @@ import pytest
 from leveret import Broker
 from leveret.recording.judging import Outcomes
 
-from .test_replay import running
+from .test_replay import declare, running
 
 IDS = [str(uuid.UUID(int=0xABCDEF * 7**36 + number)) for number in range(20)]
 OTHER = str(uuid.UUID(int=0xFEDCBA * 7**36))
@@ -34,9 +34,7 @@ def outcomes_of(path: Path) -> Callable[[Sends], Outcomes]:
 
     def run(sends: Sends) -> Outcomes:
         with Broker(checks="all=off") as broker, pika.BlockingConnection(pika.URLParameters(broker.url)) as connection:
-            broker.declare_exchange("orders", "topic")
-            broker.declare_queue("billing")
-            broker.bind_queue("billing", "orders", "#")
+            declare(broker)
             broker.declare_exchange("out", "topic")
             channel = connection.channel()
 

@@ -9,13 +9,10 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, field
-from datetime import datetime
-from time import time
 from typing import Final, cast
 
-from leveret.story.facts import CountedFact, Facts, noise_of, without_noise
+from leveret.story.facts import CountedFact, Facts, is_of_now, noise_of, without_noise
 from leveret.story.words import done
 from leveret.trace import events
 from leveret.trace.events import Event, PlainValue, TracedMessage
@@ -39,10 +36,7 @@ NOTHING: Final = "nothing"
 CHANGES: Final = "changes"
 BREAKS: Final = "breaks"
 SEVERITY: Final = (NOTHING, CHANGES, BREAKS)
-_DAY_S: Final = 86_400
 _ISO_MIN: Final = len("2026-01-01T00:00")
-# A number of seconds since 1970 that is as large lies in the year 5138.
-_MILLISECONDS_MIN: Final = 100_000_000_000
 
 
 def facts_of(trace: Iterable[Event], originals: Mapping[str, object]) -> Facts:
@@ -105,15 +99,8 @@ def _fields_of(message: TracedMessage, where: str, originals: Mapping[str, objec
 
 def _value_text(value: object) -> str:
     """Return a value as text; an instant of today is only that, because plain runs may share a second."""
-    at: float | None = None
-    if isinstance(value, datetime):
-        at = value.timestamp()
-    elif isinstance(value, str) and len(value) >= _ISO_MIN and value[4:5] == "-":
-        with suppress(ValueError):
-            at = datetime.fromisoformat(value).timestamp()
-    elif isinstance(value, int | float):
-        at = value / 1000 if value > _MILLISECONDS_MIN else value
-    if at is not None and abs(at - time()) < _DAY_S:
+    # A date without a time is compared: plain runs have the same one.
+    if not (isinstance(value, str) and len(value) < _ISO_MIN) and is_of_now(value):
         return "now"
     return json.dumps(value, default=repr)
 

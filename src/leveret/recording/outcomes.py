@@ -14,12 +14,9 @@ import json
 import re
 from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping
-from contextlib import suppress
-from datetime import datetime
-from time import time
 from typing import TYPE_CHECKING, Any, Final
 
-from leveret.story.facts import CountedFact
+from leveret.story.facts import CountedFact, is_of_now
 from leveret.trace import events
 from leveret.trace.events import Event, TracedMessage, as_python
 from leveret.trace.shapes import OF_BROKER, key_pattern, message_name, safe_key
@@ -47,8 +44,6 @@ ENDLESS: Final = "without end"
 OF_ALL: Final = "all messages"
 # A shorter text may be equal to one of the message by chance.
 _REFERENCE_MIN: Final = 8
-_DAY_S: Final = 86_400
-_MILLISECONDS_MIN: Final = 100_000_000_000
 # How a spot is named that is about no field: the routing key, and which values stand in one message together.
 ROUTING_KEY: Final = "routing key"
 TOGETHER: Final = "values that stand together"
@@ -426,15 +421,7 @@ def value_text(value: object, inputs: _Inputs = _NO_INPUTS) -> str:
         return inputs[is_text, text]
     if (not is_text, text) in inputs:
         return f"{inputs[not is_text, text]} as {'a text' if is_text else 'no text'}"
-    at: float | None = None
-    if isinstance(value, datetime):
-        at = value.timestamp()
-    elif isinstance(value, str):
-        with suppress(ValueError):
-            at = datetime.fromisoformat(value).timestamp() if value[4:5] == "-" else None
-    elif isinstance(value, int | float):
-        at = value / 1000 if value > _MILLISECONDS_MIN else value
-    if at is not None and abs(at - time()) < _DAY_S:
+    if is_of_now(value):
         return "now"
     return _json(masked_body(_with_places(value, inputs))) if isinstance(value, str) else text
 

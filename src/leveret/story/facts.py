@@ -4,7 +4,14 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from typing import NamedTuple
+from contextlib import suppress
+from datetime import datetime
+from time import time
+from typing import Final, NamedTuple
+
+_DAY_S: Final = 86_400
+# A number of seconds since 1970 that is as large lies in the year 5138.
+_MILLISECONDS_MIN: Final = 100_000_000_000
 
 
 class CountedFact(NamedTuple):
@@ -22,6 +29,19 @@ class CountedFact(NamedTuple):
 
 
 Facts = Counter[CountedFact]
+
+
+def is_of_now(value: object) -> bool:
+    """Return whether a value is an instant within a day of now: it may be made anew in each run."""
+    at: float | None = None
+    if isinstance(value, datetime):
+        at = value.timestamp()
+    elif isinstance(value, str) and value[4:5] == "-":
+        with suppress(ValueError):
+            at = datetime.fromisoformat(value).timestamp()
+    elif isinstance(value, int | float):
+        at = value / 1000 if value > _MILLISECONDS_MIN else value
+    return at is not None and abs(at - time()) < _DAY_S
 
 
 def noise_of(runs: Sequence[Facts]) -> set[CountedFact]:
