@@ -15,20 +15,16 @@ import numpy as np
 import pyarrow as pa
 
 from leveret.pipeline.history import badness, summed
-from leveret.pipeline.kernel.columns import Array, NameColumn
+from leveret.pipeline.kernel.columns import Array
 from leveret.pipeline.kernel.grouping import Row, grouped
 from leveret.pipeline.kernel.subjects.changes import (
     RUNS,
-    SERIES,
+    EverySeries,
     LevelChange,
-    believed,
     changes,
     changes_in,
     difference,
     fisher,
-    in_order_of_time,
-    series_of,
-    spells_of,
 )
 from leveret.pipeline.kernel.subjects.counts import OUTCOMES
 from leveret.pipeline.kernel.subjects.tests import FAILURES
@@ -192,24 +188,16 @@ def branch(read: Read, runs: Sequence[str], base: Sequence[str], then: str) -> l
     """
     if len(base) < _LEAST:
         raise ValueError(f"{then} has {count_text(len(base), 'run')}; to know its noise, it needs {_LEAST} or more")
-    rows = read("run_counts", runs=[*base, *runs])
-    names = {name: NameColumn.of(rows[name]) for name in (*SERIES, "run")}
-    rank, first_of_run = in_order_of_time(rows, names["run"])
-    is_its = [names["run"].text(int(row)) in set(runs) for row in first_of_run]
-    every = series_of(rows, names, rank)
-    spells = spells_of(every)
-    found: list[list[Row]] = []
-    varying = 0
-    for series in every:
-        order = sorted(range(len(series.runs)), key=lambda at: is_its[series.runs[at]])
-        later = sum(is_its[run] for run in series.runs)
-        varying += len(set(series.values.tolist())) > 1
-        if later:
-            change = _beside_base(series.values[order], later, series.measure, spells[series.measure])
-            if change is not None:
-                found.append([{name: names[name].text(series.row) for name in SERIES} | change._asdict()])
-    differing = [row for of in believed(found, varying) for row in of]
-    return [change_text(row, then=then) for row in sorted(summed(differing), key=badness)]
+    every = EverySeries(read("run_counts", runs=[*base, *runs]))
+    is_its = every.run_names.is_in(runs)
+    found = []
+    for series in every.series:
+        of_branch = is_its[series.runs]
+        values, later = series.values[np.argsort(of_branch, kind="stable")], int(of_branch.sum())
+        change = _beside_base(values, later, series.measure, every.spells[series.measure]) if later else None
+        if change is not None:
+            found.append([every.names_of(series) | change._asdict()])
+    return [change_text(row, then=then) for row in sorted(summed(every.believed(found)), key=badness)]
 
 
 def _beside_base(values: Array, later: int, measure: str, spell: float) -> LevelChange | None:

@@ -30,6 +30,7 @@ import math
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from itertools import pairwise
+from operator import attrgetter
 from typing import Final, NamedTuple
 
 import numpy as np
@@ -107,28 +108,57 @@ class Series(NamedTuple):
     runs: Array
     values: Array
 
+    @property
+    def is_varying(self) -> bool:
+        """Whether it has more than one value."""
+        return len(self.values) > 0 and bool(self.values.min() != self.values.max())
+
+
+class EverySeries:
+    """The series of rows of `run_counts`, and what they show together."""
+
+    def __init__(self, rows: pa.Table) -> None:
+        """Put the rows into series."""
+        self._names: Final = {name: NameColumn.of(rows[name]) for name in (*SERIES, "run", "commit")}
+        rank, first_of_run = in_order_of_time(rows, self._names["run"])
+        # The names of the runs and their commits, oldest first.
+        self.run_names: Final = self._names["run"].at(first_of_run)
+        self.commits: Final = self._names["commit"].at(first_of_run)
+        self.series: Final = _series_of(rows, self._names, rank)
+        # How many runs count as one, by measure.
+        self.spells: Final = _spells_of(self.series)
+
+    def names_of(self, series: Series) -> Row:
+        """Return the names of what a series is of."""
+        return {name: self._names[name].text(series.row) for name in SERIES}
+
+    def believed(self, changed: Sequence[Sequence[Row]]) -> list[Row]:
+        """Return the rows of as many series that changed as Benjamini and Hochberg allow, among those that vary."""
+        varying_count = sum(series.is_varying for series in self.series)
+        chances = sorted(min(row["chance"] for row in of) for of in changed)
+        allowed = [chance for rank, chance in enumerate(chances, 1) if chance <= _FALSE_SHARE * rank / varying_count]
+        return [row for of in changed if allowed and min(row["chance"] for row in of) <= allowed[-1] for row in of]
+
 
 def changes(rows: pa.Table) -> pa.Table:
     """Return the table `changes`, from rows of `run_counts`."""
-    names = {name: NameColumn.of(rows[name]) for name in (*SERIES, "run", "commit")}
-    rank, first_of_run = in_order_of_time(rows, names["run"])
-    changed: list[list[Row]] = []
-    every = series_of(rows, names, rank)
-    spells = spells_of(every)
-    for series in every:
-        found = changes_in(series.values, series.measure, spells[series.measure])
+    every = EverySeries(rows)
+    changed = []
+    for series in every.series:
+        found = changes_in(series.values, series.measure, every.spells[series.measure])
         if found:
-            changed.append([])
-        for change in found:
-            as_row: Row = {name: names[name].text(series.row) for name in SERIES} | change._asdict()
-            as_row["chance"] = float(f"{change.chance:.3g}")
-            if change.start is not None:
-                first, before = (int(first_of_run[series.runs[at]]) for at in (change.start, change.start - 1))
-                as_row |= {"since_run": names["run"].text(first), "since_commit": names["commit"].text(first)}
-                as_row["commit_before"] = names["commit"].text(before)
-            changed[-1].append(as_row)
-    varying = sum(len(np.unique(series.values)) > 1 for series in every)
-    return pa.Table.from_pylist([row for of in believed(changed, varying) for row in of], schema.CHANGES)
+            changed.append([_as_row(change, series, every) for change in found])
+    return pa.Table.from_pylist(every.believed(changed), schema.CHANGES)
+
+
+def _as_row(change: LevelChange, series: Series, every: EverySeries) -> Row:
+    row: Row = every.names_of(series) | change._asdict()
+    row["chance"] = float(f"{change.chance:.3g}")
+    if change.start is not None:
+        before, first = series.runs[change.start - 1], series.runs[change.start]
+        row |= {"since_run": every.run_names.text(first), "since_commit": every.commits.text(first)}
+        row["commit_before"] = every.commits.text(before)
+    return row
 
 
 def subject_of(row: Row) -> tuple[object, ...]:
@@ -137,7 +167,7 @@ def subject_of(row: Row) -> tuple[object, ...]:
     return (*columns, *(row[name] for name in columns))
 
 
-def series_of(rows: pa.Table, names: Mapping[str, NameColumn], rank: Array) -> list[Series]:
+def _series_of(rows: pa.Table, names: Mapping[str, NameColumn], rank: Array) -> list[Series]:
     """Return the series of rows of `run_counts`, whose runs have these ranks in the order of time."""
     n, measure, test = numbers(rows["n"]), names["measure"], names["test"].codes
     is_outcome = measure.is_in(["outcome"])
@@ -181,20 +211,13 @@ def _at_one_speed(every: Sequence[Series]) -> list[Series]:
     return [adjusted(series) if series.measure == "wait" else series for series in every]
 
 
-def believed(changed: list[list[Row]], series: int) -> list[list[Row]]:
-    """Return the changes of as many series as Benjamini and Hochberg allow, among so many series that vary."""
-    chances = sorted(min(row["chance"] for row in of) for of in changed)
-    allowed = [chance for rank, chance in enumerate(chances, 1) if chance <= _FALSE_SHARE * rank / series]
-    return [of for of in changed if allowed and min(row["chance"] for row in of) <= allowed[-1]]
-
-
 def changes_in(values: Array, measure: str = "redeliveries", spell: float | None = None) -> list[LevelChange]:
     """Return the changes in a series with a value of this measure for each run, oldest first.
 
     So many runs count as one, because noise comes in spells; by default, the series says how many.
     """
     if spell is None:
-        spell = spells_of([Series(0, measure, values, values)])[measure]
+        spell = _spells_of([Series(0, measure, values, values)])[measure]
     if len(values) < 2 * _LEAST or values.min() == values.max():
         return []
     growth = _growth(values) if measure not in _NO_GROWTH else None
@@ -334,7 +357,7 @@ def _chance_of(tails: Array, least: float) -> float:
     return max(1 - float(walking.sum()), least)
 
 
-def spells_of(every: Sequence[Series]) -> dict[str, float]:
+def _spells_of(every: Sequence[Series]) -> dict[str, float]:
     """Return for each measure how many runs count as one, because a run is like the one before it; 1 if none is.
 
     On a machine that is slow for ten runs, all that is sensitive suffers. So the correlation of all series decides,
@@ -343,8 +366,8 @@ def spells_of(every: Sequence[Series]) -> dict[str, float]:
     spread: dict[str, float] = defaultdict(float)
     together: dict[str, float] = defaultdict(float)
     count: dict[str, int] = defaultdict(int)
-    for _, measure, _, values in every:
-        for side in np.split(values, [at for at, _ in _steps(values)]) if len(set(values.tolist())) > 1 else ():
+    for _, measure, _, values in filter(attrgetter("is_varying"), every):
+        for side in np.split(values, [at for at, _ in _steps(values)]):
             deviations = np.sign(side - _level(side))
             deviations = deviations - deviations.mean()
             spread[measure] += float((deviations**2).sum())
