@@ -106,6 +106,17 @@ def test_what_flaky_runs_do_not_share_is_not_said(suite: Suite) -> None:
     assert said == ["test_it fails in 24 of 40 runs"]
 
 
+def test_a_test_that_runs_first_on_its_worker_and_is_retried_comes_right_after_none(suite: Suite) -> None:
+    for number in range(40):
+        is_bad = number % 2 == 0
+        attempts = [ended(lives(1), "failed")] * 2 if is_bad else [ended(lives(1), "passed")]
+        suite.add([line for lines in [*attempts, lives(1, test="test_other")] for line in lines])
+
+    _, said = suite.ask("flaky")
+
+    assert said == ["test_it fails in 20 of 40 runs"]
+
+
 def test_failed_tests_of_one_cause_are_one_line(suite: Suite) -> None:
     traces = suite.folder / "traces"
     lines: list[Line] = []

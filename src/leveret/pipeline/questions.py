@@ -9,6 +9,7 @@ import json
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import pairwise
+from operator import itemgetter
 from typing import Any, Final
 
 import numpy as np
@@ -53,6 +54,7 @@ def flaky(read: Read, files: Files, runs: Sequence[str]) -> Iterator[str]:
     runs = runs[-RUNS:]
     counts = read("run_counts", runs=runs, where={"measure": ["outcome"]})
     since = {row["test"]: row for row in changes(counts).to_pylist() if row["holds"]}
+    found: dict[str, tuple[str, dict[str, bool]]] = {}
     for test, outcomes in sorted(_outcomes(counts, runs).items()):
         change = since.get(test, {"since_run": None})
         begins = [*outcomes].index(change["since_run"]) if change["since_run"] in outcomes else 0
@@ -65,10 +67,18 @@ def flaky(read: Read, files: Files, runs: Sequence[str]) -> Iterator[str]:
             commit = change["since_commit"]
             named = f"commit {commit[:12]}" if commit else f"run {change['since_run']}"
             rate += f" since {named}, and in {before} of {begins} before"
+        found[test] = rate, has_failed
+    if not found:
+        return
+    rows: dict[str, list[Row]] = defaultdict(list)
+    for row in read("tests", runs=runs, columns=_OF_TESTS, where={"test": found}).to_pylist():
+        if row["run"] in found[row["test"]][1]:
+            rows[row["test"]].append(row)
+    surroundings = _Surroundings(read, runs)
+    for test, (rate, has_failed) in found.items():
         yield rate
-        rows = read("tests", runs=[*has_failed], columns=_OF_TESTS, where={"test": [test]}).to_pylist()
-        yield from (f"  {line}" for line in _differing(read, test, rows, has_failed))
-        failed = [row for row in rows if row["outcome"] in FAILURES]
+        yield from (f"  {line}" for line in _differing(surroundings, rows[test], has_failed))
+        failed = [row for row in rows[test] if row["outcome"] in FAILURES]
         for sentence, of in _counted((*fact, row) for row, facts in _facts(failed, files) for fact in facts):
             yield f"  in {len(of)} of {count_text(len(failed), 'failure')}: {sentence}"
 
@@ -94,29 +104,41 @@ def _outcomes(counts: pa.Table, runs: Sequence[str]) -> dict[str, dict[str, bool
     return found
 
 
-def _differing(read: Read, test: str, rows: Sequence[Row], has_failed: Mapping[str, bool]) -> Iterator[str]:
-    """Yield in what the failed runs of a test differ from those that passed, if chance alone rarely does that."""
-    told = {(row["run"], row["worker"]): row for row in read("runs", runs=[*has_failed]).to_pylist()}
-    starts = read(
-        "control", runs=[*has_failed], columns=("run", "worker", "seq", "test"), where={"kind": ["test_start"]}
-    )
-    of_worker: dict[tuple[str, str], list[str]] = defaultdict(list)
-    for row in sorted(starts.to_pylist(), key=lambda row: row["seq"]):
-        of_worker[row["run"], row["worker"]].append(row["test"])
-    where: dict[str, set[str]] = defaultdict(set)
-    for row in rows:
-        key = row["run"], row["worker"]
-        order = of_worker[key]
-        earlier = order[order.index(test) - 1] if test in order[1:] else None
-        about = told.get(key, {})
+class _Surroundings:
+    """In what the runs of tests may differ: their worker, branch and Python, and the test that ran before."""
+
+    def __init__(self, read: Read, runs: Sequence[str]) -> None:
+        self._workers: Final = {(row["run"], row["worker"]): row for row in read("runs", runs=runs).to_pylist()}
+        # By run, worker and test, the one before its first attempt.
+        self._earlier: Final[dict[tuple[str, str, str], str | None]] = {}
+        of_worker: dict[tuple[str, str], list[str]] = defaultdict(list)
+        starts = read("control", runs=runs, columns=("run", "worker", "seq", "test"), where={"kind": ["test_start"]})
+        for row in sorted(starts.to_pylist(), key=itemgetter("seq")):
+            of_worker[row["run"], row["worker"]].append(row["test"])
+        for worker, tests in of_worker.items():
+            for earlier, test in zip([None, *tests], tests, strict=False):
+                self._earlier.setdefault((*worker, test), earlier)
+
+    def of(self, row: Row) -> Iterator[str]:
+        """Yield in what surroundings the test of a row of `tests` ran, as text."""
+        worker = row["run"], row["worker"]
+        about = self._workers.get(worker, {})
         for template, value in (
             ("on worker {}", row["worker"]),
             ("on branch {}", about.get("branch")),
             ("on Python {}", about.get("python")),
-            ("right after {}", earlier),
+            ("right after {}", self._earlier.get((*worker, row["test"]))),
         ):
             if value:
-                where[template.format(value)].add(row["run"])
+                yield template.format(value)
+
+
+def _differing(surroundings: _Surroundings, rows: Iterable[Row], has_failed: Mapping[str, bool]) -> Iterator[str]:
+    """Yield in what the failed runs of a test differ from those that passed, if chance alone rarely does that."""
+    where: dict[str, set[str]] = defaultdict(set)
+    for row in rows:
+        for text in surroundings.of(row):
+            where[text].add(row["run"])
     count, failures = len(has_failed), sum(has_failed.values())
     for text, runs in sorted(where.items()):
         failed = sum(has_failed[run] for run in runs)
