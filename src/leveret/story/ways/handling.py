@@ -72,11 +72,11 @@ class Handling:
 
     def death_in(self, delivery: DeliveryLife) -> TaskDeath | None:
         """Return what died between a delivery and the moment when its client left with it; None if nothing did."""
-        ended = delivery.ended
-        for death in self.client_deaths if ended is not None and delivery.is_left else ():
-            if death.place is not None and ended is not None and delivery.fact.place < death.place <= ended.place:
-                return death
-        return None
+        if delivery.ended is None or not delivery.is_left:
+            return None
+        begun, left = delivery.fact.place, delivery.ended.place
+        during = (one for one in self.client_deaths if one.place is not None and begun < one.place <= left)
+        return next(during, None)
 
     def _is_of(self, death: TaskDeath, delivery: DeliveryLife) -> bool:
         """Return whether what died was at work on a delivery: it is of that client, and died in that time."""
