@@ -214,3 +214,15 @@ def test_a_comparison_with_what_may_equal_a_view_is_pytests_own(run: Run, suite:
     """
 
     assert "never equals" not in str(run(source).stdout)
+
+
+@pytest.mark.parametrize("exchange", ["events", "jobs"])
+def test_what_one_virtual_host_lacks_is_not_looked_for_in_another(exchange: str) -> None:
+    with Broker(vhosts={"eu"}) as broker:
+        broker.declare_exchange("events", "topic", vhost="eu")
+        broker.declare_queue("jobs", vhost="eu")
+
+        with pytest.raises(leveret.RefusedError) as caught:
+            broker.publish(exchange, "key", b"x")
+
+    assert caught.value.__notes__ == [f"declare it first: declare_exchange({exchange!r})"]

@@ -109,13 +109,18 @@ class VirtualHost:
         """Return the exchange with this name. Raises NotFound if it does not exist."""
         exchange = self.exchanges.get(name)
         if exchange is None:
-            raise NotFound(f"no {self.title_of('exchange', name)}").about("missing", kind="exchange", name=name)
+            raise self.missing("exchange", name)
         return exchange
 
     def title_of(self, kind: str, name: str) -> str:
         """Return the description of a queue or exchange in this version's texts."""
         shown = erlang.shown(name) if self.node.compat.shows_octets_as_latin1 else name
         return f"{kind} '{shown}' in vhost '{self.name}'"
+
+    def missing(self, kind: str, name: str) -> NotFound:
+        """Return the refusal of a request that names a queue or exchange which does not exist."""
+        subject = {"kind": kind, "name": name, "vhost": self.name}
+        return NotFound(f"no {self.title_of(kind, name)}").about("missing", **subject)
 
     def queue(self, name: str, connection: ConnectionPort | None = None) -> StoredQueue:
         """Return the queue with this name for use by `connection`.
@@ -124,7 +129,7 @@ class VirtualHost:
         """
         queue = self.queues.get(name)
         if queue is None:
-            raise NotFound(f"no {self.title_of('queue', name)}").about("missing", kind="queue", name=name)
+            raise self.missing("queue", name)
         queue.refuse_others(connection)
         return queue
 

@@ -109,16 +109,14 @@ def own_advice(subject: Mapping[str, str], node: Node) -> list[str]:
     """Return what to do about a call of the test that was refused; empty if the text of the refusal says enough."""
     match subject.get("problem"):
         case "missing":
-            kind, name = subject["kind"], subject["name"]
-            queues = {name for vhost in node.vhosts.values() for name in vhost.queues}
-            exchanges = {name for vhost in node.vhosts.values() for name in vhost.exchanges}
-            if kind == "exchange" and name in queues:
+            kind, name, vhost = subject["kind"], subject["name"], node.vhosts[subject["vhost"]]
+            if kind == "exchange" and name in vhost.queues:
                 return [queue_not_exchange(name)]
-            if kind == "queue" and name in exchanges:
+            if kind == "queue" and name in vhost.exchanges:
                 return [
                     f"{name!r} is an exchange: bind_queue(queue, exchange, routing_key) leads its messages to a queue"
                 ]
-            hint = did_you_mean(name, queues if kind == "queue" else exchanges).removeprefix("; ")
+            hint = did_you_mean(name, vhost.queues if kind == "queue" else vhost.exchanges).removeprefix("; ")
             return [hint or f"declare it first: declare_{kind}({name!r})"]
         case "unknown_type":
             return [expected(subject["type"], EXCHANGE_TYPES).removeprefix("; ")]

@@ -82,7 +82,7 @@ def _declare_reply_to(channel: Channel, name: str, method: methods.QueueDeclare)
         if is_own and channel.node.compat.crashes_on_own_reply_to:
             raise InternalRefusal()
         if queue is None or queue.target is None or is_own:
-            raise NotFound(f"no {channel.vhost.title_of('queue', name)}").about("missing", kind="queue", name=name)
+            raise channel.vhost.missing("queue", name)
     channel.last_queue_name = name
     if not method.nowait:
         channel.send(methods.QueueDeclareOk(name, 0, 1))
