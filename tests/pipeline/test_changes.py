@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from leveret.pipeline.kernel.subjects.changes import changes_in
+from leveret.pipeline.kernel.levels import changes_in
 
 
 def _changes(values: Sequence[int], measure: str = "redeliveries") -> list[tuple[Any, ...]]:

@@ -18,15 +18,8 @@ import pyarrow as pa
 from leveret.pipeline.history import badness, summed
 from leveret.pipeline.kernel.columns import Array
 from leveret.pipeline.kernel.grouping import Row, grouped
-from leveret.pipeline.kernel.subjects.changes import (
-    RUNS,
-    EverySeries,
-    LevelChange,
-    changes,
-    changes_in,
-    difference,
-    fisher,
-)
+from leveret.pipeline.kernel.levels import LevelChange, changes_in, difference, fisher
+from leveret.pipeline.kernel.subjects.changes import RUNS, EverySeries, changes
 from leveret.pipeline.kernel.subjects.counts import OUTCOMES
 from leveret.pipeline.kernel.subjects.tests import FAILURES
 from leveret.pipeline.reading import Read
