@@ -33,7 +33,7 @@ def recording(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def outcomes_of(recording: Path, variant: str = "") -> Outcomes:
     with Broker(checks="all=off") as broker:
         replay = broker.replay(recording)
-        with broker.worker(serve, args=(variant,), ready="ready" if variant == "polls" else None):
+        with broker.worker(serve, args=(variant,), ready="polling" if variant == "polls" else None):
             return replay.play(settle=0.3 if "never" in variant else 1.0)
 
 

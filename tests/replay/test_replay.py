@@ -6,9 +6,11 @@ import json
 import os
 import select
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
+from threading import Event
 
 import amqp
 import pika
@@ -94,6 +96,27 @@ def test_a_recording_declares_what_the_server_had(broker: Broker, orders: Orders
     assert outcomes.of(1) == ["ended billing: left in the queue"]
     with Broker() as other, pytest.raises(BrokerError, match="no exchange 'orders'"):
         other.replay(path, declare=False).play()
+
+
+def test_a_client_that_looks_into_a_queue_now_and_then_is_waited_for(broker: Broker, orders: Orders) -> None:
+    declare(broker)
+    has_looked, is_over = Event(), Event()
+
+    def poll() -> None:
+        with pika.BlockingConnection(pika.URLParameters(broker.url)) as connection:
+            channel = connection.channel()
+            while not is_over.is_set():
+                channel.basic_get("billing", auto_ack=True)
+                has_looked.set()
+                connection.process_data_events(0.2)
+
+    with ThreadPoolExecutor() as threads:
+        threads.submit(poll)
+        assert has_looked.wait(10)
+        outcomes = broker.replay(orders([order(0)])).play()
+        is_over.set()
+
+    assert outcomes.of(1) == ["ended billing: acked by no-ack"]
 
 
 def test_time_moves_by_the_recorded_spans(broker: Broker, bodies: Path) -> None:

@@ -182,7 +182,8 @@ def polls(self: Client) -> None:
     while True:
         method, properties, body = self.channel.basic_get("billing")
         if method is None:
-            self.connection.process_data_events(0.005)
+            print("polling")
+            self.connection.process_data_events(0.03)
         else:
             self.on_order(self.channel, method, properties, body)
 

@@ -89,8 +89,6 @@ class OutcomeWatcher:
         self._loop_roots: set[int] = set()
         # How much has happened, apart from what goes on in loops.
         self.news_count = 0
-        # The queues that clients look into from time to time, by basic.get.
-        self._polled: set[tuple[str, str]] = set()
         # The copies that wait in a queue, and those that are held, by number.
         self.ready: dict[int, _CopyOutcome] = {}
         self.held: dict[int, _CopyOutcome] = {}
@@ -184,8 +182,6 @@ class OutcomeWatcher:
             if self._delivery_counts[copy.place] > self._limit(root):
                 self._loops.add(copy.place)
                 self._loop_roots.add(root)
-            if kind == events.GOT:
-                self._polled.add((copy.vhost, copy.queue))
         elif kind in events.ENDS:
             self.ready.pop(number, None)
             self.held.pop(number, None)
@@ -221,11 +217,9 @@ class OutcomeWatcher:
         if with_loops and any(copy.place in self._loops for copy in self.held.values()):
             return True
         for vhost, name in {(copy.vhost, copy.queue) for copy in self.ready.values() if copy.place not in quiet}:
-            if (vhost, name) in self._polled:
-                return True
             host = node.vhosts.get(vhost)
             queue = None if host is None else host.queues.get(name)
-            if queue is not None and any(queue.can_deliver_to(consumer) for consumer in queue.consumers):
+            if queue is not None and (queue.is_polled or any(map(queue.can_deliver_to, queue.consumers))):
                 return True
         return False
 

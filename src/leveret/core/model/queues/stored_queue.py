@@ -73,6 +73,7 @@ class StoredQueue:
         "exclusive_owner",
         "hooks",
         "is_deleted",
+        "is_polled",
         "lost_client",
         "name",
         "node",
@@ -95,6 +96,8 @@ class StoredQueue:
         # In order of registration, including those that wait for a single active consumer to go.
         self.consumers: list[Consumer] = []
         self.is_deleted = False
+        # Whether a client has looked into it by basic.get.
+        self.is_polled = False
         # The client with whose lost connection the last consumer went, until a consumer arrives.
         self.lost_client: tuple[str, int] | None = None
 

@@ -170,6 +170,7 @@ def get(channel: Channel, method: methods.BasicGet) -> None:
         raise NotImplementedByBroker(f"basic.get not supported by volatile {channel.vhost.title_of('queue', name)}")
     queue = channel.vhost.queue(name, channel.connection)
     entry = queue.get(channel, no_ack=method.no_ack)
+    queue.is_polled = True
     if entry is None:
         channel.send(methods.BasicGetEmpty())
         return
