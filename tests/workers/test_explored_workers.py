@@ -27,7 +27,7 @@ def payment_with(worker):
         broker.declare_queue("receipts")
         with broker.worker(worker, env={"DB": str(folder / "shop.db")}):
             broker.publish("", "payments", b"7")
-            broker.wait_idle(timeout=20)
+            broker.wait_idle(timeout=60)
         with sqlite3.connect(folder / "shop.db") as database:
             assert database.execute("select id from paid").fetchall() == [("7",)]
         database.close()
