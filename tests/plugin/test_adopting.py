@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import socket
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -412,6 +413,7 @@ OTHERS = {
     "Kafka": 'import os\nSERVERS = os.environ["KAFKA_BROKER_URL"]\n',
     "a number": "import pika\nTOTAL = 15_672 + 56_720\n",
     "a docstring": 'import pika\n\ndef f():\n    """Connects to amqp://localhost:5672."""\n',
+    "a port without a word of AMQP": "NUMBER = 5672\n",
     "a variable that is set": 'import os\nos.environ["X_URL"] = str(1)\n',
 }
 
@@ -552,6 +554,34 @@ def test_the_login_of_an_image_is_read_as_yaml(tmp_path: Path, environment: str)
     ]
 
 
+def test_a_compose_file_is_read_by_its_lines_if_there_is_no_yaml(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "yaml", None)
+    compose = "services:\n  mq:\n    # image: rabbitmq:3.10\n    image: 'rabbitmq:3.13'\n    environment:\n"
+    compose += "      RABBITMQ_DEFAULT_USER: shop\n      RABBITMQ_DEFAULT_PASS: secret\n  app:\n    image: shop\n"
+    compose += "    environment:\n      - MESSAGES=amqp://shop:secret@mq/\n"
+    app = 'import os\nimport pika\nURL = os.environ["MESSAGES"]\n'
+    write(tmp_path, {"compose.yml": compose, "test_it.py": app}, free_ports())
+
+    main(["init", str(tmp_path), "--yes"])
+
+    assert (tmp_path / "pytest.ini").read_text(encoding="utf-8").splitlines()[1:] == [
+        "leveret_url_env = MESSAGES user=shop",
+        "leveret_users = shop=secret",
+        "leveret_rabbitmq = 3.13",
+    ]
+
+
+def test_a_client_of_amqp_that_imports_no_other_names_its_port(tmp_path: Path) -> None:
+    client = "class Connection:\n    HEADER = b'AMQP'\n\n    def __init__(self, host='localhost', port=5672): ...\n"
+    write(tmp_path, {"own.py": client, "test_it.py": "import own\n"}, free_ports())
+
+    main(["init", str(tmp_path), "--yes"])
+
+    assert (tmp_path / "pytest.ini").read_text(encoding="utf-8") == "[pytest]\nleveret_port = 5672\n"
+
+
 def test_a_machine_that_only_docker_knows_is_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     write(tmp_path, {"test_it.py": pika_test('pika.URLParameters("amqp://rabbitmq:5672")')}, free_ports())
 
@@ -602,6 +632,25 @@ def test_the_tests_are_tried_with_the_proposal_and_each_red_one_has_its_reason(
     assert re.search(
         r"failed test_it.py::test_elsewhere \(no client of it reached leveret\): .*AMQPConnectionError", output
     )
+
+
+@pytest.mark.parametrize(
+    ("source", "why"),
+    [
+        ("raise OSError('refused\\n(Background on this error)')", "OSError: refused"),
+        ("try:\n    1/0\nexcept Exception as it:\n    raise ValueError('for it\\nmore') from it", "ValueError: for it"),
+        ("x = (", "SyntaxError: '(' was never closed"),
+    ],
+)
+def test_a_module_that_cannot_be_imported_has_the_line_of_its_error(
+    pytester: pytest.Pytester, run_tests: object, capfd: pytest.CaptureFixture[str], source: str, why: str
+) -> None:
+    write(pytester.path, {"test_it.py": source}, free_ports())
+    pytester.makeini("[pytest]\naddopts = -p pytest_leveret.plugin")
+
+    main(["init", str(pytester.path), "--try"])
+
+    assert f"  error test_it.py (no client of it reached leveret): {why}\n" in capfd.readouterr().out
 
 
 def test_examples_and_documents_are_no_code_of_the_tests(tmp_path: Path) -> None:

@@ -167,6 +167,8 @@ class ModuleReader:
 
     def read_constants(self, tree: ast.Module) -> None:
         """Read the addresses that stand in the module by themselves, once all modules were read."""
+        # A client of AMQP imports none, and names the protocol.
+        speaks = self._all.clients or "amqp" in ast.unparse(tree).lower()
         for node in ast.walk(tree):
             if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant):
                 self._all.seen.add(id(node.value))
@@ -174,7 +176,7 @@ class ModuleReader:
                 text, where = str(node.value), self._where(node)
                 if (address := address_in(text, where)) is not None:
                     self._fix(address)
-                elif self._all.clients and (port := re.search(rf"(^|localhost:|127\.0\.0\.1:){AMQP_PORT}\b", text)):
+                elif speaks and (port := re.search(rf"(^|localhost:|127\.0\.0\.1:){AMQP_PORT}\b", text)):
                     self._fix(BrokerAddress(where, "localhost" if port[1] else ""))
                 elif (api := _API.match(text)) and (self._all.clients or api[1]):
                     self._all.management[where] = int(api[1] or api[2])

@@ -9,6 +9,7 @@ import ast
 import os
 import re
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass, field
 from importlib.util import find_spec
 from pathlib import Path
@@ -45,7 +46,7 @@ _SKIPPED: Final = frozenset(
 )
 # A line of a file of settings that gives a variable a value.
 _GIVEN: Final = re.compile(
-    r"""^[ \t]*(?:export\s+)?["']?([A-Za-z_]\w*)["']?[ \t]*[:=][ \t]*["']?([^\s"'#]+)""", re.MULTILINE
+    r"""^[ \t]*(?:-[ \t]+)?(?:export\s+)?["']?([A-Za-z_]\w*)["']?[ \t]*[:=][ \t]*["']?([^\s"'#]+)""", re.MULTILINE
 )
 _LARGEST_FILE: Final = 1_000_000
 
@@ -86,7 +87,7 @@ class Project:
     docker_py: Path | None = None
     # The file that lists pytest as installed, if no such file lists leveret.
     requirements: Path | None = None
-    # Files that could not be parsed.
+    # Modules that could not be parsed.
     unread: list[Path] = field(default_factory=list)
 
     def name(self, path: Path) -> str:
@@ -148,16 +149,14 @@ def _read_yaml(project: Project, path: Path, text: str) -> None:
         return
     given = next((env_file(it) for it in (path.parent / ".env", project.root / ".env") if it.is_file()), {})
     filled = VARIABLE.sub(lambda it: given.get(it[1] or it[3]) or it[2] or it[0], text)
-    try:
+    # Its lines say most of it, if it is a template of YAML or there is no PyYAML.
+    lines = _GIVEN.findall(filled)
+    documents: list[Any] = [*({name: value} for name, value in lines), dict(lines)]
+    with suppress(ImportError):
         import yaml
-    except ImportError:
-        project.unread.append(path)
-        return
-    try:
-        documents = list(yaml.load_all(filled, Loader=yaml.BaseLoader))
-    except yaml.YAMLError:
-        project.unread.append(path)
-        return
+
+        with suppress(yaml.YAMLError):
+            documents = list(yaml.load_all(filled, Loader=yaml.BaseLoader))
     for mapping in _mappings(documents):
         texts = {name: value for name, value in mapping.items() if isinstance(value, str)}
         project.addresses.read_settings(texts)

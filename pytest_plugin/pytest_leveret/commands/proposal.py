@@ -240,8 +240,7 @@ def advice(project: Project) -> Iterator[str]:
         if "$" in image and not any(line.option == "leveret_rabbitmq" for line in lines):
             yield f"{project.name(path)} has {image}, and no file gives its version; name it with leveret_rabbitmq"
     for path in project.unread:
-        needs = "" if path.suffix == ".py" or find_spec("yaml") else " without PyYAML"
-        yield f"{project.name(path)} could not be parsed{needs}, and was passed over"
+        yield f"{project.name(path)} could not be parsed, and was passed over"
 
 
 def missing_extras(project: Project) -> list[str]:

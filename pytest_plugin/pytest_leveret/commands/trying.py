@@ -88,8 +88,11 @@ def pytest_runtest_logreport(report: pytest.TestReport) -> None:
 def pytest_collectreport(report: pytest.CollectReport) -> None:
     """Note a module that cannot be imported."""
     if report.failed:
-        last = report.longreprtext.strip().rpartition("\n")[2]
-        _not_imported[report.nodeid] = {"outcome": "error", "reached": False, "why": last.removeprefix("E").strip()}
+        text = report.longreprtext.strip()
+        # The error is where the last lines of an E begin; a file in a SyntaxError stands before it, further right.
+        raised = re.findall(r"^E {3}(\S.*)(?:\nE.*)*", text, re.MULTILINE)
+        why = (raised[-1] if raised else text.split("\n")[0])[:_WHY_MAX]
+        _not_imported[report.nodeid] = {"outcome": "error", "reached": False, "why": why}
 
 
 def _outcome(reports: Sequence[pytest.TestReport]) -> dict[str, Any]:
