@@ -634,6 +634,24 @@ def test_the_tests_are_tried_with_the_proposal_and_each_red_one_has_its_reason(
     )
 
 
+@pytest.mark.parametrize("image", ["", "rabbitmq"])
+def test_what_4_3_denies_is_permitted_if_no_file_says_which_rabbitmq_it_is_for(
+    pytester: pytest.Pytester, run_tests: object, capfd: pytest.CaptureFixture[str], image: str
+) -> None:
+    files = {"test_it.py": pika_test('pika.ConnectionParameters("localhost", PORT)', "")}
+    write(
+        pytester.path, files | ({"compose.yml": COMPOSE.replace(":3.12-management", "")} if image else {}), free_ports()
+    )
+    pytester.makefile(".ini", pytest="[pytest]\naddopts = -p pytest_leveret.plugin\n")
+
+    assert main(["init", str(pytester.path), "--yes", "--try"]) == bool(image)
+
+    said = capfd.readouterr().out
+    assert ("leveret: running the tests once more\nleveret: 1 passed; 1 reached leveret\n" in said) is (not image)
+    written = (pytester.path / "pytest.ini").read_text(encoding="utf-8")
+    assert ("leveret_permit = transient_nonexcl_queues\n" in written) is (not image)
+
+
 @pytest.mark.parametrize(
     ("source", "why"),
     [

@@ -5,6 +5,11 @@ from __future__ import annotations
 import argparse
 import sys
 from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from pytest_leveret.commands.project import Project
+    from pytest_leveret.commands.proposal import IniLine
 
 
 def add_to(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
@@ -27,7 +32,8 @@ def add_to(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> Non
         "--try",
         dest="tries",
         action="store_true",
-        help="also run the tests once with what it proposes, and say which pass, which do not, and why",
+        help="also run the tests once with what it proposes, and say which pass, which do not, and why; once more if "
+        "they need a line for what RabbitMQ denies from 4.3 on",
     )
     init.set_defaults(run=_run)
 
@@ -50,7 +56,7 @@ def _run(options: argparse.Namespace) -> int:
             else f"no address of {'this machine' if is_named else 'a RabbitMQ'} was found"
         )
         print(f"leveret: nothing to write; {why}")
-        return _try(project.root, []) if options.tries else 0
+        return _tried(project, [])[0] if options.tries else 0
     is_agreed = options.yes or (not options.tries and _agreed())
     if is_agreed:
         proposal.write(written)
@@ -62,16 +68,27 @@ def _run(options: argparse.Namespace) -> int:
     if not options.tries:
         return 0
     lines = [] if is_agreed or is_set_up else proposal.lines_for(project)
-    return _try(project.root, [f"--{it.option.replace('_', '-')}={it.value.replace(chr(10), ';')}" for it in lines])
+    code, denied = _tried(project, lines)
+    more = None if is_set_up else proposal.permitting(project, denied)
+    if more is None:
+        return code
+    print(f"note: {more.option}: {more.because}")
+    if is_agreed:
+        permitted = proposal.with_line(project, more)
+        print(proposal.diff(project, permitted), end="")
+        proposal.write(permitted)
+    return _tried(project, lines if is_agreed else [*lines, more], "once more")[0]
 
 
-def _try(root: Path, options: list[str]) -> int:
+def _tried(project: Project, lines: list[IniLine], how: str = "once") -> tuple[int, set[str]]:
+    """Run the tests with more lines, and print what became of them; return the exit code, and what was denied."""
     from pytest_leveret.commands import trying
 
-    print("leveret: running the tests once")
-    code, lines = trying.run(root, options)
-    print("\n".join(["leveret: " + lines[0], *lines[1:]]))
-    return code
+    print(f"leveret: running the tests {how}")
+    options = [f"--{it.option.replace('_', '-')}={it.value.replace(chr(10), ';')}" for it in lines]
+    code, said, denied = trying.run(project.root, options)
+    print("\n".join(["leveret: " + said[0], *said[1:]]))
+    return code, denied
 
 
 def _agreed() -> bool:

@@ -174,6 +174,20 @@ def _version(project: Project) -> Iterator[IniLine]:
             return
 
 
+def permitting(project: Project, denied: set[str]) -> IniLine | None:
+    """Return the line that permits what the tests were denied; None if a file names the RabbitMQ that they are for."""
+    if not denied or project.images:
+        return None
+    because = "the tests use what RabbitMQ denies from 4.3 on, and no file says which RabbitMQ they are for"
+    return IniLine("leveret_permit", " ".join(sorted(denied)), because)
+
+
+def with_line(project: Project, line: IniLine) -> dict[Path, str]:
+    """Return the file of pytest's settings with a line more."""
+    path = project.settings or project.root / "pytest.ini"
+    return {path: _with_options(path.name, text_of(path), [line])}
+
+
 def changes(project: Project, *, with_skill: bool) -> dict[Path, str]:
     """Return the files that would change, with their whole texts."""
     written: dict[Path, str] = {}

@@ -21,6 +21,7 @@ import pytest
 _FILE: Final = "LEVERET_INIT_OUTCOMES"
 _REACHED: Final = "reached leveret"
 _WAY_OUT: Final = "way out"
+_DENIED: Final = "denied feature"
 _WHY_MAX: Final = 200
 _LIMIT_S: Final = 1800
 _LISTED: Final = 20
@@ -29,8 +30,11 @@ _reports: Final[dict[str, list[pytest.TestReport]]] = {}
 _not_imported: Final[dict[str, dict[str, Any]]] = {}
 
 
-def run(root: Path, options: Sequence[str]) -> tuple[int, list[str]]:
-    """Run the tests of a project with more options of pytest; return the exit code, and lines about the outcomes."""
+def run(root: Path, options: Sequence[str]) -> tuple[int, list[str], set[str]]:
+    """Run the tests of a project with more options of pytest.
+
+    Return the exit code, lines about the outcomes, and the deprecated features that failed tests were denied.
+    """
     with TemporaryDirectory() as folder:
         file = Path(folder, "outcomes.json")
         command = [sys.executable, "-m", "pytest", "-p", __name__, "-q", *options]
@@ -44,11 +48,13 @@ def run(root: Path, options: Sequence[str]) -> tuple[int, list[str]]:
                 timeout=_LIMIT_S,
             )
         except subprocess.TimeoutExpired:
-            return 1, [f"the tests took more than {_LIMIT_S // 60} minutes, and were stopped"]
+            return 1, [f"the tests took more than {_LIMIT_S // 60} minutes, and were stopped"], set()
         if not file.exists():
             said = [line for line in f"{done.stdout}\n{done.stderr}".splitlines() if line.strip()]
-            return done.returncode, ["pytest ran no test:", *(f"  {line}" for line in said[-_LISTED:])]
-        return done.returncode, list(_described(json.loads(file.read_text(encoding="utf-8"))))
+            return done.returncode, ["pytest ran no test:", *(f"  {line}" for line in said[-_LISTED:])], set()
+        outcomes = json.loads(file.read_text(encoding="utf-8"))
+        denied = {feature for it in outcomes.values() for feature in it["denied"]}
+        return done.returncode, list(_described(outcomes)), denied
 
 
 def _described(outcomes: dict[str, dict[str, Any]]) -> Iterator[str]:
@@ -75,7 +81,8 @@ def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestR
         report.user_properties += [(_REACHED, True)] if any(it.has_clients for it in harnesses) else []
         if report.failed:
             report.user_properties += [
-                (_WAY_OUT, line.strip()) for it in harnesses for line in it.ways_out(item.nodeid)
+                *((_WAY_OUT, line.strip()) for it in harnesses for line in it.ways_out(item.nodeid)),
+                *((_DENIED, feature) for it in harnesses for feature in it.denied_features(item.nodeid)),
             ]
     return report
 
@@ -92,7 +99,7 @@ def pytest_collectreport(report: pytest.CollectReport) -> None:
         # The error is where the last lines of an E begin; a file in a SyntaxError stands before it, further right.
         raised = re.findall(r"^E {3}(\S.*)(?:\nE.*)*", text, re.MULTILINE)
         why = (raised[-1] if raised else text.split("\n")[0])[:_WHY_MAX]
-        _not_imported[report.nodeid] = {"outcome": "error", "reached": False, "why": why}
+        _not_imported[report.nodeid] = {"outcome": "error", "reached": False, "why": why, "denied": []}
 
 
 def _outcome(reports: Sequence[pytest.TestReport]) -> dict[str, Any]:
@@ -102,7 +109,8 @@ def _outcome(reports: Sequence[pytest.TestReport]) -> dict[str, Any]:
     _, outcome = ending_of(reports)
     reached = any(name == _REACHED for report in reports for name, _ in report.user_properties)
     why = next((_why(report) for report in reports if report.failed), "")
-    return {"outcome": outcome, "reached": reached, "why": why}
+    denied = [value for report in reports for name, value in report.user_properties if name == _DENIED]
+    return {"outcome": outcome, "reached": reached, "why": why, "denied": denied}
 
 
 def _why(report: pytest.TestReport) -> str:

@@ -221,8 +221,16 @@ class Harness:
         """Return what to do about the errors that clients got since that test began, each line once."""
         from leveret.observe.texts.advice import advice
 
-        refusals = [event for event in self.events_of(node_id) if event.kind == events.REFUSED]
+        refusals = self._refusals(node_id)
         return list(dict.fromkeys(line for it in refusals for line in advice(it, {}, self._engine.handle)))
+
+    def denied_features(self, node_id: str) -> set[str]:
+        """Return the deprecated features that clients were denied since that test began."""
+        subjects = [it.subject or {} for it in self._refusals(node_id)]
+        return {it["feature"] for it in subjects if it.get("problem") == "denied_feature"}
+
+    def _refusals(self, node_id: str) -> list[Event]:
+        return [event for event in self.events_of(node_id) if event.kind == events.REFUSED]
 
     @property
     def is_complete(self) -> bool:
