@@ -40,16 +40,16 @@ def test_each_class_has_a_broker_of_its_own(run):
         from pytest_leveret import leveret_fixture
 
         broker = leveret_fixture(scope="class")
-        names = []
+        brokers = []
 
         class TestOne:
             @pytest.mark.parametrize("turn", [1, 2])
             def test_it(self, broker, turn):
-                names.append(repr(broker))
+                brokers.append(broker)
 
         class TestTwo:
             def test_it(self, broker):
-                assert names[0] == names[1] != repr(broker)
+                assert brokers[0] is brokers[1] is not broker
     """)
 
     result.assert_outcomes(passed=3)
