@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Container, Iterable, Sequence
 from typing import Final
 
 # Marks that turn the direction of the text after them, by which a name could hide what it is.
@@ -54,14 +54,14 @@ _MADE_UP_IN_BODIES: Final = re.compile(rf"(?<![\d.])\d{{10,13}}(?:\.\d+)?(?![\d.
 _GENERATED: Final = ("amq.gen-", "amq.rabbitmq.reply-to.", "amq_", "spring.gen-")
 
 
-def masked(text: str) -> str:
-    """Return a text without what is generated anew in each run."""
-    return MADE_UP.sub("*", text)
+def masked(text: str, kept: Container[str] = ()) -> str:
+    """Return a text without what is generated anew in each run; `kept` is known not to be."""
+    return MADE_UP.sub(lambda found: found[0] if found[0] in kept else "*", text)
 
 
-def masked_body(text: str) -> str:
-    """Return a body without what is generated anew in each run."""
-    return _MADE_UP_IN_BODIES.sub("*", text)
+def masked_body(text: str, kept: Container[str] = ()) -> str:
+    """Return a body without what is generated anew in each run; `kept` is known not to be."""
+    return _MADE_UP_IN_BODIES.sub(lambda found: found[0] if found[0] in kept else "*", text)
 
 
 def without_generated_end(name: str) -> str:
@@ -70,9 +70,9 @@ def without_generated_end(name: str) -> str:
     return name if prefix is None else f"{prefix}*"
 
 
-def masked_name(name: str) -> str:
+def masked_name(name: str, kept: Container[str] = ()) -> str:
     """Return the name of a queue, or a routing key, without what is generated anew in each run."""
-    return masked(without_generated_end(name))
+    return masked(without_generated_end(name), kept)
 
 
 def count_text(count: int, noun: str) -> str:

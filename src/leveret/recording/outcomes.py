@@ -13,8 +13,10 @@ import hashlib
 import json
 import re
 from collections import Counter, defaultdict
-from collections.abc import Collection, Iterable, Iterator, Mapping
-from typing import TYPE_CHECKING, Any, Final
+from collections.abc import Collection, Iterable, Iterator, Mapping, Set
+from operator import itemgetter
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from leveret.story.facts import CountedFact, is_of_now
 from leveret.trace import events
@@ -48,9 +50,16 @@ _REFERENCE_MIN: Final = 8
 ROUTING_KEY: Final = "routing key"
 TOGETHER: Final = "values that stand together"
 Outcome = dict[CountedFact, str]
-# The place of each text that came with a message, and of each that is not a text.
-_Inputs = Mapping[tuple[bool, str], str]
-_NO_INPUTS: Final[_Inputs] = {}
+
+
+class _Inputs(NamedTuple):
+    """What came with a message: the place of each text and of each other value; and the ids of all messages."""
+
+    places: Mapping[tuple[bool, str], str] = MappingProxyType({})
+    recorded: Set[str] = frozenset()
+
+
+_NO_INPUTS: Final = _Inputs()
 
 
 def kind_of(message: RecordedMessage) -> str:
@@ -73,7 +82,8 @@ class OutcomeWatcher:
         # The number of the message that is about to be published; None once it was.
         self._awaited: int | None = None
         # The values that came with each message, and to which one a value belongs that only one has; 0 if several do.
-        self._inputs: dict[int, dict[tuple[bool, str], str]] = {}
+        self._inputs: dict[int, _Inputs] = {}
+        self._recorded: set[str] = set()
         self._owners: dict[str, int] = {}
         # The number of the recorded message to which each message of the broker goes back, and those that it is.
         self._roots: dict[int, int] = {}
@@ -96,9 +106,10 @@ class OutcomeWatcher:
     def begin(self, number: int, message: RecordedMessage) -> None:
         """Note the message that is published next."""
         self._awaited = number
-        self._inputs[number] = dict(_input_texts(message))
+        self._inputs[number] = _Inputs(dict(_input_texts(message)), self._recorded)
         for text in _distinguishing(message):
             self._owners[text] = number if self._owners.get(text, number) == number else 0
+            self._recorded.update(_ids_in(text))
 
     def take(self, raw_events: Iterable[tuple[object, ...]]) -> None:
         """Take the next events. Hot: once for each event of a replay."""
@@ -142,18 +153,15 @@ class OutcomeWatcher:
     def _cause(self, message: TracedMessage) -> int:
         """Return the number of the message for which a client has sent another one; 0 if that is not certain.
 
-        It is the only one that clients hold, unless what was sent has values that came with others only. A client that
-        settles a message first, and then sends something, may do so after it got the next one.
+        It is the only one that clients hold, whatever values were sent. A client that settles a message first, and then
+        sends something, may do so after it got the next one; sooner or later it does so while it holds none.
         """
         held = {copy.root for copy in self.held.values()}
-        owners = {self._owners.get(text, 0) for text in _distinguishing(message)} - {0}
         loops = held & self._loop_roots
         if loops:
+            owners = {self._owners.get(text, 0) for text in _distinguishing(message)}
             held = (owners & held) or (held - loops) or loops
-        if len(held) != 1 or not self._is_one_at_a_time:
-            return 0
-        (root,) = held
-        return root if root in owners or not owners else 0
+        return held.pop() if len(held) == 1 and self._is_one_at_a_time else 0
 
     def _about_copy(self, event: Event) -> None:
         root, number = self._roots.get(event.message.id), event.copy
@@ -273,7 +281,7 @@ class OutcomeWatcher:
             lost = " to no queue" if message.id in self._lost else ""
             for number in {0, root if where not in uncertain else 0}:
                 counts[where, number, lost] += 1
-                spots = _spots(where, message, self._inputs.get(number, _NO_INPUTS))
+                spots = _spots(where, message, self._inputs.get(number, _Inputs(recorded=self._recorded)))
                 spots[CountedFact(FIELD, where, TOGETHER)] = f"#{digest_of(map(str, spots.items()))}"
                 for spot, value in spots.items():
                     if number:
@@ -338,11 +346,13 @@ def _spots(where: str, message: TracedMessage, inputs: _Inputs) -> dict[CountedF
     """Return the value of each field of a message that was sent; those of an array in order."""
     found: dict[str, list[tuple[str, str]]] = defaultdict(list)
     for path, at, value in _leaves(message):
-        found[path].append((masked_name(_with_places(at, inputs)), value_text(value, inputs)))
+        found[path].append((masked_name(_with_places(at, inputs), inputs.recorded), value_text(value, inputs)))
     texts = {path: _in_order(values) for path, values in found.items()}
     key = message.routing_key
     if masked_name(key_pattern(key)) != key:
-        texts[ROUTING_KEY] = inputs.get((True, key)) or _json(masked_name(_with_places(key, inputs)))
+        texts[ROUTING_KEY] = inputs.places.get((True, key)) or _json(
+            masked_name(_with_places(key, inputs), inputs.recorded)
+        )
     return {CountedFact(FIELD, where, path): text for path, text in texts.items()}
 
 
@@ -391,6 +401,13 @@ def _distinguishing(message: TracedMessage | RecordedMessage) -> set[str]:
     }
 
 
+def _ids_in(text: str) -> Iterator[str]:
+    """Yield the ids in a text that came with a message: these are not made anew in each run. Instants may be moved."""
+    for found in map(itemgetter(0), MADE_UP.finditer(text)):
+        if ":" not in found and not (found.isdecimal() and is_of_now(int(found))):
+            yield found
+
+
 def _plain_text(value: object) -> str:
     if isinstance(value, float) and value.is_integer():
         # JSON has one type of numbers.
@@ -400,10 +417,11 @@ def _plain_text(value: object) -> str:
 
 def _with_places(text: str, inputs: _Inputs) -> str:
     """Return a text with places where it holds what came with the message, longest first."""
-    if any(given in text for _, given in inputs):
-        for _, given in sorted(inputs, key=lambda it: (-len(it[1]), it)):
+    places = inputs.places
+    if any(given in text for _, given in places):
+        for _, given in sorted(places, key=lambda it: (-len(it[1]), it)):
             if given in text:
-                place = str(inputs.get((True, given)) or inputs[False, given]).replace("\\", r"\\")
+                place = str(places.get((True, given)) or places[False, given]).replace("\\", r"\\")
                 text = re.sub(rf"(?<![^\W_]){re.escape(given)}(?![^\W_])", place, text)
     return text
 
@@ -411,13 +429,13 @@ def _with_places(text: str, inputs: _Inputs) -> str:
 def value_text(value: object, inputs: _Inputs = _NO_INPUTS) -> str:
     """Return a value as text that is the same in each run."""
     text, is_text = _plain_text(value), isinstance(value, str)
-    if (is_text, text) in inputs:
-        return inputs[is_text, text]
-    if (not is_text, text) in inputs:
-        return f"{inputs[not is_text, text]} as {'a text' if is_text else 'no text'}"
+    if (is_text, text) in inputs.places:
+        return inputs.places[is_text, text]
+    if (not is_text, text) in inputs.places:
+        return f"{inputs.places[not is_text, text]} as {'a text' if is_text else 'no text'}"
     if is_of_now(value):
         return "now"
-    return _json(masked_body(_with_places(value, inputs))) if isinstance(value, str) else text
+    return _json(masked_body(_with_places(value, inputs), inputs.recorded)) if isinstance(value, str) else text
 
 
 def _json(value: Any) -> str:
