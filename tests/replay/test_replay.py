@@ -9,8 +9,10 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from threading import Event
+from typing import Any
 
 import amqp
 import pika
@@ -117,6 +119,56 @@ def test_a_client_that_looks_into_a_queue_now_and_then_is_waited_for(broker: Bro
         is_over.set()
 
     assert outcomes.of(1) == ["ended billing: acked by no-ack"]
+
+
+def test_a_client_that_closes_its_connection_and_opens_another_is_waited_for(broker: Broker, orders: Orders) -> None:
+    declare(broker)
+    is_over = Event()
+
+    def serve_in_turns(count: int) -> None:
+        # It is away for a while after each connection.
+        while not is_over.wait(0.2):
+            with pika.BlockingConnection(pika.URLParameters(broker.url)) as connection:
+                channel, taken = connection.channel(), []
+                channel.basic_qos(prefetch_count=1)
+
+                def on_order(channel: Any, method: pika.spec.Basic.Deliver, *rest: object, taken: list[int]) -> None:
+                    taken.append(method.delivery_tag)
+                    if len(taken) == count:
+                        # Nothing is on its way to it when it closes the connection.
+                        channel.basic_cancel(method.consumer_tag)
+                    channel.basic_ack(method.delivery_tag)
+
+                channel.basic_consume("billing", partial(on_order, taken=taken))
+                while len(taken) < count and not is_over.is_set():
+                    connection.process_data_events(0.1)
+
+    with ThreadPoolExecutor() as threads:
+        threads.submit(serve_in_turns, 2)
+        broker.wait_for_consumer("billing")
+        outcomes = broker.replay(orders([order(number) for number in range(9)])).play(settle=10)
+        is_over.set()
+
+    assert [outcomes.of(number) for number in range(1, 10)] == [["ended billing: acked"]] * 9
+
+
+def test_a_client_that_has_gone_for_good_leaves_what_follows_in_the_queue(broker: Broker, bodies: Path) -> None:
+    declare(broker)
+
+    def serve_one() -> None:
+        with pika.BlockingConnection(pika.URLParameters(broker.url)) as connection:
+            channel = connection.channel()
+            channel.basic_qos(prefetch_count=1)
+            method, _, _ = next(channel.consume("billing"))
+            channel.basic_ack(method.delivery_tag)
+
+    with ThreadPoolExecutor() as threads:
+        threads.submit(serve_one)
+        broker.wait_for_consumer("billing")
+        outcomes = broker.replay(bodies).play(settle=0.1)
+
+    assert outcomes.of(1) == ["ended billing: acked"]
+    assert {tuple(outcomes.of(number)) for number in range(3, COUNT + 1)} == {("ended billing: left in the queue",)}
 
 
 def test_time_moves_by_the_recorded_spans(broker: Broker, bodies: Path) -> None:

@@ -27,6 +27,7 @@ from leveret.wording import MADE_UP, masked, masked_body, masked_name
 
 if TYPE_CHECKING:
     from leveret.core.model.node import Node
+    from leveret.core.model.queues.stored_queue import StoredQueue
     from leveret.recording.rec_file import RecordedMessage
 
 # What a spot is about: a queue that a message was in, one that what was sent then was in, what was sent, a field of it,
@@ -97,6 +98,8 @@ class OutcomeWatcher:
         self._delivery_counts: Counter[_Place] = Counter()
         self._loops: set[_Place] = set()
         self._loop_roots: set[int] = set()
+        # Each queue that has delivered something, and whether a consumer of it that has gone is waited for.
+        self._consumed: dict[tuple[str, str], bool] = {}
         # How much has happened, apart from what goes on in loops.
         self.news_count = 0
         # The copies that wait in a queue, and those that are held, by number.
@@ -186,6 +189,7 @@ class OutcomeWatcher:
             self.ready.pop(number, None)
             self.held[number] = copy
             copy.was_delivered = True
+            self._consumed[copy.vhost, copy.queue] = True
             self._delivery_counts[copy.place] += 1
             if self._delivery_counts[copy.place] > self._limit(root):
                 self._loops.add(copy.place)
@@ -217,7 +221,8 @@ class OutcomeWatcher:
     def is_busy(self, node: Node, kept: set[int], holders: Collection[str] = (), *, with_loops: bool = False) -> bool:
         """Return whether a client holds a copy that is not `kept`, from no queue of `holders`, or could take one.
 
-        What goes on in a loop counts only `with_loops`.
+        So could a consumer that has gone, until it was given up. Only `with_loops` it is waited for nevertheless, and
+        what goes on in loops counts.
         """
         if any(queue not in holders for queue in self.held_anew(kept).values()):
             return True
@@ -225,11 +230,19 @@ class OutcomeWatcher:
         if with_loops and any(copy.place in self._loops for copy in self.held.values()):
             return True
         for vhost, name in {(copy.vhost, copy.queue) for copy in self.ready.values() if copy.place not in quiet}:
-            host = node.vhosts.get(vhost)
-            queue = None if host is None else host.queues.get(name)
-            if queue is not None and (queue.is_polled or any(map(queue.can_deliver_to, queue.consumers))):
+            queue = _queue(node, vhost, name)
+            if queue is None:
+                continue
+            awaited = self._consumed.get((vhost, name), False) or (with_loops and (vhost, name) in self._consumed)
+            if queue.is_polled or any(map(queue.can_deliver_to, queue.consumers)) or (awaited and not queue.consumers):
                 return True
         return False
+
+    def give_up_absent(self, node: Node) -> None:
+        """No longer wait for the consumers that have gone, until they are there again."""
+        for place in self._consumed:
+            queue = _queue(node, *place)
+            self._consumed[place] = queue is not None and bool(queue.consumers)
 
     def outcomes(self) -> dict[int, Outcome]:
         """Return the outcome of each message by its number; that of number 0 belongs to all."""
@@ -298,6 +311,11 @@ class OutcomeWatcher:
         for spot, values in fields.items():
             if spot.path != TOGETHER or len(values) > 1:
                 yield spot, 0, f"#{digest_of(values)}"
+
+
+def _queue(node: Node, vhost: str, name: str) -> StoredQueue | None:
+    host = node.vhosts.get(vhost)
+    return None if host is None else host.queues.get(name)
 
 
 # The number of a message, a virtual host and a queue.

@@ -222,10 +222,11 @@ class _ReplayRun:
         self._await_still()
 
     def _await_still(self) -> None:
-        """Wait until clients are still. What they hold then, they keep."""
+        """Wait until clients are still. What they hold then, they keep, and who has gone is not waited for."""
         self._stillness.wait(lambda: [] if self._is_settled() else ["messages are under way"], self._settle_s)
         with self._engine.lock:
             self._look()
+            self.watcher.give_up_absent(self._engine.node)
             held = self.watcher.held_anew(self._kept)
         self._kept |= held.keys()
         self._holders |= set(held.values())
