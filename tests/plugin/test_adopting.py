@@ -634,22 +634,40 @@ def test_the_tests_are_tried_with_the_proposal_and_each_red_one_has_its_reason(
     )
 
 
-@pytest.mark.parametrize("image", ["", "rabbitmq"])
-def test_what_4_3_denies_is_permitted_if_no_file_says_which_rabbitmq_it_is_for(
-    pytester: pytest.Pytester, run_tests: object, capfd: pytest.CaptureFixture[str], image: str
+@pytest.mark.parametrize(
+    ("more", "is_permitted"),
+    [
+        ({}, True),
+        ({"compose.yml": COMPOSE.replace(":3.12-management", "")}, False),
+        (
+            {
+                "test_it.py": "from testcontainers.rabbitmq import RabbitMqContainer\n\ndef test_it():\n"
+                "    with RabbitMqContainer() as server:\n        import pika\n\n"
+                "        with pika.BlockingConnection(server.get_connection_params()) as connection:\n"
+                '            connection.channel().queue_declare("q")\n',
+            },
+            False,
+        ),
+    ],
+)
+def test_what_4_3_denies_is_permitted_if_nothing_says_which_rabbitmq_it_is_for(
+    pytester: pytest.Pytester,
+    run_tests: object,
+    capfd: pytest.CaptureFixture[str],
+    more: dict[str, str],
+    is_permitted: bool,
 ) -> None:
-    files = {"test_it.py": pika_test('pika.ConnectionParameters("localhost", PORT)', "")}
-    write(
-        pytester.path, files | ({"compose.yml": COMPOSE.replace(":3.12-management", "")} if image else {}), free_ports()
-    )
+    files = {"test_it.py": pika_test('pika.ConnectionParameters("localhost", PORT)', "")} | more
+    write(pytester.path, files, free_ports())
     pytester.makefile(".ini", pytest="[pytest]\naddopts = -p pytest_leveret.plugin\n")
 
-    assert main(["init", str(pytester.path), "--yes", "--try"]) == bool(image)
+    assert main(["init", str(pytester.path), "--yes", "--try"]) == (not is_permitted)
 
     said = capfd.readouterr().out
-    assert ("leveret: running the tests once more\nleveret: 1 passed; 1 reached leveret\n" in said) is (not image)
+    assert "1 failed; 1 reached leveret\n" in said
+    assert ("leveret: running the tests once more\nleveret: 1 passed; 1 reached leveret\n" in said) is is_permitted
     written = (pytester.path / "pytest.ini").read_text(encoding="utf-8")
-    assert ("leveret_permit = transient_nonexcl_queues\n" in written) is (not image)
+    assert ("leveret_permit = transient_nonexcl_queues\n" in written) is is_permitted
 
 
 @pytest.mark.parametrize(
@@ -726,6 +744,25 @@ def test_the_reason_of_a_version_is_true(
     main(["init", str(tmp_path)])
 
     assert f"note: leveret_rabbitmq: compose.yml has {image}{said and '; '}{said}\n" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "written"),
+    [
+        (".gitlab-ci.yml", "tests:\n  services:\n    - name: rabbitmq:3\n", "3.13"),
+        (".gitlab-ci.yml", "tests:\n  services:\n    - 'rabbitmq:3.13-alpine'\n", "3.13"),
+        (".github/workflows/ci.yml", "jobs:\n  t:\n    steps:\n    - run: docker pull rabbitmq:4.2\n", "4.2"),
+        ("docker/Dockerfile.mq", "# FROM rabbitmq:3.10\nFROM registry.org/base/rabbitmq:4.0.5-management\n", "4.0"),
+        ("ci.yml", "URL: amqp://guest@rabbitmq:5672/\nUP: wait-for rabbitmq:5672\n# rabbitmq:3.10\n", ""),
+    ],
+)
+def test_an_image_names_the_version_wherever_it_stands(tmp_path: Path, name: str, text: str, written: str) -> None:
+    write(tmp_path, {name: text, "test_it.py": pika_test('"amqp://localhost"')}, free_ports())
+
+    main(["init", str(tmp_path), "--yes"])
+
+    settings = (tmp_path / "pytest.ini").read_text(encoding="utf-8")
+    assert re.findall("leveret_rabbitmq = (.*)", settings) == ([written] if written else [])
 
 
 @pytest.mark.parametrize(

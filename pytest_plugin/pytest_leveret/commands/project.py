@@ -48,6 +48,8 @@ _SKIPPED: Final = frozenset(
 _GIVEN: Final = re.compile(
     r"""^[ \t]*(?:-[ \t]+)?(?:export\s+)?["']?([A-Za-z_]\w*)["']?[ \t]*[:=][ \t]*["']?([^\s"'#]+)""", re.MULTILINE
 )
+# An image with a version, wherever it stands but in a comment: it has no port, and is no host of a URL.
+_TAGGED: Final = re.compile(r"^(?:[^#\n]*[\s'\"])?((?:[\w.-]+/)*rabbitmq:\d\d?(?!\d)[\w.-]*)", re.MULTILINE)
 _LARGEST_FILE: Final = 1_000_000
 
 
@@ -110,7 +112,7 @@ def read(root: Path) -> Project:
                 modules[path] = ast.parse(texts[path])
             except (SyntaxError, ValueError):
                 project.unread.append(path)
-        elif path.suffix in (".yml", ".yaml"):
+        elif path.suffix in (".yml", ".yaml") or path.name.startswith("Dockerfile"):
             _read_yaml(project, path, texts[path])
         else:
             project.addresses.read_settings(dict(_GIVEN.findall(texts[path])))
@@ -140,7 +142,7 @@ def read(root: Path) -> Project:
 
 
 def _read_yaml(project: Project, path: Path, text: str) -> None:
-    """Read the images and variables of a compose file or of a workflow, with what the file .env beside it gives."""
+    """Read the images and variables of a compose file, workflow or Dockerfile, with what .env beside it gives."""
     from pytest_leveret.standins.compose import VARIABLE, env_file
     from pytest_leveret.standins.server import is_rabbitmq
 
@@ -162,6 +164,8 @@ def _read_yaml(project: Project, path: Path, text: str) -> None:
         project.addresses.read_settings(texts)
         if is_rabbitmq(texts.get("image", "")):
             project.images.setdefault(path, texts["image"])
+    if (tagged := _TAGGED.search(filled)) is not None:
+        project.images.setdefault(path, tagged[1])
 
 
 def _mappings(node: Any) -> Iterator[dict[str, Any]]:
@@ -206,6 +210,7 @@ def _files(root: Path) -> Iterator[Path]:
         for name in names:
             path = Path(folder) / name
             is_setting = name.startswith(".env") or path.suffix in (".env", ".yml", ".yaml", ".ini", ".cfg", ".toml")
+            is_setting = is_setting or name.startswith("Dockerfile")
             if (path.suffix == ".py" or is_setting) and path.is_file() and path.stat().st_size <= _LARGEST_FILE:
                 yield path
 

@@ -175,8 +175,8 @@ def _version(project: Project) -> Iterator[IniLine]:
 
 
 def permitting(project: Project, denied: set[str]) -> IniLine | None:
-    """Return the line that permits what the tests were denied; None if a file names the RabbitMQ that they are for."""
-    if not denied or project.images:
+    """Return the line that permits what the tests were denied; None if something names the RabbitMQ they are for."""
+    if not denied or project.images or "testcontainers" in project.replaces:
         return None
     because = "the tests use what RabbitMQ denies from 4.3 on, and no file says which RabbitMQ they are for"
     return IniLine("leveret_permit", " ".join(sorted(denied)), because)
