@@ -86,6 +86,38 @@ NUMBER = int(os.environ.get("RABBIT_PORT", 5672))
         },
         ["leveret_url_env = RABBIT_HOST=host RABBIT_PORT=port"],
     ),
+    "parts that functions return, and a fixture": (
+        {
+            "conftest.py": """
+import os
+import pytest
+
+HOST = os.environ.get("SHOP_IT_HOST", "localhost")
+
+def _number():
+    raw = os.environ.get("SHOP_IT_PORT", "5673")
+    try:
+        return int(raw)
+    except ValueError as error:
+        raise RuntimeError(raw) from error
+
+NUMBER = _number()
+
+@pytest.fixture
+def login():
+    return os.environ.get("SHOP_IT_LOGIN", "guest")
+""",
+            "test_it.py": """
+import pika
+from conftest import HOST, NUMBER
+
+def test_it(login):
+    credentials = pika.PlainCredentials(login, "guest")
+    pika.BlockingConnection(pika.ConnectionParameters(HOST, NUMBER, credentials=credentials)).close()
+""",
+        },
+        ["leveret_url_env = SHOP_IT_HOST=host SHOP_IT_LOGIN=user SHOP_IT_PORT=port"],
+    ),
     "all parts in settings of pydantic": (
         {
             "settings.py": """
@@ -591,6 +623,19 @@ def test_a_machine_that_only_docker_knows_is_named(tmp_path: Path, capsys: pytes
     assert capsys.readouterr().out.startswith(note)
 
 
+def test_the_name_of_a_service_is_named_beside_the_lines(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    urls = 'A = "amqp://mq.example/", "amqp://host/"\nURL = os.getenv("AMQP_URL", "")\n'
+    write(tmp_path / "shop", {"test_it.py": f'import os\n{urls}B = "amqp://rabbitmq:5672"\n'}, free_ports())
+    write(tmp_path / "urls", {"test_it.py": f"import os\n{urls}"}, free_ports())
+
+    main(["init", str(tmp_path / "shop")])
+    main(["init", str(tmp_path / "urls")])
+
+    output = capsys.readouterr().out
+    assert "note: test_it.py:4 connects to amqp://rabbitmq:5672, which is another machine: " in output
+    assert output.count("another machine") == 1
+
+
 TRIED = """
 import pika
 import pytest
@@ -687,6 +732,29 @@ def test_a_module_that_cannot_be_imported_has_the_line_of_its_error(
     main(["init", str(pytester.path), "--try"])
 
     assert f"  error test_it.py (no client of it reached leveret): {why}\n" in capfd.readouterr().out
+
+
+def test_what_is_skipped_without_a_server_has_its_reason(
+    pytester: pytest.Pytester, run_tests: object, capfd: pytest.CaptureFixture[str]
+) -> None:
+    source = """
+import pytest
+
+@pytest.mark.parametrize("number", range(3))
+def test_it(number):
+    pytest.skip("no RabbitMQ at localhost:5673")
+
+@pytest.mark.xfail
+def test_of_a_bug():
+    assert False
+"""
+    write(pytester.path, {"test_it.py": source}, free_ports())
+    pytester.makeini("[pytest]\naddopts = -p pytest_leveret.plugin")
+
+    main(["init", str(pytester.path), "--try"])
+
+    output = capfd.readouterr().out
+    assert "leveret: 3 skipped, 1 xfailed; 0 reached leveret\n  skipped 3: no RabbitMQ at localhost:5673\n" in output
 
 
 def test_examples_and_documents_are_no_code_of_the_tests(tmp_path: Path) -> None:

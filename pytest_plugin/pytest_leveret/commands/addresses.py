@@ -61,6 +61,11 @@ class BrokerAddress(NamedTuple):
         """Whether it is on this machine."""
         return self.host in _LOCAL or self.host[:1] in ("", "$")
 
+    @property
+    def is_service(self) -> bool:
+        """Whether its host is named as compose files and workflows name a service of RabbitMQ."""
+        return not self.is_local and "." not in self.host and bool(_RABBITMQ.search(self.host))
+
 
 class Held(NamedTuple):
     """What a variable holds: a part of the URL, and the default of the code."""
@@ -93,6 +98,8 @@ class Addresses:
     # The variables about it that the code reads, and all others.
     held: dict[str, Held] = field(default_factory=dict)
     reads: dict[str, Held] = field(default_factory=dict)
+    # Those that a client is given.
+    used: set[str] = field(default_factory=set)
     # The addresses in the code.
     fixed: list[BrokerAddress] = field(default_factory=list)
     # The ports of management APIs in the code, by file and line.
@@ -120,6 +127,7 @@ class Addresses:
         """Note that the code reads a variable, as this part or as name and default say; return whether it counts."""
         name, default = read.variable, read.default
         given = self.given.get(name, "")
+        self.used |= set() if part is None else {name}
         self.reads.setdefault(name, Held("url", default, where))
         if _URL.match(default) or _URL.match(given):
             part = "url"
@@ -143,12 +151,13 @@ class Addresses:
         found |= {name: it for name, it in self.reads.items() if _URL.match(self.given.get(name, ""))}
         found = {name: it for name, it in found.items() if not _TLS.search(f"{name} {it.default[:6]}")}
         # Other brokers than RabbitMQ have variables of this name.
-        ports = {it.default for name, it in found.items() if it.part == "port" and not _RABBITMQ.search(name)}
+        ours = {name for name in found if name in self.used or _RABBITMQ.search(name)}
+        ports = {it.default for name, it in found.items() if it.part == "port" and name not in ours}
         is_other = not (self.clients or self.has_server) or ports - {"", str(AMQP_PORT)}
         return {
             name: it
             for name, it in found.items()
-            if not is_other or _RABBITMQ.search(name) or _URL.match(it.default or self.given.get(name, ""))
+            if not is_other or name in ours or _URL.match(it.default or self.given.get(name, ""))
         }
 
     def local(self) -> list[BrokerAddress]:

@@ -43,6 +43,8 @@ _FORMATTED: Final = re.compile(
 )
 # The management API on this machine, and the number of its port alone.
 _API: Final = re.compile(rf"https?://(?:localhost|127\.0\.0\.1):(\d+)/api\b|(?:\S*:)?({HTTP_PORT})\b")
+# Functions that change the type of a value alone.
+_PLAIN: Final = ("int", "str")
 # What a name is set to; None if that is not known.
 Binding = ast.expr | VariableRead | None
 
@@ -56,7 +58,10 @@ def bind(bound: dict[str, Binding], more: Mapping[str, Binding]) -> None:
 
 
 def bindings(tree: ast.Module, fields: Mapping[str, Binding]) -> dict[str, Binding]:
-    """Return what the names and attributes of a module are set to, and the fields of its classes as "Class.field"."""
+    """Return what the names and attributes of a module are set to, and the fields of its classes as "Class.field".
+
+    The name of a function is set to what the function returns; a test has a fixture by it.
+    """
     bound: dict[str, Binding] = {}
     for node in ast.walk(tree):
         if isinstance(node, ast.Assign):
@@ -71,7 +76,18 @@ def bindings(tree: ast.Module, fields: Mapping[str, Binding]) -> dict[str, Bindi
                     bind(bound, {name: fields[own]})
         elif isinstance(node, ast.AnnAssign) and node.value is not None:
             bound.setdefault(_last(node.target), node.value)
+        elif isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and (value := _returned(node)) is not None:
+            bound.setdefault(node.name, value)
     return bound
+
+
+def _returned(function: ast.FunctionDef | ast.AsyncFunctionDef) -> ast.expr | None:
+    """Return the value that a function returns or yields, with a name of its own as what that is set to."""
+    nodes = list(ast.walk(function))
+    value = next((it.value for it in nodes if isinstance(it, ast.Return | ast.Yield) and it.value is not None), None)
+    inner = value.args[0] if isinstance(value, ast.Call) and _last(value.func) in _PLAIN and value.args else value
+    own = (it.value for it in nodes if isinstance(it, ast.Assign) and _last(it.targets[0]) == _last(inner))
+    return next(own, value) if isinstance(inner, ast.Name) else value
 
 
 def settings_fields(classes: Mapping[str, ast.ClassDef]) -> dict[str, Binding]:
@@ -208,7 +224,7 @@ class ModuleReader:
 
     def _value(self, node: Binding | None, depth: int = 0) -> VariableRead | str | None:
         """Return the variable or the text that an expression comes from; None if neither is known."""
-        if isinstance(node, VariableRead) or node is None or depth > 4:
+        if isinstance(node, VariableRead) or node is None or depth > 6:
             return node if isinstance(node, VariableRead) else None
         if isinstance(node, ast.Constant):
             return str(node.value) if isinstance(node.value, str | int) else None
@@ -238,8 +254,10 @@ class ModuleReader:
                 self._pass_over(default, named if isinstance(named, ast.Constant) else None)
                 value = self._value(default, depth + 1)
                 return VariableRead(_text(node.args[0]), value if isinstance(value, str) else "")
-            if called in ("int", "str"):
+            if called in _PLAIN:
                 return self._value(node.args[0], depth + 1)
+        elif isinstance(node, ast.Call) and not node.keywords:
+            return self._value(self._bound.get(_last(node.func)), depth + 1)
         return None
 
     def _read_call(self, node: ast.Call) -> None:

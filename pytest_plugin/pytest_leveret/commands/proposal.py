@@ -235,7 +235,8 @@ def advice(project: Project) -> Iterator[str]:
             f"{project.name(project.docker_py)} starts RabbitMQ with docker-py, which leveret does not replace; start "
             "it with testcontainers, or leave that out"
         )
-    for address in () if lines else project.addresses.fixed[:1]:
+    # Beside the lines, only the name of a service is sure to be no example of a test of URLs.
+    for address in [it for it in project.addresses.fixed if not lines or it.is_service][:1]:
         if not address.is_local:
             yield (
                 f"{address.where} connects to {shown(address)}, which is another machine: let it read the address "

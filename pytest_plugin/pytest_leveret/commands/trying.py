@@ -67,6 +67,10 @@ def _described(outcomes: dict[str, dict[str, Any]]) -> Iterator[str]:
         yield f"  {it['outcome']} {test}{'' if it['reached'] else ' (no client of it reached leveret)'}: {it['why']}"
     if len(red) > _LISTED:
         yield f"  ... and {len(red) - _LISTED} more"
+    # A suite may skip what finds no server.
+    skipped = Counter(it["why"] for it in outcomes.values() if it["outcome"] == "skipped" and not it["reached"])
+    for why, count in skipped.most_common(_LISTED):
+        yield f"  skipped {count}: {why}"
 
 
 @pytest.hookimpl(wrapper=True, tryfirst=True)
@@ -108,15 +112,17 @@ def _outcome(reports: Sequence[pytest.TestReport]) -> dict[str, Any]:
 
     _, outcome = ending_of(reports)
     reached = any(name == _REACHED for report in reports for name, _ in report.user_properties)
-    why = next((_why(report) for report in reports if report.failed), "")
+    why = next((_why(report) for report in reports if report.failed or report.skipped), "")
     denied = [value for report in reports for name, value in report.user_properties if name == _DENIED]
     return {"outcome": outcome, "reached": reached, "why": why, "denied": denied}
 
 
 def _why(report: pytest.TestReport) -> str:
-    """Return the first line of an error, and leveret's ways out."""
+    """Return the first line of an error with leveret's ways out, or the reason of a skip."""
     crash = getattr(report.longrepr, "reprcrash", None)
     message = report.longreprtext if crash is None else crash.message
+    if isinstance(report.longrepr, tuple):
+        message = report.longrepr[2].removeprefix("Skipped: ")
     # Some clients show the text of the server as Python would write it.
     why = re.split(r"\n|\\n", message.strip())[0][:_WHY_MAX]
     return " ".join([why, *(str(line) for name, line in report.user_properties if name == _WAY_OUT)])
