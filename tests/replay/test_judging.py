@@ -59,8 +59,8 @@ def sentences(outcomes: Outcomes, path: Path) -> list[str]:
     return []
 
 
-def test_there_are_forty_of_each() -> None:
-    assert (len(PLANTED), len(INNOCENT)) == (40, 40)
+def test_there_are_as_many_of_each() -> None:
+    assert len(PLANTED) == len(INNOCENT) >= 40
 
 
 @pytest.mark.parametrize("name", PLANTED)

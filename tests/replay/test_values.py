@@ -6,7 +6,9 @@ import hashlib
 import json
 import uuid
 from collections.abc import Callable
+from datetime import UTC, datetime
 from pathlib import Path
+from time import time
 from typing import Any
 
 import pika
@@ -33,7 +35,13 @@ def hashed(short: int) -> str:
 def path(orders: Callable[..., Path]) -> Path:
     return orders(
         [
-            {"id": 10_000_000 + number, "short": 10_000 + number, "uuid": it, "mail": hashed(10_000 + number)}
+            {
+                "id": 10_000_000 + number,
+                "short": 10_000 + number,
+                "uuid": it,
+                "mail": hashed(10_000 + number),
+                "mails": [f"anna{number}@example.com", f"bert{number}@example.com"],
+            }
             for number, it in enumerate(IDS)
         ]
     )
@@ -78,6 +86,31 @@ CHANGED: dict[str, tuple[Sends, Sends]] = {
     ),
     "swapped quantities": (lambda o: [("inv", {"lines": LINES})], lambda o: [("inv", {"lines": SWAPPED})]),
     "reversed lines": (lambda o: [("inv", {"lines": LINES})], lambda o: [("inv", {"lines": LINES[::-1]})]),
+    "another item": (
+        lambda o: [("inv", {"to": o["mails"][0], "text": f"for {o['mails'][0]}"})],
+        lambda o: [("inv", {"to": o["mails"][1], "text": f"for {o['mails'][1]}"})],
+    ),
+    "a number that came with a fraction of zero": (
+        lambda o: [("inv", {"order": o["id"]})],
+        lambda o: [("inv", {"order": float(o["id"])})],
+    ),
+    "a number with a fraction of zero": (lambda o: [("inv", {"level": 3})], lambda o: [("inv", {"level": 3.0})]),
+    "now as a date": (
+        lambda o: [("inv", {"at": datetime.now(UTC).isoformat()})],
+        lambda o: [("inv", {"at": datetime.now(UTC).date().isoformat()})],
+    ),
+    "now without its offset": (
+        lambda o: [("inv", {"at": datetime.now(UTC).isoformat()})],
+        lambda o: [("inv", {"at": datetime.now(UTC).replace(tzinfo=None).isoformat()})],
+    ),
+    "now as a number": (
+        lambda o: [("inv", {"at": datetime.now(UTC).isoformat()})],
+        lambda o: [("inv", {"at": time()})],
+    ),
+    "now in milliseconds": (
+        lambda o: [("inv", {"at": int(time())})],
+        lambda o: [("inv", {"at": int(time() * 1000)})],
+    ),
     "lines in parts": (
         lambda o: [("inv", {"lines": LINES[:1]})],
         lambda o: [("inv", {"lines": [{"sku": "A"}, {"qty": 2}]})],
@@ -113,9 +146,13 @@ SAME: dict[str, tuple[Sends, Sends]] = {
         lambda o: [("inv", {"by_user": {"Anna Smith": 3, "Bob Smith": 4}})],
         lambda o: [("inv", {"by_user": {"Bob Smith": 4, "Anna Smith": 3}})],
     ),
-    "a number with a fraction of zero": (
-        lambda o: [("inv", {"order": o["id"]})],
-        lambda o: [("inv", {"order": float(o["id"])})],
+    "now to another fraction of a second": (
+        lambda o: [("inv", {"at": datetime.now(UTC).isoformat(), "s": int(time()), "ms": time() * 1000})],
+        lambda o: [("inv", {"at": f"{datetime.now(UTC):%FT%T}+00:00", "s": int(time()), "ms": time() * 1000})],
+    ),
+    "an item that is the same": (
+        lambda o: [("inv", {"to": [o["mails"][0], o["mails"][0]][0]})],
+        lambda o: [("inv", {"to": [o["mails"][0], o["mails"][0]][1]})],
     ),
 }
 
@@ -170,6 +207,30 @@ def test_a_list_in_another_order_in_each_run_is_noise(
     for mode, lines in (("write", LINES), ("again", LINES[::-1]), ("check", LINES)):
         monkeypatch.setenv("LEVERET_EXPECTED", mode)
         outcomes_of(lambda o, lines=lines: [("inv", {"lines": lines})]).assert_expected(file)
+
+
+def test_items_of_a_list_in_another_order_in_each_run_are_compared_without_it(
+    outcomes_of: Callable[[Sends], Outcomes], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = tmp_path / "orders.expected"
+    for mode, step in (("write", 1), ("again", -1), ("check", 1)):
+        monkeypatch.setenv("LEVERET_EXPECTED", mode)
+        outcomes_of(lambda o, step=step: [("inv", {"to": o["mails"][::step]})]).assert_expected(file)
+
+    with pytest.raises(AssertionError, match=r"sends another body\.to\[\] in out 'inv'"):
+        outcomes_of(lambda o: [("inv", {"to": [o["mails"][0], "all@example.com"]})]).assert_expected(file)
+
+
+def test_a_sentence_says_how_the_type_of_a_value_has_changed(
+    outcomes_of: Callable[[Sends], Outcomes], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = tmp_path / "orders.expected"
+    monkeypatch.setenv("LEVERET_EXPECTED", "write")
+    outcomes_of(lambda o: [("inv", {"level": 3})]).assert_expected(file)
+    monkeypatch.delenv("LEVERET_EXPECTED")
+
+    with pytest.raises(AssertionError, match=r"sends body\.level as a text in out 'inv', not as an integer \(at least"):
+        outcomes_of(lambda o: [("inv", {"level": "3"})]).assert_expected(file)
 
 
 def test_a_file_whose_short_digests_do_not_show_the_change_is_judged(

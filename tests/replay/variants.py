@@ -14,6 +14,7 @@ from time import time
 from typing import Any
 
 import pika
+from pika.compat import long
 
 from .services import ACK, REJECT, Action, Billing, Client
 
@@ -88,6 +89,13 @@ decides(
 decides("another currency", **body_with(lambda body: {**body, "currency": "USD"}))
 decides("no currency", **body_with(lambda body: {**body, "currency": None}))
 decides("a total as text", **body_with(lambda body: {**body, "total": str(body["total"])}))
+decides(
+    "whole numbers without a fraction",
+    **body_with(
+        lambda body: {**body, "total": int(body["total"]) if body["total"] == int(body["total"]) else body["total"]}
+    ),
+)
+decides("a longer integer", **properties_with(headers={"tenant": "rome", "level": long(3)}))
 decides("a field less", **body_with(lambda body: without(body, "order")))
 decides("a field more", **body_with(lambda body: {**body, "version": 2}))
 decides("a field with another name", **body_with(lambda body: {**without(body, "is_paid"), "isPaid": body["is_paid"]}))
@@ -257,12 +265,9 @@ def refactors(name: str, **members: Any) -> None:
 
 
 refactors("sends in another order", sends=lambda self, order, given: Billing.sends(self, order, given)[::-1])
-refactors(
-    "whole numbers without a fraction",
-    **body_with(
-        lambda body: {**body, "total": int(body["total"]) if body["total"] == int(body["total"]) else body["total"]}
-    ),
-)
+refactors("a fraction of zero computed", **body_with(lambda body: {**body, "total": body["total"] * 1.0}))
+refactors("headers of the same types", **properties_with(headers={"tenant": "rome", "level": int(3.0)}))
+refactors("a flag computed", **body_with(lambda body: {**body, "is_paid": 1 > 2}))
 refactors("computes in cents", **body_with(lambda body: {**body, "total": round(body["total"] * 100) / 100}))
 refactors("headers in another order", **properties_with(headers={"level": 3, "tenant": "rome"}))
 refactors("a larger integer type", **handles_with(lambda order, actions: list(actions)))

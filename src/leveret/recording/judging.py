@@ -25,12 +25,14 @@ from leveret.recording.outcomes import (
     ENDLESS,
     ERROR,
     FIELD,
+    ITEM,
     OF_ALL,
     SENT,
     TOGETHER,
     OutcomeWatcher,
     digest_of,
     kind_of,
+    type_of_text,
 )
 from leveret.story.facts import CountedFact, Facts, noise_of
 from leveret.trace.shapes import may_list
@@ -51,7 +53,9 @@ _SENTENCES_MAX: Final = 40
 # The properties whose values are no data.
 _PUBLIC: Final = frozenset(f"properties.{name}" for name in ("content_type", "delivery_mode", "priority"))
 # A place in the message that came. A name with other characters may be a datum.
-_PLACE: Final = re.compile(r"\{(?:body|headers|properties)(?:[\w.\[\]$@:/-]|\{\w+\})*\}(?: as (?:a|no) text)?")
+_PLACE: Final = re.compile(
+    r"\{(?:body|headers|properties)(?:[\w.\[\]$@:/-]|\{\w+\})*\}(?: as an?(?:other)? \w+)?(?: \(\w+\))?"
+)
 Json = dict[str, Any]
 
 
@@ -66,13 +70,16 @@ class Spread:
     blocks: list[str]
     # The value of each message that has one, by its number; None if it is not known.
     values: dict[int, str] | None
+    # The types of these values, as far as they are known.
+    types: tuple[str, ...] = ()
 
     @classmethod
     def of(cls, values: Mapping[int, str], numbers: list[int]) -> Spread:
         """Return the spread of these values; `numbers` are those of all messages of the kind."""
         lines = [f"{number} {values.get(number, '')}" for number in numbers]
         blocks = [digest_of(lines[start:end])[:4] for start, end in _parts(len(numbers))]
-        return cls(digest_of(lines), len(values), blocks, dict(values))
+        types = tuple(sorted(set(map(type_of_text, values.values()))))
+        return cls(digest_of(lines), len(values), blocks, dict(values), types)
 
     def json(self, spot: CountedFact, numbers: list[int]) -> Json:
         """Return it as a file has it: values of customers only as digests."""
@@ -87,7 +94,7 @@ class Spread:
             if all(len(text) <= _NUMBERS_MAX for text in listed.values()):
                 counted = {value: [len(found), listed[value]] for value, found in sorted(by_value.items())}
                 return line | {"values": counted}
-        return line | {"blocks": "".join(self.blocks)}
+        return line | {"blocks": "".join(self.blocks), "types": self.types}
 
     @classmethod
     def read(cls, line: Json, numbers: list[int]) -> Spread:
@@ -95,7 +102,7 @@ class Spread:
         blocks = str(line.get("blocks", ""))
         pieces = [blocks[at : at + 4] for at in range(0, len(blocks), 4)]
         if "values" not in line:
-            return cls(line["digest"], line["count"], pieces, None)
+            return cls(line["digest"], line["count"], pieces, None, tuple(line.get("types", ())))
         most = next(value for value, (_, text) in line["values"].items() if not text)
         values = dict.fromkeys(numbers, most)
         for value, (_, text) in line["values"].items():
@@ -113,6 +120,8 @@ class Change(NamedTuple):
     # At least how many messages, and the last number at which the first of them may be, if that is not certain.
     least: int = 0
     until: int = 0
+    # The only type that the values have now and had before, if these differ.
+    types: tuple[str, str] | None = None
 
 
 Kinds = dict[str, dict[CountedFact, Spread]]
@@ -321,6 +330,9 @@ def _changes(
         if spot in masked or old.digest == new.digest:
             continue
         assert new.values is not None
+        types = None
+        if len(new.types) == len(old.types) == 1 and new.types != old.types and all(new.types + old.types):
+            types = new.types[0], old.types[0]
         if old.values is None:
             places = [
                 part
@@ -329,7 +341,8 @@ def _changes(
             ] or [(0, len(numbers))]
             first, end = numbers[places[0][0]], numbers[places[0][1] - 1]
             within = tuple(number for start, stop in places for number in numbers[start:stop])
-            yield Change(spot, None, "" if not new.values else "other", within, len(places), end if end != first else 0)
+            until = end if end != first else 0
+            yield Change(spot, None, "other" if new.values else "", within, len(places), until, types)
             continue
         pairs: dict[tuple[str, str], list[int]] = defaultdict(list)
         for number in numbers:
@@ -337,7 +350,7 @@ def _changes(
             if pair[0] != pair[1]:
                 pairs[pair].append(number)
         for (one, other), found in pairs.items():
-            yield Change(spot, one, other, tuple(found))
+            yield Change(spot, one, other, tuple(found), types=types)
 
 
 def _without_consequences(changes: Iterable[tuple[str, Change]]) -> Iterator[tuple[str, Change]]:
@@ -350,11 +363,14 @@ def _without_consequences(changes: Iterable[tuple[str, Change]]) -> Iterator[tup
             moved[change.spot.where].update(change.numbers)
         elif change.spot.what == FIELD and change.spot.path != TOGETHER:
             changed[change.spot.where].update(change.numbers)
+            changed[f"{change.spot.where} {ITEM}{change.spot.path}"].update(change.numbers)
     for kind, change in kept:
         caused = moved[change.spot.where] if change.spot.what == FIELD else set[int]()
         if change.spot.path == TOGETHER:
             # If a value changed, so did what it stands with.
             caused = caused | changed[change.spot.where]
+        elif change.spot.path.startswith(ITEM):
+            caused = caused | changed[f"{change.spot.where} {change.spot.path}"]
         left = tuple(number for number in change.numbers if number not in caused)
         is_caused = change.spot.what == ARRIVED and any(moved.values())
         if not is_caused and (left == change.numbers or (left and change.before is not None)):
@@ -410,7 +426,12 @@ def _clause(changes: list[Change], all_paths: list[str]) -> str:
             return f"now also sends {paths} in {where}"
         pairs = {(change.before, change.now) for change in changes}
         certain = len(pairs) == 1 and before is not None and now[:1] != "#" and len(before) + len(now) < 120
-        return f"sends {now} as {paths} in {where}, not {before}" if certain else f"sends another {paths} in {where}"
+        if certain:
+            return f"sends {now} as {paths} in {where}, not {before}"
+        types = {change.types for change in changes}
+        if len(types) == 1 and (both := types.pop()) is not None:
+            return f"sends {paths} as {both[0]} in {where}, not as {both[1]}"
+        return f"sends another {paths} in {where}"
     if what == SENT:
         if not before or not now:
             how = f" {now}" if now == ENDLESS else ""
@@ -432,8 +453,9 @@ def _is_public(spot: CountedFact, value: str) -> bool:
     if (
         spot.what != FIELD
         or spot.path in _PUBLIC
-        or value in ("", "now", "true", "false", "null", '"*"')
+        or value in ("", "true", "false", "null", '"*"')
         or value[:1] == "#"
+        or value[:3] == "now"
         or _PLACE.fullmatch(value)
     ):
         return True

@@ -16,9 +16,10 @@ from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Set
 from operator import itemgetter
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, cast
 
-from leveret.story.facts import CountedFact, is_of_now
+from leveret.core.wire.values import Field, Table
+from leveret.story.facts import MILLISECONDS_MIN, CountedFact, is_of_now
 from leveret.trace import events
 from leveret.trace.events import Event, TracedMessage, as_python
 from leveret.trace.shapes import OF_BROKER, key_pattern, message_name, safe_key
@@ -50,13 +51,24 @@ _REFERENCE_MIN: Final = 8
 # How a spot is named that is about no field: the routing key, and which values stand in one message together.
 ROUTING_KEY: Final = "routing key"
 TOGETHER: Final = "values that stand together"
+# How a spot begins that says which item of a list of the message that came a field has.
+ITEM: Final = "item as "
+# The types of values, and those that headers usually have on the wire: all others are said.
+TEXT: Final = "a text"
+INTEGER: Final = "an integer"
+FLOAT: Final = "a float"
+OTHER: Final = "another type"
+_TYPES: Final = (TEXT, INTEGER, FLOAT, OTHER)
+_USUAL_TAGS: Final = frozenset("SIdtTVFA")
+_INDEX: Final = re.compile(r"(?<! )\[\d+\]")
+_ZONE: Final = re.compile(r"[Zz]$|[+-]\d\d:?\d\d$")
 Outcome = dict[CountedFact, str]
 
 
 class _Inputs(NamedTuple):
-    """What came with a message: the place of each text and of each other value; and the ids of all messages."""
+    """What came with a message: the place of each value, by its type and text; and the ids of all messages."""
 
-    places: Mapping[tuple[bool, str], str] = MappingProxyType({})
+    places: Mapping[tuple[str, str], str] = MappingProxyType({})
     recorded: Set[str] = frozenset()
 
 
@@ -295,7 +307,8 @@ class OutcomeWatcher:
             for number in {0, root if where not in uncertain else 0}:
                 counts[where, number, lost] += 1
                 spots = _spots(where, message, self._inputs.get(number, _Inputs(recorded=self._recorded)))
-                spots[CountedFact(FIELD, where, TOGETHER)] = f"#{digest_of(map(str, spots.items()))}"
+                together = digest_of(str(it) for it in spots.items() if not it[0].path.startswith(ITEM))
+                spots[CountedFact(FIELD, where, TOGETHER)] = f"#{together}"
                 for spot, value in spots.items():
                     if number:
                         own[number][spot].append(value)
@@ -365,10 +378,16 @@ def _spots(where: str, message: TracedMessage, inputs: _Inputs) -> dict[CountedF
     found: dict[str, list[tuple[str, str]]] = defaultdict(list)
     for path, at, value in _leaves(message):
         found[path].append((masked_name(_with_places(at, inputs), inputs.recorded), value_text(value, inputs)))
-    texts = {path: _in_order(values) for path, values in found.items()}
+    for name, field in cast("Table | None", message.properties.headers) or ():
+        if f"headers.{name}" in found and (tags := "".join(tag for tag in _tags(field) if tag not in _USUAL_TAGS)):
+            found[f"headers.{name}"] = [(at, f"{text} ({tags})") for at, text in found[f"headers.{name}"]]
+    items = {path: _in_order(values) for path, values in found.items()}
+    texts = {path: _INDEX.sub("[]", text) for path, text in items.items()}
+    # Code that takes the items in any order is compared without it: two runs show that.
+    texts |= {ITEM + path: text for path, text in items.items() if text != texts[path]}
     key = message.routing_key
     if masked_name(key_pattern(key)) != key:
-        texts[ROUTING_KEY] = inputs.places.get((True, key)) or _json(
+        texts[ROUTING_KEY] = inputs.places.get((TEXT, key)) or _json(
             masked_name(_with_places(key, inputs), inputs.recorded)
         )
     return {CountedFact(FIELD, where, path): text for path, text in texts.items()}
@@ -402,12 +421,40 @@ def _leaves(message: TracedMessage | RecordedMessage) -> Iterator[tuple[str, str
             yield f"properties.{name}", "", plain
 
 
-def _input_texts(message: RecordedMessage) -> Iterator[tuple[tuple[bool, str], str]]:
+def _tags(field: Field) -> Iterator[str]:
+    """Yield the tags on the wire of a field and of those in it."""
+    yield field.tag
+    if isinstance(field.value, Table):
+        yield from (tag for _, inner in field.value for tag in _tags(inner))
+    elif field.tag == "A" and isinstance(field.value, tuple):
+        yield from (tag for inner in field.value if isinstance(inner, Field) for tag in _tags(inner))
+
+
+def _input_texts(message: RecordedMessage) -> Iterator[tuple[tuple[str, str], str]]:
     """Yield the texts that came with a message, each with where it stood; the first place of a text comes last."""
-    for path, _, value in reversed(list(_leaves(message))):
+    for path, at, value in reversed(list(_leaves(message))):
         text = _plain_text(value)
         if len(text) >= _REFERENCE_MIN or MADE_UP.fullmatch(text):
-            yield (isinstance(value, str), text), f"{{{path}}}"
+            for position in at.split("."):
+                path = path.replace("[]", f"[{position}]", 1)
+            yield (_type_of(value), text), f"{{{path}}}"
+
+
+def _type_of(value: object) -> str:
+    if isinstance(value, str):
+        return TEXT
+    if isinstance(value, float):
+        return FLOAT
+    return INTEGER if isinstance(value, int) and not isinstance(value, bool) else OTHER
+
+
+def type_of_text(text: str) -> str:
+    """Return the type of a value that `value_text` has written; "" if that does not show."""
+    if text[:1] == '"':
+        return TEXT
+    if text[:1].isdigit() or text[:1] == "-":
+        return FLOAT if set(".eE") & set(text) else INTEGER
+    return ""
 
 
 def _distinguishing(message: TracedMessage | RecordedMessage) -> set[str]:
@@ -427,8 +474,8 @@ def _ids_in(text: str) -> Iterator[str]:
 
 
 def _plain_text(value: object) -> str:
+    """Return a value as a text that does not show its type."""
     if isinstance(value, float) and value.is_integer():
-        # JSON has one type of numbers.
         value = int(value)
     return value if isinstance(value, str) else _json(value)
 
@@ -437,23 +484,33 @@ def _with_places(text: str, inputs: _Inputs) -> str:
     """Return a text with places where it holds what came with the message, longest first."""
     places = inputs.places
     if any(given in text for _, given in places):
-        for _, given in sorted(places, key=lambda it: (-len(it[1]), it)):
-            if given in text:
-                place = str(places.get((True, given)) or places[False, given]).replace("\\", r"\\")
-                text = re.sub(rf"(?<![^\W_]){re.escape(given)}(?![^\W_])", place, text)
+        for name in sorted(places, key=lambda it: (-len(it[1]), it)):
+            if name[1] in text:
+                place = places[name].replace("\\", r"\\")
+                text = re.sub(rf"(?<![^\W_]){re.escape(name[1])}(?![^\W_])", place, text)
     return text
 
 
 def value_text(value: object, inputs: _Inputs = _NO_INPUTS) -> str:
     """Return a value as text that is the same in each run."""
-    text, is_text = _plain_text(value), isinstance(value, str)
-    if (is_text, text) in inputs.places:
-        return inputs.places[is_text, text]
-    if (not is_text, text) in inputs.places:
-        return f"{inputs.places[not is_text, text]} as {'a text' if is_text else 'no text'}"
+    own, text = _type_of(value), _plain_text(value)
+    for given in (own, *_TYPES):
+        if (given, text) in inputs.places:
+            return inputs.places[given, text] + (f" as {own}" if given != own else "")
     if is_of_now(value):
-        return "now"
-    return _json(masked_body(_with_places(value, inputs), inputs.recorded)) if isinstance(value, str) else text
+        return _form_of_now(value)
+    return _json(masked_body(_with_places(value, inputs), inputs.recorded) if isinstance(value, str) else value)
+
+
+def _form_of_now(value: object) -> str:
+    """Return the form of an instant of now. Its last digits may be left out if they are 0, and offsets change."""
+    if isinstance(value, str):
+        zone = _ZONE.search(value[10:])
+        time = f"{value[10]}hh:mm" if len(value) > 10 else ""
+        return f"now as YYYY-MM-DD{time}{'' if zone is None else 'Z' if zone[0] in 'Zz' else '+hh:mm'}"
+    if isinstance(value, int | float):
+        return f"now as {_type_of(value)} in {'ms' if value > MILLISECONDS_MIN else 's'}"
+    return "now"
 
 
 def _json(value: Any) -> str:

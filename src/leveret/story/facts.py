@@ -11,7 +11,7 @@ from typing import Final, NamedTuple
 
 _DAY_S: Final = 86_400
 # A number of seconds since 1970 that is as large lies in the year 5138.
-_MILLISECONDS_MIN: Final = 100_000_000_000
+MILLISECONDS_MIN: Final = 100_000_000_000
 
 
 class CountedFact(NamedTuple):
@@ -40,7 +40,7 @@ def is_of_now(value: object) -> bool:
         with suppress(ValueError):
             at = datetime.fromisoformat(value).timestamp()
     elif isinstance(value, int | float):
-        at = value / 1000 if value > _MILLISECONDS_MIN else value
+        at = value / 1000 if value > MILLISECONDS_MIN else value
     return at is not None and abs(at - time()) < _DAY_S
 
 
