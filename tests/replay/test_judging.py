@@ -182,5 +182,8 @@ def test_a_file_that_is_missing_damaged_or_of_another_recording_says_what_to_do(
     (tmp_path / "cut").write_bytes(expected.read_bytes()[:-40])
     with pytest.raises(BrokerError, match=f"cut holds no outcomes, or is damaged; write it anew: {hint}"):
         before.assert_expected(tmp_path / "cut")
+    (tmp_path / "short").write_text("".join(expected.read_text().splitlines(keepends=True)[:-1]))
+    with pytest.raises(BrokerError, match=f"other kinds of messages than this test replays.*write it anew: {hint}"):
+        before.assert_expected(tmp_path / "short")
     with pytest.raises(BrokerError, match=f"is that of another recording.*write it anew: {hint}"):
         outcomes_of(orders([order(1)])).assert_expected(expected)

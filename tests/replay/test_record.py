@@ -10,6 +10,7 @@ import signal
 import subprocess
 import sys
 import zlib
+from collections.abc import Callable
 from contextlib import suppress
 from datetime import UTC, datetime
 from decimal import Decimal
@@ -26,11 +27,12 @@ from leveret import Broker
 from leveret.cli import main
 from leveret.core.wire.properties import Properties
 from leveret.core.wire.values import Field, Table
-from leveret.errors import UnreadableTraceError
+from leveret.errors import BrokerError, UnreadableTraceError
 from leveret.recording.privacy import Privacy, rule_of
 from leveret.recording.rec_file import RecordedMessage, RecordingWriter, as_json, from_json, read_recording
+from leveret.recording.sources import without_exclusive
 
-from .conftest import Recording
+from .conftest import Recording, recorded
 
 EMAIL = "ann.other@example.com"
 ORDER = {"id": 7, "customer": {"email": EMAIL, "name": "Ann Other"}, "lines": [{"sku": "a1", "note": "for Ann Other"}]}
@@ -552,6 +554,72 @@ def test_a_hundred_damaged_files_are_refused_with_one_line_each(tmp_path: Path) 
 
     assert accepted == []
     assert not [text for text in texts if "\n" in text or not text.startswith(str(path))]
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [
+        lambda octets: octets.replace(b"\n", b"\r\n"),
+        lambda octets: b"\xef\xbb\xbf" + octets,
+        lambda octets: octets.decode().encode("utf-16"),
+    ],
+)
+def test_a_file_that_git_or_an_editor_has_written_anew_is_read(
+    changed: Callable[[bytes], bytes], tmp_path: Path
+) -> None:
+    path = tmp_path / "orders.rec"
+    whole = written(path)
+    before = read_recording(path)
+    path.write_bytes(changed(whole))
+
+    assert read_recording(path) == before
+
+
+@pytest.mark.parametrize("damaged", [lambda it: it[:-9], lambda it: it.replace(b"order", b"ordre"), lambda it: it[9:]])
+def test_a_damaged_file_names_a_way_out(damaged: Callable[[bytes], bytes], tmp_path: Path) -> None:
+    path = tmp_path / "orders.rec"
+    path.write_bytes(damaged(written(path)))
+
+    with pytest.raises(UnreadableTraceError, match="restore it from where you keep it, or record again"):
+        read_recording(path)
+
+
+def test_definitions_in_a_recording_open_no_other_file(tmp_path: Path) -> None:
+    path = tmp_path / "orders.rec"
+    with RecordingWriter(path, {"definitions": "definitions.json"}):
+        pass
+
+    with pytest.raises(UnreadableTraceError, match="has no object as its definitions"):
+        read_recording(path)
+
+
+def test_a_binding_of_an_exclusive_queue_is_left_out(tmp_path: Path) -> None:
+    # As RabbitMQ 4.3.6 lists them: with the binding of an exclusive queue, but without the queue.
+    queues = [{"name": "billing", "durable": True, "auto_delete": False, "arguments": {}}]
+    exchanges = [{"name": "orders", "type": "fanout", "durable": True, "auto_delete": False, "arguments": {}}]
+    to = {"source": "orders", "destination_type": "queue", "routing_key": "", "arguments": {}}
+    bindings = [{"destination": name, **to} for name in ("amq.gen-rvFEeX6Q", "billing")]
+    definitions, left_out = without_exclusive({"exchanges": exchanges, "queues": queues, "bindings": bindings})
+    with RecordingWriter(tmp_path / "orders.rec", {"vhost": "/", "definitions": definitions}) as writer:
+        writer.add(recorded(1, {}))
+
+    with Broker() as broker:
+        outcomes = broker.replay(tmp_path / "orders.rec").play()
+
+    assert left_out == ["amq.gen-rvFEeX6Q"]
+    assert outcomes.of(1) == ["ended billing: left in the queue"]
+
+
+def test_a_recording_without_messages_says_what_to_do(
+    server: Broker, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "orders.rec"
+    options = ["--management", server.management_url, "--exchange", "orders", "--seconds", "0.01", "-o", str(path)]
+    code = main(["record", server.url, *options])
+
+    assert (code, "check the names of what is recorded" in capsys.readouterr().err) == (0, True)
+    with pytest.raises(BrokerError, match="record again while messages are published"):
+        server.replay(path)
 
 
 def test_the_line_of_a_damaged_message_is_named(tmp_path: Path) -> None:

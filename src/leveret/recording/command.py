@@ -89,6 +89,7 @@ def _run(options: argparse.Namespace) -> int:
     from leveret.recording.client import RecordingClient
     from leveret.recording.files import stored_messages
     from leveret.recording.privacy import Privacy, rule_of
+    from leveret.recording.sources import without_exclusive
 
     _refuse_wrong(options)
     rules = [rule_of(text, is_hashed=False) for text in options.drop]
@@ -106,7 +107,10 @@ def _run(options: argparse.Namespace) -> int:
         with _interruptible() as interrupts:
             client.listen(bindings)
             arrivals = _Arrivals(options, client, interrupts)
-            return _record(options, arrivals, privacy, client.vhost, definitions)
+            kept, exclusive = without_exclusive(definitions)
+            if exclusive:
+                _say(f"bindings of queues that end with their connection are not recorded: {', '.join(exclusive)}")
+            return _record(options, arrivals, privacy, client.vhost, kept)
 
 
 def _refuse_wrong(options: argparse.Namespace) -> None:
@@ -292,6 +296,9 @@ def _record(
         print(f"with a header that is {REDACTED}, as a trace hides it: {count_text(hidden_count, 'message')}")
     if privacy.unsearched_count:
         print(f"bodies kept, but not searched, since they are no text: {privacy.unsearched_count}")
+    if not messages.count and messages.failure is None:
+        way = "is the firehose on? rabbitmqctl trace_on" if options.firehose else "check the names of what is recorded"
+        _say(f"no message came, so there is nothing to replay; {way}, or record for longer")
     if messages.failure is not None:
         _say(f"{messages.failure}; {options.output} has what came before")
     return 0 if messages.failure is None else 1

@@ -280,6 +280,11 @@ class Outcomes:
         except (ValueError, KeyError, TypeError, AttributeError, StopIteration):
             raise BrokerError(f"{path} holds no outcomes, or is damaged; write it anew: {VARIABLE}=write") from None
         given = self._file.digest, self._count
+        if (head.get("recording"), head.get("messages")) == given and kinds.keys() != self._numbers.keys():
+            raise BrokerError(
+                f"{path} has other kinds of messages than this test replays, or is damaged; write it anew: "
+                f"{VARIABLE}=write"
+            )
         if (head.get("recording"), head.get("messages")) != given:
             raise BrokerError(
                 f"{path} is that of another recording, or of {head.get('messages')} of its messages, and this test "

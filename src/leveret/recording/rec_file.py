@@ -26,6 +26,7 @@ from leveret.errors import UnreadableTraceError
 
 _FORMAT: Final = "leveret recording"
 _VERSION: Final = 1
+_WAY_OUT: Final = "restore it from where you keep it, or record again"
 Json = dict[str, Any]
 # What may be raised while a message is read that is none.
 NO_MESSAGE: Final = (
@@ -157,12 +158,14 @@ def read_recording(path: str | PathLike[str]) -> RecordingFile:
     """
     name = fspath(path)
     with open(name, "rb") as file:
-        lines = file.read().split(b"\n")
+        lines = _as_written(file.read()).split(b"\n")
     first = _line(name, 1, lines[0])
     if first.get("format") != _FORMAT:
         raise UnreadableTraceError(f"{name} is no recording; leveret record -o orders.rec writes one")
     if first.get("version") != _VERSION:
         raise UnreadableTraceError(f"{name} has version {first.get('version')!r}; this leveret reads {_VERSION}")
+    if not isinstance(first.get("definitions") or {}, dict):
+        raise UnreadableTraceError(f"{name} has no object as its definitions; {_WAY_OUT}")
     if len(lines) < 3 or lines[-1] != b"":
         raise _cut(name, len(lines))
     last = _line(name, len(lines) - 1, lines[-2])
@@ -170,15 +173,22 @@ def read_recording(path: str | PathLike[str]) -> RecordingFile:
         raise _cut(name, len(lines) - 1)
     messages = [_message(name, number, line) for number, line in enumerate(lines[1:-2], 2)]
     if last.get("messages") != len(messages):
-        raise UnreadableTraceError(f"{name} has {len(messages)} of {last.get('messages')} messages; record again")
+        raise UnreadableTraceError(f"{name} has {len(messages)} of {last.get('messages')} messages; {_WAY_OUT}")
     digest = hashlib.sha256(b"".join(line + b"\n" for line in lines[:-2])).hexdigest()
     if digest != last["digest"]:
-        raise UnreadableTraceError(f"{name} was changed after it was recorded, or is damaged; record again")
+        raise UnreadableTraceError(f"{name} was changed after it was recorded, or is damaged; {_WAY_OUT}")
     return RecordingFile(name, first, messages, digest)
 
 
+def _as_written(octets: bytes) -> bytes:
+    """Return the content of a file as it was written: an editor or git may have changed its encoding and line ends."""
+    with suppress(UnicodeDecodeError):
+        octets = octets.decode(json.detect_encoding(octets)).encode()
+    return octets.replace(b"\r\n", b"\n")
+
+
 def _cut(path: str, number: int) -> UnreadableTraceError:
-    return UnreadableTraceError(f"{path}, line {number}: the file is cut off here; record again")
+    return UnreadableTraceError(f"{path}, line {number}: the file is cut off here; {_WAY_OUT}")
 
 
 def _line(path: str, number: int, octets: bytes) -> Json:
@@ -189,7 +199,9 @@ def _line(path: str, number: int, octets: bytes) -> Json:
     if not isinstance(value, dict):
         # The whole may be something else, such as a picture.
         what = "is no recording" if number == 1 else f", line {number}: this is no line of a recording"
-        raise UnreadableTraceError(f"{path}{' ' * (number == 1)}{what}; it is damaged, or was made by another program")
+        raise UnreadableTraceError(
+            f"{path}{' ' * (number == 1)}{what}; it is damaged, or was made by another program: {_WAY_OUT}"
+        )
     return value
 
 
@@ -198,7 +210,9 @@ def _message(path: str, number: int, octets: bytes) -> RecordedMessage:
     try:
         return from_json(line)
     except NO_MESSAGE:
-        raise UnreadableTraceError(f"{path}, line {number}: this is no message; the file is damaged") from None
+        raise UnreadableTraceError(
+            f"{path}, line {number}: this is no message; the file is damaged: {_WAY_OUT}"
+        ) from None
 
 
 def from_json(line: Json) -> RecordedMessage:

@@ -82,7 +82,8 @@ class TrafficReplay:
         chosen = [it for it in chosen if where is None or where(it.message)][:limit]
         if not chosen:
             raise BrokerError(
-                f"replay(): none of the {count_text(len(published), 'message')} of {path} is left to publish"
+                f"replay(): none of the {count_text(len(published), 'message')} of {path} is left to publish; "
+                f"{'check where=, first= and limit=' if published else 'record again while messages are published'}"
             )
         now = engine.clock.now()
         moved = [_moved(it.message, now - chosen[0].message.at) for it in chosen] if today else [it[1] for it in chosen]

@@ -33,6 +33,18 @@ def kept_definitions(definitions: Values) -> dict[str, Any]:
     return {name: definitions[name] for name in _SECTIONS if definitions.get(name)}
 
 
+def without_exclusive(definitions: Values) -> tuple[dict[str, Any], list[str]]:
+    """Return definitions without the bindings to queues that they do not have, and the names of these queues.
+
+    RabbitMQ lists the bindings of exclusive queues, but not the queues: these go with their connection.
+    """
+    known = {it["name"] for it in definitions.get("queues", ())}
+    bindings = definitions.get("bindings", [])
+    kept = [it for it in bindings if it["destination_type"] != "queue" or it["destination"] in known]
+    left_out = {str(it["destination"]) for it in bindings if it not in kept}
+    return {**definitions, "bindings": kept}, sorted(left_out)
+
+
 def bindings_beside(queue: str, definitions: Values) -> Bindings:
     """Return the bindings that lead to a queue. Raises BrokerError if there is none."""
     leading = [
