@@ -605,6 +605,17 @@ def test_a_compose_file_is_read_by_its_lines_if_there_is_no_yaml(
     ]
 
 
+def test_a_file_that_ends_without_a_line_break_is_shown_in_lines_of_its_own(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    files = {"pytest.ini": "[pytest]\naddopts = -q", "test_it.py": pika_test('pika.URLParameters("amqp://localhost")')}
+    write(tmp_path, files, free_ports())
+
+    main(["init", str(tmp_path)])
+
+    assert " addopts = -q\nnote: leveret_port: " in capsys.readouterr().out
+
+
 def test_a_client_of_amqp_that_imports_no_other_names_its_port(tmp_path: Path) -> None:
     client = "class Connection:\n    HEADER = b'AMQP'\n\n    def __init__(self, host='localhost', port=5672): ...\n"
     write(tmp_path, {"own.py": client, "test_it.py": "import own\n"}, free_ports())

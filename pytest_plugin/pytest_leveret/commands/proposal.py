@@ -215,7 +215,8 @@ def diff(project: Project, written: dict[Path, str]) -> str:
         name = project.name(path)
         before = text_of(path).splitlines(keepends=True)
         lines += difflib.unified_diff(before, text.splitlines(keepends=True), name if before else "/dev/null", name)
-    return "".join(lines)
+    # A file may end without a line break.
+    return "".join(line if line.endswith("\n") else f"{line}\n" for line in lines)
 
 
 def write(written: dict[Path, str]) -> None:
