@@ -59,8 +59,8 @@ def sentences(outcomes: Outcomes, path: Path) -> list[str]:
     return []
 
 
-def test_there_are_as_many_of_each() -> None:
-    assert len(PLANTED) == len(INNOCENT) >= 40
+def test_there_are_forty_of_each() -> None:
+    assert min(len(PLANTED), len(INNOCENT)) >= 40
 
 
 @pytest.mark.parametrize("name", PLANTED)
@@ -96,6 +96,17 @@ def test_a_refactoring_is_not_named(name: str, recording: Path, before: Outcomes
                 "orders 'order.made': sends \"USD\" as body.currency in invoices 'invoice.made' invoice, not \"EUR\" "
                 "(22 times, first #1)"
             ],
+        ),
+        (
+            "never acks",
+            [
+                "orders 'order.made': in billing now not settled before settle= ran out, no longer acked "
+                "(10 times, first #1)"
+            ],
+        ),
+        (
+            "requeues one, once it has sent",
+            ["orders 'order.made': in billing now requeued (rejected), then acked, no longer acked (1 time, first #8)"],
         ),
         (
             "another rate",

@@ -81,6 +81,7 @@ decides(
         )
     ),
 )
+decides("never acks", **handles_with(lambda order, actions: [it for it in actions if it != ACK]))
 decides("another rate", **body_with(lambda body: {**body, "total": round(body["total"] * 1.05, 2)}))
 decides("rounds to whole numbers", **body_with(lambda body: {**body, "total": round(body["total"])}))
 decides(
@@ -127,6 +128,18 @@ decides("no audit", sends=sends_with(lambda it: [] if it[1] == "audit.big" else 
 decides("no answer", sends=sends_with(lambda it: it if it[0] else []))
 decides("an empty answer", sends=sends_with(lambda it: it if it[0] else (*it[:2], {}, it[3])))
 decides("to no queue", sends=sends_with(lambda it: ("", "nowhere", *it[2:]) if it[1] == "audit.big" else it))
+
+
+def requeues_one(self: Client, channel: Any, method: Any, properties: pika.BasicProperties, body: bytes) -> None:
+    order = json.loads(body)
+    if order["id"] != 8 or method.redelivered:
+        return Client.on_order(self, channel, method, properties, body)
+    for action in self.billing.sends(order, properties):
+        self.act(method.delivery_tag, action)
+    return channel.basic_reject(method.delivery_tag, requeue=True)
+
+
+PLANTED["requeues one, once it has sent"] = Billing, made(Client, "Requeuing", on_order=requeues_one)
 
 
 # What does not: how a client is used.

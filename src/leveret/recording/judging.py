@@ -25,7 +25,9 @@ from leveret.recording.outcomes import (
     ENDLESS,
     ERROR,
     FIELD,
+    HELD,
     ITEM,
+    LEFT,
     OF_ALL,
     SENT,
     TOGETHER,
@@ -359,8 +361,12 @@ def _changes(
 
 
 def _without_consequences(changes: Iterable[tuple[str, Change]]) -> Iterator[tuple[str, Change]]:
-    """Yield changes, but not what follows from a message that is no longer sent, or sent anew: fields and arrivals."""
-    kept = list(changes)
+    """Yield changes, but not what follows from others.
+
+    Of a message that is no longer sent, or sent anew, these are its fields and arrivals. If a client keeps a message or
+    gives it back, what it sends for it is another matter, and so are the messages that it then never takes.
+    """
+    kept = _without_untaken(list(changes))
     moved: dict[str, set[int]] = defaultdict(set)
     changed: dict[str, set[int]] = defaultdict(set)
     for _, change in kept:
@@ -382,6 +388,21 @@ def _without_consequences(changes: Iterable[tuple[str, Change]]) -> Iterator[tup
             yield kind, change._replace(numbers=left)
 
 
+def _without_untaken(changes: list[tuple[str, Change]]) -> list[tuple[str, Change]]:
+    ended = [it for _, it in changes if it.spot.what == ENDED]
+    untaken = {number for it in ended if it.now == LEFT for number in it.numbers}
+    disturbed = {number for it in ended if HELD in it.now or "requeued" in it.now for number in it.numbers}
+    if disturbed or any(it.spot.what == ERROR and it.now for _, it in changes):
+        changes = [(kind, it) for kind, it in changes if it.spot.what != ENDED or it.now != LEFT]
+    lost = untaken | disturbed | ({0} if untaken or disturbed else set())
+    found = []
+    for kind, it in changes:
+        left = tuple(number for number in it.numbers if number not in lost)
+        if it.spot.what in (ENDED, ERROR) or left:
+            found.append((kind, it if it.spot.what in (ENDED, ERROR) else it._replace(numbers=left)))
+    return found
+
+
 def _grouped(changes: Iterable[tuple[str, Change]]) -> list[tuple[str, list[Change]]]:
     """Return the changes that one sentence says, most frequent first: of fields, those that changed in the same way."""
     groups: dict[tuple[object, ...], list[tuple[str, Change]]] = defaultdict(list)
@@ -392,7 +413,8 @@ def _grouped(changes: Iterable[tuple[str, Change]]) -> list[tuple[str, list[Chan
             groups[kind, change.spot.where, how].append((kind, change))
         else:
             # However it ended before, it is one change if it all ends alike now.
-            groups[kind, change.spot, not change.before, change.now].append((kind, change))
+            how = "requeued" if change.now.startswith("requeued") else change.now
+            groups[kind, change.spot, not change.before, how].append((kind, change))
     found = [(group[0][0], [change for _, change in group]) for group in groups.values()]
     return sorted(found, key=lambda it: (min(it[1][0].numbers), it[1][0].spot))
 
@@ -450,7 +472,8 @@ def _clause(changes: list[Change], all_paths: list[str]) -> str:
             f"{subject}now reaches {where}: {now}" if now else f"{subject}no longer reaches {where} ({befores} there)"
         )
     subject = "what it sends is " if what == ARRIVED else ""
-    return f"{subject}in {where} now {now}, no longer {befores}"
+    nows = list(dict.fromkeys(change.now for change in changes))
+    return f"{subject}in {where} now {listed(nows[:2], 'or')}{' or the like' * (len(nows) > 2)}, no longer {befores}"
 
 
 def _is_public(spot: CountedFact, value: str) -> bool:
