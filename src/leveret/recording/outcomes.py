@@ -251,7 +251,7 @@ class OutcomeWatcher:
         return False
 
     def give_up_absent(self, node: Node) -> None:
-        """No longer wait for the consumers that have gone, until they are there again."""
+        """No longer wait for the consumers that have gone, until they consume again."""
         for place in self._consumed:
             queue = _queue(node, *place)
             self._consumed[place] = queue is not None and bool(queue.consumers)
