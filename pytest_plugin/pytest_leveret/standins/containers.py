@@ -26,10 +26,13 @@ def stand_in(fleet: Fleet) -> Callable[[], None]:
 
     from pytest_leveret.standins import compose
 
+    docker = import_module("docker")
     container = import_module(_MODULES[0])
     reaper = getattr(container, "Reaper", None)
     client = type("DockerClient", (StandInDocker,), {"_fleet": fleet, "_new": staticmethod(container.DockerClient)})
     patches: list[Any] = [patch.object(import_module(name), "DockerClient", client) for name in _MODULES]
+    unanswered = (docker.errors.DockerException, OSError)
+    patches.append(patch.object(docker, "from_env", partial(_docker_or_none, docker.from_env, unanswered)))
     if reaper is not None:
         # It watches over containers in Docker, so it starts with the first of them. testcontainers asks for it before
         # each container but the reaper's own, unless the user has disabled it.
@@ -138,6 +141,34 @@ class _Unopened:
 
     def close(self) -> None:
         """Do nothing."""
+
+
+class _NoDocker:
+    """A Docker that is not there. Suites ask whether it answers before they start RabbitMQ, which needs none here."""
+
+    def __init__(self, error: Exception) -> None:
+        self._error = error
+
+    def ping(self) -> bool:
+        """Answer as Docker would."""
+        return True
+
+    def close(self) -> None:
+        """Do nothing."""
+
+    # All else needs Docker.
+    def __getattr__(self, name: str) -> Any:
+        raise self._error
+
+
+def _docker_or_none(from_env: Callable[..., Any], unanswered: tuple[type[Exception], ...], **options: Any) -> Any:
+    """Return Docker's own client; if Docker does not answer, one that knows no more than that question."""
+    try:
+        client = from_env(**options)
+        client.ping()
+    except unanswered as error:
+        return _NoDocker(error)
+    return client
 
 
 class StandInDocker:
