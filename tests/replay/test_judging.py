@@ -126,6 +126,12 @@ def test_a_value_that_the_file_does_not_hold_is_said_as_far_as_it_is_certain(rec
     assert sentence.endswith("(at least 11 times, the first between #1 and #2)")
 
 
+def test_a_header_that_is_an_instant_is_not_said_to_be_a_text(recording: Path, expected: Path) -> None:
+    (sentence,) = sentences(outcomes_of(recording, "a header as an instant"), expected)
+
+    assert "sends another headers.level in invoices" in sentence
+
+
 @pytest.mark.parametrize("name", ["another rate", "twice"])
 def test_where_it_is_not_certain_for_which_message_something_is_sent_all_are_judged_together(
     name: str, recording: Path, before: Outcomes

@@ -96,6 +96,7 @@ decides(
         lambda body: {**body, "total": int(body["total"]) if body["total"] == int(body["total"]) else body["total"]}
     ),
 )
+decides("a header as an instant", **properties_with(headers={"tenant": "rome", "level": datetime(1970, 1, 1, 0, 0, 3)}))
 decides("a longer integer", **properties_with(headers={"tenant": "rome", "level": long(3)}))
 decides("a field less", **body_with(lambda body: without(body, "order")))
 decides("a field more", **body_with(lambda body: {**body, "version": 2}))

@@ -59,7 +59,7 @@ INTEGER: Final = "an integer"
 FLOAT: Final = "a float"
 OTHER: Final = "another type"
 _TYPES: Final = (TEXT, INTEGER, FLOAT, OTHER)
-_USUAL_TAGS: Final = frozenset("SIdtTVFA")
+_USUAL_TAGS: Final = frozenset("SIdtVFA")
 _INDEX: Final = re.compile(r"(?<! )\[\d+\]")
 _ZONE: Final = re.compile(r"[Zz]$|[+-]\d\d:?\d\d$")
 Outcome = dict[CountedFact, str]
@@ -451,7 +451,8 @@ def _type_of(value: object) -> str:
 def type_of_text(text: str) -> str:
     """Return the type of a value that `value_text` has written; "" if that does not show."""
     if text[:1] == '"':
-        return TEXT
+        # Behind a text stands its tag if it is no text, but a timestamp or the like.
+        return TEXT if text[-1] == '"' else ""
     if text[:1].isdigit() or text[:1] == "-":
         return FLOAT if set(".eE") & set(text) else INTEGER
     return ""
