@@ -169,8 +169,11 @@ def _why_unrouted(facts: Facts, message: int, why: str) -> Iterable[str]:
         if names[0] != exchange:
             yield f"#{message} went to {exchange!r}"
     elif "was deleted" in why or "expired" in why:
-        if not any(event.queue == key for event in facts.of_kind("queue_delete")):
-            yield f"queue {key!r} was never deleted"
+        bound = {e.destination for e in facts.events[:at] if e.kind == "bind" and e.exchange == exchange}
+        if names[0] not in (bound if exchange else {key}):
+            yield f"{names[0]!r} is no queue for #{message}"
+        if not any(event.queue == names[0] for event in facts.of_kind("queue_delete")):
+            yield f"queue {names[0]!r} was never deleted"
     elif "had no such binding yet" in why:
         later = [e for e in facts.events[at:] if e.kind == "bind" and e.exchange == exchange]
         if names[0] != exchange or not {e.destination for e in later} >= set(names[1:]):
@@ -393,6 +396,7 @@ def _waits(facts: Facts, g: dict[str, str]) -> Iterable[str]:
     cancelled = {(e.conn, e.consumer) for e in facts.of_kind("cancel")}
     if any(
         e.queue == g["q"]
+        and g["v"] in (None, e.vhost)
         and e.conn not in gone
         and (e.conn, e.chan) not in ended
         and (e.conn, e.consumer) not in cancelled
@@ -473,9 +477,13 @@ def _while_handling(facts: Facts, g: dict[str, str]) -> Iterable[str]:
 def _published_again(facts: Facts, g: dict[str, str]) -> Iterable[str]:
     for message in (*_numbers(g["m"]), int(g["r"])):
         yield _publisher(facts, message, g["p"])
-    bodies = {facts.published[number][1].message.body for number in (*_numbers(g["m"]), int(g["r"]))}
-    if len(bodies) != 1:
+    sent = [facts.published[number][1].message for number in (*_numbers(g["m"]), int(g["r"]))]
+    bodies = {message.body for message in sent}
+    if len(bodies) != 1 and b"message_id" not in sent[0].body:
         yield f"they say different things: {bodies}"
+    ids = [message.properties.message_id for message in sent]
+    if g.get("ids") and len(bodies) == 1 and (ids[0] == ids[1] or (ids[0] is None) != ("without" in g["ids"])):
+        yield f"their ids are {ids}"
 
 
 def _overtaken(facts: Facts, g: dict[str, str]) -> Iterable[str]:
@@ -490,6 +498,38 @@ def _no_priorities(facts: Facts, g: dict[str, str]) -> Iterable[str]:
             yield f"#{message} has another priority"
     if "x-max-priority" in facts.arguments(g["q"]):
         yield f"{g['q']!r} has priorities"
+
+
+def _without_priority(facts: Facts, g: dict[str, str]) -> Iterable[str]:
+    for message in _numbers(g["m"]):
+        if facts.published[message][1].message.properties.priority is not None:
+            yield f"#{message} has a priority"
+    if "x-max-priority" not in facts.arguments(g["q"]):
+        yield f"{g['q']!r} has no priorities"
+
+
+def _taken_unacked(facts: Facts, g: dict[str, str]) -> Iterable[str]:
+    closed = {e.conn for e in facts.of_kind("conn_close")}
+    for message in _numbers(g["m"]):
+        taken = [copy[-1] for copy in facts.copies(message, g["q"]) if copy[-1].get("reason") == "no_ack"]
+        if not any(facts.is_named(g["by"], e.conn) and e.conn in closed for e in taken):
+            yield f"{g['by']} did not take #{message} with no_ack and leave"
+
+
+def _expired_to(facts: Facts, g: dict[str, str]) -> Iterable[str]:
+    for message in _numbers(g["m"]):
+        ended = facts.last_copies(message, g["q"], "dead_lettered", "expired")
+        if not ended or not facts.copies(message, g["t"]):
+            yield f"#{message} did not expire in {g['q']!r} and come to {g['t']!r}"
+        elif abs(_us(g["age"]) - (ended[0][0].expires - ended[0][0].at)) > 1000:
+            yield f"#{message} was to live for {ended[0][0].expires - ended[0][0].at} us"
+
+
+def _rolled_back(facts: Facts, g: dict[str, str]) -> Iterable[str]:
+    for message in _numbers(g["m"]):
+        yield _publisher(facts, message, g["p"])
+        if not any(e.message.id == message and e.reason == "rolled_back" for e in facts.of_kind("dropped")):
+            yield f"#{message} was not rolled back"
 
 
 def _same_correlation(facts: Facts, g: dict[str, str]) -> Iterable[str]:
@@ -679,7 +719,7 @@ RULES: dict[str, Rule] = {
     rf"{_MESSAGES} (?:was|were) published{_BY} before (?P<qs>'.+') was bound to '(?P<x>.*)'": _before_binding,
     rf"{_MESSAGES} (?:was|were) published{_BY} before queue {_QUEUE} was declared": _before_queue,
     rf"{_MESSAGES} (?:was|were) published (?P<what>.+), while its publisher handled .+": _while_handling,
-    rf"{_MESSAGES} reached no queue and was returned to a client that drops returns: (?P<why>.+)": _unrouted,
+    rf"{_MESSAGES} reached no queue and (?:was|were) returned to a client that drops returns: (?P<why>.+)": _unrouted,
     rf"{_MESSAGES}(?: from (?P<p>.+?))? reached no queue: (?P<why>.+)": _unrouted,
     rf"(?P<by>.+) rejected {_MESSAGES} in {_QUEUE}(?: after .+?)?(?:, (?P<which>.+))?: {_GONE}": lambda f, g: _gone(
         f, g, "dropped", "rejected"
@@ -700,12 +740,17 @@ RULES: dict[str, Rule] = {
     rf"(?P<by>.+) requeued {_MESSAGES} in {_QUEUE} (?P<n>\d+) times?(?:: .+)?": _requeued,
     rf"{_MESSAGES} (?:was|were) delivered again, from {_QUEUE} to (?P<by>.+?): (?P<h>.+) lost its connection "
     r"before (?:it acked|its ack arrived)(?: \(.+\))?": _ack_lost,
-    rf"(?P<p>.+) published #(?P<r>\d+) again as {_MESSAGES}(?:: .+)?": _published_again,
+    rf"(?P<p>.+) published #(?P<r>\d+) again as {_MESSAGES}(?:, (?P<ids>.+?))?(?:: .+)?": _published_again,
+    rf"{_MESSAGES} (?:has|have) no priority, although {_QUEUE} has x-max-priority": _without_priority,
+    rf"{_MESSAGES} reached no queue and (?:was|were) returned to (?P<p>.+)": _unrouted,
+    rf"(?P<by>.+) took {_MESSAGES} from {_QUEUE} with no_ack and then closed its connection: {_GONE}": _taken_unacked,
+    rf"{_MESSAGES} expired in {_QUEUE} after (?P<age>.+) and came to '(?P<t>.+)'": _expired_to,
+    rf"(?P<p>.+) rolled back the transaction in which it published {_MESSAGES}": _rolled_back,
     rf"{_MESSAGES} of {_QUEUE} went to .+, so the order in which .+": _overtaken,
     rf"{_MESSAGES} has priority (?P<n>\d+), and {_QUEUE} has no x-max-priority": _no_priorities,
     rf"{_MESSAGES} of (?P<p>.+) have the same correlation id '(?P<given>.*)', so .+": _same_correlation,
-    rf"(?P<by>.+) took #(?P<r>\d+) and passed it on as {_MESSAGES} without its reply_to, "
-    rf"so no reply reached {_QUEUE}": _reply_to_lost,
+    rf"(?P<by>.+) acked #(?P<r>\d+) and published no reply to {_QUEUE}, only {_MESSAGES}, which does not name it in "
+    r"reply_to": _reply_to_lost,
     rf"(?P<by>.+) acked {_MESSAGES} and published no reply to '(?P<t>.*)'(?P<q>)": lambda f, g: _settled_by(
         f, {**g, "q": None}, "acked"
     ),
@@ -735,7 +780,7 @@ RULES: dict[str, Rule] = {
     ),
     rf"(?P<c>.+) share {_QUEUE}, so each message went to only one of them": _shared,
     rf"(?P<h>.+) still held {_MESSAGES} of {_QUEUE} when the test failed(?:, after (?P<age>.+))?": _held,
-    rf"{_MESSAGES} waits? in {_QUEUE}(?: of virtual host '.+')?, which has no consumer(?:: .+)?": _waits,
+    rf"{_MESSAGES} waits? in {_QUEUE}(?: of virtual host '(?P<v>.+?)')?, which has no consumer(?:: .+)?": _waits,
     rf"{_MESSAGES} (?:is|are) ready again in {_QUEUE}, because .+ without an ack that took effect": _given_back,
     rf"(?P<p>.+) published {_MESSAGES} in a transaction that it never committed.*": _uncommitted,
     rf"(?P<v>.+) is in {_MESSAGES}, which (?P<became>.+)": _value,
@@ -751,8 +796,8 @@ RULES: dict[str, Rule] = {
     rf"(?P<h>.+) closed its connection without an ack of {_MESSAGES}, so {_QUEUE} delivered it again, to (?P<by>.+)": (
         lambda f, g: _came_again(f, g, "requeued")
     ),
-    rf"(?P<h>.+) requeued {_MESSAGES} of {_QUEUE}, so it was delivered again, to (?P<by>.+)": lambda f, g: _came_again(
-        f, g, "rejected", "nacked"
+    rf"(?P<h>.+) requeued {_MESSAGES} of {_QUEUE}, so (?:it was|they were) delivered again, to (?P<by>.+)": (
+        lambda f, g: _came_again(f, g, "rejected", "nacked")
     ),
     rf"(?P<by>.+) took #(?P<r>\d+) from {_QUEUE} and published it again as {_MESSAGES}, behind (?P<o>#.+)": (
         _published_behind

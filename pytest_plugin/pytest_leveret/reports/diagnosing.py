@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
 _MESSAGE_MAX: Final = 200
 # In what a message differs that came near if it is the one that was asked for, and another way was expected for it.
-_OF_THE_WAY: Final = frozenset({"outcome", "queue", "to", "reason", "times"})
+_OF_THE_WAY: Final = frozenset({"outcome", "queue", "to", "reason", "times", "uncommitted"})
 # The fixture with which a test makes its brokers.
 _MAKES_BROKERS: Final = "make_leveret"
 # The packages between an assert and the hook that pytest calls for it.
@@ -302,7 +302,7 @@ def _asked(item: pytest.Item, call: pytest.CallInfo[None], moment: Moment, broke
     """Return what a failed test asked one of its brokers for."""
     from leveret.errors import CheckFailedError, WaitTimeoutError
     from leveret.observe.calls.asking import asked_by_error
-    from leveret.story.asked import Caught
+    from leveret.story.asked import Caught, values_of
     from leveret.wording import safe_text
 
     assert call.excinfo is not None
@@ -316,6 +316,10 @@ def _asked(item: pytest.Item, call: pytest.CallInfo[None], moment: Moment, broke
         asked.queues = failure.queues
         asked.is_unpublished = failure.expected == "published" and not failure.seen
         asked.is_falsy = not failure.seen and failure.expected != "published"
+        bodies = [one for near in failure.nearest for one in near.differs if one.what in ("json", "json_contains")]
+        asked.replaced = [*values_of(*(one.expected for one in bodies))]
+        if failure.expected == "published" and failure.times is not None:
+            asked.amounts = [(failure.times, failure.seen)]
         keys = [one.expected for near in failure.nearest for one in near.differs if one.what == "routing_key"]
         asked.routing_key = next((key for key in keys if isinstance(key, str)), None)
     asked.is_check = isinstance(error, CheckFailedError)

@@ -12,7 +12,7 @@ import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple, cast
 
 from leveret.story.entities import MessageLife
 from leveret.trace.caller import Caller
@@ -65,6 +65,8 @@ class Asked:
     missing: Sequence[object] = ()
     repeated: Sequence[object] = ()
     reordered: Sequence[object] = ()
+    # The values in whose place it has others, and the keys of these: they are missed if no client got their messages.
+    replaced: Sequence[object] = ()
     # Those of the missing values that it has, but not often enough; and those that it has and did not expect.
     fewer: Sequence[object] = ()
     extra: Sequence[object] = ()
@@ -75,6 +77,8 @@ class Asked:
     total: tuple[int, int] | None = None
     # The same for the keys of a dictionary of counts, and the keys whose values differ.
     counts: Mapping[str, tuple[int, int]] = field(default_factory=dict)
+    # All pairs of numbers that it compared: an expected one, and the one that there was.
+    amounts: Sequence[tuple[int, int]] = ()
     keys: frozenset[str] = frozenset()
     # The strings in the code that fills what the test compared: names of queues among others.
     sources: frozenset[str] = frozenset()
@@ -112,13 +116,19 @@ class Comparison(NamedTuple):
             return
         elif type(expected) is int and type(found) is int:
             asked.total = (expected, found)
+            asked.amounts = [asked.total]
         else:
             self._ask_collections(asked)
 
     def _ask_collections(self, asked: Asked) -> None:
         pairs = [*self._pairs(asked)]
+        asked.amounts = [*asked.counts.values()]
+        if type(self.expected) in (list, tuple) and type(self.expected) is type(self.found):
+            zipped = zip(cast("Any", self.expected), cast("Any", self.found), strict=False)
+            asked.amounts = [(one, other) for one, other in zipped if type(one) is type(other) is int]
         wanted, there = ([leaf for pair in pairs for leaf in _leaves(pair[side], 0)] for side in (0, 1))
         missing, extra = _without(wanted, there), _without(there, wanted)
+        asked.replaced = [*_wanted([*missing, *_differing_keys(self.expected, self.found)])]
         if len(pairs) > 1:
             # What one key lacks, another may have.
             both = [(list(_leaves(one, 0)), list(_leaves(other, 0))) for one, other in pairs]
@@ -138,13 +148,17 @@ class Comparison(NamedTuple):
         asked.missing = [*_wanted(missing)]
         asked.fewer = [*_wanted(one for one in missing if one in there)]
         if is_collection and not missing:
-            asked.repeated = [*_wanted(one for one in extra if one in wanted)]
+            # What stands under a key of its own is no repetition.
+            is_keyed = type(self.found) is dict and len(pairs) == 1
+            asked.repeated = [] if is_keyed else [*_wanted(one for one in extra if one in wanted)]
             asked.reordered = [] if extra or len(pairs) > 1 else [*_wanted(wanted)]
         asked.extra = [*_wanted(extra)] if is_collection else []
         asked.is_falsy = self.found is None
         kinds = _collection(self.expected), _collection(self.found)
         if None not in kinds:
-            asked.count = (kinds[0].__len__(self.expected), kinds[1].__len__(self.found))
+            count = (kinds[0].__len__(self.expected), kinds[1].__len__(self.found))
+            # Of what came more than once, a key has only one value.
+            asked.count = count if kinds[1] is not dict or count[1] < count[0] else None
 
     def _pairs(self, asked: Asked) -> Iterator[tuple[object, object]]:
         """Yield what to compare: all of both sides, or of two dictionaries the values of each key."""
@@ -159,6 +173,20 @@ class Comparison(NamedTuple):
         asked.keys = frozenset(key for key, pair in both.items() if _form(pair[0]) != _form(pair[1]))
         asked.counts = {key: pair for key, pair in both.items() if all(type(one) is int for one in pair)}
         yield from both.values()
+
+
+def values_of(*bodies: object) -> Iterator[object]:
+    """Yield the values in what an assertion expected of bodies."""
+    return _wanted(leaf for body in bodies for leaf in _leaves(body, 0))
+
+
+def _differing_keys(expected: object, found: object) -> Iterator[object]:
+    """Yield the innermost keys under which two dictionaries have different values."""
+    if type(expected) is dict and type(found) is dict:
+        for key in expected.keys() & found.keys():
+            inner = [*_differing_keys(expected[key], found[key])]
+            is_other = _form(expected[key]) != _form(found[key])
+            yield from inner or ([key] if is_other and type(key) is str else [])
 
 
 def _form(value: object) -> str:

@@ -132,7 +132,7 @@ CAUSES: Final[dict[str, CauseWords]] = {
     "return_ignored": CauseWords(
         "{why}; it was returned as mandatory, and the client drops that: use on_return_raises=True of aio-pika's "
         "channel(), confirm_delivery() of pika, or a callback for returns",
-        "{message} reached no queue and was returned to a client that drops returns: {why}",
+        "{message} reached no queue and {was} returned to a client that drops returns: {why}",
         10,
     ),
     "left_ready": CauseWords("[{why}]", "{message} {was} left in {queue}[: {why}]", 60),
@@ -162,24 +162,32 @@ CAUSES: Final[dict[str, CauseWords]] = {
     "published_before_queue": CauseWords(
         "{message} {was} published[ by {publisher}] before queue {queue} was declared", rank=10
     ),
-    "refused": CauseWords("{client} got {code} {text}[, at {line}][: {why}]", rank=15),
+    "refused": CauseWords("{client} got {code} {text}[, at {line}][: {why}][: {hint}]", rank=15),
     "ack_lost": CauseWords(
         "{message} {was} delivered again, from {queue} to {by}: {holder} lost its connection before {when}"
         "[ ({reason})]",
         rank=12,
     ),
-    "published_again": CauseWords("{publisher} published {request} again as {message}[: {lost}]", rank=11),
+    "published_again": CauseWords("{publisher} published {request} again as {message}[, {ids}][: {lost}]", rank=11),
     "overtaken": CauseWords(
         "{message} of {queue} went to {clients}, so the order in which they were handled is not that of the queue",
         rank=24,
     ),
     "no_priorities": CauseWords("{message} has priority {priority}, and {queue} has no x-max-priority", rank=24),
+    "no_priority": CauseWords("{message} {has} no priority, although {queue} has x-max-priority", rank=24),
+    "returned": CauseWords("{message} reached no queue and {was} returned to {publisher}", rank=12),
+    "taken_unacked": CauseWords(
+        "{by} took {message} from {queue} with no_ack and then closed its connection: {gone}", rank=12
+    ),
+    "expired_to": CauseWords("{message} expired in {queue} after {age} and came to {target}", rank=22),
+    "rolled_back": CauseWords("{publisher} rolled back the transaction in which it published {message}", rank=10),
     "same_correlation": CauseWords(
         "{message} of {publisher} have the same correlation id {given}, so their replies cannot be matched to them",
         rank=14,
     ),
     "reply_to_lost": CauseWords(
-        "{by} took {request} and passed it on as {message} without its reply_to, so no reply reached {queue}", rank=14
+        "{by} acked {request} and published no reply to {queue}, only {message}, which does not name it in reply_to",
+        rank=14,
     ),
     "not_answered": CauseWords("{by} acked {message} and published no reply to {queue}", rank=26),
     "swallowed": CauseWords("{by} acked {message} of {queue} after {error}[ at {line}]", rank=16),
@@ -246,7 +254,7 @@ CAUSES: Final[dict[str, CauseWords]] = {
     "came_again": CauseWords(
         "{holder} closed its connection without an ack of {message}, so {queue} delivered {it} again, to {by}", rank=12
     ),
-    "requeued": CauseWords("{holder} requeued {message} of {queue}, so it was delivered again, to {by}", rank=22),
+    "requeued": CauseWords("{holder} requeued {message} of {queue}, so {it} {was} delivered again, to {by}", rank=22),
     "published_behind": CauseWords(
         "{by} took {request} from {queue} and published it again as {message}, behind {others}", rank=22
     ),
@@ -277,6 +285,8 @@ CAUSES: Final[dict[str, CauseWords]] = {
     "consumed_elsewhere": CauseWords("{client} consumes from {target}[ of virtual host {other}]"),
     # Why a delivery was settled already.
     "taken_along": CauseWords("the ack of {request} was multiple and settled {message} too"),
+    # Why a channel does not know a delivery.
+    "closed_before": CauseWords("{code} {text}[, at {line},] had closed its channel, which gave its deliveries back"),
     # Why a message found no queue.
     "exchange_gone": CauseWords("exchange {exchange} does not exist any more"),
     "no_bindings": CauseWords("{exchange} has no bindings"),
@@ -421,6 +431,7 @@ _OWN_SLOTS: Final[dict[str, Callable[[Cause], str]]] = {
     "was": lambda cause: "were" if len(_all_of(cause)) > 1 else "was",
     "is": lambda cause: "are" if len(_all_of(cause)) > 1 else "is",
     "waits": lambda cause: "wait" if len(_all_of(cause)) > 1 else "waits",
+    "has": lambda cause: "have" if len(_all_of(cause)) > 1 else "has",
     "its": lambda cause: "their acks" if len(_all_of(cause)) > 1 else "its ack",
     "request": lambda cause: _numbers([cause.numbers["request"]] if "request" in cause.numbers else []),
     "others": lambda cause: _numbers(cast("list[int]", cause.names.get("others", []))),

@@ -38,7 +38,8 @@ _COVERED: Final = {
     "died": ("held", "held_back", "given_back"),
     "held_back": ("held",),
     "worker_ended": ("not_consumed",),
-    "unroutable": ("return_ignored",),
+    "unroutable": ("return_ignored", "returned"),
+    "return_ignored": ("returned",),
     "nothing_came": ("not_consumed", "value"),
     "unbound": ("nothing_came", "value"),
     "taken_with": ("swallowed",),
@@ -77,7 +78,7 @@ def diagnosis(
     said = {cause.names.get("error") for cause in causes if cause.messages}
     causes = [cause for cause in causes if cause.kind != "died" or cause.messages or cause.names["error"] not in said]
     because = {id(fact.raw) for one in causes if one.because is not None for fact in _facts(one.because)}
-    causes = [one for one in causes if one.kind != "refused" or because.isdisjoint(id(it.raw) for it in _facts(one))]
+    causes = [one for one in causes if one.kind != "refused" or because.isdisjoint(id(it.raw) for it in one.evidence)]
     causes = list(_without_covered(causes))
     noticed = [
         *_values(walk),
@@ -110,6 +111,11 @@ class _Way:
     """What lies on the ways of what a test asked for."""
 
     def __init__(self, walk: Walk) -> None:
+        self._inquiry: Final = walk.inquiry
+        # The names in the code that fills what was compared, and if it is short the queues to which nothing came.
+        self._sources_of_text: Final = walk.inquiry.asked.sources
+        reached, queues = walk.inquiry.reached, walk.inquiry.timeline.queues.values()
+        self._unreached: Final = {one.name for one in queues if one not in reached} if walk.inquiry.is_short else set()
         self._lives: Final = walk.inquiry.timeline.messages
         self._messages: Final = set(walk.roots.messages)
         starved = self._starved = walk.inquiry.starved
@@ -121,6 +127,13 @@ class _Way:
         self._places: Final[set[Place]] = {
             copy.queue.place for life in walk.roots.messages.values() for copy in life.copies.values()
         }
+
+    def _is_unwired(self) -> bool:
+        """Return whether a queue at which the test looks is bound to an exchange to which nothing leads."""
+        timeline = self._inquiry.timeline
+        used = {life.message.exchange for life in self._inquiry.lives}
+        used |= {str(queue.arguments.get("x-dead-letter-exchange")) for queue in timeline.queues.values()}
+        return bool(self._sources) and not self._sources & used
 
     def has(self, cause: Cause) -> bool:
         """Return whether a cause lies on a way."""
@@ -137,7 +150,11 @@ class _Way:
         """Return whether a message reached no queue and was addressed to one at which the test looked."""
         names = {} if cause.because is None else cause.because.names
         near = {names.get("queue"), *cast("list[str]", names.get("near") or ())}
-        if near & self._queues or names.get("exchange") in self._sources:
+        if near & (self._queues | self._unreached) or names.get("exchange") in self._sources:
+            return True
+        if not self._sources_of_text.isdisjoint(cast("list[str]", names.get("queues") or ())):
+            return True
+        if cause.kind == "rejected_into_nothing" and self._is_unwired():
             return True
         lives = [self._lives[number] for number in cause.messages if number in self._lives]
         publishers = {life.publisher.number for life in lives if life.publisher is not None}
@@ -167,11 +184,24 @@ def _completed(walk: Walk, cause: Cause) -> Cause:
             cause.evidence,
             because,
         )
+    if cause.kind == "unroutable" and because is not None and because.kind == "no_bindings" and life is not None:
+        cause = cause._replace(because=_unbound(walk, life) or because)
     if cause.kind == "unroutable" and because is not None and because.kind == "bound_later":
         return cause._replace(kind="published_before_binding", names={**names, "queues": because.names["queues"]})
     if cause.kind == "unroutable" and because is not None and because.kind == "declared_later":
         return cause._replace(kind="published_before_queue", names={**names, "queue": because.names["queue"]})
     return cause._replace(names=names)
+
+
+def _unbound(walk: Walk, life: MessageLife) -> Cause | None:
+    """Return that the queue was deleted that was bound to the exchange of a message."""
+    timeline = walk.inquiry.timeline
+    for one in reversed(timeline.bindings):
+        is_before = one.until is not None and life.published is not None and one.until.place < life.published.place
+        if is_before and one.source == (life.vhost, life.message.exchange):
+            deletion = timeline.deletion_text(*one.destination, life.published.at if life.published else None)
+            return None if deletion is None else Cause("queue_deleted", {"deletion": deletion})
+    return None
 
 
 _LOST_BY: Final = {

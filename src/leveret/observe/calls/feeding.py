@@ -37,8 +37,13 @@ _INNER: Final = ("body", "handlers", "cases", "orelse", "finalbody")
 @lru_cache(8)
 def statements_of(path: str) -> list[ast.stmt]:
     """Return the statements of a file, each before those in it; nothing if the file cannot be read."""
+    text = "".join(linecache.getlines(path))
     try:
-        waiting: list[ast.AST] = [ast.parse("".join(linecache.getlines(path)))]
+        try:
+            waiting: list[ast.AST] = [ast.parse(text)]
+        except SystemError:
+            # CPython 3.11 counts its recursion wrong if garbage runs Python code while it parses (gh-106905).
+            waiting = [ast.parse(text)]
     except (SyntaxError, ValueError, RecursionError):
         return []
     found = []
@@ -67,7 +72,8 @@ def sources_of(frame: FrameType, expressions: Iterable[ast.AST], line: int | Non
     if around is None:
         return Sources()
     known = {**frame.f_globals, **frame.f_locals}
-    return _Reader(around, known).read(expressions)
+    constants = [one for one in statements_of(frame.f_code.co_filename) if not one.col_offset]
+    return _Reader(around, known, _given_in(one for one in constants if isinstance(one, ast.Assign))).read(expressions)
 
 
 def statements_at(frame: FrameType, line: int) -> list[ast.stmt]:
@@ -79,14 +85,20 @@ def statements_at(frame: FrameType, line: int) -> list[ast.stmt]:
 class _Reader:
     """A look at one function of a test, and at what it calls."""
 
-    def __init__(self, function: ast.AST, known: Mapping[str, object]) -> None:
+    def __init__(
+        self,
+        function: ast.AST,
+        known: Mapping[str, object],
+        constants: Mapping[str, list[tuple[ast.AST, list[ast.expr]]]],
+    ) -> None:
+        """`constants` are what the module of the function gives to its own names."""
         self._nodes: Final = [function]
         self._around: Final[dict[ast.AST, ast.AST]] = {}
         for node in self._nodes:
             inner = _children(node)
             self._around.update(dict.fromkeys(inner, node))
             self._nodes.extend(inner)
-        self._given: Final = _given_in(self._nodes)
+        self._given: Final = {**constants, **_given_in(self._nodes)}
         # The variables that inner functions share with it.
         self._shared: Final = {name for node in self._nodes if isinstance(node, ast.Nonlocal) for name in node.names}
         self._function: Final = function
@@ -177,26 +189,33 @@ class _Reader:
         """Note the strings in a function or a class of the user's."""
         file = _owner(value)
         if file is not None:
-            self._strings.update(dict.fromkeys(_strings_in(file, getattr(value, "__name__", ""))))
+            strings, made = _strings_in(file, getattr(value, "__name__", ""))
+            self._strings.update(dict.fromkeys(strings))
+            self._waiting.extend(name for name in made if name not in self._seen)
+            self._seen.update(made)
 
 
 @lru_cache(64)
-def _strings_in(file: str, name: str) -> list[str]:
-    """Return the strings that calls in the functions and classes of a name get, but for those that publish."""
+def _strings_in(file: str, name: str) -> tuple[list[str], list[str]]:
+    """Return the strings that calls in the functions and classes of a name get, and the classes of which they make.
+
+    What publishes is left out.
+    """
     waiting: list[ast.AST] = []
     for statement in statements_of(file):
         if isinstance(statement, (*_FUNCTIONS, ast.ClassDef)) and statement.name == name:
             waiting += statement.body
-    found = []
+    found, made = [], []
     while waiting:
         node = waiting.pop()
         if isinstance(node, ast.Call) and _is_publishing(node):
             continue
         if isinstance(node, ast.Call):
+            made += [node.func.id] if isinstance(node.func, ast.Name) and node.func.id[:1].isupper() else []
             given = [*node.args, *(word.value for word in node.keywords)]
             found += [one.value for one in given if isinstance(one, ast.Constant) and isinstance(one.value, str)]
         waiting += _children(node)
-    return found
+    return found, made
 
 
 def _children(node: ast.AST) -> list[ast.AST]:
@@ -246,6 +265,9 @@ def _assigned(node: ast.AST) -> tuple[list[ast.expr], list[ast.expr | None]]:
             return [node.optional_vars], [node.context_expr]
         case ast.Call(func=ast.Attribute(value=owner, attr=method)) if method in _FILLING:
             return [owner], [*node.args, *(word.value for word in node.keywords)]
+        case ast.Call(func=ast.Name(id=name)) if name[:1].isupper():
+            # An object fills what it is made with.
+            return [one for one in node.args if isinstance(one, ast.Name)], [node.func]
     return [], []
 
 

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Final, cast
 
 from leveret.core.model.operators.policy import PolicySet
+from leveret.observe.assertions.searching import NOT_COMMITTED
 from leveret.observe.texts.redelivery import loops
 from leveret.observe.texts.routes import Unrouted
 from leveret.observe.texts.state import connections, uncommitted
@@ -67,6 +68,12 @@ def diagnosed(
     asked.deaths = [one._replace(place=None if one.place is None else one.place + moved) for one in asked.deaths]
     asked.caught = [one._replace(place=one.place + moved) for one in asked.caught]
     state = _state(node, timeline, is_clock_held=is_clock_held, ended=ended)
+    # The blocks of the test may have closed their channels since.
+    later_lost = ((it, it.lost) for it in whole.messages.values() if it.lost is not None and it.lost.place >= until)
+    rolled_back = {
+        it.number: whole.name(it.publisher) for it, lost in later_lost if lost.get("reason") in NOT_COMMITTED
+    }
+    state.uncommitted = {**rolled_back, **state.uncommitted}
     state.now = whole.facts[until].at if later_count else node.now
     unrouted = Unrouted(node)
     found = [*_causes(node, unrouted, timeline, findings), *_returned(unrouted, timeline, asked)]

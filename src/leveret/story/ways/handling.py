@@ -46,10 +46,21 @@ class Handling:
                 # A consumer handles one after the other what it got at once.
                 begun = max(begun, other.settled.place)
         near = [one for one in known if one.place is not None and begun < one.place <= settled]
+        near = [one for one in near if not self._is_of_another(one.place or 0, delivery)]
         if not near and _is_refused(delivery):
             near = self._only_task()
         near = _distinct(near)
         return {"error": near[0].error, "line": near[0].line} if len(near) == 1 else {}
+
+    def _is_of_another(self, place: int, delivery: DeliveryLife) -> bool:
+        """Return whether another consumer had a message as well when an error came: the error may be of that one."""
+        others = (one for copy in self._timeline.copies.values() for one in copy.deliveries)
+        return any(
+            one.consumer is not delivery.consumer
+            and one.fact.place < place
+            and (one.ended is None or place <= one.ended.place)
+            for one in others
+        )
 
     def _only_task(self) -> list[TaskDeath | Caught]:
         """Return the one task of a client that an error has ended, if one delivery alone was refused: it was that.
@@ -75,8 +86,12 @@ class Handling:
         if delivery.ended is None or not delivery.is_left:
             return None
         begun, left = delivery.fact.place, delivery.ended.place
-        during = (one for one in self.client_deaths if one.place is not None and begun < one.place <= left)
-        return next(during, None)
+        places = [(one, one.place) for one in self.client_deaths if one.place is not None and begun < one.place]
+        during = [one for one, place in places if place <= left]
+        # The error of a thread closes the connection of a with statement before it ends the thread.
+        lefts = {one.connection for copy in self._timeline.copies.values() for one in copy.deliveries if one.is_left}
+        is_only = len(self.client_deaths) == len(places) == len(lefts) == 1
+        return next(iter(during or [one for one, _ in places if is_only]), None)
 
     def _is_of(self, death: TaskDeath, delivery: DeliveryLife) -> bool:
         """Return whether what died was at work on a delivery: it is of that client, and died in that time."""
@@ -119,8 +134,7 @@ class Handling:
         """Return whether the client of a delivery got an unknown delivery tag after it: it acks what it should not."""
         connection = delivery.connection
         return connection is not None and any(
-            (fact.subject or {}).get("problem") == "unknown_tag" and fact.place > delivery.fact.place
-            for fact in connection.refusals
+            _is_unknown_tag(fact) and fact.place > delivery.fact.place for fact in connection.refusals
         )
 
     def refusal(self, fact: Fact) -> Cause:
@@ -131,12 +145,21 @@ class Handling:
             "text": fact.text.partition("\n")[0].rstrip("."),
             "line": None if fact.caller is None else fact.caller.inner,
         }
-        return Cause("refused", names, {}, (fact,), self._taken_along(fact))
+        because = self._taken_along(fact) or self._closed_before(fact)
+        if because is None and _is_unknown_tag(fact):
+            names["hint"] = fact.get("cause")
+        return Cause("refused", names, {}, (fact,), because)
+
+    def _closed_before(self, refusal: Fact) -> Cause | None:
+        """Return that an error had closed the channel on which a client settles: it opened it again."""
+        alike = (one for one in self._timeline.refusals if (one.conn, one.chan) == (refusal.conn, refusal.chan))
+        before = [one for one in alike if one.place < refusal.place and not _is_unknown_tag(one)]
+        return self.refusal(before[-1])._replace(kind="closed_before") if before and _is_unknown_tag(refusal) else None
 
     def _taken_along(self, refusal: Fact) -> Cause | None:
         """Return that the ack of another message took along the one that a client settles: it was a multiple one."""
         subject = refusal.subject or {}
-        if subject.get("problem") != "unknown_tag":
+        if not _is_unknown_tag(refusal):
             return None
         for copy in self._timeline.copies.values():
             for delivery in copy.deliveries:
@@ -158,6 +181,17 @@ class Handling:
                 if last is not None and last.settled is not None and last.settled.get("multiple"):
                     self._settled.setdefault(_method_of(last.settled), []).append(last)
         return [one for one in self._settled.get(_method_of(settled), ()) if one.copy is not delivery.copy]
+
+    def has_settled_fewer(self, delivery: DeliveryLife) -> bool:
+        """Return whether an earlier multiple ack of its channel settled fewer than that of a delivery: no batches."""
+        own = 1 + len(self.settled_with(delivery))
+        alike = ((len(one), one[0].settled) for one in self._settled.values() if one[0].channel is delivery.channel)
+        settled = delivery.settled
+        return any(count < own and one and settled and one.place < settled.place for count, one in alike)
+
+
+def _is_unknown_tag(refusal: Fact) -> bool:
+    return (refusal.subject or {}).get("problem") == "unknown_tag"
 
 
 def _distinct(errors: Iterable[TaskDeath | Caught]) -> list[TaskDeath | Caught]:

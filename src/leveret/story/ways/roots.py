@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from leveret.story.entities import CopyLife, Fact, MessageLife
+from leveret.story.ways.amounts import Amounts
 from leveret.story.ways.inquiry import Inquiry, key
 from leveret.story.ways.replies import Replies
 from leveret.story.words import UNACKED
@@ -36,9 +37,11 @@ class Roots:
         self._find_counted()
         self._find_totalled()
         self._find_summed()
+        self.repeated.update({life.number: life for life in Amounts(inquiry).came_again()})
         self._find_correlated()
         if self._asked.is_falsy and not self.messages:
             self._find_untaken()
+        self._find_kept_back()
         self._find_dropped()
         if self._asked.is_wait:
             self._add(*(life for life in inquiry.lives if not all(map(_is_done, life.last_ends))))
@@ -61,6 +64,12 @@ class Roots:
             for life in held.get(key(value), ()):
                 self._add(life)
                 self.values[life.number] = value
+        replaced = self._inquiry.holders(asked.replaced)
+        for value in asked.replaced:
+            for life in replaced.get(key(value), ()):
+                if life.number not in self.values and self._is_awaited(life):
+                    self._add(life)
+                    self.values[life.number] = value
         for value in asked.repeated:
             self.repeated.update({life.number: life for life in held.get(key(value), ())})
         short = {name: expected for name, (expected, found) in asked.counts.items() if expected > found}
@@ -171,6 +180,31 @@ class Roots:
             if lives and not any(map(self._is_through, lives)):
                 self._add(*lives)
 
+    def _is_awaited(self, life: MessageLife) -> bool:
+        """Return whether consumers waited for a message that came to none of them.
+
+        It waits in their queue, or reached none, and its exchange leads to a queue of theirs to which nothing came.
+        """
+        copies, bindings = life.copies.values(), self._inquiry.timeline.bindings
+        if life.lost is None:
+            return bool(copies) and all(one.is_ready and not one.deliveries and one.queue.consumers for one in copies)
+        led = {one.destination for one in bindings if one.source == (life.vhost, life.message.exchange)}
+        empty = (queue for queue in self._inquiry.timeline.queues.values() if queue not in self._inquiry.reached)
+        return not copies and any(one.place in led and one.consumers for one in empty)
+
+    def _find_kept_back(self) -> None:
+        """Find the messages that wait in the queues that fill what is short.
+
+        There is nothing of it and their consumers have others, or a client was refused its ack and so gave them back.
+        """
+        asked = self._asked
+        is_nothing = asked.is_falsy or any(found == 0 for _, found in filter(None, (asked.count, asked.total)))
+        for queue in self._inquiry.fed_by if not self.messages else ():
+            if is_nothing and queue.unacked and queue.living_consumers:
+                self._add(*(copy.message for copy in queue.ready.values()))
+            left = [copy for copy in queue.ready.values() if copy.deliveries and copy.deliveries[-1].is_left]
+            self._add(*(one.message for one in left if (by := one.deliveries[-1].connection) and by.refusals))
+
     def _find_dropped(self) -> None:
         """Find the messages that a client held when it died, if they were to fill what a total is short of."""
         total = self._asked.total
@@ -216,6 +250,12 @@ def _numbers(life: MessageLife) -> dict[object, float]:
         return {}
     fields = body if isinstance(body, dict) else {None: body}
     return {name: value for name, value in fields.items() if type(value) in (int, float)}
+
+
+def is_taken(life: MessageLife) -> bool:
+    """Return whether a client took a message: it acked a copy, or read it from a stream."""
+    copies = life.copies.values()
+    return any(one.state in (events.ACKED, events.NO_ACK) or (one.queue.is_stream and one.deliveries) for one in copies)
 
 
 def _is_done(copy: CopyLife) -> bool:

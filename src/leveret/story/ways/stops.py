@@ -24,13 +24,14 @@ from leveret.story.entities import (
 )
 from leveret.story.ways.handling import Handling
 from leveret.story.ways.inquiry import Inquiry
-from leveret.story.ways.roots import Roots
+from leveret.story.ways.roots import Roots, is_taken
 from leveret.story.words import AGAIN, READY, UNACKED
 from leveret.trace import events
 from leveret.trace.events import eta_of, task_of
 
 # A message that came back this often has a problem.
 _OFTEN: Final = 3
+PRIORITIES: Final = "x-max-priority"
 
 
 class Stops:
@@ -52,6 +53,10 @@ class Stops:
             yield from self._stop(copy)
 
     def _unqueued(self, life: MessageLife) -> Iterator[Cause]:
+        if life.lost is not None and life.lost.get("reason") == "rolled_back" and life.number in self._missed:
+            yield self._inquiry.say("rolled_back", life, life.published, life.lost)
+        if life.lost is not None and life.lost.kind == events.RETURNED and life.number in self._roots.values:
+            yield self._inquiry.say("returned", life, life.published, life.lost)
         if life.lost is not None or life.published is None:
             return
         if (holder := self._state.uncommitted.get(life.number)) is not None:
@@ -219,12 +224,22 @@ class Stops:
         queue, life = copy.queue, copy.message
         refused = list(self._handling.refusals_after(copy.deliveries[-1])) if copy.deliveries else []
         yield from refused
-        if refused or queue.name in self._inquiry.asked.queues:
+        is_looked_at = queue.name in self._inquiry.asked.queues
+        if refused or (is_looked_at and life.number not in self._inquiry.asked.messages):
             return
         if copy.state == AGAIN and copy.deliveries[-1].is_left:
             yield from self._left_behind(copy)
             return
-        why = self._why_not_consumed(queue) or self._elsewhere_consumed(queue)
+        if is_looked_at:
+            return
+        if kept_back := list(self._was_kept_back(copy)):
+            yield from kept_back
+            return
+        source = copy.source
+        if source is not None and not copy.deliveries and _was_untaken(source):
+            yield self._left(copy, source, (copy, source))
+            return
+        why = self._why_not_consumed(copy) or self._elsewhere_consumed(queue)
         is_task = task_of(_headers(life)) is not None or bool(_task(life))
         if why is None and not is_task and queue in self._inquiry.fed_by and not queue.consumers:
             # The test fetches from it by itself.
@@ -232,6 +247,11 @@ class Stops:
         elif why is not None or is_task or life.property("reply_to") is not None or self._is_for_client(copy):
             vhost = queue.vhost if why is not None and why.kind == "consumed_elsewhere" else None
             vhost = vhost if vhost is not None and why is not None and why.names.get("other") else None
+            last = max(queue.consumers, key=lambda one: one.since.place, default=None)
+            for delivery in () if last is None else last.deliveries:
+                # It left with another one in its hands.
+                if delivery.is_left and delivery.copy.state == AGAIN and delivery.copy.deliveries[-1] is delivery:
+                    yield from self._left_behind(delivery.copy)
             yield self._inquiry.say("not_consumed", copy, vhost=vhost)._replace(because=why)
 
     def _left_behind(self, copy: CopyLife) -> Iterator[Cause]:
@@ -243,12 +263,13 @@ class Stops:
         elif delivery is not None and delivery.connection is not None and copy.state == AGAIN:
             place = self._inquiry.name(delivery.connection)
             yield self._inquiry.say("given_back", delivery, delivery.fact, copy.last, place=place)
-        elif (value := self._roots.values.get(copy.message.number)) is not None:
+        elif (value := self._roots.values.get(copy.message.number)) is not None and not is_taken(copy.message):
             yield self._inquiry.say("value", copy, value=value, state=copy.state, queue=copy.queue.name)
 
     def _elsewhere_consumed(self, queue: QueueLife) -> Cause | None:
         """Return that the client which the test looks at consumes from another queue, of that name or nearly so."""
-        for other in self._inquiry.starved:
+        namesakes = (one for one in self._inquiry.timeline.queues.values() if one.name == queue.name)
+        for other in (*self._inquiry.starved, *(one for one in namesakes if one not in self._inquiry.reached)):
             is_near = other.name == queue.name or other.name in nearest(queue.name, [other.name])
             if is_near and other.living_consumers:
                 client = self._inquiry.name(other.living_consumers[0].channel.connection)
@@ -269,9 +290,22 @@ class Stops:
         publisher = copy.message.publisher
         return publisher is not None and "consumer" not in publisher.roles
 
-    def _why_not_consumed(self, queue: QueueLife) -> Cause | None:
-        """Return why a queue has no consumer: the last one left, or its client was refused."""
-        left = [(fact, one) for one in queue.consumers if (fact := one.departure) is not None]
+    def _was_kept_back(self, copy: CopyLife) -> Iterator[Cause]:
+        """Yield what kept a message back until its last consumer left in good order."""
+        left = [one for one in copy.queue.consumers if (fact := one.departure) is not None and fact.place > _came(copy)]
+        for one in left[-1:]:
+            before = dict.fromkeys(delivery.copy for delivery in one.deliveries)
+            loops = [cause for other in before for cause in self.loops(other, often=_OFTEN - 1)]
+            held = [delivery for delivery in one.deliveries if delivery.is_left]
+            if not loops and one.prefetch and len(held) >= one.prefetch and not any(map(self._handling.death_in, held)):
+                refused = [cause for delivery in held for cause in self._handling.refusals_after(delivery)]
+                loops = refused or [self._full(held, one.prefetch, [copy.message.number])]
+            yield from loops
+
+    def _why_not_consumed(self, copy: CopyLife) -> Cause | None:
+        """Return why a message has no consumer: the last one of its queue left, or its client was refused."""
+        queue = copy.queue
+        left = [(fact, one) for one in queue.consumers if (fact := _departure(one, copy)) is not None]
         if left:
             fact, last = max(left, key=lambda one: one[0].place)
             connection = last.channel.connection
@@ -315,12 +349,13 @@ class Stops:
             return
         for delivery in held:
             yield from self._handling.refusals_after(delivery)
-        names = {
-            "others": [other.message.number for other in copy.queue.ready.values()],
-            "alike": [one.copy.message.number for one in held],
-        }
+        yield self._full(held, limit, [other.message.number for other in copy.queue.ready.values()])
+
+    def _full(self, held: list[DeliveryLife], limit: int, others: list[int]) -> Cause:
+        """Return that clients held all that they may, which kept others back."""
+        names = {"others": others, "alike": [one.copy.message.number for one in held]}
         facts = (one.fact for one in held)
-        yield self._inquiry.say("held_back", held[0], *facts, **names, prefetch=limit, **self._age(held[0]))
+        return self._inquiry.say("held_back", held[0], *facts, **names, prefetch=limit, **self._age(held[0]))
 
     def _acked(self, copy: CopyLife) -> Iterator[Cause]:
         """Yield what is wrong with an ack: a caught error before it, or another message's ack that took it along."""
@@ -329,12 +364,26 @@ class Stops:
             return
         others = self._handling.settled_with(delivery)
         is_asked = copy.message.number in self._inquiry.asked.messages
-        if len(others) + is_asked > 1 and self._is_taken_along(delivery, others):
+        is_certain = len(others) + is_asked > 1 or self._handling.has_settled_fewer(delivery)
+        if others and is_certain and self._is_taken_along(delivery, others):
             yield self._inquiry.say("taken_with", delivery, delivery.settled, request=others[-1].copy.message.number)
         if error := self._handling.error_of(delivery):
             yield self._inquiry.say("swallowed", delivery, delivery.settled, **error)
         if self._handling.is_unknown_to(delivery):
             yield from self._handling.refusals_after(delivery)
+        yield from self._overtaken_by_less(copy)
+
+    def _overtaken_by_less(self, copy: CopyLife) -> Iterator[Cause]:
+        """Yield that a missed message was behind others of a lower priority, in a queue that knows none."""
+        priority, taken = copy.message.property("priority"), copy.deliveries[0].fact.place
+        if not priority or not isinstance(priority, int) or not has_no_priorities(copy.queue):
+            return
+        for other in self._inquiry.timeline.copies.values():
+            lower = other.message.property("priority") or 0
+            before = other.deliveries[0].fact.place if other.queue is copy.queue and other.deliveries else taken
+            if isinstance(lower, int) and lower < priority and _came(copy) < before < taken:
+                yield self._inquiry.say("no_priorities", copy, copy.facts[0], priority=priority)
+                return
 
     @property
     def _missed(self) -> set[int]:
@@ -346,6 +395,28 @@ class Stops:
         *rest, last = sorted([delivery, *others], key=lambda one: one.fact.place)
         missed = self._missed
         return last.copy.message.number not in missed and all(one.copy.message.number in missed for one in rest)
+
+
+def has_no_priorities(queue: QueueLife) -> bool:
+    """Return whether a queue ignores the priorities of messages."""
+    return PRIORITIES not in queue.arguments and queue.type != "quorum"
+
+
+def _was_untaken(copy: CopyLife) -> bool:
+    """Return whether a copy left its queue because it was full, or because no client took it in time."""
+    reason = copy.last.get("reason")
+    return reason == "maxlen" or (reason == "expired" and bool(copy.queue.consumers))
+
+
+def _came(copy: CopyLife) -> int:
+    return copy.facts[0].place
+
+
+def _departure(consumer: ConsumerLife, copy: CopyLife) -> Fact | None:
+    """Return what ended a consumer: if it was over before a message came, what its client did later says nothing."""
+    until, departure = consumer.until, consumer.departure
+    is_later = departure is not None and departure.place > _came(copy)
+    return until if is_later and until is not None and until.place < _came(copy) else departure
 
 
 def _is_for_later(life: MessageLife) -> bool:

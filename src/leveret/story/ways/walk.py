@@ -19,19 +19,20 @@ from leveret.story.entities import (
     ConnectionLife,
     ConsumerLife,
     CopyLife,
+    DeliveryLife,
     Fact,
     MessageLife,
     QueueLife,
 )
 from leveret.story.timeline import Timeline
+from leveret.story.ways.amounts import Amounts, sharing
 from leveret.story.ways.handling import Handling
 from leveret.story.ways.inquiry import HiddenState, Inquiry, key
 from leveret.story.ways.replies import Replies
 from leveret.story.ways.roots import Roots
-from leveret.story.ways.stops import Stops
+from leveret.story.ways.stops import PRIORITIES, Stops, has_no_priorities
 from leveret.story.words import UNACKED
-
-_PRIORITIES: Final = "x-max-priority"
+from leveret.trace import events
 
 
 class Walk:
@@ -64,6 +65,9 @@ class Walk:
             self._starved,
             self._idle_policies,
             self._surplus,
+            self._expired_early,
+            self._unacked,
+            Amounts(self.inquiry).causes,
             self._shared,
             self._idle,
             self._preferred,
@@ -112,7 +116,7 @@ class Walk:
             sources = [one for one in own if one.until is None]
             bindings = [f"{one.routing_key!r} of {one.source[1]!r}" for one in sources]
             names = {"exchange": life.message.exchange, "queue": queue.name, "client": client}
-            if client is not None or all(one.source[1] != life.message.exchange for one in sources):
+            if sources and (client is not None or all(one.source[1] != life.message.exchange for one in sources)):
                 facts = (life.published, *(one.since for one in sources))
                 yield self.inquiry.say("went_elsewhere", life, *facts, **names, bindings=bindings)
 
@@ -131,7 +135,9 @@ class Walk:
         """Yield the errors of clients that would have led messages to a queue that fills what was short."""
         for queue in self.inquiry.sought:
             sources = {one.source[1] for one in self._timeline.bindings if one.destination == queue.place} - {""}
-            yield from (self.handling.refusal(fact) for fact in self._timeline.refusals if _stops(fact, queue, sources))
+            for fact in self._timeline.refusals:
+                is_other = queue in self.inquiry.starved and _is_inequivalent(fact, queue)
+                yield from (self.handling.refusal(fact),) if is_other or _stops(fact, queue, sources) else ()
 
     def _starved(self) -> Iterator[Cause]:
         """Yield why no message came to a queue that fills what was short: it went to another, or a client stopped."""
@@ -188,6 +194,40 @@ class Walk:
                     names = {"binding": binding, "exchange": source[1], "type": which}
                     yield self.inquiry.say("came_by", copy, copy.facts[0], own[0].since, **names)
 
+    def _expired_early(self) -> Iterator[Cause]:
+        """Yield that a message expired and so came to a queue from which the test has it, and did not expect it."""
+        asked = self._asked
+        held = self.inquiry.holders(asked.extra) if not asked.missing else {}
+        for copy in chain.from_iterable(life.copies.values() for life in chain.from_iterable(held.values())):
+            source, expires = copy.source, None if copy.source is None else copy.source.facts[0].get("expires")
+            is_looked_at = copy.queue.name in asked.sources.union(asked.queues)
+            if is_looked_at and isinstance(expires, int) and source is not None and source.last.reason == "expired":
+                age = expires - source.facts[0].at
+                yield self.inquiry.say("expired_to", source, source.last, age=age, target=copy.queue.name)
+
+    def _unacked(self) -> Iterator[Cause]:
+        """Yield that a client took the last of its messages with no_ack and left with them, and another went on."""
+        taken: dict[ConnectionLife, list[DeliveryLife]] = {}
+        for copy in self._timeline.copies.values():
+            for one in copy.deliveries if copy.state == events.NO_ACK else ():
+                if one.connection is not None:
+                    taken.setdefault(one.connection, []).append(one)
+        for connection, deliveries in taken.items():
+            deliveries.sort(key=lambda one: one.fact.place)
+            is_missed = [one.copy.message.number in self.roots.values for one in deliveries]
+            first, closed = is_missed.index(True) if any(is_missed) else 0, connection.closed
+            if closed is None or not first or not all(is_missed[first:]):
+                continue
+            later = [one.since.place for one in deliveries[-1].copy.queue.consumers]
+            later += [
+                one.fact.place
+                for other in taken.values()
+                for one in other
+                if one.copy.queue is deliveries[-1].copy.queue
+            ]
+            if any(place > closed.place for place in later):
+                yield from (self.inquiry.say("taken_unacked", one, one.fact, closed) for one in deliveries[first:])
+
     def _shared(self) -> Iterator[Cause]:
         """Yield that several consumers share the queue of messages of which each should have got all."""
         missed = [self.roots.messages[number] for number in self.roots.values]
@@ -197,13 +237,9 @@ class Walk:
             is_fewer = any(key(self.roots.values[number]) in fewer for number in wanted)
             consumers = [one for one in queue.consumers if one.deliveries or is_fewer]
             takers = [{d.copy.message.number for d in one.deliveries} for one in consumers]
-            names = [self.inquiry.name(one.channel.connection) for one in consumers]
             is_anothers = any(taken <= wanted for taken in takers) and any(taken.isdisjoint(wanted) for taken in takers)
             if len(consumers) > 1 and (is_fewer or is_anothers):
-                distinct = list(dict.fromkeys(names))
-                shown = distinct if len(distinct) > 1 else [f"{len(consumers)} consumers of {names[0]}"]
-                facts = (one.since for one in consumers)
-                yield self.inquiry.say("shared", None, *facts, queue=queue.name, clients=shown)
+                yield sharing(self.inquiry, consumers)
 
     def _preferred(self) -> Iterator[Cause]:
         """Yield that a client which a count names got less than another one, whose consumer has a higher priority."""
@@ -288,9 +324,13 @@ class Walk:
             yield self.inquiry.say("overtaken", copies[0], *facts, clients=consumers, alike=numbers)
         urgent = next((copy for copy in copies if copy.message.property("priority")), None)
         queue = copies[0].queue
-        if urgent is not None and _PRIORITIES not in queue.arguments and queue.type != "quorum":
+        if urgent is not None and has_no_priorities(queue):
             priority = urgent.message.property("priority")
             yield self.inquiry.say("no_priorities", urgent, urgent.facts[0], priority=priority)
+        elif urgent is None and PRIORITIES in queue.arguments:
+            copies.sort(key=lambda copy: copy.message.number)
+            numbers = [copy.message.number for copy in copies]
+            yield self.inquiry.say("no_priority", copies[0], *(copy.facts[0] for copy in copies), alike=numbers)
 
     # What stopped a client, or failed the test itself.
 
@@ -371,6 +411,12 @@ def _stops(refusal: Fact, queue: QueueLife, sources: Collection[str]) -> bool:
             return subject.get("right") == "write" and subject.get("name") in (*sources, queue.name)
         case _:
             return False
+
+
+def _is_inequivalent(refusal: Fact, queue: QueueLife) -> bool:
+    """Return whether a client declared a queue otherwise than it is, and did not come to what it does with it then."""
+    subject = refusal.subject or {}
+    return (subject.get("problem"), subject.get("kind"), subject.get("name")) == ("inequivalent", "queue", queue.name)
 
 
 def _is_wide(binding: BindingLife) -> bool:
