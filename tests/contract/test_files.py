@@ -131,14 +131,14 @@ def test_a_file_that_another_process_has_left_locked_is_free(file: Path) -> None
         (
             "<<<<<<< ours\n" + TEXT + "=======\n>>>>>>> theirs\n",
             "line 1 is a mark of a conflict",
-            "git checkout --ours",
+            "git checkout --ours {file}",
         ),
         (TEXT + "<<<<<<< HEAD\n", "line 7 is a mark of a conflict", "--leveret-contract=write"),
-        ("", "it is empty", "git restore"),
+        ("", "it is empty", "git restore {file}"),
         (" \n", "it is empty", "delete it and write it anew with `pytest --leveret-contract=write`"),
         ("version = 99\n", "version = 99, and this leveret reads version 2", "install the leveret that has written it"),
         ("version = 1\n", "version = 1, and this leveret reads version 2", "--leveret-contract=rewrite"),
-        ("nonsense\n", "Expected '='", "git restore"),
+        ("nonsense\n", "Expected '='", "git restore {file}"),
     ],
 )
 def test_a_file_that_is_no_lock_gets_the_advice_that_helps(file: Path, text: str, reason: str, advice: str) -> None:
@@ -148,7 +148,7 @@ def test_a_file_that_is_no_lock_gets_the_advice_that_helps(file: Path, text: str
         read(file)
 
     assert reason in str(refused.value)
-    assert advice in str(refused.value)
+    assert advice.format(file=file) in str(refused.value)
     keeps = "rewrite" not in str(refused.value)
     assert keeps == (("conflict" in reason) or ("empty" in reason) or "99" in reason)
 

@@ -200,7 +200,7 @@ def test_a_wrong_password_exits_with_2_and_says_where_to_put_it(capsys):
         assert main(["definitions", "diff", str(SHOP), url]) == 2
 
     error = capsys.readouterr().err
-    assert "answers 401; put user and password into the URL" in error
+    assert "answers 401; put the name and the password of an administrator into the URL" in error
     assert "wrong" not in error
 
 

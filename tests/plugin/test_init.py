@@ -229,12 +229,12 @@ def test_it_says_what_to_install_only_if_something_is_missing(
     suite = "from testcontainers.rabbitmq import RabbitMqContainer\n"
     project(tmp_path, first__test_app_dot_py=suite, second__test_app_dot_py=suite)
     main(["init", str(tmp_path / "first"), "--yes"])
-    assert capsys.readouterr().out.endswith("leveret: written; now run `pytest`\n")
+    assert capsys.readouterr().out.endswith("leveret: written; now run `python -m pytest`\n")
 
     # So Python finds a module that is not installed.
     monkeypatch.setitem(sys.modules, "h11", None)
     main(["init", str(tmp_path / "second"), "--yes"])
-    assert "now run `pip install 'leveret[http]'`, then `pytest`" in capsys.readouterr().out
+    assert "now run `pip install 'leveret[http]'`, then `python -m pytest`" in capsys.readouterr().out
 
 
 def test_the_version_is_that_of_the_compose_file(tmp_path: Path) -> None:

@@ -100,7 +100,7 @@ def test_without_pages_the_error_says_what_to_do(tmp_path, monkeypatch, capsys):
 
     assert main(["why"]) == 2
 
-    assert "has no pages; run pytest here, or name the folder with --pages-dir" in capsys.readouterr().err
+    assert "run the test that fails, or name the folder of its run with --pages-dir" in capsys.readouterr().err
 
 
 def test_a_long_story_keeps_its_cause_and_its_page_in_five_hundred_tokens(failed, capsys):

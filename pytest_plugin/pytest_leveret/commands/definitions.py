@@ -209,9 +209,10 @@ def _fetched(url: str, vhost: str | None) -> Values:
     except ManagementError as error:
         if not error.status:
             raise BrokerError(f"{error}; enable the management plugin, and name its port") from None
-        hint = "; put user and password into the URL, as in http://user:password@localhost:15672" * (
-            error.status == 401
-        )
+        hint = (
+            "; put the name and the password of an administrator into the URL, as in "
+            "http://user:password@localhost:15672"
+        ) * (error.status == 401)
         raise BrokerError(f"{server.url} answers {error.status}{hint}") from None
     if not isinstance(definitions, Mapping):
         raise BrokerError(f"{server.url} answers with no definitions; leave the path out, or end it in {_PATH}")

@@ -62,7 +62,8 @@ def _run(options: argparse.Namespace) -> int:
         proposal.write(written)
         missing = proposal.missing_extras(project)
         install = f"`pip install 'leveret[{','.join(missing)}]'`, then " if missing else ""
-        print(f"leveret: written; now run {install}`pytest`")
+        # The test imports the project, which `pytest` alone may not find.
+        print(f"leveret: written; now run {install}`python -m pytest`")
     else:
         print("leveret: nothing was written")
     if not options.tries:

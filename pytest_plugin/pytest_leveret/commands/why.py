@@ -47,7 +47,10 @@ def _run(options: argparse.Namespace) -> int:
     folder = _newest_run() if options.pages_dir is None else Path(options.pages_dir)
     failed = [(path, facts) for path, facts in _facts_in(folder) if facts["test"].get("outcome") != "passed"]
     if not failed:
-        raise ValueError(f"no failed test has a page in {folder}; run pytest, or name the folder with --pages-dir")
+        raise ValueError(
+            f"no failed test has a page in {folder}; run the test that fails, or name the folder of its run with "
+            "--pages-dir"
+        )
     chosen = [(path, facts) for path, facts in failed if options.test is None or options.test in facts["test"]["id"]]
     if not chosen:
         names = "\n".join(f"  {facts['test']['id']}" for _, facts in failed)
@@ -58,9 +61,7 @@ def _run(options: argparse.Namespace) -> int:
 
 def _newest_run() -> Path:
     runs = [path for path in _IN_CACHE.glob("*") if path.is_dir()]
-    if not runs:
-        raise ValueError(f"{_IN_CACHE} has no pages; run pytest here, or name the folder with --pages-dir")
-    return max(runs, key=lambda path: path.stat().st_mtime_ns)
+    return max(runs, key=lambda path: path.stat().st_mtime_ns, default=_IN_CACHE)
 
 
 def _facts_in(folder: Path) -> Iterator[tuple[Path, dict[str, Any]]]:

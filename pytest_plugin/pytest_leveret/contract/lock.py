@@ -17,6 +17,7 @@ import errno
 import json
 import os
 import re
+import shlex
 import tomllib
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping
@@ -277,9 +278,10 @@ class LockError(ValueError):
 
     def __init__(self, reason: str, advice: str = "", *, is_recoverable: bool = False) -> None:
         super().__init__(reason)
+        # A command has {file} for the path.
         self.advice: Final = advice or (
-            "take it back with `git restore`, or write it anew with `pytest --leveret-contract=rewrite`, which forgets "
-            "what was measured of consumers"
+            "take it back with `git restore {file}`, or write it anew with `pytest --leveret-contract=rewrite`, which "
+            "forgets what was measured of consumers"
         )
         # Whether it holds what a new lock would lose.
         self.is_recoverable: Final = is_recoverable
@@ -291,8 +293,8 @@ def read(path: str | Path) -> Lock:
         return parse(text_of(Path(path)))
     except ValueError as error:
         known = error if isinstance(error, LockError) else LockError(str(error))
-        reason = f"{path} is no lock: {known}; {known.advice}"
-        raise LockError(reason, known.advice, is_recoverable=known.is_recoverable) from None
+        advice = known.advice.format(file=shlex.quote(str(path)))
+        raise LockError(f"{path} is no lock: {known}; {advice}", advice, is_recoverable=known.is_recoverable) from None
 
 
 def update(path: str | Path, changed: Callable[[], Lock]) -> None:
@@ -322,14 +324,15 @@ def parse(text: str) -> Lock:
     if conflict is not None:
         raise LockError(
             f"line {text.count(chr(10), 0, conflict.start()) + 1} is a mark of a conflict in git",
-            "take one side with `git checkout --ours` or `--theirs`, then add what the tests show with "
-            "`pytest --leveret-contract=write`",
+            "take one side with `git checkout --ours {file}` or `git checkout --theirs {file}`, then add what the "
+            "tests show with `pytest --leveret-contract=write`",
             is_recoverable=True,
         )
     if not text.strip():
         raise LockError(
             "it is empty",
-            "take it back with `git restore`, or delete it and write it anew with `pytest --leveret-contract=write`",
+            "take it back with `git restore {file}`, or delete it and write it anew with "
+            "`pytest --leveret-contract=write`",
         )
     try:
         if sum(line.count(".") ** 2 for line in text.splitlines()) > _DOTS_MAX:

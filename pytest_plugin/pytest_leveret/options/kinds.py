@@ -229,7 +229,9 @@ def _check_levels(word: str, value: object) -> object:
 
 def _check_version(word: str, value: object) -> object:
     if isinstance(value, int | float):
-        raise ValueError(f"{word}={value!r} is a number; write the version as a string: {word}='{value}'")
+        from leveret.core.compat import number_text
+
+        raise ValueError(number_text(value))
     return _check_text(word, value)
 
 

@@ -389,7 +389,7 @@ class Compat(NamedTuple):
     def for_version(cls, version: str) -> "Compat":
         """Return the behaviour of a version such as "4.3". Raises ValueError for an unknown version."""
         if not isinstance(version, str):
-            raise ValueError(f"rabbitmq={version!r} is a number; write the version as a string: rabbitmq='{version}'")
+            raise ValueError(number_text(version))
         try:
             return VERSIONS[version]
         except KeyError:
@@ -551,6 +551,11 @@ BETWEEN: Final = {
     (3, 12): "'3.10', because headers and dead letters changed with 3.13",
     (3, 11): "'3.10', because headers and dead letters changed with 3.13",
 }
+
+
+def number_text(version: object) -> str:
+    """Return the error for a version that is a number, which may have lost a 0 at its end: 3.10 is 3.1."""
+    return f"rabbitmq={version!r} is a number; write the version as a string: rabbitmq={_nearest(str(version))}"
 
 
 def _nearest(version: str) -> str:

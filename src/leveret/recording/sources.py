@@ -47,16 +47,19 @@ def without_exclusive(definitions: Values) -> tuple[dict[str, Any], list[str]]:
 
 def bindings_beside(queue: str, definitions: Values) -> Bindings:
     """Return the bindings that lead to a queue. Raises BrokerError if there is none."""
+    of_queues = [
+        it for it in definitions.get("bindings", ()) if it.get("destination_type", "queue") == "queue" and it["source"]
+    ]
     leading = [
         (str(it["source"]), str(it["routing_key"]), Table.from_python(it.get("arguments") or {}))
-        for it in definitions.get("bindings", ())
-        if it["destination"] == queue and it.get("destination_type", "queue") == "queue" and it["source"]
+        for it in of_queues
+        if it["destination"] == queue
     ]
     if not leading:
-        known = ", ".join(sorted(str(it["name"]) for it in definitions.get("queues", ())))
+        known = ", ".join(sorted({str(it["destination"]) for it in of_queues}))
         raise BrokerError(
-            f"--queue {queue}: no exchange leads to it, so no queue can be put beside it; use --firehose, or one of: "
-            f"{known or 'no durable queue exists'}"
+            f"--queue {queue}: no exchange leads to it, so no queue can be put beside it; use --firehose"
+            f"{known and f', or one of: {known}'}"
         )
     return [it for it in leading if _is_copied(it[0], definitions)]
 

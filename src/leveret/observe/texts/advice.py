@@ -6,7 +6,6 @@ do. A refused login says neither who nor why, so the core adds its cause to the 
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from typing import Final
 
@@ -62,17 +61,14 @@ def advice(refusal: Event, declarers: Mapping[tuple[str, str, str], str], handle
         case "denied_feature":
             return ways_out_of_version(subject["feature"], handle)
         case "unknown_user":
-            return [
-                f"To add user {user!r}: {handle.ways_to_set('users', f'{{{user!r}: password}}', f'{user}=PASSWORD')}, "
-                f"or {handle.admin(f'add_user({user!r}, password)')} and {handle.admin(f'set_permissions({user!r})')}"
-            ]
+            added = f"{handle.admin(f'add_user({user!r}, password)')} and {handle.admin(f'set_permissions({user!r})')}"
+            ways = handle.ways_to_set("users", f"{{{user!r}: password}}", f"{user}=PASSWORD", added)
+            return [f"To add user {user!r}: {ways}"]
         case "wrong_password" if handle.name:
             return [f"The URL with the password of user {user!r}: {handle.name}.url_for(user={user!r})"]
         case "no_vhost":
-            return [
-                f"To add vhost {vhost!r}: {handle.ways_to_set('vhosts', f'{{{vhost!r}}}', vhost)}, "
-                f"or {handle.admin(f'add_vhost({vhost!r})')} and {_permissions(handle, user, vhost)}"
-            ]
+            added = f"{handle.admin(f'add_vhost({vhost!r})')} and {_permissions(handle, user, vhost)}"
+            return [f"To add vhost {vhost!r}: {handle.ways_to_set('vhosts', f'{{{vhost!r}}}', vhost, added)}"]
         case "no_access":
             return [f"To let user {user!r} in: {_permissions(handle, user, vhost)}"]
         case "inequivalent":
@@ -92,8 +88,10 @@ def advice(refusal: Event, declarers: Mapping[tuple[str, str, str], str], handle
         case "unknown_type":
             return [f"No exchange type {subject['type']!r}{expected(subject['type'], EXCHANGE_TYPES)}"]
         case "no_right":
-            given = f", {subject['right']}={re.escape(name)!r}"
-            return [f"To give user {user!r} this right: {_permissions(handle, user, vhost, given)}"]
+            return [
+                f"To give user {user!r} every right: {_permissions(handle, user, vhost)}; it replaces all three, so to "
+                f"give fewer, pass configure=, write= and read=, and let {subject['right']}= match {name!r}"
+            ]
     return []
 
 
@@ -123,5 +121,5 @@ def own_advice(subject: Mapping[str, str], node: Node) -> list[str]:
     return []
 
 
-def _permissions(handle: Handle, user: str, vhost: str, further: str = "") -> str:
-    return handle.admin(f"set_permissions({user!r}, {vhost!r}{further})")
+def _permissions(handle: Handle, user: str, vhost: str) -> str:
+    return handle.admin(f"set_permissions({user!r}, {vhost!r})")

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import re
 from typing import Final, Literal, NamedTuple
+
+# What a line of an ini file would split at.
+_SPLIT: Final = re.compile(r"[\s,:]|=.*=")
 
 
 class Handle(NamedTuple):
@@ -13,14 +17,14 @@ class Handle(NamedTuple):
     # Whether the test itself made it, a fixture made it for one test, or it serves many tests.
     reach: Literal["made", "one test", "many tests"] = "made"
 
-    def ways_to_set(self, word: str, value: str, line: str) -> str:
-        """Return where a keyword can have a value: as Python has it, and as a line of the ini file."""
-        if self.reach == "made":
-            return f"Broker({word}={value})"
-        ways = [f"leveret_{word} = {line} in the ini file"]
+    def ways_to_set(self, word: str, value: str, line: str, *others: str) -> str:
+        """Return where a keyword can have a value: as Python has it, as a line of the ini file, and other ways."""
+        ways = [*others]
+        if self.reach != "made" and not _SPLIT.search(line):
+            ways.insert(0, f"leveret_{word} = {line} in the ini file")
         # Levels of checks are the only keyword of the marker that acts on a broker that serves others as well.
-        if self.reach == "one test" or word == "checks":
-            ways.insert(0, f"@pytest.mark.leveret({word}={value})")
+        if self.reach != "many tests" or word == "checks":
+            ways.insert(0, f"{'Broker' if self.reach == 'made' else '@pytest.mark.leveret'}({word}={value})")
         return ", or ".join(ways)
 
     def admin(self, method: str) -> str:
