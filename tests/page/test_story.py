@@ -125,6 +125,21 @@ def test_a_dead_letter_is_caused_by_a_death_and_has_its_x_death(broker, clients)
     assert message["outcome"] == "ready in 'dead'"
 
 
+def test_copies_that_stand_alike_in_one_queue_are_counted(clients):
+    channel = clients.channel("shop")
+    dead = {"x-dead-letter-exchange": "", "x-dead-letter-routing-key": "both"}
+    channel.queue_declare("first", durable=True, arguments=dead)
+    channel.queue_declare("both", durable=True)
+    for queue in ("first", "both"):
+        channel.queue_bind(queue, "amq.fanout")
+    channel.basic_publish("amq.fanout", "", b"1")
+    method, _, _ = channel.basic_get("first")
+
+    channel.basic_reject(method.delivery_tag, requeue=False)
+
+    assert message_of(clients.story())["outcome"] == "ready in 'both' (2 copies)"
+
+
 def test_a_reply_is_caused_by_its_request(broker, clients):
     broker.respond("prices", {"price": 12})
     connection = clients.connect()

@@ -7,6 +7,7 @@ it held exactly one delivery was probably caused by it.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Container, Mapping
 from typing import Any, Final
 
@@ -97,7 +98,9 @@ class MessageStory:
     def _outcome(self, texts: Mapping[int, str], about: Container[str], unconsumed: Container[str]) -> tuple[str, str]:
         """Return what became of the message, its problems first, and the tone of that. `texts` say how copies stand."""
         problems, ends = self._problems(), self._ends(texts)
-        text = "; ".join(dict.fromkeys([*problems, *(text for text, _, _ in ends)]))
+        counts = Counter(text for text, _, _ in ends)
+        counted = [text if count == 1 else f"{text} ({count} copies)" for text, count in counts.items()]
+        text = "; ".join([*dict.fromkeys(problems), *counted])
         if not self.copies:
             return text, BAD if problems or self.life.lost is not None else WARN
         asked = [end for end in ends if end[2] in about]
