@@ -3,7 +3,7 @@
 (() => {
   /** @typedef {[string, ...(string | number)[]]} Step */
   /** @typedef {{title: string, about: string, publish: string[], definitions: unknown}} Story */
-  /** @typedef {{number: number, label: string, outcome: string, way: string[]}} Told */
+  /** @typedef {{number: number, label: string, body: string, outcome: string, way: string[]}} Told */
   /**
    * @typedef {{
    *   name: string, type: string, ready: number, unacked: number, settings: Record<string, unknown>
@@ -11,9 +11,10 @@
    */
   /**
    * @typedef {{
-   *   error: string, output: string, program: string, exchanges?: string[], queues?: Queue[], messages?: Told[],
-   *   noticed?: string[],
-   *   held?: {name: string, redelivered: boolean}[], page?: string, failed?: string,
+   *   error: string, output: string, program: string, is_ready: boolean, is_empty: boolean, vhost: string,
+   *   vhosts?: string[], plugins?: string[][], exchanges?: string[], queues?: Queue[], messages?: Told[],
+   *   message_count?: number, touched?: [number, string][], noticed?: string[],
+   *   held?: {name: string, number: number, redelivered: boolean}[], page?: string, failed?: string,
    *   times: {started: number, loaded: number, took: number}
    * }} Report
    */
@@ -23,8 +24,13 @@
   const LINK = "#play=";
   const SPANS = { "10 seconds": 10, "1 minute": 60, "1 hour": 3600, "1 day": 86400 };
 
+  // What the box says at most of one message, and of how many messages.
+  const OUTCOME_MAX = 300;
+  const TOUCHED_MAX = 3;
+
   /** @type {Worker | null} */
   let worker = null;
+  let isLoaded = false;
   /** What was done so far; a link repeats it. @type {Step[]} */
   let steps = [];
   /** @type {Story[]} */
@@ -32,6 +38,13 @@
   /** @type {((report: Report) => void) | null} */
   let answered = null;
   let drawn = "";
+
+  /**
+   * What the page shows. It is "busy" while the worker does a step, and "slow" once that takes long. A notice is said
+   * instead of what the report has, until the next step.
+   * @type {{phase: "idle" | "busy" | "slow", step: Step, report: Report, notice: string}}
+   */
+  const state = { phase: "idle", step: ["begin"], report: nothing(), notice: "" };
 
   /**
    * @param {string} label
@@ -46,6 +59,9 @@
     about: el("p", {}),
     story: el("select", {}),
     definitions: el("textarea", { rows: 8, spellcheck: "false" }),
+    vhost: el("select", {}),
+    why: el("p", { hidden: true }, "Steps 2 to 4 need a broker and a channel. Import definitions, choose a story, or run a program that has them."),
+    steps: el("fieldset", { class: "play-steps", disabled: true }),
     exchange: el("select", {}),
     key: el("input", { type: "text", autocomplete: "off", spellcheck: "false" }),
     body: el("input", { type: "text", autocomplete: "off", spellcheck: "false" }),
@@ -62,28 +78,28 @@
   };
 
   /**
-   * Let the worker do something, and show the report.
+   * Let the worker do steps, and show the last report.
    * @param {...Step} wanted
    */
   async function act(...wanted) {
-    if (answered) return;
-    place.setAttribute("aria-busy", "true");
-    const patience = setTimeout(() => (parts.stop.hidden = false), 2000);
+    if (state.phase !== "idle") return;
+    state.notice = "";
+    enter(isLoaded ? "busy" : "slow");
+    const patience = setTimeout(() => enter("slow"), 500);
     for (const step of wanted) {
       if (step[0] === "begin" || step[0] === "run") steps = [];
       steps.push(step);
-      const report = await ask(step);
-      if (report.failed) {
-        say(report.failed);
-        break;
-      }
-      show(report, step);
-      if (report.error) break;
+      state.step = step;
+      state.report = await ask(step);
+      if (!state.report.is_ready) break;
     }
     clearTimeout(patience);
-    parts.stop.hidden = true;
-    history.replaceState(null, "", `${LINK}${await packed(JSON.stringify(steps))}`);
-    place.removeAttribute("aria-busy");
+    state.notice = state.report.failed ?? "";
+    if (state.notice) steps = [];
+    show();
+    const link = steps.length ? `${LINK}${await packed(JSON.stringify(steps))}` : location.pathname;
+    history.replaceState(null, "", link);
+    enter("idle");
   }
 
   /**
@@ -96,54 +112,114 @@
         answered = null;
         resolve(report);
       };
-      worker?.postMessage(step);
+      (worker ?? begin()).postMessage(step);
     });
   }
 
   function begin() {
     worker = new Worker(new URL("worker.js", files), { type: "module" });
-    worker.onmessage = ({ data }) => answered?.(data);
-    worker.onerror = () => answered?.({ ...nothing(), failed: "The worker could not be started." });
+    isLoaded = false;
+    worker.onmessage = ({ data }) => {
+      if (data.isLoaded) {
+        isLoaded = true;
+        enter(state.phase);
+      } else if (data.failed) fail(`${data.failed} Import definitions, or choose a story, to begin again.`);
+      else answered?.(data);
+    };
+    worker.onerror = () => fail("The worker could not be started. Load this page again.");
+    return worker;
   }
 
   /** @returns {Report} */
   function nothing() {
-    return { error: "", output: "", program: "", times: { started: 0, loaded: 0, took: 0 } };
-  }
-
-  /** Stop a program that runs for too long, and begin again from the definitions. */
-  function stop() {
-    worker?.terminate();
-    begin();
-    answered?.({ ...nothing(), failed: "Stopped. Import definitions, or choose a story, to begin again." });
-  }
-
-  /** @param {string} text */
-  function say(text) {
-    refill(parts.line, text);
+    const times = { started: 0, loaded: 0, took: 0 };
+    return { error: "", output: "", program: "", is_ready: false, is_empty: false, vhost: "/", times };
   }
 
   /**
-   * @param {Report} report
-   * @param {Step} step
+   * End the worker, and its broker with it. The next step has another one.
+   * @param {string} failed
    */
-  function show(report, step) {
+  function fail(failed) {
+    worker?.terminate();
+    worker = null;
+    answered?.({ ...nothing(), failed });
+  }
+
+  /** Stop a program that runs for too long, and load Python again. */
+  function stop() {
+    fail("Stopped. The broker has ended with its program. Import definitions, choose a story or run a program to begin again.");
+    begin();
+    (state.step[0] === "run" ? parts.program : parts.story).focus();
+  }
+
+  /**
+   * Say what the page does, or what the last step did.
+   * @returns {string}
+   */
+  function sentence() {
+    const { phase, step, report, notice } = state;
+    if (phase === "slow") return isLoaded ? "Running ..." : "Starting Python and the broker ...";
+    if (notice) return notice;
+    const { touched = [], vhosts = [] } = report;
+    const said = [];
+    if (report.error) said.push("RabbitMQ, or Python, refused that.");
+    if (report.is_empty) said.push(`'${step[1]}' has no message that is ready.`);
+    for (const [number, outcome] of touched.slice(0, TOUCHED_MAX)) {
+      said.push(`#${number}: ${outcome.length > OUTCOME_MAX ? `${outcome.slice(0, OUTCOME_MAX)}...` : outcome}.`);
+    }
+    if (touched.length > TOUCHED_MAX) said.push(`${touched.length - TOUCHED_MAX} more are in the list.`);
+    if (said.length) return said.join(" ");
+    if (step[0] === "advance") return "No message has moved in that time.";
+    if (step[0] === "disconnect") return "The connection was broken. It held no message.";
+    if (step[0] === "use") return `This is the virtual host '${report.vhost}'.`;
+    if (!report.is_ready) return "The program has ended.";
+    const others = vhosts.length > 1 && `This is the virtual host '${report.vhost}', one of ${vhosts.length}: choose another below the definitions.`;
+    return ["The broker is ready.", others, ...needs(report)].filter(Boolean).join(" ");
+  }
+
+  /** @param {Report} report */
+  function needs({ plugins = [] }) {
+    return plugins.map(
+      ([name, type, plugin]) => `RabbitMQ refuses the exchange '${name}' of type ${type} if its plugin ${plugin} is not enabled.`,
+    );
+  }
+
+  /** @param {"idle" | "busy" | "slow"} phase */
+  function enter(phase) {
+    state.phase = phase;
+    if (phase === "idle") place.removeAttribute("aria-busy");
+    else place.setAttribute("aria-busy", "true");
+    parts.stop.hidden = phase !== "slow" || !isLoaded;
+    if (phase === "busy") return;
+    const { error, output, is_ready } = state.report;
+    refill(parts.line, sentence());
+    showText(parts.error, phase === "idle" ? error : "");
+    showText(parts.output, phase === "idle" ? output : "");
+    parts.why.hidden = phase !== "idle" || is_ready;
+  }
+
+  /** Show what the last report has. */
+  function show() {
+    const { step, report } = state;
     place.dataset.started = String(Math.round(report.times.started));
     place.dataset.loaded = String(Math.round(report.times.loaded));
     place.dataset.took = String(Math.round(report.times.took));
-    showText(parts.error, report.error);
-    showText(parts.output, report.output);
-    if (step[0] !== "run") parts.program.value = report.program;
-    refill(parts.noticed, ...(report.noticed ?? []).map((text) => el("li", {}, text)));
-    const messages = report.messages ?? [];
-    const last = messages[messages.length - 1];
-    say(report.error ? "RabbitMQ, or Python, refused that." : last ? `#${last.number}: ${last.outcome}.` : "The broker is ready.");
-    choose(parts.exchange, (report.exchanges ?? []).map((name) => [name, name || "(default exchange)"]));
-    choose(parts.queue, (report.queues ?? []).map(({ name, ready }) => [name, `${name} (${ready} ready)`]));
-    refill(parts.held, ...(report.held ?? []).map(heldItem));
-    refill(parts.queues, queuesTable(report.queues ?? []));
-    refill(parts.messages, ...messages.map(messageItem).reverse());
-    if (report.page) draw(report.page);
+    if (step[0] !== "run" && !report.failed) parts.program.value = report.program;
+    parts.steps.disabled = !report.is_ready;
+    const { vhosts = [], exchanges = [], queues = [], messages = [], held = [], page } = report;
+    choose(parts.vhost, vhosts.map((name) => [name, name]));
+    parts.vhost.value = report.vhost;
+    hideAround(parts.vhost, vhosts.length < 2);
+    refill(parts.noticed, ...[...needs(report), ...(report.noticed ?? [])].map((text) => el("li", {}, text)));
+    choose(parts.exchange, exchanges.map((name) => [name, name || "(default exchange)"]));
+    choose(parts.queue, queues.map(({ name, ready }) => [name, `${name} (${ready} ready)`]));
+    refill(parts.held, ...held.map(heldItem));
+    refill(parts.queues, queuesTable(queues));
+    const left = (report.message_count ?? 0) - messages.length;
+    refill(parts.messages, ...messages.map(messageItem).reverse(), left > 0 && el("li", {}, `${counted(left, "earlier message")}, not shown`));
+    hideAround(parts.drawing, !page);
+    if (page) draw(page);
   }
 
   /**
@@ -153,6 +229,15 @@
   function showText(element, text) {
     refill(element, text);
     element.hidden = !text;
+  }
+
+  /**
+   * Hide an element with its label or title, or show them.
+   * @param {HTMLElement} element
+   * @param {boolean} isHidden
+   */
+  function hideAround(element, isHidden) {
+    if (element.parentElement) element.parentElement.hidden = isHidden;
   }
 
   /**
@@ -166,12 +251,12 @@
     if (pairs.some(([value]) => value === chosen)) select.value = chosen;
   }
 
-  /** @param {{name: string, redelivered: boolean}} held */
-  function heldItem({ name, redelivered }) {
+  /** @param {{name: string, number: number, redelivered: boolean}} held */
+  function heldItem({ name, number, redelivered }) {
     const settle = (/** @type {string} */ label, /** @type {string} */ how) =>
-      button(label, () => act(["settle", name, how]).then(() => parts.queue.focus()), { "aria-label": `${label} ${name}` });
+      button(label, () => act(["settle", name, how]).then(() => parts.queue.focus()), { "aria-label": `${label} #${number} (${name})` });
     const again = redelivered && " (redelivered)";
-    return el("li", {}, el("code", {}, name), again, " ", settle("Ack", "ack"), settle("Reject", "reject"), settle("Requeue", "requeue"));
+    return el("li", {}, `#${number} `, el("code", {}, name), again, " ", settle("Ack", "ack"), settle("Reject", "reject"), settle("Requeue", "requeue"));
   }
 
   /** @param {Queue[]} queues */
@@ -187,8 +272,8 @@
   }
 
   /** @param {Told} told */
-  function messageItem({ number, label, outcome, way }) {
-    const title = el("strong", {}, `#${number} ${label}: ${outcome}`);
+  function messageItem({ number, label, body, outcome, way }) {
+    const title = el("strong", {}, `#${number} `, label && `${label} `, el("code", {}, body || "(no body)"), `: ${outcome}`);
     return el("li", {}, title, el("ol", {}, ...way.map((text) => el("li", {}, text))));
   }
 
@@ -248,8 +333,26 @@
     const options = [...stories.map((story) => story.title), "Your own definitions"];
     refill(parts.story, ...options.map((title, index) => el("option", { value: index }, title)));
     parts.story.addEventListener("change", () => tell(Number(parts.story.value)));
+    parts.vhost.addEventListener("change", () => act(["use", parts.vhost.value]));
     const { line, error, output, stop } = parts;
     const moves = Object.entries(SPANS).map(([label, seconds]) => button(label, () => act(["advance", seconds])));
+    refill(
+      parts.steps,
+      group(
+        "2. Publish",
+        form(
+          publish,
+          field("Exchange", parts.exchange),
+          field("Routing key", parts.key),
+          field("Body", parts.body),
+          field("Expiration in ms", parts.expiration),
+          field("Headers as JSON", parts.headers),
+          submit("Publish"),
+        ),
+      ),
+      group("3. Consume", form(() => act(["get", parts.queue.value]), field("Queue", parts.queue), submit("Get a message")), parts.held),
+      group("4. Time and trouble", el("p", {}, "Move time by"), div("play-row", ...moves), button("Break the connection", () => act(["disconnect"]))),
+    );
     refill(
       place,
       div(
@@ -261,21 +364,10 @@
             field("Story", parts.story),
             parts.about,
             form(importDefinitions, field("definitions.json", parts.definitions), submit("Import")),
+            field("Virtual host", parts.vhost),
+            parts.why,
           ),
-          group(
-            "2. Publish",
-            form(
-              publish,
-              field("Exchange", parts.exchange),
-              field("Routing key", parts.key),
-              field("Body", parts.body),
-              field("Expiration in ms", parts.expiration),
-              field("Headers as JSON", parts.headers),
-              submit("Publish"),
-            ),
-          ),
-          group("3. Consume", form(() => act(["get", parts.queue.value]), field("Queue", parts.queue), submit("Get a message")), parts.held),
-          group("4. Time and trouble", el("p", {}, "Move time by"), div("play-row", ...moves), button("Break the connection", () => act(["disconnect"]))),
+          parts.steps,
         ),
         div(
           "",
@@ -291,11 +383,13 @@
       group("Keep it", el("p", {}, "The address of this page repeats every step."), button("Copy the link", copyLink)),
       div("play-said", line, stop, error, output),
     );
+    show();
   }
 
   async function copyLink() {
-    await navigator.clipboard?.writeText(location.href);
-    say("The link is in the clipboard.");
+    const isCopied = navigator.clipboard?.writeText(location.href).then(() => true, () => false);
+    state.notice = (await isCopied) ? "The link is in the clipboard." : "This browser lets no page copy. The link is the address of this page.";
+    enter(state.phase);
   }
 
   /** @param {string} text */
@@ -307,27 +401,30 @@
   }
 
   /**
-   * Return the steps of an address; none if it has none.
+   * Return the steps of the address, none if they cannot be read.
    * @returns {Promise<Step[]>}
    */
   async function linked() {
-    if (!location.hash.startsWith(LINK)) return [];
     const letters = atob(location.hash.slice(LINK.length).replaceAll("-", "+").replaceAll("_", "/"));
     const bytes = Uint8Array.from(letters, (letter) => letter.charCodeAt(0));
     const stream = new Blob([bytes]).stream().pipeThrough(new DecompressionStream("deflate-raw"));
-    return JSON.parse(await new Response(stream).text());
+    const read = JSON.parse(await new Response(stream).text());
+    const isWhole = Array.isArray(read) && read.every((step) => Array.isArray(step)) && ["begin", "run"].includes(read[0]?.[0]);
+    return isWhole ? /** @type {Step[]} */ (read) : [];
   }
 
   async function start() {
     begin();
     refill(place, el("p", { role: "status" }, "Starting Python and the broker ..."));
     stories = await (await fetch(new URL("stories.json", files))).json();
-    const before = await linked().catch(() => []);
+    const isLinked = location.hash.startsWith(LINK);
+    const before = isLinked ? await linked().catch(() => []) : [];
     layOut();
     parts.story.focus();
-    say("Starting Python and the broker ...");
     if (!before.length) {
       await tell(0);
+      if (isLinked) state.notice = "The link was cut or changed, so that its steps are lost. This is the first story.";
+      enter("idle");
       return;
     }
     parts.story.value = String(stories.length);
@@ -338,5 +435,6 @@
   }
 
   const label = location.hash.startsWith(LINK) ? "Start, and repeat the steps of the link" : "Start the broker";
-  refill(place, button(label, start, { class: "md-button md-button--primary" }), el("p", {}, "This loads Python for browsers, 7 MB, from this site. Nothing that you enter leaves this page."));
+  const about = "This loads Python for browsers from this site: 7 MB if the server compresses it, else 15 MB. Nothing that you enter leaves this page.";
+  refill(place, button(label, start, { class: "md-button md-button--primary" }), el("p", {}, about));
 })();

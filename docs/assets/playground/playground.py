@@ -11,30 +11,63 @@ import inspect
 import io
 import json
 import pprint
+import textwrap
 import traceback
-from typing import Any
+from collections import defaultdict
+from typing import Any, NoReturn
 
 from leveret import Broker
+from leveret.broker import BUILT_IN
 from leveret.page.formats.html import page_of
 from leveret.page.readings.live import test_of
 from leveret.page.story import story_of
+from leveret.trace.events import DELIVERIES
+from leveret.trace.recorded_rows import content_of
 
 FILE = "program.py"
 CHANNEL = "channel = connection.channel()\nchannel.confirm_delivery()\n"
+STEPS = ("begin", "run", "use", "publish", "get", "settle", "advance", "disconnect")
+# The most characters of what a program prints, the most of a body, and the most messages that the page shows.
+OUTPUT_MAX = 20_000
+BODY_MAX = 1_000
+MESSAGES_MAX = 200
+# The plugin of RabbitMQ that each exchange type needs.
+PLUGIN_OF = {kind: plugin for plugin, kind in BUILT_IN.items()}
+
+
+class Printed(io.StringIO):
+    """What a program prints, up to a limit."""
+
+    left_out = 0
+
+    def write(self, text: str) -> int:
+        """Keep what there is room for, and count the rest."""
+        kept = text[: max(OUTPUT_MAX - self.tell(), 0)]
+        self.left_out += len(text) - len(kept)
+        super().write(kept)
+        return len(text)
+
+    def text(self) -> str:
+        """Return what was printed, and how much was left out."""
+        return self.getvalue() + (f"\n... and {self.left_out:,} more characters" if self.left_out else "")
 
 
 class Session:
     """A program as far as it has been run, with its broker and its client."""
 
     def __init__(self) -> None:
-        self.names: dict[str, Any] = {}
+        self.names: dict[str, Any] = {"__name__": "__main__", "input": refuse_input}
         self.program = ""
-        # What the client holds: the names of deliveries in the program.
-        self.held: list[str] = []
+        # What the client holds: the names of deliveries in the program, with the numbers of their messages.
+        self.held: dict[str, int] = {}
         self.got_count = 0
         self.vhost = "/"
         self.error = ""
         self.output = ""
+        # Whether the last step asked a queue that has no message.
+        self.is_empty = False
+        # What happened to each message before the last step.
+        self.ways: dict[int, list[str]] = {}
 
     @property
     def broker(self) -> Broker | None:
@@ -47,9 +80,9 @@ class Session:
             if isinstance(it, Broker):
                 it.stop()
 
-    def run(self, code: str) -> bool:
+    def _execute(self, code: str) -> bool:
         """Run lines of a program, then its tests. Return whether no error came."""
-        printed = io.StringIO()
+        printed = Printed()
         with contextlib.redirect_stdout(printed), contextlib.redirect_stderr(printed):
             try:
                 exec(compile(code, FILE, "exec"), self.names)
@@ -57,8 +90,10 @@ class Session:
                     self._run_test(name)
             except BaseException as error:
                 self.error = error_text(error)
-        self.output += printed.getvalue()
-        return not self.error
+                return False
+            finally:
+                self.output += printed.text()
+        return True
 
     def _run_test(self, name: str) -> None:
         """Call a test, whose only fixture is `leveret`, as pytest would."""
@@ -70,40 +105,72 @@ class Session:
         print(f"{name} passed")
 
     def add(self, code: str) -> bool:
-        """Add lines to the program, and run them. A client that has lost its channel then gets another one."""
+        """Run lines, and add them to the program. Return whether no error came.
+
+        If one came, the program goes on behind it as well.
+        """
+        is_done = self._execute("\n" * (self.program.count("\n") + 1) + code)
+        if not is_done:
+            tried = textwrap.indent(code, "    ")
+            code = f"try:\n{tried}except Exception as error:\n    print('refused:', error)\n"
         self.program += code
-        is_done = self.run(code)
-        connection, channel = self.names.get("connection"), self.names.get("channel")
-        if connection is not None and not connection.is_open:
-            self._renew(self._connect())
-        elif channel is not None and not channel.is_open:
-            self._renew(CHANNEL)
+        self._renew()
         return is_done
 
-    def _renew(self, code: str) -> None:
+    def _renew(self) -> None:
+        """Give a client that has lost its channel or connection another one."""
+        connection, channel = self.names.get("connection"), self.names.get("channel")
+        is_connected = getattr(connection, "is_open", True)
+        if is_connected and getattr(channel, "is_open", True):
+            return
         self.held.clear()
+        code = CHANNEL if is_connected else self._connect()
         self.program += code
-        self.run(code)
+        self._execute(code)
 
     def _connect(self) -> str:
         where = "broker.url" if self.vhost == "/" else f"broker.url_for({self.vhost!r})"
         return f"connection = pika.BlockingConnection(pika.URLParameters({where}))\n{CHANNEL}"
 
+    @property
+    def is_ready(self) -> bool:
+        """Whether the program has a broker and a channel, so that steps can follow."""
+        broker, channel = self.names.get("broker"), self.names.get("channel")
+        return (
+            isinstance(broker, Broker)
+            and broker._engine.loop.is_running
+            and {"connection", "pika"} <= self.names.keys()
+            and getattr(channel, "is_open", False)
+        )
+
     def begin(self, definitions: str) -> None:
         """Start a broker that has these definitions."""
-        meant = json.loads(definitions)
-        if not isinstance(meant, dict):
-            raise TypeError("definitions are an object of JSON, as rabbitmqctl export_definitions writes it")
-        vhosts = [str(vhost.get("name")) for vhost in meant.get("vhosts", [])]
-        named = [str(queue.get("vhost", "/")) for queue in meant.get("queues", [])]
-        self.vhost = next(iter([*named, *vhosts]), "/")
+        meant = object_of("definitions.json", definitions)
+        vhosts = [name for name in names_in(meant, "vhosts", "name") if name != "/"]
+        self.vhost = next(iter([*names_in(meant, "queues", "vhost"), *vhosts]), "/")
         # The user guest may do everything there.
-        more = "" if self.vhost == "/" else f", vhosts={{{self.vhost!r}}}"
+        more = f", vhosts={vhosts!r}" if vhosts else ""
         shown = pprint.pformat(meant, width=100, sort_dicts=False)
-        self.add(
+        self.run(
             f"import pika\nfrom leveret import Broker\n\nDEFINITIONS = {shown}\n\n"
             f"broker = Broker(definitions=DEFINITIONS{more}).start()\n{self._connect()}"
         )
+
+    def run(self, code: str) -> None:
+        """Run a program."""
+        self.program = code if code.endswith("\n") else f"{code}\n"
+        self._execute(code)
+        opened = self.names.get("connection")
+        with contextlib.suppress(AttributeError):
+            self.vhost = opened._impl.params.virtual_host
+        if self.error == "":
+            self._renew()
+
+    def use(self, vhost: str) -> None:
+        """Go to another virtual host."""
+        self.held.clear()
+        self.vhost = vhost
+        self.add(f"connection.close()\n{self._connect()}")
 
     def publish(self, exchange: str, key: str, body: str, expiration: str, headers: str) -> None:
         """Publish a message."""
@@ -111,7 +178,7 @@ class Session:
         if expiration:
             properties += f", expiration={expiration!r}"
         if headers.strip():
-            properties += f", headers={headers_of(headers)!r}"
+            properties += f", headers={object_of('headers', headers)!r}"
         self.add(
             f"channel.basic_publish({exchange!r}, {key!r}, {body.encode()!r}, pika.BasicProperties({properties}))\n"
         )
@@ -121,19 +188,17 @@ class Session:
         name = f"m{self.got_count + 1}"
         if self.add(f"{name}, properties, body = channel.basic_get({queue!r})\n"):
             self.got_count += 1
-            if self.names[name] is None:
-                self.output += f"{queue} has no message that is ready\n"
-            else:
-                self.held.append(name)
+            self.is_empty = self.names[name] is None
+            if not self.is_empty:
+                self.held[name] = 0
 
     def settle(self, name: str, how: str) -> None:
         """Acknowledge or reject a message that was taken."""
         calls = {"ack": "basic_ack({})", "reject": "basic_reject({}, requeue=False)", "requeue": "basic_reject({})"}
-        if name not in self.held:
+        if self.held.pop(name, None) is None:
             self.error = f"{name} is not held any more"
-            return
-        self.held.remove(name)
-        self.add(f"channel.{calls[how].format(f'{name}.delivery_tag')}\n")
+        else:
+            self.add(f"channel.{calls[how].format(f'{name}.delivery_tag')}\n")
 
     def advance(self, seconds: int) -> None:
         """Move the broker's time on."""
@@ -146,19 +211,31 @@ class Session:
 
     def report(self) -> dict[str, Any]:
         """Return what the page shows."""
-        shown = {"error": self.error, "output": self.output, "program": self.program}
-        self.error = self.output = ""
+        shown = {"error": self.error, "output": self.output, "program": self.program, "is_ready": self.is_ready}
+        shown |= {"is_empty": self.is_empty, "vhost": self.vhost}
+        self.error, self.output, self.is_empty = "", "", False
         broker = self.broker
         if broker is None or not broker._engine.loop.is_running:
             return shown
         broker.sync()
         engine = broker._engine
-        story = story_of([engine.reading(None)], test_of(engine.recorder.raw()), source="memory")
+        reading = engine.reading(None)
+        story = story_of([reading], test_of(engine.recorder.raw()), source="memory")
+        ways: dict[int, list[str]] = defaultdict(list)
+        for event in story["events"]:
+            ways[event.get("message")].append(event["text"])
+        facts = reading.timeline.facts
+        touched = [it for it in story["messages"] if ways[it["number"]] != self.ways.get(it["number"])]
+        self.ways = ways
+        for name in [name for name, number in self.held.items() if not number]:
+            tag = self.names[name].delivery_tag
+            self.held[name] = next(it.get("msg") for it in reversed(facts) if it.kind in DELIVERIES and it.tag == tag)
+        exchanges = broker.exchanges
         return {
             **shown,
-            "exchanges": [
-                it.name for it in broker.exchanges if it.vhost == self.vhost and it.name != "amq.rabbitmq.trace"
-            ],
+            "vhosts": list(dict.fromkeys(it.vhost for it in exchanges)),
+            "plugins": [[it.name, it.type, PLUGIN_OF[it.type]] for it in exchanges if it.type in PLUGIN_OF],
+            "exchanges": [it.name for it in exchanges if it.vhost == self.vhost and it.name != "amq.rabbitmq.trace"],
             "queues": [
                 {
                     "name": it.name,
@@ -172,52 +249,80 @@ class Session:
                 for it in broker.queues
                 if it.vhost == self.vhost
             ],
+            "touched": [[it["number"], it["outcome"]] for it in touched],
             "messages": [
                 {
-                    "number": message["number"],
-                    "label": message["label"],
-                    "outcome": message["outcome"],
-                    "way": [event["text"] for event in story["events"] if event.get("message") == message["number"]],
+                    "number": it["number"],
+                    "label": it["label"] if "framework" in it else "",
+                    "body": body_text(content_of(reading.timeline.messages[it["number"]].message)[0] or b""),
+                    "outcome": it["outcome"],
+                    "way": ways[it["number"]],
                 }
-                for message in story["messages"]
+                for it in story["messages"][-MESSAGES_MAX:]
             ],
+            "message_count": len(story["messages"]),
             "noticed": [cause["sentence"] for cause in [*story["causes"], *story["noticed"]]],
-            "held": [{"name": name, "redelivered": self.names[name].redelivered} for name in self.held],
+            "held": [
+                {"name": name, "number": number, "redelivered": self.names[name].redelivered}
+                for name, number in self.held.items()
+            ],
             "page": page_of(story),
         }
 
 
-def headers_of(text: str) -> dict[str, Any]:
-    """Return headers from a text of JSON. Raises ValueError if it is none, or no object."""
+def object_of(what: str, text: str) -> dict[str, Any]:
+    """Return an object from its JSON. Raises ValueError if it is none, or has a number that Python cannot write."""
     try:
-        headers = json.loads(text)
-    except ValueError:
-        headers = None
-    if not isinstance(headers, dict):
-        raise ValueError(f'headers {text!r} are not an object of JSON; write {{"name": "value"}}, or nothing')
-    return headers
+        value = json.loads(text)
+        json.dumps(value, allow_nan=False)
+    except ValueError as error:
+        raise ValueError(f"{what} {textwrap.shorten(text, 80)!r} is not JSON: {error}") from None
+    if not isinstance(value, dict):
+        raise ValueError(f'{what} {textwrap.shorten(text, 80)!r} is not an object of JSON; write {{"name": "value"}}')
+    return value
+
+
+def names_in(definitions: dict[str, Any], section: str, key: str) -> list[str]:
+    """Return what the objects of a section have at a key. What is wrong there, the broker says."""
+    objects = definitions.get(section)
+    found = [it.get(key) for it in objects if isinstance(it, dict)] if isinstance(objects, list) else []
+    return [name for name in found if isinstance(name, str)]
+
+
+def body_text(body: bytes) -> str:
+    """Return a body as it is: its text, or the bytes as Python writes them, cut if it is long."""
+    try:
+        text = body.decode()
+    except UnicodeDecodeError:
+        text = repr(body)
+    return text if len(text) <= BODY_MAX else f"{text[:BODY_MAX]}... ({len(body):,} bytes)"
+
+
+def refuse_input(*_: object) -> NoReturn:
+    """Stand for `input`, which cannot ask here."""
+    raise RuntimeError("input() cannot ask on this page; write the value into the program")
 
 
 def error_text(error: BaseException) -> str:
     """Return an error as Python prints it, without the lines that are not of the program."""
     lines = [frame for frame in traceback.extract_tb(error.__traceback__) if frame.filename == FILE]
     where = f"line {lines[-1].lineno}: " if lines else ""
-    return where + "".join(traceback.format_exception_only(error)).strip()
+    return (where + "".join(traceback.format_exception_only(error)).strip())[:OUTPUT_MAX]
 
 
 session = Session()
 
 
 def act(call: str) -> str:
-    """Do what the page asks: the name of a method and its arguments."""
+    """Do what the page asks: the name of a step and its arguments."""
     global session
     name, *arguments = json.loads(call)
     if name in ("begin", "run"):
         session.end()
         session = Session()
     try:
-        if name == "run":
-            session.program = arguments[0]
+        if name not in STEPS:
+            raise ValueError(f"unknown step {name!r}; expected one of {', '.join(STEPS)}")
         getattr(session, name)(*arguments)
     except Exception as error:
         session.error = error_text(error)

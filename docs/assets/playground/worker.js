@@ -16,6 +16,10 @@
   }
 
   const loading = load();
+  loading.then(
+    () => postMessage({ isLoaded: true }),
+    (error) => postMessage({ failed: String(error) }),
+  );
 
   onmessage = async ({ data }) => {
     try {
