@@ -65,7 +65,7 @@ def test_the_marker_is_registered_with_all_its_keywords(run):
         ("zzz=1", "unknown keyword 'zzz'; expected one of rabbitmq, permit, seed, record, trace_dir, *"),
         ("'4.0'", "the marker takes keywords only, as in leveret(rabbitmq='4.0')"),
         ("seed='7'", "seed='7' must be a whole number"),
-        ("rabbitmq=4.3", "rabbitmq=4.3 is a number; write the version as a string: rabbitmq='4.3'"),
+        ("rabbitmq=4.3", "rabbitmq=4.3 is a number; write the version as a string: rabbitmq='4.3', *"),
         ("users=['app']", "users=['app'] must be a mapping of name to password, *"),
         ("definitions=7", "definitions=7 must be the path of a definitions.json, or what json.load returns"),
         ("port='x'", "port='x' is not a port; expected a number *"),
