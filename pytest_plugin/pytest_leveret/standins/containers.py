@@ -144,7 +144,7 @@ class _Unopened:
 
 
 class _NoDocker:
-    """A Docker that is not there. Suites ask whether it answers before they start RabbitMQ, which needs none here."""
+    """A Docker that does not answer. Suites ask for it before they start RabbitMQ, which needs none here."""
 
     def __init__(self, error: Exception) -> None:
         self._error = error
