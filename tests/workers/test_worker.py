@@ -405,3 +405,26 @@ def test_a_child_that_gets_the_number_of_an_earlier_one_does_not_get_its_exit_co
             fork_server.SERVER._started.clear()
             ours.close()
             reporting.close()
+
+
+def test_a_function_of_the_script_itself_does_not_run_its_main_part_again(tmp_path):
+    program = """
+        from leveret import Broker
+
+        def work():
+            print("works")
+
+        if __name__ == "__main__":
+            print("main part")
+            with Broker() as broker:
+                worker = broker.worker(work, ready="works")
+                with worker:
+                    pass
+                print(worker.output)
+    """
+    script = tmp_path / "script.py"
+    script.write_text(dedent(program))
+
+    done = subprocess.run([sys.executable, script], capture_output=True, text=True, check=False)
+
+    assert done.stdout.split("\n") == ["main part", "works", "", ""]

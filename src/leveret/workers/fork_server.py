@@ -406,11 +406,12 @@ def load_module(name: str, file: str) -> ModuleType:
         found = importlib.util.find_spec(name)
         if found is not None and found.origin is not None and os.path.samefile(found.origin, file):
             return importlib.import_module(name)
-    spec = importlib.util.spec_from_file_location(name, file)
+    # As multiprocessing does: what a script does if it is the main module is not done again.
+    spec = importlib.util.spec_from_file_location("__mp_main__" if name == "__main__" else name, file)
     assert spec is not None
     assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)
-    sys.modules[name] = module
+    sys.modules[name] = sys.modules[spec.name] = module
     spec.loader.exec_module(module)
     return module
 
