@@ -131,6 +131,10 @@ CHANGED: dict[str, tuple[Sends, Sends]] = {
         lambda o: [("inv", {"to": o["mail"]})],
         lambda o: [("inv", {"to": hashed(o["short"] - 1)})],
     ),
+    "messages with swapped items": (
+        lambda o: [("line", {"to": mail, "number": number}) for number, mail in enumerate(o["mails"])],
+        lambda o: [("line", {"to": mail, "number": 1 - number}) for number, mail in enumerate(o["mails"])],
+    ),
     "messages with swapped quantities": (
         lambda o: [("line", it) for it in LINES],
         lambda o: [("line", it) for it in SWAPPED],

@@ -307,8 +307,7 @@ class OutcomeWatcher:
             for number in {0, root if where not in uncertain else 0}:
                 counts[where, number, lost] += 1
                 spots = _spots(where, message, self._inputs.get(number, _Inputs(recorded=self._recorded)))
-                together = digest_of(str(it) for it in spots.items() if not it[0].path.startswith(ITEM))
-                spots[CountedFact(FIELD, where, TOGETHER)] = f"#{together}"
+                spots[CountedFact(FIELD, where, TOGETHER)] = f"#{digest_of(map(str, spots.items()))}"
                 for spot, value in spots.items():
                     if number:
                         own[number][spot].append(value)
