@@ -398,8 +398,13 @@ def _without_untaken(changes: list[tuple[str, Change]]) -> list[tuple[str, Chang
     found = []
     for kind, it in changes:
         left = tuple(number for number in it.numbers if number not in lost)
-        if it.spot.what in (ENDED, ERROR) or left:
-            found.append((kind, it if it.spot.what in (ENDED, ERROR) else it._replace(numbers=left)))
+        if it.spot.what in (ENDED, ERROR):
+            found.append((kind, it))
+        elif it.least and len(it.numbers) - len(left) < it.least:
+            # Which messages differ is not known, but these are not all of them.
+            found.append((kind, it))
+        elif left and not it.least:
+            found.append((kind, it._replace(numbers=left)))
     return found
 
 
