@@ -50,8 +50,8 @@ GROUPS = {
         extras=("pytest", "pipeline", "s3", "sql", "delta", "spark-local"),
         beside=("moto[s3,server]", "boto3"),
         tests=(
-            "tests/pipeline/test_kernel.py", "tests/pipeline/test_warehouse.py", "tests/pipeline/test_storage.py",
-            "tests/pipeline/test_sql.py", "tests/pipeline/test_delta.py", "tests/pipeline/test_report.py",
+            "tests/pipeline/test_kernel.py", "tests/pipeline/test_tidying.py", "tests/pipeline/test_storage.py",
+            "tests/pipeline/test_sql.py", "tests/pipeline/test_readers.py", "tests/pipeline/test_report.py",
             "tests/pipeline/test_engines.py", "tests/pipeline/test_own_jvm.py", "tests/spark/test_batch.py",
             "tests/spark/test_rows.py",
         ),

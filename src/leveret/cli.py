@@ -1,4 +1,4 @@
-"""The command line: `python -m leveret serve` and the commands of the pipeline.
+"""The command line: `python -m leveret serve`, and the commands of recordings, traces, the pipeline and the plugin.
 
 `serve` runs a broker in a process of its own. This module only reads options. What a command does is in the layer it
 belongs to.

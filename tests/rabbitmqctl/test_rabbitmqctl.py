@@ -18,7 +18,7 @@ _LISTENERS = "leveret listens on no port for other nodes, and on the ports of a 
 _MEASURED = "memory, and what a queue keeps in memory, are a server's own"
 _CLUSTER_ID = "leveret has no id of a cluster"
 _STATUS = "leveret reports what it has of the sections: no runtime, disks and memory"
-# The lines whose exit code or output differs, and why. The page docs/reference/rabbitmqctl.md says so too.
+# The lines whose exit code or output differs, and why.
 DIFFERENT = {
     "list_vhosts name tags --formatter csv": _FORMAT_OF_LISTS,
     "list_users --formatter csv": _FORMAT_OF_LISTS,

@@ -1,6 +1,6 @@
 """The contract of a suite: a lock of its messages, which runs write and check, and documents, which they check.
 
-This module has its settings. Without a contract, a run imports nothing else of this room.
+This module has its settings. Without a contract, a run imports `beginning` beside it, and nothing else of this room.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Which features of leveret go together: those that run a test again, watch its broker, or say where it runs.
 
 A run has one treatment at most, and what treats a run says what else it refuses. A run that asks for two features that
-do not go together ends before its first test. docs/reference/pairs.md says what comes of each other pair, and
+do not go together ends before its first test. docs/reference/pairs.md says what comes of each pair, and
 tests/plugin/test_pairs.py runs all of them.
 """
 

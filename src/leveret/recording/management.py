@@ -1,4 +1,4 @@
-"""A client for the part of RabbitMQ's management API that the plugin needs of a real server."""
+"""A client for the part of RabbitMQ's management API that `leveret record` and the plugin need of a real server."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""The only I/O of a broker: one thread, one poller, the sockets."""
+"""The I/O of a broker's AMQP: one thread, one poller, the sockets; or `inline`, which has none of these."""

@@ -1,1 +1,1 @@
-"""The record of what happens in a broker: the kinds of events, the recorder that keeps the last, and trace files."""
+"""The record of what happens in a broker: the kinds of events, the ring that keeps the last, and trace files."""
