@@ -91,6 +91,13 @@ def test_a_test_that_was_broken_and_mended_is_not_flaky(suite: Suite, times: int
     assert suite.ask("flaky") == (0, ["no test passes and fails in turn"])
 
 
+def test_two_failures_with_a_pass_between_are_flaky(suite: Suite) -> None:
+    for outcome in ("passed", "failed", "passed", "failed"):
+        suite.add(ended(lives(1), outcome))
+
+    assert suite.ask("flaky") == (0, ["test_it fails in 2 of 4 runs"])
+
+
 def test_what_flaky_runs_do_not_share_is_not_said(suite: Suite) -> None:
     dice = random.Random(3)
     for _ in range(40):
@@ -166,6 +173,14 @@ def test_a_branch_differs_in_what_it_changes_and_not_in_what_is_noise_on_main(su
 
     assert code == 1
     assert said == ["messages published to orders rose from 3 to 5 in test_it"]
+
+
+@pytest.mark.parametrize(("runs_of_main", "code"), [(2, 2), (3, 0)])
+def test_a_branch_needs_three_runs_of_its_base(suite: Suite, runs_of_main: int, code: int) -> None:
+    for branch in ["main"] * runs_of_main + ["feature"]:
+        suite.add(ended(lives(3), "passed"), branch=branch)
+
+    assert suite.ask("branch", "feature")[0] == code
 
 
 def test_a_branch_like_its_base_differs_in_nothing(suite: Suite) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from pytest_leveret.standins.server import files_of
 
 from tests.plugin.conftest import Run
 
@@ -595,3 +596,10 @@ def test_users_and_definitions_of_the_run_are_on_what_a_suite_starts(run: Run, s
     )
 
     result.assert_outcomes(passed=1)
+
+
+def test_a_mounted_folder_that_is_not_rabbitmqs_is_not_read(tmp_path: Path) -> None:
+    tmp_path.joinpath("dump.bin").write_bytes(b"x" * 100)
+
+    assert files_of({str(tmp_path): "/var/lib/data"}) == {}
+    assert files_of({str(tmp_path): "/etc/rabbitmq/conf.d"}) == {"/etc/rabbitmq/conf.d/dump.bin": b"x" * 100}

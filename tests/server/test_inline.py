@@ -148,6 +148,31 @@ def test_a_client_that_waits_with_a_timeout_times_out(broker: Broker) -> None:
         client.recv(4096)
 
 
+def test_bytes_of_no_protocol_get_the_header_and_a_reset(broker: Broker) -> None:
+    with socket.create_connection((broker.host, broker.port), 1) as client:
+        client.sendall(b"JUNKJUNK")
+
+        assert client.recv(8) == b"AMQP\x03\x01\x00\x00"
+        with pytest.raises(ConnectionResetError):
+            client.recv(8)
+        assert client.recv(8) == b""
+
+
+def test_a_client_that_sends_no_more_gets_the_end(broker: Broker) -> None:
+    with socket.create_connection((broker.host, broker.port), 1) as client:
+        client.shutdown(socket.SHUT_WR)
+
+        assert client.recv(8) == b""
+
+
+def test_a_client_that_reads_no_more_is_still_heard(broker: Broker) -> None:
+    with socket.create_connection((broker.host, broker.port), 1) as client:
+        client.shutdown(socket.SHUT_RD)
+        client.sendall(b"AMQP\x00\x00\x09\x01")
+
+        assert client.recv(4) == b"\x01\x00\x00\x00"
+
+
 def test_no_broker_at_a_port_is_a_refused_connection(broker: Broker) -> None:
     port = broker.port
     broker.stop()

@@ -1,8 +1,8 @@
 """The flake doctor, `--leveret-flaky`: it runs one test many times in different orders and names the order it fails in.
 
 `doctor` directs it, and serves in the processes that run the test. A `play` delays what clients and the broker send, by
-`delays`, and records the `steps` of one run. `search` finds the order that separates failed runs from passed ones, and `report`
-says it.
+`delays`, and records the `steps` of one run. `search` finds the order that separates failed runs from passed ones, and
+`report` says it.
 """
 
 from __future__ import annotations

@@ -108,12 +108,13 @@ class MemoryLink:
 
     def reset(self) -> None:
         """End it for the client, and notify the conversation."""
-        self.is_ended = self.is_reset = True
+        self.is_reset = True
         self.lose()
 
     def lose(self) -> None:
-        """End it, and notify the conversation."""
+        """End it, also for the client, and notify the conversation."""
         self.is_open = False
+        self.is_ended = True
         self.conversation.connection_lost()
 
     def abandon(self) -> None:
