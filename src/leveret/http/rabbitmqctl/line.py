@@ -121,11 +121,14 @@ def comma_separated(text: str) -> list[str]:
 
 
 def size_of(text: str) -> int | None:
-    """Return the bytes of a text such as "1GB", None if it is none."""
-    number, unit = text.rstrip("kKmMgGtTiBb"), text.lstrip("0123456789.").rstrip("iBb").lower()
-    if unit not in _UNITS or not number.replace(".", "", 1).isdecimal():
-        return None
-    return int(float(number) * 1000 ** _UNITS.index(unit))
+    """Return the bytes of a text such as "1GB" or "1GiB", None if it is none, as "1gb" and "1.5GB" (seen on 4.3)."""
+    unit = text.lstrip("0123456789")
+    number = text[: len(text) - len(unit)]
+    return int(number) * _UNITS[unit] if number and unit in _UNITS else None
 
 
-_UNITS: Final = ("", "k", "m", "g", "t")
+_UNITS: Final = {"": 1} | {
+    f"{letter}{rest}": base**power
+    for power, letter in enumerate("kMG", 1)
+    for rest, base in (("", 1024), ("iB", 1024), ("B", 1000))
+}

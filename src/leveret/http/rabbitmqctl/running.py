@@ -168,7 +168,8 @@ def _bad_argument(line: CommandLine, files: Mapping[str, bytes]) -> str | None:
         case "import_definitions" if words and words[0] not in files:
             return f": File {words[0]} does not exist"
         case "set_vm_memory_high_watermark" | "set_disk_free_limit" if size_of(words[-1]) is None:
-            return "."
+            is_fraction = words[-1].replace(".", "", 1).isdecimal()
+            return None if is_fraction else "."
     return None
 
 
