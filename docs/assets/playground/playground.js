@@ -434,7 +434,9 @@
     await act(...before);
   }
 
-  const label = location.hash.startsWith(LINK) ? "Start, and repeat the steps of the link" : "Start the broker";
-  const about = "This loads Python for browsers from this site: 7 MB if the server compresses it, else 15 MB. Nothing that you enter leaves this page.";
-  refill(place, button(label, start, { class: "md-button md-button--primary" }), el("p", {}, about));
+  const isLink = location.hash.startsWith(LINK);
+  const label = isLink ? "Start, and repeat the steps of the link" : "Start the broker";
+  const load = "This loads Python for browsers from this site: 7 MB if the server compresses it, else 15 MB.";
+  const about = isLink ? "A link may hold a program, which then runs in this page." : "Nothing that you enter leaves this page.";
+  refill(place, button(label, start, { class: "md-button md-button--primary" }), el("p", {}, `${load} ${about}`));
 })();
