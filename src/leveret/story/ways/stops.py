@@ -55,7 +55,8 @@ class Stops:
     def _unqueued(self, life: MessageLife) -> Iterator[Cause]:
         if life.lost is not None and life.lost.get("reason") == "rolled_back" and life.number in self._missed:
             yield self._inquiry.say("rolled_back", life, life.published, life.lost)
-        if life.lost is not None and life.lost.kind == events.RETURNED and life.number in self._roots.values:
+        is_asked = life.number in self._roots.values
+        if life.lost is not None and life.lost.kind == events.RETURNED and is_asked and not self._is_sent_on(life):
             yield self._inquiry.say("returned", life, life.published, life.lost)
         if life.lost is not None or life.published is None:
             return
@@ -65,6 +66,15 @@ class Stops:
             queue, limit = full
             unconfirmed = life.published.get("tag") is None
             yield self._inquiry.say("refused_by_full", life, queue=queue, limit=limit, unconfirmed=unconfirmed)
+
+    def _is_sent_on(self, returned: MessageLife) -> bool:
+        """Return whether a value of a returned message, or all of it, went to a queue in another message afterwards."""
+        value = self._roots.values[returned.number]
+        return any(
+            life.copies and (self._roots.values.get(life.number) == value or life.message.body == returned.message.body)
+            for life in self._inquiry.timeline.messages.values()
+            if life.number > returned.number
+        )
 
     def _stop(self, copy: CopyLife) -> Iterator[Cause]:
         queues = self._inquiry.queues
