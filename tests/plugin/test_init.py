@@ -246,6 +246,27 @@ def test_the_version_is_that_of_the_compose_file(tmp_path: Path) -> None:
     assert "leveret_rabbitmq = 3.13" in (tmp_path / "pytest.ini").read_text(encoding="utf-8")
 
 
+def test_the_version_is_that_of_the_compose_file_for_tests(tmp_path: Path) -> None:
+    for folder, version in (("", "3.13"), ("tests", "4.0")):
+        (tmp_path / folder).mkdir(exist_ok=True)
+        compose = f"services:\n  mq:\n    image: rabbitmq:{version}\n"
+        (tmp_path / folder / "compose.yml").write_text(compose, encoding="utf-8")
+    project(tmp_path, app_dot_py='import os\nURL = os.getenv("BROKER_URL")\n')
+
+    main(["init", str(tmp_path), "--yes"])
+
+    assert "leveret_rabbitmq = 4.0" in (tmp_path / "pytest.ini").read_text(encoding="utf-8")
+
+
+def test_a_variable_has_the_user_that_any_file_gives_it(tmp_path: Path) -> None:
+    given = 'os.getenv("AMQP_URL", "amqp://shop:pw@localhost/shop")'
+    project(tmp_path, a_dot_py='import os\nURL = os.environ["AMQP_URL"]\n', b_dot_py=f"import os\nURL = {given}\n")
+
+    main(["init", str(tmp_path), "--yes"])
+
+    assert "AMQP_URL vhost=shop user=shop" in (tmp_path / "pytest.ini").read_text(encoding="utf-8")
+
+
 def test_a_second_run_has_nothing_to_write(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     project(tmp_path, worker_dot_py=PIKA)
     main(["init", str(tmp_path), "--yes", "--skill"])

@@ -161,7 +161,7 @@ def _version(project: Project) -> Iterator[IniLine]:
     from pytest_leveret.standins.server import is_older, profile_of
 
     # What starts RabbitMQ for tests names the version that they were written for.
-    ranked = sorted(project.images, key=lambda path: ("test" not in path.as_posix(), ".github" not in path.parts))
+    ranked = sorted(project.images, key=lambda path: ("test" not in project.name(path), ".github" not in path.parts))
     for path in ranked:
         image = project.images[path]
         if ":" in image.rsplit("/", 1)[-1] and "$" not in image:
