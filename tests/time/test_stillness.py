@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import signal
+import subprocess
 import threading
 import time
 from collections.abc import Iterator
@@ -95,3 +98,25 @@ def test_threads_that_wait_are_not_at_work(leveret: Broker) -> None:
     for thread in waiting:
         thread.join()
     assert is_still
+
+
+def test_a_thread_that_stops_while_it_is_looked_at_was_at_work() -> None:
+    busy = subprocess.Popen(["sh", "-c", "while :; do :; done"])
+    watched = Threads()
+    watched.processes = (str(busy.pid),)
+    read, before = threads._read, threads._read(f"/proc/{busy.pid}/task/{busy.pid}/schedstat")
+
+    def read_as_before_the_next_tick(path: str) -> bytes:
+        if not path.endswith("schedstat"):
+            return read(path)
+        os.kill(busy.pid, signal.SIGSTOP)
+        os.waitpid(busy.pid, os.WUNTRACED)
+        return before
+
+    watched.look()
+    with mock.patch.object(threads, "_read", read_as_before_the_next_tick):
+        share = watched.busy_share()
+
+    busy.kill()
+    busy.wait()
+    assert share >= 1

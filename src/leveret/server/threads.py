@@ -61,26 +61,37 @@ class Threads:
     def busy_share(self) -> float:
         """Return the part of the time since the last look in which threads were busy, all added up.
 
-        It is 0 if none was busy or nothing is known, and at least 1 if one is busy now.
+        It is 0 if none was busy or nothing is known, and 1 if one is busy now.
         """
         if not self.can_tell:
             return 0.0
         idle = {str(native.native_id()), *_ours}
-        times = [(path, busy_ns) for path, busy_ns in _busy_times(self.processes) if _number(path) not in idle]
-        share = sum(busy_ns - self._before.get(path, 0) for path, busy_ns in times) / (
-            1000 * max(1, _REAL.now() - self._looked_at)
+        # The states come first. Linux adds up the time of a running thread only at its next tick or when the thread
+        # stops, so one that stopped after its time was read, and before its state was, would be missed.
+        if any(_state(path) in _AT_WORK for path in _paths(self.processes) if _number(path) not in idle):
+            return 1.0
+        busy_ns = sum(
+            busy_ns - self._before.get(path, 0)
+            for path, busy_ns in _busy_times(self.processes)
+            if _number(path) not in idle
         )
-        return max(share, 1.0) if any(_state(path) in _AT_WORK for path, _ in times) else share
+        return busy_ns / (1000 * max(1, _REAL.now() - self._looked_at))
+
+
+def _paths(processes: Iterable[str]) -> Iterator[str]:
+    """Yield the path in /proc of each thread."""
+    for process in processes:
+        tasks = f"/proc/{process}/task"
+        for thread in _names(tasks):
+            yield f"{tasks}/{thread}"
 
 
 def _busy_times(processes: Iterable[str]) -> Iterator[tuple[str, int]]:
     """Yield the nanoseconds each thread has run or waited for a processor, by its path in /proc."""
-    for process in processes:
-        tasks = f"/proc/{process}/task"
-        for thread in _names(tasks):
-            words = _read(f"{tasks}/{thread}/schedstat").split()
-            if words:
-                yield f"{tasks}/{thread}", int(words[0]) + int(words[1])
+    for path in _paths(processes):
+        words = _read(f"{path}/schedstat").split()
+        if words:
+            yield path, int(words[0]) + int(words[1])
 
 
 def family_of(process: str) -> list[str]:
