@@ -260,7 +260,8 @@ class Stops:
             last = max(queue.consumers, key=lambda one: one.since.place, default=None)
             for delivery in () if last is None else last.deliveries:
                 # It left with another one in its hands.
-                if delivery.is_left and delivery.copy.state == AGAIN and delivery.copy.deliveries[-1] is delivery:
+                is_its_last = delivery.copy.state == AGAIN and delivery.copy.deliveries[-1] is delivery
+                if delivery.is_left and is_its_last and not any(self._handling.refusals_after(delivery)):
                     yield from self._left_behind(delivery.copy)
             yield self._inquiry.say("not_consumed", copy, vhost=vhost)._replace(because=why)
 
@@ -322,6 +323,8 @@ class Stops:
             deaths = [death for death in self._handling.client_deaths if death.name is None]
             if last.until is not None and last.until.kind == events.CANCEL and len(deaths) == 1:
                 return Cause("died", {"what": deaths[0].what, "error": deaths[0].error, "line": deaths[0].line})
+            if refused := [one for one in connection.refusals if (one.at, one.chan) == (fact.at, fact.chan)]:
+                return self._handling.refusal(refused[-1])
             kind = "consumer_cancelled" if fact.kind == events.CANCEL else "consumer_channel_closed"
             if fact.kind == events.CONN_CLOSE:
                 kind = "consumer_lost" if connection.is_lost else "consumer_closed"
