@@ -21,7 +21,8 @@ import leveret.observe.views.views
 import leveret.page.formats.html
 import leveret.page.formats.index
 import leveret.page.readings.live
-import leveret.trace.writer  # noqa: F401
+import leveret.trace.writer
+import leveret.workers.worker  # noqa: F401
 
 CLIENT = """
 import pika

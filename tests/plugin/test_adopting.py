@@ -184,6 +184,55 @@ class Settings(BaseSettings):
         },
         ["leveret_url_env = MESSAGES"],
     ),
+    "a file of configparser": (
+        {
+            "config.ini": "[database]\nhost = db\nport = 5432\n\n"
+            "[rabbitmq]\nhost = localhost\nport = PORT\nuser = app\npassword = secret\n",
+            "shop.py": """
+from configparser import ConfigParser
+from pathlib import Path
+
+settings = ConfigParser()
+settings.read(Path(__file__).with_name("config.ini"))
+""",
+            "test_it.py": """
+import pika
+from shop import settings
+
+def test_it():
+    rabbit = settings["rabbitmq"]
+    login = pika.PlainCredentials(rabbit["user"], rabbit["password"])
+    pika.BlockingConnection(pika.ConnectionParameters(rabbit["host"], int(rabbit["port"]), "/", login)).close()
+""",
+        },
+        ["leveret_port = PORT", "leveret_users = app=secret"],
+    ),
+    "the name of a service of a compose network": (
+        {"test_it.py": pika_test('pika.ConnectionParameters("rabbitmq", 5672)')},
+        ["[pytest]\nleveret_hosts = rabbitmq\n"],
+    ),
+    "the number of a container, beside the name of a service in a file": (
+        {
+            "settings.json": '{\n  "mq": {\n    "host": "mq",\n    "port": 5672\n  }\n}\n',
+            "test_it.py": """
+import asyncio
+import json
+from pathlib import Path
+import aio_pika
+
+async def connect(host):
+    await (await aio_pika.connect(host=host, port=5672)).close()
+
+def test_it():
+    settings = json.loads(Path(__file__).with_name("settings.json").read_text())
+    asyncio.run(connect("172.17.0.2"))
+    asyncio.run(connect(settings["mq"]["host"]))
+
+URL = "amqp://172.17.0.2:5672/"
+""",
+        },
+        ["[pytest]\nleveret_hosts = 172.17.0.2 mq\n"],
+    ),
     "a compose file with three services, started by hand": (
         {
             "docker-compose.yml": COMPOSE + "  db:\n    image: postgres:16\n  app:\n    build: .\n",
@@ -559,7 +608,7 @@ def test_the_reason_of_a_port_says_only_what_stands_there(tmp_path: Path, capsys
 
     output = capsys.readouterr().out
     assert "note: leveret_port: test_it.py:2 names the port 5672\n" in output
-    assert "note: leveret_port: test_it.py:3 connects to amqp://$CELERY_HOST:5672\n" in output
+    assert "note: leveret_port: test_it.py:3 names amqp://$CELERY_HOST:5672\n" in output
 
 
 @pytest.mark.parametrize(
@@ -625,26 +674,60 @@ def test_a_client_of_amqp_that_imports_no_other_names_its_port(tmp_path: Path) -
     assert (tmp_path / "pytest.ini").read_text(encoding="utf-8") == "[pytest]\nleveret_port = 5672\n"
 
 
-def test_a_machine_that_only_docker_knows_is_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    write(tmp_path, {"test_it.py": pika_test('pika.URLParameters("amqp://rabbitmq:5672")')}, free_ports())
-
-    main(["init", str(tmp_path)])
-
-    note = "note: test_it.py:5 connects to amqp://rabbitmq:5672, which is another machine: let it read the address"
-    assert capsys.readouterr().out.startswith(note)
-
-
-def test_the_name_of_a_service_is_named_beside_the_lines(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_name_that_only_docker_knows_is_led_here_and_another_one_is_named(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     urls = 'A = "amqp://mq.example/", "amqp://host/"\nURL = os.getenv("AMQP_URL", "")\n'
     write(tmp_path / "shop", {"test_it.py": f'import os\n{urls}B = "amqp://rabbitmq:5672"\n'}, free_ports())
     write(tmp_path / "urls", {"test_it.py": f"import os\n{urls}"}, free_ports())
+    write(tmp_path / "far", {"test_it.py": 'import pika\nA = "amqp://mq.example/"\n'}, free_ports())
 
     main(["init", str(tmp_path / "shop")])
     main(["init", str(tmp_path / "urls")])
+    main(["init", str(tmp_path / "far")])
 
-    output = capsys.readouterr().out
-    assert "note: test_it.py:4 connects to amqp://rabbitmq:5672, which is another machine: " in output
-    assert output.count("another machine") == 1
+    shop, urls, far = re.split("(?<=write this\n)|(?<=machine was found\n)", capsys.readouterr().out)[:3]
+    assert "leveret_hosts: test_it.py:4 names amqp://rabbitmq:5672, which this machine does not know; in " in shop
+    assert "leveret_hosts" not in urls
+    assert "note: test_it.py:2 connects to amqp://mq.example:5672, which is another machine: let it read the " in far
+
+
+MQTT = "[broker]\nhost = localhost\nport = 1883\n"
+NAMED = "import pika\nFILE = 'NAME'\n"
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "code", "written"),
+    [
+        ("app.ini", "[broker]\nhost: localhost\nport: 5672\n", NAMED, "leveret_port = 5672\n"),
+        ("app.toml", '[rabbit]\nhost = "localhost"  # here\n', NAMED, "leveret_port = 5672\n"),
+        ("app.yml", "queue:\n  rabbit_host: localhost\n  rabbit_port: 5673\n", NAMED, "leveret_port = 5673\n"),
+        ("app.json", '{"rabbit": {\n  "url": "amqp://rabbit:5673/"\n}}\n', NAMED, "leveret_hosts = rabbit\n"),
+        ("app.yaml", "rabbit:\n  host: $HOST\n", NAMED, ""),
+        ("app.yaml", "rabbit:\n  host: localhost\n  management_port: 15672\n", NAMED, "leveret_port = 5672\n"),
+        ("app.ini", MQTT, NAMED, ""),
+        ("app.ini", MQTT.replace("1883", "5672"), "import pika\n", ""),
+        ("app.ini", MQTT.replace("1883", "5672"), NAMED.replace("pika", "paho"), ""),
+    ],
+)
+def test_an_address_is_read_in_a_file_of_settings_that_the_code_names(
+    tmp_path: Path, name: str, text: str, code: str, written: str
+) -> None:
+    write(tmp_path, {name: text, "test_it.py": code.replace("NAME", name)}, free_ports())
+
+    main(["init", str(tmp_path), "--yes"])
+
+    settings = tmp_path / "pytest.ini"
+    assert (settings.read_text(encoding="utf-8") if settings.exists() else "") == (written and f"[pytest]\n{written}")
+
+
+def test_the_reason_of_an_address_in_a_file_names_its_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    write(tmp_path, {"app.ini": "[mq]\nvhost = a\nhost = localhost\nport = 5672\n", "test_it.py": NAMED}, free_ports())
+    write(tmp_path, {"test_it.py": NAMED.replace("NAME", "app.ini")}, free_ports())
+
+    main(["init", str(tmp_path)])
+
+    assert "note: leveret_port: app.ini:3 names amqp://localhost:5672/a\n" in capsys.readouterr().out
 
 
 TRIED = """
@@ -688,6 +771,62 @@ def test_the_tests_are_tried_with_the_proposal_and_each_red_one_has_its_reason(
     assert re.search(
         r"failed test_it.py::test_elsewhere \(no client of it reached leveret\): .*AMQPConnectionError", output
     )
+
+
+def test_a_test_that_a_variable_breaks_is_named_and_the_usual_port_taken_in_its_place(
+    pytester: pytest.Pytester, run_tests: object, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    source = """
+import os
+import pika
+
+def where():
+    return os.getenv("RABBIT_HOST", "localhost"), int(os.getenv("RABBIT_PORT", "5672"))
+
+def test_of_defaults():
+    assert where() == ("localhost", 5672)
+
+def test_of_another():
+    assert where() == ("localhost", 1)
+"""
+    write(pytester.path, {"test_it.py": source}, free_ports())
+    pytester.makefile(".ini", pytest="[pytest]\naddopts = -p pytest_leveret.plugin\n")
+    usual = socket.socket()
+    is_free = usual.connect_ex(("127.0.0.1", 5672)) != 0
+    usual.close()
+
+    assert main(["init", str(pytester.path), "--yes", "--try"]) != 0
+
+    said = capfd.readouterr().out
+    assert said.count("fails only if leveret_url_env is set") == 1
+    assert "note: test_it.py::test_of_defaults fails only if leveret_url_env is set; let it delete " in said
+    written = (pytester.path / "pytest.ini").read_text(encoding="utf-8")
+    assert ("leveret_port = 5672\n" in written) == is_free
+    assert ("leveret_url_env" in written) != is_free
+
+
+def test_tests_that_take_too_long_are_stopped_with_what_was_seen(
+    pytester: pytest.Pytester, run_tests: object, capfd: pytest.CaptureFixture[str]
+) -> None:
+    source = """
+import pika, threading
+
+def test_passes():
+    pika.BlockingConnection(pika.ConnectionParameters("localhost", PORT)).close()
+
+def test_hangs():
+    threading.Event().wait()
+
+def test_after(): pass
+"""
+    write(pytester.path, {"test_it.py": source}, free_ports())
+    pytester.makeini("[pytest]\naddopts = -p pytest_leveret.plugin")
+
+    assert main(["init", str(pytester.path), "--try", "--seconds", "10"]) == 1
+
+    output = capfd.readouterr().out
+    assert "leveret: 1 passed, 1 stopped; 1 reached leveret; stopped after 10 s\n" in output
+    assert "  stopped test_it.py::test_hangs (no client of it reached leveret): stopped after 10 s\n" in output
 
 
 @pytest.mark.parametrize(

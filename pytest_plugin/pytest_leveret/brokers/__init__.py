@@ -21,7 +21,7 @@ from pytest_leveret.brokers.recording import attempt_of
 from pytest_leveret.options import GENERAL, RUNNING, Setting, Settings, given, read_settings
 from pytest_leveret.options.kinds import read_levels
 from pytest_leveret.options.markers import marked_settings
-from pytest_leveret.options.table import OPTIONS, URL_ENV
+from pytest_leveret.options.table import OPTIONS, WAYS
 
 if TYPE_CHECKING:
     from leveret import Broker
@@ -112,7 +112,7 @@ def refuse_unusable(config: pytest.Config) -> None:
                 Broker(**_complete({**others, word: value}))
             except (ValueError, BrokerError) as error:
                 raise pytest.UsageError(f"{setting.origin}: {error}") from None
-    if not (role_of(config) == "controller" and read_settings(config, URL_ENV)):
+    if not (role_of(config) == "controller" and read_settings(config, WAYS)):
         _refuse_address({word: settings[word] for word in ("host", *_PORTS) if word in settings})
     if "trace_dir" in settings:
         refuse_directory(settings["trace_dir"])

@@ -1,18 +1,20 @@
-"""The broker of the run: at the port of `leveret_port`, and with its URL in the variables of `leveret_url_env`.
+"""The broker of the run: at the port of `leveret_port`, behind the variables of `leveret_url_env` and `leveret_hosts`.
 
 Some applications read the URL of their broker when they are imported, and keep it; others have it in their code. So
 the broker starts, and the variables are set, before pytest imports the first conftest. The fixture `leveret_session` is
 this broker, and it belongs to every test in which something happens on it. When the run ends, the variables get their
 former values.
 
-Each worker of pytest-xdist has a broker of its own if variables lead there. If there is a port only, the broker of the
-controller serves all workers, as a server would.
+Each worker of pytest-xdist has a broker of its own if variables or names of machines lead there. If there is a port
+only, the broker of the controller serves all workers, as a server would.
 """
 
 from __future__ import annotations
 
+import os
 import re
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
@@ -20,7 +22,7 @@ import pytest
 
 from pytest_leveret import brokers
 from pytest_leveret.brokers.harness import harness_of
-from pytest_leveret.options import Settings, general_settings, read_settings, settings_for
+from pytest_leveret.options import Setting, Settings, general_settings, read_settings, settings_for
 from pytest_leveret.options.kinds import Variable
 from pytest_leveret.options.table import OF_RUN
 
@@ -40,6 +42,8 @@ class RunBroker:
     # Where the variables were set, and the value of each.
     origin: str = ""
     values: dict[Variable, str] = field(default_factory=dict)
+    # The names of machines that lead to it, and where they were set.
+    hosts: Setting | None = None
     # The request of the fixture whose broker has the port for a while.
     tenant: pytest.FixtureRequest | None = None
 
@@ -64,9 +68,9 @@ def prepare(config: pytest.Config) -> None:
     if not wanted:
         return
     brokers.refuse_unusable(config)
-    settings, setting = settings_for(config, None), wanted.get("url_env")
+    settings, setting, hosts = settings_for(config, None), wanted.get("url_env"), wanted.get("hosts")
     role = brokers.role_of(config)
-    if role and setting is None:
+    if role and setting is None and hosts is None:
         # A port is the same in all processes.
         if role == "worker":
             return
@@ -78,7 +82,7 @@ def prepare(config: pytest.Config) -> None:
     try:
         broker = brokers.start_broker(config, settings, {})
         is_fixed = "port" in settings and bool(settings["port"].value)
-        run = config.stash[_RUN] = RunBroker(broker, broker.port, is_fixed)
+        run = config.stash[_RUN] = RunBroker(broker, broker.port, is_fixed, hosts=hosts)
         config.add_cleanup(lambda: _stop(run))
         if setting is not None:
             run.origin = setting.origin
@@ -95,6 +99,26 @@ def prepare(config: pytest.Config) -> None:
         if not variable.part.startswith(_HTTP):
             # A worker on any broker gets the URL of that broker there.
             patch.setitem(VARIABLES, variable.name, (variable.vhost, variable.user, variable.part))
+    if hosts is not None:
+        _lead(config, broker, hosts.value, patch)
+
+
+def _lead(config: pytest.Config, broker: Broker, names: Collection[str], patch: pytest.MonkeyPatch) -> None:
+    """Lead names of machines to the broker, here and in each Python that starts from here."""
+    from leveret import BrokerError
+    from leveret.engine.urls import HOSTS, VARIABLES, part_of
+    from leveret.workers.startup import sitecustomize
+
+    ports = [broker.port]
+    with suppress(BrokerError):
+        ports.append(int(part_of(broker.management_url, "port")))
+    config.add_cleanup(sitecustomize.lead(names, part_of(broker.url, "host"), *ports))
+    HOSTS.update(names)
+    config.add_cleanup(HOSTS.clear)
+    patch.setenv(sitecustomize.NAMES, " ".join(sorted(names)))
+    patch.setenv(sitecustomize.ADDRESS, part_of(broker.url, "address"))
+    patch.setitem(VARIABLES, sitecustomize.ADDRESS, ("/", "guest", "address"))
+    patch.setenv("PYTHONPATH", os.path.dirname(sitecustomize.__file__), prepend=os.pathsep)
 
 
 def is_started(config: pytest.Config) -> bool:
@@ -152,10 +176,12 @@ def header(config: pytest.Config) -> list[str]:
         return []
     if config.getoption("tx", None):
         parts = [f"{variable.name} for each worker ({run.origin})" for variable in run.values]
-        parts += [] if run.values else [_SHARED]
+        parts += [] if run.values or run.hosts else [_SHARED]
     else:
         shown = {it.name: "***" if it.part == "password" else value for it, value in run.values.items()}
         parts = [f"{name}={re.sub(r':[^:@/]*@', '@', text)} ({run.origin})" for name, text in shown.items()]
+    if run.hosts is not None:
+        parts.append(f"{', '.join(sorted(run.hosts.value))} is this broker ({run.hosts.origin})")
     if run.broker is not None and not (brokers.STARTER in config.stash or "rabbitmq" in general_settings(config)):
         parts.append(f"as RabbitMQ {run.broker.rabbitmq} (the default; leveret_rabbitmq chooses another)")
     return parts

@@ -10,6 +10,7 @@ from collections import Counter
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
+from ipaddress import ip_address
 from typing import Final, NamedTuple
 from urllib.parse import unquote, urlsplit
 
@@ -30,6 +31,11 @@ _ENDS: Final = {
     "user": re.compile(r"(USER|USERNAME|LOGIN)$", re.IGNORECASE),
     "password": re.compile(r"(PASS|PASSWD|PASSWORD)$", re.IGNORECASE),
 }
+# A line of a file of settings that begins a section, and one that gives a value.
+_SECTION: Final = re.compile(r"""\s*(?:\[+([\w.:-]+)\]+|["']?([\w.-]+)["']?\s*:\s*\{?)\s*(?:[#;].*)?""")
+_VALUE: Final = re.compile(r"""\s*["']?([\w.-]+)["']?\s*[:=]\s*["']?([^\s"',#;]+)""")
+# How compose files and workflows name a service of RabbitMQ.
+_SERVICE: Final = re.compile(r"AMQP|RABBIT|RMQ|^(mq|broker)$", re.IGNORECASE)
 # A variable of another port.
 _TLS: Final = re.compile(r"(^|_)(SSL|TLS)|amqps:")
 _MANAGEMENT: Final = re.compile(r"MANAGEMENT|MGMT|_API_|_HTTP_|ADMIN_", re.IGNORECASE)
@@ -62,9 +68,11 @@ class BrokerAddress(NamedTuple):
         return self.host in _LOCAL or self.host[:1] in ("", "$")
 
     @property
-    def is_service(self) -> bool:
-        """Whether its host is named as compose files and workflows name a service of RabbitMQ."""
-        return not self.is_local and "." not in self.host and bool(_RABBITMQ.search(self.host))
+    def is_of_docker(self) -> bool:
+        """Whether its host is named as a service in a network of Docker, or has a number of a private network."""
+        with suppress(ValueError):
+            return not self.is_local and ip_address(self.host).is_private
+        return not self.is_local and "." not in self.host and bool(_SERVICE.search(self.host))
 
 
 class Held(NamedTuple):
@@ -73,6 +81,14 @@ class Held(NamedTuple):
     part: str
     default: str
     where: str
+
+    @property
+    def is_usual(self) -> bool:
+        """Whether the default leads to the usual port of this machine; what is no place leads nowhere else."""
+        if self.part == "url":
+            address = address_in(self.default, "")
+            return address is not None and address.is_local and address[2] == AMQP_PORT and address.scheme == "amqp"
+        return {"host": self.default in _LOCAL, "port": self.default == str(AMQP_PORT)}.get(self.part, True)
 
 
 def address_in(text: str, where: str) -> BrokerAddress | None:
@@ -123,6 +139,29 @@ class Addresses:
         if vhost and "$" not in vhost:
             self.vhosts.add(vhost)
 
+    def read_file(self, text: str, name: str) -> None:
+        """Read the addresses in a file of settings: URLs, and hosts with what stands beside them."""
+        section, sections = "", dict[str, dict[str, tuple[str, str, str]]]()
+        for number, line in enumerate(text.splitlines(), 1):
+            where = f"{name}:{number}"
+            if begun := _SECTION.fullmatch(line):
+                section = begun[1] or begun[2]
+            elif given := _VALUE.match(line):
+                named = f"{section}_{given[1]}"
+                part = next((word for word, end in _ENDS.items() if end.search(given[1])), "")
+                if (address := address_in(given[2], where)) is not None:
+                    self.fixed.append(address)
+                elif part and _BROKER.search(named) and not (_MANAGEMENT.search(named) or _TLS.search(named)):
+                    sections.setdefault(section, {})[part] = given[2], where, named
+        for parts in sections.values():
+            host, where, named = parts.get("host", ("", "", ""))
+            port = parts["port"][0] if "port" in parts else str(AMQP_PORT) if _RABBITMQ.search(named) else ""
+            # Other brokers than RabbitMQ have files like this.
+            is_ours = _RABBITMQ.search(named) or port == str(AMQP_PORT)
+            if re.fullmatch(r"[\w.-]+", host) and port.isdecimal() and is_ours:
+                login = {part: it[0] for part, it in parts.items() if part in ("user", "password", "vhost")}
+                self.fixed.append(BrokerAddress(where, host, int(port), **login))
+
     def note(self, read: VariableRead, where: str, part: str | None = None) -> bool:
         """Note that the code reads a variable, as this part or as name and default say; return whether it counts."""
         name, default = read.variable, read.default
@@ -164,13 +203,18 @@ class Addresses:
         """Return the addresses on this machine at one port: the usual one, or else the one that most have.
 
         If variables have the port, another one than the usual belongs to something else, and so does the number of the
-        usual one alone.
+        usual one alone, also beside the name of another machine.
         """
         has_port = any(it.part in ("port", "url") for it in self.variables().values())
-        found = [it for it in self.fixed if it.is_local and it.scheme == "amqp" and (it.host or not has_port)]
+        is_placed = has_port or bool(self.of_docker())
+        found = [it for it in self.fixed if it.is_local and it.scheme == "amqp" and (it.host or not is_placed)]
         counts = Counter(it.port for it in found)
         port = AMQP_PORT if has_port or AMQP_PORT in counts else next((port for port, _ in counts.most_common(1)), 0)
         return [it for it in found if it.port == port]
+
+    def of_docker(self) -> list[BrokerAddress]:
+        """Return the addresses that only a network of Docker, or another private one, knows."""
+        return [it for it in self.fixed if it.is_of_docker and it.scheme == "amqp"]
 
     def lonely_host(self) -> str | None:
         """Return the place that reads a host from a variable, if no variable has a port or a URL."""
@@ -182,7 +226,7 @@ class Addresses:
     def logins(self) -> tuple[dict[str, str], set[str]]:
         """Return the users with their passwords, and the virtual hosts, beside guest and "/"."""
         held = self.variables()
-        addresses = self.local()
+        addresses = self.local() + self.of_docker()
         urls = [it.default or self.given.get(name, "") for name, it in held.items() if it.part == "url"]
         addresses += [found for url in urls if (found := address_in(url, "")) is not None]
         parts = {it.part: it.default for it in held.values()}

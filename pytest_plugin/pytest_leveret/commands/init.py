@@ -5,11 +5,15 @@ from __future__ import annotations
 import argparse
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
     from pytest_leveret.commands.project import Project
     from pytest_leveret.commands.proposal import IniLine
+    from pytest_leveret.commands.trying import Tried
+
+# How many failed tests run again, to see whether a variable is why.
+_EXAMINED: Final = 20
 
 
 def add_to(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
@@ -33,7 +37,13 @@ def add_to(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> Non
         dest="tries",
         action="store_true",
         help="also run the tests once with what it proposes, and say which pass, which do not, and why; once more if "
-        "they need a line for what RabbitMQ denies from 4.3 on",
+        "they need another line",
+    )
+    init.add_argument(
+        "--seconds",
+        type=float,
+        default=1800,
+        help="with --try: stop the tests after this time, and say what was seen until then (default: 1800)",
     )
     init.set_defaults(run=_run)
 
@@ -56,7 +66,7 @@ def _run(options: argparse.Namespace) -> int:
             else f"no address of {'this machine' if is_named else 'a RabbitMQ'} was found"
         )
         print(f"leveret: nothing to write; {why}")
-        return _tried(project, [])[0] if options.tries else 0
+        return _tried(project, [], options.seconds).code if options.tries else 0
     is_agreed = options.yes or (not options.tries and _agreed())
     if is_agreed:
         proposal.write(written)
@@ -68,28 +78,66 @@ def _run(options: argparse.Namespace) -> int:
         print("leveret: nothing was written")
     if not options.tries:
         return 0
-    lines = [] if is_agreed or is_set_up else proposal.lines_for(project)
-    code, denied = _tried(project, lines)
-    more = None if is_set_up else proposal.permitting(project, denied)
-    if more is None:
-        return code
-    print(f"note: {more.option}: {more.because}")
-    if is_agreed:
-        permitted = proposal.with_line(project, more)
-        print(proposal.diff(project, permitted), end="")
-        proposal.write(permitted)
-    return _tried(project, lines if is_agreed else [*lines, more], "once more")[0]
+    if is_set_up:
+        return _tried(project, [], options.seconds).code
+    return _try_out(project, options.seconds, writes=is_agreed)
 
 
-def _tried(project: Project, lines: list[IniLine], how: str = "once") -> tuple[int, set[str]]:
-    """Run the tests with more lines, and print what became of them; return the exit code, and what was denied."""
+def _try_out(project: Project, seconds: float, *, writes: bool) -> int:
+    """Run the tests with the lines, and once more with what they turn out to need; return the last exit code.
+
+    `writes` says that the lines are written, and that what the tests need is to be written too.
+    """
+    from pytest_leveret.commands import proposal
+
+    lines = [] if writes else proposal.lines_for(project)
+    tried = _tried(project, lines, seconds)
+    needed: list[tuple[IniLine, IniLine | None]] = []
+    if (variables := _broken_by(project, lines, tried, seconds)) and (port := proposal.port_instead(project)):
+        at_port = [*lines, variables._replace(value=""), port]
+        if (again := _tried(project, at_port, seconds, "once more, at the port")).red_count < tried.red_count:
+            tried, lines = again, at_port
+            needed.append((port, variables))
+    if more := proposal.permitting(project, tried.denied):
+        lines = [*lines, more]
+        needed.append((more, None))
+    for line, instead_of in needed:
+        print(f"note: {line.option}: {line.because}")
+        if writes:
+            changed = proposal.with_line(project, line, instead_of)
+            print(proposal.diff(project, changed), end="")
+            proposal.write(changed)
+    return _tried(project, lines, seconds, "once more").code if more else tried.code
+
+
+def _broken_by(project: Project, lines: list[IniLine], tried: Tried, seconds: float) -> IniLine | None:
+    """Name each test that fails because a variable is set, and return the line that sets it; None if there is none."""
+    from pytest_leveret.commands import proposal, trying
+
+    line = next((it for it in proposal.lines_for(project) if it.option == "leveret_url_env"), None)
+    if line is None or not (tests := tried.unreached[:_EXAMINED]):
+        return None
+    off = [*lines, line._replace(value="")]
+    # The same few tests, so that nothing but the line is another.
+    runs = [trying.run(project.root, [*_options(it), *tests], seconds).outcomes for it in (lines, off)]
+    broken = [it for it in tests if [run.get(it, {}).get("outcome") for run in runs] == ["failed", "passed"]]
+    for test in broken:
+        print(f"note: {test} fails only if leveret_url_env is set; let it delete the variables: monkeypatch.delenv()")
+    return line if broken else None
+
+
+def _tried(project: Project, lines: list[IniLine], seconds: float, how: str = "once") -> Tried:
+    """Run the tests with more lines, and print what became of them."""
     from pytest_leveret.commands import trying
 
     print(f"leveret: running the tests {how}")
-    options = [f"--{it.option.replace('_', '-')}={it.value.replace(chr(10), ';')}" for it in lines]
-    code, said, denied = trying.run(project.root, options)
-    print("\n".join(["leveret: " + said[0], *said[1:]]))
-    return code, denied
+    tried = trying.run(project.root, _options(lines), seconds)
+    print("\n".join(["leveret: " + tried.said[0], *tried.said[1:]]))
+    return tried
+
+
+def _options(lines: list[IniLine]) -> list[str]:
+    return [f"--{it.option.replace('_', '-')}={it.value.replace(chr(10), ';')}" for it in lines]
 
 
 def _agreed() -> bool:

@@ -50,6 +50,8 @@ _GIVEN: Final = re.compile(
 )
 # An image with a version, wherever it stands but in a comment: it has no port, and is no host of a URL.
 _TAGGED: Final = re.compile(r"^(?:[^#\n]*[\s'\"])?((?:[\w.-]+/)*rabbitmq:\d\d?(?!\d)[\w.-]*)", re.MULTILINE)
+# The settings that code reads.
+_OF_CODE: Final = (".ini", ".cfg", ".toml", ".yml", ".yaml", ".json")
 _LARGEST_FILE: Final = 1_000_000
 
 
@@ -114,7 +116,7 @@ def read(root: Path) -> Project:
                 project.unread.append(path)
         elif path.suffix in (".yml", ".yaml") or path.name.startswith("Dockerfile"):
             _read_yaml(project, path, texts[path])
-        else:
+        elif path.suffix != ".json":
             project.addresses.read_settings(dict(_GIVEN.findall(texts[path])))
     nodes = (node for tree in modules.values() for node in ast.walk(tree))
     fields = settings_fields({node.name: node for node in nodes if isinstance(node, ast.ClassDef)})
@@ -129,6 +131,10 @@ def read(root: Path) -> Project:
         reader = ModuleReader(project.addresses, project.name(path), {})
         reader.read_constants(tree)
         project.has_tests = project.has_tests or (_is_test(path) and reader.has_found)
+    code = "\n".join(texts[path] for path in modules)
+    for path, text in texts.items() if project.addresses.clients else ():
+        if path.suffix in _OF_CODE and path.name in code and path not in project.images:
+            project.addresses.read_file(text, project.name(path))
     # A fixture of the project's own hides that of a plugin.
     for name in project.requested - project.fixtures:
         package = _FIXTURES.get(name)
@@ -209,8 +215,7 @@ def _files(root: Path) -> Iterator[Path]:
         folders[:] = [name for name in folders if not (Path(folder) / name / "pyvenv.cfg").exists()]
         for name in names:
             path = Path(folder) / name
-            is_setting = name.startswith(".env") or path.suffix in (".env", ".yml", ".yaml", ".ini", ".cfg", ".toml")
-            is_setting = is_setting or name.startswith("Dockerfile")
+            is_setting = name.startswith((".env", "Dockerfile")) or path.suffix in (".env", *_OF_CODE)
             if (path.suffix == ".py" or is_setting) and path.is_file() and path.stat().st_size <= _LARGEST_FILE:
                 yield path
 

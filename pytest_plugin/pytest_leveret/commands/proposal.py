@@ -97,7 +97,7 @@ def lines_for(project: Project) -> list[IniLine]:
     """Return the lines with which the project's tests find leveret in the place of RabbitMQ."""
     if project.replaces:
         return [IniLine("leveret_replaces", " ".join(sorted(project.replaces)), "the tests start RabbitMQ with it")]
-    lines = [*_variables(project), *_ports(project)]
+    lines = [*_variables(project), *_ports(project), *_hosts(project)]
     if not lines and not project.requested & {"leveret", "make_leveret", "leveret_session"}:
         return []
     return [*lines, *(_logins(project) if lines else ()), *_version(project)]
@@ -136,13 +136,20 @@ def _ports(project: Project) -> Iterator[IniLine]:
     local = found.local()
     if local:
         port, first = local[0].port, local[0]
-        does = f"connects to {shown(first)}" if first.host else f"names the port {port}"
-        yield IniLine("leveret_port", str(port), f"{first.where} {does}")
+        what = shown(first) if first.host else f"the port {port}"
+        yield IniLine("leveret_port", str(port), f"{first.where} names {what}")
     elif (host := found.lonely_host()) is not None:
         yield IniLine("leveret_port", str(AMQP_PORT), f"{host} names the host, and no variable the port")
     if found.management and (local or found.variables()):
         where, port_there = next(iter(found.management.items()))
         yield IniLine("leveret_management_port", str(port_there), f"{where} calls the management API there")
+
+
+def _hosts(project: Project) -> Iterator[IniLine]:
+    """Yield the line about the names of other machines in the code."""
+    if led := project.addresses.of_docker():
+        why = f"{led[0].where} names {shown(led[0])}, which this machine does not know; in the tests it is leveret"
+        yield IniLine("leveret_hosts", " ".join(sorted({it.host for it in led})), why)
 
 
 def _logins(project: Project) -> Iterator[IniLine]:
@@ -182,16 +189,32 @@ def permitting(project: Project, denied: set[str]) -> IniLine | None:
     return IniLine("leveret_permit", " ".join(sorted(denied)), because)
 
 
-def with_line(project: Project, line: IniLine) -> dict[Path, str]:
-    """Return the file of pytest's settings with a line more."""
-    path = project.settings or project.root / "pytest.ini"
-    return {path: _with_options(path.name, text_of(path), [line])}
+def port_instead(project: Project) -> IniLine | None:
+    """Return the line for the usual port if the defaults of all variables lead there, and tests run in one process."""
+    held = project.addresses.variables().values()
+    if not all(it.is_usual for it in held) or re.search(r"(^|[\s\"'])-n[ =]?\w", text_of(_settings_of(project))):
+        return None
+    because = "in place of leveret_url_env, because the variables lead there if nothing sets them"
+    return IniLine("leveret_port", str(AMQP_PORT), because)
+
+
+def with_line(project: Project, line: IniLine, instead_of: IniLine | None = None) -> dict[Path, str]:
+    """Return the file of pytest's settings with a line more, or with that in place of another one."""
+    path = _settings_of(project)
+    before = text_of(path)
+    if instead_of is not None:
+        before = before.replace(_setting(instead_of, is_toml=path.suffix == ".toml"), "")
+    return {path: _with_options(path.name, before, [line])}
+
+
+def _settings_of(project: Project) -> Path:
+    return project.settings or project.root / "pytest.ini"
 
 
 def changes(project: Project, *, with_skill: bool) -> dict[Path, str]:
     """Return the files that would change, with their whole texts."""
     written: dict[Path, str] = {}
-    settings = project.settings or project.root / "pytest.ini"
+    settings = _settings_of(project)
     before = text_of(settings)
     if "leveret_" not in before and (lines := lines_for(project)):
         written[settings] = _with_options(settings.name, before, lines)
@@ -236,8 +259,8 @@ def advice(project: Project) -> Iterator[str]:
             f"{project.name(project.docker_py)} starts RabbitMQ with docker-py, which leveret does not replace; start "
             "it with testcontainers, or leave that out"
         )
-    # Beside the lines, only the name of a service is sure to be no example of a test of URLs.
-    for address in [it for it in project.addresses.fixed if not lines or it.is_service][:1]:
+    # Beside the lines, an address may be an example of a test of URLs.
+    for address in [it for it in project.addresses.fixed if not lines][:1]:
         if not address.is_local:
             yield (
                 f"{address.where} connects to {shown(address)}, which is another machine: let it read the address "

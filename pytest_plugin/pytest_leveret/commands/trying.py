@@ -1,6 +1,6 @@
 """`leveret init --try`: the project's tests, run once with the lines that are proposed, and what became of them.
 
-In the run itself this module is a plugin of pytest, which writes the outcomes to a file.
+In the run itself this module is a plugin of pytest, which writes each outcome to a file, a line each.
 """
 
 from __future__ import annotations
@@ -8,53 +8,76 @@ from __future__ import annotations
 import json
 import os
 import re
-import subprocess
 import sys
 from collections import Counter
 from collections.abc import Generator, Iterator, Sequence
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import pytest
+
+from leveret.workers.processes import program
 
 _FILE: Final = "LEVERET_INIT_OUTCOMES"
 _REACHED: Final = "reached leveret"
 _WAY_OUT: Final = "way out"
 _DENIED: Final = "denied feature"
 _WHY_MAX: Final = 200
-_LIMIT_S: Final = 1800
 _LISTED: Final = 20
-# What pytest reported, by test, and of each module that cannot be imported the outcome.
+# The outcomes that are no good end. The last is that of a test that was running when its process ended.
+_RED: Final = ("failed", "error", "stopped")
+# What pytest reported, by test.
 _reports: Final[dict[str, list[pytest.TestReport]]] = {}
-_not_imported: Final[dict[str, dict[str, Any]]] = {}
 
 
-def run(root: Path, options: Sequence[str]) -> tuple[int, list[str], set[str]]:
-    """Run the tests of a project with more options of pytest.
+class Tried(NamedTuple):
+    """What became of the tests: pytest's exit code, the outcome of each, and lines that say so."""
 
-    Return the exit code, lines about the outcomes, and the deprecated features that failed tests were denied.
-    """
+    code: int
+    outcomes: dict[str, dict[str, Any]]
+    said: list[str]
+
+    @property
+    def denied(self) -> set[str]:
+        """The deprecated features that failed tests were denied."""
+        return {feature for it in self.outcomes.values() for feature in it["denied"]}
+
+    @property
+    def unreached(self) -> list[str]:
+        """The failed tests of which no client reached leveret."""
+        return [test for test, it in self.outcomes.items() if it["outcome"] in _RED[:2] and not it["reached"]]
+
+    @property
+    def red_count(self) -> int:
+        """The number of tests that did not come to a good end."""
+        return sum(it["outcome"] in _RED for it in self.outcomes.values())
+
+
+def run(root: Path, options: Sequence[str], limit_s: float) -> Tried:
+    """Run the tests of a project with more options of pytest, and stop them after so many seconds."""
+    printed: list[str] = []
     with TemporaryDirectory() as folder:
         file = Path(folder, "outcomes.json")
         command = [sys.executable, "-m", "pytest", "-p", __name__, "-q", *options]
-        try:
-            done = subprocess.run(
-                command,
-                cwd=root,
-                env={**os.environ, _FILE: str(file)},
-                capture_output=True,
-                text=True,
-                timeout=_LIMIT_S,
-            )
-        except subprocess.TimeoutExpired:
-            return 1, [f"the tests took more than {_LIMIT_S // 60} minutes, and were stopped"], set()
-        if not file.exists():
-            said = [line for line in f"{done.stdout}\n{done.stderr}".splitlines() if line.strip()]
-            return done.returncode, ["pytest ran no test:", *(f"  {line}" for line in said[-_LISTED:])], set()
-        outcomes = json.loads(file.read_text(encoding="utf-8"))
-        denied = {feature for it in outcomes.values() for feature in it["denied"]}
-        return done.returncode, list(_described(outcomes)), denied
+        process = program(command, {**os.environ, _FILE: str(file)}, str(root), printed.append)
+        ended = f"stopped after {limit_s:g} s" if not process.wait(limit_s) else ""
+        process.kill()
+        process.close()
+        # A process that is killed may leave half a line.
+        lines = file.read_text(encoding="utf-8").splitlines(keepends=True) if file.exists() else []
+    outcomes: dict[str, dict[str, Any]] = {}
+    for line in lines:
+        outcomes |= json.loads(line) if line.endswith("\n") else {}
+    code = process.code()
+    for it in outcomes.values():
+        if it["outcome"] == _RED[-1]:
+            it["why"] = ended or f"pytest ended with {code} while it ran"
+    if not outcomes:
+        said = [f"  {line}" for line in printed if line.strip()]
+        return Tried(code or 1, {}, [f"pytest ran no test{ended and ', and was '}{ended}:", *said[-_LISTED:]])
+    first, *rest = _described(outcomes)
+    return Tried(1 if ended else code or 0, outcomes, [f"{first}{ended and '; '}{ended}", *rest])
 
 
 def _described(outcomes: dict[str, dict[str, Any]]) -> Iterator[str]:
@@ -62,7 +85,7 @@ def _described(outcomes: dict[str, dict[str, Any]]) -> Iterator[str]:
     reached = sum(it["reached"] for it in outcomes.values())
     counted = ", ".join(f"{count} {word}" for word, count in sorted(counts.items()))
     yield f"{counted}; {reached} reached leveret"
-    red = {test: it for test, it in outcomes.items() if it["outcome"] in ("failed", "error")}
+    red = {test: it for test, it in outcomes.items() if it["outcome"] in _RED}
     for test, it in list(red.items())[:_LISTED]:
         yield f"  {it['outcome']} {test}{'' if it['reached'] else ' (no client of it reached leveret)'}: {it['why']}"
     if len(red) > _LISTED:
@@ -91,9 +114,24 @@ def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestR
     return report
 
 
+def pytest_runtest_logstart(nodeid: str) -> None:
+    """Note a test that begins, which may not come to its end."""
+    _note(nodeid, {"outcome": _RED[-1], "reached": False, "why": "", "denied": []})
+
+
 def pytest_runtest_logreport(report: pytest.TestReport) -> None:
-    """Keep what a phase of a test reported."""
-    _reports.setdefault(report.nodeid, []).append(report)
+    """Note what became of a test, once it has ended; a plugin may run it again."""
+    reports = _reports.setdefault(report.nodeid, [])
+    reports.append(report)
+    if report.when == "teardown":
+        _note(report.nodeid, _outcome(reports))
+
+
+def _note(test: str, outcome: dict[str, Any]) -> None:
+    """Write an outcome, but not in a worker of pytest-xdist."""
+    if _FILE in os.environ and "PYTEST_XDIST_WORKER" not in os.environ:
+        with open(os.environ[_FILE], "a", encoding="utf-8", newline="") as file:
+            file.write(f"{json.dumps({test: outcome})}\n")
 
 
 def pytest_collectreport(report: pytest.CollectReport) -> None:
@@ -103,7 +141,7 @@ def pytest_collectreport(report: pytest.CollectReport) -> None:
         # The error is where the last lines of an E begin; a file in a SyntaxError stands before it, further right.
         raised = re.findall(r"^E {3}(\S.*)(?:\nE.*)*", text, re.MULTILINE)
         why = (raised[-1] if raised else text.split("\n")[0])[:_WHY_MAX]
-        _not_imported[report.nodeid] = {"outcome": "error", "reached": False, "why": why, "denied": []}
+        _note(report.nodeid, {"outcome": "error", "reached": False, "why": why, "denied": []})
 
 
 def _outcome(reports: Sequence[pytest.TestReport]) -> dict[str, Any]:
@@ -126,12 +164,3 @@ def _why(report: pytest.TestReport) -> str:
     # Some clients show the text of the server as Python would write it.
     why = re.split(r"\n|\\n", message.strip())[0][:_WHY_MAX]
     return " ".join([why, *(str(line) for name, line in report.user_properties if name == _WAY_OUT)])
-
-
-def pytest_sessionfinish(session: pytest.Session) -> None:
-    """Write the outcomes, but not in a worker of pytest-xdist."""
-    if hasattr(session.config, "workerinput") or _FILE not in os.environ:
-        return
-    outcomes = _not_imported | {test: _outcome(reports) for test, reports in _reports.items()}
-    if outcomes:
-        Path(os.environ[_FILE]).write_text(json.dumps(outcomes), encoding="utf-8", newline="")

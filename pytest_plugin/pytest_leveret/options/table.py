@@ -121,16 +121,22 @@ OTLP: Final = (
         "write the messages of each test as spans of OpenTelemetry, in OTLP/JSON, to this directory",
     ),
 )
-URL_ENV: Final = (
+# What leads to the broker of the run, another one in each worker of pytest-xdist.
+WAYS: Final = (
     Option(
         "url_env",
         ValueKind("NAMES", kinds.read_variables),
         "environment variables to set to the URL of leveret_session before conftests and tests are imported, such as "
         "AMQP_URL, or AMQP_URL vhost=shop user=app, or to a part of it, as in RABBITMQ_HOST=host RABBITMQ_PORT=port",
     ),
+    Option(
+        "hosts",
+        ValueKind("NAMES", kinds.read_names),
+        "names of other machines, such as rabbitmq, that are leveret_session for the tests and each Python they start",
+    ),
 )
 # What starts the broker of the run before anything is imported.
-OF_RUN: Final = (*URL_ENV, *(option for option in OPTIONS if option.word in ("port", "management_port")))
+OF_RUN: Final = (*WAYS, *(option for option in OPTIONS if option.word in ("port", "management_port")))
 STANDINS: Final = (
     Option(
         "replaces",
@@ -173,4 +179,4 @@ CONTRACT: Final = (
         has_ini=False,
     ),
 )
-TABLE: Final = (*OPTIONS, *PAGES, *OTLP, *URL_ENV, *STANDINS, *REAL, *CONTRACT)
+TABLE: Final = (*OPTIONS, *PAGES, *OTLP, *WAYS, *STANDINS, *REAL, *CONTRACT)

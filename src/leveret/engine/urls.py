@@ -8,6 +8,8 @@ from urllib.parse import quote, unquote, urlsplit
 # The environment variables of this process that hold URLs of a broker of the run, or a part: each with the virtual host
 # and the user of the URL, and the part.
 VARIABLES: Final[dict[str, tuple[str, str, str]]] = {}
+# The names of other machines that are a broker of the run for this process.
+HOSTS: Final[set[str]] = set()
 
 
 def amqp_url(host: str, port: int | None, *, user: str, password: str, vhost: str = "/", scheme: str = "amqp") -> str:
@@ -18,12 +20,13 @@ def amqp_url(host: str, port: int | None, *, user: str, password: str, vhost: st
 
 
 def part_of(url: str, part: str) -> str:
-    """Return a part of a URL of AMQP: "host", "port", "user", "password" or "vhost"; or the "url" itself."""
+    """Return a part of a URL of AMQP: "host", "port", "address", "user", "password" or "vhost"; or the "url" itself."""
     parts = urlsplit(url)
     values = {
         "url": url,
         "host": parts.hostname,
         "port": parts.port,
+        "address": parts.netloc.rpartition("@")[2],
         "user": unquote(parts.username or ""),
         "password": unquote(parts.password or ""),
         "vhost": unquote(parts.path[1:]) or "/",

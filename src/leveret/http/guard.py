@@ -12,6 +12,7 @@ from urllib.parse import urlsplit
 from leveret.core.model.operators.access import User
 from leveret.core.protocol.auth import complaint_about, is_loopback
 from leveret.engine.engine import Engine
+from leveret.engine.urls import HOSTS
 from leveret.http.messages import Request, Response, refusal
 
 ADMINISTRATOR: Final = "administrator"
@@ -39,7 +40,7 @@ def refuse_foreign(request: Request, host: str) -> Response | None:
 def _is_of_this_machine(name: str, host: str) -> bool:
     # A name may look like an address: 127.0.0.1.example.org.
     is_address = name.replace(".", "").isdecimal() or ":" in name
-    return name in (_LOCALHOST, host) or (is_address and is_loopback(name))
+    return name in (_LOCALHOST, host, *HOSTS) or (is_address and is_loopback(name))
 
 
 def _name_of(host_header: str) -> str:

@@ -33,6 +33,7 @@ from types import ModuleType
 from typing import Any, Final, NamedTuple
 
 from leveret.server.threads import family_of
+from leveret.workers.startup import sitecustomize
 
 # How long the processes that were killed may take to be gone, and how long to wait for the end of one of them.
 _KILLED_S: Final = 5.0
@@ -379,6 +380,7 @@ def run(task: Task) -> int:
     try:
         os.environ.clear()
         os.environ.update(task.environment)
+        sitecustomize.lead_as_told()
         os.chdir(task.cwd)
         sys.path[:] = task.path
         function: Any = load_module(task.module, task.file)
