@@ -13,7 +13,7 @@ import pytest
 
 from leveret.errors import NoTracesError
 from leveret.pipeline.incremental import ingest, update
-from leveret.pipeline.kernel.schema import RUNS, STORED_EVENTS
+from leveret.pipeline.kernel.schema import EVENTS, RUNS
 from leveret.pipeline.sources import find, inspect
 from leveret.pipeline.warehouse.tables import read_table
 from leveret.pipeline.warehouse.warehouse import Warehouse
@@ -95,7 +95,7 @@ def told(rows: list[Row]) -> list[dict[str, Any]]:
 
 
 def test_the_columns_are_those_of_the_schema(read: Read) -> None:
-    assert read_table(read.warehouse, "events").schema == STORED_EVENTS
+    assert read_table(read.warehouse, "events").schema == EVENTS
     assert read_table(read.warehouse, "runs").schema == RUNS
 
 

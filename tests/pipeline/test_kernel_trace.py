@@ -25,7 +25,7 @@ WHOLE = lives(40)
 
 def told(path: Path) -> list[Line]:
     """Return the events of a file in the form of lines: without nulls and without the columns of the header."""
-    left_out = ("day", "run", "worker")
+    left_out = ("day", "run", "worker", "started")
     return [
         {name: value for name, value in row.items() if value is not None and name not in left_out}
         for row in read_trace(path).events.to_pylist()

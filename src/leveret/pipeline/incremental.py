@@ -20,10 +20,10 @@ import pyarrow as pa
 
 from leveret.errors import ConflictError
 from leveret.pipeline import rules
-from leveret.pipeline.computing.tasks import SCHEMAS, TABLE_NAMES, in_groups
+from leveret.pipeline.computing.tasks import SCHEMAS, TABLE_NAMES
 from leveret.pipeline.computing.work import EVENTS_A_TASK, Work
 from leveret.pipeline.kernel import schema
-from leveret.pipeline.kernel.grouping import grouped
+from leveret.pipeline.kernel.grouping import grouped, in_groups
 from leveret.pipeline.kernel.shards import merged
 from leveret.pipeline.progress import Progress, silence
 from leveret.pipeline.sources import find, path_text
@@ -191,7 +191,7 @@ def _ingest(warehouse: Warehouse, state: Contents, paths: Iterable[Path], work: 
     runs = {row["run"] for row in files.values()}
     repeated = _repeated(warehouse, state, files.values())
     old, added = _merged(warehouse, state, files_in(results, "events"), repeated, files)
-    warehouse.commit(state, "events", schema.STORED_EVENTS, runs, added, old)
+    warehouse.commit(state, "events", schema.EVENTS, runs, added, old)
     writer = PartWriter(warehouse.url)
     rows = [{**row, "day": date.fromisoformat(row["day"]) if row["day"] else None} for row in files.values()]
     writer.table(FILES, schema.FILES).add(pa.Table.from_pylist(rows, schema.FILES))
@@ -233,16 +233,16 @@ def _merged(
     for file, has_others in {**old, **new}.items():
         if has_others:
             writer = PartWriter(warehouse.url)
-            rows = read_rows(warehouse.url, "events", [file], schema.STORED_EVENTS, without=runs)
-            writer.table("events", schema.STORED_EVENTS).add(rows)
+            rows = read_rows(warehouse.url, "events", [file], schema.EVENTS, without=runs)
+            writer.table("events", schema.EVENTS).add(rows)
             result += writer.close().values()
     sizes = {run: float(sum(file.rows for file in (*old, *new) if file.may_hold([run]))) for run in sorted(runs)}
     for group in in_groups(sizes, EVENTS_A_TASK):
         writer = PartWriter(warehouse.url)
-        rows = read_rows(warehouse.url, "events", [*old, *new], schema.STORED_EVENTS, runs=group)
+        rows = read_rows(warehouse.url, "events", [*old, *new], schema.EVENTS, runs=group)
         for run in group:
             once, conflicts = merged(of_runs(rows, [run]))
-            writer.table("events", schema.STORED_EVENTS).add(once)
+            writer.table("events", schema.EVENTS).add(once)
             for shard, count in conflicts.items():
                 if (run, *shard) in last:
                     last[run, *shard]["conflicts"] = count

@@ -7,18 +7,17 @@ again leaves only files that no table has.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable
 from datetime import date
 from pathlib import Path
 from typing import Any, Final
 
-import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from leveret.pipeline.kernel import schema
 from leveret.pipeline.kernel.events import NEEDED
-from leveret.pipeline.kernel.grouping import grouped
+from leveret.pipeline.kernel.grouping import grouped, in_groups
 from leveret.pipeline.kernel.shards import renamed
 from leveret.pipeline.kernel.subjects.runs import Row, facts_of, runs_of
 from leveret.pipeline.kernel.tables import tables_of
@@ -35,7 +34,7 @@ EVENTS_AT_ONCE: Final = 100_000
 # Works on a piece, and returns the files that it wrote, by their tables, and what else the driver has to know.
 Task = Callable[[dict[str, Any]], dict[str, Any]]
 
-READ: Final = pa.schema([schema.STORED_EVENTS.field(name) for name in NEEDED])
+READ: Final = pa.schema([schema.EVENTS.field(name) for name in NEEDED])
 # Of a run, what its tables were computed from is stored beside its row.
 _RUNS: Final = pa.schema([*schema.RUNS, pa.field(REVISION, pa.string()), pa.field(TABLES, pa.string())])
 SCHEMAS: Final[dict[str, pa.Schema]] = {"runs": _RUNS, **schema.TABLES}
@@ -48,15 +47,16 @@ def ingest(piece: dict[str, Any]) -> dict[str, Any]:
     Of a file that began before `expired_before` no events are stored.
     """
     writer = PartWriter(piece["url"])
-    events = writer.table("events", schema.STORED_EVENTS)
+    events = writer.table("events", schema.EVENTS)
     rows = []
     for path in piece["paths"]:
-        reader, seqs, before = TraceTables(Path(path)), _Seqs(), events.rows
+        reader, before = TraceTables(Path(path)), events.rows
+        seqs: list[int] = []
         day = reader.file.day
         if day is None or day.isoformat() >= piece["expired_before"]:
             for table in reader.tables():
-                seqs.add(table["seq"])
-                events.add(_stored(table, reader.file))
+                seqs += [seq for seq in pc.min_max(table["seq"]).as_py().values() if seq is not None]
+                events.add(table)
         rows.append(_row_of(reader.file, events.rows - before, seqs) | {"ingest": piece["ingest"]})
     return {"files": rows, "added": writer.close()}
 
@@ -82,50 +82,10 @@ def update(piece: dict[str, Any]) -> dict[str, Any]:
     return {"added": writer.close()}
 
 
-def in_groups(sizes: Mapping[str, float], share: float) -> Iterator[list[str]]:
-    """Yield neighbours in groups of about this size, none of which is much larger."""
-    group: list[str] = []
-    held = 0.0
-    for name, size in sizes.items():
-        if group and held + size / 2 > share:
-            yield group
-            group, held = [], 0.0
-        group.append(name)
-        held += size
-    if group:
-        yield group
-
-
-def _stored(events: pa.Table, file: InspectedFile) -> pa.Table:
-    """Return events of a file as they are stored."""
-    started = pa.array([fitting(file.header.get("started"), "string")], pa.string())
-    every = started.take(pa.array(np.zeros(len(events), np.int32)))
-    events = events.append_column("started", every.dictionary_encode())
-    return events.append_column("_worker", pa.nulls(len(events), schema.TEXT)).cast(schema.STORED_EVENTS)
-
-
-class _Seqs:
-    """The least and the greatest sequence number that were added."""
-
-    def __init__(self) -> None:
-        self.first: int | None = None
-        self.last: int | None = None
-
-    def add(self, column: pa.ChunkedArray) -> None:
-        least, greatest = pc.min_max(column).as_py().values()
-        if least is not None:
-            self.first = least if self.first is None else min(self.first, least)
-            self.last = greatest if self.last is None else max(self.last, greatest)
-
-
-_HEADER: Final = {name: kind for name, kind in {"v": "int", **HEADER}.items() if name in schema.FILES.names}
-
-
-def _row_of(file: InspectedFile, events: int, seqs: _Seqs) -> Row:
+def _row_of(file: InspectedFile, events: int, seqs: list[int]) -> Row:
     """Return the row of FILES, as JSON has it. Of the header of a refused file it holds only run, worker and day."""
-    of_header = dict.fromkeys(_HEADER)
-    if file.problem is None:
-        of_header = {name: fitting(file.header.get(name), kind) for name, kind in _HEADER.items()}
+    header = file.header if file.problem is None else {}
+    of_header = {name: fitting(header.get(name), kind) for name, kind in {"v": "int", **HEADER}.items()}
     return {
         **of_header,
         "file": path_text(file.path),
@@ -135,8 +95,8 @@ def _row_of(file: InspectedFile, events: int, seqs: _Seqs) -> Row:
         "run": file.run,
         "worker": file.worker,
         "events": events,
-        "first_seq": seqs.first,
-        "last_seq": seqs.last,
+        "first_seq": min(seqs, default=None),
+        "last_seq": max(seqs, default=None),
         "conflicts": 0,
         "truncated": file.is_truncated,
         "problem": file.problem,

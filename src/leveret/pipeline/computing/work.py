@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from leveret.pipeline.computing.engines import ProcessEngine, SparkEngine
-from leveret.pipeline.computing.tasks import in_groups
+from leveret.pipeline.kernel.grouping import in_groups
 from leveret.pipeline.progress import Progress
 from leveret.pipeline.sources import guessed_events
 from leveret.pipeline.warehouse.state import Contents

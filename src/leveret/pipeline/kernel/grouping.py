@@ -1,8 +1,8 @@
-"""Sums and counts of a table's rows by some of its columns, as plain rows for answers that people read."""
+"""Groups: sums and counts of a table's rows by some of its columns, as plain rows, and neighbours of about one size."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import pyarrow as pa
@@ -42,3 +42,17 @@ def grouped(
     found = groups.aggregate([([], "count_all"), *(of[:3] for of in counted)])
     answer: list[Row] = found.rename_columns([*by, "count", *(name for *_, name in counted)]).to_pylist()
     return answer
+
+
+def in_groups(sizes: Mapping[str, float], share: float) -> Iterator[list[str]]:
+    """Yield neighbours in groups of about this size, none of which is much larger."""
+    group: list[str] = []
+    held = 0.0
+    for name, size in sizes.items():
+        if group and held + size / 2 > share:
+            yield group
+            group, held = [], 0.0
+        group.append(name)
+        held += size
+    if group:
+        yield group

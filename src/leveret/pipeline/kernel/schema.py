@@ -37,7 +37,16 @@ _PLAIN: Final = {"long": _LONG, "int": _INT, "string": pa.string(), "boolean": p
 # The columns of a line of a trace; few lines have an equal one in `attrs`, so here strings are plain.
 LINE: Final = pa.schema({name: _PLAIN[kind] for name, kind in trace_schema.COLUMNS.items()})
 
-EVENTS: Final = pa.schema([*pa.schema(_FILE), *LINE, pa.field("_extra", pa.string())])
+EVENTS: Final = pa.schema(
+    {
+        **_FILE,
+        **_of_trace(*trace_schema.COLUMNS),
+        # These strings are all different, or nearly so. `_extra` has the keys of a line that have no column.
+        **dict.fromkeys(("body_hash", "message_id", "correlation_id", "_extra"), pa.string()),
+        # When the file began, and its name of the worker, if the name of the shard is another one.
+        **_texts("started", "_worker"),
+    }
+)
 
 _HEADER: Final = {"v": _INT, **{name: _PLAIN[kind] for name, kind in trace_schema.HEADER.items()}}
 _HEADER_OF_FILE: Final = {"run": pa.string(), "worker": pa.string(), **_HEADER}
@@ -68,17 +77,6 @@ RUNS: Final = pa.schema(
         "refused": _INT,
         **_longs("conflicts"),
     }
-)
-
-# The events as a warehouse stores and reads them. The strings of these columns are all different, or nearly so.
-_UNLIKE: Final = ("body_hash", "message_id", "correlation_id", "_extra")
-STORED_EVENTS: Final = pa.schema(
-    [
-        pa.field(field.name, TEXT if pa.types.is_string(field.type) and field.name not in _UNLIKE else field.type)
-        for field in EVENTS
-    ]
-    # When the file began, and its name of the worker, if the name of the shard is another one.
-    + [pa.field("started", TEXT), pa.field("_worker", TEXT)]
 )
 
 CONTROL: Final = pa.schema(

@@ -19,9 +19,9 @@ import pyarrow.json
 
 from leveret.errors import UnreadableTraceError
 from leveret.pipeline.kernel.columns import NameColumn, table
-from leveret.pipeline.kernel.schema import EVENTS, LINE
+from leveret.pipeline.kernel.schema import EVENTS, LINE, TEXT
 from leveret.pipeline.sources import InspectedFile, inspect
-from leveret.trace.jsonl import TraceLines, as_text, events_of
+from leveret.trace.jsonl import TraceLines, as_text, events_of, fitting
 from leveret.trace.rows import Row
 from leveret.trace.schema import COLUMNS
 
@@ -36,7 +36,7 @@ class TraceTables:
         self.file = inspect(path)
 
     def tables(self) -> Iterator[pa.Table]:
-        """Yield the events in tables with the columns of `schema.EVENTS`, a few megabytes of the file at a time."""
+        """Yield the events in tables with the columns of `EVENTS`, a few megabytes of the file at a time."""
         if self.file.problem is not None:
             return
         content = TraceLines(self.file.path)
@@ -106,9 +106,13 @@ def _with_extra(event: Row) -> Row:
 
 def _events(file: InspectedFile, rows: pa.Table) -> pa.Table:
     """Return the rows with the columns that come from the header."""
-    every = np.zeros(len(rows), np.int32)
-    constants = {"run": file.run, "worker": file.worker}
+    count = len(rows)
+    constants = {"run": file.run, "worker": file.worker, "started": fitting(file.header.get("started"), "string")}
     columns: dict[str, object] = {name: rows[name] for name in rows.column_names}
-    columns["day"] = pa.array([file.day], pa.date32()).take(pa.array(every))
-    columns.update({name: NameColumn(every, pa.array([text])) for name, text in constants.items()})
-    return table(EVENTS, columns)
+    columns["day"] = pa.array([file.day], pa.date32()).take(pa.array(np.zeros(count, np.int32)))
+    for name, text in constants.items():
+        is_null = text is None
+        columns[name] = NameColumn(
+            np.full(count, -1 if is_null else 0), pa.array([] if is_null else [text], pa.string())
+        )
+    return table(EVENTS, {**columns, "_worker": pa.nulls(count, TEXT)})

@@ -17,7 +17,7 @@ from leveret.pipeline.warehouse.state import Contents
 from leveret.pipeline.warehouse.warehouse import FILES, Warehouse, opened
 
 # The stored tables that every warehouse has.
-STORED: Final = {"events": schema.STORED_EVENTS, "runs": schema.RUNS, **schema.TABLES}
+STORED: Final = {"events": schema.EVENTS, "runs": schema.RUNS, **schema.TABLES}
 
 
 def read_table(

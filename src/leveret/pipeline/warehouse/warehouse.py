@@ -277,7 +277,7 @@ class Warehouse:
         return Contents(tables, files, runs, left, before, int(keep_days) if keep_days else None)
 
     def _files(self, stored: Stored) -> Iterator[tuple[str, FileState]]:
-        columns = pa.schema({name: _FILE_TYPES.get(name, pa.string()) for name in ("file", *_OF_FILES, "truncated")})
+        columns = pa.schema([schema.FILES.field(name) for name in ("file", *_OF_FILES, "truncated")])
         rows = read_rows(self.url, FILES, stored.files, columns)
         for path, *values, is_truncated in zip(*(rows[name].to_pylist() for name in columns.names), strict=True):
             told = dict(zip(_OF_FILES, values, strict=True))
@@ -296,14 +296,6 @@ class Warehouse:
 # The columns of `runs` that say what the tables of a run were computed from.
 REVISION: Final = "_revision"
 TABLES: Final = "_tables"
-_FILE_TYPES: Final = {
-    "size_bytes": pa.int64(),
-    "modified_ns": pa.int64(),
-    "events": pa.int64(),
-    "conflicts": pa.int64(),
-    "ingest": pa.int64(),
-    "truncated": pa.bool_(),
-}
 
 
 def _statistics(file: DataFile) -> str:
