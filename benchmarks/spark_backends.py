@@ -7,7 +7,7 @@ runs as DataFrames), on each of these: processes of this machine; a JVM that lev
 whose executors are separate processes; a standalone cluster of a master and two workers; Spark Connect. Each of the
 clusters is used in two ways. As `--master`, the driver has leveret and sends it. With `spark-submit`, leveret comes
 from `--py-files` only. In both, Python on the executors and on the server has the installed packages except leveret.
-Except on Connect, whose server would need leveret for it, a stream over the same traces must give the same copies.
+On Spark, `format("leveret")` must read the rows of the table `events` from the same traces.
 The program needs a Java on PATH with the module jdk.incubator.vector, and for Connect `pip install 'pyspark[connect]'`.
 """
 
@@ -51,6 +51,9 @@ def main() -> int:
         for table in first
         if answer["tables"][table] != first[table]
     ]
+    differing += [
+        f"{name}: traces" for name, of in told.items() if of.get("of_traces", first["events"]) != first["events"]
+    ]
     print("the same sorted rows everywhere" if not differing else f"differing: {', '.join(differing)}")
     return 1 if differing else 0
 
@@ -87,6 +90,7 @@ def job(traces: str, place: str, target: str, engine: str, *package: str) -> Non
     from leveret.pipeline import Warehouse, ingest, read_frame, read_table, update
     from leveret.pipeline.computing.tasks import TABLE_NAMES
     from leveret.pipeline.kernel.subjects.across import ACROSS
+    from leveret.spark import register
 
     spark = None
     if engine != "processes":
@@ -105,11 +109,14 @@ def job(traces: str, place: str, target: str, engine: str, *package: str) -> Non
         for name in ("events", *TABLE_NAMES, *ACROSS)
         if name not in by_spark
     }
-    facts = {"spark": "no Spark", "leveret": leveret.__file__, "leveret_of_tasks": leveret.__file__}
+    facts: dict[str, Any] = {"spark": "no Spark", "leveret": leveret.__file__, "leveret_of_tasks": leveret.__file__}
     if spark is not None:
         for name in by_spark:
             rows = read_frame(spark, warehouse, name).collect()
             tables[name] = digest([row.asDict(recursive=True) for row in rows])
+        register(spark)
+        read = spark.read.format("leveret").load(traces).collect()
+        facts["of_traces"] = digest([row.asDict() for row in read])
         of_tasks = spark.range(0, 2, 1, 2).mapInArrow(place_of_leveret, "place string").distinct().collect()
         facts["leveret_of_tasks"] = " ".join(row.place for row in of_tasks)
         master = os.environ.get("SPARK_REMOTE") or spark.sparkContext.master

@@ -31,7 +31,7 @@ ON_SPARK: Final = (
     "tests/pipeline/test_own_jvm.py",
     "examples/spark_job/",
     "examples/trace_to_spark/",
-    *_files("tests/spark", "crashes story stream"),
+    *_files("tests/spark", "crashes story stream traces"),
     *_files("tests/pipeline", "command_on_spark engines incremental_on_spark rules session"),
 )
 _ON_S3: Final = _files("tests/pipeline", "delta storage two_jobs")

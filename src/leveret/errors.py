@@ -80,7 +80,7 @@ class JavaStartError(RuntimeError):
 
 
 class OptionError(ValueError):
-    """An option of Spark's format("amqp") that is missing, unknown or invalid; the text says what is valid."""
+    """An option of a format of leveret's in Spark that is missing, unknown or invalid; the text says what is valid."""
 
 
 class LinkError(RuntimeError):

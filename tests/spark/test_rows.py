@@ -14,9 +14,10 @@ from pamqp import body, commands, frame, header
 from pyspark.sql.types import StructType
 
 from leveret.errors import OptionError
-from leveret.spark.amqp.columns import SCHEMA, checked_columns
+from leveret.spark.amqp.columns import SCHEMA
 from leveret.spark.amqp.deliveries import Delivery, DeliveryTap
 from leveret.spark.amqp.rows import headers_to_json, record_batches
+from leveret.spark.columns import checked_columns
 
 TEXTS = (
     "content_type",
@@ -141,4 +142,4 @@ def test_a_header_is_written_as_json_has_it(value: object, written: str) -> None
 )
 def test_a_schema_that_no_message_has_is_refused(schema: StructType, said: str) -> None:
     with pytest.raises(OptionError, match=said):
-        checked_columns(schema)
+        checked_columns(schema, SCHEMA)

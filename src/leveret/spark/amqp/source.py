@@ -12,8 +12,9 @@ import pyspark
 from pyspark.sql.datasource import DataSource
 
 from leveret.errors import OptionError
-from leveret.spark.amqp.columns import SCHEMA, checked_columns
+from leveret.spark.amqp.columns import SCHEMA
 from leveret.spark.amqp.options import batch_read_options, check_reading, stream_read_options, write_options
+from leveret.spark.columns import checked_columns
 
 if TYPE_CHECKING:
     from pyspark.sql.datasource import (
@@ -42,7 +43,7 @@ class AmqpDataSource(DataSource):
         """Return the reader for `spark.read`."""
         from leveret.spark.amqp.batch import AmqpBatchReader
 
-        return AmqpBatchReader(batch_read_options(self.options), checked_columns(schema))
+        return AmqpBatchReader(batch_read_options(self.options), checked_columns(schema, SCHEMA))
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:
         """Return the reader for `spark.readStream`.
@@ -56,7 +57,7 @@ class AmqpDataSource(DataSource):
             )
         from leveret.spark.amqp.micro_batches import AmqpStreamReader
 
-        return AmqpStreamReader(stream_read_options(self.options), checked_columns(schema))
+        return AmqpStreamReader(stream_read_options(self.options), checked_columns(schema, SCHEMA))
 
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:
         """Return the writer for `DataFrame.write`."""
