@@ -701,9 +701,12 @@ def _without_id(facts: Facts, g: dict[str, str]) -> Iterable[str]:
 
 
 def _taken_with(facts: Facts, g: dict[str, str]) -> Iterable[str]:
-    for message in (*_numbers(g["m"]), int(g["r"])):
-        if not any(copy[-1].kind == "acked" and copy[-1].multiple for copy in facts.copies(message, g["q"])):
-            yield f"no multiple ack settled #{message}"
+    named = [copy[-1] for copy in facts.copies(int(g["r"])) if copy[-1].kind == "acked"]
+    methods = {(e.conn, e.chan, e.tag) for e in named}
+    for message in _numbers(g["m"]):
+        acks = [copy[-1] for copy in facts.copies(message, g.get("q")) if copy[-1].kind == "acked"]
+        if not any((e.conn, e.chan, e.up_to_tag) in methods and e.up_to_tag != e.tag for e in acks):
+            yield f"the ack of #{g['r']} did not settle #{message}"
 
 
 def _nothing(facts: Facts, g: dict[str, str]) -> Iterable[str]:
@@ -814,6 +817,9 @@ RULES: dict[str, Rule] = {
     rf"the ack of #(?P<r>\d+) was multiple and settled {_MESSAGES} of {_QUEUE} too": _taken_with,
     r".+\(\.\.\.\)(?:, at .+)?, did nothing: write await .+": _nothing,
     r"(?:perhaps )?the task that failed(?:, at .+)?: write await task, .+": _nothing,
+    rf"(?P<c>.+) got (?P<n>\d+) (?P<text>.+: the ack of #(?P<r>\d+) was multiple and settled {_MESSAGES} too)": (
+        lambda f, g: [*_refused(f, g), *_taken_with(f, g)]
+    ),
     r"(?P<c>.+) got (?P<n>\d+) (?P<text>.+)": _refused,
     r"(?P<c>.+?): (?P<text>[A-Z_]+ - .+)": _refused,
 }

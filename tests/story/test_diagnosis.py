@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator
+from itertools import count
 
 import pika
 import pytest
@@ -15,6 +16,9 @@ from leveret.story.asked import Asked, Caught, TaskDeath
 from leveret.story.causes import Cause, sentence
 from leveret.story.diagnosis import Diagnosis, diagnosis
 from leveret.story.timeline import Timeline
+from leveret.trace.recorded_rows import raw_events
+from leveret.trace.redaction import Redaction
+from leveret.trace.rows import FileNumbering, Rows
 
 Connect = Callable[[str], BlockingChannel]
 
@@ -91,6 +95,25 @@ def test_a_missed_value_in_a_message_that_came_back_says_why_it_waits(broker: Br
     assert said(broker, "ann") == [
         "#1 is ready again in 'jobs', because worker closed its channel without an ack that took effect"
     ]
+
+
+def test_a_file_that_does_not_say_which_ack_settled_a_message_blames_no_other(broker: Broker, connect: Connect) -> None:
+    broker.declare_queue("letters")
+    for text in ("no", "on", "wide"):
+        broker.publish("", "letters", text)
+    channel = connect("sorter")
+    taken = [channel.basic_get("letters")[0].delivery_tag for _ in range(3)]
+    channel.basic_ack(taken[-1], multiple=True)
+    broker.sync()
+    rows = Rows(FileNumbering(0, count(1).__next__), Redaction(), keeps_bodies=True)
+    read = [rows.columns_and_attrs(raw) for raw in Harness(broker)._engine.recorder.raw()]
+
+    def said_of(hidden: str) -> list[str]:
+        known = ({**row, "attrs": {name: it for name, it in attrs.items() if name != hidden}} for row, attrs in read)
+        return [sentence(one) for one in diagnosis(Timeline(raw_events(known)), Asked(missing=("no", "on"))).causes]
+
+    assert said_of("") == ["the ack of #3 was multiple and settled #1 and #2 of 'letters' too"]
+    assert said_of("up_to_tag") == []
 
 
 def test_a_refusal_that_stops_a_client_is_noticed_without_the_full_stop_of_its_text(

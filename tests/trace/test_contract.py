@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 from datetime import datetime
+from functools import partial
 
 import aio_pika
 import pika
@@ -309,8 +310,53 @@ def test_an_ack_of_several_is_recorded_once_for_each_copy(recorded: Recorded) ->
     tags = delivered(channel, "q", 3)
     channel.basic_ack(tags[-1], multiple=True)
 
-    assert [(row["copy"], row["tag"], row["multiple"]) for row in recorded.rows("acked")] == [
-        (copy, tag, True) for copy, tag in zip((1, 2, 3), tags, strict=True)
+    assert [(row["copy"], row["tag"], row["multiple"], attrs(row)) for row in recorded.rows("acked")] == [
+        (copy, tag, True, {"up_to_tag": tags[-1]}) for copy, tag in zip((1, 2, 3), tags, strict=True)
+    ]
+
+
+@pytest.mark.parametrize("settles", ["ack", "nack"])
+def test_what_one_method_settled_is_told_from_what_the_next_did(recorded: Recorded, settles: str) -> None:
+    channel = recorded.channel()
+    channel.queue_declare("q", durable=True)
+    for number in range(4):
+        channel.basic_publish("", "q", b"%d" % number)
+    tags = delivered(channel, "q", 4)
+    settle = channel.basic_ack if settles == "ack" else partial(channel.basic_nack, requeue=False)
+    settle(tags[1], multiple=True)
+    settle(tags[2], multiple=True)
+    channel.basic_ack(tags[3])
+
+    rows = recorded.rows("acked", "nacked")
+    assert [attrs(row)["up_to_tag"] for row in rows[:3]] == [tags[1], tags[1], tags[2]]
+    assert "attrs" not in rows[3]
+
+
+def test_an_ack_of_all_has_the_newest_tag_that_it_settled(recorded: Recorded) -> None:
+    channel = recorded.channel()
+    channel.queue_declare("q", durable=True)
+    for number in range(2):
+        channel.basic_publish("", "q", b"%d" % number)
+    tags = delivered(channel, "q", 2)
+    channel.basic_ack(0, multiple=True)
+
+    assert [attrs(row)["up_to_tag"] for row in recorded.rows("acked")] == [tags[1], tags[1]]
+
+
+def test_an_ack_of_a_transaction_has_its_tag_in_each_queue_that_settles_at_once(recorded: Recorded) -> None:
+    channel = recorded.channel()
+    for name, arguments in (("classic", {}), ("quorum", {"x-queue-type": "quorum"})):
+        channel.queue_declare(name, durable=True, arguments=arguments)
+        channel.basic_publish("", name, b"1")
+    channel.tx_select()
+    tags = [channel.basic_get(name)[0].delivery_tag for name in ("classic", "quorum")]
+    channel.basic_ack(tags[1], multiple=True)
+    channel.basic_publish("", "classic", b"2")
+    channel.tx_commit()
+
+    assert [(row["queue"], attrs(row)["up_to_tag"]) for row in recorded.rows("acked")] == [
+        ("classic", tags[1]),
+        ("quorum", tags[1]),
     ]
 
 

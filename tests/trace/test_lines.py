@@ -51,7 +51,7 @@ def values_of(name):
             return messages()
         case "multiple" | "redelivered" | "no_ack" | "exclusive" | "is_global" | "is_global_asked":
             return st.booleans()
-        case "conn" | "chan" | "src_copy" | "expires":
+        case "conn" | "chan" | "src_copy" | "expires" | "up_to_tag":
             return st.none() | NUMBERS
         case "tag":
             return st.none() | st.integers(1, 2**63 - 1)

@@ -257,8 +257,9 @@ class Mirror:
             queue, entry = delivery.queue, delivery.entry
             if queue.is_deleted:
                 continue
-            fields = (delivery.tag, getattr(method, "multiple", False), *((None,) if way == "ack" else ()))
-            channel.tap(kind, queue.name, entry.message, entry.copy, *fields)
+            is_multiple = getattr(method, "multiple", False)
+            fields = (delivery.tag, is_multiple, deliveries[-1].tag if is_multiple else None)
+            channel.tap(kind, queue.name, entry.message, entry.copy, *fields, *((None,) if way == "ack" else ()))
             self.let_go(delivery)
             if way == "requeue":
                 self.requeue(delivery, kind)

@@ -358,7 +358,7 @@ class ProxiedConnection(Connection):
             entry = self._mirror.replied(self.vhost, content)
             where = (content.routing_key, entry.message, entry.copy)
             side.channel.tap(events.DELIVERED, *where, consumer_tag, tag, False, 0)
-            side.channel.tap(events.ACKED, *where, tag, False, "no_ack")
+            side.channel.tap(events.ACKED, *where, tag, False, None, "no_ack")
 
     def _on_return(self, side: Side, method: amqp.BasicReturn, command: Command) -> None:
         content = Sighting(method.exchange, method.routing_key, command.properties, command.body)
@@ -478,7 +478,7 @@ def deliver(
         where = (queue.name, message, entry.copy, consumer.tag, tag)
         channel.tap(events.DELIVERED, *where, entry.redelivered, count)
     if no_ack:
-        channel.tap(events.ACKED, queue.name, message, entry.copy, tag, False, "no_ack")
+        channel.tap(events.ACKED, queue.name, message, entry.copy, tag, False, None, "no_ack")
         return
     channel.unacked[tag] = Delivery(tag, entry, queue, consumer, channel.node.now)
     if isinstance(queue, Queue):

@@ -106,7 +106,9 @@ FAULT: Final = "fault"
 # test itself did through the broker's methods. vhost, exchange, queue and consumer are names.
 _WHERE: Final = ("vhost", "conn", "chan")
 _COPY: Final = ("vhost", "queue", "message", "copy")
-_SETTLED: Final = (*_WHERE, "queue", "message", "copy", "tag", "multiple")
+# up_to_tag is the newest tag that a multiple ack or nack settled: events of one channel that share it are of one
+# method. It is None for a single one, and in files of older versions.
+_SETTLED: Final = (*_WHERE, "queue", "message", "copy", "tag", "multiple", "up_to_tag")
 _BINDING: Final = (*_WHERE, "exchange", "destination_kind", "destination", "routing_key", "arguments")
 
 Category = Literal["publishing", "copy", "conversation", "topology", "test"]
@@ -370,6 +372,7 @@ class Event:
     consumer: str
     tag: int | None
     multiple: bool
+    up_to_tag: int | None
     redelivered: bool
     count: int
     reason: str | None

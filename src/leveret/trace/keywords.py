@@ -23,6 +23,7 @@ class EventFields(TypedDict, total=False):
     consumer: object
     tag: object
     multiple: object
+    up_to_tag: object
     redelivered: object
     count: object
     reason: object

@@ -196,7 +196,7 @@ class Channel:
             where = (vhost.name, number, channel_number, queue.name, message, entry.copy)
             tap((events.DELIVERED, now, *where, consumer.tag, tag, is_redelivered, entry.acquired_count))
             if consumer.no_ack:
-                tap((events.ACKED, now, *where, tag, False, "no_ack"))
+                tap((events.ACKED, now, *where, tag, False, None, "no_ack"))
 
     def takes_runs(self, consumer: Consumer) -> bool:
         """Return whether no fault, firehose, shared limit or queue header applies to a single delivery."""
@@ -219,7 +219,7 @@ class Channel:
         for tag, (message_id, body, _, head, _), copy in zip(count(first_tag), waiting, copies, strict=False):
             message_path = (*queue_path, Message.from_head(message_id, head, body), copy)
             tap((events.DELIVERED, now, *message_path, consumer.tag, tag, False, 0))
-            tap((events.ACKED, now, *message_path, tag, False, "no_ack"))
+            tap((events.ACKED, now, *message_path, tag, False, None, "no_ack"))
 
     def deliver_reply(self, message: Message) -> None:
         """Send a direct reply to the requester on this channel."""
@@ -240,7 +240,7 @@ class Channel:
         node.last_copy = copy = node.last_copy + 1
         tap((events.ENQUEUED, node.now, self.vhost.name, name, message, copy, None, None))
         self.tap(events.DELIVERED, name, message, copy, self.reply_consumer_tag, tag, False, 0)
-        self.tap(events.ACKED, name, message, copy, tag, False, "no_ack")
+        self.tap(events.ACKED, name, message, copy, tag, False, None, "no_ack")
 
     def cancelled(self, consumer: Consumer, reason: str) -> None:
         """Forget a consumer that the broker has cancelled, and notify the client if it supports that."""

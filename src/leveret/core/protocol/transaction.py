@@ -65,16 +65,16 @@ class Settlement(NamedTuple):
 
     # Equal neighbours are combined.
     way: Way
-    # By method: its event, its deliveries, and whether it had `multiple` set.
-    methods: list[tuple[str, Sequence[Delivery], bool]]
+    # By method: its event, its deliveries, and the newest of their tags if it had `multiple` set.
+    methods: list[tuple[str, Sequence[Delivery], int | None]]
 
     def part(self, is_taken: Callable[[Way, StoredQueue], bool]) -> Settlement:
         """Return the part that is chosen by its way and its queue."""
-        methods: list[tuple[str, Sequence[Delivery], bool]] = []
-        for kind, deliveries, multiple in self.methods:
+        methods: list[tuple[str, Sequence[Delivery], int | None]] = []
+        for kind, deliveries, up_to_tag in self.methods:
             part = [delivery for delivery in deliveries if is_taken(self.way, delivery.queue)]
             if part:
-                methods.append((kind, part, multiple))
+                methods.append((kind, part, up_to_tag))
         return Settlement(self.way, methods)
 
     @property

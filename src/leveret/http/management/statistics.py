@@ -163,7 +163,7 @@ class Statistics:
         self._count(at, (name, "deliver_get", "redeliver") if redelivered else (name, "deliver_get"), *ends)
 
     def _on_acked(self, at: int, vhost: str, conn: object, chan: object, queue: str, *rest: object) -> None:
-        _, copy, _, _, reason = rest
+        _, copy, *_, reason = rest
         ends = _ends(vhost, conn, chan, queue)
         self._add_length(at, vhost, queue, unacked=-1)
         if reason != "no_ack":

@@ -6,11 +6,12 @@ An error belongs to a delivery if it came after the delivery and before its end,
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from functools import cached_property
 from typing import Final
 
 from leveret.story.asked import Caught, TaskDeath
 from leveret.story.causes import Cause
-from leveret.story.entities import DeliveryLife, Fact
+from leveret.story.entities import ChannelLife, DeliveryLife, Fact
 from leveret.story.ways.inquiry import FORCED, Inquiry
 from leveret.trace import events
 
@@ -25,9 +26,6 @@ class Handling:
         self._inquiry: Final = inquiry
         self._timeline: Final = inquiry.timeline
         self.client_deaths: Final = [death for death in inquiry.asked.deaths if death.is_client]
-
-        # The deliveries that each multiple ack has settled, once one is asked for.
-        self._settled: Final[dict[object, list[DeliveryLife]]] = {}
 
     def error_of(self, delivery: DeliveryLife) -> dict[str, object]:
         """Return the error with which a client handled a delivery, if one is known: it died of it, or logged it."""
@@ -118,15 +116,16 @@ class Handling:
         subject = refusal.subject or {}
         is_unread = subject.get("problem") == "no_right" and subject.get("right") == "read"
         is_about = is_unread or subject.get("kind") == "queue"
-        return is_about and subject.get("name") == queue and self._is_last_act(refusal)
+        return is_about and subject.get("name") == queue and self.is_last_act(refusal)
 
     def stopping(self) -> Iterator[Fact]:
         """Yield the errors in this test after which a client did nothing more."""
         for fact in self._timeline.refusals:
-            if fact.place >= self._inquiry.began and fact.code != FORCED and self._is_last_act(fact):
+            if fact.place >= self._inquiry.began and fact.code != FORCED and self.is_last_act(fact):
                 yield fact
 
-    def _is_last_act(self, refusal: Fact) -> bool:
+    def is_last_act(self, refusal: Fact) -> bool:
+        """Return whether the client of an error did nothing more."""
         client = self._timeline.by(refusal)
         return client is None or client.last_act is None or client.last_act.place < refusal.place
 
@@ -158,36 +157,29 @@ class Handling:
 
     def _taken_along(self, refusal: Fact) -> Cause | None:
         """Return that the ack of another message took along the one that a client settles: it was a multiple one."""
-        subject = refusal.subject or {}
-        if not _is_unknown_tag(refusal):
-            return None
-        for copy in self._timeline.copies.values():
-            for delivery in copy.deliveries:
-                if _channel_of(delivery) == (refusal.conn, refusal.chan) and str(delivery.fact.tag) == subject["tag"]:
-                    others = self.settled_with(delivery)
-                    if others:
-                        number = others[-1].copy.message.number
-                        return self._inquiry.say("taken_along", delivery, delivery.settled, request=number)
+        for *others, last in self._acks.values() if _is_unknown_tag(refusal) else ():
+            for one in others:
+                if _is_on(refusal, one) and str(one.fact.tag) == (refusal.subject or {})["tag"]:
+                    return self._inquiry.say("taken_along", one, one.settled, request=last.copy.message.number)
         return None
 
-    def settled_with(self, delivery: DeliveryLife) -> list[DeliveryLife]:
-        """Return the other deliveries that the same method has settled: it was a multiple one."""
-        settled = delivery.settled
-        if settled is None or not settled.get("multiple"):
-            return []
-        if not self._settled:
-            for copy in self._timeline.copies.values():
-                last = copy.deliveries[-1] if copy.deliveries else None
-                if last is not None and last.settled is not None and last.settled.get("multiple"):
-                    self._settled.setdefault(_method_of(last.settled), []).append(last)
-        return [one for one in self._settled.get(_method_of(settled), ()) if one.copy is not delivery.copy]
+    @cached_property
+    def _acks(self) -> dict[tuple[ChannelLife | None, object], list[DeliveryLife]]:
+        """What each multiple ack has settled, the delivery that it named last, by its channel and that one's tag."""
+        found: dict[tuple[ChannelLife | None, object], list[DeliveryLife]] = {}
+        deliveries = (one for copy in self._timeline.copies.values() for one in copy.deliveries)
+        for one in sorted(filter(_up_to_tag, deliveries), key=lambda one: one.fact.place):
+            found.setdefault((one.channel, _up_to_tag(one)), []).append(one)
+        return {key: together for key, together in found.items() if together[-1].fact.tag == key[1]}
 
-    def has_settled_fewer(self, delivery: DeliveryLife) -> bool:
-        """Return whether an earlier multiple ack of its channel settled fewer than that of a delivery: no batches."""
-        own = 1 + len(self.settled_with(delivery))
-        alike = ((len(one), one[0].settled) for one in self._settled.values() if one[0].channel is delivery.channel)
-        settled = delivery.settled
-        return any(count < own and one and settled and one.place < settled.place for count, one in alike)
+    def acked_with(self, delivery: DeliveryLife) -> list[DeliveryLife]:
+        """Return all that the ack of a delivery has settled, the one that it named last; nothing if that is unknown."""
+        return self._acks.get((delivery.channel, _up_to_tag(delivery)), [])
+
+    def has_acked_fewer(self, together: list[DeliveryLife]) -> bool:
+        """Return whether an earlier multiple ack of the same channel settled fewer than one did: no batches."""
+        alike = (one for (channel, _), one in self._acks.items() if channel is together[0].channel)
+        return any(len(one) < len(together) and one[0].fact.place < together[0].fact.place for one in alike)
 
 
 def _is_unknown_tag(refusal: Fact) -> bool:
@@ -203,11 +195,15 @@ def _is_refused(delivery: DeliveryLife) -> bool:
     return delivery.settled is not None and delivery.settled.kind in events.REFUSING
 
 
-def _method_of(settled: Fact) -> object:
-    """Return what all events of one multiple ack have in common."""
-    return settled.at, settled.conn, settled.chan
+def _up_to_tag(delivery: DeliveryLife) -> object:
+    """Return the newest tag that the ack of a delivery has settled; None if it was no multiple one."""
+    settled = delivery.settled
+    return settled.get("up_to_tag") if settled is not None and settled.kind == events.ACKED else None
 
 
-def _channel_of(delivery: DeliveryLife) -> tuple[int, int] | None:
+def _is_on(refusal: Fact, delivery: DeliveryLife) -> bool:
+    """Return whether an error came on the channel of a delivery: a later channel may have its number."""
     channel = delivery.channel
-    return None if channel is None else (channel.connection.number, channel.number)
+    if channel is None or (channel.connection.number, channel.number) != (refusal.conn, refusal.chan):
+        return False
+    return delivery.fact.place < refusal.place and (channel.closed is None or refusal.place < channel.closed.place)

@@ -375,11 +375,9 @@ class Stops:
         delivery = copy.deliveries[-1] if copy.deliveries else None
         if delivery is None or delivery.settled is None or copy.message.number not in self._missed:
             return
-        others = self._handling.settled_with(delivery)
-        is_asked = copy.message.number in self._inquiry.asked.messages
-        is_certain = len(others) + is_asked > 1 or self._handling.has_settled_fewer(delivery)
-        if others and is_certain and self._is_taken_along(delivery, others):
-            yield self._inquiry.say("taken_with", delivery, delivery.settled, request=others[-1].copy.message.number)
+        together = self._handling.acked_with(delivery)
+        if together and self._is_taken_along(copy, together):
+            yield self._inquiry.say("taken_with", delivery, delivery.settled, request=together[-1].copy.message.number)
         if error := self._handling.error_of(delivery):
             yield self._inquiry.say("swallowed", delivery, delivery.settled, **error)
         if self._handling.is_unknown_to(delivery):
@@ -403,11 +401,12 @@ class Stops:
         """The messages that the test missed, or that its assertion is about."""
         return {*self._roots.values, *self._inquiry.asked.messages}
 
-    def _is_taken_along(self, delivery: DeliveryLife, others: list[DeliveryLife]) -> bool:
+    def _is_taken_along(self, copy: CopyLife, together: list[DeliveryLife]) -> bool:
         """Return whether of what one ack settled, the test has only the last and misses all others."""
-        *rest, last = sorted([delivery, *others], key=lambda one: one.fact.place)
-        missed = self._missed
-        return last.copy.message.number not in missed and all(one.copy.message.number in missed for one in rest)
+        *rest, last = (one.copy.message.number for one in together)
+        is_asked = copy.message.number in self._inquiry.asked.messages
+        is_certain = len(rest) + is_asked > 1 or self._handling.has_acked_fewer(together)
+        return is_certain and last not in self._missed and self._missed.issuperset(rest)
 
 
 def has_no_priorities(queue: QueueLife) -> bool:

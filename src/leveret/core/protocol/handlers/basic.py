@@ -23,7 +23,7 @@ from leveret.core.protocol.handlers.queue import leads_to_reply_queue, named
 from leveret.core.protocol.receiving.assembler import Content
 from leveret.core.protocol.shortcuts.repeated_method import repeated
 from leveret.core.protocol.shortcuts.repeated_publish import remembered
-from leveret.core.protocol.transaction import Settlement
+from leveret.core.protocol.transaction import Settlement, Way
 from leveret.core.wire import methods
 from leveret.trace import events
 
@@ -185,14 +185,14 @@ def get(channel: Channel, method: methods.BasicGet) -> None:
         channel.vhost.firehose.delivered(entry, queue.name, receiver=channel, properties_octets=octets)
     channel.tap(events.GOT, queue.name, message, entry.copy, tag, entry.redelivered, entry.acquired_count)
     if method.no_ack:
-        channel.tap(events.ACKED, queue.name, message, entry.copy, tag, False, "no_ack")
+        channel.tap(events.ACKED, queue.name, message, entry.copy, tag, False, None, "no_ack")
 
 
 def ack(channel: Channel, method: methods.BasicAck) -> None:
     """Acknowledge deliveries. Hot: once per acknowledgement, unless `single_acks` has taken it."""
     if method.multiple or not settles_one_by_one(channel):
         deliveries = channel.pop_unacked(method.delivery_tag, multiple=method.multiple, is_ack=True)
-        _settle(channel, Settlement(("ack", False), [(events.ACKED, deliveries, method.multiple)]))
+        _settle(channel, ("ack", False), events.ACKED, deliveries, multiple=method.multiple)
         return
     delivery = channel.unacked.pop(method.delivery_tag, None)
     if delivery is None:
@@ -210,7 +210,7 @@ def tap_acked(channel: Channel, delivery: Delivery) -> None:
     """Record that one delivery is acknowledged, unless its queue has been deleted, which ended its deliveries too."""
     queue, entry = delivery.queue, delivery.entry
     if not queue.is_deleted:
-        channel.tap(events.ACKED, queue.name, entry.message, entry.copy, delivery.tag, False, None)
+        channel.tap(events.ACKED, queue.name, entry.message, entry.copy, delivery.tag, False, None, None)
 
 
 def reject(channel: Channel, method: methods.BasicReject) -> None:
@@ -230,10 +230,12 @@ def _requeue_or_discard(
 ) -> None:
     way = "requeue" if requeue else "discard"
     is_failure = not requeue if channel.node.compat.counts_every_return else kind == events.REJECTED
-    _settle(channel, Settlement((way, is_failure), [(kind, deliveries, multiple)]))
+    _settle(channel, (way, is_failure), kind, deliveries, multiple=multiple)
 
 
-def _settle(channel: Channel, settlement: Settlement) -> None:
+def _settle(channel: Channel, way: Way, kind: str, deliveries: Sequence[Delivery], *, multiple: bool) -> None:
+    up_to_tag = deliveries[-1].tag if multiple and deliveries else None
+    settlement = Settlement(way, [(kind, deliveries, up_to_tag)])
     if channel.transaction is not None:
         channel.transaction.hold(settlement)
     else:
@@ -242,8 +244,8 @@ def _settle(channel: Channel, settlement: Settlement) -> None:
 
 def settle(channel: Channel, settlement: Settlement) -> None:
     """Settle deliveries for good."""
-    for kind, deliveries, multiple in settlement.methods:
-        _tap_settled(channel, kind, deliveries, multiple, *((None,) if kind == events.ACKED else ()))
+    for kind, deliveries, up_to_tag in settlement.methods:
+        _tap_settled(channel, kind, deliveries, up_to_tag, *((None,) if kind == events.ACKED else ()))
     deliveries = settlement.deliveries
     way, is_failure = settlement.way
     if way == "requeue":
@@ -269,15 +271,18 @@ def _discard(channel: Channel, deliveries: Sequence[Delivery], *, is_failure: bo
             raise
 
 
-def _tap_settled(channel: Channel, kind: str, deliveries: Sequence[Delivery], multiple: bool, *fields: object) -> None:
+def _tap_settled(
+    channel: Channel, kind: str, deliveries: Sequence[Delivery], up_to_tag: int | None, *fields: object
+) -> None:
     if channel.node.hooks.tap is None:
         return
+    method = (up_to_tag is not None, up_to_tag)
     for delivery in deliveries:
         if delivery.queue.is_deleted:
             # The copy ended with its queue, and is recorded as purged.
             continue
         entry = delivery.entry
-        channel.tap(kind, delivery.queue.name, entry.message, entry.copy, delivery.tag, multiple, *fields)
+        channel.tap(kind, delivery.queue.name, entry.message, entry.copy, delivery.tag, *method, *fields)
 
 
 def recover(channel: Channel, method: methods.BasicRecover) -> None:
