@@ -135,12 +135,11 @@ class Outcomes:
     def __init__(
         self,
         file: RecordingFile,
-        messages: Iterable[tuple[int, RecordedMessage]],
+        kinds: Mapping[int, str],
         sent: Iterable[RecordedMessage],
         watcher: OutcomeWatcher,
     ) -> None:
-        """`messages` are those that were published, by their numbers, and `sent` what the recorded service had sent."""
-        kinds = {number: kind_of(message) for number, message in messages}
+        """`kinds` are those of what was published, by its numbers, and `sent` is what the recorded service had sent."""
         self._file: Final = file
         self._count: Final = len(kinds)
         self._recorded: Final = Counter(map(kind_of, sent))

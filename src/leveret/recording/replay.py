@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 import uuid
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from datetime import datetime, timedelta
 from functools import partial
@@ -110,8 +110,9 @@ class TrafficReplay:
             raise BrokerError("play() needs recorded events, but this broker has record='off'; use record='recent'")
         self._engine.refuse_not_running()
         player = _ReplayRun(self._engine, self._vhost, settle, is_one_at_a_time=order == "one at a time")
-        player.play(self.messages, round(then * 1_000_000))
-        return Outcomes(self.file, self.messages, self._sent, player.watcher)
+        kinds = {number: kind_of(message) for number, message in self.messages}
+        player.play(self.messages, kinds, round(then * 1_000_000))
+        return Outcomes(self.file, kinds, self._sent, player.watcher)
 
     @property
     def aio(self) -> AioTrafficReplay:
@@ -144,7 +145,7 @@ class _ReplayRun:
         self._counts: Counter[str] = Counter()
         self._holders: set[str] = set()
 
-    def play(self, messages: list[Numbered], then_us: int) -> None:
+    def play(self, messages: list[Numbered], kinds: Mapping[int, str], then_us: int) -> None:
         """Publish the messages, each at its place in time, and let time go on for `then_us` after the last."""
         with Clock(self._engine).hold():
             at, before = self._engine.clock.now(), messages[0].message.at
@@ -154,7 +155,7 @@ class _ReplayRun:
                 self._move_to(at)
                 self._publish(number, message)
                 if self._is_one_at_a_time:
-                    self._await_settled(kind_of(message))
+                    self._await_settled(kinds[number])
             self._await_all()
             self._move_to(at + then_us)
             self._await_all()
