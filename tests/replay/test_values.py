@@ -40,6 +40,8 @@ def path(orders: Callable[..., Path]) -> Path:
                 "short": 10_000 + number,
                 "uuid": it,
                 "mail": hashed(10_000 + number),
+                "state": "shipped",
+                "mode": "overland",
                 "mails": [f"anna{number}@example.com", f"bert{number}@example.com"],
             }
             for number, it in enumerate(IDS)
@@ -202,6 +204,15 @@ def test_each_field_of_a_sentence_has_its_own_count(outcomes_of: Callable[[Sends
         "orders 'order.made': sends another body.rate (20 times, first #1) and body.total (2 times, first #19) "
         "in out 'inv'"
     ]
+
+
+def test_a_text_of_fewer_than_eight_characters_is_not_taken_for_one_that_came(
+    outcomes_of: Callable[[Sends], Outcomes],
+) -> None:
+    outcomes = outcomes_of(lambda o: [("inv", {"mode": o["mode"], "state": o["state"]})])
+
+    sent = [line for line in outcomes.of(1) if line.startswith("field out 'inv' body.")]
+    assert [line.rpartition(": ")[2] for line in sent] == ["{body.mode}", '"shipped"']
 
 
 def test_a_list_in_another_order_in_each_run_is_noise(
