@@ -193,7 +193,7 @@ def _serve(options: argparse.Namespace) -> int:
     management_port = checked_port("--management-port", options.management_port or 0)
     users = _users(options)
     settings = _settings(options)
-    _warn_of_other_machines(options.host, is_guest_local=not any("loopback_users" in name for name in settings))
+    _warn_of_other_machines(options.host, is_guest_alone=not (users or any("loopback_users" in it for it in settings)))
 
     class ServedBroker(Broker):
         _user_tags = ("administrator",)
@@ -323,7 +323,7 @@ def _name_and_password(origin: str, user: str) -> tuple[str, str]:
     return name, password
 
 
-def _warn_of_other_machines(host: str, *, is_guest_local: bool) -> None:
+def _warn_of_other_machines(host: str, *, is_guest_alone: bool) -> None:
     from leveret.core.protocol.auth import is_loopback
 
     if host == "localhost" or is_loopback(host):
@@ -334,7 +334,7 @@ def _warn_of_other_machines(host: str, *, is_guest_local: bool) -> None:
         file=sys.stderr,
         flush=True,
     )
-    if is_guest_local:
+    if is_guest_alone:
         print(
             f"leveret: guest can log in from this machine only, as on RabbitMQ; add a user with {_USERS_VARIABLE} or "
             "--user-file FILE, or let guest in from anywhere with --setting loopback_users=none",

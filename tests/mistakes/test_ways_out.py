@@ -14,9 +14,6 @@ from pika.exceptions import AMQPError
 
 from leveret import Broker, BrokerError, EventsMissingError, Reply, explore
 from leveret.faults import CloseChannel, Reorder, ResetPeer
-from tests.plugin.conftest import Run, no_options_of_ours, run, suite
-
-__all__ = ["no_options_of_ours", "run", "suite"]
 
 Call = Callable[[Any], object]
 STEP = "lost after conn 1 chan 1 client->server queue.declare #1"
@@ -228,94 +225,3 @@ def test_the_rights_that_the_report_names_take_no_other_right_away() -> None:
 
         connect(broker, user="shop", queue="bills")
         connect(broker, user="shop", queue="orders")
-
-
-# The mistake in a suite and its options, what pytest says to do, and the suite and options that do it.
-FIXTURE = "def test_it(leveret): pass"
-EXPLORED = "import pytest\n@pytest.mark.leveret_explore\ndef test_it(leveret): pass\ndef test_other(leveret): pass"
-IN_SUITES: dict[str, tuple[str, list[str], str, str, list[str]]] = {
-    "a marker that changes a broker of many": (
-        'import pytest\n@pytest.mark.leveret(rabbitmq="3.13")\ndef test_it(): pass',
-        ["--leveret-url-env=AMQP_URL"],
-        "use the fixture leveret, or set leveret_rabbitmq for all tests",
-        'def test_it(leveret_session): assert leveret_session.rabbitmq == "3.13"',
-        ["--leveret-url-env=AMQP_URL", "-o", "leveret_rabbitmq=3.13"],
-    ),
-    "a version that has lost its 0": (
-        f"import pytest\n@pytest.mark.leveret(rabbitmq=3.1)\n{FIXTURE}",
-        [],
-        "rabbitmq='3.10'",
-        f"import pytest\n@pytest.mark.leveret(rabbitmq='3.10')\n{FIXTURE}",
-        [],
-    ),
-    "a state that is no function": (
-        f"import pytest\n@pytest.mark.leveret_state(1)\n{FIXTURE}",
-        [],
-        "leveret_state(build=make_orders)",
-        'import pytest\ndef make_orders(broker): broker.declare_queue("orders")\n'
-        '@pytest.mark.leveret_state(build=make_orders)\ndef test_it(leveret): assert leveret.queue("orders")',
-        [],
-    ),
-    "a fixture of another tool": (
-        "def test_it(rabbitmq_url): pass",
-        [],
-        "    def rabbitmq_url(leveret):",
-        "import pytest\n@pytest.fixture\ndef rabbitmq_url(leveret):\n    return leveret.url\n"
-        "def test_it(rabbitmq_url): assert rabbitmq_url",
-        [],
-    ),
-    "levels that are a number": (
-        f"import pytest\n@pytest.mark.leveret(checks=5)\n{FIXTURE}",
-        [],
-        "write 'unroutable=error', or 'error' for all checks",
-        f"import pytest\n@pytest.mark.leveret(checks='unroutable=error')\n{FIXTURE}",
-        [],
-    ),
-    "two treatments": (
-        EXPLORED,
-        ["--leveret-flaky-seed=3"],
-        "leave the test out with -m 'not leveret_explore'",
-        EXPLORED,
-        ["--leveret-flaky-seed=3", "-m", "not leveret_explore"],
-    ),
-    "a contract without a lock": (
-        FIXTURE,
-        ["--leveret-contract=check"],
-        "set leveret_contract = messages.lock, then write it with --leveret-contract=write",
-        FIXTURE,
-        ["-o", "leveret_contract=messages.lock", "--leveret-contract=write"],
-    ),
-    "a variable in small letters": (
-        FIXTURE,
-        ["--leveret-url-env=amqp_url=x"],
-        "write a line as in AMQP_URL vhost=shop user=app",
-        FIXTURE,
-        ["--leveret-url-env=AMQP_URL vhost=shop user=app", "--leveret-vhosts=shop", "--leveret-users=app=x"],
-    ),
-}
-
-
-@pytest.mark.parametrize("what", IN_SUITES)
-def test_a_way_out_of_pytest_works_as_its_text_says(run: Run, what: str) -> None:
-    wrong, flags, said, right, other_flags = IN_SUITES[what]
-
-    refused = run(wrong, *flags)
-    passed = run(right, *other_flags)
-
-    assert said in f"{refused.stdout}{refused.stderr}"
-    passed.assert_outcomes(passed=1, deselected=passed.parseoutcomes().get("deselected", 0))
-
-
-@pytest.mark.parametrize(("user", "is_line"), [("app", True), ("my,app", False), ("my app", False)])
-def test_a_user_that_no_ini_line_can_hold_gets_other_ways(run: Run, user: str, is_line: bool) -> None:
-    result = run(f"""
-        import pika
-
-        def test_it(leveret):
-            credentials = pika.PlainCredentials({user!r}, "secret")
-            pika.BlockingConnection(pika.ConnectionParameters(port=leveret.port, credentials=credentials))
-    """)
-
-    text = str(result.stdout)
-    assert (f"leveret_users = {user}=PASSWORD in the ini file" in text) == is_line
-    assert f"@pytest.mark.leveret(users={{{user!r}: password}}), or leveret" in text

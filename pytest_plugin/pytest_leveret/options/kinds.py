@@ -28,7 +28,7 @@ _OF_URL: Final = ("vhost", "user")
 # What a variable can hold, by the word for it: the whole URL, or a part.
 _PARTS: Final = ("url", "host", "port", "user", "password", "vhost", "management_url", "management_port")
 # An address in place of a path. In an ini file, the rootdir stands before it, and only one slash is left.
-_ADDRESS: Final = re.compile(r"(?:^|[/\\])[a-z]{2,}:[/\\]")
+_ADDRESS: Final = re.compile(r"(?:^|[/\\])[a-z][a-z0-9+.-]+:[/\\]")
 
 
 @dataclass(frozen=True, slots=True)

@@ -147,7 +147,8 @@ def _with_key(exchange: object, routing_key: object) -> str:
     from leveret.observe.calls.calls import shown
 
     is_body = isinstance(routing_key, bytes | bytearray | memoryview)
-    call = f"publish({shown(exchange)}, 'key', {'' if is_body else 'json='}{shown(routing_key)})"
-    written = f"{call}, or to a queue publish('', {shown(exchange)}, {'' if is_body else 'json='}{shown(routing_key)})"
+    body = f"{'' if is_body else 'json='}{shown(routing_key)}"
+    to_queue = f", or to a queue publish('', {shown(exchange)}, {body})" if exchange else ""
+    written = f"publish({shown(exchange)}, {'key' if exchange else 'queue'!r}, {body}){to_queue}"
     quoted = written if '"' in written else written.replace("'", '"')
     return f"the body comes after the routing key: {quoted}"

@@ -61,13 +61,13 @@ def advice(refusal: Event, declarers: Mapping[tuple[str, str, str], str], handle
         case "denied_feature":
             return ways_out_of_version(subject["feature"], handle)
         case "unknown_user":
-            added = f"{handle.admin(f'add_user({user!r}, password)')} and {handle.admin(f'set_permissions({user!r})')}"
+            added = f"{handle.admin(f'add_user({user!r}, password)')}; {handle.admin(f'set_permissions({user!r})')}"
             ways = handle.ways_to_set("users", f"{{{user!r}: password}}", f"{user}=PASSWORD", added)
             return [f"To add user {user!r}: {ways}"]
         case "wrong_password" if handle.name:
             return [f"The URL with the password of user {user!r}: {handle.name}.url_for(user={user!r})"]
         case "no_vhost":
-            added = f"{handle.admin(f'add_vhost({vhost!r})')} and {_permissions(handle, user, vhost)}"
+            added = f"{handle.admin(f'add_vhost({vhost!r})')}; {_permissions(handle, user, vhost)}"
             return [f"To add vhost {vhost!r}: {handle.ways_to_set('vhosts', f'{{{vhost!r}}}', vhost, added)}"]
         case "no_access":
             return [f"To let user {user!r} in: {_permissions(handle, user, vhost)}"]
