@@ -121,6 +121,36 @@ def test_a_client_that_looks_into_a_queue_now_and_then_is_waited_for(broker: Bro
     assert outcomes.of(1) == ["ended billing: acked by no-ack"]
 
 
+def test_what_a_client_sends_after_a_pause_is_waited_for_once_it_sent_something_late(
+    broker: Broker, orders: Orders
+) -> None:
+    declare(broker)
+    broker.declare_queue("invoices")
+    is_ready, is_over = Event(), Event()
+
+    def serve() -> None:
+        with pika.BlockingConnection(pika.URLParameters(broker.url)) as connection:
+            channel = connection.channel()
+
+            def on_order(channel: Any, method: pika.spec.Basic.Deliver, _: object, body: bytes) -> None:
+                channel.basic_ack(method.delivery_tag)
+                pause = 0 if method.delivery_tag == 1 else 0.3
+                connection.call_later(pause, partial(channel.basic_publish, "", "invoices", body))
+
+            channel.basic_consume("billing", on_order)
+            is_ready.set()
+            while not is_over.is_set():
+                connection.process_data_events(0.05)
+
+    with ThreadPoolExecutor() as threads:
+        threads.submit(serve)
+        assert is_ready.wait(10)
+        outcomes = broker.replay(orders([order(0), order(1)])).play()
+        is_over.set()
+
+    assert "sent 'invoices': 2 times" in outcomes.of(0)
+
+
 def test_a_client_that_closes_its_connection_and_opens_another_is_waited_for(broker: Broker, orders: Orders) -> None:
     declare(broker)
     is_over = Event()

@@ -153,6 +153,7 @@ class OutcomeWatcher:
         where = where_of(message.exchange, message.routing_key, name)
         root = self._roots[message.id] = self._cause(message)
         self._sent.append((where, root, message, event.conn))
+        self.news_count += root not in self._loop_roots
 
     @property
     def sent_counts(self) -> Counter[str]:

@@ -214,7 +214,8 @@ class _ReplayRun:
     def _await_all(self) -> None:
         """Wait until nothing is under way, or nothing has happened for some time: a slow client is not at its end.
 
-        What goes on in a loop is nothing.
+        What goes on in a loop is nothing. A client that sent something once it held no message may wait for a timer
+        before it does so again, which nobody can see.
         """
         news_count = -1
         while news_count != self.watcher.news_count:
@@ -222,6 +223,14 @@ class _ReplayRun:
             if self._engine.wait_until(lambda: self._is_settled(all_held=True), _PATIENCE * self._settle_s):
                 break
         self._await_still()
+        while self.watcher.uncertain and self._engine.wait_until(
+            partial(self._is_news_since, news_count), self._settle_s
+        ):
+            news_count = self.watcher.news_count
+
+    def _is_news_since(self, news_count: int) -> bool:
+        self._look()
+        return self.watcher.news_count > news_count
 
     def _await_still(self) -> None:
         """Wait until clients are still. What they hold then, they keep, and who has gone is not waited for."""
