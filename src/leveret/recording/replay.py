@@ -215,7 +215,7 @@ class _ReplayRun:
         """Wait until nothing is under way, or nothing has happened for some time: a slow client is not at its end.
 
         What goes on in a loop is nothing. A client that sent something once it held no message may wait for a timer
-        before it does so again, which nobody can see.
+        before it does so again, and looks still meanwhile.
         """
         news_count = -1
         while news_count != self.watcher.news_count:
