@@ -17,7 +17,6 @@ from functools import partial
 from os import PathLike
 from typing import Any, Final, Literal, NamedTuple, get_args
 
-from leveret.clocks import SystemClock
 from leveret.core.wire.properties import Properties
 from leveret.engine.elsewhere import Twins, twin
 from leveret.engine.engine import Engine
@@ -45,7 +44,6 @@ _QUIET_STEPS_MAX: Final = 100
 _UUID: Final = re.compile(rf"(?<![\w-])(?:{FORMAT_PATTERNS['uuid'][0]})(?![\w-])")
 _INSTANT: Final = re.compile(r"\d{4}-\d\d-\d\d(?:[T ]\d\d:\d\d(?::\d\d(?:\.\d{1,6})?)?(?:Z|[+-]\d\d:?\d\d)?)?")
 _EPOCH: Final = re.compile(r"(?<![\w.-])\d{10}(?:\d{3})?(?![\w.])")
-_REAL: Final = SystemClock()
 
 
 class Numbered(NamedTuple):

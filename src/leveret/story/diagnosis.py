@@ -17,7 +17,7 @@ from leveret.story.asked import Asked
 from leveret.story.causes import Cause, ranked
 from leveret.story.entities import NOTABLE_US, Fact, MessageLife, Place
 from leveret.story.timeline import Timeline
-from leveret.story.ways.inquiry import HiddenState, Inquiry
+from leveret.story.ways.inquiry import HiddenState, Inquiry, key
 from leveret.story.ways.walk import Walk
 from leveret.trace import events
 from leveret.trace.events import Event
@@ -118,6 +118,9 @@ class _Way:
         self._unreached: Final = {one.name for one in queues if one not in reached} if walk.inquiry.is_short else set()
         self._lives: Final = walk.inquiry.timeline.messages
         self._messages: Final = set(walk.roots.messages)
+        # Whether messages hold all that the test misses, so that it misses no others.
+        missing, held = walk.inquiry.asked.missing, walk.roots.values.values()
+        self._is_found: Final = bool(missing) and set(map(key, missing)) <= set(map(key, held))
         starved = self._starved = walk.inquiry.starved
         self._queues: Final = walk.inquiry.queues | {queue.name for queue in starved}
         bindings = walk.inquiry.timeline.bindings
@@ -128,13 +131,6 @@ class _Way:
             copy.queue.place for life in walk.roots.messages.values() for copy in life.copies.values()
         }
 
-    def _is_unwired(self) -> bool:
-        """Return whether a queue at which the test looks is bound to an exchange to which nothing leads."""
-        timeline = self._inquiry.timeline
-        used = {life.message.exchange for life in self._inquiry.lives}
-        used |= {str(queue.arguments.get("x-dead-letter-exchange")) for queue in timeline.queues.values()}
-        return bool(self._sources) and not self._sources & used
-
     def has(self, cause: Cause) -> bool:
         """Return whether a cause lies on a way."""
         if cause.rank <= _OF_TEST:
@@ -142,7 +138,7 @@ class _Way:
         if self._queues and cause.because is not None and cause.because.kind == "dead_letter_exchange_missing":
             return bool(self._starved)
         if cause.messages:
-            return not self._messages.isdisjoint(cause.messages) or self._was_meant(cause)
+            return not self._messages.isdisjoint(cause.messages) or (not self._is_found and self._was_meant(cause))
         vhosts = {str(fact.get("vhost") or "/") for fact in cause.evidence}
         return any((vhost, cause.names.get("queue")) in self._places for vhost in vhosts)
 
@@ -152,9 +148,8 @@ class _Way:
         near = {names.get("queue"), *cast("list[str]", names.get("near") or ())}
         if near & (self._queues | self._unreached) or names.get("exchange") in self._sources:
             return True
-        if not self._sources_of_text.isdisjoint(cast("list[str]", names.get("queues") or ())):
-            return True
-        if cause.kind == "rejected_into_nothing" and self._is_unwired():
+        queues = cast("list[str]", names.get("queues") or ())
+        if self._inquiry.is_short and not self._sources_of_text.isdisjoint(queues):
             return True
         lives = [self._lives[number] for number in cause.messages if number in self._lives]
         publishers = {life.publisher.number for life in lives if life.publisher is not None}

@@ -53,7 +53,7 @@ class ConnectionLife:
     refusals: list[Fact] = field(default_factory=list)
     # The faults that hit it.
     faults: list[Fact] = field(default_factory=list)
-    # What it last did by itself: declare, publish, consume, settle.
+    # What it last did by itself: open a channel, declare, publish, consume, settle.
     last_act: Fact | None = None
 
     @property

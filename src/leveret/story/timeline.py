@@ -39,10 +39,6 @@ _ROLES: Final[dict[str, Role]] = {
     events.PUBLISHED: "publisher",
     **dict.fromkeys((events.CONSUME, *events.DELIVERIES), "consumer"),
 }
-# What a client does by itself: it goes on after an error.
-_ACTS: Final = frozenset(
-    {events.PUBLISHED, events.CONSUME, events.QUEUE_DECLARE, events.BIND, *events.DELIVERIES, *events.SETTLING}
-)
 # Where the tuples of these kinds have these fields.
 _VHOST: Final = POSITIONS[events.PUBLISHED]["vhost"]
 _CONN: Final = POSITIONS[events.PUBLISHED]["conn"]
@@ -243,6 +239,7 @@ class Timeline:
     def _channel_opened(self, fact: Fact, raw: RawEvent) -> None:
         connection, number = self._connection(cast("int", fact.conn)), cast("int", fact.chan)
         connection.channels[number] = ChannelLife(connection, number, fact)
+        connection.last_act = fact
 
     def _channel_closed(self, fact: Fact, raw: RawEvent) -> None:
         self._end_channel(self._channel(cast("int", fact.conn), cast("int", fact.chan)), fact)

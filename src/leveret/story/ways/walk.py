@@ -135,9 +135,24 @@ class Walk:
         """Yield the errors of clients that would have led messages to a queue that fills what was short."""
         for queue in self.inquiry.sought:
             sources = {one.source[1] for one in self._timeline.bindings if one.destination == queue.place} - {""}
-            for fact in self._timeline.refusals:
-                is_other = queue in self.inquiry.starved and _is_inequivalent(fact, queue)
-                yield from (self.handling.refusal(fact),) if is_other or _stops(fact, queue, sources) else ()
+            refused = (fact for fact in self._timeline.refusals if fact.vhost == queue.vhost)
+            yield from (self.handling.refusal(fact) for fact in refused if self._has_stopped(fact, queue, sources))
+
+    def _has_stopped(self, refusal: Fact, queue: QueueLife, sources: Collection[str]) -> bool:
+        """Return whether a client was refused what would have led to a queue: a publish, a right, or its declare."""
+        subject = refusal.subject or {}
+        match subject.get("problem"):
+            case "publish":
+                exchange = subject.get("exchange")
+                return exchange in sources or (not exchange and subject.get("routing_key") == queue.name)
+            case "no_right":
+                return subject.get("right") == "write" and subject.get("name") in (*sources, queue.name)
+            case "inequivalent" if (subject.get("kind"), subject.get("name")) == ("queue", queue.name):
+                is_unbound = all(one.destination != queue.place for one in self._timeline.bindings)
+                is_missed = is_unbound and any(life.lost for life in self.roots.messages.values())
+                return queue in self.inquiry.starved and (is_missed or self.handling.is_last_act(refusal))
+            case _:
+                return False
 
     def _starved(self) -> Iterator[Cause]:
         """Yield why no message came to a queue that fills what was short: it went to another, or a client stopped."""
@@ -148,7 +163,8 @@ class Walk:
                 vhost = None if other.vhost == queue.vhost else other.vhost
                 names = {"queue": queue.name, "target": other.name, "vhost": vhost}
                 yield self.inquiry.say("nothing_came", life, life.published, **names)
-            stopped = list(self.handling.stopping())
+            # What an open connection was refused is about its own virtual host.
+            stopped = [one for one in self.handling.stopping() if one.chan is None or one.vhost == queue.vhost]
             if not others and not self.inquiry.lives and len(stopped) == 1:
                 cause = self.inquiry.say("nothing_came", None, stopped[0], queue=queue.name)
                 yield cause._replace(because=self.handling.refusal(stopped[0]))
@@ -218,13 +234,9 @@ class Walk:
             first, closed = is_missed.index(True) if any(is_missed) else 0, connection.closed
             if closed is None or not first or not all(is_missed[first:]):
                 continue
-            later = [one.since.place for one in deliveries[-1].copy.queue.consumers]
-            later += [
-                one.fact.place
-                for other in taken.values()
-                for one in other
-                if one.copy.queue is deliveries[-1].copy.queue
-            ]
+            queue = deliveries[-1].copy.queue
+            later = [one.since.place for one in queue.consumers]
+            later += [one.fact.place for one in chain.from_iterable(taken.values()) if one.copy.queue is queue]
             if any(place > closed.place for place in later):
                 yield from (self.inquiry.say("taken_unacked", one, one.fact, closed) for one in deliveries[first:])
 
@@ -398,25 +410,6 @@ class Walk:
         for death in self.handling.client_deaths:
             if places and death.place is not None and death.place > min(places):
                 yield Cause("died", {"what": death.what, "error": death.error, "line": death.line})
-
-
-def _stops(refusal: Fact, queue: QueueLife, sources: Collection[str]) -> bool:
-    """Return whether a client was refused what would have led to a queue: a publish, or a right on the exchange."""
-    subject = refusal.subject or {}
-    match subject.get("problem"):
-        case "publish":
-            exchange = subject.get("exchange")
-            return exchange in sources or (not exchange and subject.get("routing_key") == queue.name)
-        case "no_right":
-            return subject.get("right") == "write" and subject.get("name") in (*sources, queue.name)
-        case _:
-            return False
-
-
-def _is_inequivalent(refusal: Fact, queue: QueueLife) -> bool:
-    """Return whether a client declared a queue otherwise than it is, and did not come to what it does with it then."""
-    subject = refusal.subject or {}
-    return (subject.get("problem"), subject.get("kind"), subject.get("name")) == ("inequivalent", "queue", queue.name)
 
 
 def _is_wide(binding: BindingLife) -> bool:
