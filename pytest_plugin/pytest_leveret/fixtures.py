@@ -59,6 +59,7 @@ def make_leveret(request: pytest.FixtureRequest, _leveret_rabbitmq: str | None) 
     started: list[Broker] = []
 
     def make(*strays: object, name: str | None = None, **overrides: Unpack[BrokerOptions]) -> Broker:
+        __tracebackhide__ = True
         if strays:
             raise TypeError(f"make_leveret takes keywords only, as in make_leveret(rabbitmq={strays[0]!r})")
         if name is not None and not (isinstance(name, str) and name.strip()):

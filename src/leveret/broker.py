@@ -57,20 +57,6 @@ if TYPE_CHECKING:
 
 _PERMIT: Final = "deprecated_features.permit."
 # The keywords whose types are checked, as most brokers leave them.
-_USUAL: Final = {
-    "host": "127.0.0.1",
-    "record": "recent",
-    "trace_bodies": False,
-    "settings": None,
-    "permit": (),
-    "vhosts": (),
-    "definitions": None,
-    "plugins": (),
-    "trace_redact": (),
-    "management": False,
-    "inline": False,
-    "tls": False,
-}
 # The plugins of RabbitMQ that a broker enables by their names.
 PLUGINS: Final = (EVENT_EXCHANGE, CERTIFICATE_LOGINS)
 # Those that need not be enabled, with the exchange type that every broker has. Their names change nothing.
@@ -151,12 +137,14 @@ class Broker(BrokerActions, Peers, CheckedAssertions, Hinting):
           there (see docs/how-to/recording.md). `trace_bodies` includes bodies, and `trace_redact` names more headers
           whose values are left out.
         """
+        __tracebackhide__ = True
         for word in unknown:
             raise unknown_keyword("Broker()", word, KEYWORDS)
         given = {"host": host, "record": record, "trace_bodies": trace_bodies, "settings": settings}
         given |= {"definitions": definitions, "management": management, "inline": inline, "tls": tls}
         given |= {"permit": permit, "vhosts": vhosts, "plugins": plugins, "trace_redact": trace_redact}
-        if given != _USUAL:
+        given |= {"checks": checks, "trace_dir": trace_dir}
+        if any(value is not _USUAL[name] for name, value in given.items()):
             from leveret.observe.calls.calls import refuse_wrong
 
             refuse_wrong("Broker()", Broker.__init__.__annotations__, given)
@@ -587,7 +575,8 @@ class Broker(BrokerActions, Peers, CheckedAssertions, Hinting):
 
 
 # The keywords of `Broker`.
-KEYWORDS: Final = tuple(Broker.__init__.__kwdefaults__ or ())
+_USUAL: Final[Mapping[str, object]] = Broker.__init__.__kwdefaults__ or {}
+KEYWORDS: Final = tuple(_USUAL)
 
 
 def _trace_options(directory: str | PathLike[str], *, bodies: bool, redact: str | Iterable[str]) -> TraceOptions:

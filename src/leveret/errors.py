@@ -201,11 +201,12 @@ def keyword_hint(word: str, known: Iterable[str]) -> str:
     for other in (others,) if isinstance(others, str) else others:
         if other.partition("=")[0] in words:
             return f"; did you mean {other!r}?"
-    return did_you_mean(word, words)
+    # The keyword of assertions is no misspelt timestamp.
+    return "" if word == "times" else did_you_mean(word, words)
 
 
 def unknown_keyword(call: str, word: str, known: Iterable[str], more: str = "") -> TypeError:
     """Return the error for a keyword that `call` does not have, with the one it may mean, or all of them and `more`."""
     words = list(known)
-    hint = keyword_hint(word, words) or f"; it takes {', '.join(words)}{more}"
+    hint = keyword_hint(word, words) or f"; it takes {', '.join(words) or 'none'}{more}"
     return TypeError(f"{call} has no keyword {word!r}{hint}")

@@ -23,7 +23,6 @@ OF_METHODS = (
     *(
         "Sequence[str] | Callable[..., object]",
         "tuple[object, ...]",
-        "str | PathLike[str]",
     ),
 )
 # Numbers whose range is that of any number, or depends on the call.

@@ -12,7 +12,7 @@ import pika
 import pytest
 from pika.exceptions import AMQPError
 
-from leveret import Broker, BrokerError, EventsMissingError, NotDeclaredError, RefusedError, explore
+from leveret import Broker, BrokerError, EventsMissingError, NotDeclaredError, RefusedError, Reply, explore
 from leveret.faults import BlockPublishers, Delay, Reorder, ResetPeer, Restart, Slicer, Stall
 from tests.mistakes.test_ways_out import STEP, broker, on, opened, scenario
 
@@ -299,6 +299,21 @@ WAYS: dict[str, tuple[Call, str, Call]] = {
         "code must be a whole number",
         lambda b: b.faults.refuse_connections("close", code=530),
     ),
+    "seconds of a fault that are a text": (
+        lambda b: Delay("1"),  # type: ignore[arg-type]
+        "Delay(): seconds must be a number of seconds",
+        lambda b: Delay(1),
+    ),
+    "a window that is a text": (
+        lambda b: Reorder("2"),  # type: ignore[arg-type]
+        "Reorder(): window must be a whole number",
+        lambda b: Reorder(2),
+    ),
+    "times of a fault below zero": (
+        lambda b: b.faults.reset_peer(on="basic.ack", times=-1),
+        "times=-1 must be a whole number, 1 or more",
+        lambda b: b.faults.reset_peer(on="basic.ack", times=1),
+    ),
     "how connections are refused": (
         lambda b: b.faults.refuse_connections("dns"),
         "expected 'reset', 'login' or 'close'",
@@ -404,6 +419,17 @@ WAYS: dict[str, tuple[Call, str, Call]] = {
         "it must be a directory, which is created if it does not exist",
         opened(trace_dir="others"),
     ),
+    "levels that are truth values": (
+        opened(checks={"unroutable": False}),
+        "did you mean 'off'?",
+        opened(checks={"unroutable": "off"}),
+    ),
+    "levels that are a number": (
+        opened(checks=5),
+        "checks must be a text or several",
+        lambda b: [opened(checks="unroutable=off")(b), opened(checks=["unroutable=off"])(b)],
+    ),
+    "a trace in a number": (opened(trace_dir=5), "trace_dir must be a path", opened(trace_dir=Path("traces"))),
     # Administration.
     "a user that exists": (
         admin("add_user", "guest", "x"),
@@ -419,6 +445,15 @@ WAYS: dict[str, tuple[Call, str, Call]] = {
         admin("set_vhost_limits", "/", {"max-queues": "5"}),
         "must be an integer",
         admin("set_vhost_limits", "/", {"max-queues": 5}),
+    ),
+    "definitions that are a list": (
+        admin("import_definitions", []),
+        "must be a path, or what json.load returns",
+        lambda b: [
+            Path("definitions.json").write_text('{"queues": []}', encoding="utf-8"),
+            b.admin.import_definitions("definitions.json"),
+            b.admin.import_definitions({"queues": []}),
+        ],
     ),
     "definitions in no list": (
         imported(queues={"name": "q"}),
@@ -495,6 +530,26 @@ WAYS: dict[str, tuple[Call, str, Call]] = {
         imported(permissions=[permission("gest")]),
         "names the unknown user 'gest'; did you mean 'guest'?",
         imported(permissions=[permission("guest")]),
+    ),
+    "a reply that is a mapping": (
+        lambda b: Reply({"id": 1}),  # type: ignore[arg-type]
+        "body must be bytes or text, not dict; for JSON use json=",
+        lambda b: [Reply(b"x"), Reply("x"), Reply(json={"id": 1})],
+    ),
+    "a reply that is a number": (
+        lambda b: Reply(5),  # type: ignore[arg-type]
+        "body must be bytes or text, not int",
+        lambda b: Reply("5"),
+    ),
+    "a keyword of assertions": (
+        lambda b: b.publish("", "orders", b"x", times=3),
+        "publish() has no keyword 'times'; it takes exchange, routing_key, body",
+        lambda b: [b.publish("", "orders", b"x") for _ in range(3)],
+    ),
+    "a keyword of what takes none": (
+        lambda b: b.clock.hold(now=5),
+        "it takes none",
+        lambda b: b.clock.hold(),
     ),
     # Time.
     "a span without end": (

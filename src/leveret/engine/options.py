@@ -16,6 +16,7 @@ _PORT_MAX: Final = 65535
 
 def checked_port(name: str, port: object) -> int:
     """Return a port to listen on, 0 for a free one. Raises ValueError for anything else."""
+    __tracebackhide__ = True
     if isinstance(port, bool) or not isinstance(port, int) or not 0 <= port <= _PORT_MAX:
         raise ValueError(f"{name}={port!r} is not a port; expected a number from 0 (a free one) to {_PORT_MAX}")
     return port
@@ -66,6 +67,7 @@ def settings_in(text: str) -> dict[str, int | bool | str]:
 
 def checked_users(name: str, users: object) -> Mapping[str, str]:
     """Return passwords by user name. Raises ValueError for anything else."""
+    __tracebackhide__ = True
     if not isinstance(users, Mapping) or not all(isinstance(word, str) for item in users.items() for word in item):
         raise ValueError(f"{name}={users!r} must be a mapping of name to password, as in {name}={{'bob': 'secret'}}")
     for user, password in users.items():

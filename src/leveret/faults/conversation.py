@@ -41,7 +41,7 @@ class CloseChannel(Fault):
     needs_channel = True
 
     def __init__(self, code: int = 406, text: str = "closed by a fault") -> None:
-        self.code, self.text = _checked_code(code), text
+        self.code, self.text = code, text
 
     def can_apply(self, occasion: Occasion) -> bool:
         """Return whether the channel is open."""
@@ -68,7 +68,7 @@ class CloseConnection(Fault):
     points = AFTER_ACCEPT
 
     def __init__(self, code: int = 320, text: str = "closed by a fault") -> None:
-        self.code, self.text = _checked_code(code), text
+        self.code, self.text = code, text
 
     def apply(self, occasion: Occasion) -> bool:
         """Refuse the client's method, or close the connection after the broker's current step."""
@@ -260,10 +260,3 @@ class Restart(Fault):
         if occasion.point == "deliver":
             occasion.proceed_silently()
         return True
-
-
-def _checked_code(code: int) -> int:
-    __tracebackhide__ = True
-    if not isinstance(code, int) or not 0 <= code <= 0xFFFF:
-        raise ValueError(f"code={code!r} is not a reply code; give a number from 0 to 65535, such as 406")
-    return code

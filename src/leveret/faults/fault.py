@@ -6,7 +6,10 @@ If it does, the broker skips what it was about to do. docs/how-to/writing-a-faul
 
 from __future__ import annotations
 
+from types import FunctionType
 from typing import TYPE_CHECKING, ClassVar, Final, Literal, Self
+
+from leveret.observe.calls.calls import refuse_wrong
 
 if TYPE_CHECKING:
     from leveret.core.model.node import Node
@@ -47,8 +50,12 @@ class Fault:
     made_with: tuple[tuple[object, ...], dict[str, object]] = ((), {})
 
     def __new__(cls, *arguments: object, **words: object) -> Self:
-        """Note what the fault is made with."""
-        fault = super().__new__(cls)
+        """Note what the fault is made with. Raises TypeError or ValueError if one of leveret's own cannot be so."""
+        __tracebackhide__ = True
+        fault, made = super().__new__(cls), cls.__init__
+        if isinstance(made, FunctionType) and (made.__module__ or "").startswith("leveret."):
+            given = {**dict(zip(made.__code__.co_varnames[1:], arguments, strict=False)), **words}
+            refuse_wrong(f"{cls.__name__}()", made.__annotations__, given)
         fault.made_with = arguments, words
         return fault
 

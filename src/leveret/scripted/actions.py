@@ -15,7 +15,7 @@ from leveret.core.wire import methods as amqp
 from leveret.core.wire.values import Table
 from leveret.errors import BrokerError
 from leveret.observe.views.names import find_vhost
-from leveret.scripted.own_publisher import OwnPublisher, encoded
+from leveret.scripted.own_publisher import OwnPublisher, encoded, octets_of
 
 if TYPE_CHECKING:
     from leveret.core.model.binding import Destination, DestinationKind
@@ -57,7 +57,7 @@ class BrokerActions:
         the publish, and TypeError or ValueError if a value cannot be sent.
         """
         __tracebackhide__ = True
-        octets = _octets(body)
+        octets = octets_of("publish()", body)
         values: dict[str, object] = {**properties}
         if json is not _NOTHING:
             if octets:
@@ -281,15 +281,3 @@ class Peers:
 
 def _destination(host: VirtualHost, kind: DestinationKind, name: str) -> Destination:
     return host.queue(name) if kind == "queue" else host.exchange(name)
-
-
-def _octets(body: object) -> bytes:
-    __tracebackhide__ = True
-    if isinstance(body, str):
-        try:
-            return body.encode()
-        except UnicodeEncodeError:
-            raise ValueError(f"publish(): body {body!r} cannot be encoded as UTF-8; give bytes instead") from None
-    if isinstance(body, bytes | bytearray | memoryview):
-        return bytes(body)
-    raise TypeError(f"publish(): body must be bytes or text, not {type(body).__name__}; for JSON use json=")

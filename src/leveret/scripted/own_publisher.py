@@ -95,6 +95,19 @@ class EveryRight(UserRights):
         """Permit every user_id."""
 
 
+def octets_of(call: str, body: object) -> bytes:
+    """Return the bytes of a body. Raises TypeError or ValueError, naming `call`, for anything but bytes and text."""
+    __tracebackhide__ = True
+    if isinstance(body, str):
+        try:
+            return body.encode()
+        except UnicodeEncodeError:
+            raise ValueError(f"{call}: body {body!r} cannot be encoded as UTF-8; give bytes instead") from None
+    if isinstance(body, bytes | bytearray | memoryview):
+        return bytes(body)
+    raise TypeError(f"{call}: body must be bytes or text, not {type(body).__name__}; for JSON use json=")
+
+
 def encoded(call: str, exchange: str, routing_key: str, body: bytes, properties: Mapping[str, object]) -> bytes:
     """Return the properties as bytes. Raises TypeError or ValueError, naming `call`, if an argument cannot be sent."""
     __tracebackhide__ = True

@@ -25,7 +25,7 @@ from leveret.observe.views.message_view import MessageView
 from leveret.observe.views.names import find_vhost
 from leveret.scripted.consumer import Subscription
 from leveret.scripted.own_connection import OwnChannel, OwnConnection
-from leveret.scripted.own_publisher import OwnPublisher, encoded
+from leveret.scripted.own_publisher import OwnPublisher, encoded, octets_of
 from leveret.trace import events
 
 if TYPE_CHECKING:
@@ -59,6 +59,7 @@ class Reply:
         **properties: Unpack[BasicProperties],
     ) -> None:
         """The body can be text, or a value for `json=`, which sets the content type. Keywords are basic properties."""
+        __tracebackhide__ = True
         values: dict[str, object] = {**properties}
         if json is not _NOTHING:
             if body:
@@ -69,7 +70,7 @@ class Reply:
             values = {"content_type": "text/plain", "content_encoding": "utf-8", **values}
         if headers is not None:
             values["headers"] = headers
-        object.__setattr__(self, "body", body.encode() if isinstance(body, str) else bytes(body))
+        object.__setattr__(self, "body", octets_of("Reply()", body))
         object.__setattr__(self, "properties", values)
 
 

@@ -48,8 +48,8 @@ _RANGES: Final[dict[str, tuple[float, float, str]]] = {
     "code": (0, 65535, "a reply code, such as 404"),
 }
 _UNITS: Final = frozenset({"timeout", "settle", "delay", "seconds"})
-# Checked by the methods themselves, which know better what to write instead.
-_OWN: Final = {"publish": frozenset({"exchange", "routing_key", "headers"})}
+# Checked by the method, or by what gets the keywords of a kind, which know better what to write instead.
+_OWN: Final = {"publish": {"exchange", "routing_key", "headers"}, "FaultOptions": {"after", "times"}}
 # Keywords that only some methods with these others take. The rest of them say which, or why they do not take it.
 _ANSWERED: Final[Mapping[str, tuple[str, ...]]] = {
     **dict.fromkeys(("AssertionOptions", "QueueAssertionOptions"), ("reason", "to")),
@@ -72,7 +72,7 @@ def refuse_wrong(call: str, annotations: Mapping[str, str], given: Mapping[str, 
     """Raise TypeError or ValueError, in the words of `call`, for a value that its annotation does not allow."""
     __tracebackhide__ = True
     for name, value in given.items():
-        kind = _kind(call, name, annotations[name])
+        kind = _kind(call, name, annotations.get(name, ""))
         wrong = None if kind is None else kind(name, value)
         if wrong is not None:
             raise type(wrong)(f"{call}: {wrong}")
@@ -105,7 +105,7 @@ class Signature:
         keyword_only = names[len(self._positional) :]
         self._required = (*required, *(name for name in keyword_only if name not in (act.__kwdefaults__ or {})))
         kinds = {**{name: annotations[name] for name in names}, **keywords}
-        own = _OWN.get(act.__name__, ())
+        own = _OWN.get(of_keywords, _OWN.get(act.__name__, set()))
         checks = {name: _kind(act.__name__, name, kind) for name, kind in kinds.items() if name not in own}
         self._kinds: Final = {name: check for name, check in checks.items() if check is not None}
 
@@ -265,7 +265,11 @@ _KINDS: Final[Mapping[str, Kind]] = {
     "float | timedelta": _unless(timedelta, _wrong_number),
     "int | str": _unless(str, _wrong_count),
     "str | Path": _wrong_path,
-    "Mapping[str, object] | str | Path": _unless(Mapping, _wrong_path),
+    "str | PathLike[str]": _wrong_path,
+    "Mapping[str, object] | str | Path": _must_be(
+        "a path, or what json.load returns", lambda value: isinstance(value, str | PathLike | Mapping)
+    ),
+    "Wanted": _unless(Mapping, _wrong_texts),
     "str | Iterable[str]": _wrong_texts,
     "bool | str | Iterable[str]": _unless(bool, _wrong_texts),
     "Callable[[], object] | str": _unless(str, _must_be("a text or a function", callable)),

@@ -199,7 +199,7 @@ def _known(name: str) -> str:
 
 def _level(word: str) -> CheckLevel:
     if word not in LEVELS:
-        raise _unknown_level(word)
+        raise _unknown_level(str(word).lower())
     return word
 
 

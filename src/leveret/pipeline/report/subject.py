@@ -73,11 +73,9 @@ def choose(runs: pa.Table, name: str | None) -> Subject:
     `runs` has the columns COLUMNS. Raises NoSuchRunError if no run or commit matches, or several do.
     """
     usable = _usable(runs)
+    if not usable:
+        raise NoSuchRunError("the warehouse has no run, because no trace could be used; ingest a usable trace first")
     if name is None:
-        if not usable:
-            raise NoSuchRunError(
-                "the warehouse has no run, because no trace could be used; ingest a usable trace first"
-            )
         newest = max(usable, key=lambda each: each.age)
         return Subject(newest.run, (newest.run,), False, newest.commit, newest.started)
     full = _only(name, {each.run for each in usable}, {each.commit for each in usable if each.commit is not None})
