@@ -7,10 +7,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Any, Final
+from pathlib import Path
+from typing import Any, Final, cast
 
+import pyarrow as pa
 import pytest
 from pyspark.sql import Row, SparkSession
+from pyspark.sql.types import StructType
 
 from leveret.pipeline.computing.tasks import TABLE_NAMES
 from leveret.pipeline.exports.frames import read_frame, spark_schema
@@ -20,6 +23,7 @@ from leveret.pipeline.warehouse.tables import STORED, read_table
 from leveret.pipeline.warehouse.warehouse import Warehouse
 from tests.pipeline import plain, random_traces
 from tests.pipeline.kernel_campaign import texts
+from tests.pipeline.traces import header, write
 
 SEED: Final = 20260101
 COUNT: Final = 24
@@ -80,6 +84,25 @@ def test_a_dataframe_of_some_runs_has_only_theirs(filled: Filled) -> None:
     found = read_frame(filled.spark, filled.by_spark, "copies", runs=runs)
 
     assert {row.run for row in found.select("run").collect()} == set(runs)
+
+
+class ConnectSession:
+    """What `read_frame` needs of a session of Spark Connect, which asks for the schema of a table without rows."""
+
+    def createDataFrame(self, rows: pa.Table, schema: StructType | None = None) -> list[str]:
+        assert len(rows) or schema is not None, (
+            "[CANNOT_INFER_EMPTY_SCHEMA] Can not infer schema from an empty dataset."
+        )
+        return rows.column_names if schema is None else schema.fieldNames()
+
+
+@pytest.mark.parametrize("name", ACROSS)
+def test_a_table_across_runs_may_have_no_rows_on_spark_connect(name: str, tmp_path: Path) -> None:
+    ingest(tmp_path / "warehouse", write(tmp_path / "started.jsonl", [header("started")]), processes=1)
+
+    found = read_frame(cast(SparkSession, ConnectSession()), tmp_path / "warehouse", name)
+
+    assert found == ACROSS[name].columns.names
 
 
 def as_dicts(rows: Iterable[Row]) -> list[dict[str, Any]]:

@@ -33,7 +33,9 @@ def read_frame(
     state = warehouse.existing()
     names = names_of_runs(state, name, runs)
     if name in ACROSS:
-        return spark.createDataFrame(_plain(read_table(warehouse, name, runs=names, state=state)))
+        found = read_table(warehouse, name, runs=names, state=state)
+        # Spark Connect does not take the types of a table without rows.
+        return spark.createDataFrame(_plain(found), spark_schema(found.schema))
     return rows(spark, warehouse, name, columns_of(warehouse, state, name), state.holding(name, names), names)
 
 
