@@ -64,8 +64,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
         if isinstance(stream, TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")
     given = sys.argv[1:] if arguments is None else arguments
-    options = parser(given[0] if given else None).parse_args(given)
+    options, strays = parser(given[0] if given else None).parse_known_args(given)
     try:
+        if strays:
+            raise ValueError(f"unknown argument {strays[0]!r}; leveret {given[0]} --help lists those that it takes")
         code = int(options.run(options))
         sys.stdout.flush()
         return code
@@ -259,7 +261,8 @@ def _server_context(options: argparse.Namespace) -> SSLContext | bool:
 
     from leveret.server.tls import server_context
 
-    with _readable("--tls-cert, --tls-key or --tls-ca"):
+    files = {"--tls-cert": options.tls_cert, "--tls-key": options.tls_key, "--tls-ca": options.tls_ca}
+    with _readable(" or ".join(f"{option} {path}" for option, path in files.items() if path)):
         verify = CERT_OPTIONAL if options.tls_optional else CERT_REQUIRED
         return server_context(options.tls_cert, options.tls_key, options.tls_ca, verify=verify)
 

@@ -12,7 +12,7 @@ import pika
 import pytest
 from pika.exceptions import AMQPError
 
-from leveret import Broker, BrokerError, EventsMissingError, Reply, explore
+from leveret import Authority, Broker, BrokerError, EventsMissingError, Reply, explore
 from leveret.faults import CloseChannel, Reorder, ResetPeer
 
 Call = Callable[[Any], object]
@@ -61,7 +61,11 @@ WAYS: dict[str, tuple[Call, str, Call]] = {
         "To use it again, call start()",
         lambda b: [b.start(), b.declare_queue("q")],
     ),
-    "no port for TLS": (lambda b: b.tls, "start it with tls=True", on(lambda b: b.tls.url, tls=True)),
+    "no port for TLS": (
+        lambda b: b.tls,
+        "start it with tls=True or with a server's SSLContext",
+        lambda b: [on(lambda b: b.tls.url, tls=it)(b) for it in (True, Authority("127.0.0.1").server_context())],
+    ),
     "no port for HTTP": (
         lambda b: b.management_url,
         "start it with management=True",
@@ -114,8 +118,8 @@ WAYS: dict[str, tuple[Call, str, Call]] = {
     ),
     "no faults": (
         lambda b: explore(scenario, faults=()),
-        "leave it out for the default",
-        lambda b: explore(scenario, seconds=0.1),
+        "give at least one kind of fault, or leave it out for the default",
+        lambda b: [explore(scenario, faults=["lost after"], seconds=0.1), explore(scenario, seconds=0.1)],
     ),
     "a fault that is a class": (
         lambda b: explore(scenario, faults=[CloseChannel]),  # type: ignore[list-item]

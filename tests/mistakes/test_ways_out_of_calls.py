@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
+import os
 import re
 from collections.abc import Callable
 from contextlib import suppress
+from datetime import UTC, date, datetime
 from pathlib import Path
+from types import FunctionType
 from typing import Any
 
 import pika
@@ -13,13 +17,26 @@ import pytest
 from pika.exceptions import AMQPError
 
 from leveret import Broker, BrokerError, EventsMissingError, NotDeclaredError, RefusedError, Reply, explore
-from leveret.faults import BlockPublishers, Delay, Reorder, ResetPeer, Restart, Slicer, Stall
+from leveret.faults import BlockPublishers, Delay, Reorder, ResetPeer, Restart, Slicer, Stall, WithholdConfirm
 from tests.mistakes.test_ways_out import STEP, broker, on, opened, scenario
 
 __all__ = ["broker"]
 
 Call = Callable[[Any], object]
 REFUSED = (TypeError, ValueError, AttributeError, LookupError, AssertionError, BrokerError)
+
+
+# The process whose tests have noted it here.
+NOTED: list[int] = []
+
+
+def of_this_process(broker: Broker) -> None:
+    assert os.getpid() in NOTED
+    scenario(broker)
+
+
+async def later(broker: Broker) -> None:
+    await asyncio.to_thread(scenario, broker)
 
 
 def deep(levels: int) -> dict[str, object]:
@@ -157,6 +174,26 @@ WAYS: dict[str, tuple[Call, str, Call]] = {
         lambda b: b.declare_queue("q", arguments={"x-a": object()}),
         "cannot be an argument",
         lambda b: b.declare_queue("q", arguments={"x-a": "object"}),
+    ),
+    "a header that is a date": (
+        lambda b: b.publish("", "orders", headers={"on": date(2026, 5, 1)}),
+        "give text, bytes, True or False, a number of 64 bits, a datetime, a list or a mapping",
+        lambda b: b.publish("", "orders", headers={"a": ["x", b"x", True, 2**63 - 1, datetime.now(UTC), {"b": 1.5}]}),
+    ),
+    "a header that is too large a number": (
+        lambda b: b.publish("", "orders", headers={"n": 2**64}),
+        "give text, bytes, True or False, a number of 64 bits",
+        lambda b: b.publish("", "orders", headers={"n": str(2**64)}),
+    ),
+    "a scenario that another process cannot run": (
+        lambda b: [NOTED.append(os.getpid()), explore(of_this_process, seconds=0.1, processes=2)],
+        "pass processes=1 to run it here",
+        lambda b: explore(of_this_process, seconds=0.1, processes=1),
+    ),
+    "what JSON has not": (
+        lambda b: b.publish("", "orders", json={1}),
+        "give json= what JSON has, or a body of bytes or text",
+        lambda b: [b.publish("", "orders", json=[1]), b.publish("", "orders", b"x"), b.publish("", "orders", "x")],
     ),
     "an argument given twice": (
         lambda b: b.declare_queue("q", name="q"),
@@ -353,8 +390,28 @@ WAYS: dict[str, tuple[Call, str, Call]] = {
     ),
     "no processes to explore": (
         lambda b: explore(scenario, processes=0),
-        "must be 1 or more",
-        lambda b: explore(scenario, seconds=0.1, processes=1),
+        "must be 1 or more; leave it out for as many as cores",
+        lambda b: [explore(scenario, seconds=0.1, processes=1), explore(scenario, seconds=0.1)],
+    ),
+    "a fault that has no step": (
+        lambda b: explore(scenario, faults=[WithholdConfirm()]),
+        "give a fault that applies to methods or deliveries",
+        lambda b: explore(scenario, faults=[Delay(0.001)], on="queue.declare"),
+    ),
+    "a scenario that is awaited by nobody": (
+        lambda b: explore(lambda broker: later(broker), processes=1),
+        "pass the coroutine function itself",
+        lambda b: explore(later, seconds=0.1, processes=1),
+    ),
+    "a scenario of no module": (
+        lambda b: explore(FunctionType(scenario.__code__, {"__name__": "__main__"}), processes=2),
+        "define it in a module of its own",
+        lambda b: explore(scenario, seconds=0.1, processes=2),
+    ),
+    "a step that is none": (
+        lambda b: explore(scenario, only="lost after conn 1 basic.ack"),
+        "write it as in 'conn 1 chan 1 client->server basic.ack #2'",
+        lambda b: explore(scenario, only=STEP),
     ),
     "a scenario in a closure": (
         lambda b: explore(lambda broker: scenario(broker, 1), seconds=0.1, processes=2),
@@ -382,7 +439,7 @@ WAYS: dict[str, tuple[Call, str, Call]] = {
     # What a broker serves.
     "a port of HTTP without HTTP": (
         opened(management_port=15672),
-        "without management=True; add it",
+        "opens no port without management=True; add it",
         opened(management=True, management_port=0),
     ),
     "an inline broker with ports": (

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import json
 import re
 import shutil
 import signal
@@ -26,6 +27,7 @@ from tests.contract.test_lock import BODIES, lock_of
 from tests.pipeline.traces import header, lives, write
 from tests.plugin.conftest import Run, no_options_of_ours, run, suite
 from tests.plugin.test_contract import SHOP, TESTS
+from tests.plugin.test_documents import DOCUMENT
 from tests.replay.conftest import recorded
 
 __all__ = ["no_options_of_ours", "run", "suite"]
@@ -86,6 +88,16 @@ SERVED: dict[str, tuple[list[str], str, list[str]]] = {
         "take '3.10', the oldest that leveret behaves as",
         [*SERVE, "--rabbitmq", "3.10"],
     ),
+    "an option that is none": (
+        [*SERVE, "--prt", "5672"],
+        "unknown argument '--prt'; leveret serve --help lists those that it takes",
+        [*SERVE, "--help"],
+    ),
+    "a certificate that is missing": (
+        [*SERVE, "--tls-cert", "nope.pem", "--tls-port", "0"],
+        "--tls-cert nope.pem: [Errno 2] No such file",
+        [*SERVE, "--tls-cert", "server.pem", "--tls-port", "0"],
+    ),
     "a plugin of HTTP": (
         [*SERVE, "--plugin", "rabbitmq_management"],
         "leveret serve: --management-port=15672",
@@ -112,7 +124,7 @@ SERVED: dict[str, tuple[list[str], str, list[str]]] = {
 @pytest.mark.parametrize("what", SERVED)
 def test_a_broker_serves_with_what_it_asked_for(type_in: Callable[[list[str]], tuple[int, str]], what: str) -> None:
     wrong, said, right = SERVED[what]
-    if "--tls-key" in wrong or "--tls-cert" in wrong:
+    if "--tls-cert" in right:
         files = Authority("127.0.0.1").write(".", "server")
         assert files.certificate is not None
         assert files.key is not None
@@ -257,11 +269,21 @@ COMMANDS: dict[str, tuple[str, str, list[str]]] = {
             "record {url} --seconds 0.05 --queue billing --firehose -o new.rec",
         ],
     ),
+    "a folder of no messages": (
+        "record empty -o new.rec",
+        "name a folder of rabtap --saveto, or one trace",
+        ["record {trace} -o new.rec"],
+    ),
     # Traces.
     "a test that is not in the trace": (
         "trace show {folder}/tests.jsonl --test nope",
         "its tests:\n  ",
         ["trace show {folder}/tests.jsonl --test test_it"],
+    ),
+    "a trace that is a folder": (
+        "trace show {folder}",
+        "is not a regular file; name a trace file",
+        ["trace show {trace}"],
     ),
     # Definitions.
     "a server of no definitions": (
@@ -273,6 +295,11 @@ COMMANDS: dict[str, tuple[str, str, list[str]]] = {
         "definitions diff http://guest:guest@127.0.0.1:1 {folder}/definitions.json",
         "enable the management plugin, and name its port",
         ["definitions diff {admin} {folder}/definitions.json"],
+    ),
+    "a server with another path": (
+        "definitions diff {admin}/api/overview/api/definitions/x/y {folder}/definitions.json",
+        "answers",
+        ["definitions diff {admin} {folder}/definitions.json", "definitions diff {admin}/api/definitions {admin}"],
     ),
     # Contracts.
     "a document for a lock": (
@@ -360,6 +387,11 @@ COMMANDS: dict[str, tuple[str, str, list[str]]] = {
         "pipeline vacuum -w warehouse --older-than -1",
         "give 0 or more",
         ["pipeline vacuum -w warehouse --older-than 0"],
+    ),
+    "rules that are none": (
+        "pipeline update traces -w new --rules my_rules --engine processes",
+        "give a module in the working directory, or an installed one",
+        ["pipeline update traces -w new --rules json --engine processes"],
     ),
     "a run that is none": (
         "pipeline causes -w warehouse --run nope",
@@ -487,7 +519,8 @@ def test_outcomes_are_written_as_the_error_says(place: SimpleNamespace, monkeypa
     for content in (None, "no outcomes"):
         if content is not None:
             Path("expected.jsonl").write_text(content, encoding="utf-8")
-        with pytest.raises(BrokerError) as refused:
+        way_out = "write it with the code in production: " if content is None else "write it anew: "
+        with pytest.raises(BrokerError, match=way_out) as refused:
             outcomes.assert_expected("expected.jsonl")
         name, value = str(refused.value).rpartition(": ")[2].split("=")
 
@@ -511,7 +544,155 @@ def test_a_damaged_recording_is_restored(place: SimpleNamespace) -> None:
         broker.replay(path)
 
 
-CONFLICT = "<<<<<<< ours\n{lock}=======\n{lock}>>>>>>> theirs\n"
+def test_outcomes_that_are_intended_are_written_anew_as_the_failure_says(
+    place: SimpleNamespace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(place.folder)
+
+    def replayed(*queues: str) -> Any:
+        with Broker(checks="all=off") as broker:
+            broker.declare_exchange("orders", "topic")
+            for queue in queues:
+                broker.declare_queue(queue)
+                broker.bind_queue(queue, "orders", "#")
+            return broker.replay("orders.rec").play(then=0)
+
+    monkeypatch.setenv("LEVERET_EXPECTED", "write")
+    replayed().assert_expected("expected.jsonl")
+    monkeypatch.delenv("LEVERET_EXPECTED")
+    with pytest.raises(AssertionError, match="if that is intended, write the file anew: ") as failed:
+        replayed("billing").assert_expected("expected.jsonl")
+    name, value = str(failed.value).rpartition(": ")[2].split("=")
+
+    monkeypatch.setenv(name, value)
+    replayed("billing").assert_expected("expected.jsonl")
+    monkeypatch.delenv(name)
+
+    replayed("billing").assert_expected("expected.jsonl")
+
+
+def test_what_a_service_sent_is_compared_once_it_is_recorded_as_the_error_says(place: SimpleNamespace) -> None:
+    for facts in ({}, {"firehose": True, "queue": "billing"}):
+        path = place.folder / f"recorded{len(facts)}.rec"
+        with RecordingWriter(path, {"vhost": "/", **facts}) as writer:
+            writer.add(recorded(0, {"id": 1}))
+        with Broker(checks="all=off") as broker:
+            broker.declare_exchange("orders", "topic")
+            outcomes = broker.replay(path).play(then=0)
+        if facts:
+            outcomes.assert_as_recorded()
+        else:
+            with pytest.raises(BrokerError, match="record it with --firehose --queue NAME"):
+                outcomes.assert_as_recorded()
+
+
+def test_a_recording_of_nothing_is_recorded_again_while_messages_come(place: SimpleNamespace) -> None:
+    for count in (0, 1):
+        path = place.folder / f"of{count}.rec"
+        with RecordingWriter(path, {"vhost": "/"}) as writer:
+            for number in range(count):
+                writer.add(recorded(number, {"id": 1}))
+        with Broker(checks="all=off") as broker:
+            broker.declare_exchange("orders", "topic")
+            if count:
+                broker.replay(path).play(then=0)
+            else:
+                with pytest.raises(BrokerError, match="record again while messages are published"):
+                    broker.replay(path)
+
+
+def test_runs_that_expire_are_gone_from_the_disk_after_the_command_that_is_told(
+    type_in: Callable[[list[str]], tuple[int, str]], warehouse: Path, tmp_path: Path
+) -> None:
+    shutil.copytree(warehouse / "warehouse", tmp_path / "warehouse")
+    place = str(tmp_path / "warehouse")
+
+    _, text = type_in(["pipeline", "expire", "--keep", "1d", "-w", place])
+    [command] = re.findall(r"`(\w+)` removes their files", text)
+    code, text = type_in(["pipeline", command, "-w", place, "--older-than", "0"])
+
+    assert code == 0
+    assert not text.startswith("0 unused files")
+
+
+def test_a_warehouse_of_no_run_has_one_once_a_usable_trace_is_ingested(
+    type_in: Callable[[list[str]], tuple[int, str]], tmp_path: Path
+) -> None:
+    (tmp_path / "bad.jsonl").write_text("nonsense\n", encoding="utf-8")
+    write(tmp_path / "good.jsonl", [header("run"), *lives(2)])
+    type_in(["pipeline", "update", "bad.jsonl", "-w", "new"])
+    for words in (["causes"], ["diff", "run", "run"]):
+        _, text = type_in(["pipeline", *words, "-w", "new"])
+        assert "the warehouse has no run, because no trace could be used; ingest a usable trace first" in text
+
+    type_in(["pipeline", "update", "good.jsonl", "-w", "new"])
+
+    assert type_in(["pipeline", "causes", "-w", "new"])[0] == 0
+    assert type_in(["pipeline", "diff", "run", "run", "-w", "new"])[0] == 0
+
+
+@pytest.mark.parametrize(
+    ("wrong", "said", "right"),
+    [
+        ('id = "?"', "expected types such as object, map, array, string, word", 'id = "word"'),
+        ('id = "\udce9"', "save it as UTF-8", 'id = "é"'),
+    ],
+)
+def test_a_lock_is_read_once_a_field_is_as_the_error_says(tmp_path: Path, wrong: str, said: str, right: str) -> None:
+    lock = tmp_path / "messages.lock"
+    text = lock_of(BODIES).text()
+
+    def read_with(line: str) -> object:
+        lock.write_bytes(text.replace('id = "uuid"', line).encode(errors="surrogateescape"))
+        return read(lock)
+
+    with pytest.raises(LockError) as refused:
+        read_with(wrong)
+
+    assert said in str(refused.value)
+    read_with(right)
+
+
+def test_a_document_that_keeps_what_it_needs_beside_it_is_read(run: Run, suite: pytest.Pytester) -> None:
+    text = json.dumps(DOCUMENT)
+    network = text.replace("#/components/schemas/Order", "https://example.com/order.json")
+    option = ("-o", "leveret_contract=asyncapi.json")
+    missing = run("def test_it(): pass", *option)
+    assert f"does not exist; name a document by its path from {suite.path}" in f"{missing.stdout}{missing.stderr}"
+    (suite.path / "asyncapi.json").write_text(network, encoding="utf-8")
+    refused = run("def test_it(): pass", *option)
+    assert "keep that file beside this one" in f"{refused.stdout}{refused.stderr}"
+
+    (suite.path / "order.json").write_text(json.dumps(DOCUMENT["components"]["schemas"]["Order"]), encoding="utf-8")
+    (suite.path / "asyncapi.json").write_text(network.replace("https://example.com/", ""), encoding="utf-8")
+
+    run("def test_it(): pass", *option).assert_outcomes(passed=1)
+
+
+@pytest.mark.parametrize("mended", ["message", "document"])
+def test_a_message_that_a_document_does_not_allow_is_mended_on_either_side(
+    run: Run, suite: pytest.Pytester, mended: str
+) -> None:
+    source = """
+    from client import connect
+
+    def test_it(leveret):
+        leveret.declare_queue("failed")
+        with connect(leveret.url, "shop") as connection:
+            connection.channel().basic_publish("", "failed", b'BODY')
+        leveret.assert_ready("failed")
+    """
+    document = json.dumps(DOCUMENT)
+    (suite.path / "asyncapi.json").write_text(document, encoding="utf-8")
+    option = ("-o", "leveret_contract=asyncapi.json")
+    broken = run(source.replace("BODY", '{"cause": "x"}'), *option)
+    assert "change the message, or the document if the message is right" in str(broken.stdout)
+
+    if mended == "document":
+        (suite.path / "asyncapi.json").write_text(document.replace('"reason"', '"cause"'), encoding="utf-8")
+    body = {"message": "reason", "document": "cause"}[mended]
+
+    run(source.replace("BODY", f'{{"{body}": "x"}}'), *option).assert_outcomes(passed=1)
 
 
 @pytest.mark.parametrize("damage", ["", "version = 1\n", "nonsense\n"])
@@ -572,6 +753,24 @@ def test_a_contract_is_written_and_then_checked_as_its_run_says(
     run(TESTS, option)
 
     run(TESTS).assert_outcomes(passed=2)
+
+
+def test_an_empty_lock_is_written_anew_once_it_is_deleted(run: Run, suite: pytest.Pytester) -> None:
+    suite.makepyfile(shop=SHOP)
+    lock = suite.path / "contracts" / "messages.lock"
+    option = ("-o", "leveret_contract=contracts/messages.lock", "--leveret-contract=write")
+    refused = run(TESTS, *option)
+    assert "does not exist; create it, or correct the path" in f"{refused.stdout}{refused.stderr}"
+    lock.parent.mkdir()
+    lock.touch()
+    refused = run(TESTS, *option)
+    said = "or delete it and write it anew with `pytest --leveret-contract=write`"
+    assert said in f"{refused.stdout}{refused.stderr}"
+
+    lock.unlink()
+    run(TESTS, *option)
+
+    assert read(lock).messages
 
 
 def test_why_tells_of_a_test_that_fails_and_of_the_folder_that_is_named(

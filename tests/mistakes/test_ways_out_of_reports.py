@@ -26,6 +26,7 @@ from leveret import (
     BrokerError,
     CheckFailedError,
     EndlessTimeError,
+    EventsMissingError,
     LeveretWarning,
     RefusedError,
     WaitTimeoutError,
@@ -488,6 +489,22 @@ def test_a_forked_process_works_in_both_ways_that_the_error_names(broker: Broker
     child.join(60)
 
     assert child.exitcode == 0
+
+
+def test_an_assertion_on_a_long_test_counts_from_where_the_error_says(broker: Broker) -> None:
+    broker.declare_queue("orders")
+    recorder = broker._engine.recorder
+    with broker._engine.lock:
+        for number in range(recorder.size + 1):
+            recorder.tap(("called", number, "test.py:1", "act"))
+
+    with pytest.raises(EventsMissingError) as missing:
+        broker.assert_published(routing_key="orders", times=1)
+    assert "call broker.events.clear() before the part of the test that counts" in str(missing.value)
+    broker.events.clear()
+    broker.publish("", "orders", b"y")
+
+    broker.assert_published(routing_key="orders", times=1)
 
 
 def test_checks_of_a_long_test_are_whole_in_both_ways_that_they_name(broker: Broker) -> None:

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from leveret import Broker
 from tests.plugin.conftest import Run, no_options_of_ours, run, suite
 from tests.plugin.test_options import free_port
 
@@ -146,7 +147,7 @@ IN_SUITES: dict[str, tuple[str, list[str], str, str, list[str]]] = {
     "a state of a broker that the test makes": (
         in_state("@pytest.mark.leveret_state(build=make_orders)", "make_leveret()", "make_leveret"),
         [],
-        "call build(broker), or broker.restore(state)",
+        "for a broker of make_leveret, call build(broker), or broker.restore(state)",
         in_state(
             "",
             "broker, other = make_leveret(), make_leveret(); make_orders(broker); other.restore(broker.snapshot());"
@@ -192,7 +193,7 @@ IN_SUITES: dict[str, tuple[str, list[str], str, str, list[str]]] = {
         "import pytest\nfrom leveret.faults import Delay\n"
         "@pytest.mark.leveret_fault(on='queue.declare', do=Delay(0.001))\ndef test_it(make_leveret): pass",
         [],
-        "call broker.faults.add(...) with the same keywords",
+        "for a broker of make_leveret, call broker.faults.add(...) with the same keywords",
         declaring("from leveret.faults import Delay", "make_leveret").replace(
             "    with",
             "    leveret = broker = make_leveret()\n    broker.faults.add(on='queue.declare', do=Delay(0.001))\n"
@@ -540,6 +541,18 @@ def test_a_version_in_toml_works_in_quotes(run: Run, suite: pytest.Pytester) -> 
 
     assert "write it in quotes" in f"{refused.stdout}{refused.stderr}"
     passed.assert_outcomes(passed=1)
+
+
+def test_a_server_is_used_without_the_virtual_host_that_the_error_leaves_out(run: Run) -> None:
+    with Broker(management=True, checks="all=off") as server:
+        url = f"amqp://guest:guest@127.0.0.1:{server.port}"
+        options = [f"--leveret-real-management={server.management_url}"]
+        refused = run(FIXTURE, f"--leveret-real={url}/shop", *options)
+        assert "each test gets one of its own there; leave '/shop' out" in f"{refused.stdout}{refused.stderr}"
+
+        run("def test_it(leveret): leveret.declare_queue('q')", f"--leveret-real={url}", *options).assert_outcomes(
+            passed=1
+        )
 
 
 @pytest.mark.parametrize("other", ["make_leveret(port=0)", "@pytest.mark.leveret(port=0)"])

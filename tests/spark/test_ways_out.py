@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
+import pyarrow as pa
 import pytest
 from pyspark.sql import types
 
 from leveret.errors import OptionError
-from leveret.spark.amqp.columns import SCHEMA, checked_columns
-from leveret.spark.amqp.contents import check_columns
+from leveret.spark.amqp.columns import SCHEMA
+from leveret.spark.amqp.contents import ContentEncoder, check_columns
 from leveret.spark.amqp.options import batch_read_options, stream_read_options, write_options
+from leveret.spark.columns import checked_columns
 
 URL = "amqp://guest:guest@127.0.0.1:5672/"
 READ = {"url": URL, "queue": "orders"}
@@ -167,7 +169,17 @@ def test_columns_are_written_as_the_error_says(what: str) -> None:
 
 def test_a_column_is_read_in_the_type_that_the_error_names() -> None:
     with pytest.raises(OptionError, match="read it as string and cast it later"):
-        checked_columns(schema({"routing_key": NUMBER}))
+        checked_columns(schema({"routing_key": NUMBER}), SCHEMA)
 
-    assert checked_columns(schema({"routing_key": TEXT})) == ["routing_key"]
-    assert "routing_key" in SCHEMA.fieldNames()
+    assert checked_columns(schema({"routing_key": TEXT}), SCHEMA) == ["routing_key"]
+
+
+def test_a_value_is_sent_once_it_is_corrected_or_null_as_the_error_says() -> None:
+    def sent(priority: int | None) -> list[bytes]:
+        batch = pa.RecordBatch.from_pydict({"body": ["x"], "priority": pa.array([priority], pa.int32())})
+        return list(ContentEncoder(write_options(WRITE), 131_072, "job").encode(batch))
+
+    with pytest.raises(OptionError, match="correct the value or make it null"):
+        sent(300)
+
+    assert [len(sent(priority)) for priority in (9, None)] == [1, 1]

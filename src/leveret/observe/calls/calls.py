@@ -55,6 +55,7 @@ _ANSWERED: Final[Mapping[str, tuple[str, ...]]] = {
     **dict.fromkeys(("AssertionOptions", "QueueAssertionOptions"), ("reason", "to")),
     "FaultOptions": ("on",),
 }
+_FIELDS: Final = "give text, bytes, True or False, a number of 64 bits, a datetime, a list or a mapping"
 # Types of which all values are text.
 _TEXTS: Final = frozenset(
     {"str", "AckMode", "Alarm", "ApplyTo", "CheckName", "Direction", "RecordLevel", "Refusal", "When"}
@@ -213,9 +214,9 @@ def _wrong_field(where: str, key: Any, item: object) -> TypeError | ValueError |
     except ShortStringTooLong:
         return ValueError(f"{where} has a name of more than {LONGEST} bytes: {shown(item)}")
     except (AttributeError, TypeError) as error:
-        return TypeError(f"{where} cannot be {with_article(kind)}: {error}")
+        return TypeError(f"{where} cannot be {with_article(kind)}: {error}; {_FIELDS}")
     except (ValueError, OverflowError, StructError) as error:
-        return ValueError(f"{where} cannot be {with_article(kind)}: {error}")
+        return ValueError(f"{where} cannot be {with_article(kind)}: {error}; {_FIELDS}")
     return None
 
 
