@@ -39,6 +39,8 @@ _LOOK_EVERY_S: Final = 0.01
 # How long beat sleeps at most, by the broker's clock, and how long its end takes at most, in real time.
 _LONGEST_SLEEP_S: Final = 86_400
 _END_S: Final = 10
+# The time of beat's current tick, in the thread of that beat.
+_TICK: Final = threading.local()
 
 
 @contextmanager
@@ -102,9 +104,12 @@ def running_beat(app: Any, *, broker: Broker, **options: Any) -> Iterator[Servic
 def _tick(scheduler: Scheduler, sleeper: Sleeper, errors: list[Exception]) -> None:
     try:
         while not sleeper.has_ended:
+            # Celery adds what is left until a task is due to a later look at the clock. If the clock ran on in between,
+            # the task would be late, and a clock that is held at its time would never reach it.
+            _TICK.now = sleeper.now()
             span = scheduler.tick()
             if span and span > 0:
-                sleeper.doze(span)
+                sleeper.doze_until(_TICK.now + round(span * 1_000_000))
     except Exception as error:
         errors.append(error)
         sleeper.end()
@@ -114,7 +119,12 @@ def _tick(scheduler: Scheduler, sleeper: Sleeper, errors: list[Exception]) -> No
 def _clock_of(app: Any, broker: Broker) -> Iterator[None]:
     """Give an app the broker's clock, to the microsecond, for the time of a block."""
     before = vars(app).get("now")
-    app.now = lambda: (_EPOCH + timedelta(microseconds=broker._engine.clock.now())).astimezone(app.timezone)
+
+    def now() -> datetime:
+        now_us = getattr(_TICK, "now", 0) or broker._engine.clock.now()
+        return (_EPOCH + timedelta(microseconds=now_us)).astimezone(app.timezone)
+
+    app.now = now
     try:
         yield
     finally:

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import threading
+from datetime import timedelta
 
 import celery.beat
 import pytest
 
 from leveret import Broker
 from leveret.time.naps import Sleeper
+
+HOUR_US = 3_600_000_000
 
 
 @pytest.fixture
@@ -151,6 +154,21 @@ def test_the_clock_of_a_broker_moves_beat_to_each_task_of_its_schedule(leveret: 
     assert {at % 3600 for at in instants(leveret, "hourly")} == {0}
 
 
+def test_beat_that_began_before_the_clock_was_held_sends_at_the_very_time_of_its_task(
+    leveret: Broker, scheduled
+) -> None:
+    from pytest_leveret.celery import running_beat
+
+    del scheduled.conf.beat_schedule["often"]
+    with running_beat(scheduled, broker=leveret):
+        leveret.wait_idle()
+        leveret.clock.hold()
+        leveret.clock.advance(timedelta(microseconds=HOUR_US - round(leveret.clock.now * 1_000_000) % HOUR_US))
+        leveret.clock.advance(hours=1)
+
+    assert [at % 3600 for at in instants(leveret, "hourly")] == [0, 0]
+
+
 def test_autojump_jumps_to_what_beat_sends(leveret: Broker, scheduled) -> None:
     from pytest_leveret.celery import running_beat, running_worker
 
@@ -183,11 +201,11 @@ def test_beat_leaves_nothing_behind(leveret: Broker, scheduled, tmp_path, monkey
 
 
 def test_beat_that_is_due_after_its_block_does_not_count_as_awake() -> None:
-    # An inline broker runs what is due before `doze` goes on.
+    # An inline broker runs what is due before `doze_until` goes on.
     with Broker(inline=True) as broker:
         sleeper = Sleeper(broker._engine, "Celery's beat")
         sleeper.end()
-        sleeper.doze(0)
+        sleeper.doze_until(sleeper.now())
 
         broker.wait_idle(timeout=0)
 

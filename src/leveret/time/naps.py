@@ -31,10 +31,14 @@ class Sleeper:
         self.has_ended = False
         engine.ask(partial(engine.awake.append, self._reason))
 
-    def doze(self, span: float) -> None:
-        """Sleep for so many seconds of the broker's clock, or until `end`."""
+    def now(self) -> int:
+        """Return the broker's time, in microseconds."""
+        return self._engine.clock.now()
+
+    def doze_until(self, at: int) -> None:
+        """Sleep until the broker's clock has reached `at`, in microseconds, or until `end`."""
         self._alarm.clear()
-        timer = self._engine.ask(partial(self._fall_asleep, round(span * 1_000_000)))
+        timer = self._engine.ask(partial(self._fall_asleep, at))
         if not self.has_ended:
             self._alarm.wait()
         timer.cancel()
@@ -46,10 +50,10 @@ class Sleeper:
         with self._engine.lock:
             self._engine.awake[:] = [reason for reason in self._engine.awake if reason is not self._reason]
 
-    def _fall_asleep(self, span_us: int) -> Timer:
+    def _fall_asleep(self, at: int) -> Timer:
         if self._reason in self._engine.awake:
             self._engine.awake.remove(self._reason)
-        return self._engine.node.timers.add(self._engine.clock.now() + span_us, self._ring)
+        return self._engine.node.timers.add(at, self._ring)
 
     def _ring(self) -> None:
         if self.has_ended:
