@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 DENIED = """
     from client import connect
 
@@ -191,6 +193,64 @@ def test_the_events_of_the_session_are_those_of_the_test(run):
 
     result.stdout.fnmatch_lines(["  0.* the test (*) published #2 ('', 'orders', 'of the second') to 'orders'"])
     result.stdout.no_fnmatch_line("*of the first*")
+
+
+def test_the_errors_and_clients_of_an_earlier_test_on_a_shared_broker_are_left_out(run):
+    result = run("""
+        import socket
+        import pytest
+        from client import connect
+        from pika.exceptions import AMQPError
+
+        def test_first(leveret_session):
+            connect(leveret_session.url, "first").close()
+            with pytest.raises(AMQPError):
+                connect(leveret_session.url.replace("guest:guest", "guest:wrong"), "intruder")
+            with socket.create_connection(("127.0.0.1", leveret_session.port)) as stranger:
+                stranger.sendall(b"GET / HTTP/1.1\\r\\n")
+                stranger.recv(1)
+
+        def test_second(leveret_session):
+            connection = connect(leveret_session.url, "second")
+            channel = connection.channel()
+            channel.queue_declare("orders", durable=True)
+            tag = channel.basic_consume("orders", print)
+            channel.basic_cancel(tag)
+            channel.basic_consume("orders", print)
+            assert False
+    """)
+
+    report = result.stdout.str()
+    assert re.findall("set-up: .*", report) == ["set-up: c4 second; 1 queue, 1 consumer"]
+    assert "errors sent to clients" not in report
+    assert "intruder" not in report
+    assert "HTTP request" not in report
+
+
+def test_a_test_that_fails_where_an_earlier_one_was_refused_shows_its_own_refusal(run):
+    result = run("""
+        from client import connect
+
+        def test_first(leveret_session):
+            connect(leveret_session.url, "first").channel().queue_declare("cards", passive=True)
+
+        def test_second(leveret_session):
+            connect(leveret_session.url, "second").channel().queue_declare("cards", passive=True)
+    """)
+
+    refused = re.findall(r"  (\w+) \(c\d/ch1\) got 404", result.stdout.str())
+    assert refused == ["first", "second"]
+
+
+def test_a_message_that_the_failure_describes_alone_leaves_a_line_for_its_events(run):
+    result = run("""
+        def test_it(leveret):
+            leveret.declare_queue("orders")
+            leveret.publish("", "orders", json={"id": 7})
+            leveret.assert_ready("orders", json={"id": 8})
+    """)
+
+    result.stdout.fnmatch_lines(["events: #1: see above"])
 
 
 def test_a_report_without_a_trace_says_why(run):

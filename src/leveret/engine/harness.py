@@ -50,6 +50,7 @@ class Harness:
         self._engine.explaining.forget()
         if self._is_ours:
             with self._engine.lock:
+                self._engine.node.strangers.clear()
                 for vhost in self._engine.node.vhosts.values():
                     vhost.lost_consumers.clear()
                     for queue in vhost.queues.values():

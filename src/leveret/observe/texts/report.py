@@ -158,7 +158,7 @@ def report_text(
     if facts.is_recorded:
         lines = story.lines(messages)
         parts += _section(story.title(messages, has_dropped=facts.has_dropped), lines)
-        parts += [] if lines or messages else ["events: none"]
+        parts += [] if lines else [f"events: {story.left_out(messages) or 'none'}"]
     else:
         parts.append("no events recorded: the broker has record='off'; use record='recent'")
     return printable("\n".join(parts))
@@ -219,8 +219,8 @@ def _section(title: str, lines: list[str]) -> list[str]:
 
 
 def refusal_lines(timeline: Timeline, node: Node, handle: Handle) -> list[str]:
-    """Return the last errors sent to clients with the lines that caused them, and what to do about them."""
-    refusals = timeline.refusals
+    """Return the last errors that clients got in this test, with the lines that caused them, and what to do."""
+    refusals = [refusal for refusal in timeline.refusals if refusal.place >= timeline.began]
     if not refusals:
         return []
     # A client that connects again and again gets the same error each time.

@@ -23,17 +23,17 @@ _SHOWN: Final = 10
 _ABOUT: Final = 7
 # How many events of a message the text of a failure says in its own words.
 _DESCRIBED: Final = 2
+# How many clients are named.
 _NAMED: Final = 6
 # The most characters in a line.
 _WIDTH: Final = 160
 
 # What a test sets up besides connections, in the order in which the counts are named, and the fields that identify
-# each: a client that connects again declares the same queues again.
+# each: a client that connects again declares the same queues again. Of consumers, only those that are left count.
 _SET_UP: Final = {
     events.EXCHANGE_DECLARE: ("exchange", ("vhost", "exchange")),
     events.QUEUE_DECLARE: ("queue", ("vhost", "queue")),
     events.BIND: ("binding", ("vhost", "exchange", "destination_kind", "destination", "routing_key", "arguments")),
-    events.CONSUME: ("consumer", ("conn", "chan", "consumer")),
 }
 # Kinds that never get a line: they are set-up, follow from another event, or say how the test is run.
 _UNTOLD: Final = frozenset(
@@ -81,13 +81,17 @@ class Story:
         for fact in self._recent:
             if fact.kind in seen:
                 seen[fact.kind].add(repr([fact.get(field) for field in _SET_UP[fact.kind][1]]))
+        began = self._timeline.began
         named = [
             f"{place_text(one.number)} {one.opened.client}{closed.get(one.number, '')}"
             for one in self._timeline.connections.values()
-            if one.opened is not None
+            if one.opened is not None and (one.closed is None or one.closed.place >= began)
         ]
         more = [f"{len(named) - _NAMED} more"] if len(named) > _NAMED else []
         parts = [count_text(len(names), _SET_UP[kind][0]) for kind, names in seen.items() if names]
+        consumers = [one for queue in self._timeline.queues.values() for one in queue.living_consumers]
+        count = sum(one.since.place >= began for one in consumers)
+        parts += [count_text(count, "consumer")] if count else []
         clients = [", ".join(named[:_NAMED] + more)] if named else []
         return "; ".join(filter(None, [*clients, ", ".join(parts)])) or "none"
 
@@ -95,9 +99,13 @@ class Story:
         """Return the title of the lines, with the messages `about` whose events `lines` leaves out."""
         count = len(self._told)
         which = f"last {_SHOWN} of {count}{'+' if has_dropped else ''} events" if count > _SHOWN else "events"
-        ids = self._ids
-        left_out = ", ".join(f"#{one}" for one in about if 0 < ids.count(one) <= _DESCRIBED)
-        return f"{which}, seconds since the test began{f' ({left_out}: see above)' if left_out else ''}:"
+        left_out = self.left_out(about)
+        return f"{which}, seconds since the test began{f' ({left_out})' if left_out else ''}:"
+
+    def left_out(self, about: Sequence[int]) -> str:
+        """Return that the events of some of the messages `about` stand above; "" if `lines` leaves none out."""
+        named = ", ".join(f"#{one}" for one in about if 0 < self._ids.count(one) <= _DESCRIBED)
+        return f"{named}: see above" if named else ""
 
     def lines(self, about: Sequence[int] = ()) -> list[str]:
         """Return the last events that matter, oldest first; those of the messages `about` are chosen first.
