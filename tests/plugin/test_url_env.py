@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 
 import pytest
 
@@ -163,7 +164,7 @@ def test_variables_hold_the_parts_of_the_url(run, pytester):
     result.assert_outcomes(passed=1)
     result.stdout.no_fnmatch_line("*secret*")
     result.stdout.fnmatch_lines(
-        ["leveret: *RABBIT_HOST=127.0.0.1 *SHOP_PASSWORD=[*][*][*] (ini option leveret_url_env)*"]
+        ["leveret: *RABBIT_HOST=127.0.0.1, *SHOP_PASSWORD=[*][*][*], * (ini option leveret_url_env), *"]
     )
 
 
@@ -178,6 +179,48 @@ def test_a_test_that_fails_on_another_broker_is_pointed_to_the_one_at_the_url(ru
 
     result.assert_outcomes(failed=1)
     result.stdout.fnmatch_lines(["leveret_session is the broker at AMQP_URL; leveret and make_leveret are others. *"])
+
+
+def test_a_test_whose_application_came_to_its_own_broker_is_not_pointed_to_another(run, shop):
+    result = run("""
+        import shop
+
+        def test_it(leveret, monkeypatch):
+            monkeypatch.setattr(shop, "AMQP_URL", leveret.url)
+            shop.ship(b"7")
+            assert False
+    """)
+
+    result.assert_outcomes(failed=1)
+    result.stdout.fnmatch_lines(["set-up: c1 worker*"])
+    result.stdout.no_fnmatch_line("*another broker*")
+
+
+def test_each_of_two_brokers_has_the_name_of_its_fixture_once(run, shop):
+    result = run("""
+        import shop
+
+        def test_it(leveret):
+            shop.ship(b"7")
+            assert False
+    """)
+
+    titles = re.findall(r"-+ leveret: (.*) -+", result.stdout.str())
+    assert [title.partition(" on port")[0] for title in titles] == [
+        "state of the broker",
+        "leveret_session: state of the broker",
+        "another broker",
+    ]
+
+
+def test_the_header_names_the_option_of_several_variables_once(run, shop):
+    shop.makeini("[pytest]\nleveret_url_env = AMQP_URL PORT=port")
+
+    result = run("def test_it(): pass")
+
+    result.stdout.fnmatch_lines(
+        ["leveret: AMQP_URL=amqp://guest@127.0.0.1:*, PORT=[0-9]* (ini option leveret_url_env), as RabbitMQ *"]
+    )
 
 
 def test_the_url_stays_when_the_rehearsal_of_an_upgrade_changes_the_version(run, shop):

@@ -185,6 +185,83 @@ def test_a_queue_that_is_gone_is_listed_as_deleted(run, pytester, capsys):
     assert "queue till: 0 ready" in printed
 
 
+def test_a_queue_that_an_earlier_test_deleted_is_not_listed(run, pytester, capsys):
+    run(
+        """
+        def test_first(leveret_session):
+            leveret_session.declare_queue("carts")
+            leveret_session.delete_queue("carts")
+
+        def test_second(leveret_session):
+            leveret_session.declare_queue("orders")
+            assert False
+        """,
+        "--leveret-pages-dir=pages",
+    )
+    capsys.readouterr()
+
+    main(["why", "--pages-dir", "pages"])
+
+    printed = capsys.readouterr().out
+    assert "queue orders: 0 ready" in printed
+    assert "carts" not in printed
+
+
+def test_a_fault_that_never_fired_is_named_if_the_test_added_it(run, pytester, capsys):
+    run(
+        """
+        def test_first(leveret_session):
+            leveret_session.faults.nack_publishes(optional=True).remove()
+
+        def test_second(leveret_session):
+            leveret_session.faults.reset_peer(on="basic.ack")
+            assert False
+        """,
+        "--leveret-pages-dir=pages",
+    )
+    capsys.readouterr()
+
+    main(["why", "--pages-dir", "pages"])
+
+    faults = [line for line in capsys.readouterr().out.splitlines() if line.startswith("fault ")]
+    assert faults == ["fault <reset_peer on basic.ack, times=1> never fired"]
+
+
+def test_a_test_on_another_broker_than_its_application_is_pointed_to_that_one(run, pytester, capsys, monkeypatch):
+    monkeypatch.delenv("AMQP_URL", raising=False)
+    pytester.makeini("[pytest]\nleveret_url_env = AMQP_URL")
+    run(
+        """
+        import os
+        from client import connect
+
+        def test_billed(leveret):
+            connect(os.environ["AMQP_URL"]).close()
+            assert leveret.url == ""
+        """,
+        "--leveret-pages-dir=pages",
+    )
+    capsys.readouterr()
+
+    main(["why", "--pages-dir", "pages"])
+
+    assert "another broker: leveret_session is the broker at AMQP_URL; " in capsys.readouterr().out
+    (path,) = (pytester.path / "pages").glob("*.json")
+    assert json.loads(path.read_text())["another_broker"].endswith("use leveret_session in this test.")
+
+
+def test_a_long_sentence_of_what_was_noticed_is_whole(failed, capsys):
+    (path,) = [path for path in (failed.path / "pages").glob("*.json") if "test_paid" in path.read_text()[:400]]
+    facts = json.loads(path.read_text())
+    facts["noticed"] = [{"sentence": "x" * 300}]
+    path.write_text(json.dumps(facts))
+    capsys.readouterr()
+
+    main(["why", "test_paid", "--pages-dir", "pages"])
+
+    assert f"also noticed: {'x' * 300}\n" in capsys.readouterr().out
+
+
 def test_what_is_seen_of_a_refusal_names_its_channel_once_and_ends_with_the_failure(run, pytester, capsys):
     run(
         """

@@ -126,7 +126,7 @@ def shop(tmp_path_factory: pytest.TempPathFactory) -> Spread:
     return spread(
         tmp_path_factory.mktemp("shop"),
         {
-            "pytest.ini": "[pytest]\nleveret_url_env = AMQP_URL\nleveret_checks = unroutable=off",
+            "pytest.ini": "[pytest]\nleveret_url_env = AMQP_URL AMQP_PORT=port\nleveret_checks = unroutable=off",
             "shop.py": APPLICATION,
             "conftest.py": "import shop",
             # The first four tests: each worker begins with two of them.
@@ -186,7 +186,7 @@ def test_workers_have_their_own_brokers_options_and_reports(shop: Spread) -> Non
 def test_each_worker_has_a_broker_of_its_own_at_the_url_of_the_environment(shop: Spread) -> None:
     seen = [path.name.split("-") for path in shop.folder.glob("[0-9]*-gw*")]
     assert len({port for port, _ in seen}) == len({worker for _, worker in seen}) == 2
-    shop.result.stdout.fnmatch_lines(["leveret: *AMQP_URL for each worker (ini option leveret_url_env)*"])
+    shop.result.stdout.fnmatch_lines(["leveret: *AMQP_URL, AMQP_PORT for each worker (ini option leveret_url_env)*"])
 
 
 def test_workers_share_the_limit_of_pages_and_the_controller_writes_the_index(shop: Spread) -> None:

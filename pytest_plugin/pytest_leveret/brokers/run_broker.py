@@ -175,11 +175,12 @@ def header(config: pytest.Config) -> list[str]:
     if run is None:
         return []
     if config.getoption("tx", None):
-        parts = [f"{variable.name} for each worker ({run.origin})" for variable in run.values]
-        parts += [] if run.values or run.hosts else [_SHARED]
+        parts = [f"{', '.join(it.name for it in run.values)} for each worker ({run.origin})"] if run.values else []
+        parts += [] if parts or run.hosts else [_SHARED]
     else:
-        shown = {it.name: "***" if it.part == "password" else value for it, value in run.values.items()}
-        parts = [f"{name}={re.sub(r':[^:@/]*@', '@', text)} ({run.origin})" for name, text in shown.items()]
+        values = {it.name: "***" if it.part == "password" else value for it, value in run.values.items()}
+        shown = ", ".join(f"{name}={re.sub(r':[^:@/]*@', '@', text)}" for name, text in values.items())
+        parts = [f"{shown} ({run.origin})"] if shown else []
     if run.hosts is not None:
         parts.append(f"{', '.join(sorted(run.hosts.value))} is this broker ({run.hosts.origin})")
     if run.broker is not None and not (brokers.STARTER in config.stash or "rabbitmq" in general_settings(config)):
@@ -188,11 +189,15 @@ def header(config: pytest.Config) -> list[str]:
 
 
 def hint(item: pytest.Item) -> str | None:
-    """Return a line for the report of a test that failed on another broker than that of the run."""
-    run = item.config.stash.get(_RUN, None)
-    if run is None or all(broker is run.broker for broker in brokers.brokers_of(item)):
+    """Return a line for the report of a test that failed on another broker than that of the run.
+
+    There is none if clients came to that other one, and none to the broker of the run.
+    """
+    run, used = item.config.stash.get(_RUN, None), brokers.brokers_of(item)
+    if run is None or run.tenant is not None or _FIXTURE in getattr(item, "fixturenames", ()):
         return None
-    if run.tenant is not None:
+    others = [broker for broker in used if broker is not run.broker]
+    if not others or (run.broker not in used and any(harness_of(broker).has_clients for broker in others)):
         return None
     names = ", ".join(variable.name for variable in run.values) or f"port {run.port}"
     return (

@@ -18,6 +18,8 @@ from leveret.wording import count_text
 SHOWN_MAX: Final = 2_000
 _PART_MAX: Final = 500
 _LINE_MAX: Final = 160
+# How lines begin that are sentences.
+_SENTENCES: Final = ("cause: ", "another broker: ", "also noticed: ")
 _EVIDENCE_MAX: Final = 6
 _IN_CACHE: Final = Path(".pytest_cache", "d", "leveret-pages")
 
@@ -76,8 +78,12 @@ def why_text(facts: dict[str, Any], page: str) -> str:
     test, last = facts["test"], f"page: {page}"
     lines = [f"{test.get('id')} {test.get('outcome')}"]
     lines += [f"cause: {cause['sentence']}" for cause in facts["causes"]] or ["cause: leveret knows none"]
+    lines += [f"another broker: {facts['another_broker']}"] if "another_broker" in facts else []
+    lines += [*_code(facts), *_error(facts)]
     lines += [f"also noticed: {cause['sentence']}" for cause in facts.get("noticed", ())]
-    lines += [*_code(facts), *_error(facts), *_evidence(facts), *_messages(facts), *_queues(facts)]
+    faults = [fault for broker in facts["brokers"] for fault in broker["faults"]]
+    lines += [f"fault {fault['text']} never fired" for fault in faults if not fault["fired"]]
+    lines += [*_evidence(facts), *_messages(facts), *_queues(facts)]
     shown: list[str] = []
     room = SHOWN_MAX - len(last)
     for line in (_short(line) for line in lines):
@@ -89,7 +95,7 @@ def why_text(facts: dict[str, Any], page: str) -> str:
 
 
 def _short(line: str) -> str:
-    most = _PART_MAX if line.startswith("cause: ") else _LINE_MAX
+    most = _PART_MAX if line.startswith(_SENTENCES) else _LINE_MAX
     return line if len(line) <= most else f"{line[: most - 3]}..."
 
 

@@ -224,7 +224,7 @@ def stacks_at_failure(item: pytest.Item) -> Sequence[Stack]:
 
 
 def variables_at_failure(item: pytest.Item) -> dict[str, str]:
-    """Return the variables in which a test that failed holds several brokers, by what their reports call these."""
+    """Return the variables or fixtures of several brokers of a test that failed, by what their reports call these."""
     names = notes_of(item).names.items()
     return {harness_of(one).name: name for one, name in names if harness_of(one).given_name is None}
 
@@ -337,9 +337,10 @@ def _asked(item: pytest.Item, call: pytest.CallInfo[None], moment: Moment, broke
 
 
 def names_of(brokers: list[Broker], call: pytest.CallInfo[None]) -> dict[Broker, str]:
-    """Return what a test calls its brokers: by the name that it gave, or several by the variables where it failed."""
-    names: dict[Broker, str] = {}
-    for entry in call.excinfo.traceback if call.excinfo is not None and len(brokers) > 1 else ():
+    """Return what a test calls its brokers: by the name that it gave, or several by their variables or fixtures."""
+    several = brokers if len(brokers) > 1 else []
+    names = {broker: name for broker in several if (name := harness_of(broker).fixture) is not None}
+    for entry in call.excinfo.traceback if call.excinfo is not None and several else ():
         held = entry.frame.f_locals.items()
         names.update({value: name for name, value in held if any(value is broker for broker in brokers)})
     return names | {broker: name for broker in brokers if (name := harness_of(broker).given_name) is not None}

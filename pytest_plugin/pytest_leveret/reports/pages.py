@@ -17,7 +17,7 @@ from uuid import uuid4
 
 import pytest
 
-from pytest_leveret.brokers import brokers_of, refuse_directory
+from pytest_leveret.brokers import brokers_of, refuse_directory, run_broker
 from pytest_leveret.brokers.harness import harness_of
 from pytest_leveret.brokers.recording import attempt_of, error_text, failure_of
 from pytest_leveret.guard import register
@@ -130,7 +130,8 @@ class Pages:
             return f"page: none, because --leveret-pages-limit={self._limit} was reached"
         name = story["file"] = file_name(item.config, item.nodeid, ".html")
         path = attempt_of(item).page = save(story, os.path.join(folder, name))
-        write(facts.written(facts.facts_of(story, name)), os.path.splitext(path)[0] + ".json")
+        hint = {} if (text := run_broker.hint(item)) is None else {"another_broker": text}
+        write(facts.written(facts.facts_of(story, name) | hint), os.path.splitext(path)[0] + ".json")
         error = story["test"].get("error", {}).get("text", "")
         causes = [cause["sentence"] for cause in story["causes"]]
         if report.failed:

@@ -139,7 +139,7 @@ def add_sections(item: pytest.Item, report: pytest.TestReport) -> None:
         if named and broker_name not in named:
             others.append(shown)
         else:
-            add_section(report, f"leveret: {shown}", rest)
+            add_section(report, f"leveret: {shown.removeprefix('leveret: ')}", rest)
     if others:
         add_section(report, "leveret: other brokers", "\n".join(others))
     for broker in brokers_of(item):
@@ -147,7 +147,7 @@ def add_sections(item: pytest.Item, report: pytest.TestReport) -> None:
             add_section(report, f"leveret: output of worker {name!r}", lines)
     if missing := diagnosing.notes_of(item).missing:
         add_section(report, "leveret", missing)
-    if texts and "leveret_session" not in getattr(item, "fixturenames", ()) and (hint := run_broker.hint(item)):
+    if hint := run_broker.hint(item):
         add_section(report, "leveret: another broker", hint)
 
 

@@ -308,7 +308,11 @@ class Engine:
                 seed=self.seed,
                 moves=self.clock.moves,
                 redact=self.redact,
-                faults=[PageFault(repr(it), it.on, repr(it.fault), it.fired) for it in self.fault_rules(vhost)],
+                faults=[
+                    PageFault(repr(it), it.on, repr(it.fault), it.fired)
+                    for it in self.fault_rules(vhost)
+                    if it.concerns(test or self.test)
+                ],
                 judge=self.judge,
                 vhost=vhost,
             )

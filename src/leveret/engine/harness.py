@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Final, Protocol
 
 from leveret.observe.checks.judge import Verdict
-from leveret.observe.texts.handle import Handle
+from leveret.observe.texts.handle import MADE, Handle
 from leveret.observe.texts.state import why_not_idle
 from leveret.trace import events
 from leveret.trace.events import Event, RawEvent
@@ -69,6 +69,12 @@ class Harness:
     def given_name(self) -> str | None:
         """The name that `call` gave the broker."""
         return self._engine.given_name
+
+    @property
+    def fixture(self) -> str | None:
+        """The fixture by whose name the tests call the broker; None if no fixture gives it."""
+        name = self._engine.handle.name
+        return None if name in ("", MADE.name) else name
 
     def leave_port(self) -> None:
         """Accept no more clients, until `broker.admin.revive()`. Those that are connected stay."""

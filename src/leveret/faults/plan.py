@@ -356,6 +356,7 @@ def report(plan: FaultPlan) -> str:
     lines = [
         f"\n  {f'{rule!r} {_fired(rule.fired)}' if rule.fired else rule.complaint()}{_added_by(rule, plan._test())}"
         for rule in plan._rules
+        if rule.concerns(plan._test())
     ]
     lines += [f"\n  {text}" for text in kept_back(plan)]
     return "\nfaults:" + "".join(lines) if lines else ""

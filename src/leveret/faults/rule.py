@@ -229,6 +229,10 @@ class Rule(AbstractContextManager["Rule"]):
         self.misses.note("messages seen", message)
         return False
 
+    def concerns(self, test: str | None) -> bool:
+        """Return whether a report on a test names the rule: the test has added it, or it may still fire."""
+        return self.test in (None, test) or not self.is_removed
+
     def remove(self) -> None:
         """Stop firing and undo lasting effects. Removing a rule twice is fine."""
         if self.on_remove is not None:

@@ -38,7 +38,8 @@ def facts_of(story: Story, page: str = "") -> dict[str, Any]:
         "brokers": story["brokers"],
         "counts": {"events": len(story["events"]), "messages": len(story["messages"])},
         "messages": [_message(message, story) for message in story["messages"] if message["number"] in kept],
-        "queues": [_queue(queue, test.get("failed_at")) for queue in story["queues"]],
+        # On a broker of several tests, an earlier one may have deleted others.
+        "queues": [_queue(one, test.get("failed_at")) for one in story["queues"] if one.get("deleted_at", 0) >= 0],
     }
 
 
