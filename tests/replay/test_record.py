@@ -622,6 +622,16 @@ def test_a_recording_without_messages_says_what_to_do(
         server.replay(path)
 
 
+def test_a_recording_that_lacks_messages_says_how_many_it_has(tmp_path: Path) -> None:
+    path = tmp_path / "orders.rec"
+    lines = written(path).splitlines(keepends=True)
+    count = len(lines) - 2
+    path.write_bytes(b"".join([*lines[:2], *lines[4:]]))
+
+    with pytest.raises(UnreadableTraceError, match=rf"orders\.rec has {count - 2} of {count} messages; restore it"):
+        read_recording(path)
+
+
 def test_the_line_of_a_damaged_message_is_named(tmp_path: Path) -> None:
     path = tmp_path / "orders.rec"
     lines = written(path).splitlines(keepends=True)

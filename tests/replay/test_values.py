@@ -187,6 +187,19 @@ def test_hashed_data_of_another_message_are_named_where_all_are_judged_together(
     assert now.differences(before) == ["all messages: sends another body.to in out 'inv' (of all)"]
 
 
+def test_what_a_client_sends_for_a_message_that_it_has_settled_belongs_to_no_later_one(
+    outcomes_of: Callable[..., Outcomes],
+) -> None:
+    def sends(o: dict[str, Any]) -> list[tuple[str, Any]]:
+        # It works for a while, in which the next message may come, and sends nothing for the last ones.
+        number = o["id"] - 10_000_000
+        return [("inv", {"id": o["id"], "sum": sum(range(5_000_000))})] if number < 3 else []
+
+    outcomes = outcomes_of(sends, acks_first=True)
+
+    assert [outcomes.of(number) for number in (1, 2, 3, 4)] == [["ended billing: acked"]] * 4
+
+
 def test_ids_made_anew_are_masked_where_all_are_judged_together(outcomes_of: Callable[..., Outcomes]) -> None:
     def sends(o: dict[str, Any]) -> list[tuple[str, Any]]:
         return [(f"inv.{uuid.uuid4()}", {"to": f"{uuid.uuid4().hex[:16]}@example.com", "of": o["mail"]})]
