@@ -79,7 +79,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         # The number of the error does not help, but the name of a file does.
         reason = error.strerror if isinstance(error, OSError) else None
         name = f"{error.filename}: " if isinstance(error, OSError) and error.filename is not None else ""
-        print(f"leveret: {name}{reason or error}", file=sys.stderr)
+        way_out = "; correct the path" if isinstance(error, FileNotFoundError) and str(error.filename) in given else ""
+        print(f"leveret: {name}{reason or error}{way_out}", file=sys.stderr)
         return 2
 
 

@@ -27,8 +27,8 @@ OF_METHODS = (
 )
 # Numbers whose range is that of any number, or depends on the call.
 WITHOUT_RANGE = (
-    *("after", "at", "byte", "bytes", "bytes_per_second", "channel", "connection", "days", "delivery_mode", "hours"),
-    *("minutes", "ms", "priority", "probability", "since", "size", "window"),
+    *("after", "at", "channel", "connection", "days", "delivery_mode", "hours"),
+    *("minutes", "ms", "priority", "probability", "since"),
 )
 # Texts that AMQP does not limit, or that are no names of AMQP.
 LONG_TEXTS = (

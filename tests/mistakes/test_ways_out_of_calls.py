@@ -17,7 +17,17 @@ import pytest
 from pika.exceptions import AMQPError
 
 from leveret import Broker, BrokerError, EventsMissingError, NotDeclaredError, RefusedError, Reply, explore
-from leveret.faults import BlockPublishers, Delay, Reorder, ResetPeer, Restart, Slicer, Stall, WithholdConfirm
+from leveret.faults import (
+    Bandwidth,
+    BlockPublishers,
+    Delay,
+    Reorder,
+    ResetPeer,
+    Restart,
+    Slicer,
+    Stall,
+    WithholdConfirm,
+)
 from tests.mistakes.test_ways_out import STEP, broker, on, opened, scenario
 
 __all__ = ["broker"]
@@ -371,7 +381,31 @@ WAYS: dict[str, tuple[Call, str, Call]] = {
         "must be a number of seconds from now, 0 or more",
         lambda b: [b.purge_queue("orders"), b.faults.add(do=Restart(0))],
     ),
-    "a window of one": (lambda b: Reorder(1), "give 2 or more", lambda b: Reorder(2)),
+    "a window of one": (lambda b: Reorder(1), "window must be 2 or more deliveries", lambda b: Reorder(2)),
+    "a bandwidth of nothing": (
+        lambda b: Bandwidth(0),
+        "bytes_per_second must be 1 or more",
+        lambda b: Bandwidth(1),
+    ),
+    "a slice of nothing": (lambda b: Slicer(0), "size must be 1 or more bytes", lambda b: Slicer(1)),
+    "another declaration of a queue": (
+        lambda b: b.declare_queue("orders", arguments={"x-max-length": 1}),
+        "declare it as before, or first call delete_queue('orders')",
+        lambda b: [
+            b.declare_queue("orders"),
+            b.delete_queue("orders"),
+            b.declare_queue("orders", arguments={"x-max-length": 1}),
+        ],
+    ),
+    "another type of an exchange": (
+        lambda b: [b.declare_exchange("ex", "topic"), b.declare_exchange("ex", "fanout")],
+        "declare it as before, or first call delete_exchange('ex')",
+        lambda b: [
+            b.declare_exchange("ex", "topic"),
+            b.delete_exchange("ex"),
+            b.declare_exchange("ex", "fanout"),
+        ],
+    ),
     "a stall of no time": (
         lambda b: Stall(seconds=0),
         "must be above 0, or None to stall until the rule is removed",

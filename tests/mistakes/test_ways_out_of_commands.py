@@ -302,6 +302,11 @@ COMMANDS: dict[str, tuple[str, str, list[str]]] = {
         ["definitions diff {admin} {folder}/definitions.json", "definitions diff {admin}/api/definitions {admin}"],
     ),
     # Contracts.
+    "a lock that does not exist": (
+        "contract export {folder}/nope.lock",
+        "nope.lock: No such file or directory; correct the path",
+        ["contract export {folder}/messages.lock"],
+    ),
     "a document for a lock": (
         "contract export {folder}/asyncapi.json",
         "is a document already; name a lock",

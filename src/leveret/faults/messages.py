@@ -160,9 +160,6 @@ class Reorder(Fault):
     points = ("deliver",)
 
     def __init__(self, window: int = 3, seconds: float = 0.1) -> None:
-        __tracebackhide__ = True
-        if window < 2:
-            raise ValueError(f"window={window!r} is too few deliveries to reorder; give 2 or more")
         self.window, self.span_us = window, round(seconds * SECOND_US)
         # The deliveries collected so far, by consumer.
         self._collected: dict[Consumer, list[Occasion]] = {}

@@ -126,8 +126,6 @@ class Bandwidth(ByteFault):
     def __init__(self, bytes_per_second: int, direction: Direction = "both") -> None:
         __tracebackhide__ = True
         super().__init__(direction)
-        if bytes_per_second < 1:
-            raise ValueError(f"bytes_per_second={bytes_per_second!r} must be 1 or more")
         self.bytes_per_second = bytes_per_second
 
     def effect(self, stream: Stream) -> Effect:
@@ -169,8 +167,6 @@ class Slicer(ByteFault):
     def __init__(self, size: int = 1, direction: Direction = "both") -> None:
         __tracebackhide__ = True
         super().__init__(direction)
-        if size < 1:
-            raise ValueError(f"size={size!r} must be 1 or more bytes")
         self.size = size
 
     def effect(self, stream: Stream) -> Effect:
@@ -196,8 +192,6 @@ class Corrupt(ByteFault):
     def __init__(self, byte: int = 1, direction: Direction = "to_client") -> None:
         __tracebackhide__ = True
         super().__init__(direction)
-        if byte < 1:
-            raise ValueError(f"byte={byte!r} must be 1 or more; 1 is the next byte")
         self.byte = byte
 
     def effect(self, stream: Stream) -> Effect:
@@ -225,10 +219,7 @@ class LimitData(ByteFault):
     name = "limit_data"
 
     def __init__(self, bytes: int = 0) -> None:
-        __tracebackhide__ = True
         super().__init__("to_client")
-        if bytes < 0:
-            raise ValueError(f"bytes={bytes!r} must be 0 or more")
         self.bytes = bytes
 
     def effect(self, stream: Stream) -> Effect:

@@ -46,6 +46,11 @@ _RANGES: Final[dict[str, tuple[float, float, str]]] = {
     "first": (1, sys.maxsize, "the number of a message, 1 or more"),
     "prefetch": (0, 65535, "a number from 0 to 65535"),
     "code": (0, 65535, "a reply code, such as 404"),
+    "window": (2, sys.maxsize, "2 or more deliveries"),
+    "bytes_per_second": (1, sys.maxsize, "1 or more"),
+    "size": (1, sys.maxsize, "1 or more bytes"),
+    "byte": (1, sys.maxsize, "1, which is the next byte, or more"),
+    "bytes": (0, sys.maxsize, "0 or more"),
 }
 _UNITS: Final = frozenset({"timeout", "settle", "delay", "seconds"})
 # Checked by the method, or by what gets the keywords of a kind, which know better what to write instead.

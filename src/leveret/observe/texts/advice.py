@@ -118,6 +118,8 @@ def own_advice(subject: Mapping[str, str], node: Node) -> list[str]:
             return [hint or f"declare it first: declare_{kind}({name!r})"]
         case "unknown_type":
             return [expected(subject["type"], EXCHANGE_TYPES).removeprefix("; ")]
+        case "inequivalent":
+            return [f"declare it as before, or first call delete_{subject['kind']}({subject['name']!r})"]
     return []
 
 
