@@ -301,9 +301,8 @@ def _keep_worst(found: list[tuple[Broker, Diagnosis]], part: str, names: dict[Br
 def _asked(item: pytest.Item, call: pytest.CallInfo[None], moment: Moment, broker: Broker) -> Asked:
     """Return what a failed test asked one of its brokers for."""
     from leveret.errors import CheckFailedError, WaitTimeoutError
-    from leveret.observe.calls.asking import asked_by_error
+    from leveret.observe.calls.asking import asked_by_error, raised_by
     from leveret.story.asked import Caught, values_of
-    from leveret.wording import safe_text
 
     assert call.excinfo is not None
     error, failure = call.excinfo.value, failure_of(call)
@@ -325,7 +324,7 @@ def _asked(item: pytest.Item, call: pytest.CallInfo[None], moment: Moment, broke
     asked.is_check = isinstance(error, CheckFailedError)
     asked.is_wait = asked.is_wait or isinstance(error, WaitTimeoutError)
     asked.is_timeout = asked.is_timeout or (isinstance(error, TimeoutError | Empty) and not asked.is_wait)
-    asked.error = "" if isinstance(error, AssertionError) else safe_text(error, str, _MESSAGE_MAX)
+    asked.raised = [*raised_by(error)]
     deaths = [*notes_of(item).deaths, *_deaths_of_tasks(call)]
     asked.deaths = [one.death._replace(place=one.place(broker)) for one in deaths]
     asked.caught = [

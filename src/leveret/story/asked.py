@@ -54,6 +54,16 @@ class Caught(NamedTuple):
     text: str = ""
 
 
+class Raised(NamedTuple):
+    """An error that failed a test, or from which that error was raised."""
+
+    text: str
+    # What a client says by it of a message that it published: the kind of an event; "" if it says nothing of the kind.
+    answer: str = ""
+    # The exchanges, routing keys and bodies of such messages, if the error has them.
+    messages: Sequence[tuple[str, str, bytes]] = ()
+
+
 @dataclass(slots=True)
 class Asked:
     """What a test that failed shows of itself."""
@@ -85,8 +95,8 @@ class Asked:
     # The names in the comparison: they may be those of clients. What is no comparison was empty, or false.
     names: frozenset[str] = frozenset()
     is_falsy: bool = False
-    # The text of the error, and whether time ran out.
-    error: str = ""
+    # The errors that failed it, and whether time ran out.
+    raised: Sequence[Raised] = ()
     is_timeout: bool = False
     # An assertion asked for a message published with this key, if it named one, and saw none.
     is_unpublished: bool = False

@@ -10,13 +10,16 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 from queue import Empty
+from traceback import walk_tb
 from types import FrameType, TracebackType
 from typing import Final
 
 from leveret.errors import NotDeclaredError
-from leveret.observe.calls.callers import is_of_user
+from leveret.observe.calls.callers import CLIENTS, is_of_client, is_of_user
 from leveret.observe.calls.feeding import sources_of, statements_at
-from leveret.story.asked import QUEUES, Asked, Comparison
+from leveret.story.asked import QUEUES, Asked, Comparison, Raised
+from leveret.trace import events
+from leveret.wording import safe_text
 
 _OPERATORS: Final[dict[str, type[ast.cmpop]]] = {
     "==": ast.Eq,
@@ -29,6 +32,9 @@ _OPERATORS: Final[dict[str, type[ast.cmpop]]] = {
 # Those of them that compare two values.
 _EQUAL: Final = ("==", "is", ">", ">=")
 _EXPECTED: Final = "expect"
+# What clients say of a message that they published, by a word in their errors.
+_ANSWERS: Final = {"unroutable": events.RETURNED, "no_route": events.RETURNED, "nack": events.NACKED_CONFIRM}
+_TEXT_MAX: Final = 2_000
 # The methods that look a value up.
 _LOOKS_UP: Final = ("get", "count", "index")
 
@@ -88,6 +94,45 @@ def asked_by_error(error: BaseException) -> Asked:
         for frame, line, node in nodes:
             _look_at(asked, frame, node, line)
     return asked
+
+
+def raised_by(error: BaseException) -> Iterator[Raised]:
+    """Yield the errors that failed a test: that one, those in a group, and those from which code raised them.
+
+    An error that code handles is none of them, if the code then fails of another one: it has to raise that one itself.
+    """
+    waiting, seen = [error], set()
+    while waiting:
+        one = waiting.pop()
+        seen.add(id(one))
+        if not isinstance(one, AssertionError):
+            yield _raised(one)
+        origins = [*(one.exceptions if isinstance(one, BaseExceptionGroup) else ()), one.__cause__]
+        if one.__context__ is not None and _is_raised_over(one, one.__context__):
+            origins.append(one.__context__)
+        waiting += (it for it in origins if it is not None and id(it) not in seen)
+
+
+def _raised(error: BaseException) -> Raised:
+    text = safe_text(error, str, _TEXT_MAX)
+    if type(error).__module__.partition(".")[0] not in CLIENTS or not any(
+        is_of_client(frame) for frame, _ in walk_tb(error.__traceback__)
+    ):
+        return Raised(text)
+    said = f"{type(error).__name__} {text}".casefold()
+    answer = next((kind for word, kind in _ANSWERS.items() if word in said), "")
+    held = getattr(error, "messages", None) or [getattr(error, "message", None)]
+    # ReturnedMessage of pika, DeliveredMessage of aiormq.
+    frames = ((getattr(one, "method", None) or getattr(one, "delivery", None), one) for one in held)
+    return Raised(text, answer, [(it.exchange, it.routing_key, one.body) for it, one in frames if it is not None])
+
+
+def _is_raised_over(error: BaseException, earlier: BaseException) -> bool:
+    """Return whether the function that caught an earlier error raised this one by itself."""
+    frames, caught_in = list(_user_frames(error.__traceback__)), earlier.__traceback__
+    if not frames or caught_in is None or frames[-1][0] is not caught_in.tb_frame:
+        return False
+    return any(isinstance(node, ast.Raise) for node in _statements(*frames[-1]))
 
 
 def _texts(node: ast.AST) -> Iterator[str]:

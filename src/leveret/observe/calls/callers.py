@@ -32,7 +32,7 @@ _PYTHONS: Final = os.path.join(os.path.dirname(os.__file__), "")
 _INSTALLED: Final = tuple(f"{os.sep}{name}{os.sep}" for name in ("site-packages", "dist-packages"))
 _PYTEST: Final = f"{os.sep}_pytest{os.sep}"
 _NAMED_LINES: Final = 3
-CLIENTS: Final = ("pika", "aio_pika", "aiormq", "amqp", "kombu")
+CLIENTS: Final = ("pika", "aio_pika", "aiormq", "amqp", "kombu", "amqpstorm")
 # What may run on top of the line that fails.
 _TOOLS: Final = ("leveret", "pytest_leveret", "_pytest", "pluggy", "pytest_timeout")
 # The HTTP requests that threads answer now, by thread, such as "PUT /api/queues/%2F/orders".

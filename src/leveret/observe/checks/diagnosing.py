@@ -76,6 +76,7 @@ def diagnosed(
     state.uncommitted = {**rolled_back, **state.uncommitted}
     state.now = whole.facts[until].at if later_count else node.now
     unrouted = Unrouted(node)
+    asked.messages = [*asked.messages, *_answered(timeline, asked, len(before))]
     found = [*_causes(node, unrouted, timeline, findings), *_returned(unrouted, timeline, asked)]
     return diagnosis(timeline, asked, found, state, began=len(before))
 
@@ -130,6 +131,21 @@ def _refused(node: Node, timeline: Timeline) -> Iterator[tuple[int, tuple[str, s
             if settings is not None and settings.is_refusing:
                 limit = settings.max_length if settings.max_length is not None else settings.max_length_bytes
                 yield life.number, (queue.name, f"x-max-length {limit}, {settings.overflow}")
+
+
+def _answered(timeline: Timeline, asked: Asked, began: int) -> Iterator[int]:
+    """Yield the messages that were returned or nacked, as the client says by whose error the test failed.
+
+    All that the error may be about came from one client, went one way and had one body.
+    """
+    for error in asked.raised if any(one.answer for one in asked.raised) else ():
+        known = {
+            ((life.message.exchange, life.message.routing_key, life.message.body), life.publisher): life.number
+            for life in timeline.messages.values()
+            if any(fact.kind == error.answer and fact.place >= began for fact in life.facts)
+        }
+        named = [number for (one, _), number in known.items() if not error.messages or one in error.messages]
+        yield from named if len(named) == 1 else ()
 
 
 def _returned(unrouted: Unrouted, timeline: Timeline, asked: Asked) -> Iterator[Cause]:

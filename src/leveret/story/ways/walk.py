@@ -391,7 +391,7 @@ class Walk:
         """Yield the error of a client that failed the test."""
         for fact in self._timeline.refusals:
             text = fact.text.partition("\n")[0]
-            if self._asked.error and fact.place >= self.inquiry.began and text in self._asked.error:
+            if fact.place >= self.inquiry.began and any(text in one.text for one in self._asked.raised):
                 yield self.handling.refusal(fact)
 
     def _unpublished(self) -> Iterator[Cause]:
