@@ -110,6 +110,29 @@ def test_the_virtual_hosts_are_deleted_at_the_end(run_real: Run, server: Broker)
     assert [vhost["name"] for vhost in server.admin.export_definitions()["vhosts"]] == ["/"]
 
 
+def test_what_one_ack_on_the_server_settled_is_told_from_what_another_did(run_real: Run) -> None:
+    result = run_real(
+        """
+        from client import connect
+
+        def test_it(leveret):
+            leveret.declare_queue("work")
+            for body in (b"1", b"2", b"3"):
+                leveret.publish("", "work", body)
+            with connect(leveret.url) as connection:
+                channel = connection.channel()
+                tags = [channel.basic_get("work")[0].delivery_tag for _ in range(3)]
+                channel.basic_ack(tags[1], multiple=True)
+                channel.basic_ack(tags[2])
+                leveret.assert_acked("work", body=b"3", timeout=10)
+                acked = leveret.events.query("acked")
+                assert [event.up_to_tag for event in acked] == [tags[1], tags[1], None]
+        """
+    )
+
+    result.assert_outcomes(passed=1)
+
+
 def test_assertions_judge_what_clients_do_on_the_server(run_real: Run) -> None:
     result = run_real(
         """
