@@ -71,8 +71,8 @@ def pytest_report_header(config: pytest.Config) -> str | None:
     from pytest_leveret import real
     from pytest_leveret.brokers import run_broker
 
-    settings = options.general_settings(config)
-    parts = [f"{word}={_shown(setting.value)} ({setting.origin})" for word, setting in settings.items()]
+    settings, led = options.general_settings(config), run_broker.led_by(config)
+    parts = [f"{word}={_shown(it.value)} ({it.origin})" for word, it in settings.items() if it.origin not in led]
     parts += run_broker.header(config)
     parts = [f"on {place}", *parts] if (place := real.place(config)) else parts
     return f"leveret: {', '.join(parts)}" if parts else None

@@ -146,7 +146,7 @@ def test_a_name_that_is_not_listed_goes_to_the_system_as_it_is(monkeypatch, lead
     asked = []
     for name in ("getaddrinfo", "gethostbyname", "gethostbyname_ex"):
         monkeypatch.setattr(socket, name, lambda *args, **options: asked.append((args, options)))
-    lead({"rabbitmq"}, "127.0.0.1", 40123)
+    lead({"rabbitmq", "localhost:5671"}, "127.0.0.1", 40123, {})
 
     socket.getaddrinfo("database", 5672, 0, type=socket.SOCK_STREAM)
     socket.getaddrinfo(None, 0)
@@ -162,7 +162,7 @@ def test_a_name_that_is_not_listed_goes_to_the_system_as_it_is(monkeypatch, lead
 
 
 def test_every_port_of_a_name_but_that_of_the_management_api_is_the_brokers(lead):
-    lead({"rabbitmq", "10.0.0.7"}, "127.0.0.1", 40123, 40124)
+    lead({"rabbitmq", "10.0.0.7"}, "127.0.0.1", 40123, {"15672": 40124})
 
     def places(host: str | bytes, port: int | str | None) -> set[object]:
         return {place for *_, place in socket.getaddrinfo(host, port)}
@@ -173,9 +173,17 @@ def test_every_port_of_a_name_but_that_of_the_management_api_is_the_brokers(lead
     assert socket.gethostbyname("rabbitmq") == "127.0.0.1"
 
 
+def test_a_name_with_a_port_leads_that_port_alone(lead):
+    lead({"rabbitmq", "127.0.0.1:5672", "127.0.0.1:25672"}, "127.0.0.1", 40123, {"25672": 40124})
+
+    ports = [socket.getaddrinfo("127.0.0.1", port)[0][4][1] for port in (5672, "25672", 5432)]
+
+    assert ports == [40123, 40124, 5432]
+
+
 def test_a_socket_connects_by_name_as_well(lead):
     with Broker() as broker, socket.socket() as first, socket.socket() as second:
-        lead({"rabbitmq"}, "127.0.0.1", broker.port)
+        lead({"rabbitmq"}, "127.0.0.1", broker.port, {})
 
         first.connect(("rabbitmq", 5672))
 
@@ -185,7 +193,7 @@ def test_a_socket_connects_by_name_as_well(lead):
 
 @pytest.mark.skipif(sys.platform == "win32", reason="sockets of the file system are those of POSIX")
 def test_a_socket_of_the_file_system_connects_as_before(tmp_path, lead):
-    lead({"rabbitmq"}, "127.0.0.1", 1)
+    lead({"rabbitmq"}, "127.0.0.1", 1, {})
     with socket.socket(socket.AF_UNIX) as server, socket.socket(socket.AF_UNIX) as client:
         server.bind(str(tmp_path / "s"))
         server.listen()
@@ -196,6 +204,6 @@ def test_a_socket_of_the_file_system_connects_as_before(tmp_path, lead):
 def test_after_its_end_no_name_is_led():
     former = socket.getaddrinfo, socket.gethostbyname, socket.socket.connect
 
-    sitecustomize.lead({"rabbitmq"}, "127.0.0.1", 1)()
+    sitecustomize.lead({"rabbitmq"}, "127.0.0.1", 1, {})()
 
     assert (socket.getaddrinfo, socket.gethostbyname, socket.socket.connect) == former

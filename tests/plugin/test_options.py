@@ -433,45 +433,39 @@ def test_a_broker_of_a_test_has_the_port_while_it_runs(run, free_port):
     result.assert_outcomes(passed=4)
 
 
-def test_the_workers_of_xdist_share_the_broker_of_a_port_and_the_run_says_so_once(run_apart, free_port):
+def test_a_port_in_the_code_is_the_broker_of_each_worker_of_xdist(run_apart, free_port):
     result = run_apart(
         f"""
+        import os
+        import subprocess
+        import sys
         import pika
         import pytest
 
-        @pytest.mark.parametrize("turn", range(4))
-        def test_it(turn):
-            with pika.BlockingConnection(pika.ConnectionParameters("localhost", {free_port})) as connection:
+        def declare(host="localhost"):
+            with pika.BlockingConnection(pika.ConnectionParameters(host, {free_port})) as connection:
                 connection.channel().queue_declare("q", durable=True)
+
+        @pytest.mark.parametrize("turn", range(4))
+        def test_of_the_run(turn, leveret_session):
+            for host in ("localhost", "127.0.0.1", "0.0.0.0"):
+                declare(host)
+            with pika.BlockingConnection(pika.URLParameters(os.environ["AMQP_URL"])) as connection:
+                connection.channel().queue_declare("q", passive=True)
+            assert os.environ["AMQP_PORT"] == str(leveret_session.port) != "{free_port}"
+            leveret_session.queue("q")
 
         def test_of_its_own(leveret):
-            assert leveret.port != {free_port}
-            leveret.declare_queue("q")
-        """,
-        f"--leveret-port={free_port}",
-        "-n2",
-        beside=("xdist",),
-    )
+            declare()
+            leveret.queue("q")
 
-    result.assert_outcomes(passed=5)
-    assert (
-        result.stdout.str().count("one broker for all workers of pytest-xdist, which judges and reports no test") == 1
-    )
+        def test_of_a_program():
+            code = "import socket; socket.create_connection(('localhost', {free_port})).close()"
+            subprocess.run([sys.executable, "-c", code], check=True)
 
-
-def test_variables_lead_to_the_broker_of_each_worker_of_xdist_also_with_a_port(run_apart, free_port):
-    result = run_apart(
-        """
-        import os
-        import pika
-        import pytest
-
-        @pytest.mark.parametrize("turn", range(4))
-        def test_it(turn, leveret_session):
-            with pika.BlockingConnection(pika.URLParameters(os.environ["AMQP_URL"])) as connection:
-                connection.channel().queue_declare("q", durable=True)
-            assert os.environ["AMQP_PORT"] == str(leveret_session.port)
-            leveret_session.queue("q")
+        def test_that_fails():
+            declare()
+            assert 1 == 2
         """,
         f"--leveret-port={free_port}",
         "--leveret-url-env=AMQP_URL AMQP_PORT=port",
@@ -479,7 +473,43 @@ def test_variables_lead_to_the_broker_of_each_worker_of_xdist_also_with_a_port(r
         beside=("xdist",),
     )
 
-    result.assert_outcomes(passed=4)
+    result.assert_outcomes(passed=6, failed=1)
+    header = "leveret: AMQP_URL, AMQP_PORT for each worker (--leveret-url-env), localhost:"
+    result.stdout.fnmatch_lines(
+        [f"{header}{free_port} for each worker (--leveret-port)*", "*leveret: state of the broker on port *"]
+    )
+
+
+def test_the_management_port_is_that_of_each_worker_of_xdist(run_apart, free_port):
+    code = (
+        "from urllib.request import Request, urlopen; guest = {'Authorization': 'Basic Z3Vlc3Q6Z3Vlc3Q='}; "
+        f"assert urlopen(Request('http://localhost:{free_port}/api/overview', headers=guest)).status == 200"
+    )
+    result = run_apart(
+        f"""
+        import subprocess
+        import sys
+
+        def test_it():
+            {code}
+
+        def test_of_a_program():
+            subprocess.run([sys.executable, "-c", {code!r}], check=True)
+        """,
+        f"--leveret-management-port={free_port}",
+        "-n2",
+        beside=("xdist",),
+    )
+
+    result.assert_outcomes(passed=2)
+
+
+def test_workers_of_xdist_are_refused_a_port_that_a_server_has(run_apart):
+    with Broker() as broker:
+        result = run_apart("def test_it(): pass", f"--leveret-port={broker.port}", "-n2", beside=("xdist",))
+
+    assert result.ret == pytest.ExitCode.USAGE_ERROR
+    result.stderr.fnmatch_lines([f"*--leveret-port: * port {broker.port}: *; stop what listens there, *"])
 
 
 def test_a_test_is_examined_on_the_port_of_the_run(run_apart, free_port):

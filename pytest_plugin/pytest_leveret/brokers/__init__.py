@@ -21,7 +21,7 @@ from pytest_leveret.brokers.recording import attempt_of
 from pytest_leveret.options import GENERAL, RUNNING, Setting, Settings, given, read_settings
 from pytest_leveret.options.kinds import read_levels
 from pytest_leveret.options.markers import marked_settings
-from pytest_leveret.options.table import OPTIONS, WAYS
+from pytest_leveret.options.table import OPTIONS
 
 if TYPE_CHECKING:
     from leveret import Broker
@@ -30,8 +30,6 @@ if TYPE_CHECKING:
 STARTER: Final[pytest.StashKey[Callable[[dict[str, Any]], Broker]]] = pytest.StashKey()
 # What wants to know of each broker that starts.
 WATCHERS: Final = pytest.StashKey[list[Callable[["Broker"], None]]]()
-# Two processes cannot have the same of these.
-_PORTS: Final = ("port", "management_port")
 # Whether something is done to a test's broker that strict checks and its contract are not about.
 IS_FAULTY: Final = pytest.StashKey[bool]()
 
@@ -96,9 +94,6 @@ def refuse_unusable(config: pytest.Config) -> None:
     if GENERAL in config.stash:
         return
     settings = config.stash[GENERAL] = read_settings(config, OPTIONS)
-    if role_of(config) == "worker":
-        for word in _PORTS:
-            settings.pop(word, None)
     if not settings:
         return
     from leveret import Broker, BrokerError
@@ -112,8 +107,8 @@ def refuse_unusable(config: pytest.Config) -> None:
                 Broker(**_complete({**others, word: value}))
             except (ValueError, BrokerError) as error:
                 raise pytest.UsageError(f"{setting.origin}: {error}") from None
-    if not (role_of(config) == "controller" and read_settings(config, WAYS)):
-        _refuse_address({word: settings[word] for word in ("host", *_PORTS) if word in settings})
+    if role_of(config) != "worker":
+        _refuse_address({word: settings[word] for word in ("host", "port", "management_port") if word in settings})
     if "trace_dir" in settings:
         refuse_directory(settings["trace_dir"])
 

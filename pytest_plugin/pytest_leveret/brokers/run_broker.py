@@ -5,15 +5,15 @@ the broker starts, and the variables are set, before pytest imports the first co
 this broker, and it belongs to every test in which something happens on it. When the run ends, the variables get their
 former values.
 
-Each worker of pytest-xdist has a broker of its own if variables or names of machines lead there. If there is a port
-only, the broker of the controller serves all workers, as a server would.
+Each worker of pytest-xdist has a broker of its own. It is at a free port, because two processes cannot have the same,
+and the port of the option leads there for what runs in the worker, and in each Python that it starts.
 """
 
 from __future__ import annotations
 
 import os
 import re
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
@@ -42,8 +42,8 @@ class RunBroker:
     # Where the variables were set, and the value of each.
     origin: str = ""
     values: dict[Variable, str] = field(default_factory=dict)
-    # The names of machines that lead to it, and where they were set.
-    hosts: Setting | None = None
+    # The names of machines that lead to it, as the header shows them, by where they were set.
+    led: dict[str, str] = field(default_factory=dict)
     # The request of the fixture whose broker has the port for a while.
     tenant: pytest.FixtureRequest | None = None
 
@@ -51,10 +51,11 @@ class RunBroker:
 _RUN: Final = pytest.StashKey[RunBroker]()
 _FIXTURE: Final = "leveret_session"
 _HTTP: Final = "management_"
-_SHARED: Final = (
-    "one broker for all workers of pytest-xdist, which judges and reports no test: for one in each worker, run with "
-    "-n 0, or let the application read its address from a variable, and name that in leveret_url_env"
-)
+_HOSTS: Final = "hosts"
+_PORTS: Final = ("port", "management_port")
+_LOCAL: Final = ("localhost", "127.0.0.1", "0.0.0.0")
+# The usual port for HTTP.
+_HTTP_PORT: Final = "15672"
 
 
 def prepare(config: pytest.Config) -> None:
@@ -68,21 +69,20 @@ def prepare(config: pytest.Config) -> None:
     if not wanted:
         return
     brokers.refuse_unusable(config)
-    settings, setting, hosts = settings_for(config, None), wanted.get("url_env"), wanted.get("hosts")
+    settings, setting = settings_for(config, None), wanted.get("url_env")
     role = brokers.role_of(config)
-    if role and setting is None and hosts is None:
-        # A port is the same in all processes.
-        if role == "worker":
-            return
-    elif role == "controller":
+    led = {word: it for word, it in wanted.items() if word == _HOSTS or (role and word in _PORTS)}
+    if role == "controller":
         # It runs no tests, so its broker is none of the brokers that the trace shows.
-        for word in ("trace_dir", "port", "management_port"):
-            settings.pop(word, None)
+        settings.pop("trace_dir", None)
+    for word in led.keys() & _PORTS:
+        settings[word] = Setting(0, led[word].origin)
+        if word != "port":
+            settings["management"] = Setting(True, led[word].origin)
     origin = next(iter(wanted.values())).origin
     try:
         broker = brokers.start_broker(config, settings, {})
-        is_fixed = "port" in settings and bool(settings["port"].value)
-        run = config.stash[_RUN] = RunBroker(broker, broker.port, is_fixed, hosts=hosts)
+        run = config.stash[_RUN] = RunBroker(broker, broker.port, "port" in wanted)
         config.add_cleanup(lambda: _stop(run))
         if setting is not None:
             run.origin = setting.origin
@@ -99,24 +99,40 @@ def prepare(config: pytest.Config) -> None:
         if not variable.part.startswith(_HTTP):
             # A worker on any broker gets the URL of that broker there.
             patch.setitem(VARIABLES, variable.name, (variable.vhost, variable.user, variable.part))
-    if hosts is not None:
-        _lead(config, broker, hosts.value, patch)
+    if led:
+        _lead(config, run, broker, led, patch)
 
 
-def _lead(config: pytest.Config, broker: Broker, names: Collection[str], patch: pytest.MonkeyPatch) -> None:
-    """Lead names of machines to the broker, here and in each Python that starts from here."""
+def _lead(
+    config: pytest.Config, run: RunBroker, broker: Broker, led: Mapping[str, Setting], patch: pytest.MonkeyPatch
+) -> None:
+    """Lead names of machines, or ports of this one, to the broker, here and in each Python that starts from here."""
     from leveret import BrokerError
     from leveret.engine.urls import HOSTS, VARIABLES, part_of
     from leveret.workers.startup import sitecustomize
 
-    ports = [broker.port]
+    host, own = part_of(broker.url, "host"), {"port": broker.port, "management_port": int(_HTTP_PORT)}
     with suppress(BrokerError):
-        ports.append(int(part_of(broker.management_url, "port")))
-    config.add_cleanup(sitecustomize.lead(names, part_of(broker.url, "host"), *ports))
-    HOSTS.update(names)
+        own["management_port"] = int(part_of(broker.management_url, "port"))
+    names, http_ports = set[str](), {_HTTP_PORT: own["management_port"]}
+    for word, setting in led.items():
+        if word == _HOSTS:
+            names |= setting.value
+            HOSTS.update(setting.value)
+            run.led[setting.origin] = ", ".join(sorted(setting.value))
+            continue
+        names |= {f"{name}:{setting.value}" for name in (*_LOCAL, host)}
+        run.led[setting.origin] = f"localhost:{setting.value}"
+        if word != "port":
+            http_ports[str(setting.value)] = own[word]
+        if brokers.role_of(config) == "worker":
+            # A test's own broker takes the port of that of the run, as in any other run.
+            general_settings(config)[word] = Setting(own[word], setting.origin)
     config.add_cleanup(HOSTS.clear)
+    config.add_cleanup(sitecustomize.lead(names, host, broker.port, http_ports))
     patch.setenv(sitecustomize.NAMES, " ".join(sorted(names)))
     patch.setenv(sitecustomize.ADDRESS, part_of(broker.url, "address"))
+    patch.setenv(sitecustomize.HTTP, " ".join(f"{wanted}={there}" for wanted, there in http_ports.items()))
     patch.setitem(VARIABLES, sitecustomize.ADDRESS, ("/", "guest", "address"))
     patch.setenv("PYTHONPATH", os.path.dirname(sitecustomize.__file__), prepend=os.pathsep)
 
@@ -124,6 +140,12 @@ def _lead(config: pytest.Config, broker: Broker, names: Collection[str], patch: 
 def is_started(config: pytest.Config) -> bool:
     """Return whether the run has a broker of its own."""
     return _RUN in config.stash
+
+
+def led_by(config: pytest.Config) -> Mapping[str, str]:
+    """Return the names that lead to the broker of the run, as the header shows them, by where they were set."""
+    run = config.stash.get(_RUN, None)
+    return {} if run is None else run.led
 
 
 def begin_session(session: pytest.Session) -> None:
@@ -174,15 +196,12 @@ def header(config: pytest.Config) -> list[str]:
     run = config.stash.get(_RUN, None)
     if run is None:
         return []
-    if config.getoption("tx", None):
-        parts = [f"{', '.join(it.name for it in run.values)} for each worker ({run.origin})"] if run.values else []
-        parts += [] if parts or run.hosts else [_SHARED]
-    else:
-        values = {it.name: "***" if it.part == "password" else value for it, value in run.values.items()}
-        shown = ", ".join(f"{name}={re.sub(r':[^:@/]*@', '@', text)}" for name, text in values.items())
-        parts = [f"{shown} ({run.origin})"] if shown else []
-    if run.hosts is not None:
-        parts.append(f"{', '.join(sorted(run.hosts.value))} is this broker ({run.hosts.origin})")
+    is_spread = bool(brokers.role_of(config))
+    values = {it.name: "***" if it.part == "password" else value for it, value in run.values.items()}
+    shown = [name if is_spread else f"{name}={re.sub(r':[^:@/]*@', '@', text)}" for name, text in values.items()]
+    what = " for each worker" if is_spread else ""
+    parts = [f"{', '.join(shown)}{what} ({run.origin})"] if shown else []
+    parts += [f"{names}{what or ' is this broker'} ({origin})" for origin, names in run.led.items()]
     if run.broker is not None and not (brokers.STARTER in config.stash or "rabbitmq" in general_settings(config)):
         parts.append(f"as RabbitMQ {run.broker.rabbitmq} (the default; leveret_rabbitmq chooses another)")
     return parts

@@ -1,4 +1,4 @@
-"""Names of other machines that lead to a broker of this one: the option `leveret_hosts`.
+"""Names of machines, and single ports of them, that lead to a broker: `leveret_hosts`, and with pytest-xdist the ports.
 
 The run leads them in its own process. It also puts this folder into PYTHONPATH, and Python imports a module of this
 name at its start, so each Python that the tests start leads them too. That may be one without leveret: this module
@@ -11,28 +11,29 @@ import importlib
 import os
 import socket
 import sys
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Mapping
 from contextlib import suppress
 from functools import wraps
 from typing import Any, Final
 
-# The variables that hold the names, and the address of the broker.
+# The variables that hold the names, the address of the broker, and its ports for HTTP, each as WANTED=PORT.
 NAMES: Final = "LEVERET_LED_HOSTS"
 ADDRESS: Final = "LEVERET_LED_TO"
-_HTTP_PORT: Final = 15672
+HTTP: Final = "LEVERET_LED_HTTP"
 
 
-def lead(names: Collection[str], host: str, port: int, http_port: int = _HTTP_PORT) -> Callable[[], None]:
+def lead(names: Collection[str], host: str, port: int, http_ports: Mapping[str, int]) -> Callable[[], None]:
     """Lead names of machines to a broker, and return what ends that.
 
-    Their port 15672 leads to its port for HTTP, and every other one to that of the broker. What a C library resolves
-    itself is not led.
+    All ports of a name are led, or as "name:port" one of them: those in `http_ports` to the port there, and every other
+    one to that of the broker. What a C library resolves itself is not led.
     """
 
     def led(name: Any, wanted: Any = None) -> tuple[Any, Any]:
-        if (name.decode() if isinstance(name, bytes) else name) not in names:
+        text = name.decode() if isinstance(name, bytes) else name
+        if text not in names and f"{text}:{wanted}" not in names:
             return name, wanted
-        return host, wanted and (http_port if str(wanted) == str(_HTTP_PORT) else port)
+        return host, wanted and http_ports.get(str(wanted), port)
 
     def with_address(real: Callable[..., Any]) -> Callable[..., Any]:
         return wraps(real)(lambda host, port, *args, **options: real(*led(host, port), *args, **options))
@@ -71,7 +72,8 @@ def lead_as_told() -> None:
     """Lead the names that the environment holds, if any."""
     host, _, port = os.environ.get(ADDRESS, "").rpartition(":")
     if names := os.environ.get(NAMES, "").split():
-        lead(names, host.strip("[]"), int(port))
+        pairs = (pair.split("=") for pair in os.environ.get(HTTP, "").split())
+        lead(names, host.strip("[]"), int(port), {wanted: int(there) for wanted, there in pairs})
 
 
 if __name__ == "sitecustomize":
