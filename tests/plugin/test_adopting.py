@@ -13,6 +13,7 @@ import pytest
 from leveret.cli import main
 
 COMPOSE = "services:\n  mq:\n    image: rabbitmq:3.12-management\n    ports: ['PORT:5672']\n"
+DELAYED = "rabbitmq-delayed-message-exchange"
 PIKA_TEST = """
 import pika
 
@@ -263,6 +264,29 @@ def test_it():
 """,
         },
         ["leveret_port = PORT", "leveret_management_port = HTTP"],
+    ),
+    "a user of its own who calls the management API": (
+        {
+            "conftest.py": """
+import os
+
+USER, PASSWORD = os.environ.get("MQ_USER", "app"), os.environ.get("MQ_PASSWORD", "secret")
+HOST, API = os.environ.get("MQ_HOST", "mq.shop"), os.environ.get("MQ_API_URL", "http://" + "mq.shop:15672")
+""",
+            "test_it.py": """
+import base64
+import urllib.request
+import pika
+from conftest import API, HOST, PASSWORD, USER
+
+def test_it():
+    pika.ConnectionParameters(HOST, credentials=pika.PlainCredentials(USER, PASSWORD))
+    request = urllib.request.Request(API + "/api/overview")
+    request.add_header("Authorization", "Basic " + base64.b64encode(f"{USER}:{PASSWORD}".encode()).decode())
+    assert urllib.request.urlopen(request).status == 200
+""",
+        },
+        ["leveret_url_env = MQ_API_URL=management_url MQ_HOST=host MQ_PASSWORD=password MQ_USER=user\n"],
     ),
     "a fixture of its own named rabbitmq": (
         {
@@ -705,6 +729,7 @@ NAMED = "import pika\nFILE = 'NAME'\n"
         ("app.json", '{"rabbit": {\n  "url": "amqp://rabbit:5673/"\n}}\n', NAMED, "leveret_hosts = rabbit\n"),
         ("app.yaml", "rabbit:\n  host: $HOST\n", NAMED, ""),
         ("app.yaml", "rabbit:\n  host: localhost\n  management_port: 15672\n", NAMED, "leveret_port = 5672\n"),
+        ("app.ini", "[credentials]\nhost = 172.17.0.2\nport = 5672\n", NAMED, "leveret_hosts = 172.17.0.2\n"),
         ("app.ini", MQTT, NAMED, ""),
         ("app.ini", MQTT.replace("1883", "5672"), "import pika\n", ""),
         ("app.ini", MQTT.replace("1883", "5672"), NAMED.replace("pika", "paho"), ""),
@@ -773,8 +798,23 @@ def test_the_tests_are_tried_with_the_proposal_and_each_red_one_has_its_reason(
     )
 
 
+def test_a_variable_that_breaks_a_test_is_left_out_if_another_line_leads_to_leveret(
+    pytester: pytest.Pytester, run_tests: object, capfd: pytest.CaptureFixture[str]
+) -> None:
+    source = "\nimport os\n\ndef test_of_defaults():\n    assert 'AMQP_URL' not in os.environ\n"
+    write(pytester.path, {"test_it.py": pika_test('pika.ConnectionParameters("rabbitmq")') + source}, free_ports())
+    pytester.makefile(".ini", pytest="[pytest]\naddopts = -p pytest_leveret.plugin\n")
+    write(pytester.path, {"app.py": 'import os\nURL = os.environ.get("AMQP_URL")\n'}, free_ports())
+
+    assert main(["init", str(pytester.path), "--yes", "--try"]) == 0
+
+    assert "leveret: 2 passed; 1 reached leveret\n" in capfd.readouterr().out
+    written = (pytester.path / "pytest.ini").read_text(encoding="utf-8")
+    assert written == "[pytest]\nleveret_hosts = rabbitmq\naddopts = -p pytest_leveret.plugin"
+
+
 def test_a_test_that_a_variable_breaks_is_named_and_the_usual_port_taken_in_its_place(
-    pytester: pytest.Pytester, run_tests: object, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    pytester: pytest.Pytester, run_tests: object, capfd: pytest.CaptureFixture[str]
 ) -> None:
     source = """
 import os
@@ -834,6 +874,8 @@ def test_after(): pass
     [
         ({}, True),
         ({"compose.yml": COMPOSE.replace(":3.12-management", "")}, False),
+        ({"compose.yml": COMPOSE.replace("rabbitmq:3.12-management", f"x/{DELAYED}:latest")}, True),
+        ({"compose.yml": COMPOSE.replace("rabbitmq:3.12-management", f"x/{DELAYED}:4.3.0")}, False),
         (
             {
                 "test_it.py": "from testcontainers.rabbitmq import RabbitMqContainer\n\ndef test_it():\n"

@@ -151,12 +151,12 @@ class Addresses:
                 part = next((word for word, end in _ENDS.items() if end.search(given[1])), "")
                 if (address := address_in(given[2], where)) is not None:
                     self.fixed.append(address)
-                elif part and _BROKER.search(named) and not (_MANAGEMENT.search(named) or _TLS.search(named)):
+                elif part and not (_MANAGEMENT.search(named) or _TLS.search(named)):
                     sections.setdefault(section, {})[part] = given[2], where, named
         for parts in sections.values():
             host, where, named = parts.get("host", ("", "", ""))
             port = parts["port"][0] if "port" in parts else str(AMQP_PORT) if _RABBITMQ.search(named) else ""
-            # Other brokers than RabbitMQ have files like this.
+            # Files name databases and other brokers like this too.
             is_ours = _RABBITMQ.search(named) or port == str(AMQP_PORT)
             if re.fullmatch(r"[\w.-]+", host) and port.isdecimal() and is_ours:
                 login = {part: it[0] for part, it in parts.items() if part in ("user", "password", "vhost")}

@@ -92,21 +92,22 @@ def _try_out(project: Project, seconds: float, *, writes: bool) -> int:
 
     lines = [] if writes else proposal.lines_for(project)
     tried = _tried(project, lines, seconds)
-    needed: list[tuple[IniLine, IniLine | None]] = []
-    if (variables := _broken_by(project, lines, tried, seconds)) and (port := proposal.port_instead(project)):
-        at_port = [*lines, variables._replace(value=""), port]
-        if (again := _tried(project, at_port, seconds, "once more, at the port")).red_count < tried.red_count:
-            tried, lines = again, at_port
-            needed.append((port, variables))
+    needed: list[IniLine] = []
+    unwanted: IniLine | None = None
+    variables = _broken_by(project, lines, tried, seconds)
+    if variables is not None and (instead := proposal.without_variables(project)) is not None:
+        others = [*lines, variables._replace(value=""), *instead]
+        again = _tried(project, others, seconds, "once more, without leveret_url_env")
+        if again.red_count < tried.red_count:
+            tried, lines, needed, unwanted = again, others, instead, variables
     if more := proposal.permitting(project, tried.denied):
-        lines = [*lines, more]
-        needed.append((more, None))
-    for line, instead_of in needed:
+        lines, needed = [*lines, more], [*needed, more]
+    for line in needed:
         print(f"note: {line.option}: {line.because}")
-        if writes:
-            changed = proposal.with_line(project, line, instead_of)
-            print(proposal.diff(project, changed), end="")
-            proposal.write(changed)
+    if writes and (needed or unwanted):
+        changed = proposal.with_lines(project, needed, unwanted)
+        print(proposal.diff(project, changed), end="")
+        proposal.write(changed)
     return _tried(project, lines, seconds, "once more").code if more else tried.code
 
 

@@ -108,6 +108,7 @@ def _variables(project: Project) -> Iterator[IniLine]:
     held = project.addresses.variables()
     by_place: dict[str, list[str]] = {}
     login = {part: it.default for it in held.values() if (part := it.part) in ("user", "password", "vhost")}
+    calls_api = any(it.part.startswith("management") for it in held.values())
     of_parts = BrokerAddress("", "", user=login.get("user") or "guest", vhost=login.get("vhost") or "/")
     if not login.get("password"):
         of_parts = of_parts._replace(user="guest")
@@ -115,13 +116,15 @@ def _variables(project: Project) -> Iterator[IniLine]:
         address = of_parts
         if it.part == "url":
             address = address_in(it.default or project.addresses.given.get(name, ""), "") or BrokerAddress("", "")
+        # The management API is for administrators, as guest is one.
+        address = address._replace(user="guest") if calls_api else address
         place = [f"{word}={value}" for word, value, usual in _places(address) if value != usual]
         by_place.setdefault(" ".join(place), []).append(name if it.part == "url" else f"{name}={it.part}")
     if by_place:
         text = "\n".join(" ".join(filter(None, [*names, place])) for place, names in sorted(by_place.items()))
         name, it = next(iter(held.items()))
         yield IniLine("leveret_url_env", text, f"{it.where} reads {name}{' and more' if len(held) > 1 else ''}")
-    if any(it.part.startswith("management") for it in held.values()):
+    if calls_api:
         yield IniLine("leveret_management", "yes", "a variable has the address of its API")
 
 
@@ -183,28 +186,34 @@ def _version(project: Project) -> Iterator[IniLine]:
 
 def permitting(project: Project, denied: set[str]) -> IniLine | None:
     """Return the line that permits what the tests were denied; None if something names the RabbitMQ they are for."""
-    if not denied or project.images or "testcontainers" in project.replaces:
+    # The newest image of RabbitMQ's own is 4.3; that of a plugin, without a number, may be of any version.
+    names_version = any("-delayed-" not in it or re.search(r":\D*\d", it) for it in project.images.values())
+    if not denied or names_version or "testcontainers" in project.replaces:
         return None
     because = "the tests use what RabbitMQ denies from 4.3 on, and no file says which RabbitMQ they are for"
     return IniLine("leveret_permit", " ".join(sorted(denied)), because)
 
 
-def port_instead(project: Project) -> IniLine | None:
-    """Return the line for the usual port if the defaults of all variables lead there, and tests run in one process."""
+def without_variables(project: Project) -> list[IniLine] | None:
+    """Return the lines that lead tests in one process to leveret if no variable is set, beyond those that there are.
+
+    None if the defaults of the variables lead elsewhere, and no other line leads there.
+    """
     held = project.addresses.variables().values()
-    if not all(it.is_usual for it in held) or re.search(r"(^|[\s\"'])-n[ =]?\w", text_of(_settings_of(project))):
+    if re.search(r"(^|[\s\"'])-n[ =]?\w", text_of(_settings_of(project))):
         return None
-    because = "in place of leveret_url_env, because the variables lead there if nothing sets them"
-    return IniLine("leveret_port", str(AMQP_PORT), because)
+    if all(it.is_usual for it in held):
+        because = "in place of leveret_url_env, because the variables lead there if nothing sets them"
+        return [IniLine("leveret_port", str(AMQP_PORT), because)]
+    others = [it.option for it in lines_for(project) if it.option in ("leveret_port", "leveret_hosts")]
+    return [] if others else None
 
 
-def with_line(project: Project, line: IniLine, instead_of: IniLine | None = None) -> dict[Path, str]:
-    """Return the file of pytest's settings with a line more, or with that in place of another one."""
+def with_lines(project: Project, lines: list[IniLine], without: IniLine | None) -> dict[Path, str]:
+    """Return the file of pytest's settings with lines more, and without one that it has."""
     path = _settings_of(project)
-    before = text_of(path)
-    if instead_of is not None:
-        before = before.replace(_setting(instead_of, is_toml=path.suffix == ".toml"), "")
-    return {path: _with_options(path.name, before, [line])}
+    unwanted = _setting(without, is_toml=path.suffix == ".toml") if without is not None else ""
+    return {path: _with_options(path.name, text_of(path).replace(unwanted, ""), lines)}
 
 
 def _settings_of(project: Project) -> Path:
