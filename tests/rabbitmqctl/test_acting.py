@@ -43,13 +43,15 @@ def test_a_disk_limit_beyond_the_disk_blocks_publishers_until_another_is_set(
     broker: Broker, ask: Ask, limit: str
 ) -> None:
     broker.declare_queue("jobs")
-    with pika.BlockingConnection(pika.URLParameters(broker.url)) as connection:
-        ask(f"set_disk_free_limit {limit}")
-        connection.channel().basic_publish("", "jobs", b"1")
-        broker.sync()
-        blocked = broker.queue("jobs").ready_count
+    connection = pika.BlockingConnection(pika.URLParameters(broker.url))
+    ask(f"set_disk_free_limit {limit}")
+    connection.channel().basic_publish("", "jobs", b"1")
+    broker.sync()
+    blocked = broker.queue("jobs").ready_count
 
-        ask("set_disk_free_limit 1MB")
-        broker.assert_ready("jobs", body=b"1", timeout=5)
+    ask("set_disk_free_limit 1MB")
 
+    broker.assert_ready("jobs", body=b"1", timeout=5)
     assert blocked == 0
+    # Only now: a broker that still blocks it would not read its close.
+    connection.close()
