@@ -21,7 +21,7 @@ import threading
 from collections import deque
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
-from datetime import UTC, datetime, timedelta
+from datetime import datetime
 from functools import partial
 from typing import Any, Final
 
@@ -30,9 +30,9 @@ from celery.beat import Scheduler, Service
 from celery.contrib.testing.worker import start_worker
 
 from leveret import Broker
+from leveret.engine.engine import Engine
 from leveret.time.naps import Sleeper, nap
 
-_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _WAKE_UP_EVERY_S: Final = 0.1
 # How long a task with an ETA may be late in real time.
 _LOOK_EVERY_S: Final = 0.01
@@ -86,8 +86,9 @@ def running_beat(app: Any, *, broker: Broker, **options: Any) -> Iterator[Servic
         scheduler.adjust = lambda span, drift=None: span
         # Sums of floats for one instant differ in the last digits.
         scheduler._when = lambda entry, span, **more: round(when(entry, span, **more), 6)
-        sleeper, errors = Sleeper(broker._engine, "Celery's beat"), list[Exception]()
-        thread = threading.Thread(target=_tick, args=(scheduler, sleeper, errors), name="beat", daemon=True)
+        engine, errors = broker._engine, list[Exception]()
+        sleeper = Sleeper(engine, "Celery's beat")
+        thread = threading.Thread(target=_tick, args=(scheduler, sleeper, engine, errors), name="beat", daemon=True)
         thread.start()
         try:
             yield service
@@ -97,16 +98,16 @@ def running_beat(app: Any, *, broker: Broker, **options: Any) -> Iterator[Servic
             if thread.is_alive():
                 raise RuntimeError(f"Celery's beat has not ended within {_END_S} s after its block")
             service.sync()
-        if errors and broker._engine.loop.is_running:
+        if errors and engine.loop.is_running:
             raise errors[0]
 
 
-def _tick(scheduler: Scheduler, sleeper: Sleeper, errors: list[Exception]) -> None:
+def _tick(scheduler: Scheduler, sleeper: Sleeper, engine: Engine, errors: list[Exception]) -> None:
     try:
         while not sleeper.has_ended:
             # Celery adds what is left until a task is due to a later look at the clock. If the clock ran on in between,
             # the task would be late, and a clock that is held at its time would never reach it.
-            _TICK.now = sleeper.now()
+            _TICK.now = engine.clock.now()
             span = scheduler.tick()
             if span and span > 0:
                 sleeper.doze_until(_TICK.now + round(span * 1_000_000))
@@ -119,12 +120,8 @@ def _tick(scheduler: Scheduler, sleeper: Sleeper, errors: list[Exception]) -> No
 def _clock_of(app: Any, broker: Broker) -> Iterator[None]:
     """Give an app the broker's clock, to the microsecond, for the time of a block."""
     before = vars(app).get("now")
-
-    def now() -> datetime:
-        now_us = getattr(_TICK, "now", 0) or broker._engine.clock.now()
-        return (_EPOCH + timedelta(microseconds=now_us)).astimezone(app.timezone)
-
-    app.now = now
+    clock = broker._engine.clock
+    app.now = lambda: datetime.fromtimestamp((getattr(_TICK, "now", 0) or clock.now()) / 1_000_000, app.timezone)
     try:
         yield
     finally:

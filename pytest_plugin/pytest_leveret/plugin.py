@@ -10,6 +10,7 @@ import gc
 import sys
 from collections.abc import Generator, Iterator, Mapping
 from contextlib import contextmanager
+from typing import Any
 
 import pytest
 
@@ -181,13 +182,15 @@ def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, object, object
                 diagnosing.forget(item)
 
 
-@pytest.hookimpl(tryfirst=True)
-def pytest_runtest_call(item: pytest.Item) -> None:
-    """Remember how the fixtures of a test have left the clocks of shared brokers."""
-    if is_used(item.config):
-        from pytest_leveret import brokers
+@pytest.hookimpl(wrapper=True)
+def pytest_fixture_setup(fixturedef: Any, request: pytest.FixtureRequest) -> Generator[None, object, object]:
+    """Let a fixture of several tests hold a clock for them."""
+    if fixturedef.scope == "function" or not is_used(request.config):
+        return (yield)
+    from pytest_leveret import brokers
 
-        brokers.note_call(item)
+    with brokers.keeping_holds(request.config, fixturedef):
+        return (yield)
 
 
 @pytest.hookimpl(wrapper=True)
@@ -207,6 +210,7 @@ def pytest_runtest_teardown(item: pytest.Item) -> Generator[None, object, object
     try:
         return (yield)
     finally:
+        brokers.release_clocks(item.config)
         # A broker that has ended with this test was judged by its fixture.
         if used := brokers.used_brokers(item):
             brokers.check(used)
@@ -215,7 +219,6 @@ def pytest_runtest_teardown(item: pytest.Item) -> Generator[None, object, object
             else:
                 for broker in used:
                     harness_of(broker).excuse()
-            brokers.release_clocks(item)
 
 
 @pytest.hookimpl(wrapper=True)

@@ -160,23 +160,59 @@ def test_time_that_a_test_held_runs_on_in_the_next(run):
     result.assert_outcomes(passed=2)
 
 
-def test_time_that_a_fixture_held_stays_held(run):
+def test_time_that_a_fixture_of_a_class_held_stays_held_until_the_class_ends(run):
     result = run("""
         import pytest
 
-        @pytest.fixture(scope="module")
-        def held(leveret_session):
-            leveret_session.clock.hold()
-            return leveret_session
+        class TestHeld:
+            @pytest.fixture(scope="class")
+            def held(self, leveret_session):
+                leveret_session.clock.hold()
+                yield leveret_session
+                assert leveret_session.clock.is_held
 
-        def test_first(held):
-            held.clock.advance(5)
+            def test_first(self, held):
+                held.clock.advance(5)
 
-        def test_second(held):
-            assert held.clock.is_held
+            def test_second(self, held):
+                assert held.clock.is_held
+
+        def test_third(leveret_session):
+            assert not leveret_session.clock.is_held
     """)
 
-    result.assert_outcomes(passed=2)
+    result.assert_outcomes(passed=3)
+
+
+@pytest.mark.parametrize("asked_for", ["leveret_session", 'request.getfixturevalue("leveret_session")'])
+def test_time_that_a_fixture_of_a_test_held_runs_on_in_the_next(run, asked_for):
+    result = run(f"""
+        import pytest
+
+        @pytest.fixture
+        def held(request, leveret_session):
+            broker = {asked_for}
+            broker.clock.hold()
+            return broker
+
+        @pytest.fixture
+        def broken(held):
+            raise ZeroDivisionError
+
+        def test_first(held):
+            assert held.clock.is_held
+
+        def test_second(leveret_session):
+            assert not leveret_session.clock.is_held
+
+        def test_third(broken):
+            pass
+
+        def test_fourth(leveret_session):
+            assert not leveret_session.clock.is_held
+    """)
+
+    result.assert_outcomes(passed=3, errors=1)
 
 
 def test_assertions_on_the_broker_of_the_session_count_from_the_beginning_of_the_test(run):

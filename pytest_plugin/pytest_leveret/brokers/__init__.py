@@ -6,7 +6,8 @@ leveret is imported when the first broker starts, so a run without one pays noth
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from errno import EADDRINUSE
 from inspect import signature
@@ -42,6 +43,8 @@ class SharedBrokers:
     by_fixture: dict[str, list[Broker]] = field(default_factory=dict)
     # The fixtures of those that serve all tests while they run.
     with_all: set[str] = field(default_factory=set)
+    # By fixture of several tests: the brokers whose clock it has held while it was set up.
+    holding: dict[object, list[Broker]] = field(default_factory=dict)
     # The test that runs.
     current: str = ""
 
@@ -248,18 +251,27 @@ def _levels_of(item: pytest.Item) -> str | None:
     return None if setting is None else setting.value
 
 
-def note_call(item: pytest.Item) -> None:
-    """Remember which clocks of shared brokers the fixtures of a test have held."""
-    attempt_of(item).held = [broker for broker in shared_brokers(item) if broker.clock.is_held]
+@contextmanager
+def keeping_holds(config: pytest.Config, fixture: Any) -> Iterator[None]:
+    """Let a fixture of several tests keep the clocks that it holds while it is set up, until it has ended."""
+    before = _held_clocks(config)
+    # It was the first to be added, so it runs after what the fixture does at its end.
+    fixture.addfinalizer(lambda: release_clocks(config, fixture))
+    yield
+    _shared(config).holding[fixture] = [broker for broker in _held_clocks(config) if broker not in before]
 
 
-def release_clocks(item: pytest.Item) -> None:
-    """Let time run on in shared brokers whose clock the test itself has held."""
-    if (held := attempt_of(item).held) is None:
-        return
-    for broker in shared_brokers(item):
-        if broker.clock.is_held and broker not in held:
+def release_clocks(config: pytest.Config, ended: object = None) -> None:
+    """Let time run on in shared brokers, except where a fixture of several tests holds the clock, but for one."""
+    holding = _shared(config).holding
+    holding.pop(ended, None)
+    for broker in _held_clocks(config):
+        if not any(broker in held for held in holding.values()):
             broker.clock.release()
+
+
+def _held_clocks(config: pytest.Config) -> list[Broker]:
+    return [it for started in _shared(config).by_fixture.values() for it in started if it.clock.is_held]
 
 
 def note_end(item: pytest.Item, report: pytest.TestReport, error: str | None) -> None:

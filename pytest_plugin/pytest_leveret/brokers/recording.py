@@ -40,8 +40,6 @@ class Attempt:
     started: list[Broker] = field(default_factory=list)
     # How much each shared broker had recorded when the test began, by the broker's id.
     recorded: dict[int, int] = field(default_factory=dict)
-    # The shared brokers whose clock was held when the test itself began; None before that.
-    held: list[Broker] | None = None
     # Whether its call has passed.
     has_passed: bool = False
     files: list[TraceFile] = field(default_factory=list)

@@ -31,10 +31,6 @@ class Sleeper:
         self.has_ended = False
         engine.ask(partial(engine.awake.append, self._reason))
 
-    def now(self) -> int:
-        """Return the broker's time, in microseconds."""
-        return self._engine.clock.now()
-
     def doze_until(self, at: int) -> None:
         """Sleep until the broker's clock has reached `at`, in microseconds, or until `end`."""
         self._alarm.clear()
