@@ -624,7 +624,7 @@ def _http_server(engine: Engine, host: str) -> HttpServer:
     from importlib.util import find_spec
 
     if find_spec("h11") is None:
-        raise BrokerError("management=True needs h11; install leveret[http]")
+        raise BrokerError("management needs h11; install leveret[http]")
     from leveret.http.server import HttpServer
     from leveret.http.site import Site
 

@@ -196,7 +196,7 @@ def test_a_broker_without_http_imports_nothing_of_it() -> None:
 def test_management_without_its_library_names_the_extra(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
 
-    with pytest.raises(BrokerError, match=r"management=True needs h11; install leveret\[http\]"):
+    with pytest.raises(BrokerError, match=r"management needs h11; install leveret\[http\]"):
         Broker(management=True)
 
 

@@ -623,16 +623,66 @@ def test_only_the_address_that_the_code_reads_is_written(tmp_path: Path, source:
     assert (settings.read_text(encoding="utf-8") if settings.exists() else "[pytest]\n") == f"[pytest]\n{written}"
 
 
+FIXED_TOO = 'pika.ConnectionParameters("localhost", 5672)\nos.environ.get("AMQP_URL", "amqp://DEFAULT")'
+
+
+@pytest.mark.parametrize(
+    ("source", "more", "is_named"),
+    [
+        (FIXED_TOO.replace("DEFAULT", "app:pw@localhost:5672/shop"), {}, False),
+        (FIXED_TOO.replace("DEFAULT", "localhost"), {"compose.yml": "AMQP_URL: amqp://mq:5672"}, False),
+        (FIXED_TOO.replace("DEFAULT", "localhost"), {"ci.yml": "AMQP_URL: amqp://mq:5672"}, True),
+        (FIXED_TOO.replace("DEFAULT", "localhost"), {".env": "AMQP_URL=amqp://staging.example"}, True),
+        (FIXED_TOO.replace("DEFAULT", "mq.example"), {}, True),
+        (FIXED_TOO.replace('.get("AMQP_URL", "amqp://DEFAULT")', '["AMQP_USER"]'), {}, True),
+        (FIXED_TOO.replace("amqp://DEFAULT", "http://localhost:15672").replace("P_", "P_API_"), {}, True),
+        ('pika.ConnectionParameters(host=os.environ.get("AMQP_HOST", "localhost"))', {}, True),
+    ],
+)
+def test_a_variable_whose_default_is_the_address_in_the_code_is_left_alone_unless_a_file_sets_it(
+    tmp_path: Path, source: str, more: dict[str, str], is_named: bool
+) -> None:
+    write(tmp_path, {"test_it.py": f"import os\nimport pika\n{source}\n"} | more, free_ports())
+
+    main(["init", str(tmp_path), "--yes"])
+
+    written = (tmp_path / "pytest.ini").read_text(encoding="utf-8")
+    assert "leveret_port = 5672\n" in written
+    assert ("leveret_url_env = AMQP" in written) is is_named
+
+
+def test_tests_that_need_what_is_not_installed_are_not_tried(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    source = 'import pika\npika.BlockingConnection()\nAPI = "http://localhost:15672/api"\n'
+    write(tmp_path, {"test_it.py": source}, free_ports())
+    monkeypatch.setattr("pytest_leveret.commands.proposal.find_spec", lambda name: None if name == "h11" else name)
+
+    assert main(["init", str(tmp_path), "--yes", "--try"]) == 2
+
+    said = capfd.readouterr()
+    assert "leveret: written; now run `pip install 'leveret[http]'`, then `python -m pytest`\n" in said.out
+    assert "running the tests" not in said.out
+    assert said.err == (
+        "leveret: the tests were not run, because they need leveret[http]; run `pip install 'leveret[http]'`, then "
+        "`leveret init --try`\n"
+    )
+
+
 def test_the_reason_of_a_port_says_only_what_stands_there(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     write(tmp_path / "bare", {"test_it.py": "import pika\nNUMBER = 5672\n"}, free_ports())
     write(tmp_path / "host", {"test_it.py": f"import os\nimport celery\nurl = {FORMATTED}\n"}, free_ports())
+    call = "pika.ConnectionParameters(\n    host='localhost',\n)\n"
+    write(tmp_path / "call", {"test_it.py": f"import pika\nAMQP = {call}"}, free_ports())
 
     main(["init", str(tmp_path / "bare")])
     main(["init", str(tmp_path / "host")])
+    main(["init", str(tmp_path / "call")])
 
     output = capsys.readouterr().out
     assert "note: leveret_port: test_it.py:2 names the port 5672\n" in output
     assert "note: leveret_port: test_it.py:3 names amqp://$CELERY_HOST:5672\n" in output
+    assert "note: leveret_port: test_it.py:2 leads to localhost, port 5672\n" in output
 
 
 @pytest.mark.parametrize(
@@ -706,14 +756,15 @@ def test_a_name_that_only_docker_knows_is_led_here_and_another_one_is_named(
     write(tmp_path / "urls", {"test_it.py": f"import os\n{urls}"}, free_ports())
     write(tmp_path / "far", {"test_it.py": 'import pika\nA = "amqp://mq.example/"\n'}, free_ports())
 
-    main(["init", str(tmp_path / "shop")])
-    main(["init", str(tmp_path / "urls")])
-    main(["init", str(tmp_path / "far")])
+    said = []
+    for folder in ("shop", "urls", "far"):
+        main(["init", str(tmp_path / folder)])
+        said.append(capsys.readouterr().out)
 
-    shop, urls, far = re.split("(?<=write this\n)|(?<=machine was found\n)", capsys.readouterr().out)[:3]
+    shop, urls, far = said
     assert "leveret_hosts: test_it.py:4 names amqp://rabbitmq:5672, which this machine does not know; in " in shop
     assert "leveret_hosts" not in urls
-    assert "note: test_it.py:2 connects to amqp://mq.example:5672, which is another machine: let it read the " in far
+    assert "note: test_it.py:2 names amqp://mq.example:5672, which is another machine: let it read the " in far
 
 
 MQTT = "[broker]\nhost = localhost\nport = 1883\n"
@@ -752,7 +803,7 @@ def test_the_reason_of_an_address_in_a_file_names_its_line(tmp_path: Path, capsy
 
     main(["init", str(tmp_path)])
 
-    assert "note: leveret_port: app.ini:3 names amqp://localhost:5672/a\n" in capsys.readouterr().out
+    assert "note: leveret_port: app.ini:3 leads to localhost, port 5672\n" in capsys.readouterr().out
 
 
 TRIED = """

@@ -122,11 +122,12 @@ def test_the_queue_of_a_celery_worker_is_read_from_an_update_of_its_settings(
 def test_it_asks_before_it_writes(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     project(tmp_path, worker_dot_py=PIKA)
 
-    assert main(["init", str(tmp_path)]) == 0
+    assert main(["init", str(tmp_path)]) == 2
 
-    output = capsys.readouterr().out
-    assert "+leveret_url_env = RABBITMQ_URL" in output
-    assert "run it again with --yes" in output
+    output = capsys.readouterr()
+    assert "+leveret_url_env = RABBITMQ_URL" in output.out
+    said = "leveret: nothing was written, because stdin is no terminal to ask at; run it again with --yes\n"
+    assert output.err == said
     assert [path.name for path in tmp_path.iterdir()] == ["worker.py"]
 
 

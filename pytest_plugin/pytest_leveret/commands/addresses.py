@@ -18,7 +18,7 @@ from pytest_leveret.options.kinds import without_password
 
 AMQP_PORT: Final = 5672
 HTTP_PORT: Final = 15672
-_LOCAL: Final = ("localhost", "127.0.0.1", "0.0.0.0", "::1")
+LOCAL: Final = ("localhost", "127.0.0.1", "0.0.0.0", "::1")
 _URL: Final = re.compile(r"(?:py)?(amqps?)://[^\s'\"]*$")
 # A variable is about RabbitMQ by the first, and holds a part by the end of its name.
 _BROKER: Final = re.compile(r"AMQP|RABBIT|RMQ|BROKER|(^|_)MQ_", re.IGNORECASE)
@@ -61,11 +61,13 @@ class BrokerAddress(NamedTuple):
     password: str = "guest"
     vhost: str = "/"
     scheme: str = "amqp"
+    # Whether the place has a URL.
+    is_url: bool = False
 
     @property
     def is_local(self) -> bool:
         """Whether it is on this machine."""
-        return self.host in _LOCAL or self.host[:1] in ("", "$")
+        return self.host in LOCAL or self.host[:1] in ("", "$")
 
     @property
     def is_of_docker(self) -> bool:
@@ -88,7 +90,7 @@ class Held(NamedTuple):
         if self.part == "url":
             address = address_in(self.default, "")
             return address is not None and address.is_local and address[2] == AMQP_PORT and address.scheme == "amqp"
-        return {"host": self.default in _LOCAL, "port": self.default == str(AMQP_PORT)}.get(self.part, True)
+        return {"host": self.default in LOCAL, "port": self.default == str(AMQP_PORT)}.get(self.part, True)
 
 
 def address_in(text: str, where: str) -> BrokerAddress | None:
@@ -102,7 +104,7 @@ def address_in(text: str, where: str) -> BrokerAddress | None:
         if parts.hostname:
             user, password = unquote(parts.username or "guest"), unquote(parts.password or "guest")
             return BrokerAddress(
-                where, parts.hostname, port, user, password, unquote(parts.path[1:]) or "/", matched[1]
+                where, parts.hostname, port, user, password, unquote(parts.path[1:]) or "/", matched[1], is_url=True
             )
     return None
 
@@ -160,7 +162,7 @@ class Addresses:
             is_ours = _RABBITMQ.search(named) or port == str(AMQP_PORT)
             if re.fullmatch(r"[\w.-]+", host) and port.isdecimal() and is_ours:
                 login = {part: it[0] for part, it in parts.items() if part in ("user", "password", "vhost")}
-                self.fixed.append(BrokerAddress(where, host, int(port), **login))
+                self.fixed.append(BrokerAddress(where, host, int(port), is_url=False, **login))
 
     def note(self, read: VariableRead, where: str, part: str | None = None) -> bool:
         """Note that the code reads a variable, as this part or as name and default say; return whether it counts."""
@@ -239,8 +241,10 @@ class Addresses:
         }, vhosts - {"/"}
 
 
-def shown(address: BrokerAddress) -> str:
-    """Return an address as a text without its password."""
+def stated(address: BrokerAddress) -> str:
+    """Return what the place of an address says: "names URL", without a password, or "leads to HOST, port NUMBER"."""
+    if not address.is_url:
+        return f"leads to {address.host}, port {address.port}" if address.host else f"names the port {address.port}"
     login = "" if address.user == "guest" else f"{address.user}:{address.password}@"
     vhost = "" if address.vhost == "/" else f"/{address.vhost}"
-    return without_password(f"{address.scheme}://{login}{address.host}:{address.port}{vhost}")
+    return "names " + without_password(f"{address.scheme}://{login}{address.host}:{address.port}{vhost}")

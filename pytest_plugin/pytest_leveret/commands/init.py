@@ -26,7 +26,7 @@ def add_to(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> Non
         "you say --try.",
     )
     init.add_argument("folder", nargs="?", default=".", type=Path, help="the project's folder (default: this one)")
-    init.add_argument("--yes", action="store_true", help="write without asking")
+    init.add_argument("--yes", action="store_true", help="write without asking, as it must without a terminal")
     init.add_argument(
         "--skill",
         action="store_true",
@@ -68,18 +68,23 @@ def _run(options: argparse.Namespace) -> int:
         print(f"leveret: nothing to write; {why}")
         return _tried(project, [], options.seconds).code if options.tries else 0
     is_agreed = options.yes or (not options.tries and _agreed())
+    missing = proposal.missing_extras(project)
+    extras = ",".join(missing)
+    install = f"`pip install 'leveret[{extras}]'`, then " if missing else ""
     if is_agreed:
         proposal.write(written)
-        missing = proposal.missing_extras(project)
-        install = f"`pip install 'leveret[{','.join(missing)}]'`, then " if missing else ""
         # The test imports the project, which `pytest` alone may not find.
         print(f"leveret: written; now run {install}`python -m pytest`")
     else:
-        print("leveret: nothing was written")
+        print("leveret: nothing was written; --yes writes it")
     if not options.tries:
         return 0
     if is_set_up:
         return _tried(project, [], options.seconds).code
+    if missing:
+        raise ValueError(
+            f"the tests were not run, because they need leveret[{extras}]; run {install}`leveret init --try`"
+        )
     return _try_out(project, options.seconds, writes=is_agreed)
 
 
@@ -143,6 +148,5 @@ def _options(lines: list[IniLine]) -> list[str]:
 
 def _agreed() -> bool:
     if not sys.stdin.isatty():
-        print("leveret: run it again with --yes to write this")
-        return False
+        raise ValueError("nothing was written, because stdin is no terminal to ask at; run it again with --yes")
     return input("Write this? [y/N] ").strip().lower() in ("y", "yes")

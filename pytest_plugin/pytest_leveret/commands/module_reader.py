@@ -293,7 +293,8 @@ class ModuleReader:
             return
         port = known.get("port") or port
         if port.isdecimal() or not (port or "port" in values):
-            self._fix(BrokerAddress(self._where(node), host or "localhost", int(port or AMQP_PORT)))
+            is_url = called in ("", "format")
+            self._fix(BrokerAddress(self._where(node), host or "localhost", int(port or AMQP_PORT), is_url=is_url))
 
     def _read_formatted(self, node: ast.expr) -> None:
         """Read a URL that is put together from variables or names."""

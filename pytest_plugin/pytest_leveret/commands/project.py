@@ -91,6 +91,8 @@ class Project:
     docker_py: Path | None = None
     # The file that lists pytest as installed, if no such file lists leveret.
     requirements: Path | None = None
+    # What files set as variables, but for those of the containers of a compose file.
+    given: set[str] = field(default_factory=set)
     # Modules that could not be parsed.
     unread: list[Path] = field(default_factory=list)
 
@@ -114,7 +116,10 @@ def read(root: Path) -> Project:
                 modules[path] = ast.parse(texts[path])
             except (SyntaxError, ValueError):
                 project.unread.append(path)
-        elif path.suffix in (".yml", ".yaml") or path.name.startswith("Dockerfile"):
+            continue
+        if "compose" not in path.name:
+            project.given.update(name for name, _ in _GIVEN.findall(texts[path]))
+        if path.suffix in (".yml", ".yaml") or path.name.startswith("Dockerfile"):
             _read_yaml(project, path, texts[path])
         elif path.suffix != ".json":
             project.addresses.read_settings(dict(_GIVEN.findall(texts[path])))

@@ -10,7 +10,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from pytest_leveret.commands.addresses import AMQP_PORT, BrokerAddress, address_in, shown
+from pytest_leveret.commands.addresses import AMQP_PORT, LOCAL, BrokerAddress, address_in, stated
 from pytest_leveret.commands.project import SECTION, FoundConsumer, Project
 
 _TEST: Final = "test_leveret.py"
@@ -97,7 +97,7 @@ def lines_for(project: Project) -> list[IniLine]:
     """Return the lines with which the project's tests find leveret in the place of RabbitMQ."""
     if project.replaces:
         return [IniLine("leveret_replaces", " ".join(sorted(project.replaces)), "the tests start RabbitMQ with it")]
-    lines = [*_variables(project), *_ports(project), *_hosts(project)]
+    lines = [*(() if _at_the_port(project) else _variables(project)), *_ports(project), *_hosts(project)]
     if not lines and not project.requested & {"leveret", "make_leveret", "leveret_session"}:
         return []
     return [*lines, *(_logins(project) if lines else ()), *_version(project)]
@@ -138,9 +138,12 @@ def _ports(project: Project) -> Iterator[IniLine]:
     found = project.addresses
     local = found.local()
     if local:
-        port, first = local[0].port, local[0]
-        what = shown(first) if first.host else f"the port {port}"
-        yield IniLine("leveret_port", str(port), f"{first.where} names {what}")
+        too = (
+            f", where {' and '.join(it)} {'leads' if len(it) == 1 else 'lead'} by default"
+            if (it := _at_the_port(project))
+            else ""
+        )
+        yield IniLine("leveret_port", str(local[0].port), f"{local[0].where} {stated(local[0])}{too}")
     elif (host := found.lonely_host()) is not None:
         yield IniLine("leveret_port", str(AMQP_PORT), f"{host} names the host, and no variable the port")
     if found.management and (local or found.variables()):
@@ -148,10 +151,18 @@ def _ports(project: Project) -> Iterator[IniLine]:
         yield IniLine("leveret_management_port", str(port_there), f"{where} calls the management API there")
 
 
+def _at_the_port(project: Project) -> list[str]:
+    """Return the variables if the code has the usual address, all their defaults lead there, and no file sets one."""
+    held = project.addresses.variables()
+    is_fixed = any(it.host in LOCAL and it.port == AMQP_PORT for it in project.addresses.local())
+    is_same = all(it.is_usual and it.default and not it.part.startswith("management") for it in held.values())
+    return sorted(held) if is_fixed and is_same and project.given.isdisjoint(held) else []
+
+
 def _hosts(project: Project) -> Iterator[IniLine]:
     """Yield the line about the names of other machines in the code."""
     if led := project.addresses.of_docker():
-        why = f"{led[0].where} names {shown(led[0])}, which this machine does not know; in the tests it is leveret"
+        why = f"{led[0].where} {stated(led[0])}, which this machine does not know; in the tests it is leveret"
         yield IniLine("leveret_hosts", " ".join(sorted({it.host for it in led})), why)
 
 
@@ -272,8 +283,7 @@ def advice(project: Project) -> Iterator[str]:
     for address in [it for it in project.addresses.fixed if not lines][:1]:
         if not address.is_local:
             yield (
-                f"{address.where} connects to {shown(address)}, which is another machine: let it read the address "
-                "from a variable"
+                f"{address.where} {stated(address)}, which is another machine: let it read the address from a variable"
             )
         elif address.scheme == "amqps":
             yield f"{address.where} connects by TLS, for which a test needs a broker of make_leveret(tls=True)"
