@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import os
 import re
 import socket
 import sys
 from collections.abc import Callable
+from contextlib import suppress
+from itertools import count
 from pathlib import Path
 
 import pytest
@@ -286,7 +289,10 @@ def test_it():
     assert urllib.request.urlopen(request).status == 200
 """,
         },
-        ["leveret_url_env = MQ_API_URL=management_url MQ_HOST=host MQ_PASSWORD=password MQ_USER=user\n"],
+        [
+            "leveret_url_env = MQ_API_URL=management_url MQ_HOST=host MQ_PASSWORD=password MQ_USER=user\n"
+            "leveret_management = yes\nleveret_port = 5672\n"
+        ],
     ),
     "a fixture of its own named rabbitmq": (
         {
@@ -437,13 +443,18 @@ def test_it():
 }
 
 
+# Below those that systems hand out by themselves, and other ones in each process that runs these tests.
+PORTS = count(20_000 + os.getpid() % 37 * 300)
+
+
 def free_ports() -> list[str]:
     """Return two ports that nothing has."""
-    sockets = [socket.create_server(("127.0.0.1", 0)) for _ in range(2)]
-    ports = [str(each.getsockname()[1]) for each in sockets]
-    for each in sockets:
-        each.close()
-    return ports
+    free: list[str] = []
+    while len(free) < 2:
+        port = next(PORTS)
+        with suppress(OSError), socket.create_server(("127.0.0.1", port)):
+            free.append(str(port))
+    return free
 
 
 @pytest.fixture

@@ -233,7 +233,8 @@ class Addresses:
         addresses += [found for url in urls if (found := address_in(url, "")) is not None]
         parts = {it.part: it.default for it in held.values()}
         users = self.users | {it.user: it.password for it in addresses}
-        if parts.get("user") and parts.get("password"):
+        # Variables that lead to the management API have guest's login.
+        if parts.get("user") and parts.get("password") and not any(part.startswith("management") for part in parts):
             users[parts["user"]] = parts["password"]
         vhosts = self.vhosts | {it.vhost for it in addresses} | {parts.get("vhost") or "/"}
         return {

@@ -206,14 +206,11 @@ def permitting(project: Project, denied: set[str]) -> IniLine | None:
 
 
 def without_variables(project: Project) -> list[IniLine] | None:
-    """Return the lines that lead tests in one process to leveret if no variable is set, beyond those that there are.
+    """Return the lines that lead tests to leveret if no variable is set, beyond those that there are.
 
     None if the defaults of the variables lead elsewhere, and no other line leads there.
     """
-    held = project.addresses.variables().values()
-    if re.search(r"(^|[\s\"'])-n[ =]?\w", text_of(_settings_of(project))):
-        return None
-    if all(it.is_usual for it in held):
+    if all(it.is_usual for it in project.addresses.variables().values()):
         because = "in place of leveret_url_env, because the variables lead there if nothing sets them"
         return [IniLine("leveret_port", str(AMQP_PORT), because)]
     others = [it.option for it in lines_for(project) if it.option in ("leveret_port", "leveret_hosts")]
