@@ -56,6 +56,34 @@ def test_the_story_of_each_failed_test_begins_with_its_cause(failed, capsys):
     assert "reached no queue" in lost
 
 
+def test_what_was_noticed_stands_first_if_no_cause_is_certain(run, pytester, capsys):
+    run(
+        """
+        def test_mailed(leveret):
+            leveret.publish("", "mail", b"8")
+            assert 2 + 2 == 5
+        """,
+        "--leveret-pages-dir=pages",
+    )
+    capsys.readouterr()
+
+    assert main(["why", "--pages-dir", "pages"]) == 0
+
+    printed = capsys.readouterr().out
+    assert printed.splitlines()[1].startswith("no cause is certain; noticed: #1 from the test reached no queue: ")
+    assert "also noticed" not in printed
+    assert "cause: leveret knows none" not in printed
+
+
+def test_a_failure_in_which_nothing_was_noticed_has_no_known_cause(run, pytester, capsys):
+    run("def test_sum(leveret): assert 2 + 2 == 5", "--leveret-pages-dir=pages")
+    capsys.readouterr()
+
+    main(["why", "--pages-dir", "pages"])
+
+    assert capsys.readouterr().out.splitlines()[1] == "cause: leveret knows none"
+
+
 def test_a_cause_takes_the_place_of_the_messages_that_do_not_fit(run, pytester, capsys):
     run(
         """

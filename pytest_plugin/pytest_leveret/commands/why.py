@@ -19,7 +19,8 @@ SHOWN_MAX: Final = 2_000
 _PART_MAX: Final = 500
 _LINE_MAX: Final = 160
 # How lines begin that are sentences.
-_SENTENCES: Final = ("cause: ", "another broker: ", "also noticed: ")
+_UNCERTAIN: Final = "no cause is certain; noticed: "
+_SENTENCES: Final = ("cause: ", "another broker: ", "also noticed: ", _UNCERTAIN)
 _EVIDENCE_MAX: Final = 6
 _IN_CACHE: Final = Path(".pytest_cache", "d", "leveret-pages")
 
@@ -77,10 +78,13 @@ def why_text(facts: dict[str, Any], page: str) -> str:
     """Return why a test failed, in at most `SHOWN_MAX` characters: the page comes last, whatever is left out."""
     test, last = facts["test"], f"page: {page}"
     lines = [f"{test.get('id')} {test.get('outcome')}"]
-    lines += [f"cause: {cause['sentence']}" for cause in facts["causes"]] or ["cause: leveret knows none"]
+    causes, noticed = ([one["sentence"] for one in facts.get(name, ())] for name in ("causes", "noticed"))
+    lines += [f"cause: {one}" for one in causes]
+    if not causes:
+        lines += [f"{_UNCERTAIN}{noticed.pop(0)}" if noticed else "cause: leveret knows none"]
     lines += [f"another broker: {facts['another_broker']}"] if "another_broker" in facts else []
     lines += [*_code(facts), *_error(facts)]
-    lines += [f"also noticed: {cause['sentence']}" for cause in facts.get("noticed", ())]
+    lines += [f"also noticed: {one}" for one in noticed]
     faults = [fault for broker in facts["brokers"] for fault in broker["faults"]]
     lines += [f"fault {fault['text']} never fired" for fault in faults if not fault["fired"]]
     lines += [*_evidence(facts), *_messages(facts), *_queues(facts)]

@@ -89,11 +89,16 @@ def asked_by_error(error: BaseException) -> Asked:
         asked.missing, asked.names = [text for *_, node in nodes for text in _texts(node)], frozenset({QUEUES})
     elif isinstance(error, KeyError) and error.args:
         asked.correlation = error.args[0]
-    elif isinstance(error, IndexError | TimeoutError | Empty):
+    elif isinstance(error, IndexError | TimeoutError | Empty) or _has_nothing(error):
         asked.is_falsy = True
         for frame, line, node in nodes:
             _look_at(asked, frame, node, line)
     return asked
+
+
+def _has_nothing(error: BaseException) -> bool:
+    """Return whether code took None for a value: `basic_get` returns it for an empty queue."""
+    return isinstance(error, AttributeError | TypeError) and "NoneType" in safe_text(error, str)
 
 
 def raised_by(error: BaseException) -> Iterator[Raised]:
