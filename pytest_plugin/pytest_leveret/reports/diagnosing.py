@@ -302,11 +302,11 @@ def _asked(item: pytest.Item, call: pytest.CallInfo[None], moment: Moment, broke
     """Return what a failed test asked one of its brokers for."""
     from leveret.errors import CheckFailedError, WaitTimeoutError
     from leveret.observe.calls.asking import asked_by_error, raised_by
-    from leveret.story.asked import Caught, values_of
+    from leveret.story.asked import Asked, Caught, values_of
 
     assert call.excinfo is not None
     error, failure = call.excinfo.value, failure_of(call)
-    asked = asked_by_error(error) if moment.asked is None else replace(moment.asked)
+    asked = asked_by_error(error) if moment.asked in (None, Asked()) else replace(moment.asked)
     if failure is not None:
         # What came near is what was asked for only if nothing but its way differs.
         near = [one for one in failure.nearest if all(it.what in _OF_THE_WAY for it in one.differs)]

@@ -77,9 +77,10 @@ def asked_by_error(error: BaseException) -> Asked:
     if not frames:
         return asked
     frame, line = frames[-1]
-    if type(error) is AssertionError:
+    if type(error).__name__ in ("AssertionError", "Failed"):
         test = next((node.test for node in _asserts(frame, line)), None)
-        if test is None or isinstance(test, ast.Compare):
+        if test is None or isinstance(test, ast.Compare | ast.Constant):
+            _look_at_conditions(asked, frames[:-1])
             return asked
         asked.is_falsy = not isinstance(test, ast.UnaryOp)
         _look_at(asked, frame, test, line)
@@ -89,16 +90,14 @@ def asked_by_error(error: BaseException) -> Asked:
         asked.missing, asked.names = [text for *_, node in nodes for text in _texts(node)], frozenset({QUEUES})
     elif isinstance(error, KeyError) and error.args:
         asked.correlation = error.args[0]
-    elif isinstance(error, IndexError | TimeoutError | Empty) or _has_nothing(error):
+    elif isinstance(error, IndexError | TimeoutError | Empty) or (
+        # `basic_get` returns None for an empty queue.
+        isinstance(error, AttributeError | TypeError) and "NoneType" in safe_text(error, str)
+    ):
         asked.is_falsy = True
         for frame, line, node in nodes:
             _look_at(asked, frame, node, line)
     return asked
-
-
-def _has_nothing(error: BaseException) -> bool:
-    """Return whether code took None for a value: `basic_get` returns it for an empty queue."""
-    return isinstance(error, AttributeError | TypeError) and "NoneType" in safe_text(error, str)
 
 
 def raised_by(error: BaseException) -> Iterator[Raised]:
@@ -150,6 +149,17 @@ def _look_at(asked: Asked, frame: FrameType, shown: ast.AST, line: int | None = 
     sources = sources_of(frame, [shown], line)
     asked.queues = (*asked.queues, *sources.views)
     asked.sources |= sources.strings
+
+
+def _look_at_conditions(asked: Asked, frames: list[tuple[FrameType, int]]) -> None:
+    """Note what the test waited for in vain, if it gave the helper that failed a condition: `until(lambda: seen)`."""
+    nodes = [
+        (frame, line, one) for frame, line in frames for node in _statements(frame, line) for one in ast.walk(node)
+    ]
+    for frame, line, node in nodes:
+        if isinstance(node, ast.Lambda) and not node.args.args and not isinstance(node.body, ast.UnaryOp):
+            asked.is_falsy = True
+            _look_at(asked, frame, node.body, line)
 
 
 def _user_frames(traceback: TracebackType | None) -> Iterator[tuple[FrameType, int]]:

@@ -10,9 +10,10 @@ from __future__ import annotations
 import ast
 import inspect
 import linecache
+import sys
 from collections.abc import Iterable, Mapping
 from functools import lru_cache
-from types import FrameType
+from types import FrameType, ModuleType
 from typing import Final, NamedTuple
 
 from leveret.observe.calls.callers import CLIENTS, is_users
@@ -102,7 +103,7 @@ class _Reader:
         # The variables that inner functions share with it.
         self._shared: Final = {name for node in self._nodes if isinstance(node, ast.Nonlocal) for name in node.names}
         self._function: Final = function
-        self._known: Final = known
+        self._known: Final = {**known}
         self._strings: Final[dict[str, None]] = {}
         self._views: Final[dict[str, None]] = {}
         self._waiting: Final[list[str]] = []
@@ -189,15 +190,18 @@ class _Reader:
         """Note the strings in a function or a class of the user's."""
         file = _owner(value)
         if file is not None:
-            strings, made = _strings_in(file, getattr(value, "__name__", ""))
-            self._strings.update(dict.fromkeys(strings))
+            given, made = _calls_in(file, getattr(value, "__name__", ""))
+            module = sys.modules.get(getattr(value, "__module__", ""))
+            texts = (it.value if isinstance(it, ast.Constant) else _value_in(module, ast.unparse(it)) for it in given)
+            self._strings.update((one, None) for one in texts if type(one) is str)
+            self._known.update((name, _value_in(module, name)) for name in made if name not in self._known)
             self._waiting.extend(name for name in made if name not in self._seen)
             self._seen.update(made)
 
 
 @lru_cache(64)
-def _strings_in(file: str, name: str) -> tuple[list[str], list[str]]:
-    """Return the strings that calls in the functions and classes of a name get, and the classes of which they make.
+def _calls_in(file: str, name: str) -> tuple[list[ast.expr], list[str]]:
+    """Return what calls in the functions and classes of a name get, and the classes of which they make.
 
     What publishes is left out.
     """
@@ -205,17 +209,23 @@ def _strings_in(file: str, name: str) -> tuple[list[str], list[str]]:
     for statement in statements_of(file):
         if isinstance(statement, (*_FUNCTIONS, ast.ClassDef)) and statement.name == name:
             waiting += statement.body
-    found, made = [], []
+    given, made = [], []
     while waiting:
         node = waiting.pop()
         if isinstance(node, ast.Call) and _is_publishing(node):
             continue
         if isinstance(node, ast.Call):
             made += [node.func.id] if isinstance(node.func, ast.Name) and node.func.id[:1].isupper() else []
-            given = [*node.args, *(word.value for word in node.keywords)]
-            found += [one.value for one in given if isinstance(one, ast.Constant) and isinstance(one.value, str)]
+            given += [*node.args, *(word.value for word in node.keywords)]
         waiting += _children(node)
-    return found, made
+    return given, made
+
+
+def _value_in(module: object, name: str) -> object:
+    """Return what a module calls by a name, which may lead through other modules; None if it is nothing of these."""
+    for part in name.split("."):
+        module = vars(module).get(part) if isinstance(module, ModuleType) else None
+    return module
 
 
 def _children(node: ast.AST) -> list[ast.AST]:
@@ -236,11 +246,11 @@ def _given_in(nodes: Iterable[ast.AST]) -> dict[str, list[tuple[ast.AST, list[as
     found: dict[str, list[tuple[ast.AST, list[ast.expr]]]] = {}
     for node in nodes:
         targets, values = _assigned(node)
-        # A target with an index is filled by the index too: `count[name] += 1`.
-        given = node, [one for one in (*values, *targets) if one is not None]
-        for name in {_root(one) for target in targets for one in _parts(target)}:
-            if name is not None:
-                found.setdefault(name, []).append(given)
+        given = [one for one in values if one is not None]
+        for one in (part for target in targets for part in _parts(target)):
+            if (name := _root(one)) is not None:
+                # A target with an index is filled by the index too: `count[name] += 1`.
+                found.setdefault(name, []).append((node, [*given, one]))
     return found
 
 
@@ -268,7 +278,14 @@ def _assigned(node: ast.AST) -> tuple[list[ast.expr], list[ast.expr | None]]:
         case ast.Call(func=ast.Name(id=name)) if name[:1].isupper():
             # An object fills what it is made with.
             return [one for one in node.args if isinstance(one, ast.Name)], [node.func]
+        case ast.Call(args=args) if methods := [one for one in args if _is_filling(one)]:
+            # So does what is given a method: `consume("orders", seen.append)`.
+            return methods, [node]
     return [], []
+
+
+def _is_filling(node: ast.AST) -> bool:
+    return isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.attr in _FILLING
 
 
 def _view(node: ast.AST) -> str | None:
