@@ -10,6 +10,7 @@ import pytest
 
 from leveret import Broker
 from leveret.time.naps import Sleeper
+from tests.house.blocks import blocks_of
 
 HOUR_US = 3_600_000_000
 
@@ -198,6 +199,16 @@ def test_beat_leaves_nothing_behind(leveret: Broker, scheduled, tmp_path, monkey
     assert "now" not in vars(scheduled)
     assert [*tmp_path.iterdir()] == []
     leveret.wait_idle()
+
+
+@pytest.mark.parametrize("page", ["docs/how-to/schedulers.md", "docs/how-to/frameworks/celery.md"])
+def test_the_tests_of_the_pages_run_where_leveret_sets_the_variable_that_celery_prefers(run, page) -> None:
+    blocks = [block for block in blocks_of(page) if block.language == "python" and block.runs]
+    source = "\n".join(f"{block.setup}\n{block.code}" for block in blocks)
+
+    result = run(source, "--override-ini=leveret_url_env=CELERY_BROKER_URL")
+
+    result.assert_outcomes(passed=source.count("def test_"))
 
 
 def test_beat_that_is_due_after_its_block_does_not_count_as_awake() -> None:
