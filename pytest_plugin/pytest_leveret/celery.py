@@ -120,8 +120,8 @@ def _tick(scheduler: Scheduler, sleeper: Sleeper, engine: Engine, errors: list[E
 def _clock_of(app: Any, broker: Broker) -> Iterator[None]:
     """Give an app the broker's clock, to the microsecond, for the time of a block."""
     before = vars(app).get("now")
-    clock = broker._engine.clock
-    app.now = lambda: datetime.fromtimestamp((getattr(_TICK, "now", 0) or clock.now()) / 1_000_000, app.timezone)
+    now = broker._engine.clock.now
+    app.now = lambda: datetime.fromtimestamp((getattr(_TICK, "now", 0) or now()) / 1_000_000, app.timezone)
     try:
         yield
     finally:

@@ -772,7 +772,8 @@ RULES: dict[str, Rule] = {
     rf"{_MESSAGES} waits? in {_QUEUE} for (?P<d>.+) more(?:: the clock is held)?": _not_due,
     r".+ was blocked by an alarm \(.+\), so nothing that it published arrived": _nothing,
     rf"{_MESSAGES} was published to '(?P<x>.*)', and {_QUEUE}(?: of .+)? is bound to others: .+": _gone_to_others,
-    r"no message was published(?: to '(?P<x>.*?)')?(?: with the routing key '(?P<k>.*)')? in this test": _unpublished,
+    r"no message was published(?: to '(?P<x>.*?)')?(?: with the routing key '(?P<k>.*)')? in this test"
+    r"(?:; logged: .+)?": _unpublished,
     r"queue '.+' was deleted .+": _nothing,
     rf"(?P<h>.+) held {_MESSAGES} of {_QUEUE} without an ack(?: for (?P<age>.+))?; "
     r"its prefetch of (?P<n>\d+) kept (?P<o>#.+) back": (_held_without_room),

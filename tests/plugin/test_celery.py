@@ -211,6 +211,29 @@ def test_the_tests_of_the_pages_run_where_leveret_sets_the_variable_that_celery_
     result.assert_outcomes(passed=source.count("def test_"))
 
 
+def test_a_report_names_the_error_that_beat_logged_if_it_sent_nothing(run) -> None:
+    result = run("""
+        from celery import Celery
+        from pytest_leveret.celery import running_beat
+
+        def test_it(leveret):
+            app = Celery("shop", broker=leveret.url)
+
+            @app.task(name="report", shared=False)
+            def report(minutes):
+                pass
+
+            app.conf.beat_schedule = {"report": {"task": "report", "schedule": 60, "kwargs": {"seconds": 60}}}
+            with running_beat(app, broker=leveret):
+                leveret.clock.advance(minutes=2)
+            leveret.assert_published("", routing_key="celery")
+    """)
+
+    (line,) = [line for line in result.outlines if line.startswith("no message was published")]
+    assert line.startswith("no message was published in this test; logged: SchedulingError: Couldn't apply")
+    assert line.count("unexpected keyword argument 'seconds'") == 1
+
+
 def test_beat_that_is_due_after_its_block_does_not_count_as_awake() -> None:
     # An inline broker runs what is due before `doze_until` goes on.
     with Broker(inline=True) as broker:

@@ -232,7 +232,8 @@ CAUSES: Final[dict[str, CauseWords]] = {
     "not_due": CauseWords("{message} {waits} in {queue} for {delay} more[: {clock}]", rank=52),
     "blocked": CauseWords("{client} was blocked by an alarm ({alarm}), so nothing that it published arrived", rank=10),
     "nothing_published": CauseWords(
-        "no message was published[ to {exchange}][ with the routing key {routing_key}] in this test", rank=30
+        "no message was published[ to {exchange}][ with the routing key {routing_key}] in this test[; logged: {log}]",
+        rank=30,
     ),
     "requeued_often": CauseWords("{by} requeued {message} in {queue} {times}[: {why}]", rank=20),
     "held_back": CauseWords(

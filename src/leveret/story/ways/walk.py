@@ -399,8 +399,9 @@ class Walk:
         name, key = next(iter(self._asked.queues), None), self._asked.routing_key
         sent = [life for life in self.inquiry.lives if name in (None, life.message.exchange)]
         if self._asked.is_unpublished and not any(key in (None, life.message.routing_key) for life in sent):
-            starts = self._timeline.starts[-1:]
-            yield self.inquiry.say("nothing_published", None, *starts, exchange=name or None, routing_key=key)
+            log = list(dict.fromkeys(one.error for one in self._asked.caught))
+            names = {"exchange": name or None, "routing_key": key, "log": log}
+            yield self.inquiry.say("nothing_published", None, *self._timeline.starts[-1:], **names)
 
     def _died(self) -> Iterator[Cause]:
         """Yield what died while it worked for a client on the way, if no message shows whose it was."""
