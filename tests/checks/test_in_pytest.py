@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import textwrap
+
 import pytest
 
 from tests.plugin.conftest import no_options_of_ours, run, suite
@@ -252,3 +254,45 @@ def test_a_fault_that_an_earlier_test_left_behind_is_attributed_to_it(run):
     result.stdout.fnmatch_lines(
         ["*<nack_publishes*> never fired: nothing matched, added in *::test_first", "*<drop*> never fired*matched"]
     )
+
+
+@pytest.mark.parametrize(
+    ("lines", "is_reported"),
+    [
+        (
+            "    with pytest.raises(pika.exceptions.ChannelClosedByBroker) as raised:\n        declare(channel, 2)\n",
+            False,
+        ),
+        (
+            "    with unittest.TestCase().assertRaises(\n    AMQPChannelError):\n        declare(channel, 2)\n",
+            False,
+        ),
+        ("    with pytest.raises(ValueError):\n        try_to_declare(channel)\n        raise ValueError\n", True),
+        ("    with pytest.raises(AMQPChannelError):\n        declare(channel, 2)\n    try_to_declare(again)\n", True),
+    ],
+)
+def test_a_refusal_that_the_test_expects_is_not_reported(run, lines, is_reported):
+    result = run(f"""
+import unittest
+import pika
+import pytest
+from client import connect
+from pika.exceptions import AMQPChannelError
+
+def declare(channel, length):
+    channel.queue_declare("q", durable=True, arguments={{"x-max-length": length}})
+
+def try_to_declare(channel):
+    try:
+        declare(channel, 3)
+    except AMQPChannelError:
+        pass
+
+def test_it(leveret):
+    with connect(leveret.url) as connection:
+        channel, again = connection.channel(), connection.channel()
+        declare(channel, 1)
+{textwrap.indent(lines, "    ")}
+""")
+
+    result.assert_outcomes(passed=1, warnings=int(is_reported))

@@ -8,7 +8,9 @@ comparison, and an error in a line of a test, have their code only.
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Iterator
+from os.path import abspath
 from queue import Empty
 from traceback import walk_tb
 from types import FrameType, TracebackType
@@ -16,9 +18,10 @@ from typing import Final
 
 from leveret.errors import NotDeclaredError
 from leveret.observe.calls.callers import CLIENTS, is_of_client, is_of_user
-from leveret.observe.calls.feeding import sources_of, statements_at
+from leveret.observe.calls.feeding import sources_of, statements_at, statements_of
 from leveret.story.asked import QUEUES, Asked, Comparison, Raised
 from leveret.trace import events
+from leveret.trace.caller import Caller
 from leveret.wording import safe_text
 
 _OPERATORS: Final[dict[str, type[ast.cmpop]]] = {
@@ -34,9 +37,24 @@ _EQUAL: Final = ("==", "is", ">", ">=")
 _EXPECTED: Final = "expect"
 # What clients say of a message that they published, by a word in their errors.
 _ANSWERS: Final = {"unroutable": events.RETURNED, "no_route": events.RETURNED, "nack": events.NACKED_CONFIRM}
+# What begins a block in which a test expects the error of a channel.
+_EXPECTS_ERROR: Final = re.compile(r"raises\w*\(.*(channel|precondition|amqp)", re.IGNORECASE)
 _TEXT_MAX: Final = 2_000
 # The methods that look a value up.
 _LOOKS_UP: Final = ("get", "count", "index")
+
+
+def expects_error(caller: object) -> bool:
+    """Return whether the line of a test is in a block such as `with pytest.raises(ChannelClosedByBroker)`."""
+    if not isinstance(caller, Caller):
+        return False
+    at = caller.called_from or caller
+    return any(
+        isinstance(node, ast.With | ast.AsyncWith)
+        and node.lineno <= (at.line or 0) <= (node.end_lineno or 0)
+        and any(_EXPECTS_ERROR.search(ast.unparse(item.context_expr)) for item in node.items)
+        for node in statements_of(abspath(at.path))
+    )
 
 
 def asked_by(operator: str, left: object, right: object, frame: FrameType | None) -> Asked:
