@@ -554,6 +554,10 @@ def test_another_broker_is_not_taken_for_rabbitmq(tmp_path: Path, name: str) -> 
         ),
         ('API = ("localhost", 15672), pika.ConnectionParameters("localhost")', ["leveret_management_port = 15672"]),
         ('URL = os.environ.get("AMQP_URL") or "amqp://localhost"', ["leveret_url_env = AMQP_URL"]),
+        (
+            'URL = os.environ["AMQP_URL"], is_open("localhost", 5672)',
+            ["leveret_url_env = AMQP_URL", "leveret_port = 5672"],
+        ),
         ('pika.PlainCredentials("app", "pw"), pika.ConnectionParameters("localhost")', ["leveret_users = app=pw"]),
         (
             'URL = os.environ.get("AMQP_URL", "amqp://app:pw@localhost/shop")',

@@ -9,11 +9,19 @@ import ast
 import re
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
-from itertools import count
+from itertools import count, pairwise
 from string import Formatter
 from typing import Final
 
-from pytest_leveret.commands.addresses import AMQP_PORT, HTTP_PORT, Addresses, BrokerAddress, VariableRead, address_in
+from pytest_leveret.commands.addresses import (
+    AMQP_PORT,
+    HTTP_PORT,
+    LOCAL,
+    Addresses,
+    BrokerAddress,
+    VariableRead,
+    address_in,
+)
 
 CLIENTS: Final = frozenset(
     {
@@ -188,6 +196,11 @@ class ModuleReader:
         for node in ast.walk(tree):
             if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant):
                 self._all.seen.add(id(node.value))
+            elif isinstance(node, ast.Call) and speaks:
+                # Suites look whether a server answers before they connect.
+                given = [_text(it) for it in node.args]
+                if any(place in ((host, str(AMQP_PORT)) for host in LOCAL) for place in pairwise(given)):
+                    self._fix(BrokerAddress(self._where(node), "localhost"))
             elif isinstance(node, ast.Constant) and id(node) not in self._all.seen:
                 text, where = str(node.value), self._where(node)
                 if (address := address_in(text, where)) is not None:
