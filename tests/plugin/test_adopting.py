@@ -967,6 +967,7 @@ def test_what_4_3_denies_is_permitted_if_nothing_says_which_rabbitmq_it_is_for(
     assert main(["init", str(pytester.path), "--yes", "--try"]) == (not is_permitted)
 
     said = capfd.readouterr().out
+    assert "leveret: written\nleveret: running the tests once\n" in said
     assert "1 failed; 1 reached leveret\n" in said
     assert ("leveret: running the tests once more\nleveret: 1 passed; 1 reached leveret\n" in said) is is_permitted
     written = (pytester.path / "pytest.ini").read_text(encoding="utf-8")

@@ -221,7 +221,9 @@ def test_it_says_which_file_should_list_leveret(
     main(["init", str(tmp_path)])
 
     file = name.replace("_dot_", ".")
-    assert (f"note: {file} lists pytest; add leveret[pytest] there\n" in capsys.readouterr().out) == noted
+    clone = "leveret[pytest] @ git+https://github.com/leveret-broker/leveret"
+    said = f"note: {file} lists pytest; add leveret[pytest] there; until the first release, {clone}\n"
+    assert (said in capsys.readouterr().out) == noted
 
 
 def test_it_says_what_to_install_only_if_something_is_missing(
@@ -245,6 +247,25 @@ def test_the_version_is_that_of_the_compose_file(tmp_path: Path) -> None:
     main(["init", str(tmp_path), "--yes"])
 
     assert "leveret_rabbitmq = 3.13" in (tmp_path / "pytest.ini").read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize(
+    ("image", "said"),
+    [
+        ("rabbitmq:4-management-alpine", "; 4.3 is the newest that is not newer; that is the default"),
+        ("rabbitmq:4.3", "; that is the default"),
+    ],
+)
+def test_an_image_that_the_default_version_serves_is_named_with_the_reason(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], image: str, said: str
+) -> None:
+    compose = f"services:\n  mq:\n    image: {image}\n"
+    project(tmp_path, compose_dot_yml=compose, app_dot_py='import os\nURL = os.getenv("BROKER_URL")\n')
+
+    main(["init", str(tmp_path), "--yes"])
+
+    assert f"note: leveret_rabbitmq: compose.yml has {image}{said}, so no line sets it\n" in capsys.readouterr().out
+    assert "leveret_rabbitmq" not in (tmp_path / "pytest.ini").read_text(encoding="utf-8")
 
 
 def test_the_version_is_that_of_the_compose_file_for_tests(tmp_path: Path) -> None:

@@ -74,7 +74,7 @@ def _run(options: argparse.Namespace) -> int:
     if is_agreed:
         proposal.write(written)
         # The test imports the project, which `pytest` alone may not find.
-        print(f"leveret: written; now run {install}`python -m pytest`")
+        print(f"leveret: written{'' if options.tries else f'; now run {install}`python -m pytest`'}")
     else:
         print("leveret: nothing was written; --yes writes it")
     if not options.tries:

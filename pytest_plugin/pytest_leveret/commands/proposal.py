@@ -14,6 +14,8 @@ from pytest_leveret.commands.addresses import AMQP_PORT, LOCAL, BrokerAddress, a
 from pytest_leveret.commands.project import SECTION, FoundConsumer, Project
 
 _TEST: Final = "test_leveret.py"
+# Where pip finds leveret before its first release.
+_CLONE: Final = "git+https://github.com/leveret-broker/leveret"
 _SKILL: Final = ".agents/skills/leveret/SKILL.md"
 _AGENTS: Final = """\
 ## Tests with RabbitMQ
@@ -97,10 +99,13 @@ def lines_for(project: Project) -> list[IniLine]:
     """Return the lines with which the project's tests find leveret in the place of RabbitMQ."""
     if project.replaces:
         return [IniLine("leveret_replaces", " ".join(sorted(project.replaces)), "the tests start RabbitMQ with it")]
+    from leveret.core.compat import DEFAULT_VERSION
+
     lines = [*(() if _at_the_port(project) else _variables(project)), *_ports(project), *_hosts(project)]
     if not lines and not project.requested & {"leveret", "make_leveret", "leveret_session"}:
         return []
-    return [*lines, *(_logins(project) if lines else ()), *_version(project)]
+    version = [it for it in _version(project) if it.value != DEFAULT_VERSION]
+    return [*lines, *(_logins(project) if lines else ()), *version]
 
 
 def _variables(project: Project) -> Iterator[IniLine]:
@@ -178,7 +183,7 @@ def _logins(project: Project) -> Iterator[IniLine]:
 
 
 def _version(project: Project) -> Iterator[IniLine]:
-    from leveret.core.compat import DEFAULT_VERSION
+    """Yield the line with the version of an image, even if it is the default."""
     from pytest_leveret.standins.server import is_older, profile_of
 
     # What starts RabbitMQ for tests names the version that they were written for.
@@ -187,11 +192,10 @@ def _version(project: Project) -> Iterator[IniLine]:
         image = project.images[path]
         if ":" in image.rsplit("/", 1)[-1] and "$" not in image:
             version = profile_of(image)
-            if version != DEFAULT_VERSION:
-                nearest = "the newest that is not newer" if is_older(version, image) else "the oldest that leveret has"
-                is_same = re.search(rf":{re.escape(version)}\b", image)
-                why = f"{project.name(path)} has {image}" + ("" if is_same else f"; {version} is {nearest}")
-                yield IniLine("leveret_rabbitmq", version, why)
+            nearest = "the newest that is not newer" if is_older(version, image) else "the oldest that leveret has"
+            is_same = re.search(rf":{re.escape(version)}\b", image)
+            why = f"{project.name(path)} has {image}" + ("" if is_same else f"; {version} is {nearest}")
+            yield IniLine("leveret_rabbitmq", version, why)
             return
 
 
@@ -271,6 +275,9 @@ def advice(project: Project) -> Iterator[str]:
     lines = lines_for(project)
     for line in lines:
         yield f"{line.option}: {line.because}"
+    # What is no line is the default.
+    for line in [it for it in _version(project) if lines and it not in lines and not project.replaces]:
+        yield f"{line.option}: {line.because}; that is the default, so no line sets it"
     if project.docker_py is not None and not project.replaces:
         yield (
             f"{project.name(project.docker_py)} starts RabbitMQ with docker-py, which leveret does not replace; start "
@@ -290,7 +297,7 @@ def advice(project: Project) -> Iterator[str]:
         yield f"no consumer was found that a test can start, so {_TEST} shows a publish; put your own code in its place"
     if project.requirements is not None:
         name, extras = project.name(project.requirements), ",".join(_extras(project).values())
-        yield f"{name} lists pytest; add leveret[{extras}] there"
+        yield f"{name} lists pytest; add leveret[{extras}] there; until the first release, leveret[{extras}] @ {_CLONE}"
     for path, image in project.images.items():
         if "$" in image and not any(line.option == "leveret_rabbitmq" for line in lines):
             yield f"{project.name(path)} has {image}, and no file gives its version; name it with leveret_rabbitmq"
